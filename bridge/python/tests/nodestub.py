@@ -15,6 +15,7 @@ from p2pdiloco.attach import wire
 from p2pdiloco.attach.wire import Message
 
 OFFSET = 1 << 16
+PATIENCE = 30  # seconds for a rank to connect, or to answer
 
 
 class Stub:
@@ -29,7 +30,7 @@ class Stub:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
         self._listener.listen()
-        self._listener.settimeout(30)
+        self._listener.settimeout(PATIENCE)
         self._play = play
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -46,8 +47,8 @@ class Stub:
     def find(self):
         return self.path
 
-    def join(self):
-        self._thread.join(30)
+    def join(self, timeout=30):
+        self._thread.join(timeout)
         if self._error is not None:
             raise self._error
         if self._thread.is_alive():
@@ -74,7 +75,7 @@ class Stub:
     def accept(self):
         """The next connection, and its HELLO."""
         connection, _ = self._listener.accept()
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE)
         self._accepted.append(connection)
         return connection, self.receive(connection)
 

@@ -1,0 +1,139 @@
+"""How fast ranks export and import: the time of both against two memcpys of the same bytes.
+
+    /usr/bin/python3 bridge/python/tests/bench_export.py            # 512 MiB, some minutes
+    /usr/bin/python3 bridge/python/tests/bench_export.py --mib 64 --pairs 5
+
+This process is the node: it asks 1, 2 and 4 ranks, processes with the PyTorch client, each of which
+holds a flat shard of every tensor, for all of the model (EXPORT), and has them load it (LOAD). Both
+requests and all answers are in the time. Where the live parameters are exported, that is two
+copies; where the pseudo-gradient is, the first is a subtraction, which reads a third stream. What
+it is compared with are two copies of as many bytes by one thread of this process. The three take
+turns; a line has the median of the turns, and that of the ratios within each turn.
+"""
+
+import nodestub  # first: it puts the package on the path
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy
+import torch
+
+from p2pdiloco.attach import wire
+from p2pdiloco.attach.session import Session
+from p2pdiloco.torchmodel import Part, TorchHeld
+
+nodestub.PATIENCE = 600  # a busy machine needs some
+TENSORS = 32
+GOALS = {"copied": 0.8, "subtracted": 0.7}
+
+
+def be_rank(path, rank, world, elements):
+    """Does what the node asks for, until it ends."""
+    torch.set_num_threads(1)
+    model = {}
+    for i in range(TENSORS):
+        low, high = elements * rank // world, elements * (rank + 1) // world
+        live = torch.arange(low, high, dtype=torch.float32)
+        model[f"t{i}"] = Part(live, (elements,), first=low)
+    Session(lambda: path, TorchHeld(model), rank=rank, world=world, set="bench").border()
+
+
+def seconds(what):
+    began = time.perf_counter()
+    what()
+    return time.perf_counter() - began
+
+
+class Bench:
+    """Stands for the test that a stub is made for, and measures."""
+
+    def __init__(self, world, elements, pairs):
+        self._world, self._elements, self._pairs = world, elements, pairs
+        self._cleanups = []
+        self.times = {"memcpy": [], "copied": [], "subtracted": []}
+
+    def addCleanup(self, what, *args):
+        self._cleanups.append((what, args))
+
+    def run(self):
+        stub = nodestub.Stub(self, self._play)
+        ranks = [
+            subprocess.Popen([
+                sys.executable, __file__, "--rank", str(rank), "--world", str(self._world),
+                "--elements", str(self._elements), "--path", stub.path,
+            ])
+            for rank in range(self._world)
+        ]
+        stub.join(timeout=None)
+        for rank in ranks:
+            if rank.wait() != 0:
+                raise SystemExit("a rank has failed")
+        for what, args in reversed(self._cleanups):
+            what(*args)
+
+    def _play(self, node):
+        node.gather(self._world)
+        start = numpy.frombuffer(node.start, numpy.float32)
+        start[:] = numpy.arange(len(start))
+        a, b = start.copy(), start.copy()
+
+        def exchange(what):
+            node.ask(wire.EXPORT, begin=0, end=node.elements, what=what)
+            node.load()
+
+        kinds = {
+            "memcpy": lambda: (numpy.copyto(a, b), numpy.copyto(b, a)),
+            "copied": lambda: exchange(wire.PARAMETERS),
+            "subtracted": lambda: exchange(wire.GRADIENT),
+        }
+        for turn in range(-2, self._pairs):  # the first two touch the memory
+            for kind, do in kinds.items():
+                took = seconds(do)
+                if turn >= 0:
+                    self.times[kind].append(took)
+        node.end()
+
+    def print(self):
+        memcpy = self.times["memcpy"]
+        for kind, goal in GOALS.items():
+            took = self.times[kind]
+            ratios = sorted(m / t for m, t in zip(memcpy, took))
+            middle, quarter = statistics.median(ratios), len(ratios) // 4
+            print(
+                f"| {self._world} | {kind} | {1000 * statistics.median(memcpy):.0f} ms "
+                f"| {1000 * statistics.median(took):.0f} ms | {middle:.2f} "
+                f"| {ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f} "
+                f"| {goal}: {'met' if middle >= goal else 'missed'} |", flush=True,
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--mib", type=int, default=512, help="size of the model")
+    parser.add_argument("--pairs", type=int, default=20, help="turns for each number of ranks")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    for name in ("rank", "world", "elements"):
+        parser.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--path", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.path:
+        return be_rank(given.path, given.rank, given.world, given.elements)
+    print(
+        f"{given.mib} MiB in {TENSORS} tensors, {given.pairs} turns, {os.cpu_count()} cores, "
+        f"PyTorch {torch.__version__}, one thread a rank\n\n"
+        "| ranks | export | two memcpys | export and import | speed | half of the turns | goal |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |", flush=True,
+    )
+    for world in given.ranks:
+        bench = Bench(world, (given.mib << 20) // 4 // TENSORS, given.pairs)
+        bench.run()
+        bench.print()
+
+
+if __name__ == "__main__":
+    main()
