@@ -75,16 +75,21 @@ def forever(loader):
         yield from loader
 
 
+def adamw(model, lr):
+    """AdamW, with weight decay for matrices alone."""
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    return torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+        lr=lr, betas=(0.9, 0.99),
+    )
+
+
 def main():
     args = arguments()
     config = Config(args.layers, args.width, args.heads, args.context)
     model = GPT(config).to(args.device, KINDS[args.dtype])
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-        lr=args.lr, betas=(0.9, 0.99),
-    )
+    optimizer = adamw(model, args.lr)
     with p2pdiloco.DiLoCo(
         model, optimizer, args.run, bootstrap=args.bootstrap, sync_every=args.sync_every,
         rounds=args.rounds, start_peers=args.start_peers, preset=args.preset,
