@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 )
 
@@ -40,6 +41,7 @@ type peerReport struct {
 	Slots  map[uint64]*marks
 	Leads  map[string]lead // by record
 	Counts Counts          // of all slots that count
+	Memory uint64          // most that the process had resident, in bytes; 0 where the system does not say
 }
 
 // peer is one process of the benchmark.
@@ -62,7 +64,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := p.takePart(ctx); err != nil {
 		return err
 	}
-	return json.NewEncoder(out).Encode(peerReport{p.recorder.mu.slots, p.recorder.mu.leads, p.counts})
+	return json.NewEncoder(out).Encode(peerReport{
+		p.recorder.mu.slots, p.recorder.mu.leads, p.counts, bench.PeakMemory(),
+	})
 }
 
 func (p *peer) takePart(ctx context.Context) (err error) {

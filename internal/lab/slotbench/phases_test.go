@@ -79,6 +79,7 @@ func two() (Config, []peerReport) {
 		{
 			Slots: map[uint64]*marks{slot: second}, Leads: map[string]lead{"r": l},
 			Counts: Counts{CPU: 3, Syncs: 5, Exchange: 2000},
+			Memory: 9 * 4096,
 		},
 	}
 }
@@ -98,7 +99,7 @@ func TestResult(t *testing.T) {
 	}
 	var text strings.Builder
 	Results{[]Result{r}}.Print(&text)
-	for _, want := range []string{"2 peers, a model of 4 KiB, 1 slots, loopback", "28.0 ms", "2.0 kB", "12.0"} {
+	for _, want := range []string{"2 peers, a model of 4 KiB, 1 slots, loopback", "28.0 ms", "2.0 kB", "12.0", "36.9 kB, 9.0 vectors"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
 		}

@@ -26,6 +26,9 @@ type Result struct {
 	All    Counts  `json:"slot_of_all_peers"` // of one slot, in the mean over the slots
 	Most   Counts  `json:"slot_of_most"`      // each of the peer that has most of it
 
+	// most memory that a peer had resident, from its start to its end; 0 where the system does not say
+	Memory uint64 `json:"memory_of_most_bytes"`
+
 	Samples []Sample `json:"samples"`
 	// slots of peers that no sample has, as they went on without the peer's contribution
 	Missed int `json:"missed"`
@@ -57,6 +60,9 @@ func newResult(cfg Config, trust string, turns []turn) (Result, error) {
 		samples, missed := samplesOf(t.cfg, t.peers)
 		for i := range samples {
 			samples[i].Turn = n + 1
+		}
+		for _, p := range t.peers {
+			r.Memory = max(r.Memory, p.Memory)
 		}
 		r.Samples, r.Missed = append(r.Samples, samples...), r.Missed+missed
 	}

@@ -103,5 +103,10 @@ func (all Results) printCounts(out io.Writer) {
 			return []string{row.text(*r.All.fields()[i]), row.text(*r.Most.fields()[i])}
 		}))
 	}
+	if all.Results[0].Memory > 0 {
+		fmt.Fprintln(w, all.line("memory, resident", func(r Result) []string {
+			return []string{"", fmt.Sprintf("%s, %.1f vectors", report.Bytes(r.Memory), float64(r.Memory)/float64(r.Bytes))}
+		}))
+	}
 	_ = w.Flush() // as above
 }
