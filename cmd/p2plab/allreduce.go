@@ -2,14 +2,13 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/reducebench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
@@ -114,13 +113,8 @@ func (f *reduceFlags) settle(cmd *cobra.Command) (err error) {
 		}
 		f.cfg.Elements = uint64(f.size) / 4
 	}
-	if f.cfg.Profile != "" {
-		if f.cfg.Profile, err = filepath.Abs(f.cfg.Profile); err == nil {
-			err = os.MkdirAll(f.cfg.Profile, 0o755)
-		}
-		if err != nil {
-			return fmt.Errorf("--profile: %w", err)
-		}
+	if f.cfg.Profile, err = bench.ProfileFolder(f.cfg.Profile); err != nil {
+		return err
 	}
 	return f.cfg.Validate()
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/slotbench"
 )
 
@@ -24,7 +25,8 @@ func newSlot() *cobra.Command {
 		Long: `Measure what a trainer waits for between two rounds: from its last inner step until the new anchor is
 loaded. Peers are whole nodes, a process each, with the ledger of a run and a data directory that is
 synced; their trainers take no time. Medians and 90th percentiles over all slots and peers are printed
-by phase, and what one slot takes: CPU time, bytes, fsyncs, ledger messages, signatures.
+by phase, and what one slot takes: CPU time, bytes, fsyncs, ledger messages, signatures, and the most
+memory that a process had resident (its trainer's two vectors of float32 are in it).
 
 Two slots before those that count, and one after them, are left out. All peers must hold the same
 model after every slot. The data directories are in --keep-dir: it should be on the disk that counts.
@@ -48,12 +50,16 @@ take turns, of ten slots each, and stand side by side.`,
 	fs.Var(&f.cfg.Trusts, "trusts", "`trust` of the run: crash (default), byzantine, or both in turns")
 	fs.DurationVar(&f.cfg.RTT, "rtt", 0, "round trip between two peers, each in a network namespace of its own; "+
 		"needs root, on Linux (default loopback)")
+	fs.StringVar(&f.cfg.Profile, "profile", "", "`folder` for a CPU profile of each peer's slots that count")
 	f.flags(fs, "data directories and logs")
 	return cmd
 }
 
-func (f *slotFlags) run(cmd *cobra.Command) error {
+func (f *slotFlags) run(cmd *cobra.Command) (err error) {
 	f.cfg.Bytes = uint64(f.size)
+	if f.cfg.Profile, err = bench.ProfileFolder(f.cfg.Profile); err != nil {
+		return err
+	}
 	if err := f.cfg.Validate(); err != nil {
 		return cli.UsageError(err)
 	}

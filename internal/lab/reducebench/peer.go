@@ -35,7 +35,7 @@ type peer struct {
 	sink    *sink
 	running *allreduce.Reduction
 	cpu     float64 // at the start of the round
-	profile profile
+	profile bench.Profile
 }
 
 // Serve is a peer's process: it carries out the orders on in until that ends.
@@ -75,7 +75,7 @@ func (p *peer) obey(ctx context.Context, o order) (answer, error) {
 	case opEnd:
 		return p.end(o)
 	case opFinish:
-		return answer{Peak: bench.PeakMemory()}, p.profile.stop()
+		return answer{Peak: bench.PeakMemory()}, p.profile.End()
 	default:
 		return answer{}, fmt.Errorf("order %q is not known", o.Op)
 	}
@@ -83,7 +83,7 @@ func (p *peer) obey(ctx context.Context, o order) (answer, error) {
 
 func (p *peer) start(ctx context.Context, o order) (a answer, err error) {
 	p.Case, p.index = o.Case, o.Index
-	p.profile.path = o.Profile
+	p.profile.Path = o.Profile
 	if p.codec, err = codec.New(p.Codec); err != nil {
 		return a, err
 	}
@@ -188,7 +188,7 @@ func (p *peer) makePlan(o order) error {
 func (p *peer) reduce(ctx context.Context, o order) (a answer, err error) {
 	p.plan.Height, p.plan.Opened.Height = o.Round, o.Round
 	if o.Measured {
-		if err := p.profile.begin(); err != nil {
+		if err := p.profile.Begin(); err != nil {
 			return a, err
 		}
 	}

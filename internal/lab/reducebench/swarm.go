@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -99,7 +100,7 @@ func openSwarm(ctx context.Context, cfg Config, name string, t lab.Testbed) (s *
 		s.members = append(s.members, m)
 		o := order{
 			Op: opStart, Case: cfg.Case, Index: i, Listen: lab.Listen(t, i, cfg.Transport), Bootstrap: addrs,
-			Profile: profilePath(cfg.Profile, name, i),
+			Profile: bench.ProfilePath(cfg.Profile, fmt.Sprintf("%s-%d", name, i)),
 		}
 		a, err := s.ask(ctx, o, m)
 		if err != nil {

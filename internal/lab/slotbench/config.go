@@ -23,7 +23,8 @@ type Config struct {
 	// round trip between two peers; above 0, each has a network namespace of its own
 	RTT time.Duration
 	// trust of the runs, each measured; empty: TrustCrash alone
-	Trusts lab.Names[string]
+	Trusts  lab.Names[string]
+	Profile string // folder for a CPU profile of each peer's slots that count; empty: none
 }
 
 // Slots that do not count: the first are slower, and the last ends with the run.

@@ -34,6 +34,7 @@ type order struct {
 	Listen    []string
 	Bootstrap []string
 	DataDir   string
+	Profile   string // file for a CPU profile; empty: none
 }
 
 // peerReport is what it writes to its stdout at its end.
@@ -52,6 +53,8 @@ type peer struct {
 	node     *p2pdiloco.Node
 	before   Counts // before the first slot that counts
 	counts   Counts
+	profile  bench.Profile
+	failed   error // of the profile
 }
 
 // Serve is a peer's process: it takes part in the run that in names until that ends, and then
@@ -73,8 +76,9 @@ func (p *peer) takePart(ctx context.Context) (err error) {
 	if p.node, err = p2pdiloco.Join(testhooks.With(ctx, p.hooks()), p.config()); err != nil {
 		return err
 	}
+	p.profile.Path = p.Profile
 	err = p.node.Run(ctx)
-	return errors.Join(err, p.node.Close())
+	return errors.Join(err, p.failed, p.profile.End(), p.node.Close())
 }
 
 func (p *peer) hooks() *testhooks.Hooks {
@@ -105,6 +109,7 @@ func (p *peer) trained(slot uint64, at time.Time) {
 	switch slot {
 	case p.First:
 		p.before = p.meter.read(p.node.Status().Traffic)
+		p.failed = p.profile.Begin()
 	case p.Last + 1:
 		p.counts = p.meter.read(p.node.Status().Traffic).minus(p.before)
 	}

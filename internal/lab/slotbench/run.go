@@ -32,6 +32,7 @@ var errLate = errors.New("it took far too long, and was stopped")
 type run struct {
 	cfg     Config
 	trust   string
+	name    string // of the swarm, in the names of profiles
 	testbed lab.Testbed
 	crew    *crew.Crew
 	dir     string
@@ -45,7 +46,7 @@ func Run(ctx context.Context, cfg Config) (all Results, err error) {
 		one := cfg
 		one.Slots = slots
 		for i, trust := range trusts {
-			reports, err := swarmOf(ctx, one, trust)
+			reports, err := swarmOf(ctx, one, trust, fmt.Sprintf("%s-%d", trust, n+1))
 			if err != nil {
 				return all, fmt.Errorf("trust %s, turn %d: %w", trust, n+1, err)
 			}
@@ -63,8 +64,8 @@ func Run(ctx context.Context, cfg Config) (all Results, err error) {
 }
 
 // swarmOf runs one swarm, and returns the reports of its peers.
-func swarmOf(ctx context.Context, cfg Config, trust string) (_ []peerReport, err error) {
-	r := &run{cfg: cfg, trust: trust}
+func swarmOf(ctx context.Context, cfg Config, trust, name string) (_ []peerReport, err error) {
+	r := &run{cfg: cfg, trust: trust, name: name}
 	// data directories of an earlier swarm belong to another run
 	if r.dir, err = os.MkdirTemp(cfg.Dir, "slot-"); err != nil {
 		return nil, err
@@ -124,7 +125,8 @@ func (r *run) start(ctx context.Context) error {
 			Run: runName, Preset: c.preset(), Trust: r.trust, Number: n, Peers: c.Peers, Elements: c.elements(),
 			Rounds: c.rounds(),
 			First:  c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
-			Listen: lab.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
+			Profile: bench.ProfilePath(c.Profile, r.name+"-"+name),
+			Listen:  lab.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
 		})
 		if err != nil {
 			return err
