@@ -16,7 +16,7 @@ func BenchmarkCommit(b *testing.B) {
 			for i := range values {
 				values[i] = float32(i%1000) - 500
 			}
-			own, err := Encode(p, 0, "ada", values)
+			own, err := Encode(p, 0, "ada", values, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

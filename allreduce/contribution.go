@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
@@ -68,7 +69,19 @@ type Contribution struct {
 	leaves []slot.FrameLeaf
 	root   slot.Root
 	frame  int // bytes of each frame but the last
+	holds  atomic.Int32
 }
+
+// Hold keeps the bytes as they are until Drop, which follows once. A reduction holds what it sends
+// until it has ended.
+func (c *Contribution) Hold() { c.holds.Add(1) }
+
+// Drop ends a Hold.
+func (c *Contribution) Drop() { c.holds.Add(-1) }
+
+// Reclaim returns the buffer, for the next Encode, if nobody holds the contribution, which must not
+// be used any more then. The caller sees to it that nobody else can come to hold it.
+func (c *Contribution) Reclaim() (buffer []byte, ok bool) { return c.data, c.holds.Load() == 0 }
 
 // Commit checks, measures and hashes a whole encoded fragment of peer self, which must not change
 // while the contribution is in use: any number of reductions may send it. Its Root goes into the
@@ -88,13 +101,18 @@ func Commit(p Params, fragment uint32, self slot.PeerID, encoded []byte) (*Contr
 
 // Encode puts a whole fragment's values into the codec and commits to that, as Commit does. The
 // values are overwritten by what everybody decodes; where the codec is not lossy that is the same.
-// The error wraps ErrNotFinite, or says that the length is wrong.
-func Encode(p Params, fragment uint32, self slot.PeerID, values []float32) (*Contribution, error) {
+// The contribution has its bytes in buffer, if that is large enough: memory that a process has not
+// had before costs it many times as long as writing to it. The error wraps ErrNotFinite, or says
+// that the length is wrong.
+func Encode(p Params, fragment uint32, self slot.PeerID, values []float32, buffer []byte) (*Contribution, error) {
 	g := plan.NewGrid(p, fragment)
 	if uint64(len(values)) != g.Total {
 		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.Total)
 	}
-	encoded := make([]byte, g.TotalBytes)
+	if cap(buffer) < g.TotalBytes {
+		buffer = make([]byte, g.TotalBytes)
+	}
+	encoded := buffer[:g.TotalBytes]
 	return commitEach(g, self, encoded, func(f int) ([]float32, error) {
 		part := values[f*g.FrameElements:][:g.FrameLen(f)]
 		return part, encodeFrame(g, f, g.Frame(encoded, f), part)

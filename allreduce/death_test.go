@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -382,14 +383,23 @@ func TestGoneEndsIt(t *testing.T) {
 	m.check()
 }
 
-// A copy is made of what is there, while owners change.
-func TestCopyDuringRevisions(t *testing.T) {
+// What is held stays as it is while owners change, and what is had afterwards is of the new one.
+func TestHoldDuringRevisions(t *testing.T) {
 	m := newMortal(t, 4)
 	m.startAll()
 	m.wait()
 	r, rng := m.running[0], m.plan.Pieces[1].Range
-	want, _ := r.Copy(rng)
-	root := slot.Hash(want)
+	held := func() (root slot.Root, ok bool) {
+		b, done := r.Hold([]slot.Range{rng})
+		defer done()
+		root = slot.Hash(b[0])
+		runtime.Gosched()
+		if slot.Hash(b[0]) != root {
+			t.Error("bytes that are held changed")
+		}
+		return root, b[0] != nil
+	}
+	root, _ := held()
 	stop := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -399,9 +409,7 @@ func TestCopyDuringRevisions(t *testing.T) {
 				return
 			default:
 			}
-			if b, ok := r.Copy(rng); ok && len(b) != len(want) {
-				t.Error("a part of the range")
-			}
+			held()
 		}
 	})
 	m.kill(1)
@@ -410,7 +418,7 @@ func TestCopyDuringRevisions(t *testing.T) {
 	close(stop)
 	reader.Wait()
 	m.check()
-	if got, _ := r.Copy(rng); slot.Hash(got) == root {
+	if got, ok := held(); !ok || got == root {
 		t.Error("the moved piece has the old bytes, though a contributor went")
 	}
 }

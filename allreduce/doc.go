@@ -17,7 +17,7 @@
 //	own, err := allreduce.Commit(params, fragment, self, encoded) // its Root goes into the offer
 //	r, err := engine.Start(ctx, plan, own, sink)     // a later Start revises or replaces it
 //	…                                                // sink is told of own ranges that are done, and of lost peers
-//	bytes, ok := r.Copy(rng)                         // encoded, once the pieces of rng are complete
+//	bytes, done := r.Hold(ranges)                    // encoded, once the pieces of a range are complete
 //	r.Retire()                                       // decided: peers on slow links still get the rest
 //
 // The data path of one piece, with k contributors:

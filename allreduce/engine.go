@@ -190,6 +190,7 @@ func (e *Engine) Start(ctx context.Context, next slot.Plan, own *Contribution, s
 	r := newReduction(ctx, e, next, own, sink)
 	if err := e.replace(r); err != nil {
 		r.cancel()
+		own.Drop()
 		return nil, err
 	}
 	if old != nil {

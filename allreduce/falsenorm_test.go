@@ -44,14 +44,13 @@ func TestFalseNormIsNamed(t *testing.T) {
 				p := testParams(3000, 100)
 				p.Clip = clip
 				g := newGroup(t, p, 3, rand.New(rand.NewPCG(2, 2)))
-				c := *g.own[sender]
-				c.leaves = slices.Clone(c.leaves)
+				c := copyOf(g.own[sender])
 				for f := range c.leaves {
 					c.leaves[f].NormSq = change(c.leaves[f].NormSq)
 				}
 				grid := g.engines[0].grids[0]
 				c.root = slot.ContributionRoot(c.peer, c.leaves, grid.FrameBytes, uint64(grid.TotalBytes))
-				g.own[sender] = &c
+				g.own[sender] = c
 				g.makePlan(rand.New(rand.NewPCG(2, 2)))
 				told := &proofs{recorder: g.sinks[0]}
 				r, err := g.engines[0].Start(t.Context(), g.plan, g.own[0], told)

@@ -94,10 +94,9 @@ func TestBadBytesAreNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, testParams(3000, 100), 3, rand.New(rand.NewPCG(2, 2)))
-			c := *g.own[sender]
-			c.data, c.leaves = slices.Clone(c.data), slices.Clone(c.leaves)
-			change(&c)
-			g.own[sender] = &c
+			c := copyOf(g.own[sender])
+			change(c)
+			g.own[sender] = c
 			g.startAll()
 			for _, i := range []int{0, 2} {
 				g.named(i)

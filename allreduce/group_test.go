@@ -320,3 +320,10 @@ func onlyLost(t testing.TB, who string, s *recorder, peer slot.PeerID, reason Re
 		t.Errorf("%s names %v, want only %s for %s", who, l, peer, reason)
 	}
 }
+
+// copyOf is a contribution that tests may change.
+func copyOf(c *Contribution) *Contribution {
+	return &Contribution{
+		data: slices.Clone(c.data), peer: c.peer, leaves: slices.Clone(c.leaves), root: c.root, frame: c.frame,
+	}
+}

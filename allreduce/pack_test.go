@@ -230,9 +230,9 @@ func TestPackedHeaders(t *testing.T) {
 func TestPackedFramesOfOtherBytes(t *testing.T) {
 	g := newGroup(t, testParams(64<<10, 4<<10), 3, rand.New(rand.NewPCG(7, 7)))
 	g.engines[1].raw.always, g.engines[1].reduced.always = packZstd, packZstd
-	own := *g.own[1]
+	own := copyOf(g.own[1])
 	own.data = make([]byte, len(own.data)) // zeros, under the hashes of the rest
-	g.own[1] = &own
+	g.own[1] = own
 	g.startAll()
 	for _, owner := range []int{0, 2} {
 		<-g.sinks[owner].losses

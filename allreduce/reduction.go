@@ -1,7 +1,6 @@
 package allreduce
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -36,7 +35,9 @@ type Reduction struct {
 	// of the own contribution, once a circle knows them; the circle's that runs
 	norms []float64
 
-	reading sync.RWMutex // held for writing when complete pieces lose their owner; taken before mu
+	// held for reading while bytes are lent (Hold), for writing when complete pieces lose their owner, or
+	// the buffer goes to the next reduction; taken before mu
+	reading sync.RWMutex
 	mu      struct {
 		sync.Mutex
 		plan     slot.Plan
@@ -73,6 +74,7 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 	r.mu.leaves[r.self] = own.leaves
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
 	r.ctx, r.cancel = context.WithCancel(ctx)
+	own.Hold()
 	return r
 }
 
@@ -236,7 +238,7 @@ func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.
 
 // Result returns the encoded outcome of a range that begins and ends on the frame grid, not copied;
 // ok is false while a piece that it touches is incomplete. The bytes hold until Release, or until a
-// revision gives a part of the range to another owner: where one may come, use Copy.
+// revision gives a part of the range to another owner: where one may come, use Hold.
 func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	g := r.out
 	if !g.OnGrid(rng) {
@@ -253,15 +255,18 @@ func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	return g.Bytes(r.result, first, last), !r.mu.released
 }
 
-// Copy is a copy of what Result returns.
-func (r *Reduction) Copy(rng slot.Range) (encoded []byte, ok bool) {
+// Hold returns what Result does of each of the ranges, nil where that is not ok. Until done is
+// called, which must be, the bytes stay as they are: Release does not give them to another
+// reduction, and a revision that gives them to another owner waits.
+func (r *Reduction) Hold(ranges []slot.Range) (encoded [][]byte, done func()) {
 	r.reading.RLock()
-	defer r.reading.RUnlock()
-	b, ok := r.Result(rng)
-	if !ok {
-		return nil, false
+	encoded = make([][]byte, len(ranges))
+	for i, rng := range ranges {
+		if b, ok := r.Result(rng); ok {
+			encoded[i] = b
+		}
 	}
-	return bytes.Clone(b), true
+	return encoded, r.reading.RUnlock
 }
 
 // Retire lets a reduction whose slot is decided, and whose bytes nobody here uses any more, end by
@@ -288,16 +293,19 @@ func (r *Reduction) Retire() {
 // lack pieces of this owner must fetch them elsewhere.
 func (r *Reduction) Release() {
 	r.cancel()
-	r.reading.Lock() // no copy is being made
 	r.mu.Lock()
 	again := r.mu.released
 	r.mu.ended, r.mu.released = true, true
 	r.mu.Unlock()
-	r.reading.Unlock()
 	r.wg.Wait()
 	if again {
 		return
 	}
+	r.own.Drop()
+	if !r.reading.TryLock() {
+		return // held: whoever holds the buffer is the last to have it
+	}
+	defer r.reading.Unlock()
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
 	r.engine.mu.spare = r.result

@@ -26,6 +26,55 @@ func (s *slowAnswer) Write(b []byte) (int, error) {
 	return slow{s.Stream, 30, 4 * time.Second}.Write(b)
 }
 
+// Bytes that are held outlive the reduction, and the next one takes another buffer. Once nobody
+// holds them, a reduction's buffer is the next one's, and its contribution's may be encoded into.
+func TestHeldBytesOutliveTheReduction(t *testing.T) {
+	g := newGroup(t, testParams(300, 100), 3, rand.New(rand.NewPCG(21, 9)))
+	whole := []slot.Range{{End: 300}}
+	reduce := func() (*Reduction, [][]byte, func()) {
+		g.startAll()
+		g.wait()
+		b, done := g.running[0].Hold(whole)
+		return g.running[0], b, done
+	}
+	first, held, done := reduce()
+	own, was := first.own, slot.Hash(held[0])
+	if _, free := own.Reclaim(); free {
+		t.Error("a running reduction does not hold what it sends")
+	}
+	release := func() {
+		for _, r := range g.running {
+			r.Release()
+		}
+	}
+	release()
+	if _, free := own.Reclaim(); !free {
+		t.Error("a reduction that was released holds what it has sent")
+	}
+	second, other, otherDone := reduce()
+	if &other[0][0] == &held[0][0] {
+		t.Error("the next reduction has the buffer that is held")
+	}
+	clear(second.result) // as another outcome does
+	if slot.Hash(held[0]) != was {
+		t.Error("bytes that are held changed")
+	}
+	done()
+	otherDone()
+	if b, free := first.Hold(whole); b[0] != nil {
+		t.Error("a reduction that was released lends bytes")
+	} else {
+		free()
+	}
+	release()
+	if _, third, free := reduce(); &third[0][0] != &other[0][0] {
+		t.Error("a buffer that nobody holds is not used again")
+	} else {
+		free()
+	}
+	g.close()
+}
+
 // Two of three have the outcome long before the third, whose link in is slow, and go their way: it
 // gets the rest all the same, and then their buffers are free. A new reduction does not wait for
 // it.

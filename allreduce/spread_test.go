@@ -43,7 +43,7 @@ func TestCommitNamesTheFirstBadElement(t *testing.T) {
 	for range 20 {
 		for _, f := range []func() (*Contribution, error){
 			func() (*Contribution, error) { return Commit(p, 0, "ada", kernel.Bytes(v)) },
-			func() (*Contribution, error) { return Encode(p, 0, "ada", v) },
+			func() (*Contribution, error) { return Encode(p, 0, "ada", v, nil) },
 		} {
 			if _, err := f(); !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "element 333:") {
 				t.Fatal(err)

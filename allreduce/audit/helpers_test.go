@@ -56,7 +56,7 @@ func newWorld(t testing.TB, p allreduce.Params, vectors [][]float32, first, last
 func makeWorld(p allreduce.Params, vectors [][]float32, first, last int) (*world, error) {
 	w, st := &world{}, Statement{Owner: peerName(0), Slot: testSlot}
 	for i, v := range vectors {
-		c, err := allreduce.Encode(p, 0, peerName(i), v)
+		c, err := allreduce.Encode(p, 0, peerName(i), v, nil)
 		if err != nil {
 			return nil, err
 		}

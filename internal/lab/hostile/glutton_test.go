@@ -47,18 +47,18 @@ func TestAGluttonIsRefused(t *testing.T) {
 		Aggregator: allreduce.Mean,
 	}
 	values := make([]float32, elements)
-	own, err := allreduce.Encode(params, 0, "c", values)
+	own, err := allreduce.Encode(params, 0, "c", values, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	contributor, err := auditor.New(auditor.Config{
 		Self: "c", Params: params, Samples: 4, Streams: noStreams{}, Timeout: time.Second,
 		Logger: slog.New(slog.DiscardHandler),
-		Own: func(root slot.Root) *allreduce.Contribution {
+		Own: func(root slot.Root) (*allreduce.Contribution, func()) {
 			if root == own.Root() {
-				return own
+				return own, func() {}
 			}
-			return nil
+			return nil, func() {}
 		},
 		Planned: func(slot.PeerID, slot.Root) (o slot.Offer, ok bool) { return o, false },
 		Member:  func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },

@@ -34,7 +34,7 @@ type Config struct {
 	Samples int // of each segment, that the electors of a quorum check together; 0: none
 	Streams Streams
 	// this peer's contribution with a root; nil: it is not held any more
-	Own func(root slot.Root) *allreduce.Contribution
+	Own func(root slot.Root) (own *allreduce.Contribution, done func())
 	// what a contributor has committed to, where the reduction of this slot has shown it
 	Leaves  func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool)
 	Segment func(root slot.Root) (Segment, error)

@@ -1,6 +1,7 @@
 package auditor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -86,7 +87,8 @@ func (j *job) askSelf(list []ask) (missing []ask) {
 
 // openSelf opens a range of what this peer has contributed, if it is still held.
 func (a *Auditor) openSelf(q ask) *audit.Opening {
-	own := a.cfg.Own(q.seg.Offers[q.place].Root)
+	own, done := a.cfg.Own(q.seg.Offers[q.place].Root)
+	defer done()
 	if own == nil {
 		return nil
 	}
@@ -94,6 +96,7 @@ func (a *Auditor) openSelf(q ask) *audit.Opening {
 	if err != nil {
 		return nil
 	}
+	o.Bytes = bytes.Clone(o.Bytes) // a proof may need them when the contribution's are gone
 	return &o
 }
 

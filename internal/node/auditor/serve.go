@@ -60,7 +60,8 @@ func (a *Auditor) answer(from slot.PeerID, q Request) ([]byte, error) {
 	if q.Contributor != a.cfg.Self {
 		return a.passOn(from, q), nil
 	}
-	own := a.cfg.Own(q.Root)
+	own, done := a.cfg.Own(q.Root)
+	defer done()
 	if own == nil {
 		return nil, nil
 	}

@@ -40,7 +40,7 @@ func newHouse(t testing.TB) *house {
 		values[i] = float32(i % 11)
 	}
 	var err error
-	if h.own, err = allreduce.Encode(testParams(), 0, "c", values); err != nil {
+	if h.own, err = allreduce.Encode(testParams(), 0, "c", values, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.offer = slot.Offer{Peer: "c", Slot: 3, Seq: 1, Base: 2, Weight: 5, Root: h.own.Root(), NormSq: h.own.NormSq()}
@@ -52,11 +52,11 @@ func (h *house) auditor(t testing.TB, self slot.PeerID) *Auditor {
 	a, err := New(Config{
 		Self: self, Params: testParams(), Samples: 4, Streams: h, Timeout: time.Second,
 		Logger: slog.New(slog.DiscardHandler),
-		Own: func(root slot.Root) *allreduce.Contribution {
+		Own: func(root slot.Root) (*allreduce.Contribution, func()) {
 			if self == "c" && root == h.own.Root() {
-				return h.own
+				return h.own, func() {}
 			}
-			return nil
+			return nil, func() {}
 		},
 		Planned: func(p slot.PeerID, root slot.Root) (slot.Offer, bool) {
 			return h.offer, p == "c" && root == h.offer.Root

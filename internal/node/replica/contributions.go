@@ -33,7 +33,8 @@ type contributions struct {
 
 	mu struct {
 		sync.Mutex
-		open map[slot.Root]Contribution // offered, by root
+		open  map[slot.Root]Contribution // offered, by root
+		spare *allreduce.Contribution    // settled last: its buffer is for the next one, once nobody holds it
 	}
 }
 
@@ -52,8 +53,23 @@ func newContributions(self slot.PeerID, run Run) (*contributions, error) {
 
 // encode puts a fragment's pseudo-gradient into the run's codec. gradient is not kept.
 func (c *contributions) encode(base, weight uint64, fragment int, gradient []float32) (Contribution, error) {
-	encoded, residual, err := c.feedback.encode(c.params, c.self, fragment, gradient)
+	encoded, residual, err := c.feedback.encode(c.params, c.self, fragment, gradient, c.buffer())
 	return Contribution{base, weight, fragment, encoded, residual}, err
+}
+
+// buffer is that of a contribution that was settled and has been sent to all; nil if there is none.
+func (c *contributions) buffer() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.spare == nil {
+		return nil
+	}
+	b, free := c.mu.spare.Reclaim()
+	if !free {
+		return nil
+	}
+	c.mu.spare = nil
+	return b
 }
 
 // keep holds a contribution that is offered until settle lets it go.
@@ -63,24 +79,27 @@ func (c *contributions) keep(own Contribution) {
 	c.mu.open[own.Encoded.Root()] = own
 }
 
-// of finds this peer's contribution among offers. It is nil if there is none or it is not held any
-// more.
-func (c *contributions) of(offers []slot.Offer) *allreduce.Contribution {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// of finds this peer's contribution among offers, which stays as it is until done is called. It is
+// nil if there is none or it is not held any more.
+func (c *contributions) of(offers []slot.Offer) (own *allreduce.Contribution, done func()) {
 	for _, o := range offers {
 		if o.Peer == c.self {
-			return c.mu.open[o.Root].Encoded
+			return c.withRoot(o.Root)
 		}
 	}
-	return nil
+	return nil, func() {}
 }
 
-// withRoot returns the contribution with a root, nil if it is not held.
-func (c *contributions) withRoot(root slot.Root) *allreduce.Contribution {
+// withRoot returns the contribution with a root, which stays as it is until done is called; nil if
+// it is not held.
+func (c *contributions) withRoot(root slot.Root) (own *allreduce.Contribution, done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.open[root].Encoded
+	if own = c.mu.open[root].Encoded; own == nil {
+		return nil, func() {}
+	}
+	own.Hold()
+	return own, own.Drop
 }
 
 // settle drops the contributions that a record lists, and those too stale for any later one. The
@@ -105,6 +124,7 @@ func (c *contributions) settle(record slot.Record) {
 		}
 		if listed || stale {
 			c.feedback.giveBack(own.residual)
+			c.mu.spare = own.Encoded
 		}
 		return listed || stale
 	})
@@ -159,16 +179,16 @@ func newFeedback(sizes []uint64, lossy bool) *feedback {
 // encode commits to a fragment's pseudo-gradient together with what is owed, and returns the
 // residual D - dec(c), which owe takes. Without feedback it is plain encoding, and the residual is
 // nil. gradient is not kept.
-func (f *feedback) encode(p allreduce.Params, self slot.PeerID, fragment int, gradient []float32) (
+func (f *feedback) encode(p allreduce.Params, self slot.PeerID, fragment int, gradient []float32, buffer []byte) (
 	c *allreduce.Contribution, residual []float32, err error,
 ) {
 	if f == nil {
-		c, err = allreduce.Encode(p, uint32(fragment), self, gradient)
+		c, err = allreduce.Encode(p, uint32(fragment), self, gradient, buffer)
 		return c, nil, err
 	}
 	x := f.borrow(len(gradient))
 	f.addDebt(x, fragment, gradient)
-	if c, err = allreduce.Encode(p, uint32(fragment), self, x); err != nil {
+	if c, err = allreduce.Encode(p, uint32(fragment), self, x, buffer); err != nil {
 		f.giveBack(x)
 		return nil, nil, err
 	}

@@ -37,7 +37,9 @@ func TestRestartsChangeNoBits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				all = append(all, slices.Clone(c.withRoot(root).Bytes()))
+				own, done := c.withRoot(root)
+				all = append(all, slices.Clone(own.Bytes()))
+				done()
 				record := listing(s, fragment, root, uint64(len(g)), func(f int) bool { return f != 1 })
 				past = append(past, record)
 				c.settle(record)

@@ -165,6 +165,40 @@ func TestFeedbackBringsSignsToTheMean(t *testing.T) {
 	}
 }
 
+// The buffer of a settled contribution is that of the next one, unless somebody still sends from it:
+// bytes under a root that was offered must not change.
+func TestABufferIsUsedAgainOnceNobodyHoldsIt(t *testing.T) {
+	c := debtor(codec.F32, 1, 0)
+	n := c.params.Fragments[0]
+	d := make([]float32, n)
+	next := func(s uint64) (root slot.Root, first *byte) {
+		d[0] = float32(s)
+		root, _, err := c.offer(s, 0, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, done := c.withRoot(root)
+		defer done()
+		return root, &own.Bytes()[0]
+	}
+	settle := func(s uint64, root slot.Root) {
+		c.settle(listing(s+1, 0, root, n, func(int) bool { return true }))
+	}
+	first, buffer := next(0)
+	own, done := c.withRoot(first)
+	was := slot.Hash(own.Bytes())
+	settle(0, first)
+	second, other := next(1)
+	if other == buffer || slot.Hash(own.Bytes()) != was {
+		t.Error("bytes that are being sent were overwritten")
+	}
+	done()
+	settle(1, second)
+	if third, again := next(2); again != other {
+		t.Errorf("the buffer of the contribution before is not used again, for %s", third.Short())
+	}
+}
+
 // A run whose codec loses nothing keeps nothing, and after a state was fetched nothing is owed.
 func TestFeedbackIsOfLossyCodecsAlone(t *testing.T) {
 	c := debtor(codec.F32, 1, 0)

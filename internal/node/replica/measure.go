@@ -102,7 +102,8 @@ func statsOf(record slot.Record, weighing slot.Weighing) SlotStats {
 // only reads.
 func (r *Replica) measure(record slot.Record, grad []float32) SlotStats {
 	s := statsOf(record, r.cfg.Run.Params.Weighing(record.Usual))
-	own := r.contributions.of(record.Contributions)
+	own, done := r.contributions.of(record.Contributions)
+	defer done()
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
 	s.PairCosine = finite(r.reductions.cosine(record.Slot).Value())
 	sums, err := similarity.Sampled(len(grad), measuredElements, beside(r.contributions.codec, grad, own))

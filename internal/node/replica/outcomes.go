@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -56,7 +57,8 @@ func (o *outcomes) hold(ctx context.Context, d slot.Draft, from []slot.PeerID) e
 		return nil
 	}
 	wanted := outcome{height: d.Height, contributions: d.Contributions, segments: d.Segments}
-	data, err := o.gatherSoon(ctx, wanted, from)
+	data, done, err := o.gatherSoon(ctx, wanted, from)
+	defer done()
 	if err != nil {
 		return err
 	}
@@ -69,7 +71,8 @@ func (o *outcomes) obtain(ctx context.Context, r slot.Record, from []slot.PeerID
 	if o.model.store.HasOutcome(r.Height, r.Outcome()) {
 		return nil
 	}
-	data, err := o.gather(ctx, outcome{r.Height, r.Contributions, r.Segments, true, held}, from)
+	data, done, err := o.gather(ctx, outcome{r.Height, r.Contributions, r.Segments, true, held}, from)
+	defer done()
 	if o.model.store.HasOutcome(r.Height, r.Outcome()) { // the hold job was faster
 		return nil
 	}
@@ -81,54 +84,65 @@ func (o *outcomes) obtain(ctx context.Context, r slot.Record, from []slot.PeerID
 
 // gatherSoon gathers an outcome that other peers are about to have on disk. A draft reaches peers
 // outside the reduction as early as those in it.
-func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.PeerID) ([][]byte, error) {
+func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.PeerID) (data [][]byte, done func(),
+	err error,
+) {
 	began := time.Now()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		data, err := o.gather(ctx, wanted, from)
+		data, done, err = o.gather(ctx, wanted, from)
 		if !errors.Is(err, statesync.ErrNoDonor) || time.Since(began) > o.stall {
-			return data, err
+			return data, done, err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, done, ctx.Err()
 		}
 	}
 }
 
 // gather collects the bytes of an outcome's segments: those of the reduction that have the right
-// root, and the rest from peers.
-func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerID) ([][]byte, error) {
+// root, and the rest from peers. They are lent until done is called, whatever the error is.
+func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerID) (data [][]byte, done func(),
+	err error,
+) {
 	o.awaitReduction(ctx, wanted)
 	if wanted.certified && o.model.store.HasOutcome(wanted.height, slot.OutcomeRoot(wanted.segments)) {
-		return nil, nil
+		return nil, func() {}, nil
 	}
-	data := make([][]byte, len(wanted.segments))
+	data, done = o.reductions.hold(wanted.segments, o.model.frameBytes)
 	var missing []int
 	for i, s := range wanted.segments {
-		if data[i] = o.segment(s); data[i] == nil {
+		if data[i] == nil {
+			data[i] = o.part(s.Root)
+		}
+		if data[i] == nil {
 			missing = append(missing, i)
 		}
 	}
 	if len(missing) == 0 {
-		return data, nil
+		return data, done, nil
 	}
+	// what others are asked for takes its time, and they ask for what is here
+	for i, b := range data {
+		data[i] = bytes.Clone(b)
+	}
+	done()
 	o.lend(wanted, data)
+	return data, func() {}, o.fetchMissing(ctx, wanted, missing, data, from)
+}
+
+// fetchMissing gets the missing segments from peers, at once if all of them can be had.
+func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []int, data [][]byte,
+	from []slot.PeerID,
+) error {
 	err := o.fetch(ctx, wanted, missing, data, from)
 	if errors.Is(err, statesync.ErrNoDonor) && len(missing) > 1 {
 		err = o.fetchEach(ctx, wanted, missing, data, from)
 	} else if err != nil {
 		err = missingError{[]slot.Range{wanted.segments[missing[0]].Range}, err}
 	}
-	return data, err
-}
-
-// segment returns a copy of a segment that is here, nil if it is not.
-func (o *outcomes) segment(s slot.Segment) []byte {
-	if b := o.part(s.Root); b != nil {
-		return b
-	}
-	return o.reductions.segment(s, o.model.frameBytes())
+	return err
 }
 
 // fetch gets some segments from peers.

@@ -117,18 +117,25 @@ func (r *reductions) cosine(slotNumber uint64) similarity.Mean {
 	return similarity.Mean{}
 }
 
-// segment is a copy of a segment as the running reduction has it. It is nil if the bytes are not
-// there or do not have the segment's root.
-func (r *reductions) segment(s slot.Segment, frameBytes int) []byte {
+// hold lends segments as the running reduction has them, until done is called: nil where the bytes
+// are not there or do not have the segment's root.
+func (r *reductions) hold(segments []slot.Segment, frameBytes func() int) (data [][]byte, done func()) {
 	current, _ := r.running()
 	if current == nil {
-		return nil
+		return make([][]byte, len(segments)), func() {}
 	}
-	b, ok := current.Copy(s.Range)
-	if !ok || slot.FrameRoot(slot.FrameHashes(b, frameBytes), frameBytes, uint64(len(b))) != s.Root {
-		return nil
+	ranges := make([]slot.Range, len(segments))
+	for i, s := range segments {
+		ranges[i] = s.Range
 	}
-	return b
+	data, done = current.Hold(ranges)
+	size := frameBytes()
+	for i, b := range data {
+		if slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != segments[i].Root {
+			data[i] = nil
+		}
+	}
+	return data, done
 }
 
 // leaves is what a contributor has committed to, if the running reduction has seen it.

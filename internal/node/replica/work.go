@@ -35,7 +35,8 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 	case membership.WorkReduce:
 		// ctx bounds the reduction, which outlives the job
 		r.jobs.replace(ctx, "reduce", func(context.Context) {
-			own := r.contributions.of(work.Plan.Offers)
+			own, done := r.contributions.of(work.Plan.Offers)
+			defer done()
 			if err := r.reductions.start(ctx, work, own, report); err != nil {
 				r.failed(ctx, work, err, report)
 			}

@@ -1,8 +1,10 @@
 package hostile
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // spoiler is a trainer that makes another pseudo-gradient of the one that it has: moved is by how
@@ -94,21 +97,22 @@ func spoils(spoil func(uint64, []float32)) func(*nodetest.Swarm, *nodetest.Peer)
 // taken are the bytes of a contribution, with what commits to them.
 type taken struct {
 	sync.Mutex
-	of *allreduce.Contribution
+	bytes  []byte
+	leaves []slot.FrameLeaf
 }
 
 func (k *taken) take(c *allreduce.Contribution) {
 	k.Lock()
 	defer k.Unlock()
-	k.of = c
+	k.bytes, k.leaves = bytes.Clone(c.Bytes()), slices.Clone(c.Leaves()) // the peer uses the buffer again
 }
 
 // give makes a contribution of the bytes taken, in the name of whoever offers it.
 func (k *taken) give(c *allreduce.Contribution) {
 	k.Lock()
 	defer k.Unlock()
-	copy(c.Bytes(), k.of.Bytes())
-	copy(c.Leaves(), k.of.Leaves())
+	copy(c.Bytes(), k.bytes)
+	copy(c.Leaves(), k.leaves)
 	c.Recommit()
 }
 
