@@ -133,6 +133,7 @@ func (m *Machine) replayEarly() {
 func (m *Machine) take(r Report) {
 	switch r := r.(type) {
 	case ReportOffer:
+		m.own.reported++
 		m.own.offer(r)
 	case ReportSegment:
 		m.participant.stateSegment(r)

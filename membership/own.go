@@ -15,6 +15,7 @@ type own struct {
 	model *model
 
 	offerSeq uint64
+	reported uint64      // ReportOffers that came
 	mine     *slot.Offer // the standing offer: announced, neither recorded nor too late
 	mineAt   time.Duration
 	waiting  *ReportOffer // came before this peer was a member

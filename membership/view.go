@@ -53,6 +53,7 @@ type View struct {
 	Plan     *slot.Plan    // the reduction that runs; never changed once made
 	Offered  []slot.PeerID // peers with a known offer for the open slot
 	OwnOffer *slot.Offer   // this peer's standing offer
+	Reported uint64        // ReportOffers that were taken, whether their offers stand or not
 	Pace     chain.Pace    // the members' speeds, by the chain
 	Parts    []chain.Part  // of the data, assigned to this peer, by slot
 
@@ -120,7 +121,7 @@ func (m *Machine) View() View {
 		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
 		Missed: m.exit.gone, Expelled: m.news.expelled, Cloned: m.clones.own,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.presence.offers()),
-		OwnOffer: m.own.mine, Pace: m.paced(),
+		OwnOffer: m.own.mine, Reported: m.own.reported, Pace: m.paced(),
 	}
 	if v.Ending = m.exit.how(); v.Ending != EndsNot {
 		v.Serves, v.Linger, v.Stray = m.exit.lacking(), m.exit.remaining(), m.exit.stray

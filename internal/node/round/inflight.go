@@ -15,6 +15,7 @@ type offered struct {
 	slot     uint64 // that it was offered for
 	switches uint64 // of the chain, when its inner steps began
 	root     slot.Root
+	before   uint64 // offers that were reported before it
 }
 
 // past says whether its slot is decided, or does not matter any more.
@@ -26,6 +27,12 @@ func past(v membership.View, slotNumber, switches uint64) bool {
 	return v.AppliedSlot >= slotNumber || v.Done || v.ChainSwitches != switches
 }
 
+// fallen says whether a new round is due before the slot is decided: the ledger has taken the offer,
+// and it does not stand any more, because this peer was dropped meanwhile or its state was wrong.
+func (o offered) fallen(v membership.View) bool {
+	return v.Reported > o.before && v.IsMember && current(v) && !stands(v, o.root)
+}
+
 // stands says whether a contribution is offered for the open slot.
 func stands(v membership.View, root slot.Root) bool {
 	return v.OwnOffer != nil && v.OwnOffer.Root == root
@@ -34,20 +41,13 @@ func stands(v membership.View, root slot.Root) bool {
 // decided waits until the slot that a contribution was offered for is applied, with it or without
 // it.
 func (l *Loop) decided(ctx context.Context, o offered) error {
-	seen := false // the ledger has taken the offer in, or could not
 	var planned time.Time
 	_, err := l.Wait(ctx, func(v membership.View) bool {
 		l.rate.watch(v, o.slot, &planned)
-		switch {
-		case o.past(v):
+		if o.past(v) {
 			return l.mode.over(v, o)
-		case !v.IsMember || !current(v) || stands(v, o.root):
-			seen = true
-			return false
 		}
-		// it stands no more, because this peer was dropped meanwhile or its state was wrong. A new
-		// round is due
-		return seen
+		return o.fallen(v)
 	})
 	return err
 }

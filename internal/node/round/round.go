@@ -156,11 +156,11 @@ func (l *Loop) agree(ctx context.Context, c replica.Contribution) error {
 	// a slot that another contribution was dropped from may be open still
 	c.Base = min(c.Base, task.Slot-1)
 	l.replica.Keep(c)
-	root := c.Encoded.Root()
+	root, before := c.Encoded.Root(), l.ledger.View().Reported
 	l.ledger.Report(l.rate.on(membership.ReportOffer{
 		Slot: task.Slot, Base: c.Base, Weight: c.Weight, Root: root, NormSq: c.Encoded.NormSq(),
 	}))
-	return l.mode.offered(ctx, l, task, offered{task.Slot, switches, root})
+	return l.mode.offered(ctx, l, task, offered{task.Slot, switches, root, before})
 }
 
 // land waits for the contribution in flight, if there is one.
