@@ -24,8 +24,8 @@ type Config struct {
 	// Listen are the multiaddrs to listen on, all of which must be had. Empty: any free TCP and UDP
 	// (QUIC) port on all interfaces, IPv4 and, where there is one, IPv6.
 	Listen []string
-	// PortsFile remembers the ports that were found free, where Listen is empty, so that a restart
-	// listens on the same. Empty: nothing is remembered.
+	// PortsFile remembers the ports that were found free, where Listen is empty or names port 0, so
+	// that a restart listens on the same. Empty: nothing is remembered.
 	PortsFile string
 	// Bootstrap are multiaddrs ending in /p2p/ID. They are tried until one answers.
 	Bootstrap []string

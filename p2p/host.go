@@ -126,12 +126,9 @@ func muxer() *yamux.Transport {
 // listen starts to listen on all that is given, or on what can be had of the defaults.
 func listen(h host.Host, cfg Config) error {
 	if len(cfg.Listen) > 0 {
-		return errors.Join(listenOn(h, cfg.Listen)...)
+		return errors.Join(listenKept(h, cfg, cfg.Listen)...)
 	}
-	if cfg.PortsFile != "" {
-		return listenKept(h, cfg)
-	}
-	return listenAny(h, defaultsOf(cfg.Transports))
+	return listenAny(h, cfg, defaultsOf(cfg.Transports))
 }
 
 // defaultsOf are the default addresses of some transports.
@@ -145,8 +142,8 @@ func defaultsOf(transports []string) (addrs []string) {
 }
 
 // listenAny fails only if not one of the addresses can be had.
-func listenAny(h host.Host, addrs []string) error {
-	if errs := listenOn(h, addrs); len(errs) == len(addrs) {
+func listenAny(h host.Host, cfg Config, addrs []string) error {
+	if errs := listenKept(h, cfg, addrs); len(errs) == len(addrs) {
 		return errors.Join(errs...)
 	}
 	return nil

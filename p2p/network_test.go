@@ -119,10 +119,10 @@ func TestPortInUse(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	n := loopback(t, Config{})
-	if err := listenAny(n.Host(), []string{"/ip4/203.0.113.1/tcp/0", "/ip4/127.0.0.1/tcp/0"}); err != nil {
+	if err := listenAny(n.Host(), Config{}, []string{"/ip4/203.0.113.1/tcp/0", "/ip4/127.0.0.1/tcp/0"}); err != nil {
 		t.Errorf("one of two addresses can be had: %v", err)
 	}
-	if err := listenAny(n.Host(), []string{"/ip4/203.0.113.1/tcp/0"}); err == nil ||
+	if err := listenAny(n.Host(), Config{}, []string{"/ip4/203.0.113.1/tcp/0"}); err == nil ||
 		!strings.Contains(err.Error(), "203.0.113.1") {
 		t.Errorf("an address of another machine: error %v", err)
 	}

@@ -15,46 +15,58 @@ import (
 
 const maxPortsFile = 4096 // bytes
 
-// listenKept listens on the default addresses at the ports that Config.PortsFile remembers, and
-// remembers those that it got. Others know this peer's addresses: at the same ports they find it
-// after a restart, without anybody's help. A port that another program has taken meanwhile is given
-// up for any free one.
-func listenKept(h host.Host, cfg Config) error {
+// listenKept listens on some addresses, those with port 0 at the ports that Config.PortsFile
+// remembers, and remembers those that it got. Others know this peer's addresses: at the same ports
+// they find it after a restart, without anybody's help. A port that another program has taken
+// meanwhile is given up for any free one. There is an error for each address that cannot be had.
+func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
+	if cfg.PortsFile == "" {
+		return listenOn(h, addrs)
+	}
 	kept, err := loadPorts(cfg.PortsFile)
 	if err != nil {
 		cfg.Logger.Warn("the ports of the last start are not known: listening on any free ones", "file", cfg.PortsFile,
 			"err", err)
 	}
-	var errs []error
-	defaults := defaultsOf(cfg.Transports)
-	for _, a := range defaults {
-		i := slices.IndexFunc(kept, func(old string) bool { return anyPort(old) == a })
-		if i >= 0 && listenOn(h, kept[i:i+1]) == nil {
+	left := slices.Clone(kept)
+	for _, a := range addrs {
+		i := slices.IndexFunc(left, func(old string) bool { return old != a && anyPort(old) == a })
+		if i < 0 {
+			errs = append(errs, listenOn(h, []string{a})...)
+			continue
+		}
+		was := left[i]
+		left = slices.Delete(left, i, i+1)
+		if listenOn(h, []string{was}) == nil {
 			continue
 		}
 		failed := listenOn(h, []string{a})
-		if i >= 0 && failed == nil {
+		if failed == nil {
 			cfg.Logger.Warn("the port of the last start is taken by another program: listening on a free one instead, "+
 				"so others have to find this peer anew, and addresses of it that were handed out do not work any more",
-				"was", kept[i], "now", listeningAs(h, a))
+				"was", was, "now", listeningAs(h, a))
 		}
 		errs = append(errs, failed...)
 	}
-	if len(errs) == len(defaults) {
-		return errors.Join(errs...)
+	if len(errs) == len(addrs) {
+		return errs
 	}
 	var now []string
-	for _, a := range defaults {
-		now = append(now, listeningAs(h, a)...)
+	for _, a := range addrs {
+		for _, l := range listeningAs(h, a) {
+			if l != a && !slices.Contains(now, l) {
+				now = append(now, l)
+			}
+		}
 	}
-	if slices.Equal(now, kept) {
-		return nil
+	if len(now) == 0 || slices.Equal(now, kept) {
+		return errs
 	}
 	if err := disk.Replace(disk.OS, cfg.PortsFile, []byte(strings.Join(now, "\n")+"\n")); err != nil {
 		cfg.Logger.Warn("the ports cannot be remembered: after a restart this peer listens on others", "file",
 			cfg.PortsFile, "err", err)
 	}
-	return nil
+	return errs
 }
 
 // loadPorts reads addresses that were listened on, one a line; a missing file has none.

@@ -60,6 +60,44 @@ func TestPortsStayTheSame(t *testing.T) {
 	}
 }
 
+// Port 0 of an address that is given is a free port at the first start, and the same after a
+// restart. A port that is given is taken, whatever is remembered, and not remembered itself.
+func TestGivenAddressesKeepTheirPorts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports")
+	start := func(listen ...string) (got []string) {
+		t.Helper()
+		n, err := New(t.Context(), Config{PortsFile: file, Listen: listen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range n.Host().Network().ListenAddresses() {
+			if s := a.String(); strings.HasPrefix(s, "/ip4/127.0.0.1/") {
+				got = append(got, s)
+			}
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		return got
+	}
+	free := []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1", "/ip4/127.0.0.1/tcp/0"}
+	first := start(free...)
+	if len(first) != 3 {
+		t.Fatalf("it listens on %v", first)
+	}
+	if second := start(free...); !slices.Equal(first, second) {
+		t.Errorf("it listened on %v, and after a restart on %v", first, second)
+	}
+	fixed := first[0] // one that is free now, and given by its number
+	if got := start(fixed); !slices.Equal(got, []string{fixed}) {
+		t.Errorf("it listens on %v, not %s", got, fixed)
+	}
+	if third := start(free...); !slices.Equal(first, third) {
+		t.Errorf("it listened on %v, and after a start with a fixed port on %v", first, third)
+	}
+}
+
 func TestABadPortsFileIsDoneWithout(t *testing.T) {
 	for name, content := range map[string]string{
 		"garbage": "\x00garbage", "another's": "/ip4/203.0.113.1/tcp/80\n", "huge": strings.Repeat("x", maxPortsFile+1),

@@ -3,7 +3,7 @@
 //	lock         held while a process uses the directory
 //	identity     libp2p key
 //	peers        addresses of peers met
-//	ports        that were listened on, where none were given
+//	ports        that were listened on, where none were given, or 0
 //	run.spec     the settled run spec
 //	preset       name of the run's timing
 //	ledger.log   incarnation, promises, votes, certified records
