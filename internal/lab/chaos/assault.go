@@ -46,7 +46,7 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 	a.folder = filepath.Join(dir, hostileFolder)
 	a.runner = &runner{
 		cfg: cfg.swarm(), oneFounds: true, dir: dir, name: swarm.RunName("hostile"), screen: screen,
-		ledger: ledger{commits: map[uint64]time.Time{}}, polls: polls{answers: make(chan answer, 2*maxPeers)},
+		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
 	if a.attack.late {
 		a.cfg.Peers++ // in the place of the hostile one: as many have a vote

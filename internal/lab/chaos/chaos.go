@@ -60,7 +60,7 @@ func runOne(ctx context.Context, cfg Config, name string, screen *swarm.Screen) 
 	r := &runner{
 		cfg: cfg, dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("chaos"), screen: screen,
 		faults: faults, pending: faults,
-		ledger: ledger{commits: map[uint64]time.Time{}}, polls: polls{answers: make(chan answer, 2*maxPeers)},
+		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
 	return r.whole(ctx)
 }

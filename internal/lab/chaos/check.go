@@ -22,6 +22,7 @@ const (
 	CheckRecords = "one certified record a height"
 	CheckSlots   = "no certified slot lost"
 	CheckStates  = "states as certified"
+	CheckPorts   = "peers keep their addresses"
 	CheckHang    = "no hang"
 	CheckLoad    = "load is no death"
 	CheckFaults  = "faults end as they should"
@@ -40,7 +41,7 @@ type ending struct {
 
 // verdicts are the checks that follow from the logs and the endings. last is the run's last slot.
 func verdicts(h *history, ends []ending, last uint64) []Check {
-	return []Check{checkRoots(ends, last), checkRecords(h), checkSlots(h, last), checkStates(h)}
+	return []Check{checkRoots(ends, last), checkRecords(h), checkSlots(h, last), checkStates(h), checkPorts(h)}
 }
 
 func verdict(name string, faults []string, fine string) Check {
@@ -122,6 +123,11 @@ func checkStates(h *history) Check {
 		faults = append(faults, fmt.Sprintf("after height %d: %s", h.records[hash].height, strings.Join(said, ", ")))
 	}
 	return verdict(CheckStates, faults, fmt.Sprintf("%d records", states))
+}
+
+// checkPorts: whoever comes back with its data listens where the others remember it.
+func checkPorts(h *history) Check {
+	return verdict(CheckPorts, h.moved, fmt.Sprintf("%d restarts", h.restarts))
 }
 
 func holders(peers []int) string {

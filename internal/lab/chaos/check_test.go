@@ -202,6 +202,23 @@ func TestEachCheckFails(t *testing.T) {
 				}
 			}
 		}, []string{CheckStates}},
+		"another port after a restart": {func(logs [][]eventlog.Line, _ []ending) {
+			logs[1][0].Addrs = []string{"/ip4/127.0.0.1/tcp/1"} // and the restart names none
+		}, []string{CheckPorts}},
+		"the same ports after a restart": {func(logs [][]eventlog.Line, _ []ending) {
+			places := []string{"/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/udp/2/quic-v1"}
+			for i, l := range logs[1] {
+				if l.Event == "peer.started" {
+					logs[1][i].Addrs = slices.Clone(places)
+					slices.Reverse(places)
+				}
+			}
+		}, nil},
+		"another port of a new peer": {func(logs [][]eventlog.Line, _ []ending) {
+			logs[1] = append([]eventlog.Line{{
+				Event: "peer.started", PeerID: "Z", Addrs: []string{"/ip4/127.0.0.1/tcp/1"},
+			}}, logs[1]...)
+		}, nil},
 	} {
 		logs, ends := goodRun()
 		c.spoil(logs, ends)
@@ -209,6 +226,20 @@ func TestEachCheckFails(t *testing.T) {
 		if got := failed(checks); !slices.Equal(got, c.want) {
 			t.Errorf("%s: failed %q, want %q: %+v", name, got, c.want, checks)
 		}
+	}
+}
+
+// A peer that lost its port once, and keeps the new one, has moved once.
+func TestAMoveIsSaidOnce(t *testing.T) {
+	var lines []eventlog.Line
+	for _, port := range []string{"1", "2", "2"} {
+		l := started("A")
+		l.Addrs = []string{"/ip4/127.0.0.1/tcp/" + port}
+		lines = append(lines, l)
+	}
+	h := readHistory([][]eventlog.Line{lines}, []bool{false})
+	if len(h.moved) != 1 || h.restarts != 2 || !strings.Contains(checkPorts(h).Detail, "peer 1 listened on") {
+		t.Errorf("%d restarts: %q", h.restarts, h.moved)
 	}
 }
 

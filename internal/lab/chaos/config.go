@@ -32,6 +32,8 @@ type Config struct {
 	Timeout   time.Duration // for everything; 0: DefaultTimeout
 	LogLevel  string        // of the peers' logs
 	Pause     time.Duration // for inner steps; 0: what suits a short run
+	// about how long a slot's reduction takes, with faults inside of it; 0: no time
+	Reduction time.Duration
 
 	Terminal bool // whether Out is a terminal, where a table can be refreshed
 	Width    int  // of the terminal, in columns
@@ -67,6 +69,8 @@ func (c Config) Validate() error {
 	f.Add(!slices.Contains(Presets, cmp.Or(c.Preset, Presets[0])), "preset", c.Preset, "allowed: %s",
 		strings.Join(Presets, ", "))
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
+	f.Add(c.Reduction < 0 || c.Reduction > longestReduction, "reduction", c.Reduction, "allowed: 0 to %v",
+		longestReduction)
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)
 }
@@ -102,7 +106,8 @@ func (c Config) Settings() p2pdiloco.Spec {
 // slot two.
 func (c Config) DefaultTimeout() time.Duration {
 	faults := len(Schedule(c.Seed, c.Peers, c.Slots, c.Kinds))
-	return c.stretch(2*time.Minute + time.Duration(c.Slots)*2*time.Second + time.Duration(faults)*20*time.Second)
+	slot := 2*time.Second + 2*c.Reduction
+	return c.stretch(2*time.Minute + time.Duration(c.Slots)*slot + time.Duration(faults)*20*time.Second)
 }
 
 // Replay is the command line that runs the same schedule again.
@@ -120,6 +125,9 @@ func (c Config) Replay() string {
 	}
 	if s := c.Settings(); s.Codec != DefaultCodec {
 		line += " --codec " + s.Codec
+	}
+	if c.Reduction > 0 {
+		line += fmt.Sprintf(" --reduction %v", c.Reduction)
 	}
 	if s := c.Settings(); c.Mode == p2pdiloco.ModeStreaming {
 		line += fmt.Sprintf(" --fragments %d --fragment-delay %s --fragment-alpha %s", s.Fragments, s.FragmentDelay,

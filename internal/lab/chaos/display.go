@@ -29,7 +29,7 @@ func (r *runner) draw() string {
 	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTATE ROOT\tSENT\tPROCESSES\tSTATE")
 	for _, p := range r.nodes {
 		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.pid(), p.slot, p.root(),
-			report.Bytes(p.sent+p.status.Sent), p.lives, p.doing())
+			report.Bytes(p.sent+p.status.Sent), len(p.lives), p.doing())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "slot %d of %d, height %d, faults %d over, %d under way, %d to come, %.0f s\n",
@@ -77,11 +77,26 @@ func summarize(out io.Writer, r Result) {
 	}
 	fmt.Fprintf(&b, "; %.1f s held back by the schedule not counted; %s sent in all; %.0f s\n", r.HeldSeconds,
 		report.Bytes(r.BytesSent), r.WallSeconds)
+	if r.ReductionSeconds > 0 {
+		b.WriteString(reductionText(r))
+	}
 	checkLines(&b, "", r.Checks)
+	goalLines(&b, r.Goals)
 	if !r.OK {
 		fmt.Fprintf(&b, "\nRun the same again:  %s\nLogs, events and data:  %s\n", r.Replay, r.Dir)
 	}
 	_, _ = io.WriteString(out, b.String())
+}
+
+// goalLines write one line for each goal.
+func goalLines(b *strings.Builder, goals []Goal) {
+	for _, g := range goals {
+		how := "missed"
+		if g.Met {
+			how = "met"
+		}
+		fmt.Fprintf(b, "goal %s: %s: %s\n", how, g.Name, g.Detail)
+	}
 }
 
 func recoveryTable(b *strings.Builder, all map[string]*Recovery) {

@@ -23,7 +23,11 @@ type Injected struct {
 	Recovery *float64 `json:"recovery_seconds"`
 	// from its end until all victims took part again
 	Return *float64 `json:"return_seconds"`
-	Missed bool     `json:"missed,omitempty"` // no leader could be caught
+	// when they did: processes that ran or waited to, for each processor; 0: unknown
+	Load   float64 `json:"load,omitempty"`
+	Missed bool    `json:"missed,omitempty"` // no leader could be caught
+	// it began while a slot was being reduced
+	InReduction bool `json:"in_reduction,omitempty"`
 
 	began time.Time
 	over  time.Time // when all victims took part again
@@ -83,7 +87,7 @@ func (r *runner) advance(ctx context.Context) error {
 		r.done = append(r.done, f.Injected)
 		return true
 	})
-	for len(r.pending) > 0 && r.ledger.slot >= r.pending[0].Slot && r.mayBegin(r.pending[0]) {
+	for len(r.pending) > 0 && r.isTime(r.pending[0]) && r.mayBegin(r.pending[0]) {
 		f := &fault{Injected: Injected{Fault: r.pending[0], BegunSlot: r.ledger.slot}, armedAt: time.Now()}
 		r.pending = r.pending[1:]
 		r.active = append(r.active, f)
@@ -198,6 +202,7 @@ func neighbours(ring []*node, pick uint64, n int) []*node {
 // begin starts to hurt.
 func (r *runner) begin(f *fault, victims ...*node) error {
 	f.stage, f.began, f.BegunSlot, f.victims = on, time.Now(), r.ledger.slot, victims
+	f.InReduction = r.ledger.reducing()
 	f.Victims = []int{}
 	for _, p := range victims {
 		p.hurt = f
@@ -338,7 +343,7 @@ func (r *runner) returned(f *fault) error {
 		p.hurt = nil
 	}
 	took := time.Since(f.lifted).Seconds()
-	f.stage, f.Return = over, &took
+	f.stage, f.Return, f.Load = over, &took, machineLoad()
 	if len(f.victims) > 0 {
 		r.screen.Note(fmt.Sprintf("slot %d: back after %.1f s: %s", r.ledger.slot, took, f))
 	}

@@ -68,7 +68,7 @@ func (r *runner) openGate() error {
 	if r.chasing() != nil { // the leader can only be caught in a slot
 		next = max(next, min(r.ledger.slot+1, last-1))
 	}
-	if r.needsSlot() {
+	if r.needsSlot() || r.awaitsReduction() {
 		next = max(next, min(r.ledger.slot+1, last-1))
 	}
 	if r.awaitsStep() {

@@ -40,6 +40,8 @@ type history struct {
 	peers     map[string]int  // by all IDs that they ever had
 	retired   map[string]bool // IDs of peers that came back under another one
 	renamed   []rename
+	restarts  int      // of peers with their data
+	moved     []string // restarts after which a peer did not listen where it had
 }
 
 // reader follows one peer's log through its lives.
@@ -47,6 +49,7 @@ type reader struct {
 	h       *history
 	peer    int
 	id      string
+	addrs   []string          // where it listened in its last life
 	chain   map[uint64]string // hash of the record at each height, as far as the log says
 	applied uint64            // newest slot
 	// height of the end of the chain that it switches to; 0: it does not switch
@@ -85,14 +88,7 @@ func readHistory(logs [][]eventlog.Line, finished []bool) *history {
 func (r *reader) read(l eventlog.Line) {
 	switch l.Event {
 	case "peer.started":
-		if r.reborn = true; l.PeerID != r.id { // without its data directory it is a new peer
-			if r.id != "" {
-				r.h.retired[r.id] = true
-				r.h.renamed = append(r.h.renamed, rename{r.peer, l.Time})
-			}
-			r.h.peers[l.PeerID] = r.peer
-			r.id, r.applied, r.loose, r.chain = l.PeerID, 0, true, map[uint64]string{}
-		}
+		r.begin(l)
 	case "record.certified":
 		r.h.certify(l)
 		r.take(l)
@@ -110,6 +106,27 @@ func (r *reader) read(l eventlog.Line) {
 		r.hold(l)
 		r.follow(l.Slot)
 	}
+}
+
+// begin begins a life. Without its data directory it is that of a new peer.
+func (r *reader) begin(l eventlog.Line) {
+	r.reborn = true
+	addrs := slices.Sorted(slices.Values(l.Addrs))
+	if l.PeerID == r.id {
+		r.h.restarts++
+		if !slices.Equal(addrs, r.addrs) {
+			r.h.moved = append(r.h.moved, fmt.Sprintf("peer %d listened on %v, and after a restart on %v", r.peer,
+				r.addrs, addrs))
+		}
+		r.addrs = addrs
+		return
+	}
+	if r.id != "" {
+		r.h.retired[r.id] = true
+		r.h.renamed = append(r.h.renamed, rename{r.peer, l.Time})
+	}
+	r.h.peers[l.PeerID] = r.peer
+	r.id, r.addrs, r.applied, r.loose, r.chain = l.PeerID, addrs, 0, true, map[uint64]string{}
 }
 
 // certify takes in a record that a log says is certified.

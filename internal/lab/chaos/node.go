@@ -11,8 +11,8 @@ import (
 // node is one peer of the swarm.
 type node struct {
 	*crew.Peer
-	n     int // from 1; also its site
-	lives int // processes so far
+	n     int        // from 1; also its site
+	lives []lifetime // its processes so far
 
 	lines  []eventlog.Line // all its events that matter
 	heard  []eventlog.Line // and what it said of other peers
@@ -26,6 +26,12 @@ type node struct {
 	hurt     *fault // what it suffers from now
 	sent     uint64 // bytes, of ended processes
 	received uint64
+}
+
+// lifetime is one process of a peer.
+type lifetime struct {
+	log  string
+	left bool // it was asked to leave, and did
 }
 
 // useful are the events that say something about the chain, the state or the process.
@@ -71,6 +77,9 @@ func (p *node) running() bool { return !p.gone && !p.frozen }
 // bury notes that its process has ended.
 func (p *node) bury() {
 	p.gone, p.frozen = true, false
+	if code, _ := p.Exit(); code == 0 && len(p.lives) > 0 {
+		p.lives[len(p.lives)-1].left = p.asked
+	}
 	sent, received := p.status.Sent, p.status.Received
 	if r, ok := p.Report(); ok {
 		sent, received = r.BytesSent, r.BytesReceived

@@ -21,6 +21,7 @@ type Result struct {
 	Schedule []Fault `json:"schedule"`
 
 	Checks []Check `json:"checks"`
+	Goals  []Goal  `json:"goals"` // what should be reached; ok does not depend on it
 	// those that came about, in the order in which they ended
 	Faults   []Injected           `json:"faults"`
 	Recovery map[string]*Recovery `json:"recovery"` // by kind
@@ -29,6 +30,8 @@ type Result struct {
 	BaselinePerHour float64 `json:"baseline_slots_per_hour,omitempty"` // undisturbed
 	// that the swarm waited for its schedule; not in slots_per_hour
 	HeldSeconds float64 `json:"held_seconds"`
+	// from a slot's first plan until it was committed, the median; 0: no log has a plan
+	ReductionSeconds float64 `json:"reduction_seconds"`
 	// by all processes; of killed ones as they last said
 	BytesSent     uint64   `json:"bytes_sent"`
 	BytesReceived uint64   `json:"bytes_received"`
@@ -66,6 +69,7 @@ func (r *runner) result(failure error) Result {
 	}
 	res.Recovery = recoveries(res.Faults)
 	res.SlotsPerHour = r.slotsPerHour()
+	res.ReductionSeconds, _ = spread(r.ledger.reductions())
 	var ends []ending
 	var logs [][]eventlog.Line
 	var finished []bool
@@ -76,8 +80,10 @@ func (r *runner) result(failure error) Result {
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
 	h := readHistory(logs, finished)
-	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure),
-		verdict(CheckLoad, r.slow, ""),
+	back, inTime := checkBack(r.done, r.cfg.backGoal())
+	res.Goals = []Goal{back}
+	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure), inTime,
+		r.checkFeedback(), verdict(CheckLoad, r.slow, ""),
 		verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res

@@ -18,7 +18,7 @@ import (
 func paper(n int) *runner {
 	r := &runner{
 		cfg: Config{Peers: n, Slots: 60}, screen: swarm.NewScreen(io.Discard, 0),
-		ledger: ledger{commits: map[uint64]time.Time{}},
+		ledger: newLedger(),
 	}
 	for i := range n {
 		id := fmt.Sprintf("peer-%d", i+1)

@@ -164,16 +164,18 @@ type quiet struct{}
 func (quiet) Write(b []byte) (int, error) { return len(b), nil }
 
 func newSoaker(cfg SoakConfig, faults []TimedFault, name string, screen *swarm.Screen, ready *atomic.Int32) *runner {
-	return &runner{
+	r := &runner{
 		cfg: Config{
 			Setting: cfg.Setting, Peers: cfg.Peers, Slots: soakSlots, Seed: cfg.Seed, Mode: p2pdiloco.ModeSync,
 			Trust: cfg.Trust, Kinds: cfg.Kinds, LogLevel: cfg.LogLevel, Pause: cmp.Or(cfg.Pause, pause),
 		},
 		dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("soak"), screen: screen,
-		ledger: ledger{commits: map[uint64]time.Time{}, tokens: map[uint64]uint64{}},
+		ledger: newLedger(),
 		polls:  polls{answers: make(chan answer, 2*maxPeers)},
 		soak:   &soak{length: cfg.length(), faults: faults, ready: ready},
 	}
+	r.ledger.tokens = map[uint64]uint64{}
+	return r
 }
 
 // goOn takes a soak one step further: it passes on the faults whose time has come, and ends once

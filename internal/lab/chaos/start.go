@@ -101,9 +101,10 @@ func (r *runner) startNode(p *node) error {
 	if _, err := os.Stat(p.Data); err != nil {
 		boots = slices.Concat(boots, r.acquaintance(p))
 	}
-	p.lives++
 	err := r.crew.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.crew.Listen(p.n))...)
-	p.asked, p.gone = false, err != nil
+	if p.asked, p.gone = false, err != nil; err == nil {
+		p.lives = append(p.lives, lifetime{log: p.Log})
+	}
 	return err
 }
 
@@ -144,10 +145,10 @@ func (r *runner) linger() time.Duration {
 
 // training are the flags of all peers with a trainer.
 func (r *runner) training() []string {
-	return []string{
-		"--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile),
+	return append([]string{
+		"--data", filepath.Join(r.dir, "text"), "--gate", filepath.Join(r.dir, gateFile),
 		"--pause", cmp.Or(r.cfg.Pause, pause).String(),
-	}
+	}, r.cfg.slowness()...)
 }
 
 // acquaintance is the addresses of a peer that a newcomer may know.

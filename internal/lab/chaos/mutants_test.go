@@ -1,0 +1,358 @@
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// mutant is a run in which nothing is wrong, before one thing of it is changed.
+type mutant struct {
+	*runner
+	t       *testing.T
+	failure error // that ended the run early
+}
+
+// fine is a run of three peers, of a codec that loses something, in which peer 2 was told to leave
+// and came back: what its logs say, and how its processes ended.
+func fine(t *testing.T) *mutant {
+	t.Helper()
+	m := &mutant{runner: paper(3), t: t}
+	c, err := crew.New(crew.Setting{Executable: os.DevNull}, lab.Loopback{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	logs, ends := goodRun()
+	losesB(logs)
+	timed(logs)
+	m.crew, m.cfg.Slots, m.cfg.Codec = c, lastSlot, "int8"
+	back := 1.5
+	restart := suffered(Restart, 4, 6, 2)
+	restart.Return = &back
+	m.done = []Injected{restart}
+	for i, p := range m.nodes {
+		dir := t.TempDir()
+		p.lines, p.Process = logs[i], &swarm.Process{Stdout: filepath.Join(dir, "out"), Log: filepath.Join(dir, "log")}
+		p.lives = []lifetime{{p.Log, true}}
+		m.reports(i, report.Peer{Ended: true, Status: "ended", Slot: ends[i].slot, StateRoot: ends[i].root})
+		m.writes(p.Log, feedbackKept+"\n")
+	}
+	m.nodes[1].lives = append(m.nodes[1].lives, m.nodes[1].lives[0])
+	return m
+}
+
+func (m *mutant) writes(path, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// reports is what a peer printed at its end.
+func (m *mutant) reports(i int, r report.Peer) {
+	m.t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.writes(m.nodes[i].Stdout, string(b))
+}
+
+// logs are the events of all peers, which may be changed in place.
+func (m *mutant) logs() (logs [][]eventlog.Line) {
+	for _, p := range m.nodes {
+		logs = append(logs, p.lines)
+	}
+	return logs
+}
+
+func (m *mutant) setLogs(logs [][]eventlog.Line) {
+	timed(logs)
+	for i, p := range m.nodes {
+		p.lines = logs[i]
+	}
+}
+
+// panics has a process of the run print a panic.
+func (m *mutant) panics() {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		m.t.Skip(err)
+	}
+	p, err := m.crew.Start(exec.Command(shell, "-c", "echo panic: oh no >&2"), m.t.TempDir(), "one")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	<-p.Ended
+}
+
+// mutants are, for each check of a run, a change that it is there to find.
+var mutants = map[string]func(m *mutant){
+	CheckRoots: func(m *mutant) {
+		m.reports(2, report.Peer{Ended: true, Slot: lastSlot, StateRoot: "other"})
+	},
+	CheckRecords: func(m *mutant) {
+		logs := m.logs()
+		members := certify(5, "x")
+		members.Kind = "members" // one that lists nobody anew
+		logs[2] = append(logs[2], members)
+		m.setLogs(logs)
+	},
+	CheckSlots: func(m *mutant) {
+		m.nodes[0].lines = slices.DeleteFunc(m.nodes[0].lines, func(l eventlog.Line) bool {
+			return l.Event == "slot.applied" && l.Slot == 3
+		})
+	},
+	CheckStates: func(m *mutant) {
+		for i, l := range m.nodes[2].lines {
+			if l.Event == "slot.applied" && l.Slot == 5 {
+				m.nodes[2].lines[i].StateRoot = "other"
+			}
+		}
+	},
+	CheckPorts:   func(m *mutant) { m.nodes[1].lines[0].Addrs = []string{"/ip4/127.0.0.1/tcp/1"} },
+	CheckGivenUp: func(m *mutant) { logs := m.logs(); branchOff(logs, true); m.setLogs(logs) },
+	CheckDown:    func(m *mutant) { m.done[0].Victims = []int{3} },
+	CheckIdentity: func(m *mutant) {
+		for i, l := range m.nodes[1].lines {
+			if i > 0 && l.Event == "peer.started" {
+				m.nodes[1].lines[i].PeerID = "D"
+			}
+		}
+	},
+	CheckHang:     func(m *mutant) { m.failure = errors.New("no progress") },
+	CheckBack:     func(m *mutant) { *m.done[0].Return = 20 },
+	CheckFeedback: func(m *mutant) { m.writes(m.nodes[1].Log, feedbackLost+"\n") },
+	CheckLoad:     func(m *mutant) { m.slow = []string{"peer 1 was lost"} },
+	CheckFaults:   func(m *mutant) { m.odd = []string{"both go on"} },
+	CheckExits:    func(m *mutant) { m.ended = []string{"peer 1 ended by itself"} },
+	CheckLogs:     (*mutant).panics,
+}
+
+// TestEachCheckHasAMutant: whoever adds a check adds what it must find, and no other may find that.
+func TestEachCheckHasAMutant(t *testing.T) {
+	whole := fine(t).result(nil)
+	if got := failed(whole.Checks); len(got) > 0 || !whole.OK {
+		t.Fatalf("in a run without a fault these fail: %q, %+v", got, whole.Checks)
+	}
+	var names []string
+	for _, c := range whole.Checks {
+		names = append(names, c.Name)
+	}
+	if all := slices.Sorted(maps.Keys(mutants)); !slices.Equal(slices.Sorted(slices.Values(names)), all) {
+		t.Errorf("there are the checks %q, and mutants of %q", names, all)
+	}
+	for name, change := range mutants {
+		m := fine(t)
+		change(m)
+		res := m.result(m.failure)
+		if got := failed(res.Checks); res.OK || !slices.Equal(got, []string{name}) {
+			t.Errorf("what %q is for fails %q: %+v", name, got, res.Checks)
+		}
+	}
+}
+
+// TestWhatFeedbackMayLose: a peer that left in order goes on with what it owed, unless it had to
+// fetch the state. One that was killed need not.
+func TestWhatFeedbackMayLose(t *testing.T) {
+	for name, c := range map[string]struct {
+		left, fetched bool
+		said          string
+		want          bool
+	}{
+		"it goes on":              {true, false, feedbackKept, true},
+		"it has forgotten":        {true, false, feedbackLost, false},
+		"it fetched the state":    {true, true, feedbackLost, true},
+		"it was killed":           {false, false, feedbackLost, true},
+		"it says nothing of that": {true, false, "", true},
+	} {
+		m := fine(t)
+		p := m.nodes[1]
+		p.lives[0].left = c.left
+		if m.writes(p.Log, c.said); c.fetched {
+			p.lines = append(p.lines, eventlog.Line{Event: "state.synced"})
+		}
+		if got := m.checkFeedback(); got.OK != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+		m.cfg.Codec = DefaultCodec
+		if got := m.checkFeedback(); !got.OK {
+			t.Errorf("%s, with a codec that loses nothing: %+v", name, got)
+		}
+	}
+}
+
+// TestProcessesThatEndByThemselves: the end of a process is a fault of the run, but where it was
+// told to end, must end by what is done to it, or has finished the run.
+func TestProcessesThatEndByThemselves(t *testing.T) {
+	done := &report.Peer{Ended: true}
+	for name, c := range map[string]struct {
+		command  string
+		asked    bool
+		kind     Kind // of what is done to it; empty: nothing
+		report   *report.Peer
+		want     int
+		wantLeft bool
+	}{
+		"finished":                 {"exit 0", false, "", done, 0, false},
+		"without a report":         {"exit 0", false, "", nil, 1, false},
+		"with an error":            {"exit 1", false, "", done, 1, false},
+		"told to leave":            {"exit 0", true, "", nil, 0, true},
+		"told to leave, and fails": {"exit 1", true, "", nil, 1, false},
+		"killed":                   {"kill -9 $$", true, "", nil, 0, false},
+		"killed by somebody else":  {"kill -9 $$", false, "", nil, 1, false},
+		"a clone that ends":        {"exit 1", false, Clone, nil, 0, false},
+		"a clone that ends well":   {"exit 0", false, Clone, nil, 1, false},
+		"while it is stopped":      {"exit 1", false, Stop, nil, 1, false},
+	} {
+		m := fine(t)
+		shell, err := exec.LookPath("sh")
+		if err != nil {
+			t.Skip(err)
+		}
+		p := m.nodes[1]
+		if p.Process, err = m.crew.Start(exec.Command(shell, "-c", c.command), t.TempDir(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		<-p.Ended
+		m.nodes, p.lives = m.nodes[1:2], []lifetime{{}}
+		if p.asked = c.asked; c.kind != "" {
+			p.hurt = &fault{Injected: Injected{Fault: Fault{Kind: c.kind}}, stage: on}
+		}
+		if c.report != nil {
+			m.reports(0, *c.report)
+		}
+		m.boot.Boot = m.runningBoot()
+		if m.reap(); len(m.ended) != c.want || !p.gone || p.lives[len(p.lives)-1].left != c.wantLeft {
+			t.Errorf("%s: %q, gone %v, left %v", name, m.ended, p.gone, p.lives)
+		}
+	}
+}
+
+// runningBoot is a bootstrap node that lives as long as the test.
+func (m *mutant) runningBoot() swarm.Boot {
+	m.t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		m.t.Skip(err)
+	}
+	p, err := m.crew.Start(exec.Command(sleep, "600"), m.t.TempDir(), "boot")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return swarm.Boot{Process: p}
+}
+
+// besieged is a siege whose run went well: four honest peers have finished it.
+func besieged(t *testing.T) (*assault, *mutant) {
+	t.Helper()
+	a := siege()
+	c, err := crew.New(crew.Setting{Executable: os.DevNull}, lab.Loopback{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	a.folder, a.crew, a.cfg.Slots, a.ledger.slot, a.began = t.TempDir(), c, 7, 7, time.Now()
+	m := &mutant{runner: a.runner, t: t}
+	if err := os.WriteFile(filepath.Join(a.folder, "deeds-1"), []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range a.nodes {
+		p.lines = slices.Concat([]eventlog.Line{started(p.ID)}, life(1, 8, ""), p.lines)
+		p.Process = &swarm.Process{Stdout: filepath.Join(t.TempDir(), "out")}
+		m.reports(i, report.Peer{Ended: true, Slot: 7, StateRoot: rootOf(8, "")})
+	}
+	return a, m
+}
+
+// siegeMutants are, for each check of a run with hostile peers, a change that it is there to find.
+var siegeMutants = map[string]func(a *assault, m *mutant){
+	CheckCame:   func(a *assault, m *mutant) { a.folder = m.t.TempDir() },
+	CheckGoesOn: func(_ *assault, m *mutant) { m.failure = errors.New("no record") },
+	CheckRoots: func(_ *assault, m *mutant) {
+		m.reports(2, report.Peer{Ended: true, Slot: 7, StateRoot: "other"})
+	},
+	CheckRecords: func(a *assault, _ *mutant) {
+		members := certify(5, "x")
+		members.Kind = "members"
+		a.nodes[2].lines = append(a.nodes[2].lines, members)
+	},
+	CheckSlots: func(a *assault, _ *mutant) {
+		a.nodes[0].lines = slices.DeleteFunc(a.nodes[0].lines, func(l eventlog.Line) bool {
+			return l.Event == "slot.applied" && l.Slot == 3
+		})
+	},
+	CheckStates: func(a *assault, _ *mutant) {
+		for i, l := range a.nodes[2].lines {
+			if l.Event == "slot.applied" && l.Slot == 5 {
+				a.nodes[2].lines[i].StateRoot = "other"
+			}
+		}
+	},
+	CheckPorts: func(a *assault, _ *mutant) {
+		again := started("peer-1")
+		again.Addrs = []string{"/ip4/127.0.0.1/tcp/1"}
+		a.nodes[0].lines = slices.Insert(a.nodes[0].lines, 1, again)
+	},
+	CheckPlaces: func(a *assault, _ *mutant) { a.ledger.members = a.ledger.members[1:] },
+	CheckShares: func(a *assault, _ *mutant) {
+		for _, p := range a.nodes {
+			for i := range p.lines {
+				p.lines[i].Contributors = []byte(`["peer-5"]`)
+			}
+		}
+	},
+	CheckOwners: func(a *assault, _ *mutant) {
+		for _, p := range a.nodes {
+			for i := range p.lines {
+				p.lines[i].Owners = min(p.lines[i].Owners, 1)
+			}
+		}
+	},
+	CheckBranch: func(a *assault, _ *mutant) {
+		a.nodes[2].lines = append(a.nodes[2].lines, eventlog.Line{Event: "run.switched", Slot: 7, Height: 8})
+	},
+	CheckSaid:  func(a *assault, _ *mutant) { a.attack.said = []string{"voted"} },
+	CheckProof: func(a *assault, _ *mutant) { a.attack.proof = true },
+	CheckBlame: func(a *assault, _ *mutant) { says("peer.evicted", "peer-5", wayBack)(a) },
+	CheckNamed: func(a *assault, _ *mutant) { saysAt(7, "peer-3", "sends")(a) },
+	CheckExits: func(a *assault, _ *mutant) { a.ended = []string{"peer 1 ended by itself"} },
+	CheckLogs:  func(_ *assault, m *mutant) { m.panics() },
+}
+
+// TestEachCheckOfAnAttackHasAMutant is TestEachCheckHasAMutant for runs with hostile peers.
+func TestEachCheckOfAnAttackHasAMutant(t *testing.T) {
+	a, _ := besieged(t)
+	whole := a.judge(nil)
+	if got := failed(whole.Checks); len(got) > 0 || !whole.Withstood {
+		t.Fatalf("in a run without a fault these fail: %q, %+v", got, whole.Checks)
+	}
+	var names []string
+	for _, c := range whole.Checks {
+		names = append(names, c.Name)
+	}
+	if all := slices.Sorted(maps.Keys(siegeMutants)); !slices.Equal(slices.Sorted(slices.Values(names)), all) {
+		t.Errorf("there are the checks %q, and mutants of %q", names, all)
+	}
+	for name, change := range siegeMutants {
+		a, m := besieged(t)
+		change(a, m)
+		v := a.judge(m.failure)
+		if got := failed(v.Checks); v.Withstood || !slices.Equal(got, []string{name}) {
+			t.Errorf("what %q is for fails %q: %+v", name, got, v.Checks)
+		}
+	}
+}
