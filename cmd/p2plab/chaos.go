@@ -121,6 +121,8 @@ func newChaos() *cobra.Command {
 	fs.StringVar(&f.cfg.Preset, "preset", chaos.Presets[0],
 		"`timers` of the peers: "+strings.Join(chaos.Presets, ", ")+"; with wan, faults and waiting take 20 times "+
 			"as long, and links have 25 ms")
+	fs.DurationVar(&f.cfg.Reduction, "reduction", 0, "about how long a slot's reduction takes, like 3s: a larger "+
+		"model, and slow uploads; faults come inside of it")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")

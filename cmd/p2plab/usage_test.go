@@ -14,6 +14,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"chaos --peers 2 --slots 3 --faults kill", "--peers 2: allowed: 3 to 64"},
 		{"chaos --slots 3 --faults kill", "--slots 3: allowed: 7 to"},
 		{"chaos --preset moon --faults kill", "--preset moon: allowed: lan, wan"},
+		{"chaos --reduction 1h --faults kill", "--reduction 1h0m0s: allowed: 0 to 15s"},
 		{"chaos --seed 0 --faults kill", "--seed 0: allowed: 1 and above"},
 		{"chaos --faults kill,murder", "--faults kill,murder: \"murder\" is none of kill,leader,"},
 		{"soak --peers 2 --minutes 0", "--peers 2: allowed: 3 to 32"},
