@@ -36,8 +36,8 @@ type Goal struct {
 func (k Kind) starts() bool { return slices.Contains([]Kind{Kill, Restart, Bootstrap}, k) }
 
 // checkBack holds the returns of what was started again against the goal, and against what the
-// machine's load allows.
-func checkBack(faults []Injected, goal time.Duration) (Goal, Check) {
+// machine's load allows. Where nothing was started again there is no goal.
+func checkBack(faults []Injected, goal time.Duration) (goals []Goal, _ Check) {
 	var late []string
 	met, all, longest := 0, 0, time.Duration(0)
 	for _, f := range faults {
@@ -55,11 +55,13 @@ func checkBack(faults []Injected, goal time.Duration) (Goal, Check) {
 				f.BegunSlot, took.Seconds(), f.Load))
 		}
 	}
-	g := Goal{Name: fmt.Sprintf("back in %v", goal), Met: met == all, Detail: "nothing was started again"}
 	if all > 0 {
-		g.Detail = fmt.Sprintf("%d of %d starts, the longest took %.1f s", met, all, longest.Seconds())
+		goals = []Goal{{
+			fmt.Sprintf("back in %v", goal), met == all,
+			fmt.Sprintf("%d of %d starts, the longest took %.1f s", met, all, longest.Seconds()),
+		}}
 	}
-	return g, verdict(CheckBack, late, fmt.Sprintf("%d starts", all))
+	return goals, verdict(CheckBack, late, fmt.Sprintf("%d starts", all))
 }
 
 // machineLoad is how many processes there were in the last minute, for each processor, that ran or

@@ -80,8 +80,8 @@ func (r *runner) result(failure error) Result {
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
 	h := readHistory(logs, finished)
-	back, inTime := checkBack(r.done, r.cfg.backGoal())
-	res.Goals = []Goal{back}
+	goals, inTime := checkBack(r.done, r.cfg.backGoal())
+	res.Goals = append([]Goal{}, goals...)
 	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure), inTime,
 		r.checkFeedback(), verdict(CheckLoad, r.slow, ""),
 		verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
