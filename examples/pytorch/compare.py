@@ -153,6 +153,7 @@ def train_together(job):
     ) as d:
         sampler = d.sampler(learner.windows, job["batch"])
         loader = torch.utils.data.DataLoader(learner.windows, own, sampler=sampler, drop_last=True)
+        locked = d.page_locked
         began = last = time.monotonic()
         for step, batch in enumerate(d.batches(loader, repeat=True), 1):
             d.report(learner.backward(batch))
@@ -165,7 +166,9 @@ def train_together(job):
                 stalls.append(d.metrics.last_stall_seconds)
                 last = now
     if rank == 0:
-        return learner.figures(seconds=last - began, slots=slots, stalls=stalls, steps=step)
+        return learner.figures(
+            seconds=last - began, slots=slots, stalls=stalls, steps=step, page_locked=locked
+        )
 
 
 def train_alone(job):
@@ -306,7 +309,15 @@ def collect(job, trainers, nodes):
         still_seconds=statistics.median(s for t in trainers for s in t["stalls"]),
         seconds=seconds, tokens_per_second=job["tokens"] / seconds,
         gpu_mb=max((t["gpu_mb"] or 0 for t in trainers)) or None,
+        pages=pages({t["page_locked"] for t in trainers}),
     )
+
+
+def pages(locked):
+    """Whether what the nodes share was page-locked in all trainers; None without a GPU."""
+    if None in locked:
+        return None
+    return "not locked" if False in locked else "locked"
 
 
 COLUMNS = (
@@ -315,6 +326,7 @@ COLUMNS = (
     ("MB/slot", "mb_a_slot", "{:.3f}"), ("still", "still", "{:.1%}"),
     ("slot s", "slot_seconds", "{:.2f}"), ("still s", "still_seconds", "{:.2f}"),
     ("tokens/s", "tokens_per_second", "{:.0f}"), ("GPU MB", "gpu_mb", "{:.0f}"),
+    ("pages", "pages", "{}"),
 )
 
 

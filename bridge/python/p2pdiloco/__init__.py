@@ -17,6 +17,7 @@ of your own. The node that talks to the other machines is a process of its own (
     pieces      parts of tensors   metrics     numbers that a script prints
     box         ranks of a box     attach      the conversation with the node
     private     a rank's own state settings    which run, and how the node is started
+    pagelock    memory that a GPU copies by itself
 
 Errors are subclasses of Error. Neither torch nor numpy is imported before it is needed.
 """

@@ -86,15 +86,22 @@ class DiLoCo(Loop):
         )
         optimizers = _as_list(optimizer)
         self._hook_on = optimizers[-1] if optimizers else None
+        self._model: Optional[TorchHeld] = None
         if not self.enabled:
             return
         self._ranks = box.ranks(model, mesh=mesh, process_group=process_group)
         private = Private(keep, self._ranks.world) if keep else None
-        self._held = TorchHeld(
+        self._held = self._model = TorchHeld(
             model, buffers=buffers == "average", frozen=frozen, evaluate=evaluate,
             save=private.save if private else None,
             restore=private.restore if private else None,
         )
+
+    @property
+    def page_locked(self) -> Optional[bool]:
+        """Whether copies between this rank's GPUs and the node's memory run beside the processor.
+        None if the model is on no GPU, and outside the with block."""
+        return self._model.page_locked if self._model is not None else None
 
 
 def _as_list(optimizer: Union[None, Any, Iterable[Any]]) -> list[Any]:

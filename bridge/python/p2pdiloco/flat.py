@@ -44,6 +44,9 @@ class FlatHeld:
             )
         self._start, self._local, self._writes = memory.start, memory.local, writes
 
+    def detach(self) -> None:
+        self._start = self._local = memoryview(b"")
+
     def fill(self) -> None:
         self.export(0, len(self._live), gradient=False)
 

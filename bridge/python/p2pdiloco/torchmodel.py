@@ -8,6 +8,9 @@ contributes is
 where shown is what loading start makes of the tensor: what inner steps did not change contributes
 exactly nothing, and no copy of the anchor is kept. The same serves float64, and a running variance,
 which is loaded with 0 as lower bound.
+
+What lies on a GPU is copied beside the processor: the node's memory is page-locked, each copy is
+only queued, and there is one wait, for all of them, before the node is told (pagelock.py).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from .attach import wire
 from .attach.memory import Memory
 from .attach.wire import Box, Flat, Piece, TensorSpec
 from .errors import Invalid
+from .pagelock import PORTABLE, READ_ONLY, PageLock
 
 _DTYPES = {
     torch.float32: wire.F32, torch.float64: wire.F32, torch.bfloat16: wire.BF16,
@@ -110,12 +114,17 @@ class _Live:
         self._elements = 1
         for n in self._shape:
             self._elements *= n
-        self.start = self.local = torch.empty(0)
+        self.detach()
 
     def attach(self, start: torch.Tensor, local: torch.Tensor, first: int, writes: bool) -> None:
         """Takes this piece's place in the vectors. first: of its tensor in the flat vector."""
         self.start, self.local = (self._place(v, first) for v in (start, local))
         self.writes = writes
+
+    def detach(self) -> None:
+        """Lets go of the vectors."""
+        self.start = self.local = torch.empty(0)
+        self.start_locked = self.local_locked = False  # whether their pages are
 
     def _place(self, vector: torch.Tensor, first: int) -> torch.Tensor:
         """A view of the piece in a vector, in the piece's own shape."""
@@ -127,32 +136,61 @@ class _Live:
             view = view.narrow(d, offset, extent)
         return view.view(self.value.shape) if view.dim() != self.value.dim() else view
 
+    def span(self, vector: torch.Tensor) -> tuple[int, int]:
+        """The addresses in a vector from this piece's first element to its last one."""
+        at, runs = vector.data_ptr(), self.runs
+        return at + 4 * runs.starts[0], at + 4 * (runs.starts[-1] + runs.length)
+
     def shown(self, start: torch.Tensor) -> torch.Tensor:
-        """What loading start makes of it. The processor converts, so that it is the same on all
-        devices."""
+        """What loading start makes of it. All devices round to the nearest even number."""
         if self.floor:
             start = start.clamp(min=0)
         return start.to(self.value.dtype)
 
-    def export(self) -> None:
-        """Writes start - live to local."""
-        shown = self.shown(self.start)
-        if self.value.dtype == torch.float32 and not self.value.is_cuda:
-            torch.sub(shown, self.value.detach(), out=self.local)  # one pass, no copy between
+    def take(self, live: torch.Tensor, start: torch.Tensor) -> None:
+        """Loads a part of start into the same part of the live tensor."""
+        if not _beside(self.start_locked, start):
+            live.copy_(self.shown(start))
             return
-        out = self.local_value(gradient=True)
-        self.local.copy_(out, non_blocking=out.is_cuda)
+        live.copy_(start, non_blocking=True)  # PyTorch converts on the device then
+        if self.floor:
+            live.clamp_(min=0)
+
+    def give(self, local: torch.Tensor, out: torch.Tensor) -> None:
+        """Writes a part of what is exported to the same part of local."""
+        local.copy_(out, non_blocking=_beside(self.local_locked, local))
 
     def load(self) -> None:
-        self.value.copy_(self.shown(self.start), non_blocking=self.value.is_cuda)
+        self.take(self.value, self.start)
+
+    def export(self) -> None:
+        """Writes start - live to local."""
+        if self.value.dtype == torch.float32 and not self.value.is_cuda:
+            # one pass, no copy between
+            torch.sub(self.shown(self.start), self.value.detach(), out=self.local)
+            return
+        self.give(self.local, self.local_value(gradient=True))
 
     def local_value(self, gradient: bool) -> torch.Tensor:
         """What is exported: the live values, or what the inner steps took away from start."""
         now = self.value.detach().to(torch.float32)
         if not gradient:
             return now
-        shown = self.shown(self.start).to(torch.float32)
-        return shown.to(now.device, non_blocking=True).sub_(now) if now.is_cuda else shown - now
+        if not now.is_cuda:
+            return self.shown(self.start).to(torch.float32) - now
+        there = torch.empty_like(now, memory_format=torch.contiguous_format)
+        if _beside(self.start_locked, self.start):
+            there.copy_(self.start, non_blocking=True)
+            there = self.shown(there).to(torch.float32)
+        else:
+            there.copy_(self.shown(self.start))
+        return there.sub_(now)
+
+
+def _beside(locked: bool, vector: torch.Tensor) -> bool:
+    """Whether a part of a shared vector can be copied beside the processor. Where it is in several
+    pieces, PyTorch copies by way of ordinary memory, which has to be waited for."""
+    return locked and vector.is_contiguous()
 
 
 class TorchHeld:
@@ -171,6 +209,9 @@ class TorchHeld:
         self.live: list[_Live] = []
         self._firsts: list[int] = []
         self._devices: set[torch.device] = set()
+        self._pages: Optional[PageLock] = None  # of a model that is on a GPU
+        self.page_locked: Optional[bool] = None
+        """Whether the node's vectors are page-locked; None without a GPU, and while detached."""
         self._start = self._local = torch.empty(0)
         at = 0
         self._given = named(model, buffers=buffers, frozen=frozen)
@@ -183,6 +224,7 @@ class TorchHeld:
             self.live.append(_Live(name, live, spec.shape, piece, runs))
             if live.is_cuda:
                 self._devices.add(live.device)
+                self._pages = self._pages or PageLock(live.device)
             at += spec.elements
         self.elements = at
         self._kinds = [_kind(live.value) for live in self.live]
@@ -198,6 +240,26 @@ class TorchHeld:
         self._start, self._local = _view(memory.start), _view(memory.local)
         for live, piece, write in zip(self.live, self.pieces, writes):
             live.attach(self._start, self._local, self._firsts[piece.tensor], write)
+        if self._pages is not None:
+            self._lock(self._pages)
+
+    def _lock(self, pages: PageLock) -> None:
+        """Page-locks what this rank copies from and to its GPUs, and no more of the vectors."""
+        there = [live for live in self.live if live.value.is_cuda and live.runs.elements]
+        start = pages.lock([live.span(self._start) for live in there], PORTABLE | READ_ONLY)
+        written = [live.span(self._local) for live in there if live.writes]
+        local = pages.lock(written, PORTABLE)
+        for live in there:
+            live.start_locked, live.local_locked = start, local
+        self.page_locked = start and local
+
+    def detach(self) -> None:
+        if self._pages is not None:
+            self._pages.unlock()
+        self.page_locked = None
+        self._start = self._local = torch.empty(0)
+        for live in self.live:
+            live.detach()
 
     def fill(self) -> None:
         self.export(0, self.elements, gradient=False)
@@ -217,7 +279,7 @@ class TorchHeld:
     def _load_part(self, live: _Live, begin: int, end: int) -> None:
         flat = live.value.detach().reshape(-1)
         for at, within, n in live.runs.cut(begin, end):
-            flat[within : within + n].copy_(live.shown(self._start[at : at + n]))
+            live.take(flat[within : within + n], self._start[at : at + n])
         if flat.data_ptr() != live.value.data_ptr():  # reshape made a copy
             live.value.copy_(flat.view(live.value.shape))
 
@@ -233,11 +295,11 @@ class TorchHeld:
                 continue
             out = live.local_value(gradient)
             if whole:
-                live.local.copy_(out, non_blocking=out.is_cuda)
+                live.give(live.local, out)
                 continue
             flat = out.reshape(-1)
             for at, within, n in live.runs.cut(begin, end):
-                self._local[at : at + n].copy_(flat[within : within + n])
+                live.give(self._local[at : at + n], flat[within : within + n])
         self._synchronize()
 
     def evaluate(self) -> Optional[float]:
@@ -278,7 +340,7 @@ class TorchHeld:
             raise Invalid(f"{name} {why} (since this DiLoCo was made)")
 
     def _synchronize(self) -> None:
-        """Waits for the copies, after which the node may use the memory."""
+        """Waits for the copies that were queued, after which the node may use the memory."""
         for device in self._devices:
             stream: Any = torch.cuda.current_stream(device)
             stream.synchronize()

@@ -2,6 +2,8 @@
 
     /usr/bin/python3 bridge/python/tests/bench_export.py            # 512 MiB, some minutes
     /usr/bin/python3 bridge/python/tests/bench_export.py --mib 64 --pairs 5
+    python3 bridge/python/tests/bench_export.py --device cuda       # the ranks' tensors on a GPU
+    python3 bridge/python/tests/bench_export.py --device cuda --pageable
 
 This process is the node: it asks 1, 2 and 4 ranks, processes with the PyTorch client, each of which
 holds a flat shard of every tensor, for all of the model (EXPORT), and has them load it (LOAD). Both
@@ -9,6 +11,10 @@ requests and all answers are in the time. Where the live parameters are exported
 copies; where the pseudo-gradient is, the first is a subtraction, which reads a third stream. What
 it is compared with are two copies of as many bytes by one thread of this process. The three take
 turns; a line has the median of the turns, and that of the ratios within each turn.
+
+With --device cuda all ranks use the first GPU, and what they are compared with are a copy to the
+GPU and one back, from and to plain page-locked memory. --pageable locks no pages of the node's.
+No GPU has run this yet.
 """
 
 import nodestub  # first: it puts the package on the path
@@ -25,6 +31,7 @@ import torch
 
 from p2pdiloco.attach import wire
 from p2pdiloco.attach.session import Session
+from p2pdiloco.pagelock import PageLock
 from p2pdiloco.torchmodel import Part, TorchHeld
 
 nodestub.PATIENCE = 600  # a busy machine needs some
@@ -32,13 +39,15 @@ TENSORS = 32
 GOALS = {"copied": 0.8, "subtracted": 0.7}
 
 
-def be_rank(path, rank, world, elements):
+def be_rank(path, rank, world, elements, device, pageable):
     """Does what the node asks for, until it ends."""
     torch.set_num_threads(1)
+    if pageable:
+        PageLock.lock = lambda *_: False
     model = {}
     for i in range(TENSORS):
         low, high = elements * rank // world, elements * (rank + 1) // world
-        live = torch.arange(low, high, dtype=torch.float32)
+        live = torch.arange(low, high, dtype=torch.float32, device=device)
         model[f"t{i}"] = Part(live, (elements,), first=low)
     Session(lambda: path, TorchHeld(model), rank=rank, world=world, set="bench").border()
 
@@ -49,11 +58,29 @@ def seconds(what):
     return time.perf_counter() - began
 
 
+def copies(vector, device):
+    """Two plain copies of as many bytes."""
+    if device == "cpu":
+        a, b = vector.copy(), vector.copy()
+        return lambda: (numpy.copyto(a, b), numpy.copyto(b, a))
+    host = torch.empty(len(vector), pin_memory=True)
+    there = torch.empty(len(vector), device=device)
+
+    def both():
+        host.copy_(there, non_blocking=True)
+        there.copy_(host, non_blocking=True)
+        torch.cuda.synchronize()
+
+    return both
+
+
 class Bench:
     """Stands for the test that a stub is made for, and measures."""
 
-    def __init__(self, world, elements, pairs):
+    def __init__(self, world, elements, pairs, device, pageable):
         self._world, self._elements, self._pairs = world, elements, pairs
+        self._device = device
+        self._more = ["--device", device] + (["--pageable"] if pageable else [])
         self._cleanups = []
         self.times = {"memcpy": [], "copied": [], "subtracted": []}
 
@@ -65,7 +92,7 @@ class Bench:
         ranks = [
             subprocess.Popen([
                 sys.executable, __file__, "--rank", str(rank), "--world", str(self._world),
-                "--elements", str(self._elements), "--path", stub.path,
+                "--elements", str(self._elements), "--path", stub.path, *self._more,
             ])
             for rank in range(self._world)
         ]
@@ -80,14 +107,14 @@ class Bench:
         node.gather(self._world)
         start = numpy.frombuffer(node.start, numpy.float32)
         start[:] = numpy.arange(len(start))
-        a, b = start.copy(), start.copy()
+        memcpy = copies(start, self._device)
 
         def exchange(what):
             node.ask(wire.EXPORT, begin=0, end=node.elements, what=what)
             node.load()
 
         kinds = {
-            "memcpy": lambda: (numpy.copyto(a, b), numpy.copyto(b, a)),
+            "memcpy": memcpy,
             "copied": lambda: exchange(wire.PARAMETERS),
             "subtracted": lambda: exchange(wire.GRADIENT),
         }
@@ -117,20 +144,25 @@ def main():
     parser.add_argument("--mib", type=int, default=512, help="size of the model")
     parser.add_argument("--pairs", type=int, default=20, help="turns for each number of ranks")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--pageable", action="store_true", help="lock no pages, on a GPU")
     for name in ("rank", "world", "elements"):
         parser.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.path:
-        return be_rank(given.path, given.rank, given.world, given.elements)
+        return be_rank(
+            given.path, given.rank, given.world, given.elements, given.device, given.pageable
+        )
     print(
         f"{given.mib} MiB in {TENSORS} tensors, {given.pairs} turns, {os.cpu_count()} cores, "
-        f"PyTorch {torch.__version__}, one thread a rank\n\n"
-        "| ranks | export | two memcpys | export and import | speed | half of the turns | goal |\n"
+        f"PyTorch {torch.__version__}, one thread a rank, on {given.device}\n\n"
+        "| ranks | export | two copies | export and import | speed | half of the turns | goal |\n"
         "| --- | --- | --- | --- | --- | --- | --- |", flush=True,
     )
     for world in given.ranks:
-        bench = Bench(world, (given.mib << 20) // 4 // TENSORS, given.pairs)
+        elements = (given.mib << 20) // 4 // TENSORS
+        bench = Bench(world, elements, given.pairs, given.device, given.pageable)
         bench.run()
         bench.print()
 

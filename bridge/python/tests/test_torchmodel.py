@@ -41,6 +41,9 @@ class Held:
         )
         self.torch.attach(memory, [True] * len(tensors))
 
+    def __del__(self):
+        self.torch.detach()  # pages that a GPU has locked outlive no array
+
     def load(self, anchor):
         self.start[:] = torch.as_tensor(anchor).numpy()
         self.torch.load(0, self.elements)

@@ -69,6 +69,9 @@ class Held(Protocol):
         """Takes the memory that a node shares; writes says of each piece whether this rank exports
         it. It is called again when another node, or this one started again, shares another one."""
 
+    def detach(self) -> None:
+        """Lets go of the memory, which is unmapped next."""
+
     def fill(self) -> None:
         """Writes the initial parameters to local."""
 
@@ -212,8 +215,7 @@ class Session:
             descriptors[0], descriptors[1], elements=share.elements, offset=share.offset,
             size=share.size, rank=self._rank,
         )
-        if self._memory is not None:
-            self._memory.close()
+        self._unmap()
         self._memory = memory
         self._held.attach(memory, [b == 1 for b in share.writes])
 
@@ -421,9 +423,15 @@ class Session:
         """Closes the socket and unmaps the memory."""
         self._drop()
         self._train = None
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
+        self._unmap()
+
+    def _unmap(self) -> None:
+        if self._memory is None:
+            return
+        if not self.forked:  # what is held belongs to the parent, as does its GPU
+            self._held.detach()
+        self._memory.close()
+        self._memory = None
 
     def _drop(self) -> None:
         if self._socket is not None:

@@ -16,7 +16,7 @@ import compare
 JOB = dict(peers=2, steps=8, inner_steps=4, tokens=4096)
 TRAINER = dict(
     loss=3.0, parameters=5, weights="w", seconds=4.0, slots=[1.0, 3.0], stalls=[0.5, 0.5], steps=8,
-    gpu_mb=None,
+    gpu_mb=None, page_locked=None,
 )
 NODE = dict(state_root="r", bytes_sent=600)
 
@@ -28,7 +28,11 @@ class Figures(unittest.TestCase):
         self.assertEqual(row["tokens_per_second"], 1024)
         line = compare.line(dict(row, ranks=1, inner_steps=4, codec="int8"))
         self.assertIn("| 1 | 4 | int8 | 3.0000 |", line)
-        self.assertIn("| 25.0% | 2.00 | 0.50 | 1024 |  |", line)
+        self.assertIn("| 25.0% | 2.00 | 0.50 | 1024 |  |  |", line)
+        slow = dict(TRAINER, page_locked=False)
+        for others, pages in (([slow], "not locked"), ([], "locked")):
+            row = compare.collect(JOB, [dict(TRAINER, page_locked=True), *others], [NODE] * 2)
+            self.assertEqual(row["pages"], pages)
 
     def test_what_must_not_be_compared_has_failed(self):
         """A peer with another model, or that has trained less, would make the loss mean nothing."""
