@@ -91,6 +91,7 @@ func (n *Node) Status() Status {
 	s.Stats, s.Exchange = report.StatsOf(n.rounds.Stats(), n.replica.Stats()), n.ledger.Exchange()
 	v := n.driver.View()
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()
+	s.Process.Share(n.cfg.Trainer, s.Parameters)
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	if s.Phase = PhaseClosed; !n.life.Over() {
 		s.Phase, s.Detail = report.PhaseOf(v, n.spec.StartPeers)

@@ -25,6 +25,8 @@ type (
 	GradientExporter = trainer.GradientExporter
 	// VectorMaker is a Trainer that brings the memory of the node's two working vectors.
 	VectorMaker = trainer.VectorMaker
+	// MemorySharer is a Trainer whose processes map memory of the node's.
+	MemorySharer = trainer.MemorySharer
 	// RangeTrainer is a Trainer that hands out and takes parts of the live parameters.
 	RangeTrainer = trainer.RangeTrainer
 	// RangeGradientExporter is a RangeTrainer that hands out parts of the pseudo-gradient itself.

@@ -67,6 +67,13 @@ type VectorMaker interface {
 	MakeVectors(n int) (start, local []float32, err error)
 }
 
+// MemorySharer is a Trainer whose processes map memory of the node's.
+type MemorySharer interface {
+	// SharedBytes is how much that is, in bytes, each mapping counted once. It may be called from
+	// any goroutine.
+	SharedBytes() uint64
+}
+
 // RangeTrainer is a Trainer that hands out and takes parts of the live parameters. In mode
 // streaming, where each slot updates a fragment of the model, nothing else is moved then. Either
 // both methods work or both return errors.ErrUnsupported.

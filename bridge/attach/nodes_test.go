@@ -17,6 +17,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -210,6 +211,11 @@ func TestARankAndAPeer(t *testing.T) {
 	}
 	wantEnded(t, ended)
 	sameRoot(t, 5, m, other)
+	shown, none := m.node.Status().Process, other.node.Status().Process
+	if want := 2 * memory.Size(253); shown.SharedBytes != want || shown.SharedVectors != float64(want)/(4*253) ||
+		none.SharedBytes != 0 || none.SharedVectors != 0 {
+		t.Errorf("the status of the one shows %+v, of the other %+v", shown, none)
+	}
 	anchor := make([]float32, len(toy.Live))
 	if _, err := other.node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package attach
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
@@ -31,6 +32,8 @@ type shared struct {
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
 	world int
+
+	bytes atomic.Uint64 // of all mappings, for any goroutine
 }
 
 // set is the memory of one set.
@@ -53,6 +56,7 @@ func (s *shared) next(e box.Share) (files []*os.File, err error) {
 		return nil, err
 	}
 	s.came = &set{e.Epoch, len(e.Shares), local}
+	s.count()
 	start := s.startRead
 	if s.write {
 		start = s.startFile.File
@@ -97,6 +101,19 @@ func (s *shared) drop() {
 		_ = s.came.local.Close()
 	}
 	s.came = nil
+	s.count()
+}
+
+// count adds up what is mapped. A local of an earlier set is not known here any more: its memory is
+// free when the processes have ended that map it.
+func (s *shared) count() {
+	mapped := uint64(0)
+	for _, there := range []bool{s.start != nil, s.epoch > 0, s.came != nil} {
+		if there {
+			mapped += s.size
+		}
+	}
+	s.bytes.Store(mapped)
 }
 
 // beat shows the ranks that the node lives.
@@ -123,6 +140,7 @@ func (s *shared) clearSteps() {
 
 func (s *shared) close() error {
 	s.drop()
+	s.bytes.Store(0)
 	if s.start == nil {
 		return nil
 	}

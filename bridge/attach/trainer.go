@@ -42,6 +42,7 @@ var (
 	_ trainer.Saver            = (*Trainer)(nil)
 	_ trainer.GradientExporter = (*Trainer)(nil)
 	_ trainer.VectorMaker      = (*Trainer)(nil)
+	_ trainer.MemorySharer     = (*Trainer)(nil)
 	_ trainer.RangeTrainer     = (*Trainer)(nil)
 	_ trainer.Returner         = (*Trainer)(nil)
 
@@ -139,6 +140,10 @@ func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
 	}
 	return t.start, t.local, nil
 }
+
+// SharedBytes is the memory that is shared with the ranks: start and local, and another local while
+// a new set has it and the node works in the last one's.
+func (t *Trainer) SharedBytes() uint64 { return t.loop.memory.bytes.Load() }
 
 // Init asks the ranks for the initial parameters. If they are lost meanwhile, it asks the next
 // ones.

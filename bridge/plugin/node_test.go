@@ -101,6 +101,8 @@ func TestThreePeers(t *testing.T) {
 	for _, m := range all {
 		if s := m.node.Status(); s.Slot != 6 || s.StateRoot != all[0].node.Status().StateRoot {
 			t.Errorf("ended at slot %d with %s", s.Slot, s.StateRoot)
+		} else if s.Process.SharedBytes < 2*4*20000 {
+			t.Errorf("%d bytes are shared with the library's process", s.Process.SharedBytes)
 		}
 		m.mu.Lock()
 		if len(m.mu.loss) != 7 {

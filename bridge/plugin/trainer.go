@@ -43,6 +43,7 @@ var (
 	_ trainer.Saver            = (*Trainer)(nil)
 	_ trainer.GradientExporter = (*Trainer)(nil)
 	_ trainer.VectorMaker      = (*Trainer)(nil)
+	_ trainer.MemorySharer     = (*Trainer)(nil)
 	_ trainer.RangeTrainer     = (*Trainer)(nil)
 )
 
@@ -253,6 +254,9 @@ func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
 	t.given = true
 	return t.ranks.MakeVectors(n)
 }
+
+// SharedBytes is the memory that is shared with the library's process.
+func (t *Trainer) SharedBytes() uint64 { return t.ranks.SharedBytes() }
 
 // fits refuses a vector that is not of the model's length.
 func (t *Trainer) fits(what string, v []float32) error {

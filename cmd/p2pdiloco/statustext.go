@@ -53,6 +53,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Training > 0 {
 		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
 	}
+	printMemory(w, s.Process)
 	printTraffic(w, s)
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
@@ -71,6 +72,19 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	printFigures(&b, s.Members)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// printMemory writes what the node's process takes, where that is known.
+func printMemory(w io.Writer, p p2pdiloco.ProcessStatus) {
+	if p.HeapBytes == 0 {
+		return
+	}
+	shared := ""
+	if p.SharedBytes > 0 {
+		shared = fmt.Sprintf(", and %s shared with the trainer: %.3g vectors of the model in float32",
+			report.Bytes(p.SharedBytes), p.SharedVectors)
+	}
+	fmt.Fprintf(w, "memory\t%s on the heap%s\n", report.Bytes(p.HeapBytes), shared)
 }
 
 func printTraffic(w io.Writer, s p2pdiloco.Status) {

@@ -21,6 +21,7 @@ func TestPrintStatus(t *testing.T) {
 			Now:  &p2pdiloco.SlotTime{Slot: 4, Expected: 2300 * time.Millisecond, Relayed: 1_500_000},
 			Last: &p2pdiloco.SlotTime{Slot: 3, Expected: 2 * time.Second, Took: 2100 * time.Millisecond},
 		},
+		Process: p2pdiloco.ProcessStatus{HeapBytes: 40_000, SharedBytes: 8_000, SharedVectors: 2},
 		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1400}, Control: p2p.Bytes{Sent: 100}}, Uptime: 90 * time.Second,
 		Contributors: 4, Tolerated: 1,
 		Agreement: &p2pdiloco.AgreementStatus{
@@ -48,6 +49,7 @@ func TestPrintStatus(t *testing.T) {
 		"slot 3 took 2.1s (2s expected from the links); slot 4 is under way (2.3s expected from the links, 1.5 MB of " +
 			"it " +
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
+		"40.0 kB on the heap, and 8.0 kB shared with the trainer: 2 vectors of the model in float32",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
 		"trust byzantine, 4 electors: withstands 1", "own vote", "3 of 4 contributions until a vote",
 		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",

@@ -38,7 +38,10 @@ func TestMemoryOfABox(t *testing.T) {
 		}
 		ranks = append(ranks, cmd)
 	}
-	oneRound(ctx, t, server)
+	shared := oneRound(ctx, t, server)
+	if shared < 2*vector || shared > 2*vector+vector/100 {
+		t.Errorf("%d MB are shared as the status says, two vectors have %d", shared/1e6, 2*vector/1_000_000)
+	}
 	used := pss(t, os.Getpid()) - before
 	for _, cmd := range ranks {
 		used += pss(t, cmd.Process.Pid)
@@ -54,8 +57,9 @@ func TestMemoryOfABox(t *testing.T) {
 	}
 }
 
-// oneRound fills, trains, exports and loads, so that all memory is used that is ever used.
-func oneRound(ctx context.Context, t *testing.T, server *attach.Server) {
+// oneRound fills, trains, exports and loads, so that all memory is used that is ever used. It
+// returns how many bytes are said to be shared.
+func oneRound(ctx context.Context, t *testing.T, server *attach.Server) uint64 {
 	t.Helper()
 	tr, err := server.Trainer(ctx)
 	if err != nil {
@@ -85,6 +89,7 @@ func oneRound(ctx context.Context, t *testing.T, server *attach.Server) {
 	if err := tr.Load(ctx, start); err != nil {
 		t.Fatal(err)
 	}
+	return tr.SharedBytes()
 }
 
 // pss is the memory of a process in bytes, with its share of pages that it has in common with

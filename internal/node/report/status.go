@@ -114,6 +114,10 @@ func TaskOf(t trainer.Task) *TaskStatus {
 type ProcessStatus struct {
 	Goroutines int    `json:"goroutines"`
 	HeapBytes  uint64 `json:"heap_bytes"` // live and not yet collected objects
+	// shared with a trainer's processes, once for all of them; it is not on the heap
+	SharedBytes uint64 `json:"shared_bytes,omitempty"`
+	// the same as vectors of the model in float32
+	SharedVectors float64 `json:"shared_vectors,omitempty"`
 }
 
 // Process returns what this process uses.
@@ -121,6 +125,15 @@ func Process() ProcessStatus {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	return ProcessStatus{Goroutines: runtime.NumGoroutine(), HeapBytes: heap[0].Value.Uint64()}
+}
+
+// Share adds the memory that is shared with a trainer's processes, for a model of d parameters, and
+// at least one.
+func (s *ProcessStatus) Share(t trainer.Trainer, d uint64) {
+	if m, ok := t.(trainer.MemorySharer); ok {
+		s.SharedBytes = m.SharedBytes()
+		s.SharedVectors = float64(s.SharedBytes) / float64(4*d)
+	}
 }
 
 // Phase says what a node is about.
