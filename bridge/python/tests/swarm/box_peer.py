@@ -16,7 +16,7 @@ import time
 
 import torch
 
-from p2pdiloco import DiLoCo, Part
+from p2pdiloco import DiLoCo, Part, found
 
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 SIZES = {"w": (5, 4), "b": (7,), "s": ()}
@@ -85,8 +85,9 @@ def main():
         tensors = [part.value for part in model.values()]
     optimizer = torch.optim.SGD(tensors, lr=0.01, momentum=0.9 if private else 0)
     keep = [optimizer] if private else []
+    make = found if options.pop("found", False) else DiLoCo
     tell("started", pid=os.getpid())
-    with DiLoCo(model, optimizer, keep=keep, **options) as d:
+    with make(model, optimizer, keep=keep, **options) as d:
         if invites:
             tell("ticket", ticket=d.invite(ttl="1h"), doctor=sorted(d.doctor()))
         tell("joined", slot=d.metrics.slot, every=d.sync_every, momentum=len(optimizer.state))

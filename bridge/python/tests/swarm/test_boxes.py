@@ -99,13 +99,15 @@ def id_bytes(peer):
     return bytes(ones) + n.to_bytes((n.bit_length() + 7) // 8, "big")
 
 
-def replay(contributors, steps, rounds, lr=0.7, momentum=0.9):
+def replay(contributors, steps, rounds, lr=0.7, momentum=0.9, theta=None):
     """What a run ends with whose slots all of them contribute to, with aggregator mean, clip off
     and codec f32: the inner steps of box_peer.py; the weighted mean of the pseudo-gradients, as
     section 11 of docs/protocol.md has it; then Nesterov, as section 12 has it. Each operation is
-    rounded to float32, in that order."""
+    rounded to float32, in that order. theta: what the run begins with; None is box_peer.py's own
+    model."""
     f = numpy.float32
-    theta = f(0.5) + numpy.arange(ELEMENTS, dtype=f) / f(64)
+    if theta is None:
+        theta = f(0.5) + numpy.arange(ELEMENTS, dtype=f) / f(64)
     v = numpy.zeros(ELEMENTS, f)
     in_order = sorted(contributors, key=lambda c: id_bytes(c.peer))
     total = sum(float(c.tokens) for c in in_order)
@@ -122,7 +124,7 @@ def replay(contributors, steps, rounds, lr=0.7, momentum=0.9):
 
 
 def tensors(path):
-    """The values of a .safetensors file, tensor after tensor as they lie."""
+    """The values of a .safetensors file, tensor after tensor as they lie, and their type."""
     blob = path.read_bytes()
     n = struct.unpack_from("<Q", blob)[0]
     header = json.loads(blob[8 : 8 + n])
@@ -130,8 +132,33 @@ def tensors(path):
     parts = []
     for name in SIZES:
         begin, end = header[name]["data_offsets"]
-        parts.append(numpy.frombuffer(blob[8 + n + begin : 8 + n + end], numpy.float32))
-    return numpy.concatenate(parts)
+        raw = blob[8 + n + begin : 8 + n + end]
+        if header[name]["dtype"] == "BF16":
+            raw = (numpy.frombuffer(raw, "<u2").astype(numpy.uint32) << 16).tobytes()
+        parts.append(numpy.frombuffer(raw, numpy.float32))
+    return numpy.concatenate(parts), {t["dtype"] for t in header.values()}
+
+
+def brain(values):
+    """float32 values as bfloat16, rounded to the nearest even one."""
+    bits = numpy.asarray(values, numpy.float32).view(numpy.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
+
+
+def save_pretrained(folder, values):
+    """A folder as transformers writes it, with the values as box_peer.py's model in bfloat16."""
+    header, data, at = {"__metadata__": {"format": "pt"}}, b"", 0
+    for name, shape in SIZES.items():
+        n = int(numpy.prod(shape))
+        raw = brain(values[at : at + n]).tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = dict(dtype="BF16", shape=shape, data_offsets=offsets)
+        data, at = data + raw, at + n
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text('{"model_type": "toy", "torch_dtype": "bfloat16"}')
 
 
 class Attached(SwarmCase):
@@ -155,7 +182,7 @@ class Attached(SwarmCase):
                 )
                 parts = {int(slot): part for slot, part in done[0]["parts"].items()}
                 want = replay([Contributor(done[0]["peer"], 6 * world, parts)], steps=6, rounds=4)
-                got = tensors(out)
+                got, _ = tensors(out)
                 self.assertEqual(got.tobytes(), want.tobytes(), f"{got}\n{want}")
                 if kind in ("single", "ddp"):
                     self.assertEqual(len({d["weights"] for d in done}), 1)
@@ -219,6 +246,44 @@ class Attached(SwarmCase):
         weights = {d["weights"] for kind in ("single", "ddp") for d in done[kind]}
         self.assertEqual(weights, {hashlib.sha256(want.tobytes()).hexdigest()})
         self.assertEqual({box.root() for box in boxes.values()}, {gone["root"][:8]})
+
+    def test_a_run_that_begins_with_a_hugging_face_folder(self):
+        """The founder's own values count for nothing, and neither do those of a box that joins it:
+        all train on from the folder, and what they agree on is written as such a folder again."""
+        theta = (numpy.arange(ELEMENTS, dtype=numpy.float32) - 14) / 8  # bfloat16 has them all
+        folder, out = self.folder / "model", self.folder / "trained"
+        save_pretrained(folder, theta)
+        settings = dict(
+            inner_steps=6, rounds=4, start_peers=2, min_peers=2, aggregator="mean", clip="off"
+        )
+        nowhere = Box(self, "nowhere", init="hf:/nowhere", **settings)
+        nowhere.end(1)
+        self.assertIn("model folder /nowhere", nowhere.ranks[0].told())
+        first = Box(self, "first", init=f"hf:{folder}", invites=True, **settings)
+        ticket = first.report("ticket")[0]["ticket"]
+        second = Box(
+            self, "second", 2, kind="ddp", run=None, bootstrap=None, found=None, ticket=ticket
+        )
+        done = {world: box.report("done") for world, box in ((1, first), (2, second))}
+        for box in (first, second):
+            box.end()
+        contributors = [
+            Contributor(d[0]["peer"], 6 * world, {int(k): v for k, v in d[0]["parts"].items()})
+            for world, d in done.items()
+        ]
+        want = replay(contributors, steps=6, rounds=4, theta=theta)
+        weights = {d["weights"] for ranks in done.values() for d in ranks}
+        self.assertEqual(weights, {hashlib.sha256(want.tobytes()).hexdigest()})
+        subprocess.run(
+            [
+                self.program, "export", "--data-dir", str(self.folder / "second"), "--hf", str(out),
+                "--like", str(folder),
+            ],
+            check=True, capture_output=True,
+        )
+        got, kinds = tensors(out / "model.safetensors")
+        self.assertEqual(kinds, {"BF16"})
+        self.assertEqual(brain(got).tobytes(), brain(want).tobytes())
 
     def test_overlapped_modes(self):
         for mode, more in (
