@@ -35,8 +35,8 @@ type Reduction struct {
 	// of the own contribution, once a circle knows them; the circle's that runs
 	norms []float64
 
-	// held for reading while bytes are lent (Hold), for writing when complete pieces lose their owner, or
-	// the buffer goes to the next reduction; taken before mu
+	// held for reading while bytes are lent (Hold), for writing when complete pieces lose their
+	// owner, or the buffer goes to the next reduction; taken before mu
 	reading sync.RWMutex
 	mu      struct {
 		sync.Mutex

@@ -42,7 +42,7 @@ type peerReport struct {
 	Slots  map[uint64]*marks
 	Leads  map[string]lead // by record
 	Counts Counts          // of all slots that count
-	Memory uint64          // most that the process had resident, in bytes; 0 where the system does not say
+	Memory uint64          // most bytes that were resident; 0: the system does not say
 }
 
 // peer is one process of the benchmark.

@@ -26,7 +26,7 @@ type Result struct {
 	All    Counts  `json:"slot_of_all_peers"` // of one slot, in the mean over the slots
 	Most   Counts  `json:"slot_of_most"`      // each of the peer that has most of it
 
-	// most memory that a peer had resident, from its start to its end; 0 where the system does not say
+	// most that a peer had resident, from start to end; 0: the system does not say
 	Memory uint64 `json:"memory_of_most_bytes"`
 
 	Samples []Sample `json:"samples"`

@@ -33,8 +33,9 @@ type contributions struct {
 
 	mu struct {
 		sync.Mutex
-		open  map[slot.Root]Contribution // offered, by root
-		spare *allreduce.Contribution    // settled last: its buffer is for the next one, once nobody holds it
+		open map[slot.Root]Contribution // offered, by root
+		// settled last: its buffer is for the next one, once nobody holds it
+		spare *allreduce.Contribution
 	}
 }
 

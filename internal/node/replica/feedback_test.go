@@ -165,8 +165,8 @@ func TestFeedbackBringsSignsToTheMean(t *testing.T) {
 	}
 }
 
-// The buffer of a settled contribution is that of the next one, unless somebody still sends from it:
-// bytes under a root that was offered must not change.
+// The buffer of a settled contribution is that of the next one, unless somebody still sends from
+// it: bytes under a root that was offered must not change.
 func TestABufferIsUsedAgainOnceNobodyHoldsIt(t *testing.T) {
 	c := debtor(codec.F32, 1, 0)
 	n := c.params.Fragments[0]

@@ -104,7 +104,8 @@ type taken struct {
 func (k *taken) take(c *allreduce.Contribution) {
 	k.Lock()
 	defer k.Unlock()
-	k.bytes, k.leaves = bytes.Clone(c.Bytes()), slices.Clone(c.Leaves()) // the peer uses the buffer again
+	// the peer uses the buffer again
+	k.bytes, k.leaves = bytes.Clone(c.Bytes()), slices.Clone(c.Leaves())
 }
 
 // give makes a contribution of the bytes taken, in the name of whoever offers it.
