@@ -28,7 +28,8 @@ func past(v membership.View, slotNumber, switches uint64) bool {
 }
 
 // fallen says whether a new round is due before the slot is decided: the ledger has taken the
-// offer, and it does not stand any more, because this peer was dropped meanwhile or its state was wrong.
+// offer, and it does not stand any more, because this peer was dropped meanwhile or its state was
+// wrong.
 func (o offered) fallen(v membership.View) bool {
 	return v.Reported > o.before && v.IsMember && current(v) && !stands(v, o.root)
 }
