@@ -32,18 +32,20 @@ const maxProven = 16
 // were members, are dropped: anybody may offer for slots that are far ahead.
 const maxProvers = slot.MaxMembers + maxStrangers
 
-// announced takes an offer that its contributor has announced. It returns false for one too many.
+// announced takes an offer that its contributor has announced. It returns false for one too many,
+// and for one that convicts its contributor.
 func (pf *proofs) announced(o slot.Offer, proof wire.OfferProof) bool {
 	if len(pf.known[o.Peer]) < maxProven {
 		pf.forgetOthers()
 		pf.note(o, proof)
 	}
-	return pf.has([]slot.Offer{o})
+	return pf.has([]slot.Offer{o}) && !pf.evidence.evicted(memberKey{o.Peer, proof.Incarnation})
 }
 
 // note keeps an offer with its signature, in the place of the oldest if there are too many. Two
 // offers of a member with the same sequence number are evidence against it. Those of a stranger are
-// none that matters, since it has any number of incarnations: their evictions would fill the list.
+// none that matters, since it has any number of incarnations. Both are kept all the same: a leader
+// may plan with the one, and an elector that was shown the other first must not refuse its draft.
 func (pf *proofs) note(o slot.Offer, proof wire.OfferProof) {
 	if len(proof.Sig) == 0 || o.Slot < pf.chain.OpenSlot() {
 		return
@@ -53,11 +55,9 @@ func (pf *proofs) note(o slot.Offer, proof wire.OfferProof) {
 		if k.Offer == o {
 			return
 		}
-		if k.Seq == o.Seq && k.proof.Incarnation == proof.Incarnation && o.Peer != pf.cfg.Self {
-			if pf.from(signed.message()) == nil {
-				pf.evidence.evict(evidenceOf(k.message(), signed.message()), true)
-			}
-			return
+		if k.Seq == o.Seq && k.proof.Incarnation == proof.Incarnation && o.Peer != pf.cfg.Self &&
+			pf.fromMember(signed.message()) == nil {
+			pf.evidence.evict(evidenceOf(k.message(), signed.message()), true)
 		}
 	}
 	kept := append(pf.known[o.Peer], signed)

@@ -158,6 +158,83 @@ func TestAStrangersOffersAreNoEvidence(t *testing.T) {
 	}
 }
 
+// A member without a vote signs two offers with one number, in slot after slot, and shows each to
+// two of four electors. Without the rule half of them refuse what the others plan with, in each
+// term of each leader, so one such member stops a run. It is evicted for the two instead, the
+// height is decided in its first term, and nobody else is blamed.
+func TestAMemberWithoutAVoteOffersTwice(t *testing.T) {
+	for name, samples := range map[string]int{"no audits": 0, "audits": 8} {
+		t.Run(name, func(t *testing.T) {
+			rules := labRules()
+			rules.Byzantine, rules.StartPeers, rules.AuditSamples = true, 5, samples
+			l := newLab(t, rules, labTiming)
+			for _, n := range "ABCDE" {
+				l.add(string(n))
+			}
+			l.connect()
+			c := func() *chain.Chain { return l.peers[0].m.chain }
+			if !l.run(time.Minute, func() bool { return len(c().Electorate()) == 4 && c().Tip().Slot >= 5 }) {
+				t.Fatal(l.show())
+			}
+			var liar *labPeer
+			var honest []*labPeer
+			for _, p := range l.peers {
+				if slot.Find(c().Electorate(), p.id) < 0 {
+					liar = p
+				} else {
+					honest = append(honest, p)
+				}
+			}
+			l.filters = append(l.filters, &labFilter{from: liar.name, kind: "offer", left: -1})
+			height, told := c().Height(), uint64(0)
+			twice := func() {
+				o := liar.m.own.mine
+				if o == nil || o.Seq <= told {
+					return
+				}
+				told = o.Seq
+				for i, p := range honest {
+					shown := *o
+					shown.StepTime += uint32(i % 2)
+					_ = p.step(labSigned(liar, wire.Offer{Offer: shown}))
+				}
+			}
+			slots := c().Tip().Slot + 4
+			if !l.run(time.Minute, func() bool { twice(); return c().Tip().Slot >= slots }) {
+				t.Fatalf("no slots\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
+			}
+			if told == 0 || slot.Find(c().Members(), liar.id) >= 0 {
+				t.Errorf("the liar offers %d and is a member: %v", told, slot.Find(c().Members(), liar.id) >= 0)
+			}
+			for _, k := range c().Commits()[height:] {
+				if k.Certificate.Term() > 0 {
+					t.Errorf("height %d is decided in term %d", k.Certificate.Height, k.Certificate.Term())
+				}
+			}
+			l.onlyEvicted(t, liar)
+		})
+	}
+}
+
+// A contributor that is no member any more cannot be convicted by its two offers. Whoever was shown
+// the one still takes a plan with the other: it would stop the height otherwise.
+func TestTheOtherOfferOfAFormerMemberIsKept(t *testing.T) {
+	l := labOf(t, "AB")
+	a := l.peers[0]
+	former := &labPeer{lab: l, id: labID("F"), inc: 1}
+	for weight := range uint64(2) {
+		o := slot.Offer{Peer: former.id, Slot: a.m.chain.OpenSlot(), Seq: 1, Weight: weight + 1}
+		signed := labSigned(former, wire.Offer{Offer: o})
+		a.m.proofs.note(o, wire.OfferProof{Incarnation: former.inc, Sig: signed.Sig})
+		if !a.m.proofs.has([]slot.Offer{o}) {
+			t.Errorf("the offer of weight %d is not kept", o.Weight)
+		}
+	}
+	if n := len(a.m.evidence.evictions); n > 0 {
+		t.Errorf("%d evictions", n)
+	}
+}
+
 // A member that leads sends plan after plan with another offer of its own, until no peer knows the
 // signature of the one that it announced. Then it takes its part in the newest plan back, and does
 // nothing more. The next leaders plan without it: nobody would take a plan with that offer.
