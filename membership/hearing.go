@@ -15,6 +15,8 @@ type hearing struct {
 	deafSince time.Duration // since when it is or was so, the last time
 	over      time.Duration // when that was over
 	watched   time.Duration // when this peer looked last
+	stoppedAt time.Duration // when it looked last before it did not run
+	resumed   time.Duration // since when it runs again
 }
 
 // noticeStop looks at whom this peer hears if it has not looked for long: it did not run.
@@ -33,8 +35,11 @@ func (pr *presence) stopped() bool {
 // peer that was stopped has heard nobody since it looked last, even where it decides alone.
 func (pr *presence) watchHearing() {
 	h := &pr.hearing
-	if pr.stopped() && !h.deaf {
-		h.deaf, h.deafSince = true, h.watched
+	if pr.stopped() {
+		h.stoppedAt, h.resumed = h.watched, pr.now
+		if !h.deaf {
+			h.deaf, h.deafSince = true, h.watched
+		}
 	}
 	h.watched = pr.now
 	hears := pr.cfg.Rules.Quorum(pr.chain.Electorate(), func(e slot.Member) bool {
@@ -51,7 +56,8 @@ func (pr *presence) watchHearing() {
 
 // silent says whether a member that was heard before was not heard for Timing.Lost while this peer
 // heard the others. The time in which it heard too few of them counts against nobody who was heard
-// shortly before. It decides only who is named lost: waiting for a member ends earlier (around).
+// shortly before. It decides only who is named lost: waiting for a member ends earlier (around,
+// missing).
 func (pr *presence) silent(w memberKey) bool {
 	if pr.heardLately(w) {
 		return false
@@ -65,4 +71,16 @@ func (pr *presence) silent(w memberKey) bool {
 		pause = min(pause, 2*pr.cfg.Timing.Alive)
 	}
 	return !h.deaf && pr.now-h.over > pause
+}
+
+// missing says whether no part in a slot is to be expected of a member: it is not around, and was
+// not before this peer was stopped just now. A leader that goes on handles what the others have
+// sent meanwhile one by one, and must not leave out those whose messages it has not come to.
+func (pr *presence) missing(w memberKey) bool {
+	a, h := pr.known[w], pr.hearing
+	if pr.around(w) {
+		return false
+	}
+	return a == nil || pr.gone(a) || h.resumed == never || h.stoppedAt-a.heard > pr.cfg.Timing.Lost ||
+		pr.now-h.resumed > 2*pr.cfg.Timing.Alive
 }

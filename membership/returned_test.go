@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +73,61 @@ func TestAReturnedPeerDropsNobodyWhoWasHeard(t *testing.T) {
 				t.Errorf("%s was not dropped\n%s", b.name, l.show())
 			}
 		})
+	}
+}
+
+// A leader was stopped in the middle of a reduction, for longer than Lost. When it goes on it
+// handles what the others have sent meanwhile one message at a time. Those whose messages it comes
+// to last are in its plan still once a quorum is heard again.
+func TestAReturnedLeaderKeepsItsGroup(t *testing.T) {
+	for name, told := range map[string]bool{"it knows that it was away": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			l, leader := plannedLab(t, "ABCDE", false)
+			leader.trickle = 1 // its reduction makes progress
+			leader.ahead += 2 * labTiming.Lost
+			if told {
+				leader.report(ReportReturned{})
+			}
+			l.run(labTiming.Lost/2, func() bool { return false })
+			lead := leader.m.open.lead
+			if lead == nil || lead.plan == nil || lead.plan.Living() != 5 {
+				t.Fatalf("its plan has changed\n%s", l.show())
+			}
+			dead := l.aside(leader, 1)
+			dead.crash() // who is gone is still noticed
+			gone := func() bool { return lead.plan != nil && lead.plan.Gone.Has(lead.plan.Place(dead.id)) }
+			if !l.run(2*labTiming.Lost, gone) {
+				t.Errorf("%s is waited for\n%s", dead.name, l.show())
+			}
+		})
+	}
+}
+
+// A leader was stopped while it waited for offers. When it goes on it still waits for those whose
+// messages it comes to last.
+func TestAReturnedLeaderWaitsForOffers(t *testing.T) {
+	l := labOf(t, "ABCDE")
+	for _, p := range l.peers {
+		p.report(ReportContributes{Contributes: true})
+	}
+	l.run(time.Second, func() bool { return false })
+	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
+	open := leader.m.chain.OpenSlot()
+	others := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == leader })
+	leader.offer(open)
+	others[0].offer(open) // it is heard first
+	l.run(100*time.Millisecond, func() bool { return false })
+	leader.ahead += 2 * labTiming.Lost
+	leader.report(ReportReturned{})
+	planned := func() bool { return leader.m.open.lead == nil || leader.m.open.lead.plan != nil }
+	if l.run(time.Second, planned) {
+		t.Fatalf("it planned with two of five\n%s", l.show())
+	}
+	for _, p := range others[1:] {
+		p.offer(open)
+	}
+	if !l.run(time.Second, planned) || len(leader.m.open.lead.plan.Offers) != 5 {
+		t.Errorf("it does not plan with all\n%s", l.show())
 	}
 }
 
