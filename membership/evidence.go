@@ -33,7 +33,8 @@ type claim struct {
 const (
 	maxClaims   = 4096 // claims remembered at the open position
 	maxClaimsBy = 256  // of one peer
-	// incarnations remembered, as many as one record can drop; the oldest is forgotten
+	// incarnations remembered, as many as one record can drop; the newest of those that matter
+	// least is forgotten
 	maxEvicted = wire.MaxEvidence
 	// Timing.Alive between two announcements of one evidence, while the peer is listed or asks to
 	// be
@@ -197,12 +198,12 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 	if ev.evicted(by) {
 		return
 	}
-	v := eviction{memberKey: by, proof: e, sent: ev.now}
+	if !ev.remember(eviction{memberKey: by, proof: e, sent: ev.now}) {
+		return
+	}
 	if found {
 		ev.announce(e)
 	}
-	ev.evictions = append(ev.evictions, v)
-	ev.evictions = ev.evictions[max(0, len(ev.evictions)-maxEvicted):]
 	if a := ev.presence.known[by]; a != nil {
 		a.offer = nil
 	}
@@ -210,6 +211,31 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 		Kind: EventEvicted, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: e.Peer,
 		Detail: contradictionText(e) + ", and can take part again as a new peer only, with a new data directory",
 	})
+}
+
+// remember keeps an eviction. Of too many it forgets the newest of those that are no members, then
+// of members without a vote. Names cost nothing: whoever is convicted could have them contradict
+// themselves until it is forgotten. It returns false if this one is forgotten.
+func (ev *evidence) remember(v eviction) bool {
+	ev.evictions = append(ev.evictions, v)
+	if len(ev.evictions) <= maxEvicted {
+		return true
+	}
+	out, least := 0, 3
+	for i, v := range ev.evictions {
+		if matters := ev.matters(v.memberKey); matters <= least {
+			out, least = i, matters
+		}
+	}
+	ev.evictions = slices.Delete(ev.evictions, out, out+1)
+	return out < maxEvicted
+}
+
+// matters ranks whose eviction is remembered: electors before other members, and these before those
+// that are none.
+func (ev *evidence) matters(w memberKey) int {
+	m, listed := chain.FindMember(ev.chain.Members(), w.peer, w.inc)
+	return btoi(listed) + btoi(listed && m.Elects())
 }
 
 func contradictionText(e wire.Evidence) string {

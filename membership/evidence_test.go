@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -262,4 +263,72 @@ func TestWordsRememberedAreBounded(t *testing.T) {
 	if n := len(a.m.evidence.claims); n > maxClaimsBy {
 		t.Errorf("%d words of one member are kept", n)
 	}
+}
+
+// Strangers cost nothing: they ask to be members, and contradict themselves, as many as evictions
+// are remembered. Without the rule they push out the eviction of a member, which everybody then
+// forgets, and the liar keeps its vote. Of strangers the newest are forgotten: they are neither
+// told of nor passed on.
+func TestStrangersDoNotPushOutAnEviction(t *testing.T) {
+	for name, first := range map[string]bool{"the member comes first": true, "the member comes last": false} {
+		t.Run(name, func(t *testing.T) {
+			l := labOf(t, "ABCD")
+			a, b, liar := l.peers[0], l.peers[1], l.peers[3]
+			votes := func(p *labPeer) wire.Evidence {
+				return evidenceOf(labSigned(p, wire.Vote{Vote: slot.Vote{Ref: a.m.chain.Next(), Hash: slot.Root{1}}}),
+					labSigned(p, wire.Vote{Vote: slot.Vote{Ref: a.m.chain.Next(), Hash: slot.Root{2}}}))
+			}
+			convict := func() { _ = a.m.Step(l.now, labSigned(b, votes(liar))) }
+			if first {
+				convict()
+			}
+			for i := range 2 * maxEvicted {
+				s := &labPeer{lab: l, id: labID(fmt.Sprint("stranger ", i)), inc: 1}
+				_ = a.m.Step(l.now, labSigned(s, wire.Alive{}))
+				_ = a.m.Step(l.now, labSigned(s, wire.Join{}))
+				_ = a.m.Step(l.now, labSigned(s, votes(s)))
+			}
+			if !first {
+				convict()
+			}
+			if !a.m.evidence.evicted(memberKey{liar.id, liar.inc}) {
+				t.Error("the eviction of a member is forgotten")
+			}
+			told := 0
+			for _, e := range a.m.Ready().Events {
+				told += btoi(e.Kind == EventEvicted)
+			}
+			if n := len(a.m.evidence.evictions); n != maxEvicted || told > maxEvicted+1 {
+				t.Errorf("%d evictions are kept, and %d told of", n, told)
+			}
+		})
+	}
+}
+
+// Members without a vote are anybody's names, too: where more are convicted than are remembered,
+// the eviction of an elector stays.
+func TestTheEvictionOfAnElectorStays(t *testing.T) {
+	l := labOf(t, "ABCD")
+	m, liar := l.peers[0].m, l.peers[3]
+	others := withoutVotes(l, m, maxEvicted+1)
+	for _, p := range append(others, liar) {
+		m.evidence.evict(wire.Evidence{Peer: p.id, Incarnation: p.inc}, false)
+	}
+	if n := len(m.evidence.evictions); n != maxEvicted || !m.evidence.evicted(memberKey{liar.id, liar.inc}) {
+		t.Errorf("%d evictions are kept, that of the elector among them: %v", n,
+			m.evidence.evicted(memberKey{liar.id, liar.inc}))
+	}
+}
+
+// withoutVotes has a record of a machine's chain list so many members without a vote.
+func withoutVotes(l *lab, m *Machine, n int) (ps []*labPeer) {
+	r := m.chain.Tip()
+	r.Height, r.Prev, r.Kind, r.Members = r.Height+1, m.chain.TipHash(), slot.Members, slices.Clone(r.Members)
+	for i := range n {
+		p := &labPeer{lab: l, id: labID(fmt.Sprintf("Z%03d", i)), inc: 1}
+		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: r.Height})
+		ps = append(ps, p)
+	}
+	m.chain.Push(wire.Commit{Record: r})
+	return ps
 }
