@@ -157,6 +157,10 @@ func (ex *exit) remaining() time.Duration {
 	return max(0, ex.cfg.Timing.Linger-(ex.now-ex.since)).Round(time.Second)
 }
 
+// restart begins to wait for the others anew. In the time in which this peer did not run it served
+// nobody, and heard nobody.
+func (ex *exit) restart() { ex.since, ex.away = ex.now, 0 }
+
 // lingerMost is for how many Timing.Linger a peer waits at most for the end of the chain to be
 // decided, or to come here.
 const lingerMost = 2

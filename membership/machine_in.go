@@ -181,7 +181,7 @@ func (m *Machine) take(r Report) {
 	case ReportReturned:
 		m.fork.restart()
 		m.founder.since = m.now
-		m.exit.away = 0
+		m.exit.restart()
 	case ReportLeave:
 		m.own.leave()
 		m.announcer.askedAt = never

@@ -131,6 +131,35 @@ func TestAReturnedLeaderWaitsForOffers(t *testing.T) {
 	}
 }
 
+// At the end of the run a peer stays for those that may come for the model. Time in which it did
+// not run served nobody.
+func TestAStopIsNoTimeServed(t *testing.T) {
+	rules, timing := labRules(), labTiming
+	rules.StartPeers, rules.LastSlot, timing.ForkAfter = 4, 12, 20*time.Second
+	l := newLab(t, rules, timing)
+	for _, n := range "ABCD" {
+		l.add(string(n))
+	}
+	l.connect()
+	a, late := l.peers[0], l.peers[3]
+	if !l.run(time.Minute, func() bool { return a.m.View().AppliedSlot >= 3 }) {
+		t.Fatal(l.show())
+	}
+	late.crash() // it is waited for
+	if !l.run(2*time.Minute, func() bool { return a.m.exit.final }) {
+		t.Fatal(l.show())
+	}
+	a.ahead += timing.Linger
+	a.report(ReportReturned{})
+	done := func() bool { return a.m.View().Done }
+	if l.run(timing.Linger-2*time.Second, done) {
+		t.Error("it has gone before the others had the time")
+	}
+	if !l.run(timing.Linger, done) {
+		t.Errorf("it never goes\n%s", l.show())
+	}
+}
+
 // The clock of the machine's timers, or that of the day alone, may have gone on while a process did
 // not run.
 func TestStoodStill(t *testing.T) {
