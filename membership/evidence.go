@@ -33,6 +33,8 @@ type claim struct {
 const (
 	maxClaims   = 4096 // claims remembered at the open position
 	maxClaimsBy = 256  // of one peer
+	// of members without a vote, who may be anybody's names: they leave room for the electors
+	maxSeatless = maxClaims / 4
 	// incarnations remembered, as many as one record can drop; the newest of those that matter
 	// least is forgotten
 	maxEvicted = wire.MaxEvidence
@@ -50,6 +52,7 @@ type evidence struct {
 	evictions []eviction
 	claims    map[claim]wire.Message
 	claimsBy  map[memberKey]int
+	seatless  int                          // of the claims, by members without a vote
 	locks     map[memberKey][]wire.Message // the votes and promises among them
 	grounds   wire.KeptGrounds             // on disk
 	shown     []slot.Root                  // whose certificates this peer has shown
@@ -99,9 +102,11 @@ func (ev *evidence) watchClaims(msg wire.Message) {
 	}
 	before, had := ev.claims[key]
 	if !had {
-		if len(ev.claims) < maxClaims && ev.claimsBy[by] < maxClaimsBy {
+		anybody := ev.from(msg) != nil
+		if len(ev.claims) < maxClaims && ev.claimsBy[by] < maxClaimsBy && !(anybody && ev.seatless >= maxSeatless) {
 			ev.claims[key] = signed(msg)
 			ev.claimsBy[by]++
+			ev.seatless += btoi(anybody)
 		}
 		return
 	}
@@ -258,7 +263,7 @@ func (ev *evidence) evicted(w memberKey) bool {
 
 // openAt forgets what members claimed at a height that is decided or left, and grounds of long ago.
 func (ev *evidence) openAt() {
-	ev.claims, ev.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
+	ev.claims, ev.claimsBy, ev.seatless = map[claim]wire.Message{}, map[memberKey]int{}, 0
 	ev.locks = map[memberKey][]wire.Message{}
 	ev.accusing.asked = map[slot.PeerID]question{}
 	ev.grounds = ev.grounds.Prune(ev.chain.Height())

@@ -332,3 +332,34 @@ func withoutVotes(l *lab, m *Machine, n int) (ps []*labPeer) {
 	m.chain.Push(wire.Commit{Record: r})
 	return ps
 }
+
+// What is remembered of members without a vote, who are anybody, leaves room for the votes of
+// electors. Without it a few of them fill the memory at each height, and the contradictions of an
+// elector convict nobody.
+func TestMembersWithoutAVoteDoNotFillTheWatch(t *testing.T) {
+	l := labOf(t, "ABCD")
+	m, liar := l.peers[0].m, l.peers[3]
+	others := withoutVotes(l, m, 2*maxClaims/maxClaimsBy)
+	have := func(p *labPeer, ballot uint32, hash byte) {
+		ref := m.chain.Next()
+		ref.Ballot = ballot
+		m.evidence.watchClaims(labSigned(p, wire.Have{Vote: slot.Vote{Ref: ref, Hash: slot.Root{hash}}}))
+	}
+	for _, p := range others {
+		for ballot := range uint32(maxClaimsBy) {
+			have(p, ballot, 1)
+		}
+	}
+	if n := len(m.evidence.claims); n == 0 || n > maxClaims {
+		t.Errorf("%d claims are kept", n)
+	}
+	have(liar, 0, 1)
+	have(liar, 0, 2)
+	if len(m.evidence.evictions) != 1 {
+		t.Errorf("%d evictions for the contradiction of an elector", len(m.evidence.evictions))
+	}
+	have(others[0], 0, 2)
+	if len(m.evidence.evictions) != 2 {
+		t.Errorf("%d evictions after that of a member without a vote", len(m.evidence.evictions))
+	}
+}
