@@ -86,6 +86,14 @@ func (co *competing) pursue() {
 	}
 }
 
+// restart gives whoever shows a branch the full time for it: this peer did not run, and took no
+// answer.
+func (co *competing) restart() {
+	if r := co.gathering; r != nil {
+		r.began, r.got = co.now, co.now
+	}
+}
+
 // next is the height that is asked for.
 func (r *branch) next() uint64 {
 	if r.chain == nil {

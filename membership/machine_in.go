@@ -182,6 +182,7 @@ func (m *Machine) take(r Report) {
 		m.fork.restart()
 		m.founder.since = m.now
 		m.exit.restart()
+		m.competing.restart()
 	case ReportLeave:
 		m.own.leave()
 		m.announcer.askedAt = never

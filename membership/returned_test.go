@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // A member slept, or its process was stopped, while the others died. It looks for them for a whole
@@ -157,6 +158,27 @@ func TestAStopIsNoTimeServed(t *testing.T) {
 	}
 	if !l.run(timing.Linger, done) {
 		t.Errorf("it never goes\n%s", l.show())
+	}
+}
+
+// A peer was stopped while another one showed it a better branch. It does not blame the other for
+// its own stop.
+func TestAReturnedPeerBlamesNoDonor(t *testing.T) {
+	l := labOf(t, "ABC")
+	a, donor := l.peers[0], labID("Z")
+	m := a.m
+	m.competing.gathering = &branch{
+		claim: wire.Alive{Height: 100}, from: donor, asked: m.now, began: m.now, got: m.now,
+	}
+	a.ahead += 2 * maxGathering * labTiming.Retry
+	a.report(ReportReturned{})
+	m.Tick(a.clock())
+	if m.competing.gathering == nil || m.competing.doubts.has(donor) {
+		t.Error("it passes over who was showing it a branch")
+	}
+	m.Tick(a.clock() + 9*labTiming.Retry)
+	if m.competing.gathering != nil || !m.competing.doubts.has(donor) {
+		t.Error("it waits for ever for a branch that is not shown")
 	}
 }
 
