@@ -72,7 +72,9 @@ func assemble(f *facts, e *effects) *Machine {
 func (m *Machine) makePeers(f *facts, e *effects) {
 	m.presence = newPresence(f, e)
 	m.evidence = &evidence{facts: f, effects: e, presence: m.presence}
-	m.evidence.accusing = accusing{asked: map[slot.PeerID]question{}, idle: map[slot.PeerID]int{}}
+	m.evidence.accusing = accusing{
+		asked: map[slot.PeerID]question{}, idle: map[slot.PeerID]int{}, unsent: map[memberKey]struct{}{},
+	}
 	m.proofs = &proofs{
 		facts: f, presence: m.presence, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{},
 	}

@@ -33,6 +33,7 @@ type audit struct {
 	draft   wire.Draft // with owners whose signatures were checked
 	asked   time.Duration
 	passed  bool
+	lie     bool          // a segment is false
 	unshown []slot.PeerID // contributors of which no sample was to be had
 }
 
@@ -116,10 +117,13 @@ func (au *audits) objection(d wire.Draft) (none objection) {
 		}
 	}
 	a := au.look(d)
-	if a.passed {
+	switch {
+	case a.passed:
 		return none
-	}
-	if len(a.unshown) == 0 {
+	case a.lie:
+		return objection{why: "its outcome is not what the contributions give, as this peer found, and has no proof " +
+			"that others take"}
+	case len(a.unshown) == 0:
 		return objection{why: waitsForAudit}
 	}
 	return objection{wire.RuleAudit, a.unshown, "nobody shows what it wants to check of the contributions of " +
@@ -135,7 +139,8 @@ func (au *audits) report(r ReportAudited) {
 	if a == nil || r.Height != au.open.ref.Height || r.Prev != au.open.ref.Prev {
 		return
 	}
-	a.passed, a.unshown = len(r.Unshown) == 0 && len(r.False) == 0, r.Unshown
+	a.lie = len(r.False) > 0
+	a.passed, a.unshown = len(r.Unshown) == 0 && !a.lie, r.Unshown
 	for _, f := range r.False {
 		au.convictOwner(a.draft, f)
 	}
@@ -202,7 +207,7 @@ func (au *audits) convictContributor(r ReportFalseOffer) {
 
 // convict evicts a peer if the proof holds: the worker may have been shown wrong bytes.
 func (au *audits) convict(e wire.Evidence) {
-	if by := (memberKey{e.Peer, e.Incarnation}); by == au.self || au.evidence.evicted(by) {
+	if by := (memberKey{e.Peer, e.Incarnation}); by == au.self || au.evidence.lies(by) {
 		return
 	}
 	if err := checkEvidence(e, au.cfg.Rules, au.cfg.Verify); err != nil {
@@ -210,6 +215,10 @@ func (au *audits) convict(e wire.Evidence) {
 			Kind: EventRefused, Height: au.chain.Height(), Slot: au.chain.Tip().Slot, Peer: e.Peer,
 			Detail: "a proof against it does not hold: " + err.Error(),
 		})
+		return
+	}
+	if !e.Fits() {
+		au.evidence.distrust(e)
 		return
 	}
 	au.evidence.evict(e, true)

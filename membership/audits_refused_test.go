@@ -26,7 +26,7 @@ func TestAccusationsThatProveNothing(t *testing.T) {
 			Second: wire.SignedBody{Body: proof},
 		}
 	}
-	l.audits.large = true
+	l.audits.padding = ungossiped
 	good := evidence(l.audits.proof(slot.Root{1}))
 	asks := func() (n int) {
 		for _, m := range l.held {

@@ -120,12 +120,15 @@ func TestTheNextTryShowsWhatOwnersSignInIt(t *testing.T) {
 // elector finds the lie, and all know of it. The leader has the slot reduced without that owner in
 // its next try, and the record after drops it. Large proofs are asked for.
 func TestAnOwnerThatIsProvenToLie(t *testing.T) {
-	for name, c := range map[string]struct{ large, figures bool }{
-		"gossiped": {}, "asked for": {large: true}, "figures": {large: true, figures: true},
+	for name, c := range map[string]struct {
+		padding int
+		figures bool
+	}{
+		"gossiped": {}, "asked for": {padding: ungossiped}, "figures": {ungossiped, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := auditedLab(t, "ABCDEFG") // of four, a lost one is dropped before the slot
-			l.audits.large = c.large
+			l.audits.padding = c.padding
 			leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
 				return lead.ref.Ballot == 0 && lead.plan == nil
 			})

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type accusing struct {
 	asked map[slot.PeerID]question // of each accuser the newest
 	idle  map[slot.PeerID]int      // how much evidence of a peer proved nothing
+	// against whom this peer has a proof that is too large to be sent
+	unsent map[memberKey]struct{}
 }
 
 // question is what a peer was asked for, and when.
@@ -54,6 +57,38 @@ func checkProof(e wire.Evidence, proofs chain.ProofChecker) error {
 		return chain.Invalid("%v", err)
 	}
 	return nil
+}
+
+// distrust remembers a peer that a proof convicts which is too large for others. Nobody else can
+// know what it has done, so no draft may drop it, and nothing that it has part in is refused for
+// that. This peer gives it no part in what it leads.
+func (ev *evidence) distrust(e wire.Evidence) {
+	by := memberKey{e.Peer, e.Incarnation}
+	if _, known := ev.accusing.unsent[by]; known || len(ev.accusing.unsent) >= maxEvicted {
+		return
+	}
+	ev.accusing.unsent[by] = struct{}{}
+	ev.event(Event{
+		Kind: EventSuspected, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: e.Peer,
+		Detail: fmt.Sprintf("%s; the proof has %d KiB and others take no more than %d, so the run does not evict it: "+
+			"this peer gives it no part in steps that it leads; operators can remove it (p2pdiloco remove)",
+			contradictionText(e), len(e.Second.Body)>>10, wire.MaxProof>>10),
+	})
+}
+
+// lies says whether a proof convicts a peer here, whether or not others can know.
+func (ev *evidence) lies(w memberKey) bool {
+	_, unsent := ev.accusing.unsent[w]
+	return unsent || ev.evicted(w)
+}
+
+// of is the evidence against a peer.
+func (ev *evidence) of(w memberKey) (e wire.Evidence, ok bool) {
+	i := slices.IndexFunc(ev.evictions, func(v eviction) bool { return v.memberKey == w })
+	if i < 0 {
+		return e, false
+	}
+	return ev.evictions[i].proof, true
 }
 
 // announce tells all peers of evidence.

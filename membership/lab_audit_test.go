@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -19,7 +20,8 @@ type labAudits struct {
 	lies    map[slot.Root]bool // roots of segments that are not what the contributions give
 	offers  map[slot.Root]bool // roots of contributions that are not what their offers commit to
 	figures map[slot.Root]bool // roots of figures with a false one
-	large   bool               // proofs are too large for gossip
+	padding int                // bytes that proofs have besides what they say
+	unread  int                // messages that nobody could read: a proof in them is too large
 	seen    int                // outcomes that were audited
 	found   int                // audits that found a lie
 	dark    int                // audits to which a contribution was not shown
@@ -42,11 +44,27 @@ func newLabAudits() *labAudits {
 
 // proof is what convicts the signer of a root that is a lie.
 func (a *labAudits) proof(of slot.Root) []byte {
-	b := append([]byte("a lie: "), of[:]...)
-	if a.large {
-		b = append(b, make([]byte, 9<<10)...)
+	return append(append([]byte("a lie: "), of[:]...), make([]byte, a.padding)...)
+}
+
+// ungossiped is a padding with which proofs are announced by their hash.
+const ungossiped = 9 << 10
+
+// reads reads the evidence in a message as those do who get its bytes.
+func (a *labAudits) reads(body wire.Body) error {
+	var err error
+	switch b := body.(type) {
+	case wire.Evidence:
+		_, err = wire.ParseBody(b.Type(), b.Append(nil))
+	case wire.Draft:
+		r := canonical.NewReader(b.Attached.Append(nil))
+		wire.ReadAttachments(r)
+		if err = r.Done(); err == nil && wire.Size(b) > slot.MaxMessage {
+			err = canonical.ErrTooLarge
+		}
 	}
-	return b
+	a.unread += btoi(err != nil)
+	return err
 }
 
 func (a *labAudits) check(lies map[slot.Root]bool, of slot.Root, proof []byte) error {

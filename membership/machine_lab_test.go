@@ -382,6 +382,9 @@ func (p *labPeer) step(msg wire.Message) error {
 		return nil
 	}
 	p.lab.meter.open(p, msg)
+	if err := p.lab.audits.reads(msg.Body); err != nil {
+		return err
+	}
 	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, p.verify); err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 	for _, peer := range alive {
 		e := slot.Find(pn.chain.Members(), peer)
 		if e < 0 || pn.presence.missing(ofMember(pn.chain.Members()[e])) ||
-			slices.Contains(acc.against[peer], peer) || pn.roster.evidence.evicted(ofMember(pn.chain.Members()[e])) {
+			slices.Contains(acc.against[peer], peer) || pn.roster.evidence.lies(ofMember(pn.chain.Members()[e])) {
 			return peer
 		}
 	}

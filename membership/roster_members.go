@@ -7,6 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // nextMembers lists the members that should decide the height after the open one: the electors that
@@ -18,8 +19,9 @@ func (ro *roster) nextMembers(r slot.Record, ready func(*contact) bool) []slot.M
 		return old
 	}
 	var next []slot.Member
+	room := wire.MaxProof
 	for _, e := range old {
-		if ro.keeps(e, r) {
+		if ro.keeps(e, r) || !ro.statements.carries(e, &room) {
 			next = append(next, e)
 		}
 	}

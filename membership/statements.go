@@ -2,7 +2,6 @@ package membership
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -267,6 +266,19 @@ func (st *statements) check(r slot.Record, a wire.Attachments) error {
 	return nil
 }
 
+// carries says whether a draft has room for the evidence against a member that it drops, and takes
+// it. The others' turn is with the next record.
+func (st *statements) carries(m slot.Member, room *int) bool {
+	e, ok := st.evidence.of(ofMember(m))
+	if n := len(e.Second.Body); ok && st.cfg.Rules.Byzantine {
+		if n > *room {
+			return false
+		}
+		*room -= n
+	}
+	return true
+}
+
 // attach collects what proves the drops of a record.
 func (st *statements) attach(r slot.Record) (a wire.Attachments) {
 	stated := false
@@ -275,8 +287,8 @@ func (st *statements) attach(r slot.Record) (a wire.Attachments) {
 			continue
 		}
 		w := ofMember(m)
-		if i := slices.IndexFunc(st.evidence.evictions, func(v eviction) bool { return v.memberKey == w }); i >= 0 {
-			a.Evidence = append(a.Evidence, st.evidence.evictions[i].proof)
+		if e, ok := st.evidence.of(w); ok {
+			a.Evidence = append(a.Evidence, e)
 		} else if l, ok := st.leaves[w]; ok {
 			a.Leaves = append(a.Leaves, l)
 		} else if x, ok := st.retired[w]; ok {

@@ -16,7 +16,8 @@ const (
 	KindFalseFigure  slot.MessageType = 66 // a SEGMENT: a published figure is not true
 )
 
-// MaxProof bounds a proof, in bytes, so that evidence fits into a draft.
+// MaxProof bounds a proof, in bytes, so that evidence fits into a draft: so much of all large
+// proofs that one draft carries.
 const MaxProof = 600 << 10
 
 // maxGossiped is the largest proof that is gossiped as it is.
@@ -29,6 +30,9 @@ func (e Evidence) Proven() bool {
 
 // Large says whether evidence is announced by its hash.
 func (e Evidence) Large() bool { return len(e.Second.Body) > maxGossiped }
+
+// Fits says whether others take the evidence.
+func (e Evidence) Fits() bool { return !e.Proven() || len(e.Second.Body) <= MaxProof }
 
 // Hash names evidence where it is announced.
 func (e Evidence) Hash() slot.Root { return slot.Hash(e.Append(nil)) }
