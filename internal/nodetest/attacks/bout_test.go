@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	peers     = 8 // f is 2
+	peers     = 8
+	liars     = 2 // f of these
 	strangers = 4 // that join founders
 	firstLie  = 4 // slot of the first lie, but for strangers
 
@@ -56,6 +57,7 @@ type trial struct {
 	Named   int      `json:"named"`   // of these
 	After   uint64   `json:"after"`   // slots, until the last was; 1: in its first lie's
 	Evicted int      `json:"evicted"` // bad peers
+	Unseen  []int    `json:"unseen"`  // of each that was not named: its lies that steps have taken
 	Accused []string `json:"accused,omitempty"`
 	Bad     marks    `json:"bad_marks"`    // of contributions by bad peers
 	Honest  marks    `json:"honest_marks"` // of contributions by honest ones
@@ -76,9 +78,12 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 			b.marked(&r.Honest, &r.Bad)
 			r.Loss, r.Accused, r.Lied = b.loss(), b.wrong, len(b.began)
 			for _, p := range b.bad {
+				began, lied := b.began[p]
 				if at, ok := b.named[p]; ok {
 					r.Named++
-					r.After = max(r.After, at+1-min(b.began[p], at))
+					r.After = max(r.After, at+1-min(began, at))
+				} else if lied {
+					r.Unseen = append(r.Unseen, b.taken(p, began))
 				}
 				if b.gone[p] {
 					r.Evicted++
@@ -155,10 +160,24 @@ func (b *bout) lies(p *nodetest.Peer, slotNumber uint64) bool {
 	if slotNumber < firstLie && b.attack.founders == 0 {
 		return false
 	}
+	if b.attack.again && b.known[b.place(p, slotNumber)] == nil {
+		return false
+	}
+	b.begin(p, slotNumber)
+	return true
+}
+
+// begins notes that a bad peer lies in a slot.
+func (b *bout) begins(p *nodetest.Peer, slotNumber uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(p, slotNumber)
+}
+
+func (b *bout) begin(p *nodetest.Peer, slotNumber uint64) {
 	if _, ok := b.began[p]; !ok {
 		b.began[p] = slotNumber
 	}
-	return true
 }
 
 // hear takes in an event of an honest peer: whom it names, and whom the run evicts.

@@ -19,6 +19,8 @@ type attack struct {
 	owner    bool // bad peers lie as owners: that must cost nothing
 	proven   bool // a proof evicts them
 	unnamed  bool // such values are like an honest peer's, and nobody can tell
+	again    bool // bad peers send what they have truly offered before
+	opposite bool // bad peers point the other way than honest ones
 	founders int  // that four strangers join: compared with these alone; 0: no strangers
 	// open says why the present code does not withstand it; empty: it does
 	open string
@@ -26,18 +28,20 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{name: "flip-1", arm: offers(scaled(-1))},
+	{name: "flip-1", opposite: true, arm: offers(scaled(-1))},
 	{name: "flip-10", arm: offers(scaled(-10))},
 	{name: "scale-1e6", arm: offers(scaled(1e6))},
 	{name: "noise-100", arm: offers(noise)},
 	{name: "little", unnamed: true, arm: offers(little)},
-	{name: "inner-product", arm: offers(innerProduct)},
-	{name: "replay", arm: offers(replay)},
+	{name: "inner-product", opposite: true, arm: offers(innerProduct)},
+	{name: "replay", again: true, arm: offers(replay)},
 	{name: "zeros", arm: offers(scaled(0))},
 	{name: "copy", arm: offers(twin)},
 	{name: "weight", arm: func(b *bout, p *nodetest.Peer) {
-		p.Trainer.(*student).claims = 1 << 50
-		b.began[p] = 1
+		p.Trainer.(*student).claims = 1 << 50 // from its first contribution on
+		p.Hooks = func(h *testhooks.Hooks) {
+			h.Offer = func(slotNumber uint64, _ *allreduce.Contribution) { b.begins(p, slotNumber) }
+		}
 	}},
 	{name: "false-norms", proven: true, arm: falseNorms},
 	{name: "hide", arm: hide},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"testing"
 	"text/tabwriter"
 )
@@ -44,12 +43,22 @@ type result struct {
 	Rows   []row    `json:"rows"`
 }
 
-// The goal for every attack that can be told from honest values.
-const namedWithin = 10 // slots
+// The goal for every attack that can be told from honest values: within so many slots of its first
+// lie a bad peer is named, if steps have taken so many of its contributions. A newcomer takes turns
+// with others, so it may have had fewer. Package conduct judges five together.
+const (
+	namedWithin = 10 // slots
+	judged      = 5  // contributions
+)
 
 // TestTable plays attacks beside honest runs, and prints the table. But for attacks that are known
-// to be open, it fails where a run does not end well, where an honest peer is accused, where nobody
-// lies, where a lie that can be proven does not evict the liar, and where bad owners cost anything.
+// to be open, it fails where a run does not end well, where an honest peer is accused, also in a
+// run of honest peers alone, where nobody lies, where a lie that can be proven does not evict the
+// liar, where a bad peer is not named that can be told, or too late, and where bad owners cost
+// anything.
+//
+// Of more than f peers that send the opposite, one at least must be named: with so many against
+// them the others have too little in common for cosines (docs/operations/trust.md).
 func TestTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole nodes that train")
@@ -74,8 +83,15 @@ func TestTable(t *testing.T) {
 	for _, w := range r.Rows {
 		for _, m := range w.Missed {
 			t.Logf("%s, %s by %d: %s", w.Mode, w.Attack, w.Bad, m)
-			if !strings.HasPrefix(m, unnamed) && w.Open == "" {
+			if w.Open == "" {
 				t.Fail()
+			}
+		}
+	}
+	for _, h := range r.Honest {
+		for _, x := range h.Trials {
+			for _, said := range x.Accused {
+				t.Errorf("%s, all honest, seed %d: an honest peer was accused: %s", h.Mode, x.Seed, said)
 			}
 		}
 	}
@@ -129,10 +145,6 @@ func (h *honest) sumUp() {
 	}
 }
 
-// unnamed begins what says that not everybody was named in time. It is in the table, and fails
-// nothing: who stands out is a matter of statistics.
-const unnamed = "not named"
-
 // sumUp says what the seeds give together, and which goals were missed.
 func (w *row) sumUp(a attack, base honest) {
 	sum, pairs := 0.0, 0.0
@@ -163,9 +175,27 @@ func (w *row) sumUp(a attack, base honest) {
 	if a.owner && w.Over > max(base.Spread, leastSpread*float64(w.Bad)) {
 		w.Missed = append(w.Missed, fmt.Sprintf("bad owners cost %.2f%%", 100*w.Over))
 	}
-	if !a.unnamed && (w.Named < w.Of || w.After > namedWithin) {
-		w.Missed = append(w.Missed, fmt.Sprintf("%s within %d slots", unnamed, namedWithin))
+	if !a.unnamed {
+		w.Missed = append(w.Missed, w.late(a)...)
 	}
+}
+
+// late says of whom it was not said in time what it does.
+func (w *row) late(a attack) (missed []string) {
+	for _, x := range w.Trials {
+		if a.opposite && w.Bad > liars && x.Named > 0 {
+			continue
+		}
+		if x.After > namedWithin {
+			missed = append(missed, fmt.Sprintf("seed %d: named after %d slots, not within %d", x.Seed, x.After, namedWithin))
+		}
+		for _, n := range x.Unseen {
+			if n >= judged {
+				missed = append(missed, fmt.Sprintf("seed %d: a bad peer is not named, of %d contributions", x.Seed, n))
+			}
+		}
+	}
+	return missed
 }
 
 // leastSpread, for each bad peer, is taken for the seeds' spread where few of them happen to lie
