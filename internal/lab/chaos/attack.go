@@ -59,6 +59,10 @@ var attacks = []attack{
 	{name: "copy", peers: 2, said: []string{"same bytes as"}, after: 2, within: namedWithin},
 	{name: "replay", said: []string{"sent the contribution of slot"}, after: 2, within: namedWithin},
 	{name: "weight", said: []string{"weight capped"}, after: 2, within: namedWithin},
+	{name: "little"}, // such values are like an honest peer's
+	{name: "inner-product", said: []string{"about the opposite"}, after: namedWithin + 1, within: namedWithin + 1},
+	{name: "strangers-flip", peers: 4, late: true},
+	{name: "strangers-scale", peers: 4, late: true, said: tooLarge, after: 4 * 6}, // they take turns
 	{name: "equivocate-owners", proof: true, said: []string{"may not be used"}, after: 2},
 }
 

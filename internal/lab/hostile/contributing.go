@@ -62,6 +62,34 @@ func replay(l *liar) habit {
 	})(l)
 }
 
+// guesses makes a kind that offers what lies beside the mean of the honest ones, of which it has
+// only a guess: what it has trained itself in the slots of the attack is as good a sample of what
+// others train as it can have before it must offer. of is given mean and standard deviation.
+func guesses(what string, of func(mean, sd float64) float64) func(*liar) habit {
+	return func(l *liar) habit {
+		var seen float64
+		var sum, squares []float64
+		return spoils(what, func(_ *liar, _ uint64, x []float32) bool {
+			if len(sum) != len(x) {
+				seen, sum, squares = 0, make([]float64, len(x)), make([]float64, len(x))
+			}
+			seen++
+			for i, v := range x {
+				sum[i], squares[i] = sum[i]+float64(v), squares[i]+float64(v)*float64(v)
+				mean := sum[i] / seen
+				x[i] = float32(of(mean, math.Sqrt(max(0, squares[i]/seen-mean*mean))))
+			}
+			return seen > 1 // of one sample nothing is known
+		})(l)
+	}
+}
+
+// little is "a little is enough" (Baruch et al. 2019).
+func little(mean, sd float64) float64 { return mean - 1.5*sd }
+
+// innerProduct is inner product manipulation (Xie et al. 2020).
+func innerProduct(mean, _ float64) float64 { return -mean / 2 }
+
 const shared = "shared" // "shared-SLOT": what the first of the twins has offered to a slot
 
 // twin is one of several peers that train once: whichever is done first leaves its values in the

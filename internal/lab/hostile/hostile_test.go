@@ -38,8 +38,9 @@ func TestEveryAttackHasAPeer(t *testing.T) {
 func TestEachKindAttacks(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(kind, func(t *testing.T) {
-			late := kind == "silent-newcomer" || kind == "sybil" // it comes to a run under way
-			peers := 4                                           // all with a vote
+			// it comes to a run under way
+			late := kind == "silent-newcomer" || kind == "sybil" || strings.HasPrefix(kind, "strangers-")
+			peers := 4 // all with a vote
 			if late {
 				peers++
 			}

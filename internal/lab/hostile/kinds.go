@@ -34,6 +34,10 @@ var kinds = map[string]func(*liar) habit{
 	"copy":              spoils("what another one has offered", twin),
 	"weight":            overweight,
 	"equivocate-owners": twoFaces,
+	"little":            guesses("a little beside the mean", little),
+	"inner-product":     guesses("the opposite of half of the mean", innerProduct),
+	"strangers-flip":    scales(-1),
+	"strangers-scale":   scales(1e6),
 }
 
 // Kinds are the names of all kinds, sorted.
