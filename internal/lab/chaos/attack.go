@@ -62,7 +62,8 @@ var attacks = []attack{
 	{name: "little"}, // such values are like an honest peer's
 	{name: "inner-product", said: []string{"about the opposite"}, after: namedWithin + 1, within: namedWithin + 1},
 	{name: "strangers-flip", peers: 4, late: true},
-	{name: "strangers-scale", peers: 4, late: true, said: tooLarge, after: 4 * 6}, // they take turns
+	// newcomers take turns
+	{name: "strangers-scale", peers: 4, late: true, said: tooLarge, after: 4 * 6},
 	{name: "equivocate-owners", proof: true, said: []string{"may not be used"}, after: 2},
 }
 
