@@ -2,6 +2,8 @@ package spec
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,6 +135,33 @@ func TestRunIDIsPinned(t *testing.T) {
 		}
 		if got := s.RunID().String(); got != want.id {
 			t.Errorf("trust %q: run ID %s", trust, got)
+		}
+	}
+}
+
+// Whoever writes a second implementation goes by docs/protocol.md: a stale number of fields, default
+// or example there gives it other run IDs, and it meets nobody.
+func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
+	b, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Spec{Name: "demo", Trust: TrustCrash, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
+	for _, want := range []string{
+		fmt.Sprintf("field count u16 (%d) | %[1]d x (name bytes, text bytes)", len(table)),
+		fmt.Sprintf("| protocol, kernel | `%s`, `%s` |", ProtocolVersion, KernelVersion),
+		fmt.Sprintf("Example: name `demo`, trust `crash`, one tensor `w` of shape 2x3, all else default: %d bytes, run ID\n`%s`",
+			len(s.Append(nil)), s.RunID()),
+	} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("docs/protocol.md does not say %q", want)
+		}
+	}
+	_, section, _ := strings.Cut(string(b), "\n## 4. ")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, f := range table {
+		if f.Name != "protocol" && f.Name != "kernel" && !strings.Contains(section, "\n| "+f.Name+" | ") {
+			t.Errorf("docs/protocol.md has no field %s in its table", f.Name)
 		}
 	}
 }
