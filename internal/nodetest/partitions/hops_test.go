@@ -224,7 +224,7 @@ func TestForwardersThatChangeBytes(t *testing.T) {
 		}
 		t.Logf("%d changes", flipped.Load())
 		for _, p := range s.Peers {
-			for _, name := range []string{"peer.accused", "peer.evicted", "state.diverged"} {
+			for _, name := range []string{"peer.evicted", "state.diverged"} {
 				if p.Had(name) {
 					t.Errorf("host %d: %s: %v", p.Host, name, p.Events(name))
 				}

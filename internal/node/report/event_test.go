@@ -1,0 +1,87 @@
+package report
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Scripts are written by docs/operations/events.md: an event that the page lacks is found by nobody,
+// and one that no code emits is waited for in vain.
+func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/operations/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _ := strings.Cut(string(page), "| event | fields |")
+	rows, _, _ = strings.Cut(rows, "\n## ")
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(rows, -1) {
+		for _, name := range eventName.FindAllString(row[1], -1) {
+			documented[name] = true
+		}
+	}
+	emitted := eventsInCode(t)
+	for _, name := range slices.Sorted(maps.Keys(emitted)) {
+		if !documented[name] {
+			t.Errorf("docs/operations/events.md lacks %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(documented)) {
+		if !emitted[name] {
+			t.Errorf("docs/operations/events.md has %s, which no code names", name)
+		}
+	}
+}
+
+// eventName is all that an event may be called: the families are those of the page.
+var eventName = regexp.MustCompile(
+	`\b(access|admission|clock|donor|members|peer|record|run|secret|slot|state|trainer|vote)\.[a-z_]+\b`)
+
+// files are in the data directory, and named like events.
+var files = []string{"admission.next", "admission.secret", "admission.used", "run.spec", "trainer.state"}
+
+// eventsInCode returns all string literals in the code of a node that are names of events.
+func eventsInCode(t *testing.T) map[string]bool {
+	names := map[string]bool{}
+	for _, root := range []string{"../../../*.go", "../../../internal/node", "../../../membership"} {
+		dirs, err := filepath.Glob(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+					return err
+				}
+				f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+				if err != nil {
+					return err
+				}
+				ast.Inspect(f, func(n ast.Node) bool {
+					if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						text, _ := strconv.Unquote(lit.Value)
+						if text != "" && eventName.FindString(text) == text && !slices.Contains(files, text) {
+							names[text] = true
+						}
+					}
+					return true
+				})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return names
+}
