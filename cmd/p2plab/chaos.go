@@ -69,31 +69,14 @@ With --hostile, instead of faults, one peer of a run lies; --peers are honest on
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
 with equal states, and keep its honest peers and their contributions; nobody may be called a liar
 without proof. This program must be built for it: go run -tags hostile ./cmd/p2plab chaos --hostile all
-  mute              says neither HAVE nor VOTE
-  solo              as leader plans its own offer alone
-  early-close       as leader closes the plan before the others have offered
-  grab              as leader gives itself all segments to reduce
-  stall             as leader does nothing, and its counters rise
-  stall-own-terms   as leader does nothing
-  hide-certificate  as leader collects votes and shows nobody the certificate
-  silent-newcomer   three newcomers that contribute, and never say HAVE
-  picky-feed        offers to one member alone
-  usurp             as leader drafts records that list nobody else
-  sybil             four strangers without a trainer, that draft records that list nobody else
-  equivocate        as leader drafts two records, each for half of the others
-  forge-promise     promises with a vote that never was
-  high-ballot       names ballots far above those that are needed
-  heavy-fork        forks the run alone, and claims a great weight
-  bad-owner         signs another outcome than that of the contributions (one of five ways)
-  bad-contributor   shows auditors nothing, then other bytes, then offers with false norms
-  bad-auditor       accuses everybody, asks for everything, or checks nothing, in turns`
+`
 
 func newChaos() *cobra.Command {
 	f := &chaosFlags{logLevel: "info"}
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
-		Long:  chaosHelp,
+		Long:  chaosHelp + attacksHelp(),
 		Example: `  p2plab chaos
   p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
   p2plab chaos --json 2>chaos.log | jq .recovery

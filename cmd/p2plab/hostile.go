@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -107,4 +108,44 @@ func (f *hostileFlags) findProgram() (err error) {
 		return &sources.Fault{Flag: "program", Value: f.program, Why: err.Error()}
 	}
 	return nil
+}
+
+// deeds say of each attack what its hostile peers do.
+var deeds = map[chaos.Attack]string{
+	"mute":              "says neither HAVE nor VOTE",
+	"solo":              "as leader plans its own offer alone",
+	"early-close":       "as leader closes the plan before the others have offered",
+	"grab":              "as leader gives itself all segments to reduce",
+	"stall":             "as leader does nothing, and its counters rise",
+	"stall-own-terms":   "as leader does nothing",
+	"hide-certificate":  "as leader collects votes and shows nobody the certificate",
+	"silent-newcomer":   "three newcomers that contribute, and never say HAVE",
+	"picky-feed":        "offers to one member alone",
+	"usurp":             "as leader drafts records that list nobody else",
+	"sybil":             "four strangers without a trainer, that draft records that list nobody else",
+	"equivocate":        "as leader drafts two records, each for half of the others",
+	"forge-promise":     "promises with a vote that never was",
+	"high-ballot":       "names ballots far above those that are needed",
+	"heavy-fork":        "forks the run alone, and claims a great weight",
+	"bad-owner":         "signs another outcome than that of the contributions (one of five ways)",
+	"bad-contributor":   "shows auditors nothing, then other bytes, then offers with false norms",
+	"bad-auditor":       "accuses everybody, asks for everything, or checks nothing, in turns",
+	"flip":              "contributes the opposite of what it has trained",
+	"flip-10":           "contributes ten times the opposite",
+	"scale":             "contributes a million times what it has trained",
+	"noise":             "contributes noise, 100 times as long as what it has trained",
+	"zeros":             "contributes zeros",
+	"copy":              "two peers that train once and contribute the same",
+	"replay":            "contributes in each slot what it did in the first",
+	"weight":            "claims a weight of 2^50 tokens",
+	"equivocate-owners": "gives owners other bytes than it has offered, then two offers",
+}
+
+// attacksHelp lists all attacks, a line for each.
+func attacksHelp() string {
+	var b strings.Builder
+	for _, a := range chaos.Attacks() {
+		fmt.Fprintf(&b, "  %-17s %s\n", a, deeds[a])
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
