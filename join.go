@@ -249,7 +249,7 @@ func (n *Node) formationConfig() formation.Config {
 
 // searching says what happens while no peer is found that knows the run.
 func (n *Node) searching() string {
-	window := n.first.Discovery + n.first.Ledger.FoundAfter
+	window := n.foundingWindow()
 	if n.cfg.ticket != nil {
 		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
 	}
@@ -258,4 +258,15 @@ func (n *Node) searching() string {
 			"it is founded after %v", window)
 	}
 	return fmt.Sprintf("looking for peers that know the run; if there are none, it is founded after %v", window)
+}
+
+// foundingWindow is how long this peer finds nobody before it founds the run. Where it alone may
+// found the run that it settles, it does so at once then (ledgerTiming).
+func (n *Node) foundingWindow() time.Duration {
+	s := n.cfg.Spec.Settled()
+	alone := len(s.Founders) == 0 || len(s.Founders) == 1 && s.Founders[0] == n.Self()
+	if n.newcomer && s.Byzantine() && alone {
+		return n.first.Discovery
+	}
+	return n.first.Discovery + n.first.Ledger.FoundAfter
 }

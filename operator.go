@@ -31,8 +31,9 @@ type InviteOptions struct {
 }
 
 // Invite makes a ticket for this run: a line of text that is all a newcomer needs (Config.Ticket).
-// It pins the newest certified record that this peer knows, and names several members, so that it
-// outlives any one of them.
+// It pins the newest link that this peer knows (the newest record that is a fork or changed who
+// votes, which peers keep for ever), and names several members, so that it outlives any one of
+// them.
 func (n *Node) Invite(ctx context.Context, o InviteOptions) (string, error) {
 	if n.life.Over() {
 		return "", n.ended()

@@ -31,6 +31,8 @@ type (
 	RangeTrainer = trainer.RangeTrainer
 	// RangeGradientExporter is a RangeTrainer that hands out parts of the pseudo-gradient itself.
 	RangeGradientExporter = trainer.RangeGradientExporter
+	// Returner is a Trainer whose live model may go, and come back, while the peer stays.
+	Returner = trainer.Returner
 	// Task is one round of inner steps, or in mode streaming a part of one.
 	Task = trainer.Task
 	// Stats says what a round of inner steps did.
@@ -144,6 +146,9 @@ var (
 	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100
 	// (about 1.3e30) or more in magnitude: such a contribution is never offered.
 	ErrNotFinite = trainer.ErrNotFinite
+	// ErrAnew is returned by a Trainer whose live model is gone. If it is a Returner, the node waits
+	// until it is back.
+	ErrAnew = trainer.ErrAnew
 )
 
 // TrainerError says in which of its calls a Trainer failed. The run goes on without this peer:

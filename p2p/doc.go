@@ -1,6 +1,6 @@
 // Package p2p is a peer's place on the network: its identity, its libp2p host, how it finds the
-// others of a run, and the streams between them. Only this package and gossip import libp2p (and
-// internal/sim, for tests).
+// others of a run, and the streams between them. Only this package and gossip import libp2p (and,
+// for tests, internal/sim and internal/nodetest).
 //
 // A program makes one Network, says which runs it is after, and serves protocols:
 //

@@ -19,6 +19,7 @@
 // goroutine, and never keeps the slices that it passes or is passed; a trainer keeps none, either.
 //
 // A trainer that cannot do what an optional interface asks returns errors.ErrUnsupported from it.
-// The node then does without. Any other error ends the node's Run, and the run goes on without this
+// The node then does without. Of a Returner, ErrAnew and ErrNotFinite make the node wait until it
+// has a live model again. Any other error ends the node's Run, and the run goes on without this
 // peer.
 package trainer

@@ -3,13 +3,16 @@
 //	p2pdiloco demo        a whole swarm on this machine, to see it work
 //	p2pdiloco join        take part in a run
 //	p2pdiloco bootstrap   an address that newcomers can start from
+//	p2pdiloco serve       the final model of a run that has ended, for peers that were away
 //	p2pdiloco status      what a running peer knows
 //	p2pdiloco doctor      what keeps a peer from a run, or makes it slow
 //	p2pdiloco invite      a ticket with which others can join
 //	p2pdiloco init        whether a run can begin with a Hugging Face folder
 //	p2pdiloco export      a peer's model as a .safetensors file or a Hugging Face folder
 //	p2pdiloco remove, readmit, rotate, recover   orders of an operator
+//	p2pdiloco id          the ID of a peer, before it joins
 //	p2pdiloco trainer-check  whether a shared library is a trainer
+//	p2pdiloco version     which versions of program, protocol and arithmetic this is
 //
 // main.go has the table of commands. Each command is one file that reads flags and wires parts
 // together; the parts are under internal, here and in cmd/internal.

@@ -34,7 +34,8 @@ func newInvite() *cobra.Command {
 		Short: "Print a ticket with which others can join the run of a peer on this machine",
 		Long: `Print a ticket with which others can join the run of a peer on this machine: one line of text, all
 that p2pdiloco join needs. It names several members, so that it outlives any one of them, and pins
-the newest agreed record, so that a peer that joins with it cannot be led to another run.
+the newest agreed record that changed who votes, so that a peer that joins with it cannot be led to
+another run.
 
 The ticket of a private run admits anybody who has it, as many as --uses says and as long as --ttl says:
 keep it secret.`,
