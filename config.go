@@ -65,9 +65,9 @@ type Config struct {
 	// NoPortMap keeps the node from asking the router (UPnP, NAT-PMP) to forward its ports, which
 	// it does except on a LAN (Preset).
 	NoPortMap bool
-	// NoRelaying keeps it from relaying for members of its run that cannot connect to each other,
-	// which it does, within p2p.MemberRelay's bounds, while it can be reached from everywhere, and
-	// from forwarding what such members exchange.
+	// NoRelaying turns two services for members of the run off. A node that can be reached from
+	// everywhere relays for members that cannot connect to each other, within the bounds of
+	// p2p.MemberRelay. Every node forwards what two such members exchange.
 	NoRelaying bool
 	// Found lets this peer found the run although none of its bootstrap addresses answers.
 	Found bool
@@ -77,9 +77,9 @@ type Config struct {
 	// fork lists those that want it.
 	OnQuorumLoss string
 	// Ticket is the text of an invitation to the run, from Node.Invite or `p2pdiloco invite`. It
-	// takes the place of Spec.Name, Pin and Bootstrap: what is given beside it of the first two
-	// must agree with it, and further bootstrap addresses are tried, too. A peer with a ticket
-	// joins and never founds.
+	// takes the place of Spec.Name, Pin and Bootstrap. A Spec.Name or Pin that is given beside it
+	// must be the ticket's; addresses in Bootstrap are tried as well. A peer with a ticket joins a
+	// run, and never founds one.
 	Ticket string
 	// Pin is the hash of a record that the run's chain must have, as a peer that is trusted knows
 	// it (Status.Pin). This peer neither joins a chain without it nor switches to one. Zero: it
@@ -105,17 +105,18 @@ type Config struct {
 	// the last hour that do not show that they have it. Zero: as the preset has it (30 s on a LAN,
 	// 10 min on a WAN). Where all have it, it ends at once.
 	Linger time.Duration
-	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between
-	// checkpoints; default 4. One more is made when the node leaves or closes. What a restarted
-	// peer finds of the slots since, the outcomes, it applies again.
+	// CheckpointEvery is the number of rounds between checkpoints (slots, where the run has one
+	// fragment); default 4. One more is made when the node leaves or closes. Outcomes are on disk
+	// as well: a restarted peer takes the newest checkpoint and applies the outcomes of the slots
+	// since.
 	CheckpointEvery uint64
 	// KeepCheckpoints is how many of the newest certified checkpoints are kept, with all outcomes
-	// since the oldest of them; default 2: where the newest is found corrupt the one before serves,
-	// and a peer that fetches one is not overtaken by the next.
+	// since the oldest of them; default 2. With two, a peer whose newest one is corrupt takes the
+	// other. And a peer that fetches one can finish, although the next one is written meanwhile.
 	KeepCheckpoints int
-	// KeepRecords keeps all records of the run's chain. Else those are forgotten that no peer needs
-	// any more, of all that are older than some hundred: a summary, and the heads of the records
-	// that changed who votes, are in their place.
+	// KeepRecords keeps all records of the run's chain. Without it, the node forgets records that
+	// are older than some hundred and that no peer needs any more. It keeps a summary of them, and
+	// the heads of the records that changed who votes.
 	KeepRecords bool
 
 	// StateBytesPerSecond bounds what this peer sends to peers that fetch states and outcomes from
@@ -123,10 +124,11 @@ type Config struct {
 	// runs here, an eighth of it is sent.
 	StateBytesPerSecond int64
 
-	// NewcomerStates is how many full states this peer of an open run gives in an hour to one that
-	// has not been a member; default 3. SiteNewcomers is how many such peers it serves in an hour
-	// at one address (of IPv6 one /56; loopback counts as none), which together get as many states;
-	// default 128. Outcomes count an eighth. Below 0: no bound.
+	// NewcomerStates is how many full states this peer of an open run gives in an hour to one peer
+	// that has not been a member; default 3. SiteNewcomers is how many such peers at one address
+	// it serves in an hour; default 128. Together they get as many states. An address is an IPv4
+	// address or a /56 of IPv6; loopback is not counted. An outcome counts as an eighth of a
+	// state. Below 0 there is no bound.
 	NewcomerStates, SiteNewcomers int
 
 	// MaxUpload bounds the bytes a second that this peer sends for the all-reduce and to peers that

@@ -7,8 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 )
 
-// The first peer of an open run founds it when the search is over. If it were told of a longer wait,
-// its operator would look for what is wrong, or stop it.
+// The first peer of an open run founds it when the search is over. If it told of a longer wait, its
+// operator would plan with that.
 func TestTheTimeUntilFoundingIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		trust    string

@@ -63,11 +63,13 @@ func (n *Node) RunID() Root { return n.run }
 // ctx ends (its error), or the trainer fails. It leaves the node open: Leave or Close it.
 func (n *Node) Run(ctx context.Context) error { return n.rounds.Run(ctx) }
 
-// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into
-// dst, and returns the number of outer steps in it: the start of a caller's own training loop. The
-// others wait for this peer's contribution from then on. It returns ErrRunEnded, with the last
-// anchor in dst, when the run has ended. What was trained before is given up; a contribution that
-// was offered is waited for.
+// Anchor begins a caller's own training loop. It waits until this peer is a member and holds the
+// state, copies the anchor, D elements, into dst, and returns the number of outer steps in it.
+// From then on the others wait for this peer's contribution. After the run's end it returns
+// ErrRunEnded, with the last anchor in dst.
+//
+// It may be called again: what was trained since is given up. If a contribution was offered,
+// Anchor first waits until its slot is past.
 func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
 	return n.rounds.Anchor(ctx, dst)
 }
@@ -88,16 +90,16 @@ func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error 
 	return n.rounds.Sync(ctx, params, weight)
 }
 
-// Begin is the first half of Sync, which does not wait: it takes the pseudo-gradient anchor -
-// params and offers it. params are not kept, and ErrNotFinite offers nothing. Round.Finish comes
-// next; what is trained until then starts from parameters that it overwrites, but in mode
-// streaming.
+// Begin is the first half of Sync, and does not wait: it takes the pseudo-gradient anchor - params
+// and offers it. It does not keep params. If it returns ErrNotFinite, nothing was offered.
+// Round.Finish is the second half. Except in mode streaming, Finish overwrites the parameters, so
+// what is trained between the two is lost.
 func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 	return n.rounds.Begin(params, weight)
 }
 
-// Task is the round of inner steps that the newest anchor is the start of. There is none before the
-// first.
+// Task returns the round of inner steps that starts from the newest anchor. ok is false before the
+// first anchor.
 func (n *Node) Task() (task Task, ok bool) { return n.rounds.Task() }
 
 // Progress says how many inner steps of the round are done. The others see by it that this peer is
@@ -106,10 +108,10 @@ func (n *Node) Task() (task Task, ok bool) { return n.rounds.Task() }
 // ledger a few times a second at most, and never before the first anchor.
 func (n *Node) Progress(stepsDone int) { n.rounds.Progress(stepsDone) }
 
-// Measured says how long the inner steps took of the round that Sync or Begin is called for next. A
-// loop calls it where that is not the time since the last of these calls returned: because it did
-// another number than Task.Steps and does not call Progress, or did something else meanwhile. The
-// run's pace goes by it.
+// Measured says how long the inner steps took that the next call of Sync or Begin contributes: the
+// run's pace goes by it. Without it the node takes the time since the last of these calls
+// returned. So a loop calls Measured where that is wrong: because it did something else meanwhile,
+// or because it did another number of steps than Task.Steps and does not call Progress.
 func (n *Node) Measured(steps int, took time.Duration) { n.rounds.Measured(steps, took) }
 
 // Leave announces that this peer leaves, waits until the members have agreed to go on without it (a

@@ -110,13 +110,14 @@ func (n *Node) makeMotion(action slot.Action, p PeerID) error {
 	return n.motions.Make(action, p)
 }
 
-// Recover has this peer go on without a quorum: it forks the run at the newest record that it
-// knows. The members that it hears, and that were told to recover, too, or do so by themselves,
-// come with it; it goes alone if there are none. What the others decide meanwhile is another
-// branch, and when the branches meet again the one of more work wins. Recover is void once there is
-// a quorum. In a run of trust byzantine with four electors or more it takes more than half of them,
-// or half with the senior: with fewer it returns ErrTooFew. There a branch that a quorum decides
-// wins, whatever its work is.
+// Recover lets this peer go on without a quorum: it forks the run at the newest record that it
+// knows. Members that it hears come with it, if they were told to recover, too, or do so by
+// themselves. If there are none, it goes alone. Recover does nothing once there is a quorum.
+//
+// What the others decide meanwhile is another branch. When the branches meet again, the one with
+// more work wins; in a run of trust byzantine with four electors or more, a branch that a quorum
+// decides wins whatever its work is. Such a run also takes more than half of the electors to
+// recover, or half with the senior: with fewer, Recover returns ErrTooFew.
 func (n *Node) Recover() error {
 	switch v := n.driver.View(); {
 	case v.Tip.Height == 0 || !v.NoQuorum:

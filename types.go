@@ -125,10 +125,11 @@ var (
 	ErrTooFew = errors.New("p2pdiloco: too few members are heard to recover with")
 	// ErrRunEnded is returned by Anchor, Sync and Finish when the run's last slot has been applied.
 	ErrRunEnded = round.ErrRunEnded
-	// ErrBranchEnded is returned by Run, Anchor, Sync and Finish when the last slot has been
-	// applied on a branch that is not the run (Status.Phase PhaseEndedBranch), and no peer of the
-	// run was found for Config.Linger. The last three leave the branch's last anchor. While the
-	// node is open it goes on looking; Run or Anchor may be called again.
+	// ErrBranchEnded is returned by Run, Anchor, Sync and Finish when the last slot was applied on
+	// a branch that is not the run (Status.Phase PhaseEndedBranch), and no peer of the run was
+	// found for Config.Linger. Anchor, Sync and Finish then leave the branch's last anchor in the
+	// caller's vector. While the node is open it goes on looking, and Run or Anchor may be called
+	// again.
 	ErrBranchEnded = round.ErrBranchEnded
 	// ErrMissed is returned where the run has ended, its final model is not here, and no peer that
 	// holds it has been heard for long.
@@ -146,7 +147,7 @@ var (
 	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100
 	// (about 1.3e30) or more in magnitude: such a contribution is never offered.
 	ErrNotFinite = trainer.ErrNotFinite
-	// ErrAnew is returned by a Trainer whose live model is gone. If it is a Returner, the node waits
+	// ErrAnew is returned by a Trainer whose live model is gone. Of a Returner, the node waits
 	// until it is back.
 	ErrAnew = trainer.ErrAnew
 )

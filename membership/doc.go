@@ -1,14 +1,14 @@
-// Package membership keeps the slot ledger: a chain of records that says which peers take part in a
-// run and what every outer step was. Each record is decided once, by the members that the record
+// Package membership keeps the slot ledger: a chain of records that says which peers take part in
+// a run and what every outer step was. Each record is decided once, by the members that the record
 // before it lists. A height is decided in two phases: HAVE says that a peer has checked the
-// leader's record and holds its outcome, VOTE that a quorum has said so. The signatures of a quorum
-// on their votes are a record's certificate, and no peer applies what is not certified.
+// leader's record and holds its outcome. VOTE says that a quorum has said HAVE. The signatures of
+// a quorum on their votes are a record's certificate, and no peer applies what is not certified.
 // There is no centre: leaders change, any peer may die, and a peer that was away catches up from
 // any other.
 //
 // # What callers do
 //
-// A Driver runs one peer's ledger. Its owner gives it five things and two habits:
+// A Driver runs one peer's ledger. Its owner configures it, and does two things:
 //
 //		store, err := store.Open(disk.OS, dir, runID, rand.Reader, logger)
 //		d, err := membership.NewDriver(membership.DriverConfig{
@@ -22,7 +22,7 @@
 //
 //	  - Hand every received message to Deliver, and everything that work led to, or that the node
 //	    wants, to Report. Neither blocks.
-//	  - In Worker.Do, keep the word that a report gives: ReportHeld means that the bytes are on
+//	  - In Worker.Do, report only what has happened: ReportHeld means that the bytes are on
 //	    disk, synced.
 //
 // ReportOffer takes part in a slot; WaitView waits for its end, or for anything else that a View
@@ -62,7 +62,7 @@
 //	acceptor.go, following.go          PROMISE, PROPOSE, VOTE; the leader that is followed
 //	history.go                         what recent slots took, and the grace window that follows
 //	handover.go, objections.go         what electors give a leader, and what they ask of its plans
-//	notyet.go                          how a leader takes that
+//	notyet.go                          what a leader does about electors that say no HAVE yet
 //	participant.go                     taking part in a reduction, over plans, ballots and leaders
 //	planner*.go                        plans, their revisions, broken rings
 //	drafter.go                         drafts and HAVE

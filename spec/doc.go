@@ -1,7 +1,7 @@
 // Package spec is the run spec: what all peers of a run must agree on. The type Spec has its
-// fields; one table (fields.go) says of each its name as text, its default and what it may be, and
-// everything else follows from that table: validation, defaults, the canonical encoding, the hash
-// that is the run ID, and the comparison with another peer's spec.
+// fields. One table (fields.go) says of each field what it is called, its default and its allowed
+// values. Everything else follows from that table: validation, defaults, the canonical encoding,
+// the hash that is the run ID, and the comparison with another peer's spec.
 //
 // The life of a spec:
 //

@@ -139,8 +139,8 @@ func TestRunIDIsPinned(t *testing.T) {
 	}
 }
 
-// Whoever writes a second implementation goes by docs/protocol.md: a stale number of fields, default
-// or example there gives it other run IDs, and it meets nobody.
+// A second implementation is written by docs/protocol.md: with a stale number of fields, default or
+// example it makes other run IDs, and meets nobody.
 func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 	b, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {

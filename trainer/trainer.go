@@ -19,9 +19,10 @@ type Trainer interface {
 	// founds the run.
 	Init(ctx context.Context, dst []float32) error
 	// Load replaces the live model's parameters by start, D elements: the vector that the next
-	// inner steps start from. In mode sync that is the anchor, in an overlapped mode (spec.Spec,
-	// Mode) it is ahead of the anchor, and in mode streaming it is what was exported with a part of
-	// the anchor in it. Where it is not the anchor, an Evaluator is loaded with the anchor before.
+	// inner steps start from. In mode sync start is the anchor. In an overlapped mode (spec.Spec,
+	// Mode) it is ahead of the anchor. In mode streaming it is what was exported, with a part of
+	// the anchor in it. An Evaluator is to measure the anchor: where start is not the anchor, the
+	// node loads the anchor before it calls Evaluate, and start after that.
 	Load(ctx context.Context, start []float32) error
 	// Train does task.Steps inner steps from the live parameters. It returns early with ctx's error
 	// when ctx ends.

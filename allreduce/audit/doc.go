@@ -17,11 +17,12 @@
 //		proof, err := seg.ProveOutcome(block, openings, outcome) // if it differs
 //	}
 //
-// A contributor answers with OpenContribution, an owner, or whoever holds the outcome, with
-// Segment.OpenOutcome. An Opening is believed because it leads to a root that was signed, whoever
-// has passed it on. One that shows the fault of the contributor itself (a Fault that is Proven)
-// makes a proof by ProveContribution, and so do a frame that an owner has met (ProveFrame), and
-// norms of frames that do not add up to that of the offer (ProveTotal).
+// A contributor answers with OpenContribution. An owner, or anybody who holds the outcome, answers
+// with Segment.OpenOutcome. An Opening is believed because it leads to a signed root, so it does
+// not matter who has passed it on. An Opening that shows a fault of the contributor itself (a
+// Fault that is Proven) becomes a proof by ProveContribution. ProveFrame makes a proof of a bad
+// frame that an owner was sent, and ProveTotal one of norms of frames that do not add up to the
+// norm in the offer.
 //
 // A Proof can be checked by everybody, alone, in less than a millisecond, and is small: one block
 // of each contributor, or one frame. It holds no signatures. It names what was signed: the caller

@@ -9,6 +9,6 @@
 // # What a lying owner can do
 //
 // What owners publish is partly proven by audits (package audit): norms and products with the
-// outcome. All figures of a contributor are the medians over the owners, so that less than half of
-// them cannot have an honest peer stand out.
+// outcome. All figures of a contributor are the medians over the owners: fewer than half of the
+// owners cannot make an honest peer stand out.
 package figures

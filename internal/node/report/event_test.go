@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Scripts are written by docs/operations/events.md: an event that the page lacks is found by nobody,
-// and one that no code emits is waited for in vain.
+// Scripts are written by docs/operations/events.md: an event that the page lacks is found by
+// nobody, and one that no code emits is waited for in vain.
 func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operations/events.md")
 	if err != nil {

@@ -3,10 +3,10 @@
 // connections, and end with those to the same peer. The swarm does not know of them.
 //
 //	Open -> idle connection, or a new one: dial, TLS, READY -> OPEN protocol -> Stream: DATA…, END
-//	Inlet -> TLS, admission, READY -> OPEN -> Env.Admit's handler -> Stream, one after the other
+//	Inlet -> TLS, admission, READY -> OPEN -> the handler that Env.Admit returns -> Stream
 //
-// A connection carries one stream at a time, and waits for the next when both ends of a stream
-// came. Streams keep to the turns of the upload and download rates.
+// A connection carries one stream at a time. When both sides have ended it, the connection waits
+// for the next stream. Streams keep to the turns of the upload and download rates.
 //
 // The caller makes Conns on the Inlet of its transport; all of it ends with the task group. Where
 // no connection comes about, Open fails soon and the caller takes a stream of libp2p's.
