@@ -186,8 +186,8 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 
 // OpenBulk is Open for the protocols of much data (those that are bulky in protocols.go): it takes
 // the fastest authenticated way to the peer that there is. The stream reaches the same handler.
-// Reset after Close does nothing there. Where two members cannot connect it leads through a third one
-// (SetReaches).
+// Reset after Close does nothing there. Where two members cannot connect it leads through a third
+// one (SetReaches).
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
 	if s := n.openAround(ctx, peer.ID(to), protocol.ID(proto)); s != nil {
 		return s, nil

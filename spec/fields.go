@@ -82,20 +82,21 @@ var table = []Field{
 		oneOf("mean", "trimmed_mean", "median"),
 		"`how` contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"),
 	field("trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499),
-		"of the contributors, cut from each end by trimmed_mean (founder's default 200)"),
+		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)"),
 	field("clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off"),
 		"`on` or off: scale contributions to at most the median norm (founder's default: on unless mean)"),
 	field("codec", func(s *Spec) any { return &s.Codec }, codec.F32, oneOf(Codecs()...),
 		"`how` pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is "+
 			"lost is made up for later (founder's default f32)"),
 	field("schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring"),
-		"`how` contributions meet: rotation, each part at its owner, who sees all values; ring, from "+
-			"neighbour to neighbour, for groups that trust each other's software and keep running; or auto: "+
-			"of a mean, by what can be reached and is cheaper (founder's default rotation)"),
+		"`how` contributions are combined over the network: rotation, in which every peer sends each part to its "+
+			"owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups that trust each "+
+			"other's software and keep running; or auto: of a mean, the cheaper one that can be reached (founder's "+
+			"default rotation)"),
 	field("frame", func(s *Spec) any { return &s.Frame }, "", frameSize, ""),
 	field("init", func(s *Spec) any { return &s.Init }, "founder", checkInit, ""),
 	field("seed", func(s *Spec) any { return &s.Seed }, "1", nil,
-		"of the initial model and of the data's division among the peers (founder's default 1)"),
+		"number from which the initial model and the data's division among the peers follow (founder's default 1)"),
 	field("start_peers", func(s *Spec) any { return &s.StartPeers }, "1", upTo(slot.MaxMembers),
 		"members the first round waits for (founder's default 1)"),
 	field("min_peers", func(s *Spec) any { return &s.MinPeers }, "1", upTo(slot.MaxMembers),

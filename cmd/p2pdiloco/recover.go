@@ -51,7 +51,7 @@ Without --yes the command only says what it would do.`,
 		},
 	}
 	o.Register(cmd.Flags())
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&yes, "yes", false, "carry the order out, and do not only say what it would do")
 	cmd.Flags().BoolVar(&anew, "new-run", false,
 		"found the run anew, from its newest model, with the peers that are left")
 	again.register(cmd.Flags())

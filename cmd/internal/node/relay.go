@@ -27,10 +27,10 @@ func (f *relayFlags) register(fs *pflag.FlagSet) {
 		"reach this node")
 	fs.Var(sources.Paths(&f.runs), "relay-run", "`name` of a run whose peers are served, may be repeated")
 	fs.Var(sources.Addresses(&f.peers), "relay-peer", "`ID` of a peer that is served in any case, may be repeated")
-	fs.BoolVar(&f.open, "relay-open", false, "serve everybody")
+	fs.BoolVar(&f.open, "relay-open", false, "relay for everybody who asks, of whatever run")
 	fs.Var(&f.rate, "relay-rate", "`rate` at which one peer may send through the relay at most; all at one address "+
 		"may eight times as much")
-	fs.Var(&f.total, "relay-total", "`rate` of all together (default no limit)")
+	fs.Var(&f.total, "relay-total", "`rate` at which all peers together may send through the relay (default no limit)")
 	fs.Int64Var(&f.day, "relay-day", f.day, "`gigabytes` that one peer may send through the relay in 24 hours; all "+
 		"at one address may eight times as much")
 	fs.DurationVar(&f.time, "relay-time", f.time, "how long one relayed connection may last; then peers make another")
