@@ -20,7 +20,6 @@ var commands = []func() *cobra.Command{
 	newStatus, newDoctor, newInit, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,
-	newMovedChaos, newMovedBench,
 }
 
 func newRoot() *cobra.Command {

@@ -12,7 +12,6 @@ import (
 
 // Bounds on messages, in bytes.
 const (
-	MaxAsk     = 256
 	MaxAnswer  = 64 << 10
 	maxRefusal = 512
 )
