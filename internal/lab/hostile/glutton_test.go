@@ -62,6 +62,7 @@ func TestAGluttonIsRefused(t *testing.T) {
 		},
 		Planned: func(slot.PeerID, slot.Root) (o slot.Offer, ok bool) { return o, false },
 		Member:  func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },
+		Elector: func(slot.PeerID) bool { return true }, Entrant: func(slot.PeerID) bool { return false },
 		Connected: func(slot.PeerID) bool { return true },
 	})
 	if err != nil {

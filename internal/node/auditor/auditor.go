@@ -46,7 +46,10 @@ type Config struct {
 	Unshown func(contributor slot.PeerID, root slot.Root)
 	// finds the offer of a peer with a root in the plan of the open slot
 	Planned func(peer slot.PeerID, root slot.Root) (o slot.Offer, ok bool)
-	Liars   func() int // how many electors may lie
+	// whether a peer has a seat, and whether the draft of the open height would give it one: what
+	// others contributed is passed on to these alone
+	Elector, Entrant func(slot.PeerID) bool
+	Liars            func() int // how many electors may lie
 	// whether there is a way to a peer now, by a connection or through another member: contributors
 	// have had one lately
 	Connected func(slot.PeerID) bool

@@ -52,18 +52,21 @@ func (l *quota) take(from slot.PeerID, q Request, elements uint64) bool {
 	return l.mu.shown[key] <= l.most(elements)
 }
 
+// entrants stands for all that ask without a seat: each try of a leader may have another entrant.
+const entrants slot.PeerID = ""
+
 // takePassed counts a request to pass on a part of another peer's contribution, and says whether it
-// is within the auditor's share. The contributor shows this peer no more than any other. So that
-// liars cannot use that up, who would then have an honest contributor seem to hide, all of them
-// together may have half of it. Wanting says that more auditors than there may be liars want more
-// than their share: then the contributor does hide from them.
+// is within the share of the elector, or of the entrants. The contributor shows this peer no more
+// than any other. So that liars cannot use that up, who would then have an honest contributor seem
+// to hide, all of them together may have half of it. Wanting says that more electors than may lie
+// want more than their share: then the contributor does hide from them.
 func (l *quota) takePassed(from slot.PeerID, q Request, elements uint64, liars int) (within, wanting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	share, over := l.most(elements)/2/uint64(1+liars), 0
 	l.mu.passed[quotaKey{from, q.Root}] += q.Range.Len()
 	for key, n := range l.mu.passed {
-		if key.root == q.Root && n > share {
+		if key.root == q.Root && key.from != entrants && n > share {
 			over++
 		}
 	}

@@ -77,8 +77,15 @@ func (a *Auditor) answer(from slot.PeerID, q Request) ([]byte, error) {
 
 // passOn asks the contributor in the place of an auditor that gets no answer. It asks only for what
 // an honest contributor shows, and no more than it shows to this peer. So that no answer, or a
-// false one, is the contributor's fault.
+// false one, is the contributor's fault. It asks for those alone whose HAVE may be needed: others
+// audit nothing.
 func (a *Auditor) passOn(from slot.PeerID, q Request) []byte {
+	if !a.cfg.Elector(from) {
+		if !a.cfg.Entrant(from) {
+			return nil
+		}
+		from = entrants
+	}
 	offer, planned := a.cfg.Planned(q.Contributor, q.Root)
 	if !planned {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,8 @@ func (h *house) auditor(t testing.TB, self slot.PeerID) *Auditor {
 			return h.offer, p == "c" && root == h.offer.Root
 		},
 		Member: func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },
+		Elector:   func(p slot.PeerID) bool { return strings.HasPrefix(string(p), "e") },
+		Entrant:   func(p slot.PeerID) bool { return strings.HasPrefix(string(p), "n") },
 		Connected: func(slot.PeerID) bool { return true },
 		Unshown: func(p slot.PeerID, root slot.Root) {
 			h.unshown = append(h.unshown, slot.Offer{Peer: p, Root: root})
@@ -109,19 +112,41 @@ func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
 		"no such owner": func(q *Request) { q.Contributor = "d" },
 	} {
 		q := h.request()
-		if change(&q); h.shows(t, "a", q) || len(h.unshown) > 0 {
+		if change(&q); h.shows(t, "e1", q) || len(h.unshown) > 0 {
 			t.Errorf("%s: shown, or %v is blamed", name, h.unshown)
 		}
 	}
 	h.leader.Decided(h.request().Slot)
 	for range 4 * quotaLeast / frameElements {
-		h.shows(t, "a", h.request())
+		h.shows(t, "e1", h.request())
 	}
 	if len(h.unshown) > 0 {
 		t.Error("it is blamed for what one auditor asks for")
 	}
-	if !h.shows(t, "b", h.request()) {
+	if !h.shows(t, "e2", h.request()) {
 		t.Error("one auditor uses up what the others may ask for")
+	}
+}
+
+// Members without a seat have nothing passed on, and one that would get a seat some of it. So they
+// neither have an honest contributor left out, nor use up what it shows to the leader.
+func TestMembersWithoutASeatBlameNobody(t *testing.T) {
+	h := newHouse(t)
+	for _, from := range []slot.PeerID{"m1", "m2", "n1", "n2", "n3", "n4", "n5"} {
+		for range quotaLeast/4/frameElements + 1 {
+			if got, in := h.shows(t, from, h.request()), h.leader.cfg.Entrant(from); got && !in {
+				t.Fatalf("it is passed on to %s, who has no seat", from)
+			}
+		}
+	}
+	if len(h.unshown) > 0 {
+		t.Error("members without a seat have a contributor left out")
+	}
+	if n := h.contributor.served.mu.shown[quotaKey{"l", h.offer.Root}]; n == 0 || n > quotaLeast/2 {
+		t.Errorf("they use up %d of %d elements that the contributor shows the leader", n, quotaLeast)
+	}
+	if !h.shows(t, "e1", h.request()) {
+		t.Error("they use up what an elector may ask for")
 	}
 }
 
@@ -133,7 +158,7 @@ func TestWhatIsPassedOnIsChecked(t *testing.T) {
 	} {
 		h := newHouse(t)
 		h.change = func(s wire.Stream) wire.Stream { return changed{s, change} }
-		if h.shows(t, "a", h.request()) || len(h.unshown) != 1 || h.unshown[0].Root != h.offer.Root {
+		if h.shows(t, "e1", h.request()) || len(h.unshown) != 1 || h.unshown[0].Root != h.offer.Root {
 			t.Errorf("%s: passed on, or unshown are %v", name, h.unshown)
 		}
 	}
@@ -145,14 +170,14 @@ func TestStreamsOfWhatIsPassedOnEndWell(t *testing.T) {
 	h := newHouse(t)
 	streams := &counting{Streams: h}
 	h.leader.cfg.Streams = streams
-	if !h.shows(t, "a", h.request()) {
+	if !h.shows(t, "e1", h.request()) {
 		t.Error("it is not passed on: nothing is tested")
 	}
 	if n := streams.resets.Load(); n > 0 {
 		t.Errorf("%d streams were reset", n)
 	}
 	h.change = func(s wire.Stream) wire.Stream { _ = s.Reset(); return nil }
-	if h.shows(t, "b", h.request()) || streams.resets.Load() != 1 {
+	if h.shows(t, "e2", h.request()) || streams.resets.Load() != 1 {
 		t.Errorf("without an answer %d streams were reset", streams.resets.Load())
 	}
 }
@@ -235,7 +260,7 @@ func TestProofsArePassedOn(t *testing.T) {
 	h.own.Leaves()[0].NormSq = 1
 	h.own.Recommit()
 	h.offer.Root, h.offer.NormSq = h.own.Root(), h.own.NormSq()
-	b, err := h.leader.answer("a", h.request())
+	b, err := h.leader.answer("e1", h.request())
 	if err != nil || len(h.unshown) > 0 {
 		t.Fatal(err, h.unshown)
 	}

@@ -225,7 +225,7 @@ func (r *Replica) auditConfig() auditor.Config {
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
 		Figures: r.conduct,
-		Planned: r.planned, Liars: r.liars,
+		Planned: r.planned, Elector: r.isElector, Entrant: r.isEntrant, Liars: r.liars,
 		Connected: r.cfg.InReach,
 		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
 		Member:    r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
@@ -261,6 +261,18 @@ func (r *Replica) liars() int { return max(0, len(r.cfg.Ledger.View().Tip.Electo
 // isMember says whether the newest record lists a peer.
 func (r *Replica) isMember(p slot.PeerID) bool {
 	return slot.Find(r.cfg.Ledger.View().Tip.Members, p) >= 0
+}
+
+// isElector says whether the newest record gives a peer a seat.
+func (r *Replica) isElector(p slot.PeerID) bool {
+	m := r.cfg.Ledger.View().Tip.Members
+	i := slot.Find(m, p)
+	return i >= 0 && m[i].Elects()
+}
+
+// isEntrant says whether a peer gets a seat if the draft of the open height is decided.
+func (r *Replica) isEntrant(p slot.PeerID) bool {
+	return slices.Contains(r.cfg.Ledger.View().Entrants, p)
 }
 
 // donors returns the peers known to hold states when the work was given, and the present members,
