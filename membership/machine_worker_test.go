@@ -21,6 +21,9 @@ func (p *labPeer) do(w Work) {
 		p.audit(w)
 		return
 	case WorkSample:
+		if pl := p.m.open.plan; pl == nil || w.Group != pl.Group() {
+			p.lab.t.Fatalf("%s is to sample a segment of another group than its plan's", labName(p.id))
+		}
 		p.auditor.samples = append(p.auditor.samples, w)
 		return
 	}

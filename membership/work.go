@@ -35,6 +35,7 @@ type (
 	WorkSample struct {
 		Signed   wire.Message // the owner's SEGMENT
 		Owner    slot.PeerID
+		Group    slot.Root // the reduction that it comes from; see slot.Plan.Group
 		Slot     uint64
 		Fragment uint32
 		Usual    uint64 // weight; see slot.Weighing

@@ -3,6 +3,7 @@ package auditor
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,8 +31,46 @@ type openSlot struct {
 	place         float64 // where in the fragment a whole frame is looked at, from 0 to 1
 	segments      map[segmentKey]*earlySegment
 	signed        map[slot.PeerID]int // segments of each owner
+	drawn         map[reducer][]slot.Range
+	spent         map[slot.Root]uint64 // elements of each contribution that are asked for early
 	conversations map[slot.PeerID]*conversation
 	hurry         bool // an audit waits
+}
+
+// reducer is an owner in one reduction. Its ranges there do not overlap: what is reduced stays, and
+// where a contributor is lost the next range begins.
+type reducer struct {
+	owner slot.PeerID
+	group slot.Root
+}
+
+// overlaps says whether a range overlaps one of the same reducer of which samples are drawn.
+func (o *openSlot) overlaps(of reducer, r slot.Range) bool {
+	return slices.ContainsFunc(o.drawn[of], func(d slot.Range) bool { return r.Begin < d.End && d.Begin < r.End })
+}
+
+// spend counts what is to be asked of a segment. It says no where that is more than early questions
+// may have of a contribution: the rest is left for the segments of the draft.
+func (o *openSlot) spend(s *segment, most uint64) bool {
+	var samples uint64
+	for _, r := range s.samples {
+		samples += r.Len()
+	}
+	of := func(place int) uint64 {
+		if place == s.frameOf {
+			return samples + s.frame.Len()
+		}
+		return samples
+	}
+	for k, offer := range s.Offers {
+		if o.spent[offer.Root]+of(k) > most {
+			return false
+		}
+	}
+	for k, offer := range s.Offers {
+		o.spent[offer.Root] += of(k)
+	}
+	return true
 }
 
 // segmentKey names what an owner has signed. An owner that signs something else later gains
@@ -71,7 +110,8 @@ func (a *Auditor) opened(slotNumber uint64) *openSlot {
 	if e.mu.open == nil {
 		o := &openSlot{
 			slot: slotNumber, place: secret().Float64(), segments: map[segmentKey]*earlySegment{},
-			signed: map[slot.PeerID]int{}, conversations: map[slot.PeerID]*conversation{},
+			signed: map[slot.PeerID]int{}, drawn: map[reducer][]slot.Range{}, spent: map[slot.Root]uint64{},
+			conversations: map[slot.PeerID]*conversation{},
 		}
 		o.ctx, o.end = context.WithCancel(context.Background())
 		e.mu.open = o
@@ -154,25 +194,30 @@ func (a *Auditor) Sample(w membership.WorkSample, report func(membership.Report)
 }
 
 // begin draws samples of a segment, once. It returns nil where they were drawn before, and where
-// the owner has signed more than it has reason to.
+// the owner has signed more than it has reason to: if the draft has that, samples are drawn then.
 func (a *Auditor) begin(s audit.Statement, w membership.WorkSample, report func(membership.Report)) (*openSlot,
 	*earlySegment, error,
 ) {
 	e, key := &a.early, keyOf(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	open := a.opened(s.Slot)
-	if open == nil || open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) {
+	open, by := a.opened(s.Slot), reducer{s.Owner, w.Group}
+	if open == nil || open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) ||
+		open.overlaps(by, s.Range) {
 		return nil, nil, nil
 	}
 	drawn, err := a.draw(s, share{w.Segments, w.Quorum}, open.place, secret())
 	if err != nil {
 		return nil, nil, err
 	}
+	if !open.spend(drawn, a.served.most(a.cfg.Params.Fragments[s.Fragment])/earlyPart) {
+		return nil, nil, nil
+	}
 	seg := &earlySegment{segment: drawn, signed: w.Signed, report: report, asked: make(chan struct{})}
 	seg.waits.Add(1) // until all are asked
 	open.segments[key] = seg
 	open.signed[s.Owner]++
+	open.drawn[by] = append(open.drawn[by], s.Range)
 	return open, seg, nil
 }
 

@@ -339,24 +339,3 @@ func TestContributorsThatWereNotReachedEarly(t *testing.T) {
 		e.Close()
 	})
 }
-
-// An owner cannot have auditors keep more segments than an outcome may have of it.
-func TestAnOwnerCannotHaveManySegmentsSampled(t *testing.T) {
-	h := newHouse(t)
-	e := h.elector(t, h.reduce(false))
-	s := e.outcome.segments[0]
-	for i := range slot.MaxSegments + 10 {
-		s.Root[0], s.Root[1] = byte(i), byte(i>>8)
-		e.Sample(membership.WorkSample{
-			Owner: "o", Slot: h.offer.Slot, Range: s.Range, Root: s.Root, Offers: []slot.Offer{h.offer},
-			Segments: 1, Quorum: 1,
-		}, func(membership.Report) {})
-	}
-	e.early.mu.Lock()
-	n := len(e.early.mu.open.segments)
-	e.early.mu.Unlock()
-	if n > slot.MaxSegments {
-		t.Errorf("%d segments of one owner are kept", n)
-	}
-	e.Close()
-}

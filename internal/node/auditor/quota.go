@@ -29,6 +29,7 @@ const (
 	quotaAll   = 16      // times all of a contribution, where everything is audited
 	quotaLeast = 1 << 22 // elements that an auditor may always have
 	quotaKeys  = 1 << 16 // pairs of an auditor and a contribution
+	earlyPart  = 2       // one part in so many may be asked for before the draft
 )
 
 // most is how much an auditor is shown of a contribution of so many elements.
