@@ -19,13 +19,14 @@ type job struct {
 	segments    []*segment
 	places      []int // of the segments in the draft
 	unshown     map[slot.PeerID]bool
+	slow        map[slot.PeerID]bool // they have left a question unanswered
 	found       []membership.FalseSegment
 	falseOffers []membership.Report
 	mu          sync.Mutex // guards unshown and falseOffers while answers come
 }
 
 func newAudit(a *Auditor, w membership.WorkAudit) *job {
-	return &job{Auditor: a, work: w, unshown: map[slot.PeerID]bool{}}
+	return &job{Auditor: a, work: w, unshown: map[slot.PeerID]bool{}, slow: map[slot.PeerID]bool{}}
 }
 
 func (j *job) report() membership.ReportAudited {
@@ -64,22 +65,22 @@ func (j *job) collect(ctx context.Context) error {
 }
 
 // gather asks all contributors at once for what they have not shown yet, but for those that have
-// left a question unanswered.
+// left a question of this audit unanswered. The next audit asks all.
 func (j *job) gather(ctx context.Context) {
-	asks, slow := map[slot.PeerID][]ask{}, map[slot.PeerID]bool{}
+	asks := map[slot.PeerID][]ask{}
 	for _, s := range j.segments {
 		missing, late := s.missing()
 		for p, list := range missing {
 			asks[p] = append(asks[p], list...)
 		}
 		for _, p := range late {
-			slow[p] = true
+			j.slow[p] = true
 		}
 	}
 	maps.DeleteFunc(asks, func(p slot.PeerID, _ []ask) bool { return j.unshown[p] })
 	var wg sync.WaitGroup
 	for p, list := range asks {
-		wg.Go(func() { j.askFor(ctx, p, list, !slow[p]) })
+		wg.Go(func() { j.askFor(ctx, p, list, !j.slow[p]) })
 	}
 	wg.Wait()
 }
@@ -98,6 +99,14 @@ func (j *job) askFor(ctx context.Context, p slot.PeerID, list []ask, direct bool
 		defer j.mu.Unlock()
 		j.unshown[p] = true
 	}
+}
+
+// excuse blames nobody for what was not shown, and says whether nothing is known then: no false
+// segment was found either.
+func (j *job) excuse() bool {
+	missing := len(j.unshown) > 0
+	clear(j.unshown)
+	return missing && len(j.found) == 0
 }
 
 // compare computes the samples again and looks for blocks that differ.

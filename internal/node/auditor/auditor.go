@@ -64,6 +64,7 @@ type Auditor struct {
 	served quota
 	taken  sampling
 	early  early
+	now    func() time.Time
 }
 
 // New makes an auditor.
@@ -72,18 +73,20 @@ func New(cfg Config) (*Auditor, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Auditor{cfg: cfg, codec: used}
+	a := &Auditor{cfg: cfg, codec: used, now: time.Now}
 	a.served.all = cfg.Samples == math.MaxInt
 	a.served.mu.shown, a.served.mu.passed = map[quotaKey]uint64{}, map[quotaKey]uint64{}
 	return a, nil
 }
 
 // Audit checks the outcome of a draft, which is held, and returns what it found. It fails where it
-// could not look: the outcome cannot be read, or ctx has ended.
+// could not look: the outcome cannot be read, ctx has ended, or this process stood still while it
+// waited for what it was not shown.
 func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership.ReportAudited, []membership.Report,
 	error,
 ) {
-	au := newAudit(a, w)
+	au, watch := newAudit(a, w), a.watch()
+	defer watch.end()
 	if err := au.collect(ctx); err != nil {
 		return au.report(), nil, err
 	}
@@ -98,6 +101,9 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	au.compareFigures()
 	if err == nil {
 		err = ctx.Err()
+	}
+	if watch.end() && au.excuse() && err == nil {
+		err = errStoodStill
 	}
 	return au.report(), au.falseOffers, err
 }

@@ -174,6 +174,8 @@ func (c *conversation) limit() {
 // each.
 func (c *conversation) read(ctx context.Context, s wire.Stream) {
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
+	watch := c.auditor.watch()
+	defer watch.end()
 	for more := true; more; {
 		b, err := wire.ReadMessage(s, audit.MaxOpening(c.auditor.cfg.Params, c.fragment, true))
 		var q question
@@ -181,6 +183,8 @@ func (c *conversation) read(ctx context.Context, s wire.Stream) {
 		var o *audit.Opening
 		if err == nil {
 			o, err = openingOf(b, q.ask)
+		} else if watch.end() {
+			err = errStoodStill // it may have had no time
 		}
 		q.answer(q.ask, o, err)
 		if err != nil {

@@ -92,7 +92,7 @@ func (a *Auditor) count(s *segment, of share) int {
 }
 
 // missing lists, by contributor, what was not shown yet, and the contributors that had the time for
-// it.
+// it since it was called last.
 func (s *segment) missing() (asks map[slot.PeerID][]ask, slow []slot.PeerID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,6 +111,7 @@ func (s *segment) missing() (asks map[slot.PeerID][]ask, slow []slot.PeerID) {
 			}
 		}
 	}
+	clear(s.slow)
 	return asks, slow
 }
 

@@ -104,8 +104,13 @@ func (a *Auditor) passOn(from slot.PeerID, q Request) []byte {
 		err = errors.New("it shows too many auditors too little")
 	default:
 		var b []byte
-		if b, err = a.fetchChecked(q, seg); err == nil {
+		watch := a.watch()
+		b, err = a.fetchChecked(q, seg)
+		switch stood := watch.end(); {
+		case err == nil:
 			return b
+		case stood: // it may have had no time
+			return nil
 		}
 	}
 	a.cfg.Logger.Warn("a contributor does not show what is to be checked", "peer", q.Contributor, "err", err)
