@@ -33,8 +33,8 @@ func TestSlot(t *testing.T) {
 	}
 	r, names := all.Results[0], named["results"][0]
 	want := []string{
-		"bytes", "cores", "memory_of_most_bytes", "missed", "peers", "phases", "preset", "round_trip_seconds", "samples",
-		"slot_of_all_peers", "slot_of_most", "slots", "trust", "whole",
+		"bytes", "cores", "memory_of_most_bytes", "missed", "peers", "phases", "preset", "round_trip_seconds",
+		"samples", "slot_of_all_peers", "slot_of_most", "slots", "trust", "whole",
 	}
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
 		t.Errorf("the document has %q, want %q", got, want)

@@ -21,7 +21,8 @@ import (
 var LabFlags = []string{
 	"codecs", "delay", "elements", "faults", "faults-per-hour", "frame", "goals", "hostile", "iters", "kinds",
 	"known", "limit", "minutes", "modes", "netns", "no-baseline", "pairs", "profile", "program", "quick", "rate",
-	"reduction", "roots", "rtt", "security", "seeds", "size", "slots", "step-time", "transport", "trusts", "warm-steps", "write",
+	"reduction", "roots", "rtt", "security", "seeds", "size", "slots", "step-time", "transport", "trusts", "warm-steps",
+	"write",
 }
 
 // Commands are the commands below one that do something themselves.

@@ -105,7 +105,8 @@ func (all Results) printCounts(out io.Writer) {
 	}
 	if all.Results[0].Memory > 0 {
 		fmt.Fprintln(w, all.line("memory, resident", func(r Result) []string {
-			return []string{"", fmt.Sprintf("%s, %.1f vectors", report.Bytes(r.Memory), float64(r.Memory)/float64(r.Bytes))}
+			vectors := float64(r.Memory) / float64(r.Bytes)
+			return []string{"", fmt.Sprintf("%s, %.1f vectors", report.Bytes(r.Memory), vectors)}
 		}))
 	}
 	_ = w.Flush() // as above
