@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -83,22 +82,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 	})
-}
-
-// TestMoved: the old names of p2plab's commands say in one line where the commands are now.
-func TestMoved(t *testing.T) {
-	for _, c := range []struct{ args, want string }{
-		{"chaos --peers 5", "go run ./cmd/p2plab chaos\n"},
-		{"bench", "go run ./cmd/p2plab bench\n"},
-		{"bench nat --quick", "go run ./cmd/p2plab bench nat\n"},
-		{"bench --help", "go run ./cmd/p2plab bench\n"},
-	} {
-		code, stdout, stderr := clitest.Line(newRoot(), strings.Fields(c.args)...)
-		if code != cli.ExitUsage || stdout != "" || !strings.HasSuffix(stderr, c.want) ||
-			strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, stdout %q, stderr %q", c.args, code, stdout, stderr)
-		}
-	}
 }
 
 func TestFailures(t *testing.T) {

@@ -139,6 +139,10 @@ var deeds = map[chaos.Attack]string{
 	"replay":            "contributes in each slot what it did in the first",
 	"weight":            "claims a weight of 2^50 tokens",
 	"equivocate-owners": "gives owners other bytes than it has offered, then two offers",
+	"little":            "contributes what lies 1.5 standard deviations from what the others do, as it guesses",
+	"inner-product":     "contributes the opposite of half of the others' mean, as it guesses",
+	"strangers-flip":    "four strangers that contribute the opposite of what they have trained",
+	"strangers-scale":   "four strangers that contribute a million times what they have trained",
 }
 
 // attacksHelp lists all attacks, a line for each.
