@@ -32,6 +32,8 @@ func TestHeldBytesOutliveTheReduction(t *testing.T) {
 	g := newGroup(t, testParams(300, 100), 3, rand.New(rand.NewPCG(21, 9)))
 	whole := []slot.Range{{End: 300}}
 	reduce := func() (*Reduction, [][]byte, func()) {
+		g.plan.Height++ // another group: no stream of the one before can join it
+		g.plan.Opened.Height = g.plan.Height
 		g.startAll()
 		g.wait()
 		b, done := g.running[0].Hold(whole)

@@ -28,7 +28,9 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 		cfg.Logger.Warn("the ports of the last start are not known: listening on any free ones", "file", cfg.PortsFile,
 			"err", err)
 	}
-	left := slices.Clone(kept)
+	// what is asked for as it stands is nobody else's
+	left := slices.DeleteFunc(slices.Clone(kept), func(old string) bool { return slices.Contains(addrs, old) })
+	var awaited []string // could not be had now; the next start tries them again
 	for _, a := range addrs {
 		i := slices.IndexFunc(left, func(old string) bool { return old != a && anyPort(old) == a })
 		if i < 0 {
@@ -46,15 +48,18 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 				"so others have to find this peer anew, and addresses of it that were handed out do not work any more",
 				"was", was, "now", listeningAs(h, a))
 		}
+		if failed != nil {
+			awaited = append(awaited, was)
+		}
 		errs = append(errs, failed...)
 	}
 	if len(errs) == len(addrs) {
 		return errs
 	}
-	var now []string
+	now := awaited
 	for _, a := range addrs {
 		for _, l := range listeningAs(h, a) {
-			if l != a && !slices.Contains(now, l) {
+			if !slices.Contains(addrs, l) && !slices.Contains(now, l) {
 				now = append(now, l)
 			}
 		}

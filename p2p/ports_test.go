@@ -89,6 +89,15 @@ func TestGivenAddressesKeepTheirPorts(t *testing.T) {
 	if second := start(free...); !slices.Equal(first, second) {
 		t.Errorf("it listened on %v, and after a restart on %v", first, second)
 	}
+	// the port of one kind that is given, and a free one of that kind, in either order
+	for range 3 {
+		for _, listen := range [][]string{{free[0], first[0]}, {first[0], free[0]}} {
+			if got := start(listen...); len(got) != 2 || !slices.Contains(got, first[0]) {
+				t.Errorf("it listens on %v, not on %s and another port", got, first[0])
+			}
+		}
+	}
+	first = start(free...)
 	fixed := first[0] // one that is free now, and given by its number
 	if got := start(fixed); !slices.Equal(got, []string{fixed}) {
 		t.Errorf("it listens on %v, not %s", got, fixed)

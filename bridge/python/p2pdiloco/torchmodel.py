@@ -255,7 +255,7 @@ class TorchHeld:
 
     def detach(self) -> None:
         if self._pages is not None:
-            self._pages.unlock()
+            self._pages.unlock()  # no copy is under way: load and export wait for theirs
         self.page_locked = None
         self._start = self._local = torch.empty(0)
         for live in self.live:
@@ -267,14 +267,16 @@ class TorchHeld:
     @torch.no_grad()
     def load(self, begin: int, end: int) -> None:
         self.check()
-        for live in self.live:
-            if live.runs.outside(begin, end):
-                continue
-            if live.runs.inside(begin, end):
-                live.load()
-            else:
-                self._load_part(live, begin, end)
-        self._synchronize()
+        try:
+            for live in self.live:
+                if live.runs.outside(begin, end):
+                    continue
+                if live.runs.inside(begin, end):
+                    live.load()
+                else:
+                    self._load_part(live, begin, end)
+        finally:  # nothing is under way in the shared memory once this has failed, either
+            self._synchronize()
 
     def _load_part(self, live: _Live, begin: int, end: int) -> None:
         flat = live.value.detach().reshape(-1)
@@ -286,21 +288,25 @@ class TorchHeld:
     @torch.no_grad()
     def export(self, begin: int, end: int, gradient: bool) -> None:
         self.check()
-        for live in self.live:
-            if not live.writes or live.runs.outside(begin, end):
-                continue
-            whole = live.runs.inside(begin, end)
-            if whole and gradient:
-                live.export()
-                continue
-            out = live.local_value(gradient)
-            if whole:
-                live.give(live.local, out)
-                continue
-            flat = out.reshape(-1)
-            for at, within, n in live.runs.cut(begin, end):
-                live.give(self._local[at : at + n], flat[within : within + n])
-        self._synchronize()
+        try:
+            for live in self.live:
+                if live.writes and not live.runs.outside(begin, end):
+                    self._export_part(live, begin, end, gradient)
+        finally:
+            self._synchronize()
+
+    def _export_part(self, live: _Live, begin: int, end: int, gradient: bool) -> None:
+        whole = live.runs.inside(begin, end)
+        if whole and gradient:
+            live.export()
+            return
+        out = live.local_value(gradient)
+        if whole:
+            live.give(live.local, out)
+            return
+        flat = out.reshape(-1)
+        for at, within, n in live.runs.cut(begin, end):
+            live.give(self._local[at : at + n], flat[within : within + n])
 
     def evaluate(self) -> Optional[float]:
         return None if self._evaluate is None else float(self._evaluate())

@@ -110,13 +110,16 @@ func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerI
 	if wanted.certified && o.model.store.HasOutcome(wanted.height, slot.OutcomeRoot(wanted.segments)) {
 		return nil, func() {}, nil
 	}
-	data, done = o.reductions.hold(wanted.segments, o.model.frameBytes)
-	var missing []int
+	data = make([][]byte, len(wanted.segments))
+	var here, missing []int // not lent already; of these, not in the reduction
 	for i, s := range wanted.segments {
-		if data[i] == nil {
-			data[i] = o.part(s.Root)
+		if data[i] = o.part(s.Root); data[i] == nil {
+			here = append(here, i)
 		}
-		if data[i] == nil {
+	}
+	held, done := o.reductions.hold(wanted.segments, here, o.model.frameBytes)
+	for k, i := range here {
+		if data[i] = held[k]; data[i] == nil {
 			missing = append(missing, i)
 		}
 	}
@@ -124,8 +127,8 @@ func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerI
 		return data, done, nil
 	}
 	// what others are asked for takes its time, and they ask for what is here
-	for i, b := range data {
-		data[i] = bytes.Clone(b)
+	for _, i := range here {
+		data[i] = bytes.Clone(data[i])
 	}
 	done()
 	o.lend(wanted, data)

@@ -117,22 +117,22 @@ func (r *reductions) cosine(slotNumber uint64) similarity.Mean {
 	return similarity.Mean{}
 }
 
-// hold lends segments as the running reduction has them, until done is called: nil where the bytes
-// are not there or do not have the segment's root.
-func (r *reductions) hold(segments []slot.Segment, frameBytes func() int) (data [][]byte, done func()) {
+// hold lends some of the segments as the running reduction has them, until done is called: nil
+// where the bytes are not there or do not have the segment's root.
+func (r *reductions) hold(segments []slot.Segment, which []int, frameBytes func() int) (data [][]byte, done func()) {
 	current, _ := r.running()
 	if current == nil {
-		return make([][]byte, len(segments)), func() {}
+		return make([][]byte, len(which)), func() {}
 	}
-	ranges := make([]slot.Range, len(segments))
-	for i, s := range segments {
-		ranges[i] = s.Range
+	ranges := make([]slot.Range, len(which))
+	for k, i := range which {
+		ranges[k] = segments[i].Range
 	}
 	data, done = current.Hold(ranges)
 	size := frameBytes()
-	for i, b := range data {
-		if slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != segments[i].Root {
-			data[i] = nil
+	for k, b := range data {
+		if b != nil && slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != segments[which[k]].Root {
+			data[k] = nil
 		}
 	}
 	return data, done

@@ -428,10 +428,12 @@ class Session:
     def _unmap(self) -> None:
         if self._memory is None:
             return
-        if not self.forked:  # what is held belongs to the parent, as does its GPU
-            self._held.detach()
-        self._memory.close()
-        self._memory = None
+        try:
+            if not self.forked:  # what is held belongs to the parent, as does its GPU
+                self._held.detach()
+        finally:
+            self._memory.close()
+            self._memory = None
 
     def _drop(self) -> None:
         if self._socket is not None:
