@@ -34,6 +34,7 @@ type audit struct {
 	asked   time.Duration
 	passed  bool
 	lie     bool          // a segment is false
+	sure    bool          // a proof of that holds, which others do not take
 	unshown []slot.PeerID // contributors of which no sample was to be had
 }
 
@@ -139,11 +140,11 @@ func (au *audits) report(r ReportAudited) {
 	if a == nil || r.Height != au.open.ref.Height || r.Prev != au.open.ref.Prev {
 		return
 	}
-	a.lie = len(r.False) > 0
-	a.passed, a.unshown = len(r.Unshown) == 0 && !a.lie, r.Unshown
 	for _, f := range r.False {
-		au.convictOwner(a.draft, f)
+		a.sure = au.convictOwner(a.draft, f) || a.sure
 	}
+	a.lie = a.sure || len(r.False) > 0 // the samples of a later audit may miss what is known
+	a.passed, a.unshown = len(r.Unshown) == 0 && !a.lie, r.Unshown
 	for _, o := range a.draft.Record.Contributions {
 		if slices.Contains(r.Unshown, o.Peer) {
 			au.notShown(o)
@@ -164,9 +165,9 @@ func (au *audits) notShown(o slot.Offer) {
 }
 
 // convictOwner makes evidence of a proof against the owner of a segment of a draft.
-func (au *audits) convictOwner(d wire.Draft, f FalseSegment) {
+func (au *audits) convictOwner(d wire.Draft, f FalseSegment) (unsent bool) {
 	if f.Segment < 0 || f.Segment >= len(d.Owners.Stated) {
-		return
+		return false
 	}
 	s := d.Owners.Stated[f.Segment]
 	body := d.Owners.Segment(f.Segment, d.Ref, d.Record)
@@ -174,7 +175,7 @@ func (au *audits) convictOwner(d wire.Draft, f FalseSegment) {
 	if f.Figures {
 		kind = wire.KindFalseFigure
 	}
-	au.convict(wire.Evidence{
+	return au.convict(wire.Evidence{
 		Kind: kind, Peer: s.Peer, Incarnation: s.Incarnation,
 		First: wire.SignedBody{Body: body.Append(nil), Sig: s.Sig}, Second: wire.SignedBody{Body: f.Proof},
 	})
@@ -205,23 +206,25 @@ func (au *audits) convictContributor(r ReportFalseOffer) {
 	}
 }
 
-// convict evicts a peer if the proof holds: the worker may have been shown wrong bytes.
-func (au *audits) convict(e wire.Evidence) {
-	if by := (memberKey{e.Peer, e.Incarnation}); by == au.self || au.evidence.lies(by) {
-		return
+// convict evicts a peer if the proof holds: the worker may have been shown wrong bytes. unsent says
+// that it holds, and is too large for others.
+func (au *audits) convict(e wire.Evidence) (unsent bool) {
+	if by := (memberKey{e.Peer, e.Incarnation}); by == au.self || au.evidence.evicted(by) {
+		return false
 	}
 	if err := checkEvidence(e, au.cfg.Rules, au.cfg.Verify); err != nil {
 		au.event(Event{
 			Kind: EventRefused, Height: au.chain.Height(), Slot: au.chain.Tip().Slot, Peer: e.Peer,
 			Detail: "a proof against it does not hold: " + err.Error(),
 		})
-		return
+		return false
 	}
 	if !e.Fits() {
 		au.evidence.distrust(e)
-		return
+		return true
 	}
 	au.evidence.evict(e, true)
+	return false
 }
 
 // checkStated says whether each segment of a draft that is audited is stated by a member. It checks
@@ -240,6 +243,12 @@ func (au *audits) checkStated(d wire.Draft) error {
 		}
 	}
 	return nil
+}
+
+// lies says whether a proof convicts a member here, whether or not others can know.
+func (au *audits) lies(p slot.PeerID) bool {
+	i := slot.Find(au.chain.Members(), p)
+	return i >= 0 && au.evidence.lies(ofMember(au.chain.Members()[i]))
 }
 
 // convicted says whether a member is proven to lie.

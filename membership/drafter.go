@@ -345,7 +345,7 @@ func (dr *drafter) auditFailed() bool {
 	if bad {
 		l.givenUp = l.group
 	}
-	return bad || slices.ContainsFunc(l.draft.Owners.Peers(), dr.audits.convicted)
+	return bad || slices.ContainsFunc(l.draft.Owners.Peers(), dr.audits.lies)
 }
 
 // giveUp asks for promises for the next try of this term. After the last one, another peer leads.
