@@ -13,8 +13,14 @@ import (
 
 // silence has the contributor leave open streams unanswered until it ends.
 func (h *house) silence() (end func()) {
-	h.change = func(wire.Stream) wire.Stream { return nil }
-	return func() { h.change = func(s wire.Stream) wire.Stream { return s } }
+	var spoken atomic.Bool
+	h.change = func(s wire.Stream) wire.Stream {
+		if spoken.Load() {
+			return s
+		}
+		return nil
+	}
+	return func() { spoken.Store(true) }
 }
 
 // stopIn has an auditor's process stand still for a minute, after a while.
