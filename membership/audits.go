@@ -81,7 +81,8 @@ func (au *audits) onSegment(msg wire.Message, s wire.Segment) error {
 	}
 	au.work(WorkSample{
 		Signed: msg, Owner: msg.From, Group: s.Group, Slot: p.Slot, Fragment: p.Fragment, Usual: p.Usual,
-		Range: s.Range, Root: s.Root, Offers: contributorsOf(*p, s.Segment), Segments: len(p.Pieces), Quorum: au.quorum(),
+		Range: s.Range, Root: s.Root, Offers: contributorsOf(*p, s.Segment), Segments: len(p.Pieces),
+		Quorum: au.quorum(),
 	})
 	return nil
 }

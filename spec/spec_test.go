@@ -150,7 +150,8 @@ func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("field count u16 (%d) | %[1]d x (name bytes, text bytes)", len(table)),
 		fmt.Sprintf("| protocol, kernel | `%s`, `%s` |", ProtocolVersion, KernelVersion),
-		fmt.Sprintf("Example: name `demo`, trust `crash`, one tensor `w` of shape 2x3, all else default: %d bytes, run ID\n`%s`",
+		fmt.Sprintf("Example: name `demo`, trust `crash`, one tensor `w` of shape 2x3, all else default: "+
+			"%d bytes, run ID\n`%s`",
 			len(s.Append(nil)), s.RunID()),
 	} {
 		if !strings.Contains(string(b), want) {
