@@ -22,6 +22,10 @@ type Contribution struct {
 	residual []float32
 }
 
+// maxSpare is how many buffers are kept: of the contribution settled last, which may still be on
+// its way to others when the next one is encoded, and of the one before.
+const maxSpare = 2
+
 // contributions are those of this peer that no record has settled yet, and what it owes from those
 // before.
 type contributions struct {
@@ -34,8 +38,8 @@ type contributions struct {
 	mu struct {
 		sync.Mutex
 		open map[slot.Root]Contribution // offered, by root
-		// settled last: its buffer is for the next one, once nobody holds it
-		spare *allreduce.Contribution
+		// settled, the oldest first: their buffers are for the next ones, once nobody holds them
+		spare []*allreduce.Contribution
 	}
 }
 
@@ -62,15 +66,13 @@ func (c *contributions) encode(base, weight uint64, fragment int, gradient []flo
 func (c *contributions) buffer() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.spare == nil {
-		return nil
+	for i, settled := range c.mu.spare {
+		if b, free := settled.Reclaim(); free {
+			c.mu.spare = slices.Delete(c.mu.spare, i, i+1)
+			return b
+		}
 	}
-	b, free := c.mu.spare.Reclaim()
-	if !free {
-		return nil
-	}
-	c.mu.spare = nil
-	return b
+	return nil
 }
 
 // keep holds a contribution that is offered until settle lets it go.
@@ -125,7 +127,8 @@ func (c *contributions) settle(record slot.Record) {
 		}
 		if listed || stale {
 			c.feedback.giveBack(own.residual)
-			c.mu.spare = own.Encoded
+			c.mu.spare = append(c.mu.spare, own.Encoded)
+			c.mu.spare = slices.Delete(c.mu.spare, 0, max(0, len(c.mu.spare)-maxSpare))
 		}
 		return listed || stale
 	})

@@ -194,8 +194,8 @@ func TestABufferIsUsedAgainOnceNobodyHoldsIt(t *testing.T) {
 	}
 	done()
 	settle(1, second)
-	if third, again := next(2); again != other {
-		t.Errorf("the buffer of the contribution before is not used again, for %s", third.Short())
+	if third, again := next(2); again != buffer {
+		t.Errorf("the buffer of an earlier contribution is not used again, for %s", third.Short())
 	}
 }
 
