@@ -246,14 +246,13 @@ func (au *audits) checkStated(d wire.Draft) error {
 	return nil
 }
 
-// lies says whether a proof convicts a member here, whether or not others can know.
-func (au *audits) lies(p slot.PeerID) bool {
-	i := slot.Find(au.chain.Members(), p)
-	return i >= 0 && au.evidence.lies(ofMember(au.chain.Members()[i]))
-}
+// convicted says whether a member is proven to lie, by a proof that others take.
+func (au *audits) convicted(p slot.PeerID) bool { return au.member(p, au.evidence.evicted) }
 
-// convicted says whether a member is proven to lie.
-func (au *audits) convicted(p slot.PeerID) bool {
+// lies says whether a member is proven to lie, whether or not others can know.
+func (au *audits) lies(p slot.PeerID) bool { return au.member(p, au.evidence.lies) }
+
+func (au *audits) member(p slot.PeerID, is func(memberKey) bool) bool {
 	i := slot.Find(au.chain.Members(), p)
-	return i >= 0 && au.evidence.evicted(ofMember(au.chain.Members()[i]))
+	return i >= 0 && is(ofMember(au.chain.Members()[i]))
 }

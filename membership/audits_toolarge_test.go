@@ -80,3 +80,38 @@ func TestTwoLargeProofs(t *testing.T) {
 		t.Errorf("%d messages could not be read", l.audits.unread)
 	}
 }
+
+// A lie that was proven stays known for its record although others don't take the proof: the samples
+// of a later audit may miss it. And a smaller proof against the same peer evicts it.
+func TestAProvenLieStaysKnown(t *testing.T) {
+	l := auditedLab(t, "ABCD")
+	for _, p := range l.peers {
+		p.auditor.delay = time.Minute // what audits find is reported below
+	}
+	leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
+		return lead.ref.Ballot == 0 && lead.draft != nil && lead.draft.Record.Kind == slot.Step
+	})
+	draft, to := *leader.m.open.lead.draft, l.aside(leader, 1)
+	audits := to.m.participant.audits
+	audits.look(draft)
+	at := slices.IndexFunc(draft.Owners.Stated, func(s wire.SignedSegment) bool { return s.Peer != to.id })
+	owner := memberKey{draft.Owners.Stated[at].Peer, draft.Owners.Stated[at].Incarnation}
+	root := draft.Record.Segments[at].Root
+	l.audits.lies[root] = true
+	found := ReportAudited{Ref: draft.Ref, Record: draft.Hash}
+	missed := found
+	l.audits.padding = wire.MaxProof
+	found.False = []FalseSegment{{Segment: at, Proof: l.audits.proof(root)}}
+	audits.report(found)
+	if audits.look(draft).passed || !audits.evidence.lies(owner) || audits.evidence.evicted(owner) {
+		t.Error("the lie is not known, or evicts by a proof that others do not take")
+	}
+	if audits.report(missed); audits.look(draft).passed || audits.objection(draft).why == "" {
+		t.Error("an audit that missed the lie has the outcome pass")
+	}
+	l.audits.padding = 0
+	found.False[0].Proof = l.audits.proof(root)
+	if audits.report(found); !audits.evidence.evicted(owner) {
+		t.Error("a small proof does not evict")
+	}
+}

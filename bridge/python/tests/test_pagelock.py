@@ -201,6 +201,31 @@ class Rounds(Attached):
         self.assertEqual((w.t().tolist(), v.tolist()), ([[3, 8], [8, 8]], [8, 4]))
         self.assertEqual(gpu.waits - waits, 2)
 
+    def test_what_is_queued_is_waited_for_when_a_call_fails(self):
+        """The node may use the memory, or this process unmap it, once the call has failed."""
+        w, v = on_gpu([1.0, 2.0]), on_gpu([3.0])
+        session, gpu = self.attach(self.three_rounds, {"w": w, "v": v})
+        session.border()
+
+        def fails(*_):
+            raise RuntimeError("out of memory")
+
+        for call in (lambda: self.held.export(0, 3, True), lambda: self.held.load(0, 3)):
+            waits, last = gpu.waits, self.held.live[1]
+            with mock.patch.object(last, "export", fails), mock.patch.object(last, "load", fails):
+                self.assertRaises(RuntimeError, call)
+            self.assertEqual(gpu.waits - waits, 1)
+        session.border(Offer(1, 1))
+        self.stub.join()
+
+    @staticmethod
+    def three_rounds(node):
+        node.gather()
+        node.ask(wire.FILL)
+        node.load([1.0] * 3)
+        node.train(steps=1)
+        node.end()
+
     def test_a_running_variance_is_never_negative(self):
         def play(node):
             node.gather()

@@ -210,13 +210,13 @@ func (a *Auditor) begin(s audit.Statement, w membership.WorkSample, report func(
 	if err != nil {
 		return nil, nil, err
 	}
+	open.signed[s.Owner]++
 	if !open.spend(drawn, a.served.most(a.cfg.Params.Fragments[s.Fragment])/earlyPart) {
 		return nil, nil, nil
 	}
 	seg := &earlySegment{segment: drawn, signed: w.Signed, report: report, asked: make(chan struct{})}
 	seg.waits.Add(1) // until all are asked
 	open.segments[key] = seg
-	open.signed[s.Owner]++
 	open.drawn[by] = append(open.drawn[by], s.Range)
 	return open, seg, nil
 }

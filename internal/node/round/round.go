@@ -127,7 +127,7 @@ func (l *Loop) settle(ctx context.Context) error {
 }
 
 // contribution puts what the slot after the base takes of a pseudo-gradient into the run's codec.
-// tokens are those of the inner steps. The last one may still be on its way to others.
+// tokens are those of the inner steps.
 func (l *Loop) contribution(gradient []float32, tokens uint64) (replica.Contribution, error) {
 	l.gauges.encoded(tokens)
 	part := l.vectors.gather(l.fragment(l.base+1), gradient)
