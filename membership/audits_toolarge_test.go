@@ -81,8 +81,8 @@ func TestTwoLargeProofs(t *testing.T) {
 	}
 }
 
-// A lie that was proven stays known for its record although others don't take the proof: the samples
-// of a later audit may miss it. And a smaller proof against the same peer evicts it.
+// A lie that was proven stays known for its record although others don't take the proof: the
+// samples of a later audit may miss it. And a smaller proof against the same peer evicts it.
 func TestAProvenLieStaysKnown(t *testing.T) {
 	l := auditedLab(t, "ABCD")
 	for _, p := range l.peers {

@@ -91,8 +91,8 @@ var table = []Field{
 	field("schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring"),
 		"`how` contributions are combined over the network: rotation, in which every peer sends each part to its "+
 			"owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups that trust "+
-			"each other's software and keep running; or auto: of a mean, the cheaper one that can be reached (founder's "+
-			"default rotation)"),
+			"each other's software and keep running; or auto: of a mean, the cheaper one that can be reached "+
+			"(founder's default rotation)"),
 	field("frame", func(s *Spec) any { return &s.Frame }, "", frameSize, ""),
 	field("init", func(s *Spec) any { return &s.Init }, "founder", checkInit, ""),
 	field("seed", func(s *Spec) any { return &s.Seed }, "1", nil,
