@@ -8,6 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -31,7 +32,7 @@ type BadFrame struct {
 	Frame int    // in the fragment
 	Bytes []byte // all of it
 	Leaf  slot.FrameLeaf
-	Path  []slot.Root // slot.ContributionPath
+	Path  []slot.Root // of the frame, in slot.ContributionTree
 	Err   error       // wraps ErrNotFinite, ErrFalseNorm or wire.ErrMalformed
 }
 
@@ -67,6 +68,8 @@ type Contribution struct {
 	data   []byte
 	peer   slot.PeerID
 	leaves []slot.FrameLeaf
+	groups []slot.Root // hashtree.SumGroups of each frame
+	tree   slot.Tree // over the leaves
 	root   slot.Root
 	frame  int // bytes of each frame but the last
 	holds  atomic.Int32
@@ -148,11 +151,14 @@ func bounded(g plan.Grid, f int, values []float32) error {
 func commitEach(g plan.Grid, self slot.PeerID, encoded []byte,
 	do func(f int) (values []float32, err error),
 ) (*Contribution, error) {
-	c := &Contribution{data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), frame: g.FrameBytes}
+	c := &Contribution{
+		data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), frame: g.FrameBytes,
+		groups: make([]slot.Root, g.Frames*hashtree.Groups(g.FrameBytes)),
+	}
 	err := eachFrame(g.Frames, func(f int) error {
 		values, err := do(f)
 		if err == nil {
-			c.leaves[f] = g.Leaf(values, g.Frame(encoded, f))
+			c.leaves[f] = g.Leaf(values, g.Frame(encoded, f), c.Groups(f))
 		}
 		return err
 	})
@@ -166,11 +172,21 @@ func commitEach(g plan.Grid, self slot.PeerID, encoded []byte,
 // Recommit makes Root that of the present Leaves, whether these are true or not. Only tests change
 // the leaves of a contribution: a lying peer offers such a one.
 func (c *Contribution) Recommit() {
-	c.root = slot.ContributionRoot(c.peer, c.leaves, c.frame, uint64(len(c.data)))
+	c.tree = slot.ContributionTree(c.leaves)
+	c.root = c.tree.Seal(c.peer, c.frame, uint64(len(c.data)))
 }
 
 // Root is the commitment: slot.ContributionRoot.
 func (c *Contribution) Root() slot.Root { return c.root }
+
+// Groups is what the groups of a frame hash to: hashtree.Open shows parts of it by them.
+func (c *Contribution) Groups(frame int) []slot.Root {
+	n := hashtree.Groups(c.frame)
+	return c.groups[frame*n:][:n]
+}
+
+// Path leads from a frame to the root: see slot.ContributionRootFrom.
+func (c *Contribution) Path(frame int) []slot.Root { return c.tree.Path(frame) }
 
 // Bytes is the encoded vector, not copied.
 func (c *Contribution) Bytes() []byte { return c.data }

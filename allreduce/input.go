@@ -281,7 +281,7 @@ func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) er
 	if err := fr.check(g, f, b, leaves[f], in.p.r.engine.cfg.Params.Clip); err != nil {
 		return &BadFrame{
 			Peer: in.offer.Peer, Frame: f, Bytes: bytes.Clone(b), Leaf: leaves[f],
-			Path: slot.ContributionPath(leaves, f), Err: err,
+			Path: slot.ContributionTree(leaves).Path(f), Err: err,
 		}
 	}
 	in.full <- arrival{fr, time.Now()}

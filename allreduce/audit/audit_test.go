@@ -130,7 +130,7 @@ func TestOpeningsShowFalseNorms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.NormSq, o.Path = leaves[1].NormSq, slot.ContributionPath(leaves, 1)
+			o.NormSq, o.Path = leaves[1].NormSq, slot.ContributionTree(leaves).Path(1)
 			return o
 		}
 		for r, guilty := range map[slot.Range]bool{whole: c.byFrame, part: c.byPart} {
@@ -195,7 +195,7 @@ func TestProveFrame(t *testing.T) {
 			offer := w.Offers[1]
 			offer.Root = slot.ContributionRoot(offer.Peer, leaves, w.in.FrameBytes, uint64(w.in.TotalBytes))
 			bad := &allreduce.BadFrame{
-				Peer: offer.Peer, Frame: 1, Bytes: b, Leaf: leaves[1], Path: slot.ContributionPath(leaves, 1),
+				Peer: offer.Peer, Frame: 1, Bytes: b, Leaf: leaves[1], Path: slot.ContributionTree(leaves).Path(1),
 			}
 			proof, err := ProveFrame(p, offer, bad)
 			if c.spoil == nil {

@@ -48,6 +48,11 @@ func MaxOpening(p allreduce.Params, fragment uint32, whole bool) int {
 	return openingSize + 2*hashtree.Chunk + max(g.in.Codec.EncodedSize(n), g.out.Codec.EncodedSize(n))
 }
 
+// Size is how many bytes Append appends.
+func (o Opening) Size() int {
+	return 16 + 8 + 4 + len(o.Bytes) + 4 + 4 + (len(o.Inner)+len(o.Path))*len(slot.Root{})
+}
+
 // Append appends the canonical encoding.
 func (o Opening) Append(b []byte) []byte {
 	b = wire.AppendU64(appendRange(b, o.Range), math.Float64bits(o.NormSq))
@@ -83,8 +88,8 @@ func OpenContribution(p allreduce.Params, fragment uint32, c *allreduce.Contribu
 	if len(c.Bytes()) != g.in.TotalBytes {
 		return Opening{}, fmt.Errorf("%w: the contribution is to another fragment", errRange)
 	}
-	o := show(g.in, g.in.Frame(c.Bytes(), s.frame), s)
-	o.Range, o.NormSq, o.Path = r, c.Leaves()[s.frame].NormSq, slot.ContributionPath(c.Leaves(), s.frame)
+	o := show(g.in, g.in.Frame(c.Bytes(), s.frame), c.Groups(s.frame), s)
+	o.Range, o.NormSq, o.Path = r, c.Leaves()[s.frame].NormSq, c.Path(s.frame)
 	return o, nil
 }
 
@@ -100,9 +105,20 @@ func (s *Segment) OpenOutcome(hashes []slot.Root, frame []byte, r slot.Range) (O
 		return Opening{}, fmt.Errorf("%w: %d hashes and a frame of %d bytes are not those of the segment", errRange,
 			len(hashes), len(frame))
 	}
-	o := show(s.out, frame, at)
+	o := show(s.out, frame, nil, at)
 	o.Range, o.Path = r, slot.FramePath(hashes, at.frame-s.first)
 	return o, nil
+}
+
+// OutcomeBytes is where a range lies in the encoded outcome of the segment.
+func (s *Segment) OutcomeBytes(r slot.Range) (begin, end int64, err error) {
+	at, err := s.within(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	first, last := bytesOf(s.out, at)
+	frame := int64(at.frame-s.first) * int64(s.out.FrameBytes)
+	return frame + int64(first), frame + int64(last), nil
 }
 
 // bytesOf is where a span lies in its encoded frame.
@@ -110,12 +126,12 @@ func bytesOf(g plan.Grid, s span) (begin, end int) {
 	return g.Codec.EncodedSize(s.begin), g.Codec.EncodedSize(s.end)
 }
 
-// show is the opening of a span within its frame.
-func show(g plan.Grid, frame []byte, s span) Opening {
+// show is the opening of a span within its frame. groups are those of the frame; without them it is
+// hashed.
+func show(g plan.Grid, frame []byte, groups []slot.Root, s span) Opening {
 	begin, end := bytesOf(g, s)
-	_, inner, _ := hashtree.Cut(frame, 0, len(frame), []slot.Root(nil), begin, end)
 	first, last := hashtree.Chunks(begin, end, len(frame))
-	return Opening{Bytes: frame[first:last:last], Inner: inner}
+	return Opening{Bytes: frame[first:last:last], Inner: hashtree.Open(frame, groups, begin, end)}
 }
 
 // hash is the hash of the frame that an opening of a span is of, and the span's own bytes.

@@ -266,7 +266,7 @@ func (g grids) proveRange(params allreduce.Params, offer slot.Offer, bad *allred
 	if !g.whole(at) && g.honest(values, bad.Bytes[begin:end], at, bad.Leaf.NormSq) == nil {
 		return Proof{}, ErrProvesNothing
 	}
-	o := show(g.in, bad.Bytes, at)
+	o := show(g.in, bad.Bytes, nil, at)
 	o.Range, o.NormSq, o.Path = r, bad.Leaf.NormSq, bad.Path
 	return ProveContribution(params, offer, o)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -111,7 +112,8 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, 
 		return dst, fmt.Errorf("checkpoint: frame %d of %d", k, r.Frames())
 	}
 	n := len(dst)
-	dst = append(dst, make([]byte, min(fb, r.Size()-k*fb))...)
+	size := int(min(fb, r.Size()-k*fb))
+	dst = slices.Grow(dst, size)[:n+size]
 	if _, err := r.f.ReadAt(dst[n:], r.dataAt()+k*fb); err != nil {
 		return dst[:n], err
 	}
@@ -121,6 +123,11 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, 
 		return dst[:n], err
 	}
 	return dst, nil
+}
+
+// ReadAt reads bytes of the segment as they are on disk, unlike Frame, which verifies them.
+func (r *SegmentReader) ReadAt(dst []byte, at int64) (int, error) {
+	return r.f.ReadAt(dst[:min(int64(len(dst)), max(0, r.Size()-at))], r.dataAt()+at)
 }
 
 // Close closes the file.

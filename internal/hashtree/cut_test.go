@@ -43,6 +43,11 @@ func TestCut(t *testing.T) {
 		if !ok || hash != want || !slices.Equal(narrow, direct) {
 			t.Fatal("a part that is cut smaller has another path")
 		}
+		groups := make([][32]byte, Groups(total))
+		if SumGroups(b, groups) != want || !slices.Equal(Open(b, groups, begin, end), path) ||
+			!slices.Equal(Open[[32]byte](b, nil, begin, end), path) {
+			t.Fatal("another way to the path has another one")
+		}
 		checkBao(t, b, path, begin, end)
 		checkWrong(t, b, path, first, last)
 	})
@@ -88,6 +93,13 @@ func BenchmarkCut(b *testing.B) {
 	b.Run("open 16 KiB of 256 KiB", func(b *testing.B) {
 		for b.Loop() {
 			Cut(frame, 0, len(frame), [][32]byte(nil), 32<<10, 48<<10)
+		}
+	})
+	groups := make([][32]byte, Groups(len(frame)))
+	SumGroups(frame, groups)
+	b.Run("open 16 KiB of 256 KiB by groups", func(b *testing.B) {
+		for b.Loop() {
+			Open(frame, groups, 32<<10, 48<<10)
 		}
 	})
 	_, path, _ := Cut(frame, 0, len(frame), [][32]byte(nil), 32<<10, 48<<10)

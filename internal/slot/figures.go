@@ -94,11 +94,11 @@ func FiguresRoot(rows []FigureRow) Root {
 	if len(rows) == 0 {
 		return Root{}
 	}
-	return sealFigures(treeRoot(figureLeaves(rows), 0, len(rows)), len(rows[0].Of), len(rows))
+	return sealFigures(newTree(len(rows), figureLeaves(rows)).root(), len(rows[0].Of), len(rows))
 }
 
 // FigurePath is the path from row i to the root; see FiguresRootFrom.
-func FigurePath(rows []FigureRow, i int) []Root { return treePath(figureLeaves(rows), i, 0, len(rows)) }
+func FigurePath(rows []FigureRow, i int) []Root { return newTree(len(rows), figureLeaves(rows)).Path(i) }
 
 // FiguresRootFrom is the FiguresRoot of so many frames, of which frame i has this row and path. It
 // is false where there is no frame i, or the path is not as long as that of this frame.

@@ -38,12 +38,12 @@ func FrameHashes(data []byte, frameBytes int) []Root {
 
 // FrameRoot is the root of a vector of total bytes, given its frames' hashes.
 func FrameRoot(hashes []Root, frameBytes int, total uint64) Root {
-	return sealFrames(treeRoot(frameLeaves(hashes), 0, len(hashes)), frameBytes, total)
+	return sealFrames(newTree(len(hashes), frameLeaves(hashes)).root(), frameBytes, total)
 }
 
 // FramePath is the path from frame i to the root; see FrameRootFrom.
 func FramePath(hashes []Root, i int) []Root {
-	return treePath(frameLeaves(hashes), i, 0, len(hashes))
+	return newTree(len(hashes), frameLeaves(hashes)).Path(i)
 }
 
 // FrameRootFrom is the FrameRoot of a vector of which frame i has this hash and path. It is false
@@ -107,14 +107,20 @@ func (l FrameLeaf) Equal(o FrameLeaf) bool {
 	return math.Float64bits(l.NormSq) == math.Float64bits(o.NormSq) && l.Hash == o.Hash
 }
 
-// ContributionRoot is what a peer's offer commits to: the root of its contribution of total bytes.
-func ContributionRoot(peer PeerID, leaves []FrameLeaf, frameBytes int, total uint64) Root {
-	return sealContribution(peer, treeRoot(contributionLeaves(leaves), 0, len(leaves)), frameBytes, total)
+// ContributionTree is the tree over what a contribution commits to of its frames.
+func ContributionTree(leaves []FrameLeaf) Tree {
+	return newTree(len(leaves), func(i int) Root { return leafHash(leaves[i].Append(make([]byte, 0, FrameLeafSize))) })
 }
 
-// ContributionPath is the path from frame i to the root; see ContributionRootFrom.
-func ContributionPath(leaves []FrameLeaf, i int) []Root {
-	return treePath(contributionLeaves(leaves), i, 0, len(leaves))
+// Seal is what a peer's offer commits to: the root of its contribution of total bytes, of which
+// this is the ContributionTree.
+func (t Tree) Seal(peer PeerID, frameBytes int, total uint64) Root {
+	return sealContribution(peer, t.root(), frameBytes, total)
+}
+
+// ContributionRoot is Seal of the tree over these leaves.
+func ContributionRoot(peer PeerID, leaves []FrameLeaf, frameBytes int, total uint64) Root {
+	return ContributionTree(leaves).Seal(peer, frameBytes, total)
 }
 
 // ContributionRootFrom is the ContributionRoot of a contribution of which frame i has this leaf and
@@ -125,10 +131,6 @@ func ContributionRootFrom(peer PeerID, leaf FrameLeaf, i int, path []Root, frame
 	}
 	tree, ok := treeFrom(leafHash(leaf.Append(nil)), i, framesIn(frameBytes, total), path)
 	return sealContribution(peer, tree, frameBytes, total), ok
-}
-
-func contributionLeaves(leaves []FrameLeaf) func(i int) Root {
-	return func(i int) Root { return leafHash(leaves[i].Append(make([]byte, 0, FrameLeafSize))) }
 }
 
 func sealContribution(peer PeerID, tree Root, frameBytes int, total uint64) Root {

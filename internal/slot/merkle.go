@@ -1,6 +1,9 @@
 package slot
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // A tree over hashes has the shape of RFC 6962, section 2.1: the left side of a node has the
 // largest power of two of leaves that leaves at least one for the right side. A leaf is H(0x00 |
@@ -24,30 +27,48 @@ func nodeHash(left, right Root) Root {
 // leftOf is how many of n > 1 leaves lie on the left side of their node.
 func leftOf(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
-// treeRoot is the root of the tree over leaves [first, last).
-func treeRoot(leaf func(i int) Root, first, last int) Root {
-	switch n := last - first; n {
-	case 0:
-		return Hash(nil)
-	case 1:
-		return leaf(first)
-	default:
-		mid := first + leftOf(n)
-		return nodeHash(treeRoot(leaf, first, mid), treeRoot(leaf, mid, last))
+// Tree holds all nodes of a tree, level by level: the leaves first, then the nodes over two of the
+// level below. The last one of a level that has no other beside it goes up as it is.
+type Tree [][]Root
+
+// newTree is the tree over n leaves.
+func newTree(n int, leaf func(i int) Root) Tree {
+	level := make([]Root, n)
+	for i := range level {
+		level[i] = leaf(i)
 	}
+	t := Tree{level}
+	for len(level) > 1 {
+		above := make([]Root, 0, (len(level)+1)/2)
+		for pair := range slices.Chunk(level, 2) {
+			if len(pair) == 1 {
+				above = append(above, pair[0])
+			} else {
+				above = append(above, nodeHash(pair[0], pair[1]))
+			}
+		}
+		t, level = append(t, above), above
+	}
+	return t
 }
 
-// treePath is the path of leaf i in the tree over leaves [first, last): the other side of each node
-// above it, the lowest first.
-func treePath(leaf func(i int) Root, i, first, last int) []Root {
-	if last-first < 2 {
-		return nil
+// root is what is above all leaves.
+func (t Tree) root() Root {
+	if len(t[0]) == 0 {
+		return Hash(nil)
 	}
-	mid := first + leftOf(last-first)
-	if i < mid {
-		return append(treePath(leaf, i, first, mid), treeRoot(leaf, mid, last))
+	return t[len(t)-1][0]
+}
+
+// Path is the path of leaf i: the other side of each node above it, the lowest first.
+func (t Tree) Path(i int) (path []Root) {
+	for _, level := range t {
+		if beside := i ^ 1; beside < len(level) {
+			path = append(path, level[beside])
+		}
+		i /= 2
 	}
-	return append(treePath(leaf, i, mid, last), treeRoot(leaf, first, mid))
+	return path
 }
 
 // treeFrom is the root of the tree over n leaves of which leaf i has this hash and path. It is

@@ -40,10 +40,10 @@ func testLeaves(n int) (hashes []Root, leaves []FrameLeaf, plain, signed [][]byt
 func TestTreesAreThoseOfTheRFC(t *testing.T) {
 	for n := range 70 {
 		hashes, leaves, plain, signed := testLeaves(n)
-		if treeRoot(frameLeaves(hashes), 0, n) != rfcTree(plain) {
+		if newTree(n, frameLeaves(hashes)).root() != rfcTree(plain) {
 			t.Errorf("%d frames have another root", n)
 		}
-		if treeRoot(contributionLeaves(leaves), 0, n) != rfcTree(signed) {
+		if ContributionTree(leaves).root() != rfcTree(signed) {
 			t.Errorf("%d frames of a contribution have another root", n)
 		}
 	}
@@ -58,7 +58,7 @@ func TestPathsLeadToTheRoot(t *testing.T) {
 		i := rapid.IntRange(0, n-1).Draw(t, "i")
 		hashes, leaves, _, _ := testLeaves(n)
 		root, own := FrameRoot(hashes, frameBytes, total), ContributionRoot("ada", leaves, frameBytes, total)
-		path, ownPath := FramePath(hashes, i), ContributionPath(leaves, i)
+		path, ownPath := FramePath(hashes, i), ContributionTree(leaves).Path(i)
 		if len(path) > MaxPath || len(ownPath) != len(path) {
 			t.Fatalf("paths of %d and %d", len(path), len(ownPath))
 		}

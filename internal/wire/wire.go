@@ -194,6 +194,17 @@ func WriteMessage(w io.Writer, m []byte) error {
 	return err
 }
 
+// BeginMessage begins a message in room, whose bytes are appended to it until SendMessage writes it:
+// that takes no copy of a large one, as WriteMessage does.
+func BeginMessage(room []byte) []byte { return append(room[:0], 0, 0, 0, 0) }
+
+// SendMessage writes what BeginMessage began as WriteMessage does.
+func SendMessage(w io.Writer, m []byte) error {
+	binary.BigEndian.PutUint32(m, uint32(len(m)-4))
+	_, err := w.Write(m)
+	return err
+}
+
 // ReadLength reads the length in front of a message, refusing more than limit. It returns io.EOF
 // only between messages.
 func ReadLength(r io.Reader, limit int) (int, error) {

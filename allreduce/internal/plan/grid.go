@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -94,12 +95,12 @@ func (g Grid) Hash(frame []byte) slot.Root {
 }
 
 // Leaf is what a contribution commits to of a frame: the squared norm of its decoded values, and
-// its hash.
-func (g Grid) Leaf(values []float32, frame []byte) slot.FrameLeaf {
+// its hash. groups is room for what its groups hash to, which opens the frame later.
+func (g Grid) Leaf(values []float32, frame []byte, groups []slot.Root) slot.FrameLeaf {
 	if g.rootless {
 		return slot.FrameLeaf{}
 	}
-	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: g.Hash(frame)}
+	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: hashtree.SumGroups(frame, groups)}
 }
 
 // Measured says whether contributions are hashed and their norms checked.

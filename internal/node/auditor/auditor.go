@@ -24,6 +24,7 @@ type Streams interface {
 type Segment interface {
 	Hashes() ([]slot.Root, error)
 	Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, error)
+	ReadAt(dst []byte, at int64) (int, error) // not verified
 	Close() error
 }
 

@@ -61,7 +61,8 @@ func (j *job) leavesOf(s *segment) (all [][]slot.FrameLeaf, ok bool) {
 	return all, true
 }
 
-// aboveBound finds the first frame above its bound; empty: there is none.
+// aboveBound finds the first frame above its bound; empty: there is none. Frames are not verified:
+// what a disk has changed is found when the sample is compared.
 func (j *job) aboveBound(s *segment, leaves [][]slot.FrameLeaf, c codec.Codec, values []float32) (none slot.Range,
 	err error,
 ) {
@@ -70,27 +71,23 @@ func (j *job) aboveBound(s *segment, leaves [][]slot.FrameLeaf, c codec.Codec, v
 		return none, err
 	}
 	defer held.Close()
-	hashes, err := held.Hashes()
-	if err != nil {
-		return none, err
-	}
 	size := uint64(j.cfg.Params.FrameElements)
-	first, norms := s.Range.Begin/size, make([]float64, len(leaves))
+	norms := make([]float64, len(leaves))
 	var frame []byte
-	for k := range hashes {
-		if frame, err = held.Frame(frame[:0], int64(k), hashes); err != nil {
+	for f := s.Range.Begin / size; f*size < s.Range.End; f++ {
+		r := slot.Range{Begin: f * size, End: min((f+1)*size, s.Range.End)}
+		if frame, err = readRange(held, s, r, frame); err != nil {
 			return none, err
 		}
-		r := slot.Range{Begin: (first + uint64(k)) * size, End: min((first+uint64(k)+1)*size, s.Range.End)}
 		part := values[:r.Len()]
 		if err := c.Decode(part, frame); err != nil {
 			return r, nil //nolint:nilerr // no honest owner signs such bytes
 		}
 		for i, l := range leaves {
-			if int(first)+k >= len(l) {
+			if f >= uint64(len(l)) {
 				return none, errors.New("a contributor has committed to fewer frames")
 			}
-			norms[i] = l[int(first)+k].NormSq
+			norms[i] = l[f].NormSq
 		}
 		if !(kernel.NormSq(part) <= s.Bound(norms)) {
 			return r, nil

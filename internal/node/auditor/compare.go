@@ -1,6 +1,7 @@
 package auditor
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -24,7 +25,11 @@ func (a *Auditor) difference(s *segment, r slot.Range) (proof []byte, err error)
 	if err != nil {
 		return nil, err // each opening was checked when it came
 	}
-	outcome, err := a.openOutcome(s, r)
+	held, err := a.readOutcome(s, r)
+	if err != nil || bytes.Equal(held, want) {
+		return nil, err
+	}
+	outcome, err := a.openOutcome(s, r) // unlike held it is verified: it may be the disk that has changed
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +48,27 @@ func (a *Auditor) difference(s *segment, r slot.Range) (proof []byte, err error)
 	a.cfg.Logger.Warn("an outcome is not that of its contributions", "owner", s.Owner, "slot", s.Slot,
 		"elements", block)
 	return p.Append(nil), nil
+}
+
+// readOutcome reads a range of the outcome that is held, as it is on disk.
+func (a *Auditor) readOutcome(s *segment, r slot.Range) ([]byte, error) {
+	held, err := a.cfg.Segment(s.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	return readRange(held, s, r, nil)
+}
+
+// readRange reads a range of an outcome into room, as it is on disk.
+func readRange(held Segment, s *segment, r slot.Range, room []byte) ([]byte, error) {
+	begin, end, err := s.OutcomeBytes(r)
+	if err != nil {
+		return nil, err
+	}
+	b := slices.Grow(room[:0], int(end-begin))[:end-begin]
+	_, err = held.ReadAt(b, begin)
+	return b, err
 }
 
 // openOutcome opens a range of the outcome that is held.

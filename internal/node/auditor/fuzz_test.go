@@ -43,7 +43,7 @@ func FuzzReadRequest(f *testing.F) {
 		if len(b) > maxRequest {
 			t.Fatalf("a request of %d bytes", len(b))
 		}
-		answer, err := h.contributor.answer("a", q)
+		answer, err := h.contributor.answer("a", q, nil)
 		h.contributor.Decided(math.MaxUint64) // each has the whole quota
 		if err != nil || len(answer) == 0 {
 			return

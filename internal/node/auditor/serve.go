@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
@@ -31,6 +32,7 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 	if !a.cfg.Member(from) {
 		return errors.New("the peer is no member")
 	}
+	var room []byte
 	for {
 		_ = s.SetDeadline(time.Now().Add(serveFor * a.cfg.Timeout))
 		b, err := wire.ReadMessage(s, maxRequest)
@@ -41,29 +43,28 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 		if err != nil {
 			return err
 		}
-		answer, err := a.answer(from, q)
-		if err != nil {
+		if room, err = a.answer(from, q, wire.BeginMessage(room)); err != nil {
 			return err
 		}
-		if err := wire.WriteMessage(s, answer); err != nil {
+		if err := wire.SendMessage(s, room); err != nil {
 			return err
 		}
 	}
 }
 
-// answer opens the own contribution, or passes on what another one shows.
-func (a *Auditor) answer(from slot.PeerID, q Request) ([]byte, error) {
+// answer appends an opening of the own contribution, or what it passes on of another one.
+func (a *Auditor) answer(from slot.PeerID, q Request, to []byte) ([]byte, error) {
 	if int(q.Fragment) >= len(a.cfg.Params.Fragments) || q.Range.Begin >= q.Range.End ||
 		q.Range.End > a.cfg.Params.Fragments[q.Fragment] {
 		return nil, errors.New("no such range")
 	}
 	if q.Contributor != a.cfg.Self {
-		return a.passOn(from, q), nil
+		return append(to, a.passOn(from, q)...), nil
 	}
 	own, done := a.cfg.Own(q.Root)
 	defer done()
 	if own == nil {
-		return nil, nil
+		return to, nil
 	}
 	if !a.served.take(from, q, a.cfg.Params.Fragments[q.Fragment]) {
 		return nil, errQuota
@@ -72,7 +73,7 @@ func (a *Auditor) answer(from slot.PeerID, q Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.Append(nil), nil
+	return o.Append(slices.Grow(to, o.Size())), nil
 }
 
 // passOn asks the contributor in the place of an auditor that gets no answer. It asks only for what

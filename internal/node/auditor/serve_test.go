@@ -94,7 +94,7 @@ func (h *house) request() Request {
 // shows says whether the leader passes on what "c" has offered.
 func (h *house) shows(t *testing.T, from slot.PeerID, q Request) bool {
 	t.Helper()
-	b, err := h.leader.answer(from, q)
+	b, err := h.leader.answer(from, q, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,14 +218,14 @@ func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
 			t.Fatalf("%s: after %d elements it is shown %d bytes more: %v", name, shown, len(b), err)
 		}
 		<-ended
-		if _, err := h.contributor.answer("a", q); !errors.Is(err, errQuota) {
+		if _, err := h.contributor.answer("a", q, nil); !errors.Is(err, errQuota) {
 			t.Errorf("%s: on another stream: %v", name, err)
 		}
-		if b, err := h.contributor.answer("b", q); err != nil || len(b) == 0 {
+		if b, err := h.contributor.answer("b", q, nil); err != nil || len(b) == 0 {
 			t.Errorf("%s: another auditor is shown %d bytes: %v", name, len(b), err)
 		}
 		h.contributor.Decided(h.request().Slot)
-		if b, err := h.contributor.answer("a", q); err != nil || len(b) == 0 {
+		if b, err := h.contributor.answer("a", q, nil); err != nil || len(b) == 0 {
 			t.Errorf("%s: in the next slot it is shown %d bytes: %v", name, len(b), err)
 		}
 	}
@@ -245,11 +245,11 @@ func TestMadeUpRootsTakeNoRoom(t *testing.T) {
 	q := h.request()
 	for i := range quotaKeys + 1 {
 		q.Root[0], q.Root[1], q.Root[2] = byte(i), byte(i>>8), byte(i>>16)
-		if _, err := h.contributor.answer("a", q); err != nil {
+		if _, err := h.contributor.answer("a", q, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if b, err := h.contributor.answer("b", h.request()); err != nil || len(b) == 0 {
+	if b, err := h.contributor.answer("b", h.request(), nil); err != nil || len(b) == 0 {
 		t.Errorf("an honest auditor is shown %d bytes: %v", len(b), err)
 	}
 }
@@ -260,7 +260,7 @@ func TestProofsArePassedOn(t *testing.T) {
 	h.own.Leaves()[0].NormSq = 1
 	h.own.Recommit()
 	h.offer.Root, h.offer.NormSq = h.own.Root(), h.own.NormSq()
-	b, err := h.leader.answer("e1", h.request())
+	b, err := h.leader.answer("e1", h.request(), nil)
 	if err != nil || len(h.unshown) > 0 {
 		t.Fatal(err, h.unshown)
 	}
