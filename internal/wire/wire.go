@@ -194,8 +194,8 @@ func WriteMessage(w io.Writer, m []byte) error {
 	return err
 }
 
-// BeginMessage begins a message in room, whose bytes are appended to it until SendMessage writes it:
-// that takes no copy of a large one, as WriteMessage does.
+// BeginMessage begins a message in room. Its bytes are appended until SendMessage writes it: unlike
+// WriteMessage that copies none of them.
 func BeginMessage(room []byte) []byte { return append(room[:0], 0, 0, 0, 0) }
 
 // SendMessage writes what BeginMessage began as WriteMessage does.

@@ -29,7 +29,8 @@ func (a *Auditor) difference(s *segment, r slot.Range) (proof []byte, err error)
 	if err != nil || bytes.Equal(held, want) {
 		return nil, err
 	}
-	outcome, err := a.openOutcome(s, r) // unlike held it is verified: it may be the disk that has changed
+	// unlike held it is verified: it may be the disk that has changed
+	outcome, err := a.openOutcome(s, r)
 	if err != nil {
 		return nil, err
 	}
