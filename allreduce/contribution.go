@@ -69,7 +69,7 @@ type Contribution struct {
 	peer   slot.PeerID
 	leaves []slot.FrameLeaf
 	groups []slot.Root // hashtree.SumGroups of each frame
-	tree   slot.Tree // over the leaves
+	tree   slot.Tree   // over the leaves
 	root   slot.Root
 	frame  int // bytes of each frame but the last
 	holds  atomic.Int32

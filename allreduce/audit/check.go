@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -28,8 +30,8 @@ func (f *Fault) Error() string {
 func (f *Fault) Unwrap() error { return f.Err }
 
 // CheckContribution checks an opening against the offer at a place, and decodes it: the values are
-// those of o.Range, and o.NormSq is what the peer has committed to. Of a whole frame the norm is
-// checked, too. An error is a *Fault.
+// those of o.Range, for reading only, and o.NormSq is what the peer has committed to. Of a whole
+// frame the norm is checked, too. An error is a *Fault.
 func (s *Segment) CheckContribution(place int, o Opening) ([]float32, error) {
 	at, err := s.within(o.Range)
 	if err != nil {
@@ -50,11 +52,20 @@ func (g grids) values(offer slot.Offer, at span, o Opening) ([]float32, error) {
 		return nil, &Fault{offer.Peer, false, fmt.Errorf("%w: they do not lead to the root %s of the offer", ErrOpening,
 			offer.Root.Short())}
 	}
-	values := make([]float32, at.end-at.begin)
-	if err := g.honest(values, encoded, at, o.NormSq); err != nil {
+	values, err := g.honest(encoded, at, o.NormSq)
+	if err != nil {
 		return nil, &Fault{offer.Peer, true, err}
 	}
 	return values, nil
+}
+
+// decode decodes a span of a contribution: a view of it where the codec's bytes are the values'.
+func (g grids) decode(encoded []byte, at span) ([]float32, error) {
+	if g.in.Codec.Name() == codec.F32 {
+		return kernel.Float32s(encoded), nil
+	}
+	values := make([]float32, at.end-at.begin)
+	return values, g.in.Codec.Decode(values, encoded)
 }
 
 // partMore is by how much the squares of a part of a frame may seem more than those of the whole,
@@ -62,21 +73,22 @@ func (g grids) values(offer slot.Offer, at span, o Opening) ([]float32, error) {
 const partMore = 1 + 0x1p-30
 
 // honest decodes what leads to an offered root, and says whether an honest peer offers it.
-func (g grids) honest(values []float32, encoded []byte, at span, norm float64) error {
-	if err := g.in.Codec.Decode(values, encoded); err != nil {
-		return err
+func (g grids) honest(encoded []byte, at span, norm float64) ([]float32, error) {
+	values, err := g.decode(encoded, at)
+	if err != nil {
+		return nil, err
 	}
 	if i := kernel.Bounded(values); i >= 0 {
-		return fmt.Errorf("element %d of frame %d: %w", at.begin+i, at.frame, allreduce.ErrNotFinite)
+		return nil, fmt.Errorf("element %d of frame %d: %w", at.begin+i, at.frame, allreduce.ErrNotFinite)
 	}
 	part := kernel.NormSq(values)
 	switch whole := g.whole(at); {
 	case whole && math.Float64bits(part) != math.Float64bits(norm):
-		return fmt.Errorf("frame %d: %w: %v where %v is true", at.frame, allreduce.ErrFalseNorm, norm, part)
+		return nil, fmt.Errorf("frame %d: %w: %v where %v is true", at.frame, allreduce.ErrFalseNorm, norm, part)
 	case !whole && !(part <= norm*partMore) || math.IsInf(norm, 1):
-		return fmt.Errorf("frame %d: %w: %v where a part of it has %v", at.frame, allreduce.ErrFalseNorm, norm, part)
+		return nil, fmt.Errorf("frame %d: %w: %v where a part of it has %v", at.frame, allreduce.ErrFalseNorm, norm, part)
 	default:
-		return nil
+		return values, nil
 	}
 }
 
@@ -103,6 +115,27 @@ func (s *Segment) CheckOutcome(o Opening) ([]byte, error) {
 // contributor, in the order of the offers. An error is a *Fault of the first contributor whose
 // opening is of no use, or says that there are not as many openings, or of another range.
 func (s *Segment) Recompute(r slot.Range, openings []Opening) ([]byte, error) {
+	return s.recompute(r, openings, s.CheckContribution)
+}
+
+// RecomputeChecked is Recompute of openings that CheckContribution has found to be good: they are
+// decoded, but not checked again.
+func (s *Segment) RecomputeChecked(r slot.Range, openings []Opening) ([]byte, error) {
+	return s.recompute(r, openings, func(_ int, o Opening) ([]float32, error) {
+		at, err := s.within(o.Range)
+		if err != nil {
+			return nil, err
+		}
+		begin, end := bytesOf(s.in, at)
+		first, _ := hashtree.Chunks(begin, end, s.in.FrameSize(at.frame))
+		return s.decode(o.Bytes[begin-first:end-first], at)
+	})
+}
+
+// recompute aggregates what values decodes of the opening of each contributor, by its place.
+func (s *Segment) recompute(r slot.Range, openings []Opening, values func(int, Opening) ([]float32, error)) ([]byte,
+	error,
+) {
 	if _, err := s.within(r); err != nil {
 		return nil, err
 	}
@@ -115,11 +148,11 @@ func (s *Segment) Recompute(r slot.Range, openings []Opening) ([]byte, error) {
 			return nil, &Fault{s.Offers[i].Peer, false, fmt.Errorf("%w: elements %d..%d instead of %d..%d", ErrOpening,
 				o.Range.Begin, o.Range.End, r.Begin, r.End)}
 		}
-		values, err := s.CheckContribution(i, o)
+		col, err := values(i, o)
 		if err != nil {
 			return nil, err
 		}
-		cols[i], norms[i] = values, o.NormSq
+		cols[i], norms[i] = col, o.NormSq
 	}
 	sum := make([]float32, r.Len())
 	s.aggregation().Frame(sum, cols, norms)

@@ -262,9 +262,10 @@ func (g grids) proveRange(params allreduce.Params, offer slot.Offer, bad *allred
 		return Proof{}, fmt.Errorf("%w: %w", ErrProvesNothing, err)
 	}
 	begin, end := bytesOf(g.in, at)
-	values := make([]float32, at.end-at.begin)
-	if !g.whole(at) && g.honest(values, bad.Bytes[begin:end], at, bad.Leaf.NormSq) == nil {
-		return Proof{}, ErrProvesNothing
+	if !g.whole(at) {
+		if _, err := g.honest(bad.Bytes[begin:end], at, bad.Leaf.NormSq); err == nil {
+			return Proof{}, ErrProvesNothing
+		}
 	}
 	o := show(g.in, bad.Bytes, nil, at)
 	o.Range, o.NormSq, o.Path = r, bad.Leaf.NormSq, bad.Path

@@ -127,7 +127,7 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, 
 
 // ReadAt reads bytes of the segment as they are on disk, unlike Frame, which verifies them.
 func (r *SegmentReader) ReadAt(dst []byte, at int64) (int, error) {
-	return r.f.ReadAt(dst[:min(int64(len(dst)), max(0, r.Size()-at))], r.dataAt()+at)
+	return io.NewSectionReader(r.f, r.dataAt(), r.Size()).ReadAt(dst, at)
 }
 
 // Close closes the file.
