@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -75,6 +76,15 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 		}
 		if _, err := r.Frame(nil, r.Frames(), hashes); err == nil {
 			t.Fatal("a frame behind the end")
+		}
+		part := make([]byte, len(whole)/2)
+		at := int64(len(whole) - len(part))
+		if _, err := r.ReadAt(part, at); err != nil && err != io.EOF || !bytes.Equal(part, whole[at:]) {
+			t.Fatalf("the second half of segment %d: %v %v", i, part, err)
+		}
+		part = make([]byte, 2)
+		if _, err := r.ReadAt(part, r.Size()-1); err == nil {
+			t.Fatal("bytes of the next segment")
 		}
 		_ = r.Close()
 	}
