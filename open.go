@@ -181,7 +181,7 @@ func (n *Node) initial(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
 		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
-	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package anew)
+	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package refound)
 		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst, n.cfg.Logger)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)

@@ -86,12 +86,12 @@ func (n *Node) Remove(p PeerID) error {
 	case len(p) < slot.MinPeerIDLen:
 		return fmt.Errorf("%w: %q is no peer ID, like 12D3Koo…", ErrOrder, p)
 	}
-	return n.makeMotion(slot.Remove, p)
+	return n.motions.Make(slot.Remove, p)
 }
 
 // Readmit takes back a removal that this peer has asked for, or asks the members to let a removed
 // peer in again.
-func (n *Node) Readmit(p PeerID) error { return n.makeMotion(slot.Readmit, p) }
+func (n *Node) Readmit(p PeerID) error { return n.motions.Make(slot.Readmit, p) }
 
 // RotateSecret asks the members for another admission secret, which voids the tickets given out so
 // far.
@@ -99,15 +99,7 @@ func (n *Node) RotateSecret() error {
 	if n.guard == nil {
 		return fmt.Errorf("%w: the run is open: it has no secret", ErrOrder)
 	}
-	return n.makeMotion(slot.Rotate, "")
-}
-
-// makeMotion makes a motion of this peer's operator, or takes the opposite one back.
-func (n *Node) makeMotion(action slot.Action, p PeerID) error {
-	if n.motions == nil {
-		return fmt.Errorf("%w: the run is not found yet", ErrOrder)
-	}
-	return n.motions.Make(action, p)
+	return n.motions.Make(slot.Rotate, "")
 }
 
 // Recover lets this peer go on without a quorum: it forks the run at the newest record that it

@@ -85,9 +85,6 @@ func (n *Node) Status() Status {
 	s.Sent, s.Received = s.Traffic.Total()
 	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
 	s.Reach, s.Clocks = n.net.Reach(), report.ClocksOf(n.net.Clocks())
-	if n.driver == nil {
-		return s
-	}
 	s.Stats, s.Exchange = report.StatsOf(n.rounds.Stats(), n.replica.Stats()), n.ledger.Exchange()
 	v := n.driver.View()
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()

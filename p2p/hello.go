@@ -66,8 +66,8 @@ func (e *HelloRefused) Error() string {
 	return fmt.Sprintf("peer %s refused: %s", e.Peer.Short(), e.Reason)
 }
 
-// ErrMute is wrapped where a peer that was greeted gave no whole answer in time.
-var ErrMute = errors.New("the peer gives no answer")
+// ErrUnresponsive is wrapped where a peer that was greeted gave no whole answer in time.
+var ErrUnresponsive = errors.New("the peer gives no answer")
 
 // Hello says hello to a peer and returns its answer. The error is a *HelloRefused when the peer
 // declined with a reason.
@@ -75,19 +75,20 @@ func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello,
 	return n.Greet(ctx, to, mine, helloTimeout)
 }
 
-// Greet is Hello to a stranger. It ends with ErrMute if nothing of an answer comes within patience,
-// or what has begun to come is not whole within all of a hello's time: a length is said easily.
+// Greet is Hello to a stranger. It ends with ErrUnresponsive if nothing of an answer comes within
+// patience, or what has begun to come is not whole within all of a hello's time: a length is said
+// easily.
 func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patience time.Duration) (Hello, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, helloTimeout, ErrMute)
+	ctx, stop := context.WithTimeoutCause(ctx, helloTimeout, ErrUnresponsive)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	began := time.Now()
-	mute := time.AfterFunc(patience, func() { cancel(ErrMute) })
-	defer mute.Stop()
-	theirs, err := n.hello(ctx, to, mine, func() { mute.Stop() })
-	if err != nil && errors.Is(context.Cause(ctx), ErrMute) {
-		err = fmt.Errorf("hello to %s: %w within %s", to.Short(), ErrMute, time.Since(began).Round(time.Second))
+	limit := time.AfterFunc(patience, func() { cancel(ErrUnresponsive) })
+	defer limit.Stop()
+	theirs, err := n.hello(ctx, to, mine, func() { limit.Stop() })
+	if err != nil && errors.Is(context.Cause(ctx), ErrUnresponsive) {
+		err = fmt.Errorf("hello to %s: %w within %s", to.Short(), ErrUnresponsive, time.Since(began).Round(time.Second))
 	}
 	return theirs, err
 }

@@ -100,8 +100,8 @@ func TestOutboxesAreBounded(t *testing.T) {
 	}
 }
 
-// Who announces a long answer and sends nothing of it is as mute as who says nothing, and takes no
-// memory that others need.
+// Who announces a long answer and sends nothing of it is as unresponsive as who says nothing, and
+// takes no memory that others need.
 func TestALengthIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -120,7 +120,7 @@ func TestALengthIsNoAnswer(t *testing.T) {
 		} else {
 			giveBack()
 		}
-		if err := <-ended; !errors.Is(err, ErrMute) {
+		if err := <-ended; !errors.Is(err, ErrUnresponsive) {
 			t.Errorf("it ends with: %v", err)
 		}
 	})
@@ -133,7 +133,7 @@ func TestAGreetingGivenUpIsNoSilence(t *testing.T) {
 		b.Handle(ProtocolHello, func(slot.PeerID, wire.Stream) { time.Sleep(time.Hour) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := a.Greet(ctx, b.ID(), sampleHello(), 2*time.Second); err == nil || errors.Is(err, ErrMute) {
+		if _, err := a.Greet(ctx, b.ID(), sampleHello(), 2*time.Second); err == nil || errors.Is(err, ErrUnresponsive) {
 			t.Errorf("it ends with: %v", err)
 		}
 	})

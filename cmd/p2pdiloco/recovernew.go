@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/anew"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/refound"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -39,7 +39,7 @@ func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bo
 		return n.plan(ctx, out, o)
 	}
 	var errs []error
-	cfg := anew.Config{Dir: o.Dir, Slot: n.slot}
+	cfg := refound.Config{Dir: o.Dir, Slot: n.slot}
 	if cfg.Dir == "" {
 		errs = append(errs, errors.New("no peer is named: give its data folder with --data-dir DIR"))
 	}
@@ -61,7 +61,7 @@ func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bo
 	if cfg.Self, _, err = datadir.Identity(disk.OS, cfg.Dir); err != nil {
 		return err
 	}
-	made, err := anew.Found(ctx, cfg)
+	made, err := refound.Found(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bo
 }
 
 // madeText says what was made, and what to do now.
-func madeText(r anew.Result) string {
+func madeText(r refound.Result) string {
 	return fmt.Sprintf(`run %s goes on as a new run, ID %s, from the model of slot %d (state root %s), for %d rounds.
 The ID must be the same on all peers that go on; if it is not, they were given another slot or other founders.
 What this peer had of the old run, ID %s, is in %s.

@@ -10,8 +10,8 @@ import "math"
 // that is the sum alone.
 //
 // AddLane for each contribution in order and then FinishLanes gives the bits of TrimmedMeanInto
-// with the columns in that order, and SumLane those of MeanInto: nothing that is trimmed in the end
-// has ever been in the sum.
+// with the columns in that order, and the lane of the sum has those of MeanInto where k is 0:
+// nothing that is trimmed in the end has ever been in the sum.
 
 // Lanes returns the number of lanes of the partial of n contributions, k trimmed from each end.
 func Lanes(k, n int) int {
@@ -68,13 +68,6 @@ func rise(lane func(int) []float32, from, to int, x []float32) {
 	for l := from; l < to; l++ {
 		order(lane(l), x)
 	}
-}
-
-// SumLane sets dst to the sum: the mean, if the scales were MeanScales. lanes are those of a
-// partial with k = 0.
-func SumLane(dst, lanes []float32) {
-	same(len(dst), len(lanes))
-	copy(dst, lanes)
 }
 
 // FinishLanes sets dst to the trimmed mean of n contributions: the sum over n-2k. It panics unless

@@ -54,10 +54,9 @@ func TestLanesAreTheReduction(t *testing.T) {
 			t.Fatalf("the lanes give %v, want %v", got, want)
 		}
 		if k == 0 {
-			SumLane(got, room)
 			MeanInto(want, cols, scale)
-			if !bitsEqual(got, want) {
-				t.Fatalf("the sum is %v, want %v", got, want)
+			if sum := room[:size]; !bitsEqual(sum, want) {
+				t.Fatalf("the sum is %v, want %v", sum, want)
 			}
 		}
 	})

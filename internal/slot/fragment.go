@@ -49,14 +49,6 @@ func (f Fragment) Gather(dst, flat []float32) {
 	}
 }
 
-// Scatter copies src, Elements() values, to their places in flat, D elements. The rest of flat
-// stays as it is.
-func (f Fragment) Scatter(flat, src []float32) {
-	for _, r := range f.Ranges {
-		src = src[copy(flat[r.Begin:r.End], src):]
-	}
-}
-
 // Fragments divides a valid layout into n fragments whose sizes differ by at most one element. n is
 // at least 1, and at most MaxFragments and the number of elements. The tensors are put into a
 // sequence, and the sequence is cut into equal parts, also within tensors. The sequence is that of

@@ -12,16 +12,16 @@ import (
 )
 
 // This peer says hello to every peer that announces the run. Anybody may announce it, and an answer
-// may have megabytes, so the exchanges are bounded. A mute peer takes the connection and does not
+// may have megabytes, so the exchanges are bounded. An unresponsive peer takes the connection and does not
 // answer: the pause before its next exchange grows, so that it does not delay other peers.
 const (
 	maxExchanges = 128  // hellos at a time, one with each peer
 	maxKnown     = 1024 // peers that get hellos again; also the searching peers that are remembered
-	maxMute      = 4096 // mute peers that are remembered
+	maxSilent    = 4096 // unresponsive peers that are remembered
 
-	firstTimeout = 3 * time.Second  // for the answer to the first hello; doubles for a mute peer
-	maxTimeout   = 20 * time.Second // the longest that it gets
-	maxMutePause = 5 * time.Minute  // the longest pause between two hellos to a mute peer
+	firstTimeout   = 3 * time.Second  // for the answer to the first hello; doubles for an unresponsive peer
+	maxTimeout     = 20 * time.Second // the longest that it gets
+	maxSilentPause = 5 * time.Minute  // the longest pause between two hellos to an unresponsive peer
 )
 
 // Serve answers hellos and says hello to every peer that is found, until ctx ends. It repeats its
@@ -59,15 +59,15 @@ func (f *Formation) Serve(ctx context.Context) {
 // hellos is the state of the loop in Serve.
 type hellos struct {
 	*Formation
-	known   map[slot.PeerID]bool    // peers that get hellos again
-	waiting map[slot.PeerID]bool    // peers that wait for their turn
-	busy    map[slot.PeerID]bool    // peers with an exchange under way
-	mute    map[slot.PeerID]silence // peers that did not answer the last hello
-	done    chan exchangeEnd
-	wg      sync.WaitGroup
+	known        map[slot.PeerID]bool    // peers that get hellos again
+	waiting      map[slot.PeerID]bool    // peers that wait for their turn
+	busy         map[slot.PeerID]bool    // peers with an exchange under way
+	unresponsive map[slot.PeerID]silence // peers that did not answer the last hello
+	done         chan exchangeEnd
+	wg           sync.WaitGroup
 }
 
-// silence counts the hellos that a mute peer left without an answer.
+// silence counts the hellos that an unresponsive peer left without an answer.
 type silence struct {
 	times int
 	until time.Time // it gets no hello before, unless discovery finds it again
@@ -81,17 +81,17 @@ type exchangeEnd struct {
 func newHellos(f *Formation) *hellos {
 	return &hellos{
 		Formation: f, known: make(map[slot.PeerID]bool), waiting: make(map[slot.PeerID]bool),
-		busy: make(map[slot.PeerID]bool),
-		mute: make(map[slot.PeerID]silence),
-		done: make(chan exchangeEnd, maxExchanges),
+		busy:         make(map[slot.PeerID]bool),
+		unresponsive: make(map[slot.PeerID]silence),
+		done:         make(chan exchangeEnd, maxExchanges),
 	}
 }
 
-// found takes in a peer that discovery found. If there are too many known peers, a mute one gives
+// found takes in a peer that discovery found. If there are too many known peers, an unresponsive one gives
 // up its place.
 func (g *hellos) found(p slot.PeerID) {
 	if len(g.known) >= maxKnown {
-		for q := range g.mute {
+		for q := range g.unresponsive {
 			if g.known[q] {
 				delete(g.known, q)
 				break
@@ -104,10 +104,10 @@ func (g *hellos) found(p slot.PeerID) {
 	g.waiting[p] = true
 }
 
-// again queues all known peers, except mute ones whose pause has not ended.
+// again queues all known peers, except unresponsive ones whose pause has not ended.
 func (g *hellos) again(now time.Time) {
 	for p := range g.known {
-		if !now.Before(g.mute[p].until) {
+		if !now.Before(g.unresponsive[p].until) {
 			g.waiting[p] = true
 		}
 	}
@@ -116,18 +116,18 @@ func (g *hellos) again(now time.Time) {
 // ended notes how an exchange ended.
 func (g *hellos) ended(r exchangeEnd, now time.Time) {
 	delete(g.busy, r.peer)
-	if !errors.Is(r.err, p2p.ErrMute) {
-		delete(g.mute, r.peer)
+	if !errors.Is(r.err, p2p.ErrUnresponsive) {
+		delete(g.unresponsive, r.peer)
 		return
 	}
-	if _, old := g.mute[r.peer]; !old && len(g.mute) >= maxMute {
-		for q := range g.mute {
-			delete(g.mute, q)
+	if _, old := g.unresponsive[r.peer]; !old && len(g.unresponsive) >= maxSilent {
+		for q := range g.unresponsive {
+			delete(g.unresponsive, q)
 			break
 		}
 	}
-	times := g.mute[r.peer].times + 1
-	g.mute[r.peer] = silence{times, now.Add(min(maxMutePause, firstTimeout<<min(times, 10)))}
+	times := g.unresponsive[r.peer].times + 1
+	g.unresponsive[r.peer] = silence{times, now.Add(min(maxSilentPause, firstTimeout<<min(times, 10)))}
 }
 
 // startWaiting starts exchanges with waiting peers, up to the bound.
@@ -140,17 +140,17 @@ func (g *hellos) startWaiting(ctx context.Context) {
 		delete(g.waiting, p)
 		if !g.busy[p] {
 			g.busy[p] = true
-			timeout := min(maxTimeout, firstTimeout<<min(g.mute[p].times, 10))
+			timeout := min(maxTimeout, firstTimeout<<min(g.unresponsive[p].times, 10))
 			// done has room for all
 			g.wg.Go(func() { g.done <- exchangeEnd{p, g.exchange(ctx, p, timeout)} })
 		}
 	}
 }
 
-// next returns the peer to exchange hellos with next. Mute peers come after all others.
+// next returns the peer to exchange hellos with next. Unresponsive peers come after all others.
 func (g *hellos) next() (next slot.PeerID, ok bool) {
 	for p := range g.waiting {
-		if next, ok = p, true; g.mute[p].times == 0 {
+		if next, ok = p, true; g.unresponsive[p].times == 0 {
 			break
 		}
 	}

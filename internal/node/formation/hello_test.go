@@ -74,14 +74,14 @@ func TestMuteProvidersDoNotHideARun(t *testing.T) {
 		g.startWaiting(t.Context()) // exchanges with the first of them start
 		g.found(member.ID())
 		took := exchangeAll(t, g)
-		t.Logf("among %d mute providers a newcomer knows the run after %s", providers, took)
+		t.Logf("among %d unresponsive providers a newcomer knows the run after %s", providers, took)
 		if took > 2*firstTimeout+time.Second {
 			t.Errorf("a newcomer took %s", took)
 		}
 	})
 }
 
-// The pause between two hellos to a mute peer grows, and it gives up its place to other peers.
+// The pause between two hellos to an unresponsive peer grows, and it gives up its place to other peers.
 func TestMuteProvidersGetHellosEverMoreSeldom(t *testing.T) {
 	g := newHellos(nil)
 	now := time.Unix(0, 0)
@@ -91,8 +91,8 @@ func TestMuteProvidersGetHellosEverMoreSeldom(t *testing.T) {
 	clear(g.waiting)
 	var last time.Duration
 	for range 12 {
-		g.ended(exchangeEnd{"7", fmt.Errorf("hello: %w", p2p.ErrMute)}, now)
-		pause := g.mute["7"].until.Sub(now)
+		g.ended(exchangeEnd{"7", fmt.Errorf("hello: %w", p2p.ErrUnresponsive)}, now)
+		pause := g.unresponsive["7"].until.Sub(now)
 		if g.again(now.Add(pause - 1)); g.waiting["7"] || !g.waiting["8"] {
 			t.Fatalf("it gets a hello within %s, or no peer does", pause)
 		}
@@ -102,32 +102,32 @@ func TestMuteProvidersGetHellosEverMoreSeldom(t *testing.T) {
 			t.Fatalf("no hello after %s", pause)
 		}
 		clear(g.waiting)
-		if pause < last || pause > maxMutePause {
+		if pause < last || pause > maxSilentPause {
 			t.Errorf("a pause of %s after one of %s", pause, last)
 		}
 		last = pause
 	}
-	if last != maxMutePause {
+	if last != maxSilentPause {
 		t.Errorf("pauses grow to %s", last)
 	}
 	g.again(now)
 	for range 100 {
-		if p, _ := g.next(); g.mute[p].times > 0 {
-			t.Fatal("a mute peer comes before others")
+		if p, _ := g.next(); g.unresponsive[p].times > 0 {
+			t.Fatal("an unresponsive peer comes before others")
 		}
 	}
 	g.found("new")
 	if !g.known["new"] || g.known["7"] || len(g.known) != maxKnown {
-		t.Errorf("new: %v, mute: %v, %d known", g.known["new"], g.known["7"], len(g.known))
+		t.Errorf("new: %v, unresponsive: %v, %d known", g.known["new"], g.known["7"], len(g.known))
 	}
 	g.ended(exchangeEnd{"7", nil}, now)
-	if len(g.mute) != 0 {
+	if len(g.unresponsive) != 0 {
 		t.Error("an answer does not end it")
 	}
-	for i := range 2 * maxMute {
-		g.ended(exchangeEnd{slot.PeerID(fmt.Sprint(i)), p2p.ErrMute}, now)
+	for i := range 2 * maxSilent {
+		g.ended(exchangeEnd{slot.PeerID(fmt.Sprint(i)), p2p.ErrUnresponsive}, now)
 	}
-	if len(g.mute) != maxMute {
-		t.Errorf("%d are remembered", len(g.mute))
+	if len(g.unresponsive) != maxSilent {
+		t.Errorf("%d are remembered", len(g.unresponsive))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/anew"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/refound"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
@@ -78,14 +78,14 @@ func electorsFirst(s *nodetest.Swarm, n int) (gone, left []*nodetest.Peer) {
 // foundAnew does what the operators of the peers that are left do, and returns the spec.
 func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer) p2pdiloco.Spec {
 	founders := idsOf(s, left)
-	enough, err := anew.Found(t.Context(), anew.Config{
+	enough, err := refound.Found(t.Context(), refound.Config{
 		Dir: left[0].Dir, Self: s.ID(left[0]), Slot: &at, Founders: idsOf(s, s.Peers),
 	})
 	if err == nil || !strings.Contains(err.Error(), "these peers are enough to go on") {
 		t.Fatalf("with all of them: %+v, %v", enough.New, err)
 	}
 	later := at + 5
-	_, err = anew.Found(t.Context(), anew.Config{
+	_, err = refound.Found(t.Context(), refound.Config{
 		Dir: left[0].Dir, Self: s.ID(left[0]), Slot: &later, Founders: founders,
 	})
 	if err == nil || !strings.Contains(err.Error(), "give the newest slot that all of the peers hold") {
@@ -93,7 +93,7 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 	}
 	var first p2pdiloco.Spec
 	for i, p := range left {
-		made, err := anew.Found(t.Context(), anew.Config{Dir: p.Dir, Self: s.ID(p), Slot: &at, Founders: founders})
+		made, err := refound.Found(t.Context(), refound.Config{Dir: p.Dir, Self: s.ID(p), Slot: &at, Founders: founders})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 		if made.New.RunID() != first.RunID() || made.Slot != at {
 			t.Errorf("host %d makes run %s from slot %d, not %s", p.Host, made.New.RunID(), made.Slot, first.RunID())
 		}
-		if _, err := anew.Found(t.Context(), anew.Config{Dir: p.Dir, Self: s.ID(p), Founders: founders}); err == nil ||
+		if _, err := refound.Found(t.Context(), refound.Config{Dir: p.Dir, Self: s.ID(p), Founders: founders}); err == nil ||
 			!strings.Contains(err.Error(), "is one of the new run already") {
 			t.Errorf("a second time: %v", err)
 		}

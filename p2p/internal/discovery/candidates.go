@@ -69,7 +69,7 @@ func (f *finder) makeRoom() bool {
 	var worst *candidate
 	now := time.Now()
 	for _, c := range f.candidates {
-		if !c.dialling && (c.failures > 0 || f.mute(c, now)) && (worst == nil || c.failures > worst.failures) {
+		if !c.dialling && (c.failures > 0 || f.unresponsive(c, now)) && (worst == nil || c.failures > worst.failures) {
 			worst = c
 		}
 	}
@@ -79,16 +79,16 @@ func (f *finder) makeRoom() bool {
 	return worst != nil
 }
 
-// mute says whether a candidate had time for a hello since it was connected last, and none went
-// well.
-func (f *finder) mute(c *candidate, now time.Time) bool {
+// unresponsive says whether a candidate had time for a hello since it was connected last, and none
+// went well.
+func (f *finder) unresponsive(c *candidate, now time.Time) bool {
 	return !c.came.IsZero() && now.Sub(c.came) > greetWithin && !f.env.Greeted.Has(c.info.ID, now)
 }
 
-// parted has one that was mute wait ever longer: it would else be dialled in each round, to say
-// nothing.
+// parted has an unresponsive candidate wait ever longer: it would else be dialled in each round, to
+// say nothing.
 func (f *finder) parted(c *candidate, now time.Time) {
-	if !f.mute(c, now) {
+	if !f.unresponsive(c, now) {
 		c.silent = 0
 		return
 	}

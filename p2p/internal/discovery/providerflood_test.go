@@ -78,14 +78,14 @@ func TestDialsForNothingGrowRare(t *testing.T) {
 }
 
 // TestMuteProvidersGiveWay has as many peers as are kept in mind take connections and say nothing.
-// One that is found then has a place, and who was greeted keeps its own. A mute one whose
+// One that is found then has a place, and who was greeted keeps its own. An unresponsive one whose
 // connections end is dialled ever more seldom.
 func TestMuteProvidersGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 1, time.Millisecond)
 		n := simulated(t, s, 0, wan())
 		f := &finder{env: n.env, cfg: n.cfg, book: n.book, candidates: make(map[peer.ID]*candidate), dials: maxDials}
-		name := func(i int) peer.ID { return peer.ID(fmt.Sprintf("mute %d", i)) }
+		name := func(i int) peer.ID { return peer.ID(fmt.Sprintf("unresponsive %d", i)) }
 		for i := range maxCandidates {
 			f.candidates[name(i)] = &candidate{info: peer.AddrInfo{ID: name(i)}}
 			f.connection(change{name(i), true})
@@ -106,7 +106,7 @@ func TestMuteProvidersGiveWay(t *testing.T) {
 		time.Sleep(greetWithin + time.Second)
 		for range 100 {
 			if !found() {
-				t.Fatal("among mute peers there was no place for one that was found")
+				t.Fatal("among unresponsive peers there was no place for one that was found")
 			}
 		}
 		if f.candidates[name(7)] == nil {
@@ -123,7 +123,7 @@ func TestMuteProvidersGiveWay(t *testing.T) {
 			time.Sleep(greetWithin + time.Second)
 			f.connection(change{c.info.ID, false})
 			if got := time.Until(c.next); got != min(want, redialMost*n.cfg.FindEvery) {
-				t.Fatalf("a mute peer is dialled after %s, want %s", got, want)
+				t.Fatalf("an unresponsive peer is dialled after %s, want %s", got, want)
 			}
 		}
 	})
