@@ -12,16 +12,16 @@ import (
 )
 
 // This peer says hello to every peer that announces the run. Anybody may announce it, and an answer
-// may have megabytes, so the exchanges are bounded. An unresponsive peer takes the connection and does not
-// answer: the pause before its next exchange grows, so that it does not delay other peers.
+// may have megabytes, so the exchanges are bounded. An unresponsive peer takes the connection and
+// does not answer: the pause before its next exchange grows, so that it does not delay other peers.
 const (
 	maxExchanges = 128  // hellos at a time, one with each peer
 	maxKnown     = 1024 // peers that get hellos again; also the searching peers that are remembered
 	maxSilent    = 4096 // unresponsive peers that are remembered
 
-	firstTimeout   = 3 * time.Second  // for the answer to the first hello; doubles for an unresponsive peer
+	firstTimeout   = 3 * time.Second  // for the first answer; doubles for an unresponsive peer
 	maxTimeout     = 20 * time.Second // the longest that it gets
-	maxSilentPause = 5 * time.Minute  // the longest pause between two hellos to an unresponsive peer
+	maxSilentPause = 5 * time.Minute  // the longest pause before the next hello to one
 )
 
 // Serve answers hellos and says hello to every peer that is found, until ctx ends. It repeats its
@@ -87,8 +87,8 @@ func newHellos(f *Formation) *hellos {
 	}
 }
 
-// found takes in a peer that discovery found. If there are too many known peers, an unresponsive one gives
-// up its place.
+// found takes in a peer that discovery found. If there are too many known peers, an unresponsive
+// one gives up its place.
 func (g *hellos) found(p slot.PeerID) {
 	if len(g.known) >= maxKnown {
 		for q := range g.unresponsive {

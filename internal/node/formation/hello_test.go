@@ -81,7 +81,8 @@ func TestMuteProvidersDoNotHideARun(t *testing.T) {
 	})
 }
 
-// The pause between two hellos to an unresponsive peer grows, and it gives up its place to other peers.
+// The pause between two hellos to an unresponsive peer grows, and it gives up its place to other
+// peers.
 func TestMuteProvidersGetHellosEverMoreSeldom(t *testing.T) {
 	g := newHellos(nil)
 	now := time.Unix(0, 0)

@@ -1,7 +1,8 @@
 // Package refound founds a run again from the newest state that a peer holds, where too few
 // electors live to go on with the old run: liars could not be told from those that are gone, so
-// people decide who goes on. The new run has the old one's name and another ID. Its spec follows from the
-// old spec, a slot, and the peers that found it, so all of them make the same one by themselves.
+// people decide who goes on. The new run has the old one's name and another ID. Its spec follows
+// from the old spec, a slot, and the peers that found it, so all of them make the same one by
+// themselves.
 package refound
 
 import (
