@@ -88,13 +88,18 @@ func (c *Chain) Provisional() (p Provisional, is bool) {
 	return p, true
 }
 
+// newProvisional makes a fork of the record with these electors provisional.
+func newProvisional(fork slot.Record, before []slot.Member) Provisional {
+	return Provisional{
+		Height: fork.Height - 1, Electors: before, Few: 2*signersOf(before, fork) < len(before),
+	}
+}
+
 // stillProvisional lists the forks that are provisional once a record follows the tip.
 func (s *state) stillProvisional(rules Rules, r slot.Record) []Provisional {
 	forks := slices.Clone(s.provisional)
 	if before := s.electors; r.Kind == slot.Fork && len(before) > 0 {
-		forks = append(forks, Provisional{
-			Height: r.Height - 1, Electors: before, Few: 2*signersOf(before, r) < len(before),
-		})
+		forks = append(forks, newProvisional(r, before))
 	}
 	electors := r.Electors()
 	return slices.DeleteFunc(forks, func(p Provisional) bool {

@@ -273,10 +273,11 @@ func (c *Chain) newStart(keep uint64) (start uint64, ok bool) {
 // Open verifies what another peer keeps in the place of old records, with the whole records that
 // follow the floor, up to the one that names the summary. It returns the chain that they are.
 func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify slot.Verifier) (*Chain, error) {
-	if p.Floor >= p.Height || uint64(len(commits)) != p.Height+1-p.Floor || rules.SummaryEvery == 0 {
+	if p.Floor >= p.Height || p.Height >= maxHeight || uint64(len(commits)) != p.Height+1-p.Floor ||
+		rules.SummaryEvery == 0 {
 		return nil, Invalid("a summary at height %d with %d records above height %d", p.Height, len(commits), p.Floor)
 	}
-	links, electors, err := verifyLinks(rules, p, verify)
+	links, err := verifyLinks(rules, p, verify)
 	if err != nil {
 		return nil, err
 	}
@@ -287,65 +288,20 @@ func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify
 		}
 	}
 	c, err := begin(rules, pin, p, commits[:last])
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case c.linked != links || isLink(slot.Record{Members: c.electors}, electors):
-		return nil, Invalid("a summary at height %d that is not one of its %d links", p.Height, links.count)
 	}
 	if _, ok := c.lookBack(p.Height); !ok {
 		return nil, Invalid("a summary at height %d with too few records", p.Height)
+	}
+	if err := c.checkWindow(links); err != nil {
+		return nil, err
+	}
+	if err := c.checkStated(links); err != nil {
+		return nil, err
 	}
 	if commits[last].Record.Summary.IsZero() {
 		return nil, Invalid("record %d names no summary", p.Height+1)
 	}
 	return c, c.Extend(commits[last], verify)
-}
-
-// verifyLinks verifies the links of a past, each against the electors of the one before, and
-// returns what the summary has to say of them.
-func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier) (all linked, electors []slot.Member, err error) {
-	before, hash := slot.Genesis(rules.Run), slot.Genesis(rules.Run).Hash()
-	for _, b := range p.Links {
-		l, err := wire.ParseLink(b)
-		if err != nil {
-			return all, nil, err
-		}
-		r := l.Head.Record
-		next := r.Height == before.Height+1
-		switch {
-		case r.Run != rules.Run || r.Height <= before.Height || r.Height > p.Height || next != (r.Prev == hash):
-			return all, nil, Invalid("a link at height %d after one at height %d", r.Height, before.Height)
-		case before.Height == 0 && r.Height != 1:
-			return all, nil, Invalid("the first link is at height %d", r.Height)
-		}
-		if err := rules.checkLink(r, electors); err != nil {
-			return all, nil, err
-		}
-		if err := l.Certificate.VerifyHead(l.Head, electors, rules.Quorum, verify); err != nil {
-			return all, nil, fmt.Errorf("%w: the link at height %d: %w", ErrInvalid, r.Height, err)
-		}
-		before, hash, electors = r, l.Certificate.Hash, r.Electors()
-		all = all.with(hash)
-	}
-	return all, electors, nil
-}
-
-// checkLink says whether a record may change the electors.
-func (r Rules) checkLink(record slot.Record, electors []slot.Member) error {
-	in := func(e slot.Member) bool {
-		_, stays := FindMember(record.Electors(), e.Peer, e.Incarnation)
-		return stays
-	}
-	switch {
-	case len(record.Electors()) == 0 || !isLink(record, electors):
-		return Invalid("a link at height %d that changes nothing", record.Height)
-	case record.Height == 1:
-		return r.checkFounding(record)
-	case record.Kind != slot.Fork && !r.Grows(electors, record.Electors()):
-		return Invalid("a link at height %d with too few of the electors before", record.Height)
-	case record.Kind == slot.Fork && r.byzantineAt(len(electors)) && !slot.Majority(electors, in):
-		return Invalid("a fork at height %d by too few of its electors", record.Height-1)
-	}
-	return nil
 }

@@ -100,7 +100,12 @@ func (l linked) with(hash slot.Root) linked {
 // isLink says whether a record is one that a newcomer needs to see, however old it is: it changes
 // who decides the next ones.
 func isLink(r slot.Record, before []slot.Member) bool {
-	return r.Kind == slot.Fork || !slices.EqualFunc(r.Electors(), before, func(a, b slot.Member) bool {
+	return r.Kind == slot.Fork || !sameElectors(r.Electors(), before)
+}
+
+// sameElectors says whether two lists of electors decide alike, whatever their credit is.
+func sameElectors(a, b []slot.Member) bool {
+	return slices.EqualFunc(a, b, func(a, b slot.Member) bool {
 		return memberOf(a) == memberOf(b) && a.Seat == b.Seat
 	})
 }

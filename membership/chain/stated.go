@@ -1,0 +1,203 @@
+package chain
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Anybody can found a run, sign records of it with keys of its own, and state in a summary what it
+// likes. A certificate by such keys proves nothing about the numbers. So whoever opens a past takes
+// none of them for given: what the window and the links tell is compared with them, and all else is
+// held to what honest records can lead to. The code that follows a chain relies on that.
+
+// maxHeight is far above the height of any run, and far below where sums of heights overflow.
+const maxHeight = 1 << 48
+
+// checkWindow says whether the records of a window have the form that the rules give to records
+// that follow each other, and change the electors where the links say so.
+func (c *Chain) checkWindow(links verifiedLinks) error {
+	before := links.at(c.Floor())
+	for h := c.Floor() + 1; h <= c.Height(); h++ {
+		r := c.At(h)
+		_, listed := c.past.links[h]
+		switch link := isLink(r, before); {
+		case r.Run != c.rules.Run || r.Height != h || r.Slot >= h:
+			return Invalid("a record of slot %d at height %d below a summary", r.Slot, h)
+		case h > c.Floor()+1 && !follows(r, c.At(h-1)):
+			return Invalid("records below a summary that do not follow each other, at height %d", h)
+		case link != listed || link && c.past.links[h] != c.Hash(h):
+			return Invalid("another link at height %d than the record below the summary", h)
+		}
+		before = r.Electors()
+	}
+	return nil
+}
+
+// follows says whether the slot and the work of a record may come after those of the one before.
+func follows(r, before slot.Record) bool {
+	switch {
+	case r.Kind == slot.Step:
+		n := len(r.Contributions)
+		return r.Slot == before.Slot+1 && r.Work >= before.Work && n > 0 && n <= slot.MaxMembers
+	case r.Kind == slot.Fork:
+		return r.Slot == before.Slot && r.Work <= before.Work
+	}
+	return r.Slot == before.Slot && r.Work == before.Work
+}
+
+// checkStated says whether a summary may be what the records up to the tip, of which the window is
+// held, lead to. The window has as many steps as the rules look back.
+func (c *Chain) checkStated(links verifiedLinks) error {
+	tip := c.Tip()
+	what := ""
+	switch {
+	case c.founding != links.founding || c.branch != links.branch || c.linked != links.all:
+		what = "with other links"
+	case !c.statesStep():
+		what = "with another newest step"
+	case !slices.Equal(c.electors, tip.Electors()):
+		what = "with other electors"
+	case !c.statesShared():
+		what = "with other members of long ago"
+	case !c.statesSpent():
+		what = "with other contributions"
+	case !c.access.stated(tip):
+		what = "with an impossible admission"
+	case !c.statesCredit():
+		what = "with other newcomers"
+	case !links.forked(c.provisional):
+		what = "with forks that are none"
+	case !c.seating.stated(tip):
+		what = "with impossible seats"
+	case !c.assigner.stated(tip):
+		what = "with impossible parts"
+	default:
+		return nil
+	}
+	return Invalid("a summary at height %d %s", c.Height(), what)
+}
+
+func (c *Chain) statesStep() bool {
+	for h := c.Height(); h > c.Floor()+1; h-- {
+		if r := c.At(h); r.Kind == slot.Step {
+			return c.stepHeight == h && c.stepWork == r.Work-c.At(h-1).Work
+		}
+	}
+	return false
+}
+
+func (c *Chain) statesShared() bool {
+	for h := c.Height(); h > c.Floor(); h-- {
+		if len(c.At(h).Members) > 1 {
+			return c.shared == h
+		}
+	}
+	return c.shared <= c.Floor()
+}
+
+// newestContributions returns what the steps of the window list.
+func (c *Chain) newestContributions() map[slot.PeerID]spending {
+	newest := map[slot.PeerID]spending{}
+	for _, commit := range c.commits {
+		for _, o := range commit.Record.Contributions {
+			newest[o.Peer] = spending{o.Seq, commit.Record.Slot}
+		}
+	}
+	return newest
+}
+
+// statesSpent says whether each peer's newest contribution is that of the window. Older ones of
+// members are known as well; those of other peers are forgotten.
+func (c *Chain) statesSpent() bool {
+	tip, newest := c.Tip(), c.newestContributions()
+	for p, n := range newest {
+		if lately := n.slot+c.rules.MaxStaleness >= tip.Slot; lately && c.spent[p] != n || !c.credit.Contributed(p) {
+			return false
+		}
+	}
+	for p, v := range c.spent {
+		n, known := newest[p]
+		switch {
+		case known && n != v, !known && v.slot > c.At(c.Lowest()).Slot,
+			slot.Find(tip.Members, p) < 0 && v.slot+c.rules.MaxStaleness < tip.Slot:
+			return false
+		}
+	}
+	return true
+}
+
+func (a *Access) stated(tip slot.Record) bool {
+	for p, r := range a.removed {
+		if r.Height == 0 || r.Height > tip.Height || r.Record.IsZero() || slot.Find(tip.Members, p) >= 0 {
+			return false
+		}
+	}
+	for _, n := range a.turns {
+		if n == 0 || n > tip.Height {
+			return false
+		}
+	}
+	absent := func(m slot.Member) bool { return !a.ever[m.Peer] }
+	return a.keys[slot.Root{}] && a.keys[a.key] && !slices.ContainsFunc(tip.Members, absent)
+}
+
+// statesCredit says whether the newcomers of the open slot are those that the window lists, and
+// others stay away for as long as a peer may have to.
+func (c *Chain) statesCredit() bool {
+	step, tip := c.At(c.stepHeight), c.Tip()
+	now := Credit{proven: c.credit.proven, leavers: map[slot.PeerID]backOff{}}
+	now.nextSlot(step)
+	for h := c.stepHeight + 1; h <= c.Height(); h++ {
+		now.admitted += now.eachUnproven(c.At(h).Members, c.At(h-1).Members, func(slot.PeerID) {})
+	}
+	for _, v := range c.credit.leavers {
+		if v.times < 1 || uint64(v.times) > tip.Height || v.until > tip.Slot+1<<maxBackOff {
+			return false
+		}
+	}
+	return c.credit.quota == now.quota && c.credit.admitted == now.admitted && len(c.credit.leavers) <= maxLeavers
+}
+
+func (s seating) stated(tip slot.Record) bool {
+	for i, m := range s.leftOut {
+		_, absent := FindMember(tip.Absent, m.Peer, m.Incarnation)
+		listed, is := FindMember(tip.Members, m.Peer, m.Incarnation)
+		if i > 0 && s.leftOut[i-1].Peer >= m.Peer || !absent && (!is || listed.Elects()) {
+			return false
+		}
+	}
+	return s.started && s.replaced <= tip.Height
+}
+
+// maxPieces bounds the pieces that came back, for each slot that members have shares for. Honest
+// runs have about as many as members that went: the bound is for many more.
+const maxPieces = 16 * slot.MaxMembers
+
+func (d *assigner) stated(tip slot.Record) bool {
+	stale, ahead := d.rules.MaxStaleness, d.rules.Ahead
+	first := max(tip.Slot+1, stale+1) - stale
+	slots := tip.Slot + 1 + ahead - d.first + 1
+	if d.first != first || uint64(len(d.shares)) != slots || uint64(len(d.back)) > slots*maxPieces ||
+		d.next/(slot.MaxMembers*(ahead+1)) > tip.Height {
+		return false
+	}
+	for i, p := range d.back {
+		if !d.holds(p) || i > 0 && d.back[i-1].part >= p.part {
+			return false
+		}
+	}
+	for _, of := range d.shares {
+		for i, s := range of {
+			if !d.holds(s.piece) || i > 0 && of[i-1].peer >= s.peer {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds says whether a piece was ever assigned, and has inner steps left.
+func (d *assigner) holds(p piece) bool {
+	return p.part < d.next && (p.done == 0 || p.done < d.rules.PartSteps)
+}
