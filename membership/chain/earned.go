@@ -96,7 +96,8 @@ func (r Rules) counted(record slot.Record, s slot.Segment) (places []int) {
 
 // longest returns the largest squared norm of a contribution that earns credit: overlong times the
 // median of those by members that are no newcomers, of an even number the lower one in the middle.
-// If there are none of these, all count. There is no bound where that median is 0.
+// If there are none of these, all count. There is no bound where that median is 0, or where a peer
+// shows a step that nobody contributed to: it is refused later.
 func (c *Chain) longest(contributions []slot.Offer) float64 {
 	var settled, all []float64
 	for _, o := range contributions {
@@ -107,6 +108,9 @@ func (c *Chain) longest(contributions []slot.Offer) float64 {
 	}
 	if len(settled) == 0 {
 		settled = all
+	}
+	if len(settled) == 0 {
+		return math.Inf(1)
 	}
 	slices.Sort(settled)
 	if middle := settled[(len(settled)-1)/2]; middle > 0 {
