@@ -15,9 +15,11 @@ import (
 // the other. The proof must be something that this process cannot have signed before, and that
 // nobody can make by repeating its earlier messages:
 //
-//   - a certificate with a vote or fork signature of this incarnation, or a contribution of it,
-//     that is not in its log: words are on disk before they are sent, so the log is an old copy, or
-//     another process has one, too;
+//   - a certificate with a vote or fork signature of this incarnation that is not in its log: words
+//     are on disk before they are sent, so the log is an old copy, or another process has one, too;
+//   - a contribution of it that is not in its log, in a record of a chain on which this incarnation
+//     has voted. Records list contributions without signatures: voters saw those, and whoever has
+//     founded a chain alone is all its voters;
 //   - an ALIVE of another incarnation under this identity about a record that is not older than the
 //     membership of this one: an earlier life had ended before the record that lists this one was
 //     made. (Having caught up would not do: a branch, or a part of the chain, that comes later may
@@ -30,7 +32,8 @@ const cloneAdvice = "this identity is used by another process at the same time, 
 type clones struct {
 	*facts
 	*effects
-	own string // why it is known to be; empty: it is not
+	own     string // why it is known to be; empty: it is not
+	claimed bool   // an event has told of contributions that prove nothing
 }
 
 // onClone looks at a message that another process has sent under this peer's name.
@@ -54,29 +57,63 @@ func (cl *clones) cloned(detail string) {
 	})
 }
 
-// checkOwnSignatures looks into a record that was certified on a chain for signatures of this
-// incarnation that are not in its log. Voters have seen the signatures of all contributors, so a
-// certificate stands for these, too. An offer that an earlier incarnation made counts for nothing:
-// this one must have been a member when the slot began.
+// checkOwnSignatures looks into a record that was certified on a chain for words of this
+// incarnation that are not in its log.
 func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pledge, offerSeq uint64) {
 	r, cert := c.Record, c.Certificate
-	electorate, began := on.At(r.Height-1).Members, beganWith(on, r.Height)
-	signed := slices.ContainsFunc(cert.Signatures, func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
-	mine := func(ms []slot.Member) bool { _, ok := chain.FindMember(ms, cl.cfg.Self, cl.cfg.Incarnation); return ok }
-	forgot := false
+	forgot := cl.signed(c, on)
 	if r.Kind == slot.Fork {
-		forgot = signed && mine(r.Members) && (w.Fork == nil || w.Fork.Ballot < cert.Ballot)
+		forgot = forgot && (w.Fork == nil || w.Fork.Ballot < cert.Ballot)
 	} else {
 		// Where a record was certified, and given up with its branch, the votes are forgotten, and
 		// a leader that lies may have had another record certified with one of them.
-		forgot = signed && mine(electorate) && w.Decided == nil && (w.Vote == nil || w.Vote.Ballot < cert.Ballot)
+		forgot = forgot && w.Decided == nil && (w.Vote == nil || w.Vote.Ballot < cert.Ballot)
 	}
-	for _, o := range r.Contributions {
-		forgot = forgot || o.Peer == cl.cfg.Self && o.Seq > offerSeq && mine(began)
-	}
-	if forgot {
+	listed := cl.lists(r, on, offerSeq)
+	switch {
+	case forgot || listed && cl.spokeOn(on, r.Height):
 		cl.cloned("the chain has words of this peer that its ledger.log does not know; " + cloneAdvice)
+	case listed && !cl.claimed:
+		cl.claimed = true
+		cl.event(Event{
+			Kind: EventSuspected, Height: r.Height, Slot: r.Slot, Peer: cl.cfg.Self,
+			Detail: "the chain lists contributions that this peer's ledger.log does not know: the data directory is " +
+				"an old copy, or those who decide on this chain have made them up",
+		})
 	}
+}
+
+// signed says whether a record was certified with a signature of this incarnation.
+func (cl *clones) signed(c wire.Commit, on *chain.Chain) bool {
+	voters := c.Record.Members
+	if c.Record.Kind != slot.Fork {
+		voters = on.At(c.Record.Height - 1).Members
+	}
+	return cl.in(voters) && slices.ContainsFunc(c.Certificate.Signatures,
+		func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
+}
+
+// lists says whether a record lists a contribution of this incarnation with a number that it has
+// never used. An offer that an earlier incarnation made counts for nothing: this one must have been
+// a member when the slot began.
+func (cl *clones) lists(r slot.Record, on *chain.Chain, offerSeq uint64) bool {
+	return cl.in(beganWith(on, r.Height)) && slices.ContainsFunc(r.Contributions,
+		func(o slot.Offer) bool { return o.Peer == cl.cfg.Self && o.Seq > offerSeq })
+}
+
+// spokeOn says whether this incarnation signed any of the records of a chain that are held, up to a
+// height. A certificate of strangers has no signature of it that they made up.
+func (cl *clones) spokeOn(on *chain.Chain, height uint64) bool {
+	return slices.ContainsFunc(on.Commits(), func(c wire.Commit) bool {
+		h := c.Record.Height
+		return h <= height && (h == 1 || c.Record.Kind == slot.Fork || on.Holds(h-1)) && cl.signed(c, on)
+	})
+}
+
+// in says whether this incarnation is one of these members.
+func (cl *clones) in(members []slot.Member) bool {
+	_, ok := chain.FindMember(members, cl.cfg.Self, cl.cfg.Incarnation)
+	return ok
 }
 
 // beganWith returns the members with which the slot of a record began: those of the step before it.

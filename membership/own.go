@@ -48,7 +48,7 @@ func (w *own) offer(r ReportOffer) {
 		return
 	}
 	o := slot.Offer{
-		Peer: w.cfg.Self, Slot: r.Slot, Seq: max(w.offerSeq, c.SpentSeq(w.cfg.Self)) + 1, Base: r.Base,
+		Peer: w.cfg.Self, Slot: r.Slot, Seq: w.freshSeq(), Base: r.Base,
 		Weight: max(r.Weight, 1), Root: r.Root, NormSq: r.NormSq, Steps: r.Steps,
 		StepTime: r.StepTime,
 	}
@@ -62,6 +62,16 @@ func (w *own) offer(r ReportOffer) {
 	w.persist(wire.EntryOffer{Seq: o.Seq})
 	w.mine = &o
 	w.sendOffer()
+}
+
+// freshSeq returns a sequence number that this peer has used for no offer. Where the records list a
+// later one than its log does, the log is an old copy, and the numbers after that one may be used
+// up, too: for the open slot, by as many offers as others take. Two offers of one number evict.
+func (w *own) freshSeq() uint64 {
+	if spent := w.chain.SpentSeq(w.cfg.Self); spent > w.offerSeq {
+		return spent + maxProven + 1
+	}
+	return w.offerSeq + 1
 }
 
 func (w *own) sendOffer() {

@@ -87,34 +87,45 @@ func TestOffersOfOneSlotAreBounded(t *testing.T) {
 
 // A record lists what an earlier life of a peer offered before the peer came back without its log:
 // the peer is no clone. Only an offer for a slot that began with this life among the members would
-// show that.
+// show that; and only on a chain on which this life has voted, since a record has no signature of
+// what it lists.
 func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 	l := labOf(t, "ABC")
 	a := l.peers[0]
 	rules := a.m.chain.Rules()
-	for name, cloned := range map[string]bool{
-		"it came back in mid-slot": false, "it was there from the beginning": true,
+	for name, now := range map[string]struct {
+		since  int // the first record that lists this life
+		voted  bool
+		cloned bool
+	}{
+		"it came back in mid-slot":        {since: 2, voted: true},
+		"it was there from the beginning": {voted: true, cloned: true},
+		"it has never voted here":         {},
 	} {
-		c, since := chain.New(rules, slot.Root{}), map[bool]int{true: 0, false: 2}[cloned]
+		c := chain.New(rules, slot.Root{})
 		kinds := []slot.Kind{slot.Fork, slot.Step, slot.Members, slot.Step}
 		for i, kind := range kinds {
 			r := slot.Record{
 				Run: rules.Run, Height: uint64(i + 1), Kind: kind, Prev: c.TipHash(), Slot: c.Tip().Slot,
 				Members: []slot.Member{{Peer: a.id, Incarnation: a.inc - 1, Since: 1, Seat: 1}},
 			}
-			if i >= since {
+			if i >= now.since {
 				r.Members[0].Incarnation = a.inc
 			}
 			if kind == slot.Step {
 				r.Slot++
 				r.Contributions = []slot.Offer{{Peer: a.id, Slot: r.Slot, Seq: 40 + r.Slot, Weight: 1}}
 			}
-			c.Push(wire.Commit{Record: r})
+			k := wire.Commit{Record: r}
+			if now.voted && i == len(kinds)-1 {
+				k.Certificate.Signatures = []slot.Signature{{Peer: a.id}}
+			}
+			c.Push(k)
 		}
 		m := copyMachine(a.m)
-		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, wire.Pledge{}, 7)
-		if (m.clones.own != "") != cloned {
-			t.Errorf("%s: cloned %v", name, !cloned)
+		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, wire.Pledge{Vote: &wire.EntryVote{}}, 7)
+		if (m.clones.own != "") != now.cloned {
+			t.Errorf("%s: cloned %v", name, !now.cloned)
 		}
 	}
 }
