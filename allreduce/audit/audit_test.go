@@ -27,6 +27,12 @@ func TestSamplesOfAnHonestOwner(t *testing.T) {
 				t.Fatalf("%s: sample %v begins elsewhere than at %d", name, r, at)
 			}
 			at = r.End
+			first := slot.Range{Begin: r.Begin, End: min(r.Begin+uint64(w.unit()), r.End)}
+			for _, asked := range []slot.Range{r, first} {
+				if cost, err := Cost(p, 0, asked); err != nil || cost != r.Len() {
+					t.Fatalf("%s: of %v, %v costs %d: %v", name, r, asked, cost, err)
+				}
+			}
 			if size := len(w.bytes(r)); size > sampleBytes {
 				t.Errorf("%s: sample of %d bytes", name, size)
 			}
@@ -98,6 +104,9 @@ func TestSamplesAreDrawnWithoutRepetition(t *testing.T) {
 		frame := w.FrameAt(at).Range
 		if f, err := w.within(frame); err != nil || !w.whole(f) || at < frame.Begin || at >= frame.End {
 			t.Fatalf("a frame of %v, %v", f, err)
+		}
+		if cost, err := Cost(w.Params, 0, frame); err != nil || cost != frame.Len() {
+			t.Fatalf("a frame of %d costs %d: %v", frame.Len(), cost, err)
 		}
 	}
 }

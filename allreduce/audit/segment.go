@@ -172,12 +172,5 @@ func (s *Segment) within(r slot.Range) (span, error) {
 	return s.span(r)
 }
 
-// Showable says whether a range is one that contributors to the segment show: whole blocks of one
-// frame of it. The error wraps ErrOpening.
-func (s *Segment) Showable(r slot.Range) error {
-	_, err := s.within(r)
-	return err
-}
-
 // whole says whether a span is all of its frame.
 func (g grids) whole(s span) bool { return s.begin == 0 && s.end == g.in.FrameLen(s.frame) }

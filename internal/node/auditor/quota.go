@@ -40,38 +40,40 @@ func (l *quota) most(elements uint64) uint64 {
 	return max(elements, quotaLeast)
 }
 
+// seatless stands for all that ask without a seat: each try of a leader may have another entrant,
+// whom the others do not know yet.
+const seatless slot.PeerID = ""
+
 // take counts a request for a part of a contribution of so many elements, and says whether it is
-// within the bound. The contribution is held: names that a peer makes up are not counted.
-func (l *quota) take(from slot.PeerID, q Request, elements uint64) bool {
+// within the bound. Cost is what Cost says of the request. The contribution is held: names that a
+// peer makes up are not counted.
+func (l *quota) take(from slot.PeerID, root slot.Root, cost, elements uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := quotaKey{from, q.Root}
+	key := quotaKey{from, root}
 	if _, known := l.mu.shown[key]; !known && len(l.mu.shown) >= quotaKeys {
 		return false
 	}
-	l.mu.shown[key] += q.Range.Len()
+	l.mu.shown[key] += cost
 	return l.mu.shown[key] <= l.most(elements)
 }
 
-// entrants stands for all that ask without a seat: each try of a leader may have another entrant.
-const entrants slot.PeerID = ""
-
 // takePassed counts a request to pass on a part of another peer's contribution, and says whether it
-// is within the share of the elector, or of the entrants. The contributor shows this peer no more
-// than any other. So that liars cannot use that up, who would then have an honest contributor seem
-// to hide, all of them together may have half of it. Wanting says that more electors than may lie
-// want more than their share: then the contributor does hide from them.
-func (l *quota) takePassed(from slot.PeerID, q Request, elements uint64, liars int) (within, wanting bool) {
+// is within the share of the elector, or of all without a seat. The contributor shows this peer no
+// more than any other. So that liars cannot use that up, who would then have an honest contributor
+// seem to hide, all of them together may have half of it. Wanting says that more electors than may
+// lie want more than their share: then the contributor does hide from them.
+func (l *quota) takePassed(from slot.PeerID, root slot.Root, cost, elements uint64, liars int) (within, wanting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	share, over := l.most(elements)/2/uint64(1+liars), 0
-	l.mu.passed[quotaKey{from, q.Root}] += q.Range.Len()
+	l.mu.passed[quotaKey{from, root}] += cost
 	for key, n := range l.mu.passed {
-		if key.root == q.Root && key.from != entrants && n > share {
+		if key.root == root && key.from != seatless && n > share {
 			over++
 		}
 	}
-	return l.mu.passed[quotaKey{from, q.Root}] <= share, over > liars
+	return l.mu.passed[quotaKey{from, root}] <= share, over > liars
 }
 
 // forget forgets what was shown.

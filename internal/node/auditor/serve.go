@@ -52,7 +52,8 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 	}
 }
 
-// answer appends an opening of the own contribution, or what it passes on of another one.
+// answer appends an opening of the own contribution, or what it passes on of another one. A peer
+// without a seat may be an entrant that is not known here: all of these have one share.
 func (a *Auditor) answer(from slot.PeerID, q Request, to []byte) ([]byte, error) {
 	if int(q.Fragment) >= len(a.cfg.Params.Fragments) || q.Range.Begin >= q.Range.End ||
 		q.Range.End > a.cfg.Params.Fragments[q.Fragment] {
@@ -66,7 +67,14 @@ func (a *Auditor) answer(from slot.PeerID, q Request, to []byte) ([]byte, error)
 	if own == nil {
 		return to, nil
 	}
-	if !a.served.take(from, q, a.cfg.Params.Fragments[q.Fragment]) {
+	cost, err := audit.Cost(a.cfg.Params, q.Fragment, q.Range)
+	if err != nil {
+		return nil, err
+	}
+	if !a.cfg.Elector(from) {
+		from = seatless
+	}
+	if !a.served.take(from, q.Root, cost, a.cfg.Params.Fragments[q.Fragment]) {
 		return nil, errQuota
 	}
 	o, err := audit.OpenContribution(a.cfg.Params, q.Fragment, own, q.Range)
@@ -85,7 +93,7 @@ func (a *Auditor) passOn(from slot.PeerID, q Request) []byte {
 		if !a.cfg.Entrant(from) {
 			return nil
 		}
-		from = entrants
+		from = seatless
 	}
 	offer, planned := a.cfg.Planned(q.Contributor, q.Root)
 	if !planned {
@@ -95,10 +103,14 @@ func (a *Auditor) passOn(from slot.PeerID, q Request) []byte {
 	seg, err := audit.New(a.cfg.Params, audit.Statement{
 		Owner: offer.Peer, Slot: offer.Slot, Fragment: q.Fragment, Range: whole, Offers: []slot.Offer{offer},
 	})
-	if err != nil || seg.Showable(q.Range) != nil {
+	if err != nil {
 		return nil
 	}
-	switch within, wanting := a.served.takePassed(from, q, whole.Len(), a.cfg.Liars()); {
+	cost, err := audit.Cost(a.cfg.Params, q.Fragment, q.Range)
+	if err != nil {
+		return nil
+	}
+	switch within, wanting := a.served.takePassed(from, q.Root, cost, whole.Len(), a.cfg.Liars()); {
 	case !within && !wanting:
 		return nil
 	case !within:

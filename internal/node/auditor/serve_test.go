@@ -3,6 +3,7 @@ package auditor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func (h *house) auditor(t testing.TB, self slot.PeerID) *Auditor {
 			return h.offer, p == "c" && root == h.offer.Root
 		},
 		Member: func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },
-		Elector:   func(p slot.PeerID) bool { return strings.HasPrefix(string(p), "e") },
+		Elector:   func(p slot.PeerID) bool { return p == "l" || strings.HasPrefix(string(p), "e") },
 		Entrant:   func(p slot.PeerID) bool { return strings.HasPrefix(string(p), "n") },
 		Connected: func(slot.PeerID) bool { return true },
 		Unshown: func(p slot.PeerID, root slot.Root) {
@@ -206,7 +207,7 @@ func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
 		h.contributor.served.all = c.all
 		here, there := wiretest.Pipe(1 << 16)
 		ended := make(chan struct{})
-		go func() { defer close(ended); h.contributor.Serve("a", there) }()
+		go func() { defer close(ended); h.contributor.Serve("e1", there) }()
 		shown, q := uint64(0), h.request()
 		for shown+q.Range.Len() <= c.most {
 			if b, err := asked(here, q); err != nil || len(b) == 0 {
@@ -218,16 +219,64 @@ func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
 			t.Fatalf("%s: after %d elements it is shown %d bytes more: %v", name, shown, len(b), err)
 		}
 		<-ended
-		if _, err := h.contributor.answer("a", q, nil); !errors.Is(err, errQuota) {
+		if _, err := h.contributor.answer("e1", q, nil); !errors.Is(err, errQuota) {
 			t.Errorf("%s: on another stream: %v", name, err)
 		}
-		if b, err := h.contributor.answer("b", q, nil); err != nil || len(b) == 0 {
+		if b, err := h.contributor.answer("e2", q, nil); err != nil || len(b) == 0 {
 			t.Errorf("%s: another auditor is shown %d bytes: %v", name, len(b), err)
 		}
 		h.contributor.Decided(h.request().Slot)
-		if b, err := h.contributor.answer("a", q, nil); err != nil || len(b) == 0 {
+		if b, err := h.contributor.answer("e1", q, nil); err != nil || len(b) == 0 {
 			t.Errorf("%s: in the next slot it is shown %d bytes: %v", name, len(b), err)
 		}
+	}
+}
+
+// A part of a sample costs its auditor the whole one, so that it cannot have a message and a path
+// made for each 1 KiB; an elector that has them passed on pays as much, and none of it makes the
+// contributor seem to hide. Samples and frames cost what they have, whatever is cut short.
+func TestPartsOfSamplesCostWholeOnes(t *testing.T) {
+	h := newHouse(t)
+	q := h.request()
+	q.Range.End /= 4
+	for n := range quotaLeast / frameElements {
+		if b, err := h.contributor.answer("e1", q, nil); err != nil || len(b) == 0 {
+			t.Fatalf("request %d is refused: %v", n, err)
+		}
+	}
+	if _, err := h.contributor.answer("e1", q, nil); !errors.Is(err, errQuota) {
+		t.Errorf("it is shown a part of each of %d samples", quotaLeast/frameElements+1)
+	}
+	passed := 0
+	for range quotaLeast / frameElements {
+		if h.shows(t, "e2", q) {
+			passed++
+		}
+	}
+	if most := quotaLeast / frameElements / 4; passed != most || len(h.unshown) > 0 {
+		t.Errorf("%d requests are passed on, and not %d; %v are blamed", passed, most, h.unshown)
+	}
+}
+
+// All members without a seat together are shown what one auditor is: they have nothing to audit,
+// but for one that the draft gives a seat, which this peer may not know of.
+func TestMembersWithoutASeatShareAQuota(t *testing.T) {
+	h := newHouse(t)
+	shown := 0
+	for i := range 2 * quotaLeast / frameElements {
+		b, err := h.contributor.answer(slot.PeerID(fmt.Sprint("m", i%7)), h.request(), nil)
+		if err != nil && !errors.Is(err, errQuota) {
+			t.Fatal(err)
+		}
+		if len(b) > 0 {
+			shown++
+		}
+	}
+	if shown != quotaLeast/frameElements {
+		t.Errorf("seven members are shown %d frames, and not %d", shown, quotaLeast/frameElements)
+	}
+	if b, err := h.contributor.answer("e1", h.request(), nil); err != nil || len(b) == 0 {
+		t.Errorf("an elector is shown %d bytes: %v", len(b), err)
 	}
 }
 
