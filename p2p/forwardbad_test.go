@@ -68,6 +68,68 @@ func TestABadForwarderCostsOneWait(t *testing.T) {
 	}
 }
 
+// stalling is a leg of a forwarder that carries so many bytes, and then nothing.
+type stalling struct {
+	wire.Stream
+	left int
+}
+
+func (s *stalling) Read(b []byte) (int, error) {
+	if s.left <= 0 {
+		time.Sleep(time.Minute)
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := s.Stream.Read(b[:min(len(b), s.left)])
+	s.left -= n
+	return n, err
+}
+
+// TestAForwarderThatStalls: it carries the handshake, and nothing of what follows. The stream runs
+// out of time, while it is read or written, and from then on another forwarder carries the rest.
+// With no look at that, such a member would cut off for good the pairs that ask it first.
+func TestAForwarderThatStalls(t *testing.T) {
+	for name, use := range map[string]func(st wire.Stream) error{
+		"an answer is waited for": func(st wire.Stream) error {
+			_, err := st.Write([]byte("a question"))
+			if err == nil {
+				_, err = st.Read(make([]byte, 1))
+			}
+			return err
+		},
+		"much is sent": func(st wire.Stream) (err error) {
+			for sent := 0; err == nil && sent < 64<<20; sent += len(vector()) {
+				_, err = st.Write(vector())
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			between(t, func(t *testing.T, s *foursome) {
+				bad := s.first()
+				bad.Handle(ProtocolForward, func(from slot.PeerID, st wire.Stream) {
+					bad.hops.Answer(from, &stalling{Stream: st, left: 4 << 10})
+				})
+				st, err := s.all[0].OpenBulk(t.Context(), s.all[1].ID(), ProtocolExchange)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer st.Reset() //nolint:errcheck // the test is over
+				_ = st.SetDeadline(time.Now().Add(5 * time.Second))
+				if err := use(st); !wire.TimedOut(err) {
+					t.Fatalf("the stream does not stall: %v", err)
+				}
+				for i := range 3 {
+					began := time.Now()
+					got, err := s.echoed(t.Context(), s.all[0], vector())
+					if took := time.Since(began); err != nil || !bytes.Equal(got, vector()) || took > 2*time.Second {
+						t.Errorf("stream %d after it: %d bytes after %v: %v", i, len(got), took, err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAnOriginThatFloods: it cannot have more carried than its share, and others are carried
 // meanwhile. A stream on which nothing moves ends.
 func TestAnOriginThatFloods(t *testing.T) {

@@ -187,15 +187,16 @@ func (h *Hops) failed(via peer.ID) {
 }
 
 // Open opens a stream of a protocol to a member through one of Ways, at once where one is ready
-// (spares).
+// (spares), unless its forwarder has failed since, and another has not.
 func (h *Hops) Open(ctx context.Context, to peer.ID, proto protocol.ID) (wire.Stream, error) {
 	ways := h.Ways(to)
 	if len(ways) == 0 {
 		return nil, ErrNoWay
 	}
 	defer h.prepare(to)
+	now := time.Now()
 	for s := h.spares.take(to); s != nil; s = h.spares.take(to) {
-		if slices.Contains(ways, s.via) && s.begin(ctx, proto) == nil {
+		if slices.Contains(ways, s.via) && h.rank(s.via, now) <= h.rank(ways[0], now) && s.begin(ctx, proto) == nil {
 			return s, nil
 		}
 		_ = s.Reset()

@@ -19,7 +19,7 @@ type stream struct {
 	raw    wire.Stream // to the forwarder
 	via    peer.ID     // the forwarder
 	tls    *tls.Conn
-	broken func(error) // is told why reading failed, if the way may be at fault
+	broken func(error) // is told why reading or writing failed, if the way may be at fault
 }
 
 var _ wire.Stream = (*stream)(nil)
@@ -43,15 +43,23 @@ func (s *stream) begun() (protocol.ID, error) {
 	return protocol.ID(proto), s.SetReadDeadline(time.Time{})
 }
 
+// Read counts a time that has run out against the way, too: a forwarder may carry a handshake and
+// nothing after it. Where the other end was slow instead, that costs another forwarder's turn.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.tls.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) && !wire.TimedOut(err) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		s.broken(err)
 	}
 	return n, err
 }
 
-func (s *stream) Write(b []byte) (int, error) { return s.tls.Write(b) }
+func (s *stream) Write(b []byte) (int, error) {
+	n, err := s.tls.Write(b)
+	if err != nil {
+		s.broken(err)
+	}
+	return n, err
+}
 
 // CloseWrite tells the other end, under the keys of both, that no more follows: a forwarder that
 // ends the stream early is noticed.
