@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -13,6 +14,9 @@ import (
 // have failed least. A peer that never answered is tried ever more seldom.
 const (
 	maxCandidates = 4096 // peers found that are kept in mind
+	// addresses of one of them, as many as libp2p keeps: an answer of the DHT may have 800, which
+	// take 100 KB
+	maxFoundAddrs = 64
 	// of them dialled at once: 500 that are not there take no longer than the window in which a
 	// newcomer looks for the run
 	maxDials = 128
@@ -52,6 +56,7 @@ func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
 		f.candidates[p.ID] = c
 	}
 	if len(p.Addrs) > 0 || c.info.ID == "" {
+		p.Addrs = slices.Clone(p.Addrs[:min(len(p.Addrs), maxFoundAddrs)])
 		c.info = p
 	}
 	c.found = time.Now()

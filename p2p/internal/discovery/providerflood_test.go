@@ -45,6 +45,24 @@ func TestAFloodOfProviders(t *testing.T) {
 	})
 }
 
+// TestAddressesWithoutEnd has a stranger's answer name a peer with far more addresses than any has.
+// Few are kept: of 4096 such peers they would take 400 MB.
+func TestAddressesWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 1, time.Millisecond)
+		n := simulated(t, s, 0, wan())
+		f := &finder{env: n.env, cfg: n.cfg, book: n.book, candidates: make(map[peer.ID]*candidate), dials: maxDials}
+		p := peer.AddrInfo{ID: "talker"}
+		for i := range 4 * maxFoundAddrs {
+			p.Addrs = append(p.Addrs, multiaddr.StringCast(fmt.Sprintf("/ip4/9.9.9.9/tcp/%d", 1+i)))
+		}
+		f.consider(t.Context(), p)
+		if kept := f.candidates[p.ID].info.Addrs; cap(kept) > 2*maxFoundAddrs || !kept[0].Equal(p.Addrs[0]) {
+			t.Errorf("%d addresses of one peer are kept, with room for %d", len(kept), cap(kept))
+		}
+	})
+}
+
 // TestDialsForNothingGrowRare has one peer that never answers found again and again, and one that
 // did answer once.
 func TestDialsForNothingGrowRare(t *testing.T) {
