@@ -28,8 +28,6 @@ const (
 	maxTries    = 3               // forwarders that are asked for one stream
 	openTimeout = 5 * time.Second // that one of them may take, the target's handshake included
 	headTimeout = 10 * time.Second
-	faultTerm   = time.Minute // for which a forwarder that failed is asked last
-	maxFaults   = 1024        // forwarders that failed and are remembered
 	knownTerm   = time.Second // for which it is not looked again who reaches whom
 )
 
@@ -58,12 +56,12 @@ type Hops struct {
 	identity *libp2ptls.Identity
 	load     *load
 	spares   *spares
+	faults   *faults
 	mu       struct {
 		sync.Mutex
 		reaches func() map[slot.PeerID][]slot.PeerID // nil: nothing is known
 		known   map[peer.ID][]peer.ID                // as it was at a time; never changed once made
 		at      time.Time
-		faults  map[peer.ID]time.Time // when a forwarder last failed
 	}
 }
 
@@ -73,8 +71,7 @@ func New(env Env) (*Hops, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hops{env: env, identity: identity, load: newLoad(), spares: newSpares()}
-	h.mu.faults = make(map[peer.ID]time.Time)
+	h := &Hops{env: env, identity: identity, load: newLoad(), spares: newSpares(), faults: newFaults()}
 	return h, nil
 }
 
@@ -162,10 +159,7 @@ func (h *Hops) look(said func() map[slot.PeerID][]slot.PeerID) map[peer.ID][]pee
 
 // rank puts direct ways before relayed ones, and those last that failed lately or come and go.
 func (h *Hops) rank(via peer.ID, now time.Time) (rank int) {
-	h.mu.Lock()
-	at, failed := h.mu.faults[via]
-	h.mu.Unlock()
-	if failed && now.Sub(at) < faultTerm {
+	if h.faults.has(via, now) {
 		rank += 2
 	}
 	if h.env.Unsteady(via) {
@@ -177,14 +171,7 @@ func (h *Hops) rank(via peer.ID, now time.Time) (rank int) {
 	return rank
 }
 
-func (h *Hops) failed(via peer.ID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.mu.faults) >= maxFaults {
-		clear(h.mu.faults)
-	}
-	h.mu.faults[via] = time.Now()
-}
+func (h *Hops) failed(via peer.ID) { h.faults.note(via, time.Now()) }
 
 // Open opens a stream of a protocol to a member through one of Ways, at once where one is ready
 // (spares), unless its forwarder has failed since, and another has not.
