@@ -10,8 +10,9 @@ import (
 const (
 	faultTerm  = time.Minute // for which a forwarder that failed once is asked last
 	mostFaults = 6           // in a row that make that longer, each twice as long
-	faultMemo  = 4           // terms after the newest one within which a fault counts as the next in a row
-	maxFaults  = 1024        // forwarders that failed and are remembered
+	// terms after the end of the newest one within which a fault counts as the next in a row
+	faultMemo = 4
+	maxFaults = 1024 // forwarders that failed and are remembered
 )
 
 // faults are the forwarders that failed lately. One that fails again and again costs each time what
