@@ -1,13 +1,12 @@
 package chain
 
 import (
-	"math"
-	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/vary"
 	pack "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -33,7 +32,7 @@ func TestNoStrangersRecordEndsAPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			vary(t, reflect.ValueOf(&r).Elem())
+			vary.Value(&r, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
 		}
 		if rapid.IntRange(0, 3).Draw(t, "what is easy to get right is right") > 0 {
 			next := from.Next()
@@ -61,50 +60,4 @@ func read(sent slot.Record) (slot.Record, error) {
 	b := pack.NewReader(sent.Append(nil))
 	r := slot.ReadRecord(b)
 	return r, b.Done()
-}
-
-// vary changes something in a value: a number, a length, or a part of it.
-func vary(t *rapid.T, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		vary(t, v.Field(rapid.IntRange(0, v.NumField()-1).Draw(t, "field")))
-	case reflect.Slice:
-		varyList(t, v)
-	case reflect.Array:
-		v.Index(rapid.IntRange(0, v.Len()-1).Draw(t, "place")).Set(reflect.Zero(v.Type().Elem()))
-	case reflect.String:
-		v.SetString(rapid.SampledFrom([]string{"", "x", v.String() + "y"}).Draw(t, "text"))
-	case reflect.Float32, reflect.Float64:
-		v.SetFloat(rapid.SampledFrom([]float64{0, 1, -1, math.Inf(1), math.NaN(), 1e300}).Draw(t, "number"))
-	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		most := uint64(math.MaxUint64) >> (64 - v.Type().Bits())
-		v.SetUint(rapid.SampledFrom([]uint64{0, 1, 2, v.Uint() + 1, v.Uint() - 1, most, most / 2, most - 1}).Draw(t,
-			"number") & most)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(rapid.SampledFrom([]int64{0, 1, -1, math.MaxInt64, math.MinInt64}).Draw(t, "number"))
-	default:
-		t.Fatalf("a %s cannot be changed", v.Kind())
-	}
-}
-
-func varyList(t *rapid.T, v reflect.Value) {
-	how := rapid.SampledFrom([]string{"none", "one less", "one twice", "in another order", "one other", "new"}).Draw(t,
-		"list")
-	at := rapid.IntRange(0, max(0, v.Len()-1)).Draw(t, "place")
-	switch {
-	case how == "new":
-		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
-	case how == "none":
-		v.SetZero()
-	case v.Len() == 0:
-	case how == "one less":
-		v.Set(reflect.AppendSlice(v.Slice3(0, at, at), v.Slice(at+1, v.Len())))
-	case how == "one twice":
-		v.Set(reflect.Append(v, v.Index(at)))
-	case how == "in another order":
-		swap := reflect.Swapper(v.Interface())
-		swap(at, v.Len()-1)
-	default:
-		vary(t, v.Index(at))
-	}
 }

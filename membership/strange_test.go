@@ -1,0 +1,103 @@
+package membership
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/vary"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A member, and a stranger, say what others have said, changed at random, and sign it. Whatever
+// comes of it for themselves, no peer's process ends, no honest one is evicted or takes itself for
+// cloned, and the watcher's invariants hold.
+func TestNoVariedMessageEndsAPeer(t *testing.T) {
+	for name, rules := range map[string]struct{ byzantine, rings bool }{
+		"crash": {}, "crash, rings": {rings: true}, "byzantine": {byzantine: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for world := range testlevel.Choose(2, 4, 100) {
+				sayStrangeThings(t, rules.byzantine, rules.rings, uint64(world))
+			}
+		})
+	}
+}
+
+func sayStrangeThings(t *testing.T, byzantine, rings bool, world uint64) {
+	r := rand.New(rand.NewPCG(world, testlevel.Random(t).Uint64()))
+	rules := labRules()
+	rules.Byzantine, rules.Rings, rules.StartPeers = byzantine, rings, 4
+	l := newLab(t, rules, labTiming)
+	l.open = true
+	for _, n := range "ABCDE" {
+		l.add(string(n))
+	}
+	l.connect()
+	liar := l.peers[4]
+	liar.lies = &labLiar{p: liar, r: r}
+	stranger := &labPeer{lab: l, name: "S", id: labID("S"), inc: 3}
+	honest := l.peers[:4]
+	for range 600 {
+		l.run(time.Duration(1+r.IntN(40))*time.Millisecond, func() bool { return false })
+		if len(l.heard) == 0 {
+			continue
+		}
+		by := []*labPeer{liar, stranger}[r.IntN(2)]
+		said, ok := varied(l, by, l.heard[r.IntN(len(l.heard))], r)
+		if !ok {
+			continue
+		}
+		for _, p := range honest {
+			deliverStrange(t, p, said)
+		}
+	}
+	for _, p := range honest {
+		evicted := slices.ContainsFunc(honest, func(q *labPeer) bool {
+			return slices.Contains(p.m.chain.Tip().Evicted, q.id)
+		})
+		if p.m.clones.own != "" || evicted {
+			t.Fatalf("world %d: %s takes itself for cloned (%s), or an honest peer is evicted: %v\n%s", world, p.name,
+				p.m.clones.own, evicted, l.show())
+		}
+	}
+}
+
+// varied is a message of a peer that says what another one has said, changed in one to three
+// places, as others receive it. It is not ok where they cannot read it.
+func varied(l *lab, by *labPeer, heard wire.Message, r *rand.Rand) (said wire.Message, ok bool) {
+	body := reflect.New(reflect.TypeOf(heard.Body))
+	body.Elem().Set(reflect.ValueOf(heard.Body))
+	for range 1 + r.IntN(3) {
+		vary.Value(body.Interface(), r.IntN)
+	}
+	changed := body.Elem().Interface().(wire.Body)
+	sealed, err := wire.Seal(labSigner(by.id), l.rules.Run, by.inc, changed)
+	if err != nil {
+		return said, false
+	}
+	said, err = wire.Open(sealed, l.rules.Run, labVerify)
+	return said, err == nil
+}
+
+type labSigner slot.PeerID
+
+func (s labSigner) ID() slot.PeerID { return slot.PeerID(s) }
+
+func (s labSigner) Sign(data []byte) ([]byte, error) { return labSign(slot.PeerID(s), data), nil }
+
+func deliverStrange(t *testing.T, p *labPeer, said wire.Message) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			t.Fatalf("%s ends: %v\nafter %s %+v\n%s", p.name, r, wire.TypeName(said.Body.Type()), said.Body,
+				debug.Stack())
+		}
+	}()
+	_ = p.step(said)
+}
