@@ -88,8 +88,8 @@ func varied(l *lab, by *labPeer, heard wire.Message, r *rand.Rand) (said wire.Me
 	return said, err == nil
 }
 
-// fitting is a body with what is easy to get right: the place of its record, its work, its hash. Else
-// few checks would be reached.
+// fitting is a body with what is easy to get right: the place of its record, its work, its hash.
+// Else few checks would be reached.
 func fitting(m *Machine, b wire.Body) wire.Body {
 	fit := func(r slot.Record) slot.Record {
 		next := m.chain.Next()
