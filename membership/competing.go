@@ -51,14 +51,15 @@ func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 }
 
 // worthGathering says whether this peer could switch to the claimed branch if the claim is true.
-// That takes more work, or as much and then a hash decides; or a branch that goes on where this
-// peer cannot stay, or need not stay. Where members may lie, work is not what comes first.
+// That takes more work, or as much and then a hash decides; or the end of the run, while the own
+// chain is not the run; or a branch that goes on where this peer cannot stay, or need not stay.
+// Where members may lie, work is not what comes first.
 func (co *competing) worthGathering(a wire.Alive) bool {
 	if co.chain.Has(a.Height, a.Tip) || co.abandoned.shows(a) {
 		return false
 	}
-	if a.Slot >= co.cfg.Rules.LastSlot && co.chain.Standing() == chain.IsBranch {
-		return true // it claims to be at the run's end, and this branch is not the run
+	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.Standing() != chain.IsRun {
+		return true // it claims to be at the run's end, which comes before this branch whatever its work
 	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
 	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work || co.cfg.Rules.Byzantine

@@ -63,6 +63,44 @@ func TestHowLongFinishedPeersStay(t *testing.T) {
 	}
 }
 
+// Four are cut in half. The half without the senior forks, and gets more work: its members count
+// more tokens. The cut heals when the others have gone too far to give their slots up for a fork.
+// They end the run, and the fork, which outweighs them to the last, comes to them. Without this it
+// trains on beside the finished run, and ends with another model.
+func TestAHeavierForkOfHalfEndsWithTheRun(t *testing.T) {
+	const last = 120
+	rules, timing := labRules(), labTiming
+	rules.StartPeers, rules.LastSlot, timing.ForkAfter = 4, last, 4*time.Second
+	l := newLab(t, rules, timing)
+	for _, n := range "ABCD" {
+		l.add(string(n))
+	}
+	l.connect()
+	l.until(t, 1, l.peers...)
+	ab, cd := l.peers[:2], l.peers[2:]
+	for _, p := range cd {
+		p.weight = 100
+	}
+	l.filters = []*labFilter{{from: "A,B", to: "C,D", left: -1}, {from: "C,D", to: "A,B", left: -1}}
+	l.until(t, 2*youngSlots, ab...)
+	if !l.run(time.Minute, func() bool { return cd[0].m.chain.Tip().Work > 2*ab[0].m.chain.Tip().Work }) ||
+		cd[0].m.chain.Standing() != chain.IsProvisional || ab[0].m.chain.Standing() != chain.IsRun ||
+		max(ab[0].m.chain.Tip().Slot, cd[0].m.chain.Tip().Slot) >= last {
+		t.Fatalf("the half that forked has no more work\n%s", l.show())
+	}
+	l.filters = nil
+	l.connect()
+	ended := func(p *labPeer) bool { return p.m.View().Ending == EndsAsRun }
+	for _, p := range l.peers {
+		if !l.run(2*time.Minute, func() bool { return ended(p) }) {
+			t.Fatalf("%s ends with %v\n%s", p.name, p.m.View().Ending, l.show())
+		}
+		if got, want := p.m.View().StateRoot, ab[0].m.View().StateRoot; got != want {
+			t.Errorf("%s ends with another model", p.name)
+		}
+	}
+}
+
 func (p *labPeer) view() (v View) {
 	if p.m != nil {
 		v = p.m.View()

@@ -166,6 +166,7 @@ type labPeer struct {
 	training uint64 // slot that is trained for
 	moves    uint64 // the branch that it is trained for, counted
 	slowness time.Duration
+	weight   uint64              // of its contributions; 0: 10
 	broken   bool                // cannot reduce: others' reports name it
 	stuck    bool                // states nothing
 	mute     bool                // passes nothing on in a ring

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -198,8 +199,8 @@ func (p *labPeer) train() {
 // offer reports a contribution.
 func (p *labPeer) offer(s uint64) {
 	p.report(ReportOffer{
-		Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)),
-		StepTime: p.lab.stepTime,
+		Slot: s, Base: s - 1, Weight: cmp.Or(p.weight, 10),
+		Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)), StepTime: p.lab.stepTime,
 	})
 }
 
