@@ -59,7 +59,7 @@ func (co *competing) worthGathering(a wire.Alive) bool {
 		return false
 	}
 	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.Standing() != chain.IsRun {
-		return true // it claims to be at the run's end, which comes before this branch whatever its work
+		return true // it claims to be at the run's end, which comes before this branch
 	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
 	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work || co.cfg.Rules.Byzantine

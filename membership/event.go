@@ -21,6 +21,7 @@ type Event struct {
 	Prev       slot.Root // of the record before it
 	RecordKind slot.Kind
 	Electors   int    // that decide after the record
+	Ending     Ending // of EventFinal, EventDone and EventStray: what the last state is
 	Detail     string // plain words
 
 	Plan  *slot.Plan // of EventPlanned

@@ -50,6 +50,20 @@ const (
 	EndsAsBranch                  // it is that of a branch that is not the run
 )
 
+// String is how events name an ending.
+func (e Ending) String() string {
+	switch e {
+	case EndsAsRun:
+		return "run"
+	case EndsProvisional:
+		return "provisional"
+	case EndsAsBranch:
+		return "branch"
+	case EndsNot:
+	}
+	return "not yet"
+}
+
 // how returns how the chain ends.
 func (ex *exit) how() Ending {
 	if !ex.ending.final {
@@ -100,7 +114,8 @@ func (ex *exit) finish(gathering bool) (news bool) {
 
 func (ex *exit) tell(kind EventKind, detail string) {
 	ex.event(Event{
-		Kind: kind, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Root: ex.model.state.root, Detail: detail,
+		Kind: kind, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Root: ex.model.state.root, Ending: ex.how(),
+		Detail: detail,
 	})
 }
 

@@ -118,6 +118,17 @@ func (p gatedPeer) ends(t *testing.T, code int, how p2pdiloco.Phase) (r report.P
 	return r
 }
 
+// tellsItsEnd says whether an ended process has said what its last state is, in the events and to
+// people: where it is the run's, they may take the model and stop the peer.
+func (p gatedPeer) tellsItsEnd(t *testing.T, as string) {
+	t.Helper()
+	final := clitest.AwaitEvent(t, p.events, "its last state", clitest.Named("run.final"))
+	hint := strings.Contains(p.Err.String(), "this peer need not stay")
+	if final.EndsAs != as || hint != (as == "run") {
+		t.Errorf("it ends as %q, wanted %q, and is told that it need not stay: %v", final.EndsAs, as, hint)
+	}
+}
+
 func (p gatedPeer) interrupt(t *testing.T) {
 	t.Helper()
 	if err := p.Process.Signal(os.Interrupt); err != nil {
@@ -127,8 +138,9 @@ func (p gatedPeer) interrupt(t *testing.T) {
 
 // TestABranchHasAnExitStatus: of three members one dies, the others end the run, one of them by
 // Ctrl-C while it still serves. The dead one comes back to nobody, and goes on alone to the last
-// slot. It says that this is a branch, does not end by itself, and has exit status 3 when it is
-// stopped. When another one serves the run's model it ends with that, with status 0.
+// slot. It says that this is a branch, not that it need not stay. It does not end by itself, and
+// has exit status 3 when it is stopped. When another one serves the run's model it ends with that,
+// with status 0.
 func TestABranchHasAnExitStatus(t *testing.T) {
 	t.Parallel()
 	g := newGated(t)
@@ -144,6 +156,7 @@ func TestABranchHasAnExitStatus(t *testing.T) {
 	clitest.AwaitEvent(t, stays.events, "its model to be final", clitest.Named("run.final"))
 	stays.interrupt(t)
 	stays.ends(t, cli.ExitOK, p2pdiloco.PhaseEnded)
+	stays.tellsItsEnd(t, "run")
 
 	back := g.start("c", "--linger", "1s")
 	back.goesOnAlone(t, g.home)
@@ -157,6 +170,7 @@ func TestABranchHasAnExitStatus(t *testing.T) {
 	if r := back.ends(t, cli.ExitBranch, p2pdiloco.PhaseEndedBranch); r.StateRoot == want.StateRoot {
 		t.Error("the branch has the run's model: the test is about nothing")
 	}
+	back.tellsItsEnd(t, "branch")
 
 	serving := filepath.Join(g.home, "serving")
 	server := clitest.Start(t, g.home, append([]string{"serve", quick.dir, "--events", serving}, onLoopback...)...)
@@ -193,6 +207,7 @@ func TestAProvisionalEndIsASuccess(t *testing.T) {
 	}
 	other.interrupt(t)
 	want := other.ends(t, cli.ExitOK, p2pdiloco.PhaseEndedProvisional)
+	other.tellsItsEnd(t, "provisional")
 
 	again := g.start("b", "--linger", "1s")
 	if got := again.ends(t, cli.ExitOK, p2pdiloco.PhaseEndedProvisional); got.StateRoot != want.StateRoot {

@@ -22,7 +22,8 @@ type Line struct {
 	Round     uint64    `json:"round"`
 	Loss      float64   `json:"loss"` // held-out, nats per token
 	Tokens    uint64    `json:"tokens"`
-	Weight    uint64    `json:"weight"` // of a slot: all tokens or samples of its contributions
+	Weight    uint64    `json:"weight"`  // of a slot: all tokens or samples of its contributions
+	EndsAs    string    `json:"ends_as"` // of the end of a run: run, provisional or branch
 	Detail    string    `json:"detail"`
 
 	// Of plans, drafts, proposals and certified records.

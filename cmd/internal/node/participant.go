@@ -182,7 +182,7 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 		p.say("%s", line)
 	}
 	p.attached.happened(e, line)
-	if e.Name == "run.final" {
+	if e.Name == "run.final" && e.Fields["ends_as"] == "run" {
 		p.say("  it is in the data directory: p2pdiloco export --data-dir %s; this peer need not stay (Ctrl-C)",
 			p.collect.dataDir())
 	}

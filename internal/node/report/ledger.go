@@ -75,7 +75,7 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
 	case membership.EventFinal, membership.EventStray, membership.EventDone:
 		fields["slot"], fields["height"], fields["state_root"] = e.Slot, e.Height, e.Root
-		fields["detail"] = e.Detail
+		fields["ends_as"], fields["detail"] = e.Ending.String(), e.Detail
 	}
 	l.emit(string(e.Kind), fields)
 }
