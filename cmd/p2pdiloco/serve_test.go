@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,15 +70,15 @@ func TestServeNeedsARun(t *testing.T) {
 }
 
 // TestArchive has a bootstrap node keep a run. After the run's end, which it was there for, a peer
-// that comes late gets the model from it, also when the node was restarted meanwhile.
+// that comes late gets the model from it, also when the node was restarted meanwhile. When the
+// archive cannot go on, the node says so, and is a bootstrap node without it.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	name, dir, data := swarm.RunName("test"), filepath.Join(home, "archive"), smallData(t)
+	args := append([]string{"bootstrap", "--archive", name, "--archive-dir", dir}, onLoopback...)
 	start := func(file string) (*clitest.Program, string) {
-		p := clitest.Start(t, home, append([]string{
-			"bootstrap", "--archive", name, "--archive-dir", dir, "--addr-file", filepath.Join(home, file),
-		}, onLoopback...)...)
+		p := clitest.Start(t, home, slices.Concat(args, []string{"--addr-file", filepath.Join(home, file)})...)
 		var addrs []byte
 		clitest.Until(t, "addresses", func() bool {
 			addrs, _ = os.ReadFile(filepath.Join(home, file))
@@ -113,4 +114,27 @@ func TestArchive(t *testing.T) {
 		t.Errorf("it ended with %+v, want %s", got, want.StateRoot)
 	}
 	stop(node)
+
+	ledger := filepath.Join(dir, "ledger.log")
+	if err := errors.Join(os.Remove(ledger), os.Mkdir(ledger, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(filepath.Join(home, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	node = clitest.New(t, home, args...)
+	node.Stdout = out
+	node.Begin(t)
+	clitest.Until(t, "that the archive has ended", func() bool {
+		said, _ := os.ReadFile(out.Name())
+		return strings.Contains(string(said), "The bootstrap node goes on without it")
+	})
+	if err := node.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := node.Ends(t); code != cli.ExitOK {
+		t.Errorf("without its archive the bootstrap node ends with status %d: %s", code, &node.Err)
+	}
 }

@@ -49,22 +49,47 @@ func (f *archiveFlags) prepare(identity string) (string, error) {
 	return filepath.Join(f.dir, datadir.IdentityFile), nil
 }
 
-// keep takes part in the run until ctx ends, and says what becomes of it.
+// keep takes part in the run until ctx ends, and says what becomes of it. An error that the node
+// has once it is in the network is told, and ends the archive alone: the bootstrap node goes on.
 func (f *archiveFlags) keep(ctx context.Context, net *p2p.Network, log *slog.Logger, out io.Writer) error {
+	started := false
 	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
 		KeepRecords: true,
 		Spec:        p2pdiloco.Spec{Name: f.run}, DataDir: f.dir, Network: net, OnQuorumLoss: p2pdiloco.OnLossPause,
 		Logger: log, OnEvent: func(e p2pdiloco.Event) {
 			switch e.Name {
+			case "peer.started":
+				started = true // Join has got so far, and says so itself
 			case "run.joined", "run.final", "run.paused", "run.resumed", "run.switched":
 				fmt.Fprintf(out, "archive of %s: %s\n", f.run, describe(e))
 			}
 		},
 	})
-	if err != nil {
-		return unlessAsked(ctx, err)
+	if err == nil {
+		err = f.takePart(ctx, node, out)
 	}
-	err = node.Run(ctx)
+	if err = unlessAsked(ctx, err); err == nil || !started || errors.Is(err, p2pdiloco.ErrCloned) {
+		return err // an identity that is used twice is that of the bootstrap node, too
+	}
+	fmt.Fprintf(out, "archive of %s: it has ended: %v. The bootstrap node goes on without it; start this program again "+
+		"to keep the run\n", f.run, err)
+	return nil
+}
+
+// archived is the node that takes part for an archive.
+type archived interface {
+	endless
+	Leave(ctx context.Context) error
+	Close() error
+}
+
+// takePart takes part in the run until ctx ends. Where the run has ended and its final model is not
+// here, it looks for that as long.
+func (f *archiveFlags) takePart(ctx context.Context, node archived, out io.Writer) error {
+	err := runToEnd(ctx, node, func(err error) bool {
+		fmt.Fprintf(out, "archive of %s: %v. It goes on looking\n", f.run, err)
+		return true
+	})
 	if err == nil { // it is over, and served from here on
 		<-ctx.Done()
 		return node.Close()

@@ -98,33 +98,21 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
 	}
 	p.attached.joined(node)
-	err = p.attached.ended(ctx, node, p.runToEnd(ctx, node))
+	err = p.attached.ended(ctx, node, runToEnd(ctx, node, p.looks))
 	if err == nil && p.stays {
 		err = p.stay(ctx, node)
 	}
 	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node))
 }
 
-// lookAgain is how often a peer whose branch has ended looks whether it is on the run again.
-const lookAgain = time.Second
-
-// runToEnd trains to the end of the run. At the end of a branch that is not the run it waits until
-// the node has found the run.
-func (p *participant) runToEnd(ctx context.Context, node *p2pdiloco.Node) error {
-	for {
-		err := node.Run(ctx)
-		if !errors.Is(err, p2pdiloco.ErrBranchEnded) {
-			return err
-		}
-		p.attached.branched(err)
-		for node.Status().Phase == p2pdiloco.PhaseEndedBranch {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(lookAgain):
-			}
-		}
+// looks says whether this peer goes on looking for the run's final model after an error of Run. It
+// does so at the end of a branch that is not the run.
+func (p *participant) looks(err error) bool {
+	if !errors.Is(err, p2pdiloco.ErrBranchEnded) {
+		return false
 	}
+	p.attached.branched(err)
+	return true
 }
 
 // unlessAsked is err, or nil if the user has asked to leave.

@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+)
+
+// Of three electors two die, and the third, which forks, is alone to the last slot. The archive,
+// which has no vote, follows it to the end of that branch. It stays, and gets the run's model when
+// the others are back and end the run. Without this it left at the end of the branch, and the
+// bootstrap node ended with it.
+func TestAnArchiveOutlivesTheEndOfABranch(t *testing.T) {
+	spec := nodetest.Spec(6, 3)
+	spec.Trust = p2pdiloco.TrustByzantine
+	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+		archive, voters := s.Peers[3], s.Peers[:3]
+		var said nodetest.Lines
+		ends := make(chan error, 1)
+		archive.Config = func(c *p2pdiloco.Config) {
+			nodetest.WithoutTrainer(c)
+			c.OnQuorumLoss, c.KeepRecords = p2pdiloco.OnLossPause, true
+		}
+		archive.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
+			err := (&archiveFlags{run: spec.Name}).takePart(ctx, n, &said)
+			ends <- err
+			return err
+		}
+		s.Start(voters...)
+		s.Reach(2, voters...)
+		s.Start(archive)
+		s.Reach(3, archive)
+		senior := s.Founder()
+		last := s.But(senior, archive)[0]
+		dead := s.But(last, archive)
+		s.Isolate(dead...)
+		s.Kill(dead...)
+		s.Reach(6, last, archive)
+		s.Until(2*time.Minute, "looking", func() bool { return said.Has("It goes on looking") })
+		time.Sleep(time.Minute)
+		if got := archive.Node.Load().Status().Phase; got != p2pdiloco.PhaseEndedBranch {
+			t.Errorf("at the end of the branch its phase is %s", got)
+		}
+		if err := s.Outcome(last, time.After(time.Minute)); !errors.Is(err, p2pdiloco.ErrBranchEnded) {
+			t.Errorf("the one that went on alone ends with %v", err)
+		}
+		s.Restart(dead...)
+		s.Until(3*time.Minute, "at the end of the run", func() bool {
+			return archive.Node.Load().Status().Phase == p2pdiloco.PhaseEnded
+		})
+		if want, got := dead[0].States()[6], archive.States()[6]; got != want || got.IsZero() {
+			t.Errorf("it holds %s, the run's model is %s", got.Short(), want.Short())
+		}
+		select {
+		case err := <-archive.Done:
+			t.Errorf("it has ended: %v", err)
+		default:
+		}
+		archive.TakeNode() // it closes that itself
+		s.Stop(archive)
+		if err := <-ends; err != nil {
+			t.Errorf("stopped, it ends with %v", err)
+		}
+	})
+}
+
+// ending is a node whose calls of Run have given outcomes. After all it waits for ctx.
+type ending struct {
+	outcomes   []error
+	phase      p2pdiloco.Phase
+	left, over bool
+}
+
+func (e *ending) Status() p2pdiloco.Status    { return p2pdiloco.Status{Phase: e.phase} }
+func (e *ending) Leave(context.Context) error { e.left = true; return nil }
+func (e *ending) Close() error                { e.over = true; return nil }
+
+func (e *ending) Run(ctx context.Context) error {
+	if len(e.outcomes) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	err := e.outcomes[0]
+	e.outcomes = e.outcomes[1:]
+	e.phase = p2pdiloco.PhaseEnded
+	if err != nil {
+		e.phase = p2pdiloco.PhaseEndedMissed
+	}
+	return err
+}
+
+// An archive whose model has gone with the peers that held it looks on, and serves the model once
+// somebody has brought it. Of other errors it says what they are.
+func TestAnArchiveLooksForAModelThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node, said := &ending{outcomes: []error{p2pdiloco.ErrMissed, nil}}, &nodetest.Lines{}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		kept := make(chan error)
+		go func() { kept <- (&archiveFlags{run: "r"}).takePart(ctx, node, said) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(node.outcomes) != 1 || !said.Has("archive of r", "It goes on looking") {
+			t.Fatalf("it does not look on, and says %q", said)
+		}
+		node.phase = p2pdiloco.PhaseRunning
+		time.Sleep(2 * lookAgain)
+		synctest.Wait()
+		if len(node.outcomes) != 0 || node.over {
+			t.Fatal("it does not go on with the model that has come")
+		}
+		stop()
+		if err := <-kept; err != nil || node.left || !node.over {
+			t.Errorf("stopped, it ends with %v; left %v, closed %v", err, node.left, node.over)
+		}
+	})
+	gone := errors.New("the disk is gone")
+	node := &ending{outcomes: []error{gone}}
+	if err := (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{}); !errors.Is(err, gone) || !node.left {
+		t.Errorf("it ends with %v, left %v", err, node.left)
+	}
+}

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// endless is a node that may be at the end of the run without its model.
+type endless interface {
+	Run(ctx context.Context) error
+	Status() p2pdiloco.Status
+}
+
+// lookAgain is how often a peer that lacks the run's final model looks whether it has come.
+const lookAgain = time.Second
+
+// runToEnd takes part to the end of the run. Where the run's final model is not here then (the
+// branch that ended is not the run, or nobody answers that holds the model) and looks says so, it
+// waits until the node has found that, or ctx ends. The node looks for it all the time.
+func runToEnd(ctx context.Context, node endless, looks func(error) bool) error {
+	for {
+		err := node.Run(ctx)
+		lacks := errors.Is(err, p2pdiloco.ErrBranchEnded) || errors.Is(err, p2pdiloco.ErrMissed)
+		if !lacks || !looks(err) {
+			return err
+		}
+		for lacksFinal(node.Status().Phase) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(lookAgain):
+			}
+		}
+	}
+}
+
+func lacksFinal(p p2pdiloco.Phase) bool {
+	return p == p2pdiloco.PhaseEndedBranch || p == p2pdiloco.PhaseEndedMissed
+}
