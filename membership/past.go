@@ -134,31 +134,49 @@ func (co *competing) openPast() error {
 }
 
 // chooseAnew chooses between the own chain and one that begins with a past, of which this peer does
-// not hold the record that both share: it follows one that goes on from its tip, or that has the
-// pin which the own one lacks. All else an operator has to decide.
+// not hold the record that both share. It follows one that goes on from its tip, or that has the
+// pin which the own one lacks; and, where a crash is all that may happen, one that outdoes the fork
+// which the own one began with where they parted. All else an operator has to decide.
 func (co *competing) chooseAnew() (better *branch) {
 	r, own := co.gathering, co.chain
-	switch {
-	case !r.chain.Pinned() || own.Pinned() && !own.GoesOn(r.chain):
-		if r.chain.Height() < r.claim.Height {
-			co.askFurther()
-			return nil
-		}
+	pinned, goesOn, outdone := r.chain.Pinned(), own.GoesOn(r.chain), co.outdoneAnew()
+	switch further := r.chain.Height() > own.Height(); {
+	case pinned && (!own.Pinned() || goesOn && further || outdone && co.outworks(r.chain)):
 		co.gathering = nil
-		if !own.Pinned() {
-			co.doubts.add(r.from, "its chain does not show the pinned record: that was forgotten, or is not of this "+
-				"run; a new ticket (p2pdiloco invite) has a pin that lasts")
-			return nil
-		}
+		return r
+	case pinned && goesOn:
+		co.gathering = nil // this peer got there by itself
+	case r.chain.Height() < r.claim.Height:
+		co.askFurther()
+	case !own.Pinned():
+		co.gathering = nil
+		co.doubts.add(r.from, "its chain does not show the pinned record: that was forgotten, or is not of this run; a "+
+			"new ticket (p2pdiloco invite) has a pin that lasts")
+	case pinned && outdone:
+		co.judge() // until it has more work
+	default:
+		co.gathering = nil
 		common := own.CommonHeight(r.chain)
 		co.refuse(r, common, r.chain.LastingAbove(common))
-		return nil
-	case own.Pinned() && r.chain.Height() <= own.Height():
-		co.gathering = nil // this peer got there by itself
-		return nil
 	}
-	co.gathering = nil
-	return r
+	return nil
+}
+
+// outdoneAnew says whether the own chain is a fork that is provisional, and the gathered one the
+// run's, which those who decide where the two parted went on with. As in mayGiveUp, a certificate
+// of theirs is what a peer gives its own records up for by itself.
+func (co *competing) outdoneAnew() bool {
+	own, theirs := co.chain, co.gathering.chain
+	return !co.cfg.Rules.Byzantine && own.Standing() != chain.IsRun && theirs.Standing() == chain.IsRun &&
+		own.ForkedFrom(theirs)
+}
+
+// outworks says whether a chain comes before the own one by its end, or else by its work.
+func (co *competing) outworks(c *chain.Chain) bool {
+	if theirs, ours := endsTheRun(c), endsTheRun(co.chain); theirs != ours {
+		return theirs
+	}
+	return c.Tip().Work > co.chain.Tip().Work
 }
 
 // beginAnew makes a chain the own one that begins with a past. What the own chain has beyond what
@@ -198,6 +216,10 @@ func (m *Machine) beginAnew(r *branch) {
 	m.event(e)
 	if !goesOn {
 		e.Kind, e.Detail = EventSwitched, "the records here are given up for the branch that has the pinned record"
+		if given.Pinned() {
+			e.Detail = fmt.Sprintf("the records here above height %d are given up for the branch that a quorum of the "+
+				"members there went on with", given.CommonHeight(anew))
+		}
 		m.event(e)
 	}
 	for _, c := range anew.Above(unseen) {

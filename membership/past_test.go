@@ -145,32 +145,45 @@ func TestFalsePast(t *testing.T) {
 	}
 }
 
-// Where the record at which two branches parted is forgotten on one side, an operator decides, and
-// a pin moves a peer.
+// The record at which two branches parted is forgotten on one side. The lone member that forked
+// comes to the others by itself: they decided at that record, and have more work. It stays while its
+// own branch has more, and a pin moves it then.
 func TestBranchesThatPartedLongAgo(t *testing.T) {
-	l := forgetful(t, false)
-	d, abc := l.peers[3], l.peers[:3]
-	l.filters = []*labFilter{{from: "D", left: -1}, {to: "D", left: -1}}
-	parted := d.m.chain.Height()
-	l.until(t, l.peers[0].view().AppliedSlot+130, abc...)
-	if !l.run(time.Minute, func() bool { return d.m.chain.Height() > parted+20 }) || d.m.chain.Start() > parted {
-		t.Fatalf("the one that was cut off does not go on alone, or forgot where\n%s", l.show())
+	for _, heavy := range []bool{false, true} {
+		l := forgetful(t, false)
+		d, abc := l.peers[3], l.peers[:3]
+		if heavy {
+			d.weight = 100
+		}
+		l.filters = []*labFilter{{from: "D", left: -1}, {to: "D", left: -1}}
+		parted := d.m.chain.Height()
+		l.until(t, l.peers[0].view().AppliedSlot+130, abc...)
+		if !l.run(time.Minute, func() bool { return d.m.chain.Height() > parted+20 }) || d.m.chain.Start() > parted ||
+			abc[0].m.chain.Start() <= parted {
+			t.Fatalf("the one that was cut off does not go on alone, or forgot where\n%s", l.show())
+		}
+		l.filters = nil
+		told := func(what string) bool {
+			return slices.ContainsFunc(l.log, func(s string) bool {
+				return strings.HasPrefix(s, "D "+what) && strings.Contains(s, "peer=") // of another peer's branch
+			})
+		}
+		moved := l.run(time.Minute, func() bool { return d.view().ChainSwitches > 0 })
+		if moved == heavy || told("peer.refused") || told("run.switched") == heavy {
+			t.Fatalf("heavy %v: it has moved: %v, and says %v, %v\n%s", heavy, moved, told("peer.refused"),
+				told("run.switched"), l.show())
+		}
+		if heavy {
+			d.crash()
+			l.pins = map[string]slot.Root{"D": abc[0].m.chain.Lasting()}
+			d.start()
+		}
+		l.until(t, abc[0].view().AppliedSlot+10, l.peers...)
+		if d.view().ChainSwitches != 1 {
+			t.Errorf("heavy %v: it has moved %d times", heavy, d.view().ChainSwitches)
+		}
+		d.crash()
+		d.start()
+		l.until(t, abc[0].view().AppliedSlot+10, l.peers...)
 	}
-	l.filters = nil
-	refused := func() bool {
-		return slices.ContainsFunc(l.log, func(s string) bool { return strings.HasPrefix(s, "D peer.refused") })
-	}
-	if !l.run(2*time.Minute, refused) || d.m.chain.CommonHeight(abc[0].m.chain) > parted {
-		t.Fatalf("it says nothing about the other branch\n%s", l.show())
-	}
-	d.crash()
-	l.pins = map[string]slot.Root{"D": abc[0].m.chain.Lasting()}
-	d.start()
-	l.until(t, abc[0].view().AppliedSlot+10, l.peers...)
-	if d.view().ChainSwitches != 1 {
-		t.Errorf("it has moved %d times", d.view().ChainSwitches)
-	}
-	d.crash()
-	d.start()
-	l.until(t, abc[0].view().AppliedSlot+10, l.peers...)
 }

@@ -363,6 +363,58 @@ func TestBranchesKeepWhereTheyParted(t *testing.T) {
 	}
 }
 
+// Of four members one forks alone, and the others go on, until they have forgotten where. It came
+// from them by a fork, and not they from it. Nor from another one that forked alone, as that one
+// has no certificate of the others, whatever its summary says of itself: a member that shows a
+// forged past moves nobody.
+func TestForkedFrom(t *testing.T) {
+	w := newSignedWorld(signedRules(false, 16))
+	w.churn(60, 4, 1000, func() {})
+	for i, c := range []struct{ forks, goOn int }{{1, 3}, {2, 2}} {
+		side := func(peers []slot.PeerID, slots int) *signedWorld {
+			s := &signedWorld{Chain: w.UpTo(w.Height()), keys: w.keys, peers: slices.Clone(peers), made: 10 * (w.made + i)}
+			if len(peers) < c.goOn || peers[0] != w.peers[0] {
+				s.append(s.SettleFork(slot.Record{
+					Kind: slot.Fork, Slot: s.Tip().Slot, Work: s.WorkOfFork(s.forkers()),
+				}, Turnover{Listed: s.listed()}))
+			} else {
+				s.members()
+			}
+			s.churn(slots, 4, 20, func() {})
+			return s
+		}
+		alone, others := side(w.peers[4-c.forks:], 20), side(w.peers[:c.goOn], 300)
+		liar := side(w.peers[1:2], 0)
+		liar.provisional = nil
+		for liar.Height() < others.Height() {
+			liar.step()
+		}
+		for _, o := range []*signedWorld{others, liar} {
+			if _, ok := o.Prune(0); !ok || o.Start() <= w.Height() || o.Standing() != IsRun {
+				t.Fatalf("a chain of %d records that parted at height %d is not pruned: %v", o.Height(), w.Height(), ok)
+			}
+		}
+		forged := liar.beginning().state
+		forged.provisional = nil
+		liar.past.Summary = forged.append(nil)
+		met, err := opened(others.Chain, slot.Root{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lie, err := opened(liar.Chain, slot.Root{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lie.Standing() != IsRun {
+			t.Fatal("the lie does not say that it is the run")
+		}
+		got := []bool{alone.ForkedFrom(met), met.ForkedFrom(alone.Chain), alone.ForkedFrom(lie)}
+		if want := []bool{true, false, false}; !slices.Equal(got, want) {
+			t.Errorf("%d forked, %d went on: %v, want %v", c.forks, c.goOn, got, want)
+		}
+	}
+}
+
 func (w *signedWorld) forkers() (ms []slot.Member) {
 	for _, m := range w.Members() {
 		if slices.Contains(w.peers, m.Peer) {
