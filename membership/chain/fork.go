@@ -110,8 +110,8 @@ func (c *Chain) ForkedFrom(o *Chain) bool {
 	return slices.ContainsFunc(c.provisional, func(p Provisional) bool { return p.Height+1 == at })
 }
 
-// linkAbove returns the height of the lowest link above a height, and whether it is a fork; 0: there
-// is none.
+// linkAbove returns the height of the lowest link above a height, and whether it is a fork; 0: none
+// is there.
 func (c *Chain) linkAbove(height uint64) (at uint64, fork bool) {
 	if c.past != nil {
 		for _, b := range c.past.Links {

@@ -370,9 +370,11 @@ func TestBranchesKeepWhereTheyParted(t *testing.T) {
 func TestForkedFrom(t *testing.T) {
 	w := newSignedWorld(signedRules(false, 16))
 	w.churn(60, 4, 1000, func() {})
-	for i, c := range []struct{ forks, goOn int }{{1, 3}, {2, 2}} {
+	made := w.made
+	for _, c := range []struct{ forks, goOn int }{{1, 3}, {2, 2}} {
 		side := func(peers []slot.PeerID, slots int) *signedWorld {
-			s := &signedWorld{Chain: w.UpTo(w.Height()), keys: w.keys, peers: slices.Clone(peers), made: 10 * (w.made + i)}
+			made += 100
+			s := &signedWorld{Chain: w.UpTo(w.Height()), keys: w.keys, peers: slices.Clone(peers), made: made}
 			if len(peers) < c.goOn || peers[0] != w.peers[0] {
 				s.append(s.SettleFork(slot.Record{
 					Kind: slot.Fork, Slot: s.Tip().Slot, Work: s.WorkOfFork(s.forkers()),
@@ -384,6 +386,7 @@ func TestForkedFrom(t *testing.T) {
 			return s
 		}
 		alone, others := side(w.peers[4-c.forks:], 20), side(w.peers[:c.goOn], 300)
+		twin := side(w.peers[:c.goOn], 300) // of the others, who have agreed on two chains
 		liar := side(w.peers[1:2], 0)
 		liar.provisional = nil
 		for liar.Height() < others.Height() {
@@ -408,8 +411,8 @@ func TestForkedFrom(t *testing.T) {
 		if lie.Standing() != IsRun {
 			t.Fatal("the lie does not say that it is the run")
 		}
-		got := []bool{alone.ForkedFrom(met), met.ForkedFrom(alone.Chain), alone.ForkedFrom(lie)}
-		if want := []bool{true, false, false}; !slices.Equal(got, want) {
+		got := []bool{alone.ForkedFrom(met), met.ForkedFrom(alone.Chain), alone.ForkedFrom(lie), met.ForkedFrom(twin.Chain)}
+		if want := []bool{true, false, false, false}; !slices.Equal(got, want) {
 			t.Errorf("%d forked, %d went on: %v, want %v", c.forks, c.goOn, got, want)
 		}
 	}
