@@ -220,7 +220,7 @@ func (c *Chain) lookBack(height uint64) (floor uint64, ok bool) {
 }
 
 // Prune forgets the records that no rule asks for any more, of those that are older than the newest
-// `keep` ones and than the record that a branch like this one parted at. It returns what the chain
+// `keep` ones and than the record that this branch may be taken back to. It returns what the chain
 // keeps in their place; of the links only those that are new.
 func (c *Chain) Prune(keep uint64) (p wire.Past, pruned bool) {
 	start, ok := c.newStart(keep)
@@ -261,7 +261,9 @@ func (c *Chain) newStart(keep uint64) (start uint64, ok bool) {
 	every := c.rules.SummaryEvery
 	most := c.Height() - min(c.Height(), max(keep, MaxSiblingAge))
 	for _, f := range c.provisional {
-		most = min(most, f.Height)
+		if !c.rules.Byzantine { // else no branch older than MaxSiblingAge is given up
+			most = min(most, f.Height)
+		}
 	}
 	if every == 0 || most < every {
 		return 0, false

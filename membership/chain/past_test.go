@@ -348,7 +348,8 @@ func hashOfNewestLink(c *Chain) (hash slot.Root) {
 	return hash
 }
 
-// A chain is not pruned above the record that a provisional branch parted at.
+// Where a crash is all that may happen, a chain is not pruned above the record that a provisional
+// branch parted at: it may be given up however old it is.
 func TestBranchesKeepWhereTheyParted(t *testing.T) {
 	w := newSignedWorld(signedRules(false, 16))
 	w.churn(60, 5, 100, func() {})
@@ -415,6 +416,32 @@ func TestForkedFrom(t *testing.T) {
 		if want := []bool{true, false, false, false}; !slices.Equal(got, want) {
 			t.Errorf("%d forked, %d went on: %v, want %v", c.forks, c.goOn, got, want)
 		}
+	}
+}
+
+// Where members may lie, half of four electors fork at height 100 and go on without the others, who
+// never come back. What they keep stays small, too: a branch that has grown by more than
+// MaxSiblingAge is not given up without an operator. Without this they keep all records for ever.
+func TestProvisionalChainsStaySmall(t *testing.T) {
+	w := newSignedWorld(signedRules(true, 16))
+	w.churn(90, 4, 1000, func() {})
+	for w.Height() < 100 {
+		w.step()
+	}
+	w.peers = w.peers[:2]
+	w.append(w.SettleFork(slot.Record{
+		Kind: slot.Fork, Slot: w.Tip().Slot, Work: w.WorkOfFork(w.forkers()),
+	}, Turnover{Listed: w.forkers()}))
+	held := 0
+	w.churn(300, 2, 1000, func() {
+		if w.Prune(0); w.Height() == 100+MaxSiblingAge && w.Start() > 100 {
+			t.Errorf("records above %d are kept, while the branch may be given up for another one", w.Start())
+		}
+		held = max(held, len(w.Commits()))
+	})
+	if w.Standing() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > 100+2+w.rules.windowSteps()+16 {
+		t.Errorf("standing %v at height %d: it can be taken back to %d, and held %d records", w.Standing(), w.Height(),
+			w.Start(), held)
 	}
 }
 
