@@ -66,39 +66,58 @@ func TestHowLongFinishedPeersStay(t *testing.T) {
 // Four are cut in half. The half without the senior forks, and gets more work: its members count
 // more tokens. The cut heals when the others have gone too far to give their slots up for a fork.
 // They end the run, and the fork, which outweighs them to the last, comes to them. Without this it
-// trains on beside the finished run, and ends with another model.
+// trains on beside the finished run, and ends with another model. The others wait for it, also where
+// they know nothing of members that they have lost: a restart has made them forget it.
 func TestAHeavierForkOfHalfEndsWithTheRun(t *testing.T) {
-	const last = 120
+	for _, restarted := range []bool{false, true} {
+		l, ab, cd := heavierFork(t, 120)
+		if restarted {
+			for _, p := range ab {
+				p.crash()
+				p.start()
+			}
+		}
+		l.filters = nil
+		l.connect()
+		ended := func(p *labPeer) bool { return p.m.View().Ending == EndsAsRun }
+		l.run(2*time.Minute, func() bool { return ab[0].m.View().Done && ab[1].m.View().Done })
+		want := ab[0].m.View().StateRoot
+		for _, p := range ab {
+			p.crash()
+		}
+		l.run(2*time.Second, func() bool { return ended(cd[0]) && ended(cd[1]) })
+		for _, p := range cd {
+			if v := p.m.View(); !ended(p) || v.StateRoot != want || v.ChainSwitches != 1 {
+				t.Errorf("restarted %v: the others have gone, and %s ends with %v after %d switches, with their model: %v\n%s",
+					restarted, p.name, v.Ending, v.ChainSwitches, v.StateRoot == want, l.show())
+			}
+		}
+	}
+}
+
+// heavierFork is a run of four that is cut in half, of which the half that forked has more work.
+func heavierFork(t *testing.T, last uint64) (l *lab, ab, cd []*labPeer) {
+	t.Helper()
 	rules, timing := labRules(), labTiming
 	rules.StartPeers, rules.LastSlot, timing.ForkAfter = 4, last, 4*time.Second
-	l := newLab(t, rules, timing)
+	l = newLab(t, rules, timing)
 	for _, n := range "ABCD" {
 		l.add(string(n))
 	}
 	l.connect()
 	l.until(t, 1, l.peers...)
-	ab, cd := l.peers[:2], l.peers[2:]
+	ab, cd = l.peers[:2], l.peers[2:]
 	for _, p := range cd {
 		p.weight = 100
 	}
 	l.filters = []*labFilter{{from: "A,B", to: "C,D", left: -1}, {from: "C,D", to: "A,B", left: -1}}
-	l.until(t, 2*youngSlots, ab...)
+	l.until(t, formerHeights+8, ab...)
 	if !l.run(time.Minute, func() bool { return cd[0].m.chain.Tip().Work > 2*ab[0].m.chain.Tip().Work }) ||
 		cd[0].m.chain.Standing() != chain.IsProvisional || ab[0].m.chain.Standing() != chain.IsRun ||
 		max(ab[0].m.chain.Tip().Slot, cd[0].m.chain.Tip().Slot) >= last {
 		t.Fatalf("the half that forked has no more work\n%s", l.show())
 	}
-	l.filters = nil
-	l.connect()
-	ended := func(p *labPeer) bool { return p.m.View().Ending == EndsAsRun }
-	for _, p := range l.peers {
-		if !l.run(2*time.Minute, func() bool { return ended(p) }) {
-			t.Fatalf("%s ends with %v\n%s", p.name, p.m.View().Ending, l.show())
-		}
-		if got, want := p.m.View().StateRoot, ab[0].m.View().StateRoot; got != want {
-			t.Errorf("%s ends with another model", p.name)
-		}
-	}
+	return l, ab, cd
 }
 
 func (p *labPeer) view() (v View) {

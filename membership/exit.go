@@ -227,7 +227,8 @@ func (ex *exit) handedOver() bool {
 const lastOffer = 30 * time.Second
 
 // awaited lists the peers that are heard and may come for the last state: one that is on this chain
-// and not at its end, one that has no chain yet, or one of a branch that this chain outdoes.
+// and not at its end, one that has no chain yet, or one of a branch that this chain outdoes. One
+// that ends the run outdoes all.
 func (ex *exit) awaited() []slot.PeerID {
 	var ps []slot.PeerID
 	for _, a := range ex.presence.sorted(func(a *contact) bool {
@@ -235,7 +236,7 @@ func (ex *exit) awaited() []slot.PeerID {
 			ex.evidence.evicted(a.memberKey) || ex.doubts.has(a.peer) {
 			return false
 		}
-		comes := ex.presence.along(a) || a.alive.Work <= ex.chain.Tip().Work
+		comes := ex.presence.along(a) || endsTheRun(ex.chain) || a.alive.Work <= ex.chain.Tip().Work
 		return comes && !ex.presence.showsTip(a)
 	}) {
 		ps = append(ps, a.peer)
