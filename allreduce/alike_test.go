@@ -8,7 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// voices are contributions of a part: each has so much of what all share, and noise of its own.
+// voice is a contribution of a part: it has so much of what all share, and noise of its own.
 // One with a companion has the companion's noise.
 type voice struct {
 	shares    float64

@@ -83,7 +83,7 @@ func (g *ring) heardOf(place int, norms []float64) bool {
 	return true
 }
 
-// normsAre says whether all norms are known.
+// normsKnown says whether all norms are known.
 func (g *ring) normsKnown() bool {
 	select {
 	case <-g.known:

@@ -41,8 +41,8 @@ func meet(t *testing.T, topics []*Topic, ears []*heard) {
 	}
 }
 
-// libp2p's identify tells neighbours of a new protocol a few times only: then they do not know that
-// a peer takes part.
+// The identify of libp2p tells neighbours of a new protocol a few times only: then they do not know
+// that a peer takes part.
 func TestPeersHearEachOtherWhenIdentifyIsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)
@@ -116,7 +116,7 @@ func (d dialling) NewStream(ctx context.Context, p peer.ID, protos ...protocol.I
 	return d.Host.NewStream(ctx, p, protos...)
 }
 
-// gossipsub opens its streams that way.
+// Gossipsub opens its streams that way.
 func TestGossipsubDialsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)

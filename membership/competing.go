@@ -35,7 +35,7 @@ const (
 	maxJudged    = 16  // tips and branches that were gathered and not switched to
 )
 
-// gatherBranch starts to gather a chain that claims to be better. The claim moves nobody: verified
+// meet starts to gather a chain that claims to be better. The claim moves nobody: verified
 // records do.
 func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
@@ -103,7 +103,7 @@ func (r *branch) next() uint64 {
 	return r.chain.Height() + 1
 }
 
-// isAsked says whether a record is the one that was asked for.
+// awaits says whether a record is the one that was asked for.
 func (co *competing) awaits(msg wire.Message, c wire.Commit) bool {
 	r := co.gathering
 	if r == nil || r.past != nil || c.Record.Height != r.next() {
@@ -169,7 +169,7 @@ func (co *competing) findCommon(c wire.Commit) bool {
 	return false
 }
 
-// dropIfWorse ends the gathering of a chain that is all there and not the one to be on. The claim
+// judge ends the gathering of a chain that is all there and not the one to be on. The claim
 // was a lie if it promised more than the branch is.
 func (co *competing) judge() {
 	r := co.gathering
@@ -287,7 +287,7 @@ func (co *competing) mayGiveUp(above uint64, other *chain.Chain) bool {
 	return young && !c.SharedSince(0)
 }
 
-// decideSwitch moves to the gathered chain, or says once per branch that an operator must choose.
+// decide moves to the gathered chain, or says once per branch that an operator must choose.
 func (co *competing) decide() (better *branch) {
 	r, common := co.gathering, co.chain.CommonHeight(co.gathering.chain)
 	co.gathering = nil

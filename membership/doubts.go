@@ -22,7 +22,7 @@ const (
 	doubtFor   = 32
 )
 
-// doubt passes over a peer whose chain did not arrive, is not valid or is not what the peer
+// add passes over a peer whose chain did not arrive, is not valid or is not what the peer
 // claimed. Claims of other peers are then looked at before its next one. An event names it once for
 // that time.
 func (do *doubts) add(p slot.PeerID, why string) {

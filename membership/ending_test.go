@@ -66,8 +66,8 @@ func TestHowLongFinishedPeersStay(t *testing.T) {
 // Four are cut in half. The half without the senior forks, and gets more work: its members count
 // more tokens. The cut heals when the others have gone too far to give their slots up for a fork.
 // They end the run, and the fork, which outweighs them to the last, comes to them. Without this it
-// trains on beside the finished run, and ends with another model. The others wait for it, also where
-// they know nothing of members that they have lost: a restart has made them forget it.
+// trains on beside the finished run, and ends with another model. The others wait for it, also
+// where they know nothing of members that they have lost: a restart has made them forget it.
 func TestAHeavierForkOfHalfEndsWithTheRun(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		l, ab, cd := heavierFork(t, 120)

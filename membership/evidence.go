@@ -269,7 +269,7 @@ func (ev *evidence) openAt() {
 	ev.grounds = ev.grounds.Prune(ev.chain.Height())
 }
 
-// repeatEvidence announces evidence again while the peer is listed or asks to be, because leaders
+// repeat announces evidence again while the peer is listed or asks to be, because leaders
 // change and forget.
 func (ev *evidence) repeat(concerns func(memberKey) bool) {
 	for i := range ev.evictions {

@@ -56,7 +56,7 @@ const (
 	inJob
 )
 
-// outcome of an input: what comes of the peer, and what it sent.
+// effect is the outcome of an input: what comes of the peer, and what it sent.
 type effect struct {
 	next  int // local
 	sent  []int

@@ -106,7 +106,7 @@ func (fk *fork) bound() bool {
 	return fk.pledges.open.Decided != nil || fk.tookBack && ok && held < fk.chain.Height()
 }
 
-// considerFork counts the time without a quorum, and starts an attempt or repeats one.
+// consider counts the time without a quorum, and starts an attempt or repeats one.
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
 	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && !fk.bound() ||
@@ -202,7 +202,7 @@ func (fk *fork) draft(list []slot.Member) slot.Record {
 	}, chain.Turnover{Listed: list, Evicted: fk.convicted()})
 }
 
-// signFork signs a record, mark on disk first (I6): no other one in this attempt, whatever happens.
+// sign signs a record, mark on disk first (I6): no other one in this attempt, whatever happens.
 func (fk *fork) sign(ref slot.Ref, r slot.Record, drafter slot.PeerID) {
 	f := &fk.forking
 	f.signed, f.at, f.sent, f.leads = &wire.EntryFork{Ref: ref, Record: r}, fk.now, never, false
@@ -260,7 +260,7 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 	return nil // it is repeated otherwise, and may be signed then
 }
 
-// onForkVote gathers the signatures on the record that this peer has signed. With all of them it is
+// onVote gathers the signatures on the record that this peer has signed. With all of them it is
 // certified.
 func (fk *fork) onVote(msg wire.Message, v wire.ForkVote) error {
 	f := &fk.forking
@@ -279,7 +279,7 @@ func (fk *fork) onVote(msg wire.Message, v wire.ForkVote) error {
 	return nil
 }
 
-// forkNow is the operator's order to go on without a quorum. It is void once there is one, or
+// order is the operator's order to go on without a quorum. It is void once there is one, or
 // another tip.
 func (fk *fork) order(gathering bool) {
 	fk.ordered = true

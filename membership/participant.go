@@ -147,7 +147,7 @@ func (pa *participant) accuse(r ReportLost) {
 	pa.sendLost(r)
 }
 
-// repeatReports repeats this peer's reports about the group to the followed leader.
+// repeat repeats this peer's reports about the group to the followed leader.
 func (pa *participant) repeat() {
 	for _, s := range pa.open.groupReports.stated {
 		pa.sendStated(s, pa.planLeader())

@@ -21,7 +21,7 @@ func (q *quorum) present(e slot.Member) bool {
 	return q.presence.around(ofMember(e)) && (a == nil || q.presence.along(a)) && !q.evidence.evicted(ofMember(e))
 }
 
-// quorumHeard says whether the members that are heard could decide the open height.
+// heard says whether the members that are heard could decide the open height.
 func (q *quorum) heard() bool {
 	return q.cfg.Rules.Quorum(q.chain.Electorate(), q.present)
 }
@@ -45,7 +45,7 @@ func (q *quorum) beyond() bool {
 	return q.chain.MajorityForks() && len(electors)-evicted < q.cfg.Rules.Votes(len(electors))
 }
 
-// watchQuorum reports when too few members are heard to decide anything, and when that is over.
+// watch reports when too few members are heard to decide anything, and when that is over.
 func (q *quorum) watch() {
 	members := q.chain.Members()
 	quorum := !q.member() || q.heard()

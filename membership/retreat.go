@@ -9,7 +9,7 @@ type retreat struct {
 	competing *competing
 }
 
-// leaveUnrecoverable goes back to the newest record with a state that some peer has, once no quorum
+// consider goes back to the newest record with a state that some peer has, once no quorum
 // and no holder of a newer state was heard for as long as it takes peers that are no members to
 // fork.
 func (re *retreat) consider(gathering bool) (height uint64, now bool) {

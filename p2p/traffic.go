@@ -91,7 +91,7 @@ func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID)
 	}
 }
 
-// each is counted with its stream
+// A message is counted with its stream
 func (t *traffic) LogSentMessage(int64)                                  {}
 func (t *traffic) LogRecvMessage(int64)                                  {}
 func (t *traffic) GetBandwidthForPeer(peer.ID) (s metrics.Stats)         { return s }

@@ -135,7 +135,7 @@ func TestPrivateJoin(t *testing.T) {
 	leave(t, friend, guest, founder)
 }
 
-// invite says where a ticket cannot work.
+// The command invite says where a ticket cannot work.
 func TestAboutATicketsAddresses(t *testing.T) {
 	const local, far = "all its addresses are of the local network", "all its addresses are of this machine"
 	for _, c := range []struct {

@@ -67,6 +67,7 @@ func checkFile(t *testing.T, path, name string, isTest bool) error {
 			checkComment(t, name, lines, files.Position(c.Pos()).Line, files.Position(c.End()).Line)
 		}
 	}
+	checkNames(t, name, files, f)
 	if isTest {
 		return nil
 	}

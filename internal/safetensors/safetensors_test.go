@@ -63,7 +63,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// testdata/golden.py made the file from the format's description.
+// The script testdata/golden.py made the file from the format's description.
 func TestGolden(t *testing.T) {
 	b, err := os.ReadFile("testdata/tiny.safetensors")
 	if err != nil {

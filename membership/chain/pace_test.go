@@ -10,7 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// paced makes step records of slots 1, 2, …, each with the step times of peers "a", "b", …; 0: it
+// pacedBy makes step records of slots 1, 2, …, each with the step times of peers "a", "b", …; 0: it
 // did not contribute.
 func pacedBy(rules PaceRules, slots ...[]uint32) Pace {
 	var records []slot.Record

@@ -35,8 +35,8 @@ func (n *naive) seats() (count int) {
 	return count
 }
 
-// quorum of n electors, of which stay are there; senior says whether the one with the oldest seat
-// is.
+// naiveQuorum says whether some of n electors are a quorum: so many are there, and senior says
+// whether the one with the oldest seat is.
 func naiveQuorum(n, stay int, senior bool) bool {
 	switch n {
 	case 0:

@@ -146,7 +146,7 @@ func TestTheSameBytesTwice(t *testing.T) {
 	}
 }
 
-// pip installs the wheel in an empty environment without a compiler, and the command runs.
+// Pip installs the wheel in an empty environment without a compiler, and the command runs.
 func TestPipInstallsIt(t *testing.T) {
 	python := "/usr/bin/python3"
 	if err := exec.CommandContext(t.Context(), python, "-m", "venv", "--help").Run(); err != nil {

@@ -201,7 +201,7 @@ func (r *replayed) each(f func(id p2pdiloco.PeerID, b *nodetest.Bowl)) {
 	}
 }
 
-// ranges are those of a slot's fragment.
+// indices lists the elements of a slot's fragment.
 func (r *replayed) indices(slotNumber uint64) (all []int) {
 	for _, f := range fragmentOf(r.spec, slotNumber).Ranges {
 		for j := f.Begin; j < f.End; j++ {
