@@ -32,9 +32,13 @@ type loop struct {
 	last   box.Conn
 	memory shared
 	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
-	leaves string          // why the trainer wants the peer to leave; empty: it does not
 	asked  *call           // under way
 	loss   error           // why the last set is gone; nil: there was none
+	lostAt time.Time       // when it was lost; zero: a set shares the memory, or none ever did
+	said   bool            // people were told that
+
+	done chan struct{} // closed when the peer is to end
+	stop error         // why; it stays as it is once done is closed
 }
 
 type post struct {
@@ -45,6 +49,7 @@ type post struct {
 func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), over: make(chan struct{}), conns: make(map[box.Conn]*conn),
+		done:   make(chan struct{}),
 		memory: shared{write: cfg.WriteStart},
 		box: box.New(box.Config{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
@@ -65,6 +70,7 @@ func (l *loop) run() {
 		case now := <-ticker.C:
 			l.memory.beat()
 			l.carryOut(l.box.Tick(now, l.memory.steps()))
+			l.carryOut(l.missing(now))
 		case <-l.over:
 			return
 		}
@@ -89,6 +95,7 @@ func (l *loop) close() error {
 		for _, c := range l.conns {
 			sockets = append(sockets, c)
 		}
+		l.quit(errClosed)
 		return nil
 	})
 	for _, c := range sockets { // they have been told already
@@ -145,11 +152,37 @@ func (l *loop) effect(e box.Effect) []box.Effect {
 	case box.Lost:
 		l.lost(e.Fault)
 	case box.Leave:
-		l.leaves = e.Reason
-		l.wake()
+		l.quit(fmt.Errorf("%w: %s", ErrLeave, e.Reason))
 		return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the peer leaves the run: " + e.Reason})
 	}
 	return nil
+}
+
+// quit says that the peer is to end. What was said first counts.
+func (l *loop) quit(why error) {
+	if l.stop == nil {
+		l.stop = why
+		close(l.done)
+	}
+	l.wake()
+}
+
+// missing looks after a trainer that is gone: it tells people, and ends the peer's wait for the
+// next one. The node may not call its trainer for long, as when it looks for the run.
+func (l *loop) missing(now time.Time) []box.Effect {
+	if l.lostAt.IsZero() || l.stop != nil || l.box.Over() {
+		return nil
+	}
+	if !l.said {
+		l.said = true
+		l.cfg.Notice(fmt.Sprintf("the trainer is gone: %v. This peer stays a member, and waits %v (--trainer-return) "+
+			"for a trainer that attaches", l.loss, max(0, l.cfg.Return)))
+	}
+	if now.Sub(l.lostAt) < l.cfg.Return {
+		return nil
+	}
+	l.quit(fmt.Errorf("%w within %v (--trainer-return)", ErrNoReturn, max(0, l.cfg.Return)))
+	return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the node has ended: " + l.stop.Error()})
 }
 
 func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
@@ -175,6 +208,10 @@ func (l *loop) share(e box.Share) (effects []box.Effect) {
 		m.Offset, m.Size = offset, l.memory.size
 		effects = append(effects, l.send(s, files)...)
 	}
+	if l.said {
+		l.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
+	}
+	l.lostAt, l.said = time.Time{}, false
 	l.wake()
 	return effects
 }
@@ -197,7 +234,7 @@ func (l *loop) answered(e box.Answered) {
 // lost ends the call under way because its set is gone.
 func (l *loop) lost(f box.Fault) {
 	l.memory.drop()
-	l.loss = f
+	l.loss, l.lostAt = f, time.Now()
 	l.cfg.Logger.Info("the trainer is gone", "why", f.Text)
 	if l.asked != nil {
 		l.asked.err = fmt.Errorf("%w: %w", trainer.ErrAnew, f)
@@ -248,8 +285,8 @@ func (l *loop) adopt() (again <-chan struct{}, err error) {
 	err = errClosed
 	l.do(func() []box.Effect {
 		switch {
-		case l.leaves != "":
-			err = fmt.Errorf("%w: %s", ErrLeave, l.leaves)
+		case l.stop != nil:
+			err = l.stop
 		case l.memory.came != nil:
 			err = l.memory.adopt()
 		default:

@@ -34,7 +34,8 @@ type Config struct {
 	Run     string // name of the run; empty: any
 	// Timeout is how long ranks may make no progress. Default 10 minutes.
 	Timeout time.Duration
-	// Return is how long the peer stays for a trainer that is gone. Default 10 minutes.
+	// Return is how long the peer stays for a trainer that is gone. Default 10 minutes; below 0 it does
+	// not stay.
 	Return time.Duration
 	// Looks is about how long ranks train on without asking whether they should. Default a second.
 	Looks time.Duration
@@ -159,6 +160,20 @@ func (s *Server) accept() {
 // Leave has the node's Run end with ErrLeave, as a trainer that says so does.
 func (s *Server) Leave(reason string) {
 	s.loop.do(func() []box.Effect { return []box.Effect{box.Leave{Reason: reason}} })
+}
+
+// Done is closed when the peer is to end because of its trainer, also while the node does not call
+// it, and when the server is closed.
+func (s *Server) Done() <-chan struct{} { return s.loop.done }
+
+// Err is why Done is closed: ErrLeave, ErrNoReturn, or that the server is closed.
+func (s *Server) Err() error {
+	select {
+	case <-s.loop.done:
+		return s.loop.stop
+	default:
+		return nil
+	}
 }
 
 // Lost has the ranks of now count as lost: the caller knows that before their sockets show it.

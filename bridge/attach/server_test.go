@@ -206,7 +206,7 @@ func TestTheNextSetHasItsOwnMemory(t *testing.T) {
 	}
 }
 
-// TestReturn: what the peer says, how long it waits, and how a trainer has it leave.
+// TestReturn: what the peer says, and how long it waits. A trainer that comes later is refused.
 func TestReturn(t *testing.T) {
 	r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
 	m := newMachine(t, Config{Return: 50 * time.Millisecond})
@@ -237,20 +237,42 @@ func TestReturn(t *testing.T) {
 	if len(m.mu.notices) != 1 || m.mu.notices[0] != want {
 		t.Errorf("%q", m.mu.notices)
 	}
-	tr.cfg.Return = time.Minute // what follows is on its way
-	next := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "b"}
-	if err := next.Attach(m.server.Path()); err != nil {
-		t.Fatal(err)
-	}
-	defer next.Close()
-	if err := next.Leave("enough", true); err != nil {
-		t.Fatal(err)
-	}
-	for err = nil; err == nil || errors.Is(err, trainer.ErrAnew); {
-		err = tr.Return(t.Context(), trainer.ErrAnew)
-	}
-	if !errors.Is(err, ErrLeave) || !strings.Contains(err.Error(), "enough") {
-		t.Error(err)
+	late := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "b"}
+	wantCode(t, late.Attach(m.server.Path()), wire.CodeClosed, "no trainer has attached again within 50ms")
+}
+
+// TestTheEndIsToldAtOnce: a trainer that wants the peer to leave, and one that does not come back,
+// are told while nobody calls the trainer. A node that looks for its run, or is paused, would go on
+// for ever without that, and every later trainer would be refused.
+func TestTheEndIsToldAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		leaves bool
+		want   error
+	}{{true, ErrLeave}, {false, ErrNoReturn}} {
+		m := newMachine(t, Config{Return: 50 * time.Millisecond})
+		r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
+		if err := r.Attach(m.server.Path()); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := m.server.Trainer(t.Context())
+		if err != nil || m.server.Err() != nil {
+			t.Fatal(err, m.server.Err())
+		}
+		if err := r.Leave("enough", c.leaves); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-m.server.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%v was not told", c.want)
+		}
+		if err := m.server.Err(); !errors.Is(err, c.want) {
+			t.Errorf("%v, want %v", err, c.want)
+		}
+		if err := tr.Return(t.Context(), trainer.ErrAnew); !errors.Is(err, c.want) {
+			t.Errorf("the node is told %v, want %v", err, c.want)
+		}
+		r.Close()
 	}
 }
 

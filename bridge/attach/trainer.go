@@ -13,8 +13,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// ErrLeave ends the node's Run because the trainer wants the peer to leave the run.
-var ErrLeave = errors.New("the peer is to leave the run")
+// What ends the node's Run because of the trainer.
+var (
+	// ErrLeave says that the trainer wants the peer to leave the run.
+	ErrLeave = errors.New("the peer is to leave the run")
+	// ErrNoReturn says that the trainer is gone, and that Config.Return has passed.
+	ErrNoReturn = errors.New("no trainer has attached again")
+)
 
 // giveUpTime is how long Train waits for ranks that are to give up their steps. Longer steps end by
 // themselves, and the next request waits for them.
@@ -89,39 +94,15 @@ func (t *Trainer) adopt() (again <-chan struct{}, ok bool, err error) {
 	return again, ok, err
 }
 
-// Return waits for the next set, for Config.Return. A set whose pseudo-gradient is not finite is
-// sent away first.
+// Return waits for the next set, for Config.Return from the loss of the last one. A set whose
+// pseudo-gradient is not finite is sent away first.
 func (t *Trainer) Return(ctx context.Context, why error) error {
 	if errors.Is(why, trainer.ErrNotFinite) {
 		t.loop.do(func() []box.Effect {
 			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
 		})
 	}
-	again, ok, err := t.adopt()
-	if ok || err != nil {
-		return err
-	}
-	t.loop.forget(again)
-	t.cfg.Notice(fmt.Sprintf("the trainer is gone: %v. This peer stays a member, and waits %v (--trainer-return) "+
-		"for a trainer that attaches", cause(why), t.cfg.Return))
-	limited, cancel := context.WithTimeout(ctx, t.cfg.Return)
-	defer cancel()
-	err = t.await(limited)
-	switch {
-	case err == nil:
-		t.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("no trainer has attached again within %v (--trainer-return)", t.cfg.Return)
-	}
-	return err
-}
-
-// cause is why a set is gone, without what this package puts before it.
-func cause(err error) error {
-	if f, ok := errors.AsType[box.Fault](err); ok {
-		return f
-	}
-	return err
+	return t.await(ctx)
 }
 
 // Joined tells the ranks, and all that come later, which run this is.

@@ -88,6 +88,37 @@ func TestCommandsThatEndEarly(t *testing.T) {
 	}
 }
 
+// TestCommandsThatEndWhileTheRunWaits: the run has not begun, because it waits for a second peer,
+// and so the node does not call its trainer. A command that ends then takes the peer out all the
+// same, and one that fails does after --trainer-return; else the peer would wait for ever.
+func TestCommandsThatEndWhileTheRunWaits(t *testing.T) {
+	t.Parallel()
+	for status, c := range map[string]struct {
+		stays string
+		code  int
+		want  string
+	}{
+		"0": {"10m", cli.ExitOK, ""},
+		"3": {"2s", cli.ExitFailed, "no trainer has attached again within 2s (--trainer-return)"},
+		"4": {"0s", cli.ExitFailed, "no trainer has attached again within 0s (--trainer-return)"},
+	} {
+		t.Run("exit "+status, func(t *testing.T) {
+			t.Parallel()
+			log := filepath.Join(t.TempDir(), "log")
+			if err := os.WriteFile(log+gathering, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			script := strings.Join(rankCommand(t, 0, 1, 1, log), " ") + " & until [ -e " + log + gathering + there +
+				" ]; do sleep .1; done; rm " + log + gathering + "; sleep 3; kill -9 $!; exit " + status
+			args := boxes(t, 3, 2, "--trainer-return", c.stays, "--", "sh", "-c", script)
+			p := clitest.Start(t, t.TempDir(), args...)
+			if code := p.Ends(t); code != c.code || !strings.Contains(p.Err.String(), c.want) {
+				t.Errorf("exit %d: %s", code, p.Err.String())
+			}
+		})
+	}
+}
+
 // TestACommandThatEndsLeaves: a command that ends with status 0 takes the peer out of the run, and
 // a signal is passed on to it.
 func TestACommandThatEndsLeaves(t *testing.T) {

@@ -127,6 +127,9 @@ func (b *Box) End(f Fault) []Effect {
 	return effects
 }
 
+// Over says whether End was called.
+func (b *Box) Over() bool { return b.ended != nil }
+
 // Tell sends all ranks a message that needs no answer.
 func (b *Box) Tell(m wire.Message) (effects []Effect) {
 	if b.set == nil || !b.set.shares {

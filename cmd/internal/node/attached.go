@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -21,18 +22,26 @@ type attached struct {
 	say            func(format string, args ...any)
 	stdout, stderr io.Writer
 	args           []string // of the command; empty: none
+	// stop ends the peer. It is called while the node does not call its trainer, too: as long as it
+	// looks for the run, say.
+	stop context.CancelCauseFunc
 
 	server  *attach.Server
 	listens atomic.Pointer[attach.Server] // the same, for state
 	trainer *attach.Trainer
 	command atomic.Pointer[command]
+	watch   sync.WaitGroup
 }
 
 // open listens, starts the command, and waits for its processes to attach.
 func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+	stays := a.settings.TrainerReturn
+	if stays == 0 {
+		stays = -1 // 0 is the default there
+	}
 	server, err := attach.Listen(attach.Config{
 		DataDir: cfg.DataDir, Run: cfg.Spec.Name,
-		Timeout: a.settings.TrainerTimeout, Return: a.settings.TrainerReturn,
+		Timeout: a.settings.TrainerTimeout, Return: stays,
 		Notice: func(text string) { a.say("%s", text) }, Logger: a.settings.LogLevel.Logger(a.stderr),
 	})
 	if err != nil {
@@ -56,6 +65,10 @@ func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Tr
 		}
 		return nil, err
 	}
+	a.watch.Go(func() {
+		<-server.Done()
+		a.stop(server.Err())
+	})
 	return a.trainer, nil
 }
 
@@ -160,7 +173,9 @@ func (a *attached) close(err error) error {
 		a.say("waiting for the command to end; a signal is passed on to it")
 	}
 	failed := command.wait(err != nil)
-	return errors.Join(failed, a.server.Close())
+	failed = errors.Join(failed, a.server.Close())
+	a.watch.Wait()
+	return failed
 }
 
 // kill ends the command at once.

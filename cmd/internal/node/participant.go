@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -44,8 +45,12 @@ func (p *participant) say(format string, args ...any) {
 
 // run joins, trains to the end or to the first signal, and sums up.
 func (p *participant) run(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	if p.settings.Trainer == settings.TrainerAttach {
-		p.attached = &attached{settings: p.settings, say: p.say, stdout: p.stdout, stderr: p.stderr, args: p.command}
+		p.attached = &attached{
+			settings: p.settings, say: p.say, stdout: p.stdout, stderr: p.stderr, args: p.command, stop: end,
+		}
 	}
 	ctx, stop := cli.UntilSignal(ctx,
 		func() { p.say("leaving (once more to stop at once)") },
@@ -115,12 +120,15 @@ func (p *participant) looks(err error) bool {
 	return true
 }
 
-// unlessAsked is err, or nil if the user has asked to leave.
+// unlessAsked is err, or nil if the user or the trainer has asked to leave.
 func unlessAsked(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	if cause := context.Cause(ctx); errors.Is(cause, attach.ErrNoReturn) {
+		return cause
+	}
+	return nil
 }
 
 // finish leaves the run, or closes the peer if the run has ended, and prints the report.

@@ -47,6 +47,20 @@ class Alone(SwarmCase):
         self.assertEqual(again.report("done")["rounds"], 3)
         again.end()
 
+    def test_ctrl_c_while_the_run_waits_for_a_second_peer(self):
+        """The node leaves within seconds, and the next start attaches to a new one. A node that
+        heard of it only at the first round would refuse that start."""
+        data = self.folder / "peer"
+        for _ in range(2):
+            peer = self.peer("peer", "box_peer.py", inner_steps=4, rounds=4, start_peers=2)
+            self.until(lambda: "waits for start_peers" in self.status(data))
+            node = node_pid(data)
+            self.addCleanup(self.end_process, node)
+            peer.kill(signal.SIGINT)
+            self.until(lambda: not os.path.exists(f"/proc/{node}"), 5)
+            peer.end(-signal.SIGINT)
+            self.assertNotIn("has not ended within", peer.told())
+
     def test_numpy_without_torch(self):
         settings = dict(inner_steps=20, rounds=10, start_peers=2, momentum="0.5")
         peers = [self.peer(f"peer-{i}", "numpy_peer.py", **settings) for i in range(2)]
@@ -85,7 +99,7 @@ class Alone(SwarmCase):
         peer.end(1)
         self.assertIn("p2pdiloco.errors.BranchEnded", peer.told())
 
-        self.assertIn("ended_branch", self.order("status", "--data-dir", str(data)))
+        self.assertIn("ended_branch", self.status(data))
         os.kill(node, signal.SIGINT)
         log = data / "node.log"
         self.until(lambda: "this branch, which is not the run, has ended" in log.read_text())
@@ -102,8 +116,11 @@ class Alone(SwarmCase):
         done = subprocess.run([self.program, *words], capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else ""
 
-    def until(self, done):
-        deadline = time.monotonic() + PATIENCE
+    def status(self, data_dir):
+        return self.order("status", "--data-dir", str(data_dir))
+
+    def until(self, done, patience=PATIENCE):
+        deadline = time.monotonic() + patience
         while not done():
             self.assertLess(time.monotonic(), deadline, "it never came")
             time.sleep(0.1)
