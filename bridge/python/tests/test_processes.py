@@ -3,6 +3,8 @@
 import nodestub  # first: it puts the package on the path
 
 import os
+import signal
+import time
 import unittest
 from unittest import mock
 
@@ -14,12 +16,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Children(unittest.TestCase):
-    def join(self, run):
+    def join(self, run, **options):
         self.stub = nodestub.Stub(self, run)
         self.model = torch.nn.Linear(2, 1)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         with mock.patch.dict(os.environ, {rendezvous.SOCKET_VARIABLE: self.stub.path}):
-            return p2pdiloco.DiLoCo(self.model, self.optimizer)
+            return p2pdiloco.DiLoCo(self.model, self.optimizer, **options)
 
     def run_with_workers(self, context):
         data = TensorDataset(torch.ones(16, 2))
@@ -40,6 +42,42 @@ class Children(unittest.TestCase):
 
     def test_data_loader_with_spawned_workers(self):
         self.run_with_workers("spawn")
+
+    def test_attaching_anew_beside_live_workers(self):
+        """Workers have copies of the socket. A node that saw it open would wait for the old set."""
+        data = TensorDataset(torch.ones(16, 2))
+        with self.join(nodestub.Run(rounds=100), node_timeout=2.0) as d:
+            loader = DataLoader(data, num_workers=2, multiprocessing_context="fork")
+            batches = iter(loader)
+            next(batches)
+            d.reset()
+            self.assertEqual((d.rounds, d.finished), (0, False))
+            del batches
+
+    def test_the_node_sees_the_end_of_a_process_whose_worker_lives_on(self):
+        seen = []
+
+        def play(node):
+            node.gather()
+            node.load()
+            try:
+                node.train()
+            except EOFError:
+                seen.append("end")
+
+        d = self.join(play).start()
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        try:
+            d._session._socket.close()  # as kill -9 does
+            self.stub.join(10)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        self.assertEqual(seen, ["end"])
+        d.close()
 
     def test_in_a_forked_child_it_is_inert(self):
         with self.join(nodestub.Run()) as d:

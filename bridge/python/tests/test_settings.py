@@ -4,7 +4,9 @@ import support  # noqa: F401  (first: it puts the package on the path)
 
 import os
 import pathlib
+import signal
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -64,6 +66,28 @@ class Settings(unittest.TestCase):
                 with self.assertRaisesRegex(Error, "rank 0 has taken no data directory"):
                     statedir.Claim(folder, "set 1", 1)
             second.release()
+
+    def test_a_worker_that_lives_on_keeps_no_directory(self):
+        """After a kill -9 the trainer is the same peer again, although a forked worker is left."""
+        with tempfile.TemporaryDirectory() as name:
+            killed = statedir.Claim(pathlib.Path(name), "set 1", 0)
+            runs, says = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.write(says, b"!")
+                time.sleep(60)
+                os._exit(0)
+            os.read(runs, 1)
+            os.close(runs)
+            os.close(says)
+            try:
+                killed.release()
+                again = statedir.Claim(pathlib.Path(name), "set 2", 0)
+                self.assertEqual(again.path, killed.path)
+                again.release()
+            finally:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
 
     def test_a_program_that_is_not_there(self):
         os.environ["P2PDILOCO_BINARY"] = "/nowhere/p2pdiloco"

@@ -14,6 +14,7 @@ import os
 import select
 import socket
 import time
+import weakref
 from typing import Any, Callable, Optional, Protocol, Sequence
 
 from ..errors import (
@@ -130,6 +131,7 @@ class Session:
         self._resets = 0
         self._id = 0
         self._pid = os.getpid()
+        _sessions.add(self)
         self._socket: Optional[socket.socket] = None
         self._memory: Optional[Memory] = None
         self._train: Optional[Message] = None
@@ -436,6 +438,28 @@ class Session:
             self._memory = None
 
     def _drop(self) -> None:
+        if self._socket is None:
+            return
+        if not self.forked:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)  # other processes may still have it open
+            except OSError:
+                pass  # the node is gone already
+        self._socket.close()
+        self._socket = None
+
+    def in_child(self) -> None:
+        """Closes the socket in a child made by fork, so that the node sees the parent's end."""
         if self._socket is not None:
             self._socket.close()
-            self._socket = None
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in _sessions:
+        session.in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork)

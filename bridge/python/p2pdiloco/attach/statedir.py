@@ -10,6 +10,7 @@ import pathlib
 import sys
 import time
 import urllib.parse
+import weakref
 
 from ..errors import Error
 
@@ -48,6 +49,7 @@ class Claim:
 
     def __init__(self, folder: pathlib.Path, set: str, rank: int) -> None:
         self._lock = -1
+        _claims.add(self)
         self.path = self._take(folder, set) if rank == 0 else self._find(folder, set)
 
     def _take(self, folder: pathlib.Path, set: str) -> pathlib.Path:
@@ -80,6 +82,19 @@ class Claim:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+_claims: weakref.WeakSet[Claim] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Lets go of the directories in a child made by fork. Else a worker that outlives its trainer
+    would keep the next one from being the same peer."""
+    for claim in _claims:
+        claim.release()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _locked(file: int) -> bool:
