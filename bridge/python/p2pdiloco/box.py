@@ -44,6 +44,9 @@ def ranks(
 
 
 def _kind(model: Any) -> str:
+    """The class of a model, without what torch.compile has put around it."""
+    while isinstance(model, torch.nn.Module) and "_orig_mod" in model._modules:
+        model = model._modules["_orig_mod"]
     return type(model).__name__
 
 

@@ -90,12 +90,18 @@ class DiLoCo(Loop):
         if not self.enabled:
             return
         self._ranks = box.ranks(model, mesh=mesh, process_group=process_group)
-        private = Private(keep, self._ranks.world) if keep else None
+        private = self._private = Private(keep, self._ranks.world) if keep else None
         self._held = self._model = TorchHeld(
             model, buffers=buffers == "average", frozen=frozen, evaluate=evaluate,
             save=private.save if private else None,
-            restore=private.restore if private else None,
+            restore=self._restore if private else None,
         )
+
+    def _restore(self, folder: str, rank: int, world: int) -> None:
+        """Takes back what is kept, if this process begins. Each set of ranks is told of the newest
+        save, also where the same process attaches again: its own state is newer."""
+        if self._private is not None and not self._own:
+            self._private.restore(folder, rank, world)
 
     @property
     def page_locked(self) -> Optional[bool]:

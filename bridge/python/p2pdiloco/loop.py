@@ -78,6 +78,7 @@ class Loop:
         self._over = False  # the run had ended when its node was left
         self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
         self._trained = False  # the model is not an anchor any more
+        self._own = False  # a TRAIN has come: what is kept is newer here than in the node's folder
         self._resume: dict[str, Any] = {}
 
     # Taking part.
@@ -423,6 +424,7 @@ class Loop:
 
     def _take(self, train: Message) -> None:
         """Takes a task's place in the data."""
+        self._own = True
         self.sync_every = train.steps
         self._place = Place(
             train.member, max(train.members, train.member + 1), train.seed, train.part,

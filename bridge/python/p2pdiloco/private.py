@@ -35,7 +35,8 @@ class Private:
             os.fsync(f.fileno())
 
     def restore(self, folder: str, rank: int, world: int) -> None:
-        """Takes the states back that world ranks have saved."""
+        """Takes the states back that world ranks have saved, all or none. A state that does not fit
+        is no reason to end: it would not fit at the next start either."""
         path = os.path.join(folder, f"rank-{rank}")
         if world != self._world or not os.path.exists(path):
             _log.warning(
@@ -43,15 +44,22 @@ class Private:
                 world, self._world,
             )
             return
+        before = [one.state_dict() for one in self._kept]
+        try:
+            self._load(path)
+        except Exception as err:
+            for one, state in zip(self._kept, before):
+                one.load_state_dict(state)
+            _log.warning(
+                "%s does not fit what keep has (%s): the optimizer begins anew", path, err
+            )
+
+    def _load(self, path: str) -> None:
         # It holds what this user's own trainer wrote, not only tensors.
         whole = "weights_only" in inspect.signature(torch.load).parameters
         saved = torch.load(path, map_location="cpu", **({"weights_only": False} if whole else {}))
         if len(saved["states"]) != len(self._kept):
-            _log.warning(
-                "%s holds %d states, and keep has %d: the optimizer begins anew", path,
-                len(saved["states"]), len(self._kept),
-            )
-            return
+            raise Invalid(f"{len(saved['states'])} states, and keep has {len(self._kept)}")
         for one, state in zip(self._kept, saved["states"]):
             one.load_state_dict(state)
         torch.set_rng_state(saved["random"])

@@ -188,6 +188,15 @@ class Ranks(unittest.TestCase):
         got = box.ranks({"w": Part(torch.zeros(1), (2,), first=0)}, environment=TORCHRUN)
         self.assertEqual(got.world, 2)
 
+    def test_a_compiled_model(self):
+        """torch.compile puts a module around the model; what is in it says how ranks share it."""
+        compiled = torch.nn.Module()
+        compiled._orig_mod = DistributedDataParallel(torch.nn.Linear(1, 1))
+        self.assertEqual(box.ranks(compiled, environment=TORCHRUN).world, 2)
+        compiled._orig_mod = FullyShardedDataParallel(torch.nn.Linear(1, 1))
+        with self.assertRaisesRegex(Invalid, "use fully_shard"):
+            box.ranks(compiled, environment=TORCHRUN)
+
     def test_a_flat_model_in_a_group_is_refused(self):
         with self.assertRaisesRegex(
             Invalid, "this process is rank 1 of 2, and the model does not show how the ranks share"

@@ -258,6 +258,54 @@ class PrivateState(AttachCase):
             optimizer.step()
         self.stub.join()
 
+    def test_what_is_newer_here_is_not_taken_back(self):
+        """A process that attaches again is told of the newest save, which is some slots old. Its
+        optimizer, and a scheduler, would go back to there."""
+        folder = nodestub.tempfile.mkdtemp()
+        self.addCleanup(nodestub.shutil.rmtree, folder)
+
+        def play(node):
+            node.gather()
+            node.ask(wire.SAVE, folder=folder)
+            node.load([0.0, 0.0])
+            with self.assertRaises(EOFError):  # the rank attaches again in the midst of it
+                node.train(steps=2)
+            node.hang_up()
+            node.gather(epoch=2)
+            node.ask(wire.RESTORE, folder=folder, world=1)
+            node.load([0.0, 0.0])
+            node.train(steps=1)
+            node.end()
+
+        model = model_of()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+        model.w.grad = torch.tensor([8.0, 8.0])
+        with self.attach(play, model, optimizer, keep=[optimizer]) as d:
+            optimizer.step()
+            d.reset()
+            self.assertEqual(optimizer.state[model.w]["momentum_buffer"].tolist(), [8.0, 8.0])
+            optimizer.step()
+        self.stub.join()
+
+    def test_a_state_that_does_not_fit(self):
+        """The parameters are in two groups now. The optimizer begins anew, and the script goes on:
+        otherwise it would end so at every start."""
+        folder = nodestub.tempfile.mkdtemp()
+        self.addCleanup(nodestub.shutil.rmtree, folder)
+        one, two = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
+        before = torch.optim.SGD([one, two], lr=1.0)
+        schedule = torch.optim.lr_scheduler.StepLR(before, 1)
+        for _ in range(3):
+            before.step()
+            schedule.step()
+        Private([schedule, before], 1).save(os.path.join(folder, "rank-0"))
+        now = torch.optim.SGD([{"params": [one]}, {"params": [two]}], lr=1.0)
+        schedule = torch.optim.lr_scheduler.StepLR(now, 1)
+        with self.assertLogs("p2pdiloco", "WARNING") as logs:
+            Private([schedule, now], 1).restore(folder, 0, 1)
+        self.assertIn("does not fit what keep has", logs.output[0])
+        self.assertEqual(schedule.last_epoch, 0, "all is taken back, or nothing")
+
     def test_saved_and_with_another_number_of_ranks_left_out(self):
         folder = nodestub.tempfile.mkdtemp()
         self.addCleanup(nodestub.shutil.rmtree, folder)
