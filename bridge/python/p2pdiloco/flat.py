@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Callable, Iterable, Optional, Sequence
 
 from .attach.events import Event
@@ -91,6 +92,15 @@ def subtract(a: Any, b: Any, out: Any) -> None:
     numpy.subtract(arrays[0], arrays[1], out=arrays[2])
 
 
+def _world() -> int:
+    """The ranks of this start: of PyTorch's process group, if this process is in one, else by the
+    environment."""
+    distributed: Any = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    return number(os.environ, "WORLD_SIZE", 1)
+
+
 class Flat(Loop):
     """Takes part in a run with a float32 vector, for as long as its with block lasts.
 
@@ -126,9 +136,9 @@ class Flat(Loop):
         )
         if not self.enabled:
             return
-        if number(os.environ, "WORLD_SIZE", 1) > 1:
+        if _world() > 1:
             raise Invalid(
-                "this process is one of several ranks (WORLD_SIZE), and Flat is for one alone: "
+                f"this process is one of {_world()} ranks, and Flat is for one alone: "
                 "each would train a model of its own. Use DiLoCo with DistributedDataParallel, or "
                 "with Part"
             )

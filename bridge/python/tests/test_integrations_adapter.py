@@ -24,7 +24,7 @@ class Sharing(unittest.TestCase):
 
     def refused(self, text, model, optimizer=None):
         with self.assertRaisesRegex(p2pdiloco.Invalid, text):
-            adapter.process_group(model, optimizer)
+            adapter.add_group({}, model, optimizer)
 
     def test_what_steps_copies_of_its_own(self):
         engine = type("DeepSpeedEngine", (Model,), {})
@@ -40,7 +40,7 @@ class Sharing(unittest.TestCase):
         inner = types.SimpleNamespace(scaler=object())
         optimizer = types.SimpleNamespace(optimizer=inner)
         if hasattr(torch.optim.Optimizer, "register_step_post_hook"):
-            self.assertIsNone(adapter.process_group(Model(), optimizer))
+            adapter.refuse(Model(), optimizer)
         else:
             self.refused("install PyTorch 2", Model(), optimizer)
 
@@ -51,10 +51,14 @@ class Sharing(unittest.TestCase):
         ):
             with mock.patch.dict(os.environ, LOCAL_WORLD_SIZE="2"):
                 self.refused("one machine is one peer", Model())
-            self.assertEqual(adapter.process_group(Model(), None), "all ranks")
+                for options in ({"process_group": "ours"}, {"mesh": "ours"}):  # as it advises
+                    given = dict(options)
+                    adapter.add_group(given, Model(), None)
+                    self.assertEqual(given, options)
+            self.assertEqual(adapter.process_group(Model()), "all ranks")
             sharded = Model()
             sharded.w.placements = ()
-            self.assertIsNone(adapter.process_group(sharded, None))
+            self.assertIsNone(adapter.process_group(sharded))
 
 
 class Sampling(unittest.TestCase):

@@ -8,6 +8,7 @@ import pathlib
 import threading
 import time
 import unittest
+from unittest import mock
 
 import torch
 from p2pdiloco import DiLoCo, Flat, Lost, NodeGone, Part, errors
@@ -510,6 +511,19 @@ class FlatVectors(AttachCase):
         ):
             with self.subTest(text), self.assertRaisesRegex(errors.Invalid, text):
                 FlatHeld([("w", (2,))], params)
+
+    def test_one_of_several_ranks_is_refused(self):
+        """Each rank would be a peer of its own, with a model of its own. Processes of mp.spawn have
+        no WORLD_SIZE in their environment, but a process group."""
+        params, layout = array.array("f", [0.0]), [("w", ())]
+        text = "this process is one of 3 ranks, and Flat is for one alone"
+        with mock.patch.dict(os.environ, WORLD_SIZE="3"):
+            with self.assertRaisesRegex(errors.Invalid, text):
+                Flat(layout, params, run="r")
+        group = dict(is_initialized=lambda: True, get_world_size=lambda: 3)
+        with mock.patch.multiple(torch.distributed, **group):
+            with self.assertRaisesRegex(errors.Invalid, text):
+                Flat(layout, params, run="r")
 
     def test_python_alone_subtracts_as_numpy_does(self):
         done = nodestub.support.run_python("""

@@ -2,10 +2,12 @@
 
 import support  # noqa: F401  (first: it puts the package on the path)
 
+import fcntl
 import os
 import pathlib
 import signal
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -66,6 +68,21 @@ class Settings(unittest.TestCase):
                 with self.assertRaisesRegex(Error, "rank 0 has taken no data directory"):
                     statedir.Claim(folder, "set 1", 1)
             second.release()
+
+    def test_a_rank_that_looks_for_its_directory_takes_it_from_nobody(self):
+        """torchrun gives the same text at every start, so rank 1 may try the lock before rank 0
+        has it. Rank 0 would then be another peer, in attach-2."""
+        with tempfile.TemporaryDirectory() as name:
+            before = statedir.Claim(pathlib.Path(name), "ranks of none", 0)
+            before.release()
+            with open(before.path / "trainer.lock", "rb") as tried:
+                fcntl.flock(tried, fcntl.LOCK_EX)
+                ends = threading.Timer(0.2, lambda: fcntl.flock(tried, fcntl.LOCK_UN))
+                ends.start()
+                now = statedir.Claim(pathlib.Path(name), "ranks of none", 0)
+                ends.join()
+            self.assertEqual(now.path, before.path)
+            now.release()
 
     def test_a_worker_that_lives_on_keeps_no_directory(self):
         """After a kill -9 the trainer is the same peer again, although a forked worker is left."""

@@ -16,6 +16,7 @@ from ..errors import Error
 
 _MAX_NAME = 100  # bytes of a run's name in a path
 _PATIENCE = 60.0  # seconds for the first rank to take a directory
+_PROBES = 1.0  # seconds in which a lock that other ranks only try is free for once
 _LOCK = "trainer.lock"
 
 
@@ -57,7 +58,7 @@ class Claim:
             path = folder / f"attach-{number}"
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if _locked(lock):
+            if self._taken(lock, set):
                 os.close(lock)
                 continue
             os.ftruncate(lock, 0)
@@ -65,6 +66,18 @@ class Claim:
             self._lock = lock
             return path
         raise AssertionError
+
+    @staticmethod
+    def _taken(lock: int, set: str) -> bool:
+        """Whether another trainer has a directory. The other ranks of this start look for theirs by
+        trying its lock, so where it was this set's before it is tried again for a while."""
+        again = os.pread(lock, 1 << 16, 0) == set.encode()
+        until = time.monotonic() + _PROBES
+        while _locked(lock):
+            if not again or time.monotonic() > until:
+                return True
+            time.sleep(0.01)
+        return False
 
     @staticmethod
     def _find(folder: pathlib.Path, set: str) -> pathlib.Path:

@@ -17,7 +17,7 @@ from typing import Any, Optional, Sized
 from ..data import PartSampler
 from ..diloco import DiLoCo
 from ..errors import Invalid
-from .adapter import process_group
+from .adapter import add_group
 
 
 def diloco(
@@ -31,14 +31,13 @@ def diloco(
             f"{type(optimizer).__name__} is not what accelerator.prepare returns: prepare model "
             "and optimizer, and give both as they come back"
         )
-    group = process_group(model, optimizer)
-    if group is None and accelerator.num_processes > 1 and not _sharded(model):
+    add_group(options, model, optimizer)
+    named = options.get("mesh") is not None or options["process_group"] is not None
+    if not named and accelerator.num_processes > 1 and not _sharded(model):
         raise Invalid(
             f"Accelerate has {accelerator.num_processes} processes and PyTorch no process group: "
             "start them with accelerate launch or torchrun"
         )
-    if "mesh" not in options:
-        options.setdefault("process_group", group)
     return DiLoCo(model, optimizer, run, **options)
 
 

@@ -44,9 +44,7 @@ class Adapter:
         is another module. keep: what has a state. planned: the steps that the library will do."""
         self.close()  # an exception may have ended the training before
         options = dict(self._options)
-        group = process_group(model if wrapped is None else wrapped, optimizers)
-        if "mesh" not in options:
-            options.setdefault("process_group", group)
+        add_group(options, model if wrapped is None else wrapped, optimizers)
         if self._keep:
             options["keep"] = list(keep)
         diloco = DiLoCo(model, optimizers, self._run, **options).start()
@@ -134,9 +132,16 @@ class Samples:
         return self._samples
 
 
-def process_group(model: torch.nn.Module, optimizers: Any) -> Any:
-    """The ranks that hold equal copies of a model that a library has prepared. None is for one
-    rank, and for shards that the parameters show (DTensor)."""
+def add_group(options: dict[str, Any], model: torch.nn.Module, optimizers: Any) -> None:
+    """Adds the ranks that share a model to the options of DiLoCo, if they do not name them. It
+    refuses what cannot be shared."""
+    refuse(model, optimizers)
+    if options.get("mesh") is None and options.get("process_group") is None:
+        options["process_group"] = process_group(model)
+
+
+def refuse(model: torch.nn.Module, optimizers: Any) -> None:
+    """Refuses what steps copies of the parameters, and what hides them."""
     for one in _inner(optimizers):
         _refuse_optimizer(one)
     for module in model.modules():
@@ -148,6 +153,11 @@ def process_group(model: torch.nn.Module, optimizers: Any) -> Any:
                 "FullyShardedDataParallel hides where a shard's elements belong: use FSDP2 "
                 "(fully_shard), which the library may call version 2, or DistributedDataParallel"
             )
+
+
+def process_group(model: torch.nn.Module) -> Any:
+    """The ranks that hold equal copies of a model that a library has prepared. None is for one
+    rank, and for shards that the parameters show (DTensor)."""
     world = _world()
     if world == 1:
         return None
