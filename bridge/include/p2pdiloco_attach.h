@@ -122,6 +122,7 @@ struct p2pa {
     char *member_ids; /* of the TRAIN: those of the run's members, a line each */
     char run_id[80], mode[32], data_dir[1024], error[1024];
     int fd, fds[2], trains;
+    int failed; /* how a step's question has failed; the next border returns it */
     pid_t pid;
     uint64_t last_id;
     size_t size, piece_count;
@@ -612,6 +613,7 @@ P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
 P2PA_FN int p2pa_border(struct p2pa *a, const struct p2pa_offer *offer) {
     struct p2pa_message m;
     int s = p2pa_here(a);
+    if (s == P2PA_OK) s = a->failed;
     if (s == P2PA_OK && offer && a->trains) {
         struct p2pa_bytes b = {NULL, 0, 0};
         if (a->train.export_kind == 1) p2pa_export(a, 0, a->elements, 1);
@@ -639,14 +641,13 @@ P2PA_FN void p2pa_pack_at(struct p2pa_bytes *b, uint64_t id, uint64_t train, uin
 P2PA_FN int p2pa_step(struct p2pa *a, uint64_t steps) {
     struct p2pa_bytes b = {NULL, 0, 0};
     struct p2pa_message m;
-    if (p2pa_here(a)) return P2PA_GIVE_UP;
+    if (p2pa_here(a) || a->failed) return P2PA_GIVE_UP;
     memcpy(a->map_local + 64 * a->config.rank, &steps, 8);
     if (!a->train.look || steps != a->train.look || steps >= a->train.steps) return P2PA_GO_ON;
     p2pa_pack_at(&b, ++a->last_id, a->train.id, steps);
-    if (p2pa_send_and_free(a, &b) || p2pa_wait(a, &m, P2PA_GO, a->last_id)) {
-        shutdown(a->fd, SHUT_RDWR); /* the next border returns it */
-        return P2PA_GIVE_UP;
-    }
+    if (!(a->failed = p2pa_send_and_free(a, &b)))
+        a->failed = p2pa_wait(a, &m, P2PA_GO, a->last_id);
+    if (a->failed) return P2PA_GIVE_UP;
     a->train.look = p2pa_get(&m, 2);
     if (p2pa_get(&m, 1) == 0) return P2PA_GO_ON;
     a->train.export_kind = 0; /* after "give up" nothing is exported */

@@ -269,3 +269,32 @@ func TestExampleSaysWhatTheNodeSaid(t *testing.T) {
 		t.Errorf("%v: %q", err, out)
 	}
 }
+
+// What the node says while the steps are done is the client's error, too: the border after a step that
+// found it out returns it, and not that the node is gone.
+func TestExampleSaysWhatTheNodeSaidInTheMidstOfSteps(t *testing.T) {
+	server := listen(t)
+	wait := start(t, server, compile(t, example))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tr, err := server.Trainer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, _, err := tr.MakeVectors(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Load(ctx, params); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Second/5, func() { server.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved") })
+	if _, err := tr.Train(ctx, trainer.Task{Slot: 1, Steps: 1 << 40, PartSteps: 1 << 40}); !errors.Is(err,
+		trainer.ErrAnew) {
+		t.Errorf("train: %v", err)
+	}
+	out, err := wait()
+	if err == nil || !strings.HasSuffix(out, "attach: rank 0 of 1 has not moved\n") {
+		t.Errorf("%v: %q", err, out)
+	}
+}
