@@ -162,7 +162,7 @@ func TestWhatIsWrongWithAFolderIsSaid(t *testing.T) {
 				}
 			}, firstShard + ": safetensors: the file ends too early",
 		},
-		"integers": {replaceIn(t, secondShard, `"BF16"`, `"I16" `), `"I16" of tensor`},
+		"unknown": {replaceIn(t, secondShard, `"BF16"`, `"I17" `), `"I17" of tensor`},
 		"two forms": {
 			func(dir string) { put(t, filepath.Join(dir, singleName), "") }, "they may be two models",
 		},

@@ -28,6 +28,8 @@ func (f *Folder) Match(layout slot.Layout) error {
 		case !slices.Equal(have.Shape, t.Shape):
 			errs = append(errs, fmt.Errorf("tensor %q is %v in the %s and %v in the layout", t.Name, have.Shape,
 				kind, t.Shape))
+		case !have.DType.Readable():
+			errs = append(errs, unreadable(have))
 		}
 	}
 	for _, t := range f.Tensors {
@@ -39,6 +41,12 @@ func (f *Folder) Match(layout slot.Layout) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unreadable says what to do about a parameter that is no number of a kind that can be read.
+func unreadable(t safetensors.Tensor) error {
+	return fmt.Errorf("tensor %.300q is of type %s, and F32, BF16 and F16 can be read: save the model in one of them",
+		t.Name, t.DType)
 }
 
 // explain returns nil for a tensor that is tied to one of the layout, else why it is too many.
@@ -59,7 +67,7 @@ func (f *Folder) explain(t safetensors.Tensor, layout slot.Layout) error {
 
 // twin is the name of the layout's matrix that has the elements of t; "" is none.
 func (f *Folder) twin(t safetensors.Tensor, layout slot.Layout) (string, error) {
-	if len(t.Shape) != 2 {
+	if len(t.Shape) != 2 || !t.DType.Readable() {
 		return "", nil // equal biases and norms prove nothing
 	}
 	var values, other []float32
@@ -91,6 +99,9 @@ func (f *Folder) Layout() (slot.Layout, error) {
 	for _, t := range f.Tensors {
 		if isBuffer(t) {
 			continue
+		}
+		if !t.DType.Readable() {
+			return nil, unreadable(t)
 		}
 		if f.Config.Tied == nil || *f.Config.Tied {
 			twin, err := f.twin(t, layout)

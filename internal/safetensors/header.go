@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ const (
 	F16  DType = "F16"
 )
 
-// bytes is the size of an element, 0 if the dtype is unknown.
+// bytes is the size of an element, 0 if the dtype cannot be read.
 func (d DType) bytes() uint64 {
 	switch d {
 	case F32:
@@ -50,6 +51,16 @@ func (d DType) bytes() uint64 {
 		return 2
 	}
 	return 0
+}
+
+// Readable says whether tensors of this dtype can be read.
+func (d DType) Readable() bool { return d.bytes() > 0 }
+
+// others are the sizes of further dtypes. A file may hold tensors of them that nobody reads: masks
+// and positions, which some models save beside their parameters.
+var others = map[DType]uint64{
+	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4,
+	"I64": 8, "U64": 8, "F64": 8,
 }
 
 // Tensor is one tensor of a file.
@@ -218,9 +229,9 @@ func (p *parser) check(t Tensor) {
 		}
 		n *= d
 	}
-	switch size := t.DType.bytes(); {
+	switch size := cmp.Or(t.DType.bytes(), others[t.DType]); {
 	case size == 0:
-		p.failAs(ErrDType, "%.100q of tensor %.300q: F32, BF16 and F16 can be read", t.DType, t.Name)
+		p.failAs(ErrDType, "%.100q of tensor %.300q", t.DType, t.Name)
 	case t.begin > t.end || t.end-t.begin != n*size:
 		p.failAs(ErrSize, "%.300q, %s %v: bytes %d to %d", t.Name, t.DType, t.Shape, t.begin, t.end)
 	}

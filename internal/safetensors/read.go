@@ -96,6 +96,9 @@ func (f *File) ReadTensor(dst []float32, name string) error {
 const bufferBytes = 1 << 18
 
 func (f *File) readTensor(dst []float32, t Tensor) error {
+	if !t.DType.Readable() {
+		return fmt.Errorf("%w %s: F32, BF16 and F16 can be read", ErrDType, t.DType)
+	}
 	r := io.NewSectionReader(f.data, int64(t.begin), int64(t.end-t.begin))
 	if b, ok := kernel.View(dst); ok && t.DType == F32 {
 		_, err := io.ReadFull(r, b)

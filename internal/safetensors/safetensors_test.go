@@ -149,7 +149,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a field in capitals": {file(`{"a":{"DTYPE":"F32","shape":[2],"data_offsets":[0,8]}}`, 8), ErrHeader, "DTYPE"},
 		"metadata twice":      {file(`{"__metadata__":{},"__metadata__":{}}`, 0), ErrDuplicate, "__metadata__"},
 		"metadata number":     {file(`{"__metadata__":{"a":1}}`, 0), ErrHeader, "string"},
-		"unknown dtype":       {file(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, 8), ErrDType, `"I64"`},
+		"unknown dtype":       {file(`{"a":{"dtype":"I5","shape":[1],"data_offsets":[0,8]}}`, 8), ErrDType, `"I5"`},
 		"wrong size":          {file(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), ErrSize, `"a"`},
 		"backwards":           {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, 8), ErrSize, `"a"`},
 		"overflowing shape": {
