@@ -21,7 +21,7 @@ from .attach.session import Held, Offer, Session
 from .attach.view import View
 from .attach.wire import Message
 from .data import PartSampler, Place, read_parts
-from .errors import Error, Invalid
+from .errors import Busy, Error, Invalid
 from .hooks import StepHook
 from .metrics import Metrics, Tally
 
@@ -90,11 +90,16 @@ class Loop:
         if self._session is not None:
             raise Error("it has started already: leave or close it first")
         self._node = self._find_node()
-        self._session = Session(
-            self._node.find, self._held, rank=self._ranks.rank, world=self._ranks.world,
-            set=self._ranks.set, run=self._run or "", node_timeout=self._timeouts[0],
-            idle=self._tell if self._events is not None else None,
-        )
+        try:
+            self._session = self._attach(self._node, self._held)
+        except Busy:
+            self._node.release()
+            raise
+        except BaseException:
+            self._node.give_up()
+            self._node.release()
+            raise
+        self._node.met(self._session.node_pid)
         try:
             self._border(None)
             self._same_steps()
@@ -104,6 +109,13 @@ class Loop:
             self.__exit__(type(err))
             raise
         return self
+
+    def _attach(self, node: Union[rendezvous.Given, rendezvous.Own], held: Held) -> Session:
+        return Session(
+            node.find, held, rank=self._ranks.rank, world=self._ranks.world, set=self._ranks.set,
+            run=self._run or "", node_timeout=self._timeouts[0],
+            idle=self._tell if self._events is not None else None,
+        )
 
     def _find_node(self) -> Union[rendezvous.Given, rendezvous.Own]:
         if self._socket:

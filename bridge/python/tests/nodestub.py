@@ -73,11 +73,15 @@ class Stub:
     # What a node does.
 
     def accept(self):
-        """The next connection, and its HELLO."""
-        connection, _ = self._listener.accept()
-        connection.settimeout(PATIENCE)
-        self._accepted.append(connection)
-        return connection, self.receive(connection)
+        """The next connection with a HELLO, and that. Others only look whether a node listens."""
+        while True:
+            connection, _ = self._listener.accept()
+            connection.settimeout(PATIENCE)
+            self._accepted.append(connection)
+            try:
+                return connection, self.receive(connection)
+            except EOFError:
+                connection.close()
 
     def welcome(self, connection, hello, **fields):
         here = os.path.dirname(self.path)

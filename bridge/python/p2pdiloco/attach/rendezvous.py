@@ -8,6 +8,8 @@ crashes, and waits for the next one (trainer_return).
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import logging
 import os
 import pathlib
@@ -24,6 +26,7 @@ _log = logging.getLogger("p2pdiloco")
 
 SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
 """Names the socket to a command that `p2pdiloco join --run RUN -- COMMAND` starts."""
+_END = 5.0  # seconds for a node to end that nobody has attached to
 BINARY_VARIABLE = "P2PDILOCO_BINARY"
 """Names the node's program."""
 
@@ -120,6 +123,12 @@ class Given:
     def wait(self, timeout: float) -> None:
         """Waits for nothing: whoever started the node looks after it."""
 
+    def met(self, pid: int) -> None:
+        """Does nothing."""
+
+    def give_up(self) -> None:
+        """Does nothing."""
+
     def release(self) -> None:
         """Does nothing."""
 
@@ -177,6 +186,7 @@ class Own:
             binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(self._options)
         ]
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._given_file.write_text(json.dumps(self._marks()), encoding="utf-8")
         with open(self._log_file, "ab") as out:
             self._node = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment(),
@@ -195,6 +205,47 @@ class Own:
                 "the node has not ended within %.0f s; it goes on by itself (pid %d)", timeout,
                 self._node.pid,
             )
+
+    @property
+    def _given_file(self) -> pathlib.Path:
+        return self._dir / "node.options"
+
+    def _marks(self) -> dict[str, str]:
+        """The options that are given, each with a hash of its value: a ticket may be a secret."""
+        lines = {name: "\n".join(flags({name: value})) for name, value in self._options.items()}
+        return {
+            name: hashlib.sha256(line.encode()).hexdigest() for name, line in lines.items() if line
+        }
+
+    def met(self, pid: int) -> None:
+        """Says, of a node that has met this rank, which options are not for it because it ran
+        already."""
+        if self._node is not None or not self._starts:
+            return
+        now = self._marks()
+        try:
+            then = dict(json.loads(self._given_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            then = {}
+        other = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        if other:
+            _log.warning(
+                "the node of %s ran already (pid %d), and keeps the settings that it was started "
+                "with: what is given here for %s is not for it. To change that, end it first: "
+                "kill %d", self._dir, pid, ", ".join(other), pid,
+            )
+
+    def give_up(self) -> None:
+        """Ends a node that was started here and that this rank could not attach to: it would wait
+        for a trainer for ever."""
+        if self._node is None or self._node.poll() is not None:
+            return
+        self._node.terminate()
+        try:
+            self._node.wait(_END)
+        except subprocess.TimeoutExpired:
+            self._node.kill()  # it has no trainer, so it is in no run yet
+            self._node.wait()
 
     def release(self) -> None:
         """Lets another trainer have the data directory."""

@@ -141,6 +141,8 @@ class Session:
         """What the node says of its run; None until it knows it."""
         self.data_dir = ""
         """The node's data directory."""
+        self.node_pid = 0
+        """The node's process."""
         self.ended = False
         """Whether the run has ended. The model is its last one."""
         self._connect(connect_timeout)
@@ -200,7 +202,7 @@ class Session:
                 f"this client speaks attach protocol {wire.VERSION >> 16}, the node "
                 f"{welcome.version >> 16}: install the same release of both"
             )
-        self.data_dir = welcome.data_dir
+        self.data_dir, self.node_pid = welcome.data_dir, welcome.pid
         layout = Message(
             wire.LAYOUT, self._next(), tensors=tuple(self._held.tensors),
             pieces=tuple(self._held.pieces),
