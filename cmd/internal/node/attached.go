@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -58,6 +59,9 @@ func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Tr
 	} else {
 		a.say("waiting for a trainer that attaches at %s (%s)", server.Path(), attach.Variable)
 	}
+	if os.Getenv(starter) != "" {
+		go a.watchStarter()
+	}
 	if a.trainer, err = server.Trainer(ctx); err != nil {
 		if errors.Is(err, attach.ErrLeave) {
 			err = errors.New("the trainer has ended before all of its processes attached to the node: does it use " +
@@ -70,6 +74,19 @@ func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Tr
 		a.stop(server.Err())
 	})
 	return a.trainer, nil
+}
+
+// starter is a variable that says that standard input ends when the trainer does that has started
+// this node.
+const starter = "P2PDILOCO_STARTER"
+
+// watchStarter ends the node if its trainer ends before all of its processes have attached. Later
+// it stays for another trainer. It reads until the program ends.
+func (a *attached) watchStarter() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if !a.server.Came() {
+		a.server.Leave("the trainer that has started the node has ended")
+	}
 }
 
 // state says for the status how far the trainer is.

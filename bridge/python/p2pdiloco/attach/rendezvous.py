@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import weakref
 from typing import Any, Mapping, Optional, Sequence
 
 from ..errors import Error, Invalid
@@ -26,6 +27,8 @@ _log = logging.getLogger("p2pdiloco")
 
 SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
 """Names the socket to a command that `p2pdiloco join --run RUN -- COMMAND` starts."""
+_STARTER_VARIABLE = "P2PDILOCO_STARTER"
+"""Tells a node that its standard input ends when this process does."""
 _END = 5.0  # seconds for a node to end that nobody has attached to
 BINARY_VARIABLE = "P2PDILOCO_BINARY"
 """Names the node's program."""
@@ -96,7 +99,7 @@ def binary() -> str:
 
 def environment() -> dict[str, str]:
     """What the node's program is started with."""
-    own = (SOCKET_VARIABLE, BINARY_VARIABLE)
+    own = (SOCKET_VARIABLE, BINARY_VARIABLE, _STARTER_VARIABLE)
     return {name: value for name, value in os.environ.items() if name not in own}
 
 
@@ -143,6 +146,7 @@ class Own:
         self._dir, self._options, self._starts = data_dir, dict(options), start
         self._claim = claim
         self._node: Optional[subprocess.Popen[bytes]] = None
+        _owns.add(self)
 
     def find(self) -> Optional[str]:
         """The path of the socket where it listens; None while there is none."""
@@ -189,7 +193,8 @@ class Own:
         self._given_file.write_text(json.dumps(self._marks()), encoding="utf-8")
         with open(self._log_file, "ab") as out:
             self._node = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment(),
+                command, stdin=subprocess.PIPE, stdout=out, stderr=out,
+                env={**environment(), _STARTER_VARIABLE: "stdin"},
                 start_new_session=True,  # Ctrl-C is for the trainer, which then leaves the run
             )
         _log.info("started a node, pid %d; it writes to %s", self._node.pid, self._log_file)
@@ -251,3 +256,19 @@ class Own:
         """Lets another trainer have the data directory."""
         if self._claim is not None:
             self._claim.release()
+
+    def in_child(self) -> None:
+        """Lets the node see the end of the process that has started it, in a child by fork."""
+        if self._node is not None and self._node.stdin is not None:
+            self._node.stdin.close()
+
+
+_owns: weakref.WeakSet[Own] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for own in _owns:
+        own.in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork)

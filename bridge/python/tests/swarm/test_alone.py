@@ -1,12 +1,14 @@
 """What needs one kind of peer, over a real node and loopback; run as test_swarm.py says."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from peers import EXAMPLE, LISTEN, PATIENCE, Process, SwarmCase, node_pid
+from peers import EXAMPLE, HERE, LISTEN, PATIENCE, Process, SwarmCase, node_pid
 
 os.environ["P2PDILOCO_TEST_EXAMPLE"] = str(EXAMPLE.parent)
 
@@ -60,6 +62,25 @@ class Alone(SwarmCase):
             self.until(lambda: not os.path.exists(f"/proc/{node}"), 5)
             peer.end(-signal.SIGINT)
             self.assertNotIn("has not ended within", peer.told())
+
+    def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
+        """As torchrun ends rank 0, when rank 1 has failed at an import. Its node would wait for a
+        trainer for ever."""
+        data = self.folder / "box"
+        settings = dict(
+            run=self.run_name, found=True, bootstrap=[self.bootstrap], listen=[LISTEN],
+            data_dir=str(data), kind="flat",
+        )
+        rank = Process(
+            self, "rank 0", [sys.executable, str(HERE / "box_peer.py"), json.dumps(settings)],
+            P2PDILOCO_BINARY=self.program, RANK="0", WORLD_SIZE="2", LOCAL_WORLD_SIZE="2",
+            MASTER_ADDR="127.0.0.1", MASTER_PORT="1",
+        )
+        self.until((data / "attach").exists)
+        node = node_pid(data)
+        self.addCleanup(self.end_process, node)
+        rank.kill()
+        self.until(lambda: not os.path.exists(f"/proc/{node}"), 5)
 
     def test_numpy_without_torch(self):
         settings = dict(inner_steps=20, rounds=10, start_peers=2, momentum="0.5")
