@@ -34,8 +34,8 @@ type Config struct {
 	Run     string // name of the run; empty: any
 	// Timeout is how long ranks may make no progress. Default 10 minutes.
 	Timeout time.Duration
-	// Return is how long the peer stays for a trainer that is gone. Default 10 minutes; below 0 it does
-	// not stay.
+	// Return is how long the peer stays for a trainer that is gone. Default 10 minutes; below 0 it
+	// does not stay.
 	Return time.Duration
 	// Looks is about how long ranks train on without asking whether they should. Default a second.
 	Looks time.Duration

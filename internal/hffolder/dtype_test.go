@@ -25,7 +25,8 @@ func TestTensorsThatAreNoFloats(t *testing.T) {
 		`"h.1.attn.bias":{"dtype":"U8","shape":[1,1,2,2],"data_offsets":[4,8]},` +
 		`"w":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`
 	put(t, filepath.Join(dir, singleName),
-		string(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))+header+"\x01\x00\x01\x01\x01\x00\x01\x01\x00\x00\x80\x3f")
+		string(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))+header+
+			"\x01\x00\x01\x01\x01\x00\x01\x01\x00\x00\x80\x3f")
 	f := open(t, dir)
 	layout, err := f.Layout()
 	if err != nil || len(layout) != 1 {

@@ -8,5 +8,6 @@
 //
 // Write streams tensors from their own memory. Open reads and checks a header from any source; the
 // tensors are then read one by one, F32 straight into the caller's memory, BF16 and F16 through a
-// small buffer. Tensors of further types may be in a file, and cannot be read. Match says how a file differs from a layout.
+// small buffer. Tensors of further types may be in a file, and cannot be read. Match says how a
+// file differs from a layout.
 package safetensors

@@ -144,8 +144,8 @@ func (b *Box) whole(now time.Time) []Effect {
 	layout, writes, err := Cover(held)
 	if err == nil && b.layout != nil {
 		if d := layout.Diff(b.layout); d != "" {
-			err = fmt.Errorf("the model differs from the one that this node has begun with: %s: start the trainer with "+
-				"that model, or end this node (pid %d) first", d, b.cfg.PID)
+			err = fmt.Errorf("the model differs from the one that this node has begun with: %s: start the trainer "+
+				"with that model, or end this node (pid %d) first", d, b.cfg.PID)
 		}
 	}
 	if err != nil {

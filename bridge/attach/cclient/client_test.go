@@ -270,8 +270,8 @@ func TestExampleSaysWhatTheNodeSaid(t *testing.T) {
 	}
 }
 
-// What the node says while the steps are done is the client's error, too: the border after a step that
-// found it out returns it, and not that the node is gone.
+// What the node says while the steps are done is the client's error, too: the border after a step
+// that found it out returns it, and not that the node is gone.
 func TestExampleSaysWhatTheNodeSaidInTheMidstOfSteps(t *testing.T) {
 	server := listen(t)
 	wait := start(t, server, compile(t, example))
