@@ -21,7 +21,7 @@ from .attach.session import Held, Offer, Session
 from .attach.view import View
 from .attach.wire import Message
 from .data import PartSampler, Place, read_parts
-from .errors import Busy, Error, Invalid
+from .errors import Busy, Closed, Error, Invalid
 from .hooks import StepHook
 from .metrics import Metrics, Tally
 
@@ -30,6 +30,8 @@ _log = logging.getLogger("p2pdiloco")
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Loop")
 
+_LEAVING = 60.0  # seconds for a node that leaves its run
+_AGAIN = 0.5  # seconds between two attempts meanwhile
 _LOOK = 0.05  # seconds between two looks at the status
 _NOT_HERE = ("layout", "initial", "trainer")
 
@@ -111,11 +113,21 @@ class Loop:
         return self
 
     def _attach(self, node: Union[rendezvous.Given, rendezvous.Own], held: Held) -> Session:
-        return Session(
-            node.find, held, rank=self._ranks.rank, world=self._ranks.world, set=self._ranks.set,
-            run=self._run or "", node_timeout=self._timeouts[0],
-            idle=self._tell if self._events is not None else None,
-        )
+        """Attaches. A node of this directory that is just leaving is waited for: after it another
+        one is started."""
+        until = time.monotonic() + _LEAVING
+        while True:
+            try:
+                return Session(
+                    node.find, held, rank=self._ranks.rank, world=self._ranks.world,
+                    set=self._ranks.set, run=self._run or "", node_timeout=self._timeouts[0],
+                    idle=self._tell if self._events is not None else None,
+                )
+            except Closed as err:
+                if isinstance(node, rendezvous.Given) or time.monotonic() > until:
+                    raise
+                _log.info("waiting for the end of a node: %s", err)
+                time.sleep(_AGAIN)
 
     def _find_node(self) -> Union[rendezvous.Given, rendezvous.Own]:
         if self._socket:

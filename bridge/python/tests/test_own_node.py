@@ -53,6 +53,19 @@ class OwnNode(unittest.TestCase):
         self.assertIn("given here for bootstrap, found, outer_lr is not for it", logs.output[0])
         self.assertIn("kill 1", logs.output[0])
 
+    def test_a_node_that_is_just_leaving(self):
+        """As after Ctrl-C, twice, and a start at once. Its end is waited for."""
+
+        def play(node):
+            connection, _ = node.accept()
+            node.send(connection, Message(wire.ERROR, 0, code=12, text="the peer leaves the run"))
+            connection.close()
+            nodestub.Run()(node)
+
+        flat = self.join(play).start()
+        self.addCleanup(self.end_node, flat)
+        flat.close()
+
     def test_a_node_that_nobody_can_attach_to_is_ended(self):
         """The layout is refused, say. The node would wait for a trainer for ever."""
 

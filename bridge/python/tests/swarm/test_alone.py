@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 from peers import EXAMPLE, HERE, LISTEN, PATIENCE, Process, SwarmCase, node_pid
 
@@ -62,6 +63,24 @@ class Alone(SwarmCase):
             self.until(lambda: not os.path.exists(f"/proc/{node}"), 5)
             peer.end(-signal.SIGINT)
             self.assertNotIn("has not ended within", peer.told())
+
+    def test_a_killed_trainer_with_workers_is_the_same_peer_again(self):
+        """Its workers live on for some seconds. They kept its directory and its connection, so that
+        it came back as another peer, beside the one that it was."""
+        with mock.patch.dict(os.environ, XDG_STATE_HOME=str(self.folder)):
+            settings = dict(data_dir=None, inner_steps=4, rounds=4, workers="fork", hold=1)
+            killed = self.peer("killed", **settings)
+            joined = killed.report("joined")
+            killed.report("round")
+            killed.kill()
+            go = self.folder / "go"
+            go.touch()
+            again = self.peer("again", go=str(go), **settings)
+            self.assertEqual(again.report("joined")["peer"], joined["peer"])
+            again.report("done")
+            again.end()
+        folder = self.folder / "p2pdiloco" / self.run_name
+        self.assertEqual([path.name for path in folder.iterdir()], ["attach-1"])
 
     def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
         """As torchrun ends rank 0, when rank 1 has failed at an import. Its node would wait for a
