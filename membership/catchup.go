@@ -27,9 +27,23 @@ type catchup struct {
 
 // need is the newest question for certified records.
 type need struct {
-	from  uint64
-	at    time.Duration
-	times int // asked without an answer
+	from   uint64
+	at     time.Duration
+	times  int           // asked without an answer
+	asked  []slot.PeerID // of late, the newest last
+	beside slot.PeerID   // the one asked last while a stranger shows what is in the record's place
+	passes int           // how often all were asked so
+}
+
+// maxAsked is how many of the peers that were asked last may still answer with a past: an answer
+// takes longer than Timing.Retry on a slow link.
+const maxAsked = 4
+
+// of asks a peer.
+func (n *need) of(p slot.PeerID) wire.Need {
+	n.asked = append(n.asked, p)
+	n.asked = n.asked[max(0, len(n.asked)-maxAsked):]
+	return wire.Need{From: n.from}
 }
 
 // ask asks a peer for the records above the tip, unless that was asked just now.
@@ -41,8 +55,8 @@ func (cu *catchup) ask(p slot.PeerID) {
 		// every question
 		return
 	}
-	n.from, n.at, n.times = from, cu.now, 0
-	cu.send(wire.Need{From: from}, p)
+	*n = need{from: from, at: cu.now}
+	cu.send(n.of(p), p)
 }
 
 // catchUp asks a peer that is further, another one each time, until the chain is as long as the
@@ -56,7 +70,7 @@ func (cu *catchup) catchUp() {
 		return
 	}
 	if n.from != cu.chain.Height()+1 {
-		n.from, n.times = cu.chain.Height()+1, -1
+		*n = need{from: cu.chain.Height() + 1, times: -1}
 	}
 	n.at = cu.now
 	n.times++
@@ -65,12 +79,20 @@ func (cu *catchup) catchUp() {
 	if n.times%2 == 0 && len(members) > 0 {
 		ahead = members
 	}
-	cu.send(wire.Need{From: n.from}, ahead[n.times/2%len(ahead)])
+	p := ahead[n.times/2%len(ahead)]
+	cu.send(n.of(p), p)
 }
 
 // chainGrows says whether a peer has more of the chain and is likely to send it. A peer that only
-// claims a longer chain is not waited for.
-func (cu *catchup) chainGrows() bool { return cu.need.times < 3 && len(cu.ahead()) > 0 }
+// claims a longer chain is not waited for; nor is a stranger where a member of the tip shows
+// itself.
+func (cu *catchup) chainGrows() bool {
+	ahead := cu.ahead()
+	if cu.chain.Height() > 0 && cu.presence.memberShows() {
+		ahead, _ = split(ahead, func(p slot.PeerID) bool { return slot.Find(cu.chain.Members(), p) >= 0 })
+	}
+	return cu.need.times < 3 && len(ahead) > 0
+}
 
 // ahead lists the peers that are further on this chain and whose claims are not doubted.
 func (cu *catchup) ahead() []slot.PeerID {
@@ -137,6 +159,6 @@ func (cu *catchup) askOrAwait(p slot.PeerID, height uint64) {
 		return
 	}
 	if n := &cu.need; n.from != height {
-		n.from, n.at, n.times = height, cu.now, 0
+		*n = need{from: height, at: cu.now}
 	}
 }

@@ -88,10 +88,12 @@ func (m *Machine) Tick(now time.Duration) {
 	m.takeBack()
 	m.goOn()
 	m.repeat()
-	if g := m.competing.gathering; g == nil || g.past == nil {
+	if m.pursuePast() {
 		m.catchup.catchUp()
 	}
-	m.competing.pursue()
+	if r := m.competing.gathering; r == nil || r.past == nil || !r.past.opening {
+		m.competing.pursue()
+	}
 	m.founder.consider()
 	m.pacemaker.watch()
 	m.leader.repeatAsLeader()

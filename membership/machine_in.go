@@ -162,6 +162,8 @@ func (m *Machine) take(r Report) {
 		m.takeApplied(r)
 	case ReportFailed:
 		m.failed(r)
+	case ReportOpened:
+		m.onOpened(r)
 	case ReportConnected:
 		m.announcer.hurry = m.presence.noteConnection(r) || m.announcer.hurry
 	case ReportContributes:
@@ -223,6 +225,7 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 	inVain := m.catchup.need.times >= askedInVain
 	if m.chain.Height() > 0 && (a.Branch != m.chain.Branch() && (!ours || a.Height <= m.chain.Height()) ||
 		m.presence.parted(a) || inVain && !m.chain.Has(a.Height, a.Tip)) || !m.chain.Pinned() {
+		m.competing.makeWay(msg.From, a)
 		m.competing.meet(msg.From, a)
 	}
 	return nil

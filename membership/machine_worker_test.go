@@ -21,6 +21,9 @@ func (p *labPeer) do(w Work) {
 	case WorkAudit:
 		p.audit(w)
 		return
+	case WorkOpen:
+		p.later(labWorkTime, func() { p.report(w.Open(func() bool { return false })) })
+		return
 	case WorkSample:
 		if pl := p.m.open.plan; pl == nil || w.Group != pl.Group() {
 			p.lab.t.Fatalf("%s is to sample a segment of another group than its plan's", labName(p.id))

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -18,7 +17,8 @@ import (
 //	           verify all of it: chain.Open
 //	NEED 2,049 -> and so on, record by record
 //
-// Who gathers it does so as with a branch: beside its own chain, from one peer, in bounds.
+// Who gathers it does so as with a branch: beside its own chain, from one peer, in bounds
+// (incoming.go).
 
 // past gives other peers what this one keeps in the place of old records.
 type past struct {
@@ -55,82 +55,6 @@ func (pa *past) onNeedPart(msg wire.Message, n wire.NeedPart) error {
 		n.Part = 0
 	}
 	return pa.show(msg.From, n.Part)
-}
-
-// incoming is a past that is being gathered.
-type incoming struct {
-	height uint64
-	parts  uint32
-	got    [][]byte
-}
-
-// onPastPart takes a part of a past: what this peer asked for is forgotten where it asked.
-func (m *Machine) onPastPart(msg wire.Message, p wire.PastPart) error {
-	if m.competing.gathering == nil && !m.competing.beginPast(msg, p, m.catchup.need.from) {
-		return ErrStale
-	}
-	better, err := m.competing.takePart(msg.From, p)
-	if better != nil {
-		m.switchTo(better, m.chain.CommonHeight(better.chain))
-	}
-	return err
-}
-
-// beginPast starts to gather the chain of a peer that has forgotten the record which this one needs
-// next.
-func (co *competing) beginPast(msg wire.Message, p wire.PastPart, needed uint64) bool {
-	a := co.presence.known[memberKey{msg.From, msg.Incarnation}]
-	if needed != co.chain.Height()+1 || needed > p.Floor || a == nil || a.alive == nil || co.own.left ||
-		a.alive.Height <= p.Height || co.doubts.has(msg.From) || slices.Contains(co.refused, a.alive.Branch) {
-		return false
-	}
-	co.gathering = &branch{
-		claim: *a.alive, from: msg.From, base: co.chain.Height(), asked: never, began: co.now, got: co.now,
-	}
-	return true
-}
-
-// takePart adds a part to the past that is gathered. It gives the branch if that is the chain to be
-// on, once it is whole.
-func (co *competing) takePart(from slot.PeerID, p wire.PastPart) (better *branch, err error) {
-	r := co.gathering
-	if from != r.from || r.chain != nil && r.chain.Height() >= p.Height || r.past == nil && r.next() > p.Floor {
-		return nil, ErrStale
-	}
-	if r.past == nil || r.past.height != p.Height {
-		r.chain, r.past = nil, &incoming{height: p.Height, parts: p.Parts}
-	}
-	in := r.past
-	if p.Part != uint32(len(in.got)) || p.Parts != in.parts {
-		return nil, ErrStale
-	}
-	in.got = append(in.got, p.Data)
-	r.bytes += len(p.Data)
-	r.got, r.asked = co.now, never
-	if p.Part+1 < p.Parts {
-		co.pursue()
-		return nil, nil
-	}
-	if err := co.openPast(); err != nil {
-		co.doubts.add(from, "its chain does not verify: "+err.Error())
-		co.gathering = nil
-		return nil, err
-	}
-	return co.chooseAnew(), nil
-}
-
-// openPast verifies the gathered past.
-func (co *competing) openPast() error {
-	r := co.gathering
-	p, commits, err := wire.UnpackPast(slices.Concat(r.past.got...))
-	if err != nil {
-		return err
-	}
-	r.past = nil
-	if r.chain, err = chain.Open(co.cfg.Rules, co.cfg.Pin, p, commits, co.cfg.Verify); err == nil {
-		r.base = r.chain.Height()
-	}
-	return err
 }
 
 // chooseAnew chooses between the own chain and one that begins with a past, of which this peer does

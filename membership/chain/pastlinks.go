@@ -46,6 +46,18 @@ func (v verifiedLinks) forked(provisional []Provisional) bool {
 	return i == len(provisional)
 }
 
+// FoundingOf returns the hash of the founding that a past states, or zero. It verifies nothing.
+func FoundingOf(p wire.Past) slot.Root {
+	if len(p.Links) == 0 {
+		return slot.Root{}
+	}
+	l, err := wire.ParseLink(p.Links[0])
+	if err != nil {
+		return slot.Root{}
+	}
+	return l.Head.Hash()
+}
+
 // verifyLinks verifies the links of a past, each against the electors of the one before.
 func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier) (v verifiedLinks, err error) {
 	before, hash := slot.Genesis(rules.Run), slot.Genesis(rules.Run).Hash()

@@ -49,8 +49,8 @@ func UnpackPast(b []byte) (p Past, commits []Commit, err error) {
 		return p, nil, fmt.Errorf("%w: %w", canonical.ErrMalformed, err)
 	}
 	r := canonical.NewReader(plain)
-	p = ReadPast(r)
-	for range r.Count(maxLinks, 100) {
+	p = readPast(r, minRecord)
+	for range r.Count(maxLinks, minRecord) {
 		commits = append(commits, Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)})
 	}
 	return p, commits, r.Done()
@@ -60,6 +60,9 @@ func UnpackPast(b []byte) (p Past, commits []Commit, err error) {
 const (
 	maxLinks = 1 << 22
 	maxPart  = 1 << 28 // bytes of a link, or of a summary
+	// bytes of the shortest record, or head, with its certificate: few bytes cannot unpack to
+	// millions of them
+	minRecord = 205
 )
 
 // Append appends the canonical encoding of what is sent of a past.
@@ -71,10 +74,12 @@ func (p Past) Append(b []byte) []byte {
 	return canonical.AppendBytes(b, p.Summary)
 }
 
-// ReadPast reads what Append wrote.
-func ReadPast(r *canonical.Reader) Past {
+// ReadPast reads what Append wrote, from the own disk.
+func ReadPast(r *canonical.Reader) Past { return readPast(r, 0) }
+
+func readPast(r *canonical.Reader, leastLink int) Past {
 	p := Past{Floor: r.U64(), Height: r.U64()}
-	for range r.Count(maxLinks, 4) {
+	for range r.Count(maxLinks, 4+leastLink) {
 		p.Links = append(p.Links, append([]byte{}, r.Bytes(maxPart)...))
 	}
 	p.Summary = append([]byte{}, r.Bytes(maxPart)...)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -40,6 +41,20 @@ func TestUnpackPastIsBounded(t *testing.T) {
 	bomb := PackPast(Past{Summary: make([]byte, 2*MaxPast)}, nil)
 	if _, _, err := UnpackPast(bomb); len(bomb) > 1<<20 || !errors.Is(err, canonical.ErrMalformed) {
 		t.Errorf("%d bytes: %v", len(bomb), err)
+	}
+}
+
+// A few bytes that unpack to millions of records or links are refused before these are made: each
+// takes ten times the bytes of its encoding, at the least.
+func TestUnpackPastTakesNoShortLinks(t *testing.T) {
+	many := PackPast(Past{Links: make([][]byte, 1<<20)}, nil)
+	if _, _, err := UnpackPast(many); len(many) > 1<<12 || !errors.Is(err, canonical.ErrMalformed) {
+		t.Errorf("%d bytes of empty links: %v", len(many), err)
+	}
+	r := slot.Record{Kind: slot.Members}
+	link := Link{Head: r.Head()}
+	if n, l := len(r.Append(nil))+len(slot.Certificate{}.Append(nil)), len(link.Append(nil)); min(n, l) < minRecord {
+		t.Errorf("a record of %d bytes, a link of %d", n, l)
 	}
 }
 
