@@ -5,7 +5,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// Work is a task that the machine gives to the worker: one of the types below.
+// Work is a task that the machine gives to the worker: one of the types below. WorkOpen the driver
+// does itself.
 type Work interface{ isWork() }
 
 type (
