@@ -102,10 +102,15 @@ func TestSoakIsJudged(t *testing.T) {
 		{"too few tokens", 100, 959, true, false, 1000},
 		{"a check failed", 100, 1000, false, false, 1000},
 		{"nothing to compare with", 100, 1000, true, false, 0},
+		{"few faults had time", 100, 1000, true, false, 1000},
 	} {
 		r := SoakResult{
 			Faulted: Soaked{OK: c.ok, Slots: c.slots, Tokens: c.tokens},
 			Control: Soaked{OK: true, Slots: 100, Tokens: c.controlTokens},
+		}
+		r.Faulted.Faults = make([]Injected, 12)
+		if r.Faulted.Left = 1; c.name == "few faults had time" {
+			r.Faulted.Left = 2
 		}
 		if r.judge(); r.Met != c.want {
 			t.Errorf("%s: met is %v", c.name, r.Met)
