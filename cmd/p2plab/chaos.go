@@ -51,7 +51,7 @@ Faults, any of which may begin while another is not over yet:
   end        a peer is away while the run ends, and comes back; then all start once more
 With root, on Linux, in network namespaces:
   cut        a peer reaches nobody for a while
-  partition  two sides cannot reach each other: less than half, or half, on one
+  partition  two sides cannot reach each other: from one peer to half of them on one
   flap       a peer's link goes down and up
   slow       a peer's link becomes slow and long
   pair       two peers cannot reach each other, and the others reach both
@@ -61,6 +61,7 @@ Only where --faults names them:
   wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
   disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
   one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
+  apart      the same: half cannot reach the others until these have ended the run; it goes on, and gets more work
   failpoint  a peer crashes, or sleeps, at a place in its code, such as between a vote on disk and its signature;
              the program must be built for it: go run -tags failpoints ./cmd/p2plab chaos --faults failpoint
   clock      a newcomer joins whose clock is 90 min fast; the same program is needed

@@ -17,8 +17,8 @@ func (r *runner) othersEnded(f *fault) bool {
 	return true
 }
 
-// endedAgain waits until all have finished the run, whoever was away at its end too, and starts
-// them all once more: then they must finish again, with the same model.
+// endedAgain waits until all have finished the run, whoever was away at its end too. After a fault
+// of kind End it starts them all once more: then they must finish again, with the same model.
 func (r *runner) endedAgain(f *fault) error {
 	for _, p := range r.nodes {
 		if p.gone {
@@ -35,7 +35,11 @@ func (r *runner) endedAgain(f *fault) error {
 		r.screen.Note(fmt.Sprintf("slot %d: all ended again after %.1f s", r.ledger.slot, took))
 		return nil
 	}
-	f.Return = &took
+	if f.Return = &took; f.Kind == Apart {
+		f.stage = over
+		r.screen.Note(fmt.Sprintf("slot %d: all ended after %.1f s", r.ledger.slot, took))
+		return nil
+	}
 	r.screen.Note(fmt.Sprintf("slot %d: all ended after %.1f s; all start once more", r.ledger.slot, took))
 	for _, p := range f.victims {
 		p.hurt = nil

@@ -171,6 +171,8 @@ func (r *runner) victims(f *fault) []*node {
 		return nil
 	case Turns:
 		return slices.Clone(sound[:len(sound)/2+1])
+	case Apart:
+		return r.juniors()
 	case Late, Clock:
 		return []*node{r.addNode()}
 	case Pair:
@@ -275,6 +277,8 @@ func (r *runner) due(f *fault) bool {
 	switch f.Kind {
 	case End:
 		return r.othersEnded(f)
+	case Apart:
+		return r.oneSideEnded(f)
 	case Load:
 		return f.victims[0].gone && r.missed(f)
 	case Turns:
@@ -324,7 +328,7 @@ func (r *runner) awaited(f *fault) []*node {
 
 // returned ends a fault whose victims all take part again.
 func (r *runner) returned(f *fault) error {
-	if f.Kind == End {
+	if f.Kind.last() {
 		return r.endedAgain(f)
 	}
 	for _, p := range f.victims {

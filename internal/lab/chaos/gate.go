@@ -62,7 +62,7 @@ func (r *runner) openGate() error {
 		next = r.ahead()
 	case len(r.pending) > 0:
 		next = r.pending[0].Slot
-	case len(r.active) > 0 && r.active[0].Kind != End: // then no other fault is under way
+	case len(r.active) > 0 && !r.active[0].Kind.last(): // then no other fault is under way
 		next = last - atGate
 	}
 	if r.chasing() != nil { // the leader can only be caught in a slot

@@ -45,7 +45,7 @@ func (r *runner) inject(f *fault) error {
 		return r.links.CutPair(f.Victims[0], f.Victims[1])
 	case Loss:
 		return r.links.SetLink(f.Victims[0], lab.Link{Delay: r.cfg.link().Delay, Loss: 20})
-	case Partition:
+	case Partition, Apart:
 		return r.links.Partition(f.Victims)
 	case Slow:
 		return r.links.SetLink(f.Victims[0], slowLink)
@@ -96,7 +96,7 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 		return r.startNode(f.victims[0])
 	case Cut, Flap, Pair, OneWay:
 		return r.links.Heal(f.Victims...)
-	case Partition:
+	case Partition, Apart:
 		return r.links.Heal()
 	case Slow, Loss:
 		return r.links.SetLink(f.Victims[0], r.cfg.link())

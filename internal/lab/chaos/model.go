@@ -64,6 +64,12 @@ func (k Kind) mayCost() cost {
 			says: "slots of a branch that is given up when the sides meet; with trust byzantine only if " +
 				"fewer than four had a vote",
 		}
+	case Apart:
+		return cost{
+			down: everybody, branch: true,
+			says: "slots of the branch of one side; the model is that of the side which ended the run; with trust " +
+				"byzantine only the contributions of the smaller side",
+		}
 	case End:
 		return cost{
 			down: victims,

@@ -75,19 +75,22 @@ func Schedule(seed uint64, peers int, slots uint64, kinds []Kind) []Fault {
 	return append(faults, lastFault(rng, slots, kinds)...)
 }
 
-// lastFault is the fault at a run's end, if it is among some kinds.
+// lastFault is the fault at a run's end, if it is among some kinds: one of them at most.
 func lastFault(rng *rand.Rand, slots uint64, kinds []Kind) []Fault {
-	if !slices.Contains(kinds, End) {
-		return nil
+	switch {
+	case slices.Contains(kinds, End):
+		return []Fault{{Slot: slots - quietLast, Kind: End, Pick: rng.Uint64() >> 32}}
+	case slices.Contains(kinds, Apart):
+		return []Fault{{Slot: max(slots, quietFirst+apartSlots) - apartSlots, Kind: Apart, Pick: rng.Uint64() >> 32}}
 	}
-	return []Fault{{Slot: slots - quietLast, Kind: End, Pick: rng.Uint64() >> 32}}
+	return nil
 }
 
 // cards are the faults of which each occurs once before any occurs again.
 func cards(kinds []Kind) (deck []Fault) {
 	for _, k := range kinds {
 		switch k {
-		case End: // it has its place
+		case End, Apart: // it has its place
 		case Leader:
 			for _, p := range phases {
 				deck = append(deck, Fault{Kind: k, Phase: p})
@@ -138,16 +141,17 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 		f.Seconds = seconds(0, 1)
 	case Bootstrap:
 		f.Slots, f.Seconds = 3+rng.Uint64N(4), 1
-	case Late, Clock, Turns, End, Clone, DiskFull:
+	case Late, Clock, Turns, End, Apart, Clone, DiskFull:
 	case Load:
 		f.Slots, f.Seconds = 2+rng.Uint64N(4), seconds(5, 9)
 	case Partition:
-		f.Seconds, f.Side = seconds(3, 8), (peers-1)/2-rng.IntN(2)
+		f.Seconds, f.Side = seconds(3, 8), 1+rng.IntN((peers-1)/2)
 		if rng.IntN(2) == 0 {
 			f.Side = peers / 2
 		}
-		if f.Side = max(f.Side, 1); 2*f.Side == peers {
-			// the half without the senior goes on as a branch, which it gives up later
+		if 2*f.Side == peers || rng.IntN(2) == 0 {
+			// the half without the senior goes on as a branch, which it gives up later; so does a
+			// smaller side, with trust crash
 			f.Seconds += forkTime
 		}
 	case Flap, Slow, Pair, Loss:
@@ -189,18 +193,20 @@ const (
 	// a peer crashes, or sleeps, at a place in its code (package failpoint)
 	Failpoint Kind = "failpoint"
 	Clock     Kind = "clock" // a newcomer joins whose clock is 90 min fast
+	// two sides are cut apart until one of them has ended the run, and the other one has gone on
+	Apart Kind = "apart"
 )
 
-var byName = []Kind{Clone, DiskFull, WipeTwo, OneWay, Failpoint, Clock}
+var byName = []Kind{Clone, DiskFull, WipeTwo, OneWay, Failpoint, Clock, Apart}
 
 // links are the kinds that change links, and so need network namespaces.
-var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss, OneWay}
+var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss, OneWay, Apart}
 
 // alone says whether a kind begins when no other fault is under way, and no other one begins before
 // its end.
 func (k Kind) alone() bool {
 	return k == All || k == Partition || k == Load || k == Turns || k == End || k == Clone ||
-		k == DiskFull || k == WipeTwo
+		k == DiskFull || k == WipeTwo || k == Apart
 }
 
 var allKinds = lab.Names[Kind]{

@@ -60,8 +60,9 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 			t.Fatal("there is room and nothing happens")
 		}
 		for i, f := range faults {
-			if f.Kind == End {
-				if i != len(faults)-1 || f.Slot != slots-quietLast {
+			if f.Kind.last() {
+				if i != len(faults)-1 || f.Kind == End && f.Slot != slots-quietLast || f.Slot < quietFirst ||
+					f.Slot > slots-quietLast && f.Slot > quietFirst {
 					t.Fatalf("%+v is not at the end of %d slots", f, slots)
 				}
 				continue
@@ -77,11 +78,32 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 				t.Fatalf("%+v: phases are the leader's", f)
 			case f.Kind == Partition && (f.Side < 1 || f.Side > peers/2):
 				t.Fatalf("%+v of %d peers has no smaller side", f, peers)
-			case f.Seconds > longestFault.Seconds() && 2*f.Side != peers:
-				t.Fatalf("%+v lasts too long", f)
+			case f.Seconds > longestFault.Seconds() && f.Kind != Partition, 2*f.Side == peers && f.Seconds < forkTime:
+				t.Fatalf("%+v lasts too long, or ends before a half forks", f)
 			}
 		}
 	})
+}
+
+// TestPartitionsHaveAllSides: each size of the smaller side occurs, for a short time and for longer
+// than it takes to fork.
+func TestPartitionsHaveAllSides(t *testing.T) {
+	type shape struct {
+		side  int
+		forks bool
+	}
+	// a half always waits for a fork
+	for peers, want := range map[int]int{3: 2, 4: 3, 5: 4, 6: 5, 8: 7} {
+		met := map[shape]bool{}
+		for seed := range uint64(40) {
+			for _, f := range Schedule(seed+1, peers, 60, []Kind{Partition}) {
+				met[shape{f.Side, f.Seconds >= forkTime}] = true
+			}
+		}
+		if len(met) != want {
+			t.Errorf("of %d peers: %v, want %d shapes", peers, met, want)
+		}
+	}
 }
 
 func TestKinds(t *testing.T) {

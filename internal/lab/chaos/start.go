@@ -49,7 +49,7 @@ func (r *runner) start(ctx context.Context) error {
 		if err := r.startNode(r.addNode()); err != nil {
 			return err
 		}
-		if i == 0 && r.oneFounds {
+		if i == 0 && (r.oneFounds || slices.Contains(r.cfg.Kinds, Apart)) {
 			if err := r.awaitFounding(ctx); err != nil {
 				return err
 			}
@@ -101,7 +101,8 @@ func (r *runner) startNode(p *node) error {
 	if _, err := os.Stat(p.Data); err != nil {
 		boots = slices.Concat(boots, r.acquaintance(p))
 	}
-	err := r.crew.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.crew.Listen(p.n))...)
+	err := r.crew.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.weight(p),
+		r.crew.Listen(p.n))...)
 	if p.asked, p.gone = false, err != nil; err == nil {
 		p.lives = append(p.lives, lifetime{log: p.Log})
 	}
@@ -137,7 +138,10 @@ func (r *runner) settings() []string {
 // linger is how long finished peers serve the model. A peer that is started at the end must find
 // them, on a machine that is busy too.
 func (r *runner) linger() time.Duration {
-	if slices.Contains(r.cfg.Kinds, End) {
+	switch kinds := r.cfg.Kinds; {
+	case slices.Contains(kinds, Apart): // and go on until the other side has forked
+		return r.cfg.stretch(60 * time.Second)
+	case slices.Contains(kinds, End):
 		return r.cfg.stretch(30 * time.Second)
 	}
 	return r.cfg.stretch(10 * time.Second)
