@@ -412,7 +412,9 @@ func TestForkedFrom(t *testing.T) {
 		if lie.Standing() != IsRun {
 			t.Fatal("the lie does not say that it is the run")
 		}
-		got := []bool{alone.ForkedFrom(met), met.ForkedFrom(alone.Chain), alone.ForkedFrom(lie), met.ForkedFrom(twin.Chain)}
+		got := []bool{
+			alone.ForkedFrom(met), met.ForkedFrom(alone.Chain), alone.ForkedFrom(lie), met.ForkedFrom(twin.Chain),
+		}
 		if want := []bool{true, false, false, false}; !slices.Equal(got, want) {
 			t.Errorf("%d forked, %d went on: %v, want %v", c.forks, c.goOn, got, want)
 		}
@@ -439,7 +441,8 @@ func TestProvisionalChainsStaySmall(t *testing.T) {
 		}
 		held = max(held, len(w.Commits()))
 	})
-	if w.Standing() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > 100+2+w.rules.windowSteps()+16 {
+	most := MaxSiblingAge + 3*16 + w.rules.windowSteps()
+	if w.Standing() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > most {
 		t.Errorf("standing %v at height %d: it can be taken back to %d, and held %d records", w.Standing(), w.Height(),
 			w.Start(), held)
 	}

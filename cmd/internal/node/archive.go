@@ -71,8 +71,8 @@ func (f *archiveFlags) keep(ctx context.Context, net *p2p.Network, log *slog.Log
 	if err = unlessAsked(ctx, err); err == nil || !started || errors.Is(err, p2pdiloco.ErrCloned) {
 		return err // an identity that is used twice is that of the bootstrap node, too
 	}
-	fmt.Fprintf(out, "archive of %s: it has ended: %v. The bootstrap node goes on without it; start this program again "+
-		"to keep the run\n", f.run, err)
+	fmt.Fprintf(out, "archive of %s: it has ended: %v. The bootstrap node goes on without it; start this program "+
+		"again to keep the run\n", f.run, err)
 	return nil
 }
 

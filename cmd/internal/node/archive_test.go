@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,28 +71,37 @@ func TestAnArchiveOutlivesTheEndOfABranch(t *testing.T) {
 	})
 }
 
-// ending is a node whose calls of Run have given outcomes. After all it waits for ctx.
+// ending is a node whose calls of Run have given outcomes.
 type ending struct {
+	mu         sync.Mutex
 	outcomes   []error
 	phase      p2pdiloco.Phase
 	left, over bool
 }
 
-func (e *ending) Status() p2pdiloco.Status    { return p2pdiloco.Status{Phase: e.phase} }
-func (e *ending) Leave(context.Context) error { e.left = true; return nil }
-func (e *ending) Close() error                { e.over = true; return nil }
+// look gives what the node has, and changes it.
+func (e *ending) look(change func()) (outcomes int, left, over bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
+	return len(e.outcomes), e.left, e.over
+}
+
+func (e *ending) Status() (s p2pdiloco.Status) {
+	e.look(func() { s.Phase = e.phase })
+	return s
+}
+
+func (e *ending) Leave(context.Context) error { e.look(func() { e.left = true }); return nil }
+func (e *ending) Close() error                { e.look(func() { e.over = true }); return nil }
 
 func (e *ending) Run(ctx context.Context) error {
-	if len(e.outcomes) == 0 {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	err := e.outcomes[0]
-	e.outcomes = e.outcomes[1:]
-	e.phase = p2pdiloco.PhaseEnded
-	if err != nil {
-		e.phase = p2pdiloco.PhaseEndedMissed
-	}
+	err := ctx.Err()
+	e.look(func() {
+		if err, e.outcomes = e.outcomes[0], e.outcomes[1:]; err != nil {
+			e.phase = p2pdiloco.PhaseEndedMissed
+		}
+	})
 	return err
 }
 
@@ -106,13 +116,13 @@ func TestAnArchiveLooksForAModelThatIsGone(t *testing.T) {
 		go func() { kept <- (&archiveFlags{run: "r"}).takePart(ctx, node, said) }()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(node.outcomes) != 1 || !said.Has("archive of r", "It goes on looking") {
+		if n, _, _ := node.look(func() {}); n != 1 || !said.Has("archive of r", "It goes on looking") {
 			t.Fatalf("it does not look on, and says %q", said)
 		}
-		node.phase = p2pdiloco.PhaseRunning
+		node.look(func() { node.phase = p2pdiloco.PhaseRunning })
 		time.Sleep(2 * lookAgain)
 		synctest.Wait()
-		if len(node.outcomes) != 0 || node.over {
+		if n, _, over := node.look(func() {}); n != 0 || over {
 			t.Fatal("it does not go on with the model that has come")
 		}
 		stop()
@@ -122,7 +132,8 @@ func TestAnArchiveLooksForAModelThatIsGone(t *testing.T) {
 	})
 	gone := errors.New("the disk is gone")
 	node := &ending{outcomes: []error{gone}}
-	if err := (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{}); !errors.Is(err, gone) || !node.left {
+	err := (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{})
+	if !errors.Is(err, gone) || !node.left {
 		t.Errorf("it ends with %v, left %v", err, node.left)
 	}
 }

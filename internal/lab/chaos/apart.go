@@ -31,7 +31,8 @@ func (r *runner) juniors() []*node {
 
 // weight are the flags of a peer whose contributions count more than those of others.
 func (r *runner) weight(p *node) []string {
-	if !slices.Contains(r.cfg.Kinds, Apart) || r.cfg.Reduction > 0 || p.n <= r.cfg.Peers-r.cfg.Peers/2 || p.n > r.cfg.Peers {
+	junior := p.n > r.cfg.Peers-r.cfg.Peers/2 && p.n <= r.cfg.Peers
+	if !slices.Contains(r.cfg.Kinds, Apart) || r.cfg.Reduction > 0 || !junior {
 		return nil
 	}
 	return []string{"--model", heavy}
