@@ -88,8 +88,8 @@ func TestAHeavierForkOfHalfEndsWithTheRun(t *testing.T) {
 		l.run(2*time.Second, func() bool { return ended(cd[0]) && ended(cd[1]) })
 		for _, p := range cd {
 			if v := p.m.View(); !ended(p) || v.StateRoot != want || v.ChainSwitches != 1 {
-				t.Errorf("restarted %v: the others have gone, and %s ends with %v after %d switches, with their model: "+
-					"%v\n%s", restarted, p.name, v.Ending, v.ChainSwitches, v.StateRoot == want, l.show())
+				t.Errorf("restarted %v: the others have gone, and %s ends with %v after %d switches, with "+
+					"their model: %v\n%s", restarted, p.name, v.Ending, v.ChainSwitches, v.StateRoot == want, l.show())
 			}
 		}
 	}
