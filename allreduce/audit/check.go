@@ -86,7 +86,8 @@ func (g grids) honest(encoded []byte, at span, norm float64) ([]float32, error) 
 	case whole && math.Float64bits(part) != math.Float64bits(norm):
 		return nil, fmt.Errorf("frame %d: %w: %v where %v is true", at.frame, allreduce.ErrFalseNorm, norm, part)
 	case !whole && !(part <= norm*partMore) || math.IsInf(norm, 1):
-		return nil, fmt.Errorf("frame %d: %w: %v where a part of it has %v", at.frame, allreduce.ErrFalseNorm, norm, part)
+		return nil, fmt.Errorf("frame %d: %w: %v where a part of it has %v", at.frame, allreduce.ErrFalseNorm, norm,
+			part)
 	default:
 		return values, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/refound"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/refound"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )

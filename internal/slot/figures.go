@@ -98,7 +98,9 @@ func FiguresRoot(rows []FigureRow) Root {
 }
 
 // FigurePath is the path from row i to the root; see FiguresRootFrom.
-func FigurePath(rows []FigureRow, i int) []Root { return newTree(len(rows), figureLeaves(rows)).Path(i) }
+func FigurePath(rows []FigureRow, i int) []Root {
+	return newTree(len(rows), figureLeaves(rows)).Path(i)
+}
 
 // FiguresRootFrom is the FiguresRoot of so many frames, of which frame i has this row and path. It
 // is false where there is no frame i, or the path is not as long as that of this frame.

@@ -36,7 +36,8 @@ func TestNoStrangersRecordEndsAPeer(t *testing.T) {
 		}
 		if rapid.IntRange(0, 3).Draw(t, "what is easy to get right is right") > 0 {
 			next := from.Next()
-			r.Run, r.Height, r.Prev, r.Work = w.rules.Run, next.Height, next.Prev, from.WorkAfter(r.Kind, r.Contributions)
+			r.Run, r.Height, r.Prev = w.rules.Run, next.Height, next.Prev
+			r.Work = from.WorkAfter(r.Kind, r.Contributions)
 			if r.Kind == slot.Fork {
 				r.Work = from.WorkOfFork(r.Members)
 			}

@@ -61,7 +61,9 @@ func (s heldSegment) Frame(dst []byte, k int64, _ []slot.Root) ([]byte, error) {
 	return append(dst, s[k*4*frameElements:min((k+1)*4*frameElements, int64(len(s)))]...), nil
 }
 
-func (s heldSegment) ReadAt(dst []byte, at int64) (int, error) { return bytes.NewReader(s).ReadAt(dst, at) }
+func (s heldSegment) ReadAt(dst []byte, at int64) (int, error) {
+	return bytes.NewReader(s).ReadAt(dst, at)
+}
 
 // elector is an auditor that holds an outcome. The contributor is in reach while near.
 type elector struct {
