@@ -105,9 +105,8 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 		if made.New.RunID() != first.RunID() || made.Slot != at {
 			t.Errorf("host %d makes run %s from slot %d, not %s", p.Host, made.New.RunID(), made.Slot, first.RunID())
 		}
-		_, err := refound.Found(t.Context(), refound.Config{Dir: p.Dir, Self: s.ID(p), Founders: founders})
-		if err == nil ||
-			!strings.Contains(err.Error(), "is one of the new run already") {
+		_, err = refound.Found(t.Context(), refound.Config{Dir: p.Dir, Self: s.ID(p), Founders: founders})
+		if err == nil || !strings.Contains(err.Error(), "is one of the new run already") {
 			t.Errorf("a second time: %v", err)
 		}
 	}
