@@ -18,8 +18,8 @@ import (
 //   - a certificate with a vote or fork signature of this incarnation that is not in its log: words
 //     are on disk before they are sent, so the log is an old copy, or another process has one, too;
 //   - a contribution of it that is not in its log, in a record of a chain on which this incarnation
-//     has voted. Records list contributions without signatures: voters saw those, and whoever has
-//     founded a chain alone is all its voters;
+//     has voted, or contributed what is in its log. Records list contributions without signatures:
+//     voters saw those, and whoever has founded a chain alone is all its voters;
 //   - an ALIVE of another incarnation under this identity about a record that is not older than the
 //     membership of this one: an earlier life had ended before the record that lists this one was
 //     made. (Having caught up would not do: a branch, or a part of the chain, that comes later may
@@ -71,7 +71,7 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pled
 	}
 	listed := cl.lists(r, on, offerSeq)
 	switch {
-	case forgot || listed && cl.spokeOn(on, r.Height):
+	case forgot || listed && cl.spokeOn(on, r.Height, offerSeq):
 		cl.cloned("the chain has words of this peer that its ledger.log does not know; " + cloneAdvice)
 	case listed && !cl.claimed:
 		cl.claimed = true
@@ -102,11 +102,17 @@ func (cl *clones) lists(r slot.Record, on *chain.Chain, offerSeq uint64) bool {
 }
 
 // spokeOn says whether this incarnation signed any of the records of a chain that are held, up to a
-// height. A certificate of strangers has no signature of it that they made up.
-func (cl *clones) spokeOn(on *chain.Chain, height uint64) bool {
+// height, or contributed to one what its log knows of. Strangers that have founded a chain can make
+// up neither, of a peer that has said nothing yet.
+func (cl *clones) spokeOn(on *chain.Chain, height, offerSeq uint64) bool {
 	return slices.ContainsFunc(on.Commits(), func(c wire.Commit) bool {
 		h := c.Record.Height
-		return h <= height && (h == 1 || c.Record.Kind == slot.Fork || on.Holds(h-1)) && cl.signed(c, on)
+		if h > height || h > 1 && c.Record.Kind != slot.Fork && !on.Holds(h-1) {
+			return false
+		}
+		return cl.signed(c, on) || slices.ContainsFunc(c.Record.Contributions, func(o slot.Offer) bool {
+			return o.Peer == cl.cfg.Self && o.Seq <= offerSeq && cl.in(on.At(h-1).Members)
+		})
 	})
 }
 

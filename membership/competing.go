@@ -39,7 +39,8 @@ const (
 // records do.
 func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
-	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || !co.worthGathering(a) {
+	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || co.isForeign(p, a.Branch) ||
+		!co.worthGathering(a) {
 		return
 	}
 	base := min(co.chain.Height(), a.Height-1)
@@ -207,6 +208,7 @@ type competing struct {
 	known     chain.Tree  // of these branches, in trust byzantine
 	judged    []slot.Root // tips of branches that were gathered and are not better
 	refused   []slot.Root // better branches that were reported to be out of reach
+	foreign   []slot.Root // chains of other foundings, by who has shown them: shownBy
 }
 
 // endsTheRun says whether a chain certifies the last state of the run as all know it.

@@ -24,6 +24,7 @@ const (
 	firstLease  = 16
 	maxLease    = 6 // doublings
 	besideEvery = 4 // Timing.Retry between questions to others then
+	partsARetry = 8 // so many parts more have one Timing.Retry more
 )
 
 // onPastPart takes a part of a past, of a peer that was asked for a record: it has forgotten that.
@@ -43,7 +44,7 @@ func (co *competing) beginPast(msg wire.Message, p wire.PastPart, n *need) bool 
 	a := co.presence.known[memberKey{msg.From, msg.Incarnation}]
 	if n.from != co.chain.Height()+1 || n.from > p.Floor || !slices.Contains(n.asked, msg.From) ||
 		a == nil || a.alive == nil || co.own.left || a.alive.Height <= p.Height || co.doubts.has(msg.From) ||
-		slices.Contains(co.refused, a.alive.Branch) {
+		slices.Contains(co.refused, a.alive.Branch) || co.isForeign(msg.From, a.alive.Branch) {
 		return false
 	}
 	co.gathering = &branch{
@@ -54,7 +55,11 @@ func (co *competing) beginPast(msg wire.Message, p wire.PastPart, n *need) bool 
 
 // lease is how long a peer that is no member shows a past before others are asked.
 func (co *competing) lease(n *need) time.Duration {
-	return firstLease * co.cfg.Timing.Retry << min(n.passes, maxLease)
+	lease := firstLease * co.cfg.Timing.Retry << min(n.passes, maxLease)
+	if r := co.gathering; r != nil && r.past != nil { // a large one takes a slow link long
+		lease += time.Duration(r.past.parts) * co.cfg.Timing.Retry / partsARetry
+	}
+	return lease
 }
 
 // givesWay says whether the peer that shows a past gives way to another one: it is no member of the
@@ -76,10 +81,20 @@ func (co *competing) makeWay(p slot.PeerID, a wire.Alive) {
 	r := co.gathering
 	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
 	if r == nil || r.past == nil || r.past.opening || co.ofTip(r.from) || !co.ofTip(p) || known || co.own.left ||
-		co.doubts.has(p) || !co.worthGathering(a) {
+		co.doubts.has(p) || co.isForeign(p, a.Branch) || !co.worthGathering(a) {
 		return
 	}
 	co.gathering = nil
+}
+
+// isForeign says whether a peer has shown, for a branch that it announces, a chain with another
+// founding. It would show the same again.
+func (co *competing) isForeign(p slot.PeerID, branch slot.Root) bool {
+	return slices.Contains(co.foreign, shownBy(p, branch))
+}
+
+func shownBy(p slot.PeerID, branch slot.Root) slot.Root {
+	return slot.Hash(append([]byte(p), branch[:]...))
 }
 
 // pursuePast asks others beside a peer that shows a past and is no member. It says whether no past
@@ -170,9 +185,10 @@ type WorkOpen struct {
 
 // ReportOpened says what came out.
 type ReportOpened struct {
-	of    *branch
-	chain *chain.Chain
-	err   error
+	of      *branch
+	chain   *chain.Chain
+	foreign bool // it has another founding
+	err     error
 }
 
 func (WorkOpen) isWork()       {}
@@ -185,7 +201,7 @@ func (w WorkOpen) Open(ended func() bool) ReportOpened {
 		return ReportOpened{of: w.of, err: err}
 	}
 	if f := chain.FoundingOf(p); !w.founding.IsZero() && f != w.founding {
-		return ReportOpened{of: w.of, err: chain.Invalid("it has another founding, %s: if that is the run's, start "+
+		return ReportOpened{of: w.of, foreign: true, err: chain.Invalid("it has another founding, %s: if that is the run's, start "+
 			"this peer again with --pin %s", f.Short(), f)}
 	}
 	verify := func(by slot.PeerID, data, sig []byte) bool { return !ended() && w.verify(by, data, sig) }
@@ -206,6 +222,9 @@ func (co *competing) opened(o ReportOpened) (better *branch) {
 	case r == nil || r != o.of:
 		return nil
 	case o.err != nil:
+		if o.foreign {
+			co.foreign = remember(co.foreign, shownBy(r.from, r.claim.Branch))
+		}
 		co.doubts.add(r.from, "its chain does not verify: "+o.err.Error())
 		co.gathering = nil
 		return nil

@@ -34,8 +34,10 @@ type loop struct {
 	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
 	asked  *call           // under way
 	loss   error           // why the last set is gone; nil: there was none
-	lostAt time.Time       // when it was lost; zero: a set shares the memory, or none ever did
-	said   bool            // people were told that
+	// when it was lost; zero: a set shares the memory, or none ever did, or the run is looked for
+	lostAt time.Time
+	seeks  bool // the run is looked for: no trainer is awaited
+	said   bool // people were told that
 
 	done chan struct{} // closed when the peer is to end
 	stop error         // why; it stays as it is once done is closed
@@ -173,16 +175,34 @@ func (l *loop) missing(now time.Time) []box.Effect {
 	if l.lostAt.IsZero() || l.stop != nil || l.box.Over() {
 		return nil
 	}
-	if !l.said {
+	wait := l.cfg.Return
+	switch {
+	case wait < 0:
+		wait = attachesAnew
+	case !l.said:
 		l.said = true
 		l.cfg.Notice(fmt.Sprintf("the trainer is gone: %v. This peer stays a member, and waits %v (--trainer-return) "+
-			"for a trainer that attaches", l.loss, max(0, l.cfg.Return)))
+			"for a trainer that attaches", l.loss, wait))
 	}
-	if now.Sub(l.lostAt) < l.cfg.Return {
+	if now.Sub(l.lostAt) < wait {
 		return nil
 	}
 	l.quit(fmt.Errorf("%w within %v (--trainer-return)", ErrNoReturn, max(0, l.cfg.Return)))
 	return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the node has ended: " + l.stop.Error()})
+}
+
+// attachesAnew is the time that a trainer has which ends its connection and attaches again at once,
+// where a peer does not stay for one that is gone.
+const attachesAnew = 2 * time.Second
+
+// seek has the node look for the run without a trainer, for as long as that takes.
+func (l *loop) seek() { l.seeks, l.lostAt = true, time.Time{} }
+
+// found awaits a trainer again, if none is there.
+func (l *loop) found() {
+	if l.seeks {
+		l.seeks, l.lostAt = false, time.Now()
+	}
 }
 
 func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
@@ -211,7 +231,7 @@ func (l *loop) share(e box.Share) (effects []box.Effect) {
 	if l.said {
 		l.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
 	}
-	l.lostAt, l.said = time.Time{}, false
+	l.lostAt, l.said, l.seeks = time.Time{}, false, false
 	l.wake()
 	return effects
 }
@@ -234,7 +254,9 @@ func (l *loop) answered(e box.Answered) {
 // lost ends the call under way because its set is gone.
 func (l *loop) lost(f box.Fault) {
 	l.memory.drop()
-	l.loss, l.lostAt = f, time.Now()
+	if l.loss = f; !l.seeks {
+		l.lostAt = time.Now()
+	}
 	l.cfg.Logger.Info("the trainer is gone", "why", f.Text)
 	if l.asked != nil {
 		l.asked.err = fmt.Errorf("%w: %w", trainer.ErrAnew, f)

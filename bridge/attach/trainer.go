@@ -102,6 +102,10 @@ func (t *Trainer) Return(ctx context.Context, why error) error {
 			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
 		})
 	}
+	t.loop.do(func() []box.Effect {
+		t.loop.found()
+		return nil
+	})
 	return t.await(ctx)
 }
 

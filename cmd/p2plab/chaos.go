@@ -61,7 +61,7 @@ Only where --faults names them:
   wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
   disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
   one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
-  apart      the same: half cannot reach the others until these have ended the run; it goes on, and gets more work
+  apart      with root, in network namespaces: half is cut off until the others have ended the run, and trains on
   failpoint  a peer crashes, or sleeps, at a place in its code, such as between a vote on disk and its signature;
              the program must be built for it: go run -tags failpoints ./cmd/p2plab chaos --faults failpoint
   clock      a newcomer joins whose clock is 90 min fast; the same program is needed

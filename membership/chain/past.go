@@ -261,7 +261,8 @@ func (c *Chain) newStart(keep uint64) (start uint64, ok bool) {
 	every := c.rules.SummaryEvery
 	most := c.Height() - min(c.Height(), max(keep, MaxSiblingAge))
 	for _, f := range c.provisional {
-		if !c.rules.Byzantine { // else no branch older than MaxSiblingAge is given up
+		// where a quorum of many decides, no branch older than MaxSiblingAge is given up
+		if !c.rules.byzantineAt(len(f.Electors)) {
 			most = min(most, f.Height)
 		}
 	}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import os
@@ -44,7 +45,7 @@ class Private:
                 world, self._world,
             )
             return
-        before = [one.state_dict() for one in self._kept]
+        before = copy.deepcopy([one.state_dict() for one in self._kept])
         try:
             self._load(path)
         except Exception as err:

@@ -3,6 +3,7 @@
 import nodestub  # first: it puts the package on the path
 
 import array
+import json
 import os
 import pathlib
 import unittest
@@ -45,6 +46,9 @@ class OwnNode(unittest.TestCase):
         first = self.join(nodestub.Run(rounds=100), outer_lr="0.7", rounds=100, found=True).start()
         self.addCleanup(self.end_node, first)
         first.close()
+        file = self.folder / "node.options"
+        given = json.loads(file.read_text())
+        file.write_text(json.dumps({**given, "pid": 1}))  # that of the stub
         with self.assertLogs("p2pdiloco", "WARNING") as logs:
             self.again(outer_lr="0.7", rounds=100, found=True).start().close()  # the same
             self.again(outer_lr="0.5", rounds=100, bootstrap=["a"]).start().close()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -49,9 +50,31 @@ func (f *archiveFlags) prepare(identity string) (string, error) {
 	return filepath.Join(f.dir, datadir.IdentityFile), nil
 }
 
-// keep takes part in the run until ctx ends, and says what becomes of it. An error that the node
-// has once it is in the network is told, and ends the archive alone: the bootstrap node goes on.
+// archiveAgain is the pause before an archive that has failed is tried again.
+const archiveAgain = time.Minute
+
+// keep takes part in the run until ctx ends. An error that the node has once it is in the network
+// is told, and the archive is tried again after a while: the bootstrap node goes on.
 func (f *archiveFlags) keep(ctx context.Context, net *p2p.Network, log *slog.Logger, out io.Writer) error {
+	for {
+		fails, err := f.attempt(ctx, net, log, out)
+		if fails == nil || err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "archive of %s: it has ended: %v. The bootstrap node goes on without it, and tries it again "+
+			"every minute\n", f.run, fails)
+		select {
+		case <-time.After(archiveAgain):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// attempt takes part in the run until ctx ends. What fails is worth another attempt, err is not.
+func (f *archiveFlags) attempt(ctx context.Context, net *p2p.Network, log *slog.Logger, out io.Writer) (fails,
+	err error,
+) {
 	started := false
 	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
 		KeepRecords: true,
@@ -69,11 +92,9 @@ func (f *archiveFlags) keep(ctx context.Context, net *p2p.Network, log *slog.Log
 		err = f.takePart(ctx, node, out)
 	}
 	if err = unlessAsked(ctx, err); err == nil || !started || errors.Is(err, p2pdiloco.ErrCloned) {
-		return err // an identity that is used twice is that of the bootstrap node, too
+		return nil, err // an identity that is used twice is that of the bootstrap node, too
 	}
-	fmt.Fprintf(out, "archive of %s: it has ended: %v. The bootstrap node goes on without it; start this program "+
-		"again to keep the run\n", f.run, err)
-	return nil
+	return err, nil
 }
 
 // archived is the node that takes part for an archive.

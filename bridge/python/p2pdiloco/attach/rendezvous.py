@@ -29,7 +29,7 @@ SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
 """Names the socket to a command that `p2pdiloco join --run RUN -- COMMAND` starts."""
 _STARTER_VARIABLE = "P2PDILOCO_STARTER"
 """Tells a node that its standard input ends when this process does."""
-_END = 5.0  # seconds for a node to end that nobody has attached to
+_END = 15.0  # seconds for a node to end that nobody has attached to
 BINARY_VARIABLE = "P2PDILOCO_BINARY"
 """Names the node's program."""
 
@@ -190,13 +190,14 @@ class Own:
             binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(self._options)
         ]
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._given_file.write_text(json.dumps(self._marks()), encoding="utf-8")
         with open(self._log_file, "ab") as out:
             self._node = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=out, stderr=out,
                 env={**environment(), _STARTER_VARIABLE: "stdin"},
                 start_new_session=True,  # Ctrl-C is for the trainer, which then leaves the run
             )
+        given = {"pid": self._node.pid, "options": self._marks()}
+        self._given_file.write_text(json.dumps(given), encoding="utf-8")
         _log.info("started a node, pid %d; it writes to %s", self._node.pid, self._log_file)
 
     def wait(self, timeout: float) -> None:
@@ -229,9 +230,13 @@ class Own:
             return
         now = self._marks()
         try:
-            then = dict(json.loads(self._given_file.read_text(encoding="utf-8")))
+            given = dict(json.loads(self._given_file.read_text(encoding="utf-8")))
         except (OSError, ValueError):
-            then = {}
+            given = {}
+        if given.get("pid") == pid:
+            then = dict(given["options"])
+        else:  # it was started by hand; what is checked when a trainer attaches is not named
+            then = {name: now[name] for name in ("run", "inner_steps") if name in now}
         other = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
         if other:
             _log.warning(
@@ -249,7 +254,7 @@ class Own:
         try:
             self._node.wait(_END)
         except subprocess.TimeoutExpired:
-            self._node.kill()  # it has no trainer, so it is in no run yet
+            self._node.kill()
             self._node.wait()
 
     def release(self) -> None:
