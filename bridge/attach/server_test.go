@@ -241,6 +241,31 @@ func TestReturn(t *testing.T) {
 	wantCode(t, late.Attach(m.server.Path()), wire.CodeClosed, "no trainer has attached again within 50ms")
 }
 
+// TestARunThatIsLookedForHasNoTrainer: at the end of a branch the trainer is sent away, and the node
+// looks for the run for as long as that takes. Only when it has found it, and calls its trainer,
+// does the time begin that it waits for one.
+func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
+	m := newMachine(t, Config{Return: 50 * time.Millisecond})
+	r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
+	if err := r.Attach(m.server.Path()); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	tr, err := m.server.Trainer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.server.Dismiss(wire.CodeBranch, "this branch has ended")
+	select {
+	case <-m.server.Done():
+		t.Fatalf("the node ends: %v", m.server.Err())
+	case <-time.After(time.Second): // four looks
+	}
+	if err := tr.Return(t.Context(), trainer.ErrAnew); !errors.Is(err, ErrNoReturn) {
+		t.Errorf("with the run, and no trainer, it ends with %v", err)
+	}
+}
+
 // TestTheEndIsToldAtOnce: a trainer that wants the peer to leave, and one that does not come back,
 // are told while nobody calls the trainer. A node that looks for its run, or is paused, would go on
 // for ever without that, and every later trainer would be refused.
