@@ -241,9 +241,9 @@ func TestReturn(t *testing.T) {
 	wantCode(t, late.Attach(m.server.Path()), wire.CodeClosed, "no trainer has attached again within 50ms")
 }
 
-// TestARunThatIsLookedForHasNoTrainer: at the end of a branch the trainer is sent away, and the node
-// looks for the run for as long as that takes. Only when it has found it, and calls its trainer,
-// does the time begin that it waits for one.
+// TestARunThatIsLookedForHasNoTrainer: at the end of a branch the trainer is sent away, and the
+// node looks for the run for as long as that takes. Only when it has found it, and calls its
+// trainer, does the time begin that it waits for one.
 func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
 	m := newMachine(t, Config{Return: 50 * time.Millisecond})
 	r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
