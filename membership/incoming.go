@@ -201,8 +201,9 @@ func (w WorkOpen) Open(ended func() bool) ReportOpened {
 		return ReportOpened{of: w.of, err: err}
 	}
 	if f := chain.FoundingOf(p); !w.founding.IsZero() && f != w.founding {
-		return ReportOpened{of: w.of, foreign: true, err: chain.Invalid("it has another founding, %s: if that is the run's, start "+
-			"this peer again with --pin %s", f.Short(), f)}
+		err := chain.Invalid("it has another founding, %s: if that is the run's, start this peer again with --pin %s",
+			f.Short(), f)
+		return ReportOpened{of: w.of, foreign: true, err: err}
 	}
 	verify := func(by slot.PeerID, data, sig []byte) bool { return !ended() && w.verify(by, data, sig) }
 	c, err := chain.Open(w.rules, w.pin, p, commits, verify)

@@ -93,7 +93,8 @@ func varied(l *lab, by *labPeer, heard wire.Message, r *rand.Rand) (said wire.Me
 func fitting(m *Machine, b wire.Body) wire.Body {
 	fit := func(r slot.Record) slot.Record {
 		next := m.chain.Next()
-		r.Run, r.Height, r.Prev, r.Work = m.cfg.Rules.Run, next.Height, next.Prev, m.chain.WorkAfter(r.Kind, r.Contributions)
+		r.Run, r.Height, r.Prev = m.cfg.Rules.Run, next.Height, next.Prev
+		r.Work = m.chain.WorkAfter(r.Kind, r.Contributions)
 		if r.Kind == slot.Fork {
 			r.Work = m.chain.WorkOfFork(r.Members)
 		}
