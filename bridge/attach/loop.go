@@ -160,7 +160,7 @@ func (l *loop) effect(e box.Effect) []box.Effect {
 	return nil
 }
 
-// quit says that the peer is to end. What was said first counts.
+// quit says that the peer is to end. The first reason counts.
 func (l *loop) quit(why error) {
 	if l.stop == nil {
 		l.stop = why

@@ -229,12 +229,11 @@ func TestExampleTrains(t *testing.T) {
 	}
 }
 
-// Steps are given up at a look, and the next ones go on.
-func TestExampleGivesUp(t *testing.T) {
-	server := listen(t)
-	start(t, server, compile(t, example))
+// loaded is the trainer of the example, with its parameters loaded. Its context ends in a minute.
+func loaded(t *testing.T, server *attach.Server) (context.Context, *attach.Trainer, []float32) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	tr, err := server.Trainer(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +245,14 @@ func TestExampleGivesUp(t *testing.T) {
 	if err := tr.Load(ctx, params); err != nil {
 		t.Fatal(err)
 	}
+	return ctx, tr, params
+}
+
+// Steps are given up at a look, and the next ones go on.
+func TestExampleGivesUp(t *testing.T) {
+	server := listen(t)
+	start(t, server, compile(t, example))
+	ctx, tr, params := loaded(t, server)
 	short, stop := context.WithTimeout(ctx, time.Second/2)
 	defer stop()
 	if _, err := tr.Train(short, trainer.Task{Slot: 1, Steps: 1 << 40, PartSteps: 1 << 40}); !errors.Is(err,
@@ -275,19 +282,7 @@ func TestExampleSaysWhatTheNodeSaid(t *testing.T) {
 func TestExampleSaysWhatTheNodeSaidInTheMidstOfSteps(t *testing.T) {
 	server := listen(t)
 	wait := start(t, server, compile(t, example))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tr, err := server.Trainer(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	params, _, err := tr.MakeVectors(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Load(ctx, params); err != nil {
-		t.Fatal(err)
-	}
+	ctx, tr, _ := loaded(t, server)
 	time.AfterFunc(time.Second/5, func() { server.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved") })
 	if _, err := tr.Train(ctx, trainer.Task{Slot: 1, Steps: 1 << 40, PartSteps: 1 << 40}); !errors.Is(err,
 		trainer.ErrAnew) {

@@ -71,7 +71,8 @@ func (f *archiveFlags) keep(ctx context.Context, net *p2p.Network, log *slog.Log
 	}
 }
 
-// attempt takes part in the run until ctx ends. What fails is worth another attempt, err is not.
+// attempt takes part in the run until ctx ends. After an error in fails another attempt may
+// succeed; one in err is final.
 func (f *archiveFlags) attempt(ctx context.Context, net *p2p.Network, log *slog.Logger, out io.Writer) (fails,
 	err error,
 ) {
