@@ -38,6 +38,8 @@ type loop struct {
 	lostAt time.Time
 	seeks  bool // the run is looked for: no trainer is awaited
 	said   bool // people were told that
+	// when people are told next for which ranks the set waits; zero: it waits for none
+	tell time.Time
 
 	done chan struct{} // closed when the peer is to end
 	stop error         // why; it stays as it is once done is closed
@@ -73,6 +75,7 @@ func (l *loop) run() {
 			l.memory.beat()
 			l.carryOut(l.box.Tick(now, l.memory.steps()))
 			l.carryOut(l.missing(now))
+			l.gathering(now)
 		case <-l.over:
 			return
 		}
@@ -189,6 +192,27 @@ func (l *loop) missing(now time.Time) []box.Effect {
 	}
 	l.quit(fmt.Errorf("%w within %v (--trainer-return)", ErrNoReturn, max(0, l.cfg.Return)))
 	return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the node has ended: " + l.stop.Error()})
+}
+
+// Some ranks of a set may take longer than others to start. Then, and every so often, people are
+// told which ones are missing.
+const (
+	gathersFor  = 10 * time.Second
+	gathersStep = time.Minute
+)
+
+// gathering tells people which ranks the others wait for.
+func (l *loop) gathering(now time.Time) {
+	missing := l.box.Missing()
+	switch {
+	case missing == "":
+		l.tell = time.Time{}
+	case l.tell.IsZero():
+		l.tell = now.Add(gathersFor)
+	case !now.Before(l.tell):
+		l.tell = now.Add(gathersStep)
+		l.cfg.Notice("the trainer is not complete: " + missing + ". Training begins when all of them have")
+	}
 }
 
 // attachesAnew is the time that a trainer has which ends its connection and attaches again at once,

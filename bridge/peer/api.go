@@ -37,7 +37,7 @@ func (p *Peer) serve(s *settings.Settings) error {
 		return nil
 	}
 	content := api.Content{
-		Status: func() (any, bool) { return p.Status() }, Metrics: scrapes,
+		Status: func() (any, bool) { return p.Status() }, Starting: p.options.TrainerState, Metrics: scrapes,
 		Commands: api.Commands{Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe},
 	}
 	if s.API == "" {

@@ -88,6 +88,34 @@ func TestCommandsThatEndEarly(t *testing.T) {
 	}
 }
 
+// TestAMissingRankIsNamed: only one of three ranks has attached. The peer has no node yet, but
+// status and the peer's own lines say for whom it waits.
+func TestAMissingRankIsNamed(t *testing.T) {
+	t.Parallel()
+	home, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	args := append(boxes(t, 3, 1), "--data-dir", data, "--")
+	p := clitest.New(t, home, append(args, rankCommand(t, 1, 3, 1, filepath.Join(home, "log"))...)...)
+	said, err := os.Create(filepath.Join(home, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	p.Stderr = said
+	p.Begin(t)
+	const want = "ranks 0, 2 of 3 have not attached"
+	clitest.Until(t, "a status", func() bool {
+		code, out, errs := clitest.Line(newRoot(), "status", "--data-dir", data)
+		if code == 0 {
+			t.Fatalf("a status of a peer without a node: %s", out)
+		}
+		return strings.Contains(errs, "the peer waits for its trainer (gathering: "+want)
+	})
+	clitest.Until(t, "a line of the peer", func() bool {
+		lines, err := os.ReadFile(said.Name())
+		return err == nil && strings.Contains(string(lines), "the trainer is not complete: "+want)
+	})
+}
+
 // TestCommandsThatEndWhileTheRunWaits: the run has not begun, because it waits for a second peer,
 // and so the node does not call its trainer. A command that ends then takes the peer out all the
 // same, and one that fails does after --trainer-return; else the peer would wait for ever.

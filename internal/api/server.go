@@ -32,6 +32,7 @@ type Server struct {
 // many goroutines.
 type Content struct {
 	Status   func() (any, bool) // sent as JSON; false: the peer is starting
+	Starting func() string      // what a starting peer waits for; nil or empty: not known
 	Commands Commands
 	Metrics  http.Handler // nil: none
 }
@@ -97,12 +98,22 @@ func removeStale(path string) {
 	_ = os.Remove(path)
 }
 
+// starting says why there is no status yet.
+func (c *Content) starting() string {
+	if c.Starting != nil {
+		if what := c.Starting(); what != "" {
+			return "the peer waits for its trainer (" + what + "): it looks for the run once all ranks have attached"
+		}
+	}
+	return "the peer is starting: ask again in a moment"
+}
+
 func handler(addr Address, keys Keys, c Content) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", keys.guardStatus(addr, func(w http.ResponseWriter, _ *http.Request) {
 		s, ok := c.Status()
 		if !ok {
-			http.Error(w, "the peer is starting: ask again in a moment", http.StatusServiceUnavailable)
+			http.Error(w, c.starting(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

@@ -200,6 +200,14 @@ var doing = map[wire.Type]string{
 	wire.TypeTrain: "training",
 }
 
+// Missing says which ranks the others wait for; empty: nobody waits for any.
+func (b *Box) Missing() string {
+	if b.set == nil || b.set.shares {
+		return ""
+	}
+	return b.set.missing()
+}
+
 // Came says whether all ranks of some set have ever attached.
 func (b *Box) Came() bool { return b.epoch > 0 }
 

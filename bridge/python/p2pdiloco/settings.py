@@ -28,6 +28,11 @@ def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
     """Whether a run is named: here, in the environment, or in the config file. Settings without a
     run are a mistake: it would train alone, without a word."""
     config = value(settings, "config")
+    if value(settings, "ticket") == "-":
+        raise Invalid(
+            "ticket is -, which reads a ticket from the standard input, and a node that a trainer "
+            "starts has none: give the ticket itself, or @FILE for a file that holds it"
+        )
     if run or any(value(settings, name) for name in _NAMING) or config and _names_run(config):
         return True
     lonely = [name for name, v in settings.items() if v is not None and name != "config"]

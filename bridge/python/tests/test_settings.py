@@ -27,6 +27,10 @@ class Settings(unittest.TestCase):
         finally:
             del os.environ["P2PDILOCO_TICKET"]
 
+    def test_a_ticket_on_the_standard_input_is_refused(self):
+        with self.assertRaisesRegex(Invalid, "ticket is -, .* give the ticket itself, or @FILE"):
+            settings.given(None, {"ticket": "-"})
+
     def test_options_without_a_run_raise(self):
         self.assertFalse(settings.given(None, {"bootstrap": None}))
         with self.assertRaisesRegex(Invalid, "bootstrap, preset: given, and no run: name one with"):
