@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -51,7 +52,7 @@ type Aggregation struct {
 
 // NewAggregation prepares the aggregation of the contributions that the offers of a slot announce.
 // usual is what the plan says of the weights in the records before; see slot.Weighing. It fails if
-// an offer is too stale for the run's discount table.
+// an offer is too stale for the run's discount table, or if none of them weighs anything.
 func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*Aggregation, error) {
 	a := &Aggregation{kind: p.Aggregator, Clip: p.Clip}
 	var weights []uint64
@@ -67,6 +68,9 @@ func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*A
 		a.Scale = append(a.Scale, perMille(d))
 		weights = append(weights, saturatingMul(w, uint64(d)))
 	}
+	if len(a.Counted) == 0 {
+		return nil, errNothing
+	}
 	if p.Aggregator == Mean {
 		a.Scale = kernel.MeanScales(weights)
 	}
@@ -74,6 +78,8 @@ func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*A
 	a.trim, a.used, a.cols = Trim(p.TrimPermille, n), make([]float32, n), make([][]float32, n)
 	return a, nil
 }
+
+var errNothing = errors.New("no contribution weighs anything")
 
 // Weighing says what contributions weigh where the plan or the record states this usual weight.
 func (p Params) Weighing(usual uint64) slot.Weighing {
