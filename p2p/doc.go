@@ -9,7 +9,8 @@
 //	net.SetHello(func(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error) { … })
 //	places := p2p.NewPlaces("my-run")
 //	net.Advertise(ctx, places)
-//	for peer := range net.Discover(ctx, places) {
+//	found, _ := net.Discover(ctx, places)
+//	for peer := range found {
 //		theirs, err := net.Hello(ctx, peer, mine) // a peer that was found is a stranger until it said hello
 //	}
 //

@@ -34,7 +34,11 @@ func (n *Network) Advertise(ctx context.Context, places *Places) { n.discovery.A
 // is connected, and again when it is after its last connection ended. It goes on until ctx or the
 // Network ends, then the channel is closed. A peer that is found is a stranger: anybody may
 // announce anything.
-func (n *Network) Discover(ctx context.Context, places *Places) <-chan slot.PeerID {
+//
+// looked says whether this peer has looked around: the DHT was searched since the last bootstrap
+// node was connected, each peer that was found has had its first chance, and those that answered
+// were sent. A peer that finds nobody is not alone before.
+func (n *Network) Discover(ctx context.Context, places *Places) (found <-chan slot.PeerID, looked func() bool) {
 	return n.discovery.Find(ctx, places)
 }
 

@@ -62,6 +62,12 @@ func roundTrip(ctx context.Context, n *Network, to slot.PeerID, proto string, da
 	return io.ReadAll(s)
 }
 
+// discover are the peers that n finds of a run.
+func discover(t *testing.T, n *Network) <-chan slot.PeerID {
+	found, _ := n.Discover(t.Context(), NewPlaces("run"))
+	return found
+}
+
 func TestRealHosts(t *testing.T) {
 	boot := loopback(t, LAN())
 	cfg := LAN()
@@ -69,7 +75,7 @@ func TestRealHosts(t *testing.T) {
 	a, b := loopback(t, cfg), loopback(t, cfg)
 	a.Advertise(t.Context(), NewPlaces("run"))
 	b.Advertise(t.Context(), NewPlaces("run"))
-	if got := collect(t, a.Discover(t.Context(), NewPlaces("run")), 1, 30*time.Second); got[0] != b.ID() {
+	if got := collect(t, discover(t, a), 1, 30*time.Second); got[0] != b.ID() {
 		t.Fatalf("found %v, want %v", got, b.ID())
 	}
 
@@ -171,7 +177,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-inHandler
-		found := b.Discover(t.Context(), NewPlaces("run"))
+		found := discover(t, b)
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
@@ -193,7 +199,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		if _, err := b.Sign(nil); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Sign after Close: %v", err)
 		}
-		if _, open := <-b.Discover(t.Context(), NewPlaces("run")); open {
+		if _, open := <-discover(t, b); open {
 			t.Error("Discover after Close finds peers")
 		}
 	})

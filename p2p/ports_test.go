@@ -151,8 +151,8 @@ func TestPeersThatRestartTogetherFindEachOther(t *testing.T) {
 	}
 	a := open("a")
 	b := open("b", a.Addrs()...)
-	collect(t, a.Discover(t.Context(), NewPlaces("run")), 1, 20*time.Second)
-	collect(t, b.Discover(t.Context(), NewPlaces("run")), 1, 20*time.Second)
+	collect(t, discover(t, a), 1, 20*time.Second)
+	collect(t, discover(t, b), 1, 20*time.Second)
 	kept := make(map[string][]byte) // as a kill leaves them: without what is written at the end
 	for _, name := range []string{"a", "b"} {
 		for deadline := time.Now().Add(10 * time.Second); kept[name] == nil; time.Sleep(50 * time.Millisecond) {
@@ -172,7 +172,7 @@ func TestPeersThatRestartTogetherFindEachOther(t *testing.T) {
 	}
 	began := time.Now()
 	a, b = open("a"), open("b")
-	if got := collect(t, a.Discover(t.Context(), NewPlaces("run")), 1, 20*time.Second); got[0] != b.ID() {
+	if got := collect(t, discover(t, a), 1, 20*time.Second); got[0] != b.ID() {
 		t.Errorf("found %v, want %s", got, b.ID())
 	}
 	t.Logf("found after %s", time.Since(began))

@@ -44,9 +44,9 @@ func (w *world) honestProofs(t *testing.T) []Proof {
 	}
 }
 
-// TestNoVariedProofEndsAPeer: anybody may send a proof, and whoever gets it verifies it, so no proof
-// may panic. Proofs of each kind are changed in one to three places, at any depth. What is signed
-// may be changed, too: a liar signs what it likes.
+// TestNoVariedProofEndsAPeer: anybody may send a proof, and whoever gets it verifies it, so no
+// proof may panic. Proofs of each kind are changed in one to three places, at any depth. What is
+// signed may be changed, too: a liar signs what it likes.
 func TestNoVariedProofEndsAPeer(t *testing.T) {
 	r := testlevel.Random(t)
 	worlds := strangeWorlds(t)

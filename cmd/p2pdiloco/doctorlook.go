@@ -160,7 +160,7 @@ func (f *doctorFlags) find(ctx context.Context, n *p2p.Network) (found []p2pdilo
 	var news <-chan p2pdiloco.PeerID
 	private := f.ticket != nil && f.ticket.Token != nil // its peers do not announce its name
 	if f.run != "" && !private {
-		news = n.Discover(ctx, p2p.NewPlaces(f.run))
+		news, _ = n.Discover(ctx, p2p.NewPlaces(f.run))
 	}
 	again := time.NewTicker(quiet)
 	defer again.Stop()

@@ -28,7 +28,7 @@ func TestOthersHearWhoSettles(t *testing.T) {
 		f := New(cfg)
 		const lower, higher, friend = slot.PeerID("\x00"), slot.PeerID("\xff\xff"), slot.PeerID("\xff")
 		waits := func() bool {
-			if err := f.decide(time.Now()); err != nil {
+			if err := f.decide(time.Now(), true); err != nil {
 				t.Fatal(err)
 			}
 			return f.spec() == nil

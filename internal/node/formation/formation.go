@@ -57,8 +57,9 @@ type Formation struct {
 	given   spec.Spec
 	fields  map[string]string // the given fields, as a hello carries them; "layout" is a hash
 	log     *slog.Logger
-	settled chan struct{} // closed once mu.spec is set
-	founded chan struct{} // closed by Founded, where this peer alone could found the run
+	settled chan struct{}    // closed once mu.spec is set
+	founded chan struct{}    // closed by Founded, where this peer alone could found the run
+	asks    chan chan<- bool // see hasLooked
 
 	mu struct {
 		sync.Mutex
@@ -87,7 +88,7 @@ type Formation struct {
 // New makes a formation. It does nothing until Serve is called.
 func New(cfg Config) *Formation {
 	f := &Formation{cfg: cfg, given: cfg.Given, log: cfg.Logger}
-	f.settled, f.founded = make(chan struct{}), make(chan struct{})
+	f.settled, f.founded, f.asks = make(chan struct{}), make(chan struct{}), make(chan chan<- bool)
 	f.fields = cfg.Given.Fields()
 	if len(cfg.Given.Layout) > 0 {
 		f.fields["layout"] = slot.Hash(cfg.Given.Layout.Append(nil)).String()
@@ -149,8 +150,12 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 		f.settle(theirs)
 		f.comparePresetLocked(p, h.Timing)
 	case theirs.RunID() != f.mu.spec.RunID():
-		f.log.Warn("peer is in another run of this name", "peer", p, "its_run_id", theirs.RunID(), "run_id",
-			f.mu.spec.RunID())
+		if len(f.mu.otherRuns) < maxKnown {
+			f.mu.otherRuns[p] = errOtherRun // it is said once of each
+		}
+		f.log.Warn("peer is in another run of this name: the two do not train together. If this peer should take part "+
+			"in that run, end it, and join with another data directory", "peer", p, "its_run_id", theirs.RunID(),
+			"run_id", f.mu.spec.RunID())
 	}
 }
 
@@ -243,7 +248,7 @@ func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
 	again := time.NewTicker(f.cfg.Hello)
 	defer again.Stop()
 	for warned := began; f.spec() == nil; {
-		if err := f.decide(began); err != nil {
+		if err := f.decide(began, f.hasLooked(ctx)); err != nil {
 			return spec.Spec{}, err
 		}
 		if f.cfg.Ticket != nil && time.Since(warned) > missingPause {
@@ -255,6 +260,26 @@ func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
 		}
 	}
 	return *f.spec(), nil
+}
+
+// hasLooked says whether this peer has looked around for others of the run: the DHT was searched,
+// and each peer that was found there, or by others, had its first chance to answer a hello. On a
+// busy machine that takes longer than the discovery window, and a run that is founded meanwhile
+// divides its peers. Announcements of peers that are not there must not hold up the founding for
+// ever, so decide bounds how long it waits for this.
+func (f *Formation) hasLooked(ctx context.Context) bool {
+	if f.cfg.Found { // the operator says that there is nobody
+		return true
+	}
+	reply, late := make(chan bool, 1), time.NewTimer(f.cfg.Hello)
+	defer late.Stop()
+	select {
+	case f.asks <- reply:
+		return <-reply
+	case <-late.C: // nobody serves
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // wait returns when a time comes or the spec is settled. It fails when this peer is refused, and
@@ -273,6 +298,8 @@ func (f *Formation) wait(ctx context.Context, until <-chan time.Time) error {
 
 // missingPause is the time between two warnings that no peer was found.
 const missingPause = 20 * time.Second
+
+var errOtherRun = errors.New("it is in another run of this name")
 
 var errMissing = errors.New("some answer, and none of them knows a peer of the run")
 
@@ -318,8 +345,9 @@ const (
 	hearsSearching = 8
 )
 
-// decide settles this peer's own spec, unless another peer has to do that.
-func (f *Formation) decide(began time.Time) error {
+// decide settles this peer's own spec, unless another peer has to do that, or this one has not
+// looked around.
+func (f *Formation) decide(began time.Time, looked bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.unfit != nil {
@@ -340,7 +368,7 @@ func (f *Formation) decide(began time.Time) error {
 	if last := f.lastPromise(); last.After(began) { // the others have waited as long as this peer
 		began = last
 	}
-	if time.Since(began) < searchingWait*f.cfg.Discovery && f.settlesElsewhere() {
+	if time.Since(began) < searchingWait*f.cfg.Discovery && (!looked || f.settlesElsewhere()) {
 		return nil // another peer settles its spec, and this one adopts it
 	}
 	if len(f.given.Layout) == 0 || f.awaitsFounder() {

@@ -28,7 +28,7 @@ const (
 // hellos while no spec is settled or this peer is not admitted.
 func (f *Formation) Serve(ctx context.Context) {
 	f.cfg.Network.SetHello(f.answer)
-	found := f.cfg.Network.Discover(ctx, f.cfg.Places)
+	found, looked := f.cfg.Network.Discover(ctx, f.cfg.Places)
 	g := newHellos(f)
 	defer g.wg.Wait()
 	again, founded := time.NewTicker(f.cfg.Hello), f.founded
@@ -45,6 +45,8 @@ func (f *Formation) Serve(ctx context.Context) {
 			g.found(p)
 		case r := <-g.done:
 			g.ended(r, time.Now())
+		case reply := <-f.asks:
+			reply <- looked() && len(found) == 0 && len(g.fresh) == 0
 		case <-again.C:
 			if f.over() {
 				again.Stop() // peers found from now on get one hello; searching peers send theirs
@@ -63,6 +65,7 @@ type hellos struct {
 	waiting      map[slot.PeerID]bool    // peers that wait for their turn
 	busy         map[slot.PeerID]bool    // peers with an exchange under way
 	unresponsive map[slot.PeerID]silence // peers that did not answer the last hello
+	fresh        map[slot.PeerID]bool    // known peers whose first exchange has not ended
 	done         chan exchangeEnd
 	wg           sync.WaitGroup
 }
@@ -82,8 +85,8 @@ func newHellos(f *Formation) *hellos {
 	return &hellos{
 		Formation: f, known: make(map[slot.PeerID]bool), waiting: make(map[slot.PeerID]bool),
 		busy:         make(map[slot.PeerID]bool),
-		unresponsive: make(map[slot.PeerID]silence),
-		done:         make(chan exchangeEnd, maxExchanges),
+		unresponsive: make(map[slot.PeerID]silence), fresh: make(map[slot.PeerID]bool),
+		done: make(chan exchangeEnd, maxExchanges),
 	}
 }
 
@@ -94,12 +97,13 @@ func (g *hellos) found(p slot.PeerID) {
 		for q := range g.unresponsive {
 			if g.known[q] {
 				delete(g.known, q)
+				delete(g.fresh, q)
 				break
 			}
 		}
 	}
-	if len(g.known) < maxKnown {
-		g.known[p] = true
+	if len(g.known) < maxKnown && !g.known[p] {
+		g.known[p], g.fresh[p] = true, true
 	}
 	g.waiting[p] = true
 }
@@ -116,6 +120,7 @@ func (g *hellos) again(now time.Time) {
 // ended notes how an exchange ended.
 func (g *hellos) ended(r exchangeEnd, now time.Time) {
 	delete(g.busy, r.peer)
+	delete(g.fresh, r.peer)
 	if !errors.Is(r.err, p2p.ErrUnresponsive) {
 		delete(g.unresponsive, r.peer)
 		return

@@ -44,7 +44,8 @@ func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		for p := range s.Boot.Discover(ctx, p2p.NewPlaces("sim")) {
+		found, _ := s.Boot.Discover(ctx, p2p.NewPlaces("sim"))
+		for p := range found {
 			t.Errorf("peer %s is found by the run's name", p)
 		}
 		s.Reach(6, founder, guest)

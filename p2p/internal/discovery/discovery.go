@@ -94,16 +94,23 @@ func (d *Discovery) Advertise(ctx context.Context, places *Places) {
 // and among those remembered, connects to them, and sends the ID of each one when it is connected,
 // and again when it is after its last connection ended. It goes on until ctx or the task group
 // ends, then the channel is closed.
-func (d *Discovery) Find(ctx context.Context, places *Places) <-chan slot.PeerID {
+//
+// looked says whether this peer has looked around: the DHT was searched since the last bootstrap
+// node was connected, each peer that was found has had its first chance, and those that answered
+// were sent. On a busy machine that takes a while. A peer is not alone before.
+func (d *Discovery) Find(ctx context.Context, places *Places) (found <-chan slot.PeerID, looked func() bool) {
 	f, out := newFinder(d.env, d.cfg, d.book, d.boot.isNode, places)
+	ended, end := context.WithCancel(context.Background())
 	started := d.env.Tasks.Go(func() {
 		defer close(out)
+		defer end()
 		ctx, cancel := d.env.Tasks.Join(ctx)
 		defer cancel()
 		f.serve(ctx)
 	})
 	if !started {
 		close(out)
+		end()
 	}
-	return out
+	return out, func() bool { return f.hasLooked(ended) }
 }

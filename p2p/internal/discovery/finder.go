@@ -30,7 +30,8 @@ func newFinder(env Env, cfg Config, book *addressBook, isNode func(peer.ID) bool
 		found:      make(chan peer.AddrInfo, 64),
 		changes:    make(chan change, 256),
 		dialled:    make(chan dialResult, maxDials),
-		searched:   make(chan struct{}, 1),
+		searched:   make(chan bool, 1),
+		asks:       make(chan chan<- bool),
 		candidates: make(map[peer.ID]*candidate),
 	}, out
 }
@@ -47,9 +48,11 @@ type finder struct {
 	found    chan peer.AddrInfo // by DHT, mDNS or memory
 	changes  chan change        // of connections
 	dialled  chan dialResult
-	searched chan struct{} // a search of the DHT ended
+	searched chan bool        // a search of the DHT ended, and whether it had somebody to ask
+	asks     chan chan<- bool // see hasLooked
 
 	candidates map[peer.ID]*candidate
+	answered   bool      // a search since the last bootstrap node was connected had somebody to ask
 	dials      int       // under way
 	pending    []peer.ID // to be reported, each at most once
 }
@@ -102,6 +105,7 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			f.connection(c)
 			// it may know more than those that were asked so far
 			if c.connected && f.isNode(c.id) {
+				f.answered = false
 				if wait = findFirst; !searching {
 					timer.Reset(0)
 				}
@@ -115,10 +119,13 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			if searching = f.env.Tasks.Go(func() { f.search(ctx, now) }); !searching {
 				return
 			}
-		case <-f.searched:
+		case asked := <-f.searched:
 			searching = false
+			f.answered = f.answered || asked
 			timer.Reset(wait)
 			wait = min(2*wait, f.cfg.FindEvery)
+		case reply := <-f.asks:
+			reply <- f.looked()
 		case <-changed:
 			names, changed = f.places.now()
 			local.at(ctx, names)
@@ -139,7 +146,8 @@ func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
 
 // search asks the DHT once for every place.
 func (f *finder) search(ctx context.Context, names []string) {
-	defer func() { f.searched <- struct{}{} }() // room for the one search that runs
+	asks := len(f.cfg.Bootstrap) == 0 || f.env.DHT.RoutingTable().Size() > 0
+	defer func() { f.searched <- asks }() // room for the one search that runs
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
 	var all sync.WaitGroup
@@ -153,6 +161,31 @@ func (f *finder) search(ctx context.Context, names []string) {
 		}
 	}
 	all.Wait()
+}
+
+// hasLooked asks the loop whether this peer has looked around.
+func (f *finder) hasLooked(ctx context.Context) bool {
+	reply := make(chan bool, 1)
+	select {
+	case f.asks <- reply:
+		return <-reply
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// looked says whether a search had somebody to ask, and ended, and each peer that was found has had
+// its first chance: those that answered are reported.
+func (f *finder) looked() bool {
+	if !f.answered || len(f.found) > 0 || len(f.pending) > 0 {
+		return false
+	}
+	for _, c := range f.candidates {
+		if c.failures == 0 && !c.met && !f.connected(c) {
+			return false
+		}
+	}
+	return true
 }
 
 // report puts a candidate among those to be reported. The loop sends them when the caller takes

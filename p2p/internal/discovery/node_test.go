@@ -73,7 +73,8 @@ func alone(t *testing.T, cfg Config) *node {
 func (n *node) advertise(t *testing.T, run string) { n.Advertise(t.Context(), NewPlaces(run)) }
 
 func (n *node) find(ctx context.Context, run string) <-chan slot.PeerID {
-	return n.Find(ctx, NewPlaces(run))
+	found, _ := n.Find(ctx, NewPlaces(run))
+	return found
 }
 
 func (n *node) id() slot.PeerID { return slot.PeerID(n.env.Host.ID()) }

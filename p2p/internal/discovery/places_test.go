@@ -18,7 +18,7 @@ func TestPlacesChange(t *testing.T) {
 		a, b, c := simulated(t, s, 1, cfg), simulated(t, s, 2, cfg), simulated(t, s, 3, cfg)
 		places := NewPlaces("one")
 		a.Advertise(t.Context(), places)
-		found := a.Find(t.Context(), places)
+		found, _ := a.Find(t.Context(), places)
 		time.Sleep(10 * time.Minute) // searches and announcements are rare by now
 		b.advertise(t, "two")
 		c.advertise(t, "one")
