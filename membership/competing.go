@@ -32,7 +32,6 @@ const (
 	// how far below a claim the first guess at the common record lies; the next goes twice as far
 	firstProbe   = 8
 	maxGathering = 256 // Timing.Retry for the whole of a branch: others' claims wait as long
-	maxJudged    = 16  // tips and branches that were gathered and not switched to
 )
 
 // meet starts to gather a chain that claims to be better. The claim moves nobody: verified
@@ -179,18 +178,12 @@ func (co *competing) judge() {
 		co.doubts.add(r.from, "its chain is not what it claims")
 		return
 	}
-	co.judged = remember(co.judged, r.claim.Tip)
+	co.judged = appendRecent(co.judged, r.claim.Tip)
 }
 
 // forgetJudged has other branches judged again: the own chain is another one now, or has less work
 // after a fork, and may be the worse one. Without it two branches that stand still never meet.
 func (co *competing) forgetJudged() { co.judged, co.refused = nil, nil }
-
-// remember appends to a short list and drops the oldest entry.
-func remember(list []slot.Root, h slot.Root) []slot.Root {
-	list = append(list, h)
-	return list[max(0, len(list)-maxJudged):]
-}
 
 // competing gathers other branches of the run and says which one to be on.
 type competing struct {
@@ -299,7 +292,7 @@ func (co *competing) decide() (better *branch) {
 	if co.mayGiveUp(common, r.chain) {
 		return r
 	}
-	co.refused = remember(co.refused, r.claim.Branch)
+	co.refused = appendRecent(co.refused, r.claim.Branch)
 	co.event(Event{
 		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
 		Root: r.chain.LastingAbove(common),

@@ -43,9 +43,9 @@ func (co *competing) chooseOnceShown() (better *branch) {
 
 // refuse leaves it to an operator whether to move to a branch that parted too long ago.
 func (co *competing) refuse(r *branch, common uint64, first slot.Root) {
-	co.refused = remember(co.refused, first)
+	co.refused = appendRecent(co.refused, first)
 	if r.claim.Branch != co.chain.Branch() {
-		co.refused = remember(co.refused, r.claim.Branch)
+		co.refused = appendRecent(co.refused, r.claim.Branch)
 	}
 	co.event(Event{
 		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from, Root: first,

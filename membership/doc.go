@@ -62,14 +62,13 @@
 //	acceptor.go, following.go          PROMISE, PROPOSE, VOTE; the leader that is followed
 //	history.go                         what recent slots took, and the grace window that follows
 //	handover.go, objections.go         what electors give a leader, and what they ask of its plans
-//	notyet.go                          what a leader does about electors that say no HAVE yet
 //	participant.go                     taking part in a reduction, over plans, ballots and leaders
-//	planner*.go                        plans, their revisions, broken rings
+//	planner*.go                        plans, their revisions, broken rings, electors that wait
 //	drafter.go                         drafts and HAVE
 //	pacemaker.go                       when a term is over, and which ballot is joined
 //	leader.go                          leading
 //	machine*.go                        the whole: inputs, outputs, and what takes several parts
-//	reason.go, view.go                 what status shows
+//	reason*.go, view.go                what status shows
 //
 // Around it: wire/ (messages, entries and their bytes), chain/ (the records and all that follows
 // from them alone), store/ (the log on disk), driver*.go, inbox.go (queues,

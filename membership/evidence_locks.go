@@ -182,7 +182,7 @@ func (ev *evidence) showLower(a, b wire.Commit, electors []slot.Member) {
 		a = b
 	}
 	if !slices.Contains(ev.shown, a.Certificate.Hash) {
-		ev.shown = remember(ev.shown, a.Certificate.Hash)
+		ev.shown = appendRecent(ev.shown, a.Certificate.Hash)
 		ev.send(a, without(peersOf(electors), ev.cfg.Self)...)
 	}
 }

@@ -39,31 +39,6 @@ type ending struct {
 	gone bool // the ending has lasted so long that this peer waits for nobody any more
 }
 
-// Ending says how far a chain is that has reached the run's last slot.
-type Ending int
-
-// The endings.
-const (
-	EndsNot         Ending = iota // the last slot is not applied here, or not agreed
-	EndsAsRun                     // the model is the run's
-	EndsProvisional               // it may still be another one: see chain.Provisional
-	EndsAsBranch                  // it is that of a branch that is not the run
-)
-
-// String is how events name an ending.
-func (e Ending) String() string {
-	switch e {
-	case EndsAsRun:
-		return "run"
-	case EndsProvisional:
-		return "provisional"
-	case EndsAsBranch:
-		return "branch"
-	case EndsNot:
-	}
-	return "not yet"
-}
-
 // how returns how the chain ends.
 func (ex *exit) how() Ending {
 	if !ex.ending.final {

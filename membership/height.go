@@ -170,6 +170,23 @@ type planning struct {
 	waiting       waiting       // electors that give no HAVE for now
 }
 
+// waiting is what electors wait for before they give a leader HAVE.
+type waiting struct {
+	of        map[slot.PeerID]objected
+	replanned int           // how often this leader has planned anew for that in its term
+	shown     slot.Bitmap   // whose offers this leader last said to have
+	shownAt   time.Duration // when
+}
+
+// objected is the NOTYET of one elector.
+type objected struct {
+	group    slot.Root
+	rule     wire.Rule
+	whom     []slot.PeerID
+	reported [wire.RuleAudit + 1]bool // an event has told that it waits under a rule
+	repeated time.Duration            // when the plan was last sent to it again
+}
+
 // drafting is the record that the leader wants decided.
 type drafting struct {
 	draft   *wire.Draft

@@ -224,7 +224,7 @@ func (co *competing) opened(o ReportOpened) (better *branch) {
 		return nil
 	case o.err != nil:
 		if o.foreign {
-			co.foreign = remember(co.foreign, shownBy(r.from, r.claim.Branch))
+			co.foreign = appendRecent(co.foreign, shownBy(r.from, r.claim.Branch))
 		}
 		co.doubts.add(r.from, "its chain does not verify: "+o.err.Error())
 		co.gathering = nil

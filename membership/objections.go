@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -31,6 +32,14 @@ type objection struct {
 	rule wire.Rule
 	whom []slot.PeerID
 	why  string
+}
+
+// told is the objection that this peer last told a leader, and when.
+type told struct {
+	at    slot.Ref
+	group slot.Root
+	rule  wire.Rule
+	when  time.Duration
 }
 
 // of returns why HAVE is not given for a draft yet.
@@ -62,6 +71,19 @@ func (ob *objections) toPlan(p slot.Plan, term uint32) (none objection) {
 		}
 	}
 	return none
+}
+
+// tell sends an objection to the leader, once and then once a Retry while it stands.
+func (ob *objections) tell(o objection, p slot.Plan) {
+	d := ob.open
+	now := told{d.at(d.ballot), p.Group(), o.rule, ob.now}
+	leader := d.leader(d.ballot).Peer
+	again := now.at == ob.told.at && now.group == ob.told.group && now.rule == ob.told.rule
+	if !ob.elector() || leader == ob.cfg.Self || again && now.when-ob.told.when < ob.cfg.Timing.Retry {
+		return
+	}
+	ob.told = now
+	ob.send(ob.handover.notYet(now.group, o.rule, o.whom), leader)
 }
 
 // plan returns the plan of a draft as far as this peer has seen it: without one, the contributors
@@ -253,17 +275,6 @@ func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) (none obje
 		}
 	}
 	return none
-}
-
-// shortPeers names a few peers.
-func shortPeers(ps []slot.PeerID) (s string) {
-	for i, p := range ps[:min(len(ps), 8)] {
-		if i > 0 {
-			s += ", "
-		}
-		s += p.Short()
-	}
-	return s
 }
 
 // waits says whether a plan with these offers would be objected to for want of others.

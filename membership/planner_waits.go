@@ -3,50 +3,11 @@ package membership
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
-
-// told is the objection that this peer last told a leader, and when.
-type told struct {
-	at    slot.Ref
-	group slot.Root
-	rule  wire.Rule
-	when  time.Duration
-}
-
-// tell sends an objection to the leader, once and then once a Retry while it stands.
-func (ob *objections) tell(o objection, p slot.Plan) {
-	d := ob.open
-	now := told{d.at(d.ballot), p.Group(), o.rule, ob.now}
-	leader := d.leader(d.ballot).Peer
-	again := now.at == ob.told.at && now.group == ob.told.group && now.rule == ob.told.rule
-	if !ob.elector() || leader == ob.cfg.Self || again && now.when-ob.told.when < ob.cfg.Timing.Retry {
-		return
-	}
-	ob.told = now
-	ob.send(ob.handover.notYet(now.group, o.rule, o.whom), leader)
-}
-
-// waiting is what electors wait for before they give a leader HAVE.
-type waiting struct {
-	of        map[slot.PeerID]objected
-	replanned int           // how often this leader has planned anew for that in its term
-	shown     slot.Bitmap   // whose offers this leader last said to have
-	shownAt   time.Duration // when
-}
-
-// objected is the NOTYET of one elector.
-type objected struct {
-	group    slot.Root
-	rule     wire.Rule
-	whom     []slot.PeerID
-	reported [wire.RuleAudit + 1]bool // an event has told that it waits under a rule
-	repeated time.Duration            // when the plan was last sent to it again
-}
 
 // mostReplans is how often a leader plans anew in its term because others wait.
 const mostReplans = 2
