@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -119,17 +117,6 @@ func (n *Node) watchClocks() {
 		}
 		told = now
 	}
-}
-
-// origin is what a node starts from: its configuration, completed by what its data directory knows.
-type origin struct {
-	cfg         Config
-	hooks       testhooks.Hooks
-	dir         datadir.Dir
-	known       *Spec                  // of the run, if this peer was in it before
-	newcomer    bool                   // this start makes the peer's identity
-	credentials *admission.Credentials // of a private run; nil for an open one
-	first       timing.Preset          // that holds until the run's is known
 }
 
 // openData opens the data directory, and compares what is given with what it knows.

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -41,6 +43,17 @@ type Node struct {
 	motions *admission.Motions
 	replica *replica.Replica
 	rounds  *round.Loop
+}
+
+// origin is what a node starts from: its configuration, completed by what its data directory knows.
+type origin struct {
+	cfg         Config
+	hooks       testhooks.Hooks
+	dir         datadir.Dir
+	known       *Spec                  // of the run, if this peer was in it before
+	newcomer    bool                   // this start makes the peer's identity
+	credentials *admission.Credentials // of a private run; nil for an open one
+	first       timing.Preset          // that holds until the run's is known
 }
 
 // Round is a contribution that was offered and whose slot is not applied yet.

@@ -16,8 +16,6 @@ import (
 
 // What a node reports of itself.
 type (
-	// Event is one thing that happened on a node.
-	Event = report.Event
 	// Status is what a node knows of its run at one moment.
 	Status = report.Status
 	// Phase says what a node is doing.
