@@ -93,7 +93,7 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	if err := n.edge.Open(n.life.Context(), n.hooks.WrapDeliver(n.driver.Deliver)); err != nil {
 		return err
 	}
-	if at := n.driver.Standing(n.Self()); at.Removed {
+	if at := n.driver.Access(n.Self()); at.Removed {
 		n.emit("peer.removed", map[string]any{
 			"about": n.Self(), "height": at.By.Height, "record": at.By.Record, "detail": at.RemovalText(n.Self()),
 		})
@@ -243,7 +243,7 @@ func (n *Node) turn(last, v membership.View) {
 		n.life.Fail(fmt.Errorf("%w: %s", ErrCloned, v.Cloned))
 		return
 	case v.Expelled:
-		n.life.Fail(fmt.Errorf("%w %s", ErrRemoved, n.driver.Standing(n.Self()).RemovalText(n.Self())))
+		n.life.Fail(fmt.Errorf("%w %s", ErrRemoved, n.driver.Access(n.Self()).RemovalText(n.Self())))
 		return
 	}
 	// Members may have come and gone between two views.

@@ -18,7 +18,7 @@ func signedBy(m *Machine, action slot.Action, about string, names string) slot.D
 	if about != "" {
 		d.Peer = labID(about)
 	}
-	d.Turn = m.Standing(d.Peer).Turn
+	d.Turn = m.Access(d.Peer).Turn
 	for _, n := range names {
 		by := m.chain.Electorate()[slot.Find(m.chain.Electorate(), labID(string(n)))]
 		from := m.chain.Height()
@@ -154,7 +154,7 @@ func TestAfterRemoval(t *testing.T) {
 		signedBy(m, slot.Rotate, "", "AB"))); err != nil {
 		t.Errorf("a rotation: %v", err)
 	}
-	if s := m.Standing(labID("D")); !s.Ever || s.Removed || s.Turn != 2 {
+	if s := m.Access(labID("D")); !s.Ever || s.Removed || s.Turn != 2 {
 		t.Errorf("standing after both: %+v", s)
 	}
 }
@@ -294,7 +294,7 @@ func TestTheRemovedOutbidsNobody(t *testing.T) {
 		l.peer(string(n)).report(ReportMotions{Motions: []slot.Motion{{Action: slot.Remove, Peer: e.id}}})
 	}
 	outbid()
-	if !l.run(20*time.Second, func() bool { return l.peer("A").m.Standing(e.id).Removed }) {
+	if !l.run(20*time.Second, func() bool { return l.peer("A").m.Access(e.id).Removed }) {
 		t.Errorf("it is not removed:\n%s", l.show())
 	}
 }
@@ -362,11 +362,11 @@ func TestTwoOfFourRemoveAnElector(t *testing.T) {
 	a.report(remove)
 	b.report(remove)
 	l.run(10*time.Second, func() bool { return false })
-	if b.m.Standing(a.id).Removed {
+	if b.m.Access(a.id).Removed {
 		t.Fatal("it is removed by one order and its own")
 	}
 	c.report(remove)
-	if !l.run(20*time.Second, func() bool { return b.m.Standing(a.id).Removed }) {
+	if !l.run(20*time.Second, func() bool { return b.m.Access(a.id).Removed }) {
 		t.Errorf("it is not removed\n%s", l.show())
 	}
 }

@@ -58,7 +58,7 @@ func (co *competing) worthGathering(a wire.Alive) bool {
 	if co.chain.Has(a.Height, a.Tip) || co.abandoned.shows(a) {
 		return false
 	}
-	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.Standing() != chain.IsRun {
+	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.BranchKind() != chain.IsRun {
 		return true // it claims to be at the run's end, which comes before this branch
 	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
@@ -205,7 +205,7 @@ type competing struct {
 }
 
 // endsTheRun says whether a chain certifies the last state of the run as all know it.
-func endsTheRun(c *chain.Chain) bool { return c.Closed() && c.Standing() == chain.IsRun }
+func endsTheRun(c *chain.Chain) bool { return c.Closed() && c.BranchKind() == chain.IsRun }
 
 // prefers says whether a verified chain is the one to be on. Chains with the pin come first; of
 // those the ones that end the run, then more work, then the lower hash of the first record that

@@ -114,7 +114,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 }
 
 // Start begins to work, with a worker that does what the machine asks for. The worker may have been
-// made from what the driver knows before Start: its Record, View and Standing. The driver stops
+// made from what the driver knows before Start: its Record, View and Access. The driver stops
 // when ctx ends, at Close, or when its store or signer fails.
 func (d *Driver) Start(ctx context.Context, worker Worker) error {
 	d.life.Lock()
@@ -203,12 +203,12 @@ func (d *Driver) Record(height uint64) (wire.Commit, bool) {
 	return d.core.mu.machine.Record(height)
 }
 
-// Standing is what the newest certified record says of a peer. For no name it is the turn of
+// Access is what the newest certified record says of a peer. For no name it is the turn of
 // rotations.
-func (d *Driver) Standing(p slot.PeerID) Standing {
+func (d *Driver) Access(p slot.PeerID) PeerAccess {
 	d.core.mu.Lock()
 	defer d.core.mu.Unlock()
-	return d.core.mu.machine.Standing(p)
+	return d.core.mu.machine.Access(p)
 }
 
 // Incarnation is the incarnation that this peer's messages carry.

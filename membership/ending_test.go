@@ -113,7 +113,7 @@ func heavierFork(t *testing.T, last uint64) (l *lab, ab, cd []*labPeer) {
 	l.filters = []*labFilter{{from: "A,B", to: "C,D", left: -1}, {from: "C,D", to: "A,B", left: -1}}
 	l.until(t, formerHeights+8, ab...)
 	if !l.run(time.Minute, func() bool { return cd[0].m.chain.Tip().Work > 2*ab[0].m.chain.Tip().Work }) ||
-		cd[0].m.chain.Standing() != chain.IsProvisional || ab[0].m.chain.Standing() != chain.IsRun ||
+		cd[0].m.chain.BranchKind() != chain.IsProvisional || ab[0].m.chain.BranchKind() != chain.IsRun ||
 		max(ab[0].m.chain.Tip().Slot, cd[0].m.chain.Tip().Slot) >= last {
 		t.Fatalf("the half that forked has no more work\n%s", l.show())
 	}
@@ -130,7 +130,7 @@ func (p *labPeer) view() (v View) {
 // A chain is as good as its worst fork: fewer than half of the electors make a branch, half or more
 // a provisional one, and a quorum that is back makes either the run again.
 func TestStandings(t *testing.T) {
-	for signers, want := range map[string]chain.Standing{
+	for signers, want := range map[string]chain.BranchKind{
 		"D": chain.IsBranch, "BCD": chain.IsRun, "CD": chain.IsProvisional,
 	} {
 		rules, timing := labRules(), labTiming
@@ -152,7 +152,7 @@ func TestStandings(t *testing.T) {
 		if !l.run(time.Minute, func() bool { return l.peers[3].m.chain.Tip().Slot > at+2 }) {
 			t.Fatalf("%s: nothing is decided\n%s", signers, l.show())
 		}
-		if got := l.peers[3].m.chain.Standing(); got != want {
+		if got := l.peers[3].m.chain.BranchKind(); got != want {
 			t.Errorf("%s go on: standing %v, want %v", signers, got, want)
 		}
 		for _, p := range l.peers {
@@ -160,10 +160,10 @@ func TestStandings(t *testing.T) {
 				p.start()
 			}
 		}
-		run := func() bool { return l.peers[3].m.chain.Standing() == chain.IsRun }
+		run := func() bool { return l.peers[3].m.chain.BranchKind() == chain.IsRun }
 		if !l.run(time.Minute, func() bool { return run() && len(l.peers[3].m.chain.Members()) == 4 }) {
 			t.Errorf("%s go on, and the others come back: standing %v\n%s", signers,
-				l.peers[3].m.chain.Standing(), l.show())
+				l.peers[3].m.chain.BranchKind(), l.show())
 		}
 	}
 }

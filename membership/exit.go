@@ -44,7 +44,7 @@ func (ex *exit) how() Ending {
 	if !ex.ending.final {
 		return EndsNot
 	}
-	switch ex.chain.Standing() {
+	switch ex.chain.BranchKind() {
 	case chain.IsBranch:
 		return EndsAsBranch
 	case chain.IsProvisional:

@@ -126,7 +126,7 @@ func (m *Machine) repeat() {
 	m.motions.recount()
 	m.motions.repeat()
 	m.motions.sendAccess()
-	m.news.reportStanding()
+	m.news.reportMembership()
 }
 
 // Ready drains what the inputs since the last call led to.

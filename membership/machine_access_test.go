@@ -58,7 +58,7 @@ func (p *labPeer) fetchKey(key slot.Root, from []slot.PeerID) bool {
 		if q == nil || q == p || !p.lab.reaches(p, q) || !q.keys.held[key] {
 			continue
 		}
-		if s := q.m.Standing(p.id); s.Ever && !s.Barred {
+		if s := q.m.Access(p.id); s.Ever && !s.Barred {
 			p.keys.held[key] = true
 			return true
 		}
@@ -94,11 +94,11 @@ func (l *lab) want(d *datadriven.TestData) {
 			for _, v := range a.Vals {
 				if action, ok := actions[a.Key]; ok {
 					r.Motions = append(r.Motions,
-						slot.Motion{Action: action, Peer: labID(v), Turn: p.m.Standing(labID(v)).Turn})
+						slot.Motion{Action: action, Peer: labID(v), Turn: p.m.Access(labID(v)).Turn})
 				}
 			}
 			if a.Key == "rotate" {
-				r.Motions = append(r.Motions, slot.Motion{Action: slot.Rotate, Turn: p.m.Standing("").Turn})
+				r.Motions = append(r.Motions, slot.Motion{Action: slot.Rotate, Turn: p.m.Access("").Turn})
 			}
 		}
 		p.want(r.Motions...)

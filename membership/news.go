@@ -68,12 +68,12 @@ func (ne *news) reportMembers(e Event, before, now []slot.Member) {
 		ne.listed, ne.wasMember = true, true
 		ne.event(e)
 	}
-	ne.reportStanding()
+	ne.reportMembership()
 }
 
-// reportStanding reports when this peer has become a member, or is none any more, by the newest
+// reportMembership reports when this peer has become a member, or is none any more, by the newest
 // record that it knows of. It does not do so again for each old record while it catches up.
-func (ne *news) reportStanding() {
+func (ne *news) reportMembership() {
 	if len(ne.catchup.ahead()) > 0 {
 		return
 	}
@@ -109,7 +109,7 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 	if fault := ne.turnout.fault(ofMember(gone)); fault != "" {
 		e.Detail = fault
 	}
-	// reportStanding reports it of this peer itself, if it still holds
+	// reportMembership reports it of this peer itself, if it still holds
 	if ne.motions.barred(gone.Peer) && gone.Peer != ne.cfg.Self {
 		e.Detail = DetailRemoved
 	}
@@ -118,7 +118,7 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 			ne.own.mine = nil
 		} // else the offer stands: it counts if this peer is listed again in time
 		ne.charge = ne.statements.charge(ne.chain.At(e.Height - 1).Members)
-		return // reportStanding
+		return // reportMembership
 	}
 	ne.event(e)
 }
@@ -126,7 +126,7 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 func (ne *news) forkText(r slot.Record) string {
 	text := fmt.Sprintf("%d peers go on from height %d without a quorum of the members that it lists",
 		len(r.Electors()), r.Height-1)
-	switch ne.chain.Standing() {
+	switch ne.chain.BranchKind() {
 	case chain.IsBranch:
 		return text + "; this branch is not the run until a quorum of them is back"
 	case chain.IsProvisional:

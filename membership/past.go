@@ -92,7 +92,7 @@ func (co *competing) chooseAnew() (better *branch) {
 // of theirs is what a peer gives its own records up for by itself.
 func (co *competing) outdoneAnew() bool {
 	own, theirs := co.chain, co.gathering.chain
-	return !co.cfg.Rules.Byzantine && own.Standing() != chain.IsRun && theirs.Standing() == chain.IsRun &&
+	return !co.cfg.Rules.Byzantine && own.BranchKind() != chain.IsRun && theirs.BranchKind() == chain.IsRun &&
 		own.ForkedFrom(theirs)
 }
 

@@ -328,7 +328,7 @@ func (w *chaos) want(t *rapid.T) {
 	}
 	for _, p := range w.peers {
 		if p.up() && (p != of || o.Action == slot.Rotate) && rapid.IntRange(0, 3).Draw(t, "agrees") > 0 {
-			o.Turn = p.m.Standing(o.Peer).Turn
+			o.Turn = p.m.Access(o.Peer).Turn
 			p.want(o)
 		}
 	}

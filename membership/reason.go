@@ -106,7 +106,7 @@ func (m *Machine) whyJoining() string {
 	i := slot.Find(m.chain.Members(), m.cfg.Self)
 	switch {
 	case m.motions.barred(m.cfg.Self):
-		return "the members have removed this peer from the run, " + m.Standing(m.cfg.Self).RemovalText(m.cfg.Self)
+		return "the members have removed this peer from the run, " + m.Access(m.cfg.Self).RemovalText(m.cfg.Self)
 	case m.roster.expelled(m.cfg.Self):
 		return "the run has evicted this peer for good, because its key has signed two words that contradict each " +
 			"other: it can take part as a new peer only, with a new data directory"

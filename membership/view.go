@@ -177,16 +177,16 @@ func (m *Machine) paced() chain.Pace {
 	return m.pacing
 }
 
-// Standing of a peer; of no name: the turn of rotations.
-func (m *Machine) Standing(p slot.PeerID) Standing {
+// Access of a peer; of no name: the turn of rotations.
+func (m *Machine) Access(p slot.PeerID) PeerAccess {
 	a := m.chain.Access()
-	return Standing{
+	return PeerAccess{
 		Ever: a.Ever(p), Removed: a.Removed(p), By: a.RemovedBy(p), Barred: m.motions.barred(p), Turn: a.Turn(p),
 	}
 }
 
 // RemovalText says by what a peer was removed, and what its user can do.
-func (s Standing) RemovalText(p slot.PeerID) string {
+func (s PeerAccess) RemovalText(p slot.PeerID) string {
 	by := s.By.String()
 	if !s.Removed {
 		by = "motions of a quorum, whose record is on the way"
@@ -199,8 +199,8 @@ func (s Standing) RemovalText(p slot.PeerID) string {
 	)
 }
 
-// Standing is what the chain says of one peer.
-type Standing struct {
+// PeerAccess is what the chain says of one peer.
+type PeerAccess struct {
 	Ever    bool          // it was a member at some time
 	Removed bool          // it may not be one, since a record said so
 	By      chain.Removal // that record; zero: none

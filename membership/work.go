@@ -73,7 +73,7 @@ type (
 		From   []slot.PeerID
 	}
 	// WorkAccess: the set of peers that may be in the run has changed, or this peer has just
-	// started: Machine.Standing tells them. Key names a private run's secret from now on, which the
+	// started: Machine.Access tells them. Key names a private run's secret from now on, which the
 	// peers named have; zero: the one it was founded with. ReportFailed if it cannot be had; it is
 	// asked for again then.
 	WorkAccess struct {
@@ -199,7 +199,7 @@ type (
 	// signed it with its key.
 	ReportClone struct{ wire.Message }
 	// ReportMotions: what this peer's operator wants done about the membership, instead of
-	// what was wanted before. Turn is Standing's; a motion whose turn is over is void.
+	// what was wanted before. Turn is Access's; a motion whose turn is over is void.
 	ReportMotions struct{ Motions []slot.Motion }
 	// ReportKey says that this peer has a secret with this commitment for the next change. Nobody
 	// else knows it, and it is on disk once it is held.

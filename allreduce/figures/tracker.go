@@ -11,8 +11,8 @@ import (
 // figures.
 const HalfLife = 3
 
-// Stands is for how many slots what was noted stands after the newest slot that gave it.
-const Stands = 8
+// KeptSlots is for how many slots what was noted stands after the newest slot that gave it.
+const KeptSlots = 8
 
 // When a member stands out. Moving figures count once they are of leastSlots contributions. A
 // finding ends later than it began, so that one at the border does not come and go.
@@ -77,7 +77,7 @@ func (t *Tracker) Begin(slotNumber uint64, members []slot.PeerID) (changes []Cha
 		}
 	}
 	for _, f := range slices.Clone(t.found) {
-		old := f.noted > 0 && (f.noted+Stands < slotNumber || slotNumber <= f.noted)
+		old := f.noted > 0 && (f.noted+KeptSlots < slotNumber || slotNumber <= f.noted)
 		if old || !slices.Contains(members, f.Peer) {
 			t.found.end(f)
 			changes = append(changes, Change{f, slotNumber, false})

@@ -50,19 +50,19 @@ type Provisional struct {
 	Few      bool          // fewer than half of them signed it: the branch is not the run
 }
 
-// Standing says what a chain is, of a run of which there may be several branches.
-type Standing int
+// BranchKind says what a chain is, of a run of which there may be several branches.
+type BranchKind int
 
-// The standings, the best first.
+// The kinds, the best first.
 const (
-	IsRun Standing = iota // the run's chain, as all know it
+	IsRun BranchKind = iota // the run's chain, as all know it
 	// half of the electors of a record or more have forked it, and no quorum of them is back
 	IsProvisional
 	IsBranch // so did fewer than half of them: it is not the run
 )
 
-// Standing returns the worst that the chain's forks make of it.
-func (c *Chain) Standing() Standing {
+// BranchKind returns the worst that the chain's forks make of it.
+func (c *Chain) BranchKind() BranchKind {
 	switch {
 	case slices.ContainsFunc(c.provisional, func(p Provisional) bool { return p.Few }):
 		return IsBranch

@@ -359,7 +359,7 @@ func TestBranchesKeepWhereTheyParted(t *testing.T) {
 		Kind: slot.Fork, Slot: w.Tip().Slot, Work: w.WorkOfFork(w.forkers()),
 	}, Turnover{Listed: w.listed()}))
 	w.churn(300, 1, 1000, func() { w.Prune(0) })
-	if w.Start() > parted || w.Standing() != IsBranch {
+	if w.Start() > parted || w.BranchKind() != IsBranch {
 		t.Errorf("a branch that parted at height %d is pruned up to %d", parted, w.Start())
 	}
 }
@@ -394,7 +394,7 @@ func TestForkedFrom(t *testing.T) {
 			liar.step()
 		}
 		for _, o := range []*signedWorld{others, liar} {
-			if _, ok := o.Prune(0); !ok || o.Start() <= w.Height() || o.Standing() != IsRun {
+			if _, ok := o.Prune(0); !ok || o.Start() <= w.Height() || o.BranchKind() != IsRun {
 				t.Fatalf("a chain of %d records that parted at height %d is not pruned: %v", o.Height(), w.Height(), ok)
 			}
 		}
@@ -409,7 +409,7 @@ func TestForkedFrom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lie.Standing() != IsRun {
+		if lie.BranchKind() != IsRun {
 			t.Fatal("the lie does not say that it is the run")
 		}
 		got := []bool{
@@ -442,8 +442,8 @@ func TestProvisionalChainsStaySmall(t *testing.T) {
 		held = max(held, len(w.Commits()))
 	})
 	most := MaxSiblingAge + 3*16 + w.rules.windowSteps()
-	if w.Standing() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > most {
-		t.Errorf("standing %v at height %d: it can be taken back to %d, and held %d records", w.Standing(), w.Height(),
+	if w.BranchKind() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > most {
+		t.Errorf("standing %v at height %d: it can be taken back to %d, and held %d records", w.BranchKind(), w.Height(),
 			w.Start(), held)
 	}
 }

@@ -65,12 +65,12 @@ func (g *Guard) held(key slot.Root) (proof.Secret, bool) {
 // Follow puts the secret that the newest record names in force, and disconnects peers that may not
 // be here any more. The error wraps errKeyNotHeld if the secret is not held. Then only the removed
 // peers are disconnected, and nothing else changes.
-func (g *Guard) Follow(key slot.Root, standing proof.Standing) error {
+func (g *Guard) Follow(key slot.Root, accessOf proof.AccessOf) error {
 	g.keys.Lock()
 	defer g.keys.Unlock()
 	changed, err := g.enforce(key)
 	g.mu.Lock()
-	g.mu.Standing = standing
+	g.mu.AccessOf = accessOf
 	if changed {
 		clear(g.mu.refusals.tries)
 		maps.DeleteFunc(g.mu.withheld, func(k slot.Root, _ []slot.PeerID) bool {
@@ -85,7 +85,7 @@ func (g *Guard) Follow(key slot.Root, standing proof.Standing) error {
 	}
 	if g.cfg.Network != nil {
 		g.cfg.Network.Expel(func(p slot.PeerID) bool {
-			at := standing(p)
+			at := accessOf(p)
 			// a peer that was admitted under the previous secret and did not become a member
 			return at.Removed || changed && !at.Ever
 		})
@@ -267,10 +267,10 @@ var (
 func (g *Guard) give(to slot.PeerID, key slot.Root) (proof.Secret, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.Standing == nil {
+	if g.mu.AccessOf == nil {
 		return proof.Secret{}, errKeyUnsure
 	}
-	if at := g.mu.Standing(to); !at.Ever || at.Removed {
+	if at := g.mu.AccessOf(to); !at.Ever || at.Removed {
 		return proof.Secret{}, errKeyMembers
 	}
 	secret, ok := g.mu.Ring.Find(g.mu.run, key)

@@ -59,8 +59,8 @@ func proposed(t *testing.T, g *Guard) slot.Root {
 }
 
 // everyone has been a member, but for those whose names begin with n; those with r were removed.
-func everyone(p slot.PeerID) proof.Stands {
-	return proof.Stands{Ever: p[0] != 'n', Removed: p[0] == 'r', Why: "removed"}
+func everyone(p slot.PeerID) proof.Access {
+	return proof.Access{Ever: p[0] != 'n', Removed: p[0] == 'r', Why: "removed"}
 }
 
 func TestACandidateIsMadeOnce(t *testing.T) {
@@ -236,8 +236,8 @@ func TestFollowing(t *testing.T) {
 // that were removed, and other peers can ask it.
 func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
 	g := guardOn(t, powerfs.New())
-	if err := g.Follow(slot.Root{9}, everyone); !errors.Is(err, errKeyNotHeld) || g.mu.Standing == nil {
-		t.Errorf("%v; it knows who may take part: %v", err, g.mu.Standing != nil)
+	if err := g.Follow(slot.Root{9}, everyone); !errors.Is(err, errKeyNotHeld) || g.mu.AccessOf == nil {
+		t.Errorf("%v; it knows who may take part: %v", err, g.mu.AccessOf != nil)
 	}
 }
 

@@ -57,9 +57,9 @@ func NewMotions(ledger *membership.Driver, files Files) (*Motions, error) {
 func (m *Motions) Make(action slot.Action, p slot.PeerID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.ledger.Standing(p)
+	s := m.ledger.Access(p)
 	all := slices.DeleteFunc(slices.Clone(m.mu.all),
-		func(o slot.Motion) bool { return o.Turn < m.ledger.Standing(o.Peer).Turn })
+		func(o slot.Motion) bool { return o.Turn < m.ledger.Access(o.Peer).Turn })
 	at := slices.IndexFunc(all, func(o slot.Motion) bool { return o.Peer == p && o.Turn == s.Turn })
 	switch {
 	case at >= 0 && all[at].Action != action:

@@ -122,7 +122,7 @@ func TestCopiesAreToldToBoth(t *testing.T) {
 	if got := b.took(again); len(got) > 0 {
 		t.Errorf("what goes on is told again: %v", got)
 	}
-	for range figures.Stands {
+	for range figures.KeptSlots {
 		b.took(map[string]gift{"ada": unseen, "bob": unseen, "cleo": unseen})
 	}
 	if len(b.words()) != 2 {

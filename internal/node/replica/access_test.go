@@ -24,7 +24,7 @@ func (k *emptyRing) Hold(context.Context, slot.Root, []slot.PeerID, ...slot.Peer
 	return k.err
 }
 
-func (k *emptyRing) Follow(slot.Root, proof.Standing) error {
+func (k *emptyRing) Follow(slot.Root, proof.AccessOf) error {
 	k.followed = true
 	return nil
 }
@@ -35,8 +35,8 @@ type fixedStanding struct {
 	removed bool
 }
 
-func (l fixedStanding) Standing(slot.PeerID) membership.Standing {
-	return membership.Standing{Removed: l.removed}
+func (l fixedStanding) Access(slot.PeerID) membership.PeerAccess {
+	return membership.PeerAccess{Removed: l.removed}
 }
 
 // Records are followed where the secret in force cannot be had, too: peers that were removed are

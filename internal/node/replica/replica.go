@@ -25,7 +25,7 @@ import (
 type Ledger interface {
 	Record(height uint64) (wire.Commit, bool)
 	View() membership.View
-	Standing(p slot.PeerID) membership.Standing
+	Access(p slot.PeerID) membership.PeerAccess
 	Report(r membership.Report)
 }
 

@@ -197,7 +197,7 @@ type Keyring interface {
 	// of without. It fails with an error that wraps proof.ErrShared where one of them may know it.
 	Hold(ctx context.Context, key slot.Root, from []slot.PeerID, without ...slot.PeerID) error
 	// Follow brings the secret in force, and shuts out the peers that may not be here any more.
-	Follow(key slot.Root, standing proof.Standing) error
+	Follow(key slot.Root, accessOf proof.AccessOf) error
 }
 
 // followAccess applies what the chain says about the peers that may be in the run, and makes the
@@ -211,8 +211,8 @@ func (r *Replica) followAccess(ctx context.Context, work membership.WorkAccess, 
 		err = r.cfg.Keys.Hold(ctx, work.Key, work.From)
 	}
 	// Removed peers are disconnected even without the secret.
-	if err := errors.Join(err, r.cfg.Keys.Follow(work.Key, r.standing)); err != nil {
-		if r.cfg.Ledger.Standing(r.cfg.Self).Removed {
+	if err := errors.Join(err, r.cfg.Keys.Follow(work.Key, r.access)); err != nil {
+		if r.cfg.Ledger.Access(r.cfg.Self).Removed {
 			return // the secret is not for this peer; another record is needed, and asks again
 		}
 		r.failed(ctx, work, err, report)
@@ -226,10 +226,10 @@ func (r *Replica) followAccess(ctx context.Context, work membership.WorkAccess, 
 	report(membership.ReportKey{Key: next})
 }
 
-// standing returns how a peer stands that was a member, or is removed, or about to be.
-func (r *Replica) standing(p slot.PeerID) proof.Stands {
-	s := r.cfg.Ledger.Standing(p)
-	at := proof.Stands{Ever: s.Ever, Removed: s.Barred}
+// access says whether a peer may take part that was a member, or is removed, or about to be.
+func (r *Replica) access(p slot.PeerID) proof.Access {
+	s := r.cfg.Ledger.Access(p)
+	at := proof.Access{Ever: s.Ever, Removed: s.Barred}
 	if at.Removed {
 		at.Why = "the members have removed it from the run, " + s.RemovalText(p)
 	}

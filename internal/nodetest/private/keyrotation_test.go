@@ -30,15 +30,15 @@ type records struct {
 	removed []p2pdiloco.PeerID
 }
 
-func (r *records) standing(p p2pdiloco.PeerID) proof.Stands {
-	return proof.Stands{Ever: slices.Contains(r.ever, p), Removed: slices.Contains(r.removed, p), Why: "removed"}
+func (r *records) access(p p2pdiloco.PeerID) proof.Access {
+	return proof.Access{Ever: slices.Contains(r.ever, p), Removed: slices.Contains(r.removed, p), Why: "removed"}
 }
 
 // known lets peers know the records. All their members are listed.
 func (r *records) known(peers ...*nodetest.Peer) {
 	r.s.T.Helper()
 	for _, p := range peers {
-		if err := p.Inside().Guard.Follow(r.key, r.standing); err != nil {
+		if err := p.Inside().Guard.Follow(r.key, r.access); err != nil {
 			r.s.T.Fatalf("host %d: %v", p.Host, err)
 		}
 	}

@@ -19,14 +19,14 @@ type Party struct {
 	Until    uint64 // when the token expires, s since 1970
 	Used     *Register
 	Listed   func(slot.PeerID) bool // nil: anybody may be admitted
-	Standing Standing               // nil: not known yet
+	AccessOf AccessOf               // nil: not known yet
 }
 
-// Standing is what the run's records say of a peer.
-type Standing func(slot.PeerID) Stands
+// AccessOf is what the run's records say of a peer.
+type AccessOf func(slot.PeerID) Access
 
-// Stands says how a peer stands.
-type Stands struct {
+// Access says whether a peer may take part.
+type Access struct {
 	Ever    bool   // it was a member at some time
 	Removed bool   // it is removed
 	Why     string // by what it was removed, and what its user can do
@@ -118,7 +118,7 @@ func (d *Party) judge(now uint64, from slot.PeerID, a Ask, under Secret) error {
 	if d.Listed != nil && !d.Listed(from) {
 		return fmt.Errorf("peer %s is not on the list of those that are admitted: have its ID put there", from)
 	}
-	if err := d.stands(from, under, a.Token); err != nil {
+	if err := d.checkAccess(from, under, a.Token); err != nil {
 		return err
 	}
 	if a.Token {
@@ -127,14 +127,14 @@ func (d *Party) judge(now uint64, from slot.PeerID, a Ask, under Secret) error {
 	return nil
 }
 
-// stands compares a peer with the run's records. A peer with a secret that is not in force was away
+// checkAccess compares a peer with the run's records. A peer with a secret that is not in force was away
 // when the secret changed, or has learned of the next one first, or was removed: only the records
 // tell which. A secret that never came into force admits no newcomer either, because a peer that
 // was to be removed may have proposed it.
-func (d *Party) stands(p slot.PeerID, under Secret, token bool) error {
-	var at Stands
-	if d.Standing != nil {
-		at = d.Standing(p)
+func (d *Party) checkAccess(p slot.PeerID, under Secret, token bool) error {
+	var at Access
+	if d.AccessOf != nil {
+		at = d.AccessOf(p)
 	}
 	current := under == d.Ring.Current()
 	was := slices.Contains(d.Ring.line, under)
@@ -145,7 +145,7 @@ func (d *Party) stands(p slot.PeerID, under Secret, token bool) error {
 		return nil
 	case token && was:
 		return errOld
-	case d.Standing == nil || !was:
+	case d.AccessOf == nil || !was:
 		return errNotYet
 	}
 	return errOldPeer
@@ -176,7 +176,7 @@ func (d *Party) Judge(now uint64, from slot.PeerID, asked Ask, a Answer) error {
 	if asked.Token {
 		d.Ring = d.Ring.Lead(secret)
 	}
-	if err := d.stands(from, secret, false); err != nil {
+	if err := d.checkAccess(from, secret, false); err != nil {
 		d.Ring = before
 		return &RefusedError{"by this peer itself: " + err.Error(), false}
 	}

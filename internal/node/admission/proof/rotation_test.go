@@ -8,9 +8,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// standing is that of the peers named: the first letter tells.
-func standing(p slot.PeerID) Stands {
-	return Stands{Ever: p[0] != 'n', Removed: p[0] == 'r', Why: "it was removed from the run"}
+// access is that of the peers named: the first letter tells.
+func access(p slot.PeerID) Access {
+	return Access{Ever: p[0] != 'n', Removed: p[0] == 'r', Why: "it was removed from the run"}
 }
 
 // peer holds secrets, the one in force first; those after the bar never were.
@@ -18,7 +18,7 @@ func peer(t *testing.T, self slot.PeerID, inForce []Secret, next ...byte) *Party
 	t.Helper()
 	d := &Party{
 		Run: "books", Self: self, Ring: held(t, NewRing(inForce...), next...), Used: NewRegister(),
-		Standing: standing,
+		AccessOf: access,
 	}
 	return d
 }
@@ -34,7 +34,7 @@ func tries(t *testing.T, asker, answerer *Party, k int) (admitted bool, err erro
 // Peers with names that begin with n never were members, with r were removed, and with m are
 // members.
 func TestWhoIsAdmittedUnderWhichSecret(t *testing.T) {
-	unsure := func(d *Party) *Party { d.Standing = nil; return d }
+	unsure := func(d *Party) *Party { d.AccessOf = nil; return d }
 	for what, c := range map[string]struct {
 		asker, answerer *Party
 		try             int
@@ -133,7 +133,7 @@ func TestTicketsAndRotation(t *testing.T) {
 	refused("a ticket with a secret to come", "ask again", early, "n1")
 	refused("or that a member has", "ask again", early, "m1")
 	unsure := peer(t, "m2", old)
-	unsure.Standing = nil
+	unsure.AccessOf = nil
 	refused("an old ticket, before the records are known", "has been changed since", unsure, "n1")
 	x := newcomer("n1", 1, now+60)
 	if admitted, err := meet(t, x, peer(t, "m2", []Secret{{1, 2, 3}, {2}})); !admitted || err != nil ||
@@ -160,7 +160,7 @@ func TestAnAnswerToASecretThatIsGone(t *testing.T) {
 
 // What a stranger costs that asks a peer which holds as many secrets as are tried.
 func BenchmarkAStranger(b *testing.B) {
-	d := &Party{Run: "books", Self: "m", Ring: NewRing(), Used: NewRegister(), Standing: standing}
+	d := &Party{Run: "books", Self: "m", Ring: NewRing(), Used: NewRegister(), AccessOf: access}
 	for i := range 1 + triedOlder {
 		d.Ring.line = append(d.Ring.line, Secret{1, byte(i)})
 	}
