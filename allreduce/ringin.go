@@ -55,12 +55,12 @@ func (e *ownError) Unwrap() error { return e.err }
 // incoming is what comes from the peer before.
 type incoming struct {
 	*ring
-	l      *link
-	seen   []int // the next partial result of each piece; 0: none has come
-	alive  sync.WaitGroup
-	end    context.CancelFunc
-	drips  *time.Timer // runs while a frame comes
-	dripFn atomic.Bool
+	l          *link
+	seen       []int // the next partial result of each piece; 0: none has come
+	alive      sync.WaitGroup
+	end        context.CancelFunc
+	frameTimer *time.Timer // runs while a frame comes
+	dripFn     atomic.Bool
 }
 
 // quit ends what says alive to the peer before.
@@ -86,21 +86,21 @@ func (in *incoming) readAll() error {
 		return err
 	}
 	in.sayAlive()
-	in.drips = time.AfterFunc(time.Hour, func() {
+	in.frameTimer = time.AfterFunc(time.Hour, func() {
 		in.dripFn.Store(true)
 		_ = in.l.s.Reset()
 	})
-	defer in.drips.Stop()
-	in.drips.Stop()
+	defer in.frameTimer.Stop()
+	in.frameTimer.Stop()
 	for {
 		h, err := in.l.readHeader()
 		if errors.Is(err, io.EOF) && in.complete() {
 			return nil
 		}
 		if err == nil {
-			in.drips.Reset(in.frameTimeout(int(h.Length)))
+			in.frameTimer.Reset(in.frameTimeout(int(h.Length)))
 			err = in.take(h)
-			in.drips.Stop()
+			in.frameTimer.Stop()
 		}
 		switch {
 		case in.dripFn.Load():

@@ -12,7 +12,7 @@ import (
 // whose state one of them holds, and fork that, by the rules of all forks. The records that they
 // give up stay decided (keepDecided). They are taken back only when a peer shows their state, or
 // has gone on from it. A run whose last slot is known to be decided is not begun again: other peers
-// have its model, see exit.missed.
+// have its model, see exit.watchHolders.
 type abandoned struct {
 	*facts
 	above uint64       // records of the chain above this height

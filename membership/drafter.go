@@ -246,7 +246,7 @@ func (dr *drafter) complete() (q wire.QC, ok bool) {
 	case !dr.chain.Rules().Quorum(dr.chain.Electorate(), now):
 		dr.giveUpHanging()
 		return q, false
-	case dr.chain.Lacks(r, ever):
+	case dr.chain.TooFewHaves(r, ever):
 		dr.giveUpWaiting(ever)
 		return q, false
 	}

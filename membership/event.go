@@ -21,7 +21,7 @@ type Event struct {
 	Prev       slot.Root // of the record before it
 	RecordKind slot.Kind
 	Electors   int    // that decide after the record
-	Ending     Ending // of EventFinal, EventDone and EventStray: what the last state is
+	Ending     Ending // of EventFinal, EventDone and EventBranchEnded: what the last state is
 	Detail     string // plain words
 
 	Plan  *slot.Plan // of EventPlanned
@@ -36,31 +36,31 @@ type EventKind string
 
 // The ledger's events.
 const (
-	EventFounded   EventKind = "run.founded"
-	EventJoined    EventKind = "run.joined"
-	EventPlanned   EventKind = "slot.planned"
-	EventDrafted   EventKind = "record.drafted"
-	EventProposed  EventKind = "record.proposed"
-	EventCertified EventKind = "record.certified"
-	EventCommitted EventKind = "slot.committed"
-	EventMembers   EventKind = "members.changed"
-	EventSuspected EventKind = "peer.suspected"
-	EventLeft      EventKind = "peer.left"
-	EventRefused   EventKind = "peer.refused"
-	EventObjected  EventKind = "peer.objected" // this peer gives its draft no HAVE for now
-	EventWaits     EventKind = "peer.waits"    // it gives this leader's draft no HAVE for now
-	EventEvicted   EventKind = "peer.evicted"
-	EventCloned    EventKind = "peer.cloned"
-	EventPaused    EventKind = "run.paused"
-	EventResumed   EventKind = "run.resumed"
-	EventDiverged  EventKind = "state.diverged"
-	EventForked    EventKind = "run.forked"
-	EventConfirmed EventKind = "run.confirmed"
-	EventSwitched  EventKind = "run.switched"
-	EventSummary   EventKind = "run.summary"      // the chain here begins with one, of another peer
-	EventFinal     EventKind = "run.final"        // the last slot is applied here and certified
-	EventDone      EventKind = "run.done"         // and all have it, or have had the time
-	EventStray     EventKind = "run.branch_ended" // it was that of a branch which is not the run
+	EventFounded     EventKind = "run.founded"
+	EventJoined      EventKind = "run.joined"
+	EventPlanned     EventKind = "slot.planned"
+	EventDrafted     EventKind = "record.drafted"
+	EventProposed    EventKind = "record.proposed"
+	EventCertified   EventKind = "record.certified"
+	EventCommitted   EventKind = "slot.committed"
+	EventMembers     EventKind = "members.changed"
+	EventSuspected   EventKind = "peer.suspected"
+	EventLeft        EventKind = "peer.left"
+	EventRefused     EventKind = "peer.refused"
+	EventObjected    EventKind = "peer.objected" // this peer gives its draft no HAVE for now
+	EventWaits       EventKind = "peer.waits"    // it gives this leader's draft no HAVE for now
+	EventEvicted     EventKind = "peer.evicted"
+	EventCloned      EventKind = "peer.cloned"
+	EventPaused      EventKind = "run.paused"
+	EventResumed     EventKind = "run.resumed"
+	EventDiverged    EventKind = "state.diverged"
+	EventForked      EventKind = "run.forked"
+	EventConfirmed   EventKind = "run.confirmed"
+	EventSwitched    EventKind = "run.switched"
+	EventSummary     EventKind = "run.summary"      // the chain here begins with one, of another peer
+	EventFinal       EventKind = "run.final"        // the last slot is applied here and certified
+	EventDone        EventKind = "run.done"         // and all have it, or have had the time
+	EventBranchEnded EventKind = "run.branch_ended" // it was that of a branch which is not the run
 
 	EventMotion     EventKind = "access.ordered"
 	EventRemoved    EventKind = "peer.removed"

@@ -28,15 +28,15 @@ type exit struct {
 
 // ending is this peer's way out of a run that is over.
 type ending struct {
-	over  bool          // the last slot is applied here
-	since time.Duration // when it was applied
-	final bool          // its model is certified, or as certain as it can be
-	done  bool
-	lacks string // why its model may not be the run's
-	stray bool   // the chain is a branch, not the run, and the others were looked for in vain
+	over         bool          // the last slot is applied here
+	since        time.Duration // when it was applied
+	final        bool          // its model is certified, or as certain as it can be
+	done         bool
+	branchReason string // why its model may not be the run's
+	branchEnded  bool   // the chain is a branch, not the run, and the others were looked for in vain
 	// since when nobody is heard that holds the last state, which is not here; 0: not so
-	away time.Duration
-	gone bool // the ending has lasted so long that this peer waits for nobody any more
+	holderLostAt time.Duration
+	missed       bool // the ending has lasted so long that this peer waits for nobody any more
 }
 
 // how returns how the chain ends.
@@ -61,27 +61,27 @@ func (ex *exit) finish(gathering bool) (news bool) {
 	ex.leave()
 	e := &ex.ending
 	if !ex.chain.Ended() || !ex.holdsEnd() {
-		ex.missed(gathering)
+		ex.watchHolders(gathering)
 		return false
 	}
 	if !e.over {
 		e.over, e.since = true, ex.now
 	}
-	lacking := ex.lacking()
+	unserved := ex.unserved()
 	if news = !e.final && (ex.closed() || ex.lingered()); news {
 		e.final = true
-		ex.tell(EventFinal, ex.finalText(lacking))
+		ex.tell(EventFinal, ex.finalText(unserved))
 	}
 	switch how := ex.how(); {
 	case e.done || how == EndsNot:
 	case how == EndsAsBranch:
-		if !e.stray && !gathering && ex.lingered() {
-			e.stray = true
-			ex.tell(EventStray, ex.whyProvisional())
+		if !e.branchEnded && !gathering && ex.lingered() {
+			e.branchEnded = true
+			ex.tell(EventBranchEnded, ex.whyProvisional())
 		}
-	case ex.lingered(), how == EndsAsRun && ex.closed() && len(lacking) == 0:
-		e.done, e.lacks = true, ex.whyProvisional()
-		ex.tell(EventDone, e.lacks)
+	case ex.lingered(), how == EndsAsRun && ex.closed() && len(unserved) == 0:
+		e.done, e.branchReason = true, ex.whyProvisional()
+		ex.tell(EventDone, e.branchReason)
 		return true
 	}
 	return news
@@ -112,19 +112,19 @@ func (ex *exit) leave() {
 // closed says whether a record certifies the state after the last slot, and that is held here.
 func (ex *exit) closed() bool { return ex.chain.Closed() && ex.model.atTip() }
 
-// lacking lists the peers that this one serves the last state to. A peer that is no member at the
+// unserved lists the peers that this one serves the last state to. A peer that is no member at the
 // end has come late itself, and waits for nobody whom it does not hear.
-func (ex *exit) lacking() []slot.PeerID {
+func (ex *exit) unserved() []slot.PeerID {
 	ps := ex.awaited()
 	if ex.member() {
-		ps = union(ps, ex.former.lacking())
+		ps = union(ps, ex.former.unserved())
 	}
 	slices.Sort(ps)
 	return ps
 }
 
 // finalText says what this peer has and for whom it stays.
-func (ex *exit) finalText(lacking []slot.PeerID) string {
+func (ex *exit) finalText(unserved []slot.PeerID) string {
 	text := fmt.Sprintf("the model of slot %d, the last one, is final", ex.chain.Tip().Slot)
 	switch ex.how() {
 	case EndsAsBranch:
@@ -135,10 +135,10 @@ func (ex *exit) finalText(lacking []slot.PeerID) string {
 			"is %s", ex.chain.Tip().Slot, ex.remaining(), ex.whyProvisional())
 	case EndsNot, EndsAsRun:
 	}
-	if len(lacking) == 0 {
+	if len(unserved) == 0 {
 		return text
 	}
-	return fmt.Sprintf("%s; serving it to %s until they have it, for %v at most", text, shortIDs(lacking),
+	return fmt.Sprintf("%s; serving it to %s until they have it, for %v at most", text, shortIDs(unserved),
 		ex.remaining())
 }
 
@@ -149,7 +149,7 @@ func (ex *exit) remaining() time.Duration {
 
 // restart begins to wait for the others anew. In the time in which this peer did not run it served
 // nobody, and heard nobody.
-func (ex *exit) restart() { ex.since, ex.away = ex.now, 0 }
+func (ex *exit) restart() { ex.since, ex.holderLostAt = ex.now, 0 }
 
 // lingerMost is for how many Timing.Linger a peer waits at most for the end of the chain to be
 // decided, or to come here.
@@ -224,9 +224,9 @@ func (ex *exit) holdsEnd() bool {
 	return ex.model.state.known && !ex.model.state.diverged && ex.model.state.slot >= ex.cfg.Rules.LastSlot
 }
 
-// missed notes that the run is over and no peer can give its last state: the peers that had it have
-// left.
-func (ex *exit) missed(gathering bool) {
+// watchHolders notes that the run is over and no peer can give its last state: the peers that had
+// it have left.
+func (ex *exit) watchHolders(gathering bool) {
 	e := &ex.ending
 	holder := func(a *contact) bool {
 		return a.memberKey != ex.self && ex.presence.around(a.memberKey) && a.alive != nil && a.alive.Synced &&
@@ -235,12 +235,12 @@ func (ex *exit) missed(gathering bool) {
 	}
 	switch {
 	case !ex.chain.Ended() || gathering || len(ex.presence.sorted(holder)) > 0:
-		e.away, e.gone = 0, false
-	case e.away == 0:
-		e.away = ex.now
-	case ex.now-e.away >= 2*ex.fork.forkPause()+4*ex.cfg.Timing.Lost && ex.model.state.applying == 0 &&
+		e.holderLostAt, e.missed = 0, false
+	case e.holderLostAt == 0:
+		e.holderLostAt = ex.now
+	case ex.now-e.holderLostAt >= 2*ex.fork.forkPause()+4*ex.cfg.Timing.Lost && ex.model.state.applying == 0 &&
 		!ex.model.state.syncing:
 		// what runs may yet end well
-		e.gone = true
+		e.missed = true
 	}
 }

@@ -83,7 +83,7 @@ func copyMachine(m *Machine) *Machine {
 	if d.lead != nil {
 		l := *d.lead
 		l.segments, l.reports = maps.Clone(l.segments), slices.Clone(l.reports)
-		l.excluded, l.banned, l.narrow = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.narrow)
+		l.excluded, l.banned, l.statesTooFew = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.statesTooFew)
 		l.votes, l.given, l.waiting.of = maps.Clone(l.votes), maps.Clone(l.given), maps.Clone(l.waiting.of)
 		for r, haves := range l.given {
 			l.given[r] = maps.Clone(haves)

@@ -57,9 +57,9 @@ func (fo *former) parted(e slot.Member) bool {
 		fo.chain.Access().Removed(e.Peer)
 }
 
-// lacking lists the members of the tip, and those that were lost within formerFor, that have not
+// unserved lists the members of the tip, and those that were lost within formerFor, that have not
 // shown that they hold the state after the tip.
-func (fo *former) lacking() (ps []slot.PeerID) {
+func (fo *former) unserved() (ps []slot.PeerID) {
 	for _, e := range fo.chain.Members() {
 		if a := fo.presence.known[ofMember(e)]; ofMember(e) != fo.self && (a == nil || !fo.presence.showsTip(a)) {
 			ps = append(ps, e.Peer)

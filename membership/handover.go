@@ -202,9 +202,9 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 	return out
 }
 
-// lacks lists the living members that a plan passes over, in a term: a leader has a moment to take
-// up what it is given, and more of it in each further term.
-func (ho *handover) lacks(p slot.Plan, term int) (ps []slot.PeerID) {
+// notGiven lists the living members that a plan passes over, in a term: a leader has a moment to
+// take up what it is given, and more of it in each further term.
+func (ho *handover) notGiven(p slot.Plan, term int) (ps []slot.PeerID) {
 	if p.Group() != ho.list.group {
 		return nil
 	}

@@ -121,7 +121,7 @@ func TestWhomAPlanPassesOver(t *testing.T) {
 				defer func() { m.open.ballot -= slot.Tries }()
 			}
 			ho.saw(plan)
-			got := labNames(ho.lacks(plan, c.term))
+			got := labNames(ho.notGiven(plan, c.term))
 			if got != c.want {
 				t.Errorf("it is without %q, want %q", got, c.want)
 			}

@@ -154,7 +154,7 @@ type planning struct {
 	segments map[uint64]stated // by the element that they begin at
 	reports  []report          // reports in this group of one peer about another
 	// owners that stated ranges of too few contributors, since when
-	narrow map[slot.PeerID]time.Duration
+	statesTooFew map[slot.PeerID]time.Duration
 	// peers left out of plans, with the sequence number of the offer at that time
 	excluded map[slot.PeerID]uint64
 	banned   map[slot.PeerID]struct{} // those of them that sent bad values or bytes
@@ -231,7 +231,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
 			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
-			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
+			banned: map[slot.PeerID]struct{}{}, statesTooFew: map[slot.PeerID]time.Duration{}, holdOff: never,
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},
 		drafting: drafting{

@@ -168,7 +168,7 @@ func (le *leader) goesOn() bool {
 	ob := le.planner.objections
 	// its own revisions leave out whom they must
 	own := last.Height == l.ref.Height && last.Ref.Term() == l.ref.Term()
-	return ob.toPlan(*last, l.ref.Term()).why == "" && (own || !ob.narrow(*last, le.planner.offers()))
+	return ob.toPlan(*last, l.ref.Term()).why == "" && (own || !ob.leavesOutElectors(*last, le.planner.offers()))
 }
 
 // propose puts the draft to the vote. The leader's own vote is on disk first (H5).

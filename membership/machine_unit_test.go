@@ -92,9 +92,9 @@ func TestFallen(t *testing.T) {
 	expect(withGone(plan("ABCD"), []slot.PeerID{labID("D")}), r(fresh, "DB", "DC", "CB"), "")
 	// it says so itself
 	expect(plan("ABCD"), r(fresh, "CC"), "C")
-	m.open.lead.narrow[labID("B")] = m.now
+	m.open.lead.statesTooFew[labID("B")] = m.now
 	expect(plan("ABCD"), nil, "")
-	m.open.lead.narrow[labID("B")] = m.now - m.cfg.Timing.Lost
+	m.open.lead.statesTooFew[labID("B")] = m.now - m.cfg.Timing.Lost
 	expect(plan("ABCD"), nil, "B") // it states what has too few contributors
 	m.presence.known[memberKey{labID("C"), m.chain.Electorate()[2].Incarnation}].heard = never
 	expect(plan("ABCD"), nil, "CB")

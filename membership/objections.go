@@ -158,7 +158,7 @@ func (ob *objections) tooLate() bool {
 // passesOver is rule S1: the plan lists the living members whose offers its leader had been given
 // for a moment before.
 func (ob *objections) passesOver(p slot.Plan, term int) (none objection) {
-	missing := ob.handover.lacks(p, term)
+	missing := ob.handover.notGiven(p, term)
 	if len(missing) == 0 {
 		return none
 	}
@@ -190,9 +190,10 @@ func (ob *objections) dropsListed(p slot.Plan, term int) (none objection) {
 		shortPeers(dropped))}
 }
 
-// narrow says whether a plan of another leader lacks more than f of the electors that are heard and
-// have an offer among some. This peer need not go on with it, since it can plan with these.
-func (ob *objections) narrow(p slot.Plan, offers []slot.Offer) bool {
+// leavesOutElectors says whether a plan of another leader lacks more than f of the electors that
+// are heard and have an offer among some. This peer need not go on with it, since it can plan with
+// these.
+func (ob *objections) leavesOutElectors(p slot.Plan, offers []slot.Offer) bool {
 	lacks := 0
 	for _, o := range offers {
 		e := slot.Find(ob.chain.Electorate(), o.Peer)

@@ -154,7 +154,7 @@ func (pn *planner) issue(p slot.Plan) {
 			kept[at] = s
 		}
 	}
-	l.plan, l.segments, l.narrow, l.progressAt = &p, kept, map[slot.PeerID]time.Duration{}, pn.now
+	l.plan, l.segments, l.statesTooFew, l.progressAt = &p, kept, map[slot.PeerID]time.Duration{}, pn.now
 	pn.noteOwing()
 	pn.sendPlan()
 }
@@ -201,8 +201,8 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 		return err
 	}
 	if !l.plan.Wide(s.Contributors.Count(), pn.chain.Rules().MinPeers) {
-		if _, ok := l.narrow[msg.From]; !ok {
-			l.narrow[msg.From] = pn.now
+		if _, ok := l.statesTooFew[msg.From]; !ok {
+			l.statesTooFew[msg.From] = pn.now
 		}
 		return chain.Invalid("a range with %d contributors of %d", s.Contributors.Count(), l.plan.Living())
 	}

@@ -105,7 +105,7 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 			return peer
 		}
 	}
-	if len(acc.against) == 0 && len(pn.open.lead.narrow) == 0 {
+	if len(acc.against) == 0 && len(pn.open.lead.statesTooFew) == 0 {
 		return ""
 	}
 	parted := len(alive) == 2 && acc.parted
@@ -169,10 +169,10 @@ func (pn *planner) convicted(p slot.Plan, peer slot.PeerID, acc accusations) boo
 	if p.Living() < 3 {
 		return false
 	}
-	since, narrow := pn.open.lead.narrow[peer]
+	since, tooFew := pn.open.lead.statesTooFew[peer]
 	return 2*len(acc.against[peer]) > p.Living()-1 ||
 		!p.Wide(p.Living()-len(acc.old[peer]), pn.chain.Rules().MinPeers) ||
-		narrow && pn.now-since >= pn.cfg.Timing.Lost
+		tooFew && pn.now-since >= pn.cfg.Timing.Lost
 }
 
 // silentTimeouts is the number of Timing.Patience without progress after which owners count as

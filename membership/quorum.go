@@ -26,9 +26,9 @@ func (q *quorum) heard() bool {
 	return q.cfg.Rules.Quorum(q.chain.Electorate(), q.present)
 }
 
-// lacks returns how many of the electors that are missing must come back, whichever they are, until
-// the others and they can decide.
-func (q *quorum) lacks() int {
+// missingVotes returns how many of the electors that are missing must come back, whichever they
+// are, until the others and they can decide.
+func (q *quorum) missingVotes() int {
 	electors := q.chain.Electorate()
 	present := chain.CountMembers(electors, q.present)
 	if n := len(electors); q.cfg.Rules.HalfDecides(n) && q.present(slot.Senior(electors)) {

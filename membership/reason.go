@@ -15,10 +15,10 @@ func (m *Machine) reason() string {
 	case m.own.left:
 		return ""
 	case m.exit.done:
-		return m.exit.lacks
+		return m.exit.branchReason
 	case m.exit.final:
 		return m.whyProvisional()
-	case m.exit.gone:
+	case m.exit.missed:
 		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.Pinned() && m.chain.Height() > 0:
 		return "the chain on disk does not have the pinned record: looking for peers of the one that has it"
@@ -84,7 +84,7 @@ func (m *Machine) tooFew() bool {
 // whatNext says what ends the pause: the return of some, or what happens if they stay away.
 func (m *Machine) whatNext() string {
 	back := "1 of them is back"
-	if n := m.quorum.lacks(); n > 1 {
+	if n := m.quorum.missingVotes(); n > 1 {
 		back = fmt.Sprintf("%d of them are back", n)
 	}
 	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)

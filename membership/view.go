@@ -38,13 +38,13 @@ type View struct {
 	Provisional string
 	// Why this peer cannot go on: a record has removed it, or its identity is used twice, for the
 	// reason given
-	Expelled bool
-	Cloned   string
-	Ending   Ending        // how the chain has ended, if it has
-	Serves   []slot.PeerID // at the end: who does not show yet that it has the last state
-	Linger   time.Duration // for how long they are waited for at most
-	Stray    bool          // it has ended as a branch, and the others were looked for in vain
-	Done     bool          // the run is over, and everybody has it or had the time
+	Expelled    bool
+	Cloned      string
+	Ending      Ending        // how the chain has ended, if it has
+	Serves      []slot.PeerID // at the end: who does not show yet that it has the last state
+	Linger      time.Duration // for how long they are waited for at most
+	BranchEnded bool          // it has ended as a branch, and the others were looked for in vain
+	Done        bool          // the run is over, and everybody has it or had the time
 	// the run is over, and for long no peer was heard that holds its last state, which is not here
 	Missed   bool
 	Members  []MemberView
@@ -120,12 +120,12 @@ func (m *Machine) View() View {
 		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
-		Missed: m.exit.gone, Expelled: m.news.expelled, Cloned: m.clones.own,
+		Missed: m.exit.missed, Expelled: m.news.expelled, Cloned: m.clones.own,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Entrants: m.entrants(),
 		Offered: offerers(m.presence.offers()), OwnOffer: m.own.mine, Reported: m.own.reported, Pace: m.paced(),
 	}
 	if v.Ending = m.exit.how(); v.Ending != EndsNot {
-		v.Serves, v.Linger, v.Stray = m.exit.lacking(), m.exit.remaining(), m.exit.stray
+		v.Serves, v.Linger, v.BranchEnded = m.exit.unserved(), m.exit.remaining(), m.exit.branchEnded
 	}
 	for _, e := range m.chain.Members() {
 		v.Members = append(v.Members, m.viewMember(e))

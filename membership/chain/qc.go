@@ -31,15 +31,15 @@ func (c *Chain) CheckQC(q wire.QC, r slot.Record) error {
 	switch {
 	case !c.rules.Quorum(c.Electorate(), func(m slot.Member) bool { return now[memberOf(m)] }):
 		return Invalid("a QC of %d HAVEs, which are no quorum of %d electors", len(q.Haves), len(c.Electorate()))
-	case c.Lacks(r, func(m slot.Member) bool { return ever[memberOf(m)] }):
+	case c.TooFewHaves(r, func(m slot.Member) bool { return ever[memberOf(m)] }):
 		return Invalid("a QC of %d HAVEs, which are too few of those that its record lists", len(q.Haves))
 	}
 	return nil
 }
 
-// Lacks says whether those that gave HAVE for a record are too few of the electors that it lists:
-// no quorum of them, or without one that is no elector yet.
-func (c *Chain) Lacks(r slot.Record, gave func(slot.Member) bool) bool {
+// TooFewHaves says whether those that gave HAVE for a record are too few of the electors that it
+// lists: no quorum of them, or without one that is no elector yet.
+func (c *Chain) TooFewHaves(r slot.Record, gave func(slot.Member) bool) bool {
 	for _, m := range r.Electors() {
 		if _, elector := FindMember(c.Electorate(), m.Peer, m.Incarnation); !elector && !gave(m) {
 			return true

@@ -101,9 +101,9 @@ func (j *job) askFor(ctx context.Context, p slot.PeerID, list []ask, direct bool
 	}
 }
 
-// excuse blames nobody for what was not shown, and says whether nothing is known then: no false
+// forgive blames nobody for what was not shown, and says whether nothing is known then: no false
 // segment was found either.
-func (j *job) excuse() bool {
+func (j *job) forgive() bool {
 	missing := len(j.unshown) > 0
 	clear(j.unshown)
 	return missing && len(j.found) == 0

@@ -103,7 +103,7 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	if err == nil {
 		err = ctx.Err()
 	}
-	if watch.end() && au.excuse() && err == nil {
+	if watch.end() && au.forgive() && err == nil {
 		err = errStoodStill
 	}
 	return au.report(), au.falseOffers, err

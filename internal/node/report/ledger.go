@@ -73,7 +73,7 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["record"], fields["detail"] = e.Root, e.Detail
 	case membership.EventPaused, membership.EventResumed:
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
-	case membership.EventFinal, membership.EventStray, membership.EventDone:
+	case membership.EventFinal, membership.EventBranchEnded, membership.EventDone:
 		fields["slot"], fields["height"], fields["state_root"] = e.Slot, e.Height, e.Root
 		fields["ends_as"], fields["detail"] = e.Ending.String(), e.Detail
 	}

@@ -125,7 +125,7 @@ func ending(v membership.View) error {
 		return ErrRunEnded
 	case v.Missed:
 		return ErrMissed
-	case v.Stray:
+	case v.BranchEnded:
 		return ErrBranchEnded
 	}
 	return nil

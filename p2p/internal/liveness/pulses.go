@@ -121,7 +121,7 @@ func (p *Pulses) run() {
 	last := time.Now()
 	p.env.Tasks.Every(p.every, func(now time.Time) {
 		if now.Sub(last) > 2*p.every {
-			p.signs.excuse(now)
+			p.signs.forgive(now)
 		}
 		last = now
 		p.beat(now)
@@ -233,8 +233,8 @@ func (s *Signs) forget(id peer.ID) {
 	delete(s.mu.heard, id)
 }
 
-// excuse judges no peer by the time that this process itself stood still.
-func (s *Signs) excuse(now time.Time) {
+// forgive judges no peer by the time that this process itself stood still.
+func (s *Signs) forgive(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.mu.heard {

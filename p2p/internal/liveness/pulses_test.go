@@ -31,7 +31,7 @@ func TestOwnStandstillJudgesNobody(t *testing.T) {
 		_, a, b := members(t)
 		now := time.Now().Add(time.Hour)
 		id := b.host.ID()
-		a.signs.excuse(now)
+		a.signs.forgive(now)
 		if ids := a.pulses.silent(now.Add(time.Second)); len(ids) != 0 {
 			t.Error("judged by the time that this process stood still")
 		}

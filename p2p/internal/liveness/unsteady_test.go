@@ -69,7 +69,7 @@ func TestUnsteady(t *testing.T) {
 		for range 3 {
 			s.Pulsed("a", pulse1)
 			time.Sleep(10 * pulse)
-			s.excuse(time.Now()) // this process was stopped
+			s.forgive(time.Now()) // this process was stopped
 			s.Pulsed("a", pulse1)
 		}
 		if s.Unsteady("a", among) {

@@ -106,7 +106,7 @@ func (r *Register) Merge(now uint64, told Told) (news bool) {
 		r.lost = max(r.lost, min(told.Lost, now+maxLife))
 	}
 	for _, u := range told.Used {
-		if u.Expires > now+maxLife || r.gone(now, u.Expires) {
+		if u.Expires > now+maxLife || r.expired(now, u.Expires) {
 			continue // use refuses it
 		}
 		if !r.note(u) {
@@ -145,17 +145,17 @@ func (r *Register) note(u Used) bool {
 	return true
 }
 
-// gone says that no peer admits with a token any more, even if its clock is behind ours.
-func (r *Register) gone(now, expires uint64) bool { return over(now, expires+tolerance) }
+// expired says that no peer admits with a token any more, even if its clock is behind ours.
+func (r *Register) expired(now, expires uint64) bool { return over(now, expires+tolerance) }
 
 func (r *Register) forget(now uint64) {
 	for id, e := range r.tokens {
-		if r.gone(now, e.expires) {
+		if r.expired(now, e.expires) {
 			r.size -= Used{id, e.expires, slices.Collect(maps.Keys(e.peers))}.size()
 			delete(r.tokens, id)
 		}
 	}
-	if r.gone(now, r.lost) {
+	if r.expired(now, r.lost) {
 		r.lost = 0
 	}
 }
