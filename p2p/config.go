@@ -10,9 +10,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
-
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 )
 
 // Config says how a Network is made. The zero value works: an identity that lasts as long as the
@@ -178,3 +178,16 @@ type options struct{ host host.Host }
 // are not used. Traffic counts only what goes through streams of the Network, since the host's own
 // counter is out of reach.
 func WithHost(h host.Host) Option { return func(o *options) { o.host = h } }
+
+// RelayConfig says whether and for which peers a peer relays, and within which bounds.
+type RelayConfig = nat.RelayConfig
+
+// When a peer relays for others.
+const (
+	RelayOff    = nat.RelayOff
+	RelayAuto   = nat.RelayAuto
+	RelayAlways = nat.RelayAlways
+)
+
+// MemberRelay is the RelayConfig for members of a run.
+func MemberRelay() RelayConfig { return nat.MemberRelay() }

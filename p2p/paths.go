@@ -11,7 +11,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
@@ -160,19 +159,6 @@ func (n *Network) Site(id slot.PeerID) string {
 	}
 	return site
 }
-
-// RelayConfig says whether and for which peers a peer relays, and within which bounds.
-type RelayConfig = nat.RelayConfig
-
-// When a peer relays for others.
-const (
-	RelayOff    = nat.RelayOff
-	RelayAuto   = nat.RelayAuto
-	RelayAlways = nat.RelayAlways
-)
-
-// MemberRelay is the RelayConfig for members of a run.
-func MemberRelay() RelayConfig { return nat.MemberRelay() }
 
 // Reach is how this peer can be reached by others.
 type Reach = nat.Reach

@@ -4,20 +4,12 @@ import (
 	"errors"
 
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/protocol"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 )
 
 // Gatekeeper decides which peers are let into a private run.
 type Gatekeeper = gate.Keeper
-
-// closure is a gate, with the protocols that were handled when it was set.
-type closure struct {
-	*gate.Gate
-	before map[protocol.ID]bool
-}
 
 // gate is the one that is set; nil if there is none.
 func (n *Network) gate() *gate.Gate {

@@ -241,21 +241,15 @@ func (c *Chain) Listing(p slot.PeerID, inc slot.Incarnation) slot.Member {
 	return m
 }
 
-// FindMember finds a peer in this very incarnation: a peer that lost the vote log is another member
-// (HOLES H6).
-func FindMember(members []slot.Member, p slot.PeerID, inc slot.Incarnation) (slot.Member, bool) {
-	if i := slot.Find(members, p); i >= 0 && members[i].Incarnation == inc {
-		return members[i], true
-	}
-	return slot.Member{}, false
-}
-
-// CountMembers counts the members for which in holds.
-func CountMembers(members []slot.Member, in func(slot.Member) bool) (n int) {
-	for _, e := range members {
-		if in(e) {
-			n++
+// Pace returns the pace by the chain's newest slots.
+func (c *Chain) Pace() Pace {
+	keep := paceWindow + int(c.rules.MaxStaleness) + 2 // bases are so many slots back
+	var records []slot.Record
+	for h := c.Height(); h > 0 && len(records) < keep; h-- {
+		if r := c.At(h); r.Kind == slot.Step {
+			records = append(records, r)
 		}
 	}
-	return n
+	slices.Reverse(records)
+	return Pace{c.rules.Pace, records}
 }

@@ -126,16 +126,3 @@ func (p Pace) times(base uint64) map[slot.PeerID]uint32 {
 	}
 	return times
 }
-
-// Pace returns the pace by the chain's newest slots.
-func (c *Chain) Pace() Pace {
-	keep := paceWindow + int(c.rules.MaxStaleness) + 2 // bases are so many slots back
-	var records []slot.Record
-	for h := c.Height(); h > 0 && len(records) < keep; h-- {
-		if r := c.At(h); r.Kind == slot.Step {
-			records = append(records, r)
-		}
-	}
-	slices.Reverse(records)
-	return Pace{c.rules.Pace, records}
-}

@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-)
+import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
 // Entry is one thing that must be on disk before the messages and work of the same Ready go out
 // (DESIGN 4, on disk before).
@@ -83,4 +81,30 @@ type Saved struct {
 	OfferSeq    uint64
 	Elsewhere   map[Position]Pledge // at every other position (HOLES H7)
 	Grounds     KeptGrounds
+}
+
+// Pledge is what one peer has signed at one position: the newest of each kind.
+type Pledge struct {
+	Promise *EntryPromise
+	Have    *EntryHave
+	Vote    *EntryVote
+	Fork    *EntryFork
+	// a record that was certified here, on a branch that this peer has left
+	Decided *EntryDecided
+}
+
+// Floor returns the ballot below which this peer gives neither HAVE nor VOTE any more. Both promise
+// as much as a PROMISE does.
+func (w Pledge) Floor() uint32 {
+	b := uint32(0)
+	if w.Promise != nil {
+		b = w.Promise.Ballot
+	}
+	if w.Have != nil {
+		b = max(b, w.Have.Ballot)
+	}
+	if w.Vote != nil {
+		b = max(b, w.Vote.Ballot)
+	}
+	return b
 }

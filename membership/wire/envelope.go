@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -15,15 +14,6 @@ const envelopeVersion = 2
 // than 64 KiB at a time, and its own frame needs some of that. What is larger goes by direct stream
 // alone; a COMMIT is then asked for with NEED.
 const MaxAnnouncement = 63 << 10
-
-// These are the reasons why a sealed message is refused. Bytes that cannot be parsed give
-// canonical.ErrMalformed, overlong ones canonical.ErrTooLarge.
-var (
-	ErrVersion    = errors.New("message of another protocol version")
-	ErrForeignRun = errors.New("message of another run")
-	ErrSignature  = errors.New("signature does not fit the message")
-	ErrRelayed    = errors.New("message passed on by another peer than its signer")
-)
 
 // Signer signs with the peer's libp2p key.
 type Signer interface {

@@ -19,29 +19,3 @@ type Position struct {
 func (p Position) Compare(o Position) int {
 	return cmp.Or(cmp.Compare(p.Height, o.Height), bytes.Compare(p.Prev[:], o.Prev[:]))
 }
-
-// Pledge is what one peer has signed at one position: the newest of each kind.
-type Pledge struct {
-	Promise *EntryPromise
-	Have    *EntryHave
-	Vote    *EntryVote
-	Fork    *EntryFork
-	// a record that was certified here, on a branch that this peer has left
-	Decided *EntryDecided
-}
-
-// Floor returns the ballot below which this peer gives neither HAVE nor VOTE any more. Both promise
-// as much as a PROMISE does.
-func (w Pledge) Floor() uint32 {
-	b := uint32(0)
-	if w.Promise != nil {
-		b = w.Promise.Ballot
-	}
-	if w.Have != nil {
-		b = max(b, w.Have.Ballot)
-	}
-	if w.Vote != nil {
-		b = max(b, w.Vote.Ballot)
-	}
-	return b
-}
