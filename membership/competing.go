@@ -34,6 +34,10 @@ const (
 	maxGathering = 256 // Timing.Retry for the whole of a branch: others' claims wait as long
 )
 
+// youngSlots bounds what is given up without an operator: a branch of fewer slots, or one that
+// never had a second member.
+const youngSlots = 16
+
 // meet starts to gather a chain that claims to be better. The claim moves nobody: verified
 // records do.
 func (co *competing) meet(p slot.PeerID, a wire.Alive) {

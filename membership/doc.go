@@ -52,8 +52,8 @@
 //	own.go                             what this peer offers, and whether it stays
 //	roster*.go                         which members stay, and which newcomers are listed
 //	pledges.go                         promises and votes on disk, by position of the chain
-//	doubts.go, abandoned.go            claims and records that are not followed any more
-//	catchup.go, early.go               the records above the tip, and messages that come before them
+//	falseclaims.go, abandoned.go       claims and records that are not followed any more
+//	catchup.go, nextheight.go          the records above the tip, and messages that come before them
 //	fork.go, retreat.go                going on without a quorum
 //	competing*.go                      other branches of the run, and the choice between two
 //	founder.go, exit.go                a run's first record; the last slot and the closing record
