@@ -37,12 +37,6 @@ type Pace struct {
 	records []slot.Record // of steps, the newest last
 }
 
-// NewPace makes the pace from the step records of a chain, in order. It ignores other records.
-func NewPace(rules PaceRules, records []slot.Record) Pace {
-	steps := slices.DeleteFunc(slices.Clone(records), func(r slot.Record) bool { return r.Kind != slot.Step })
-	return Pace{rules, steps}
-}
-
 // Steps returns how many inner steps a peer does in a round from the anchor of slot base: at least
 // 1.
 //

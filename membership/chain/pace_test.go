@@ -25,7 +25,7 @@ func pacedBy(rules PaceRules, slots ...[]uint32) Pace {
 		}
 		records = append(records, r)
 	}
-	return NewPace(rules, records)
+	return Pace{rules, records}
 }
 
 func repeat(times []uint32, n int) (all [][]uint32) {

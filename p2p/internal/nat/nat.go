@@ -86,7 +86,7 @@ func (n *NAT) follow() {
 	n.reserved.wake.Raise()
 }
 
-// Backlog is how long what is to be relayed now will take.
+// Backlog is how long what is to be relayed now will take. Only tests ask.
 func (n *NAT) Backlog() time.Duration { return n.relay.allowed.Ahead(time.Now()) }
 
 // Close ends what PunchHoles began. The loops end with the task group.
