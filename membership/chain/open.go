@@ -29,10 +29,7 @@ func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify
 	if _, ok := c.lookBack(p.Height); !ok {
 		return nil, Invalid("a summary at height %d with too few records", p.Height)
 	}
-	if err := c.checkWindow(links); err != nil {
-		return nil, err
-	}
-	if err := c.checkStated(links); err != nil {
+	if err := (statedPast{c, links}).check(); err != nil {
 		return nil, err
 	}
 	if commits[last].Record.Summary.IsZero() {

@@ -14,19 +14,34 @@ import (
 // maxHeight is far above the height of any run, and far below where sums of heights overflow.
 const maxHeight = 1 << 48
 
+// statedPast is a chain whose records below the floor nobody here has seen, with the links that
+// were verified below it.
+type statedPast struct {
+	*Chain
+	links verifiedLinks
+}
+
+// check says whether the summary and the window may be what honest records lead to.
+func (s statedPast) check() error {
+	if err := s.checkWindow(); err != nil {
+		return err
+	}
+	return s.checkStated()
+}
+
 // checkWindow says whether the records of a window have the form that the rules give to records
 // that follow each other, and change the electors where the links say so.
-func (c *Chain) checkWindow(links verifiedLinks) error {
-	before := links.at(c.Floor())
-	for h := c.Floor() + 1; h <= c.Height(); h++ {
-		r := c.At(h)
-		_, listed := c.past.links[h]
+func (s statedPast) checkWindow() error {
+	before := s.links.at(s.Floor())
+	for h := s.Floor() + 1; h <= s.Height(); h++ {
+		r := s.At(h)
+		_, listed := s.past.links[h]
 		switch link := isLink(r, before); {
-		case r.Run != c.rules.Run || r.Height != h || r.Slot >= h:
+		case r.Run != s.rules.Run || r.Height != h || r.Slot >= h:
 			return Invalid("a record of slot %d at height %d below a summary", r.Slot, h)
-		case h > c.Floor()+1 && !follows(r, c.At(h-1)):
+		case h > s.Floor()+1 && !follows(r, s.At(h-1)):
 			return Invalid("records below a summary that do not follow each other, at height %d", h)
-		case link != listed || link && c.past.links[h] != c.Hash(h):
+		case link != listed || link && s.past.links[h] != s.Hash(h):
 			return Invalid("another link at height %d than the record below the summary", h)
 		}
 		before = r.Electors()
@@ -48,58 +63,58 @@ func follows(r, before slot.Record) bool {
 
 // checkStated says whether a summary may be what the records up to the tip, of which the window is
 // held, lead to. The window has as many steps as the rules look back.
-func (c *Chain) checkStated(links verifiedLinks) error {
-	tip := c.Tip()
+func (s statedPast) checkStated() error {
+	tip := s.Tip()
 	what := ""
 	switch {
-	case c.founding != links.founding || c.branch != links.branch || c.linked != links.all:
+	case s.founding != s.links.founding || s.branch != s.links.branch || s.linked != s.links.all:
 		what = "with other links"
-	case !c.statesStep():
+	case !s.statesStep():
 		what = "with another newest step"
-	case !slices.Equal(c.electors, tip.Electors()):
+	case !slices.Equal(s.electors, tip.Electors()):
 		what = "with other electors"
-	case !c.statesShared():
+	case !s.statesShared():
 		what = "with other members of long ago"
-	case !c.statesSpent():
+	case !s.statesSpent():
 		what = "with other contributions"
-	case !c.access.stated(tip):
+	case !s.access.stated(tip):
 		what = "with an impossible admission"
-	case !c.statesCredit():
+	case !s.statesCredit():
 		what = "with other newcomers"
-	case !links.forked(c.provisional):
+	case !s.links.forked(s.provisional):
 		what = "with forks that are none"
-	case !c.seating.stated(tip):
+	case !s.seating.stated(tip):
 		what = "with impossible seats"
-	case !c.assigner.stated(tip):
+	case !s.assigner.stated(tip):
 		what = "with impossible parts"
 	default:
 		return nil
 	}
-	return Invalid("a summary at height %d %s", c.Height(), what)
+	return Invalid("a summary at height %d %s", s.Height(), what)
 }
 
-func (c *Chain) statesStep() bool {
-	for h := c.Height(); h > c.Floor()+1; h-- {
-		if r := c.At(h); r.Kind == slot.Step {
-			return c.stepHeight == h && c.stepWork == r.Work-c.At(h-1).Work
+func (s statedPast) statesStep() bool {
+	for h := s.Height(); h > s.Floor()+1; h-- {
+		if r := s.At(h); r.Kind == slot.Step {
+			return s.stepHeight == h && s.stepWork == r.Work-s.At(h-1).Work
 		}
 	}
 	return false
 }
 
-func (c *Chain) statesShared() bool {
-	for h := c.Height(); h > c.Floor(); h-- {
-		if len(c.At(h).Members) > 1 {
-			return c.shared == h
+func (s statedPast) statesShared() bool {
+	for h := s.Height(); h > s.Floor(); h-- {
+		if len(s.At(h).Members) > 1 {
+			return s.shared == h
 		}
 	}
-	return c.shared <= c.Floor()
+	return s.shared <= s.Floor()
 }
 
 // newestContributions returns what the steps of the window list.
-func (c *Chain) newestContributions() map[slot.PeerID]spending {
+func (s statedPast) newestContributions() map[slot.PeerID]spending {
 	newest := map[slot.PeerID]spending{}
-	for _, commit := range c.commits {
+	for _, commit := range s.commits {
 		for _, o := range commit.Record.Contributions {
 			newest[o.Peer] = spending{o.Seq, commit.Record.Slot}
 		}
@@ -109,18 +124,18 @@ func (c *Chain) newestContributions() map[slot.PeerID]spending {
 
 // statesSpent says whether each peer's newest contribution is that of the window. Older ones of
 // members are known as well; those of other peers are forgotten.
-func (c *Chain) statesSpent() bool {
-	tip, newest := c.Tip(), c.newestContributions()
+func (s statedPast) statesSpent() bool {
+	tip, newest := s.Tip(), s.newestContributions()
 	for p, n := range newest {
-		if lately := n.slot+c.rules.MaxStaleness >= tip.Slot; lately && c.spent[p] != n || !c.credit.Contributed(p) {
+		if lately := n.slot+s.rules.MaxStaleness >= tip.Slot; lately && s.spent[p] != n || !s.credit.Contributed(p) {
 			return false
 		}
 	}
-	for p, v := range c.spent {
+	for p, v := range s.spent {
 		n, known := newest[p]
 		switch {
-		case known && n != v, !known && v.slot > c.At(c.Lowest()).Slot,
-			slot.Find(tip.Members, p) < 0 && v.slot+c.rules.MaxStaleness < tip.Slot:
+		case known && n != v, !known && v.slot > s.At(s.Lowest()).Slot,
+			slot.Find(tip.Members, p) < 0 && v.slot+s.rules.MaxStaleness < tip.Slot:
 			return false
 		}
 	}
@@ -144,19 +159,19 @@ func (a *Access) stated(tip slot.Record) bool {
 
 // statesCredit says whether the newcomers of the open slot are those that the window lists, and
 // others stay away for as long as a peer may have to.
-func (c *Chain) statesCredit() bool {
-	step, tip := c.At(c.stepHeight), c.Tip()
-	now := Credit{proven: c.credit.proven, leavers: map[slot.PeerID]backOff{}}
+func (s statedPast) statesCredit() bool {
+	step, tip := s.At(s.stepHeight), s.Tip()
+	now := Credit{proven: s.credit.proven, leavers: map[slot.PeerID]backOff{}}
 	now.nextSlot(step)
-	for h := c.stepHeight + 1; h <= c.Height(); h++ {
-		now.admitted += now.eachUnproven(c.At(h).Members, c.At(h-1).Members, func(slot.PeerID) {})
+	for h := s.stepHeight + 1; h <= s.Height(); h++ {
+		now.admitted += now.eachUnproven(s.At(h).Members, s.At(h-1).Members, func(slot.PeerID) {})
 	}
-	for _, v := range c.credit.leavers {
+	for _, v := range s.credit.leavers {
 		if v.times < 1 || uint64(v.times) > tip.Height || v.until > tip.Slot+1<<maxBackOff {
 			return false
 		}
 	}
-	return c.credit.quota == now.quota && c.credit.admitted == now.admitted && len(c.credit.leavers) <= maxLeavers
+	return s.credit.quota == now.quota && s.credit.admitted == now.admitted && len(s.credit.leavers) <= maxLeavers
 }
 
 func (s seating) stated(tip slot.Record) bool {
