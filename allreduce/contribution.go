@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of 2^100 (about 1.3e30) or
@@ -239,18 +238,4 @@ func (fr *frame) check(g plan.Grid, f int, encoded []byte, leaf slot.FrameLeaf, 
 		return fmt.Errorf("frame %d: %w: %v where %v is true", f, ErrFalseNorm, leaf.NormSq, fr.norm)
 	}
 	return nil
-}
-
-// CheckFrame checks frame f of a contribution to a fragment against what its contributor has
-// committed to. The error wraps ErrNotFinite, ErrFalseNorm, or wire.ErrMalformed if the frame has
-// another length or hash, or is no encoding.
-func CheckFrame(p Params, fragment uint32, f int, leaf slot.FrameLeaf, encoded []byte) error {
-	g := plan.NewGrid(p, fragment)
-	if f < 0 || f >= g.Frames || len(encoded) != g.FrameSize(f) {
-		return fmt.Errorf("%w: %d bytes are no frame %d of fragment %d", wire.ErrMalformed, len(encoded), f, fragment)
-	}
-	if g.Hash(encoded) != leaf.Hash {
-		return fmt.Errorf("%w: frame %d is not the one that was committed to", wire.ErrMalformed, f)
-	}
-	return new(frame).check(g, f, encoded, leaf, true)
 }

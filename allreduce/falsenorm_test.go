@@ -10,7 +10,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // proofs is a recorder that keeps what proves a peer's fault.
@@ -70,7 +69,8 @@ func TestFalseNormIsNamed(t *testing.T) {
 					kernel.NormSq(kernel.Float32s(bad.Bytes)) == bad.Leaf.NormSq {
 					t.Errorf("%v proves nothing", bad)
 				}
-				if err := CheckFrame(p, 0, bad.Frame, bad.Leaf, bad.Bytes); !errors.Is(err, ErrFalseNorm) {
+				err = new(frame).check(grid, bad.Frame, bad.Bytes, bad.Leaf, true)
+				if !errors.Is(err, ErrFalseNorm) {
 					t.Errorf("the frame's check says %v", err)
 				}
 				leaves, ok := r.Leaves(peerName(sender))
@@ -95,34 +95,6 @@ func TestLeavesOfAllContributors(t *testing.T) {
 		}
 		if _, ok := r.Leaves("stranger"); ok {
 			t.Error("leaves of a stranger")
-		}
-	}
-}
-
-func TestCheckFrame(t *testing.T) {
-	p := testParams(40, 16)
-	v := make([]float32, 40)
-	for i := range v {
-		v[i] = float32(i)
-	}
-	c, err := Commit(p, 0, "ada", kernel.Bytes(v))
-	if err != nil {
-		t.Fatal(err)
-	}
-	frames := [][]byte{c.Bytes()[:64], c.Bytes()[64:128], c.Bytes()[128:]}
-	for f, b := range frames {
-		if err := CheckFrame(p, 0, f, c.Leaves()[f], b); err != nil {
-			t.Errorf("frame %d: %v", f, err)
-		}
-	}
-	for name, err := range map[string]error{
-		"another frame": CheckFrame(p, 0, 0, c.Leaves()[0], frames[1]),
-		"a short one":   CheckFrame(p, 0, 0, c.Leaves()[0], frames[0][1:]),
-		"no such frame": CheckFrame(p, 0, 3, c.Leaves()[2], frames[2]),
-		"a negative":    CheckFrame(p, 0, -1, c.Leaves()[2], frames[2]),
-	} {
-		if !errors.Is(err, wire.ErrMalformed) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
