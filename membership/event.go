@@ -57,10 +57,10 @@ const (
 	EventForked      EventKind = "run.forked"
 	EventConfirmed   EventKind = "run.confirmed"
 	EventSwitched    EventKind = "run.switched"
-	EventSummary     EventKind = "run.summary"      // the chain here begins with one, of another peer
+	EventSummary     EventKind = "run.summary"      // the chain here begins with that of a peer
 	EventFinal       EventKind = "run.final"        // the last slot is applied here and certified
 	EventDone        EventKind = "run.done"         // and all have it, or have had the time
-	EventBranchEnded EventKind = "run.branch_ended" // it was that of a branch which is not the run
+	EventBranchEnded EventKind = "run.branch_ended" // it was that of a branch that is not it
 
 	EventMotion     EventKind = "access.ordered"
 	EventRemoved    EventKind = "peer.removed"

@@ -33,7 +33,7 @@ type ending struct {
 	final        bool          // its model is certified, or as certain as it can be
 	done         bool
 	branchReason string // why its model may not be the run's
-	branchEnded  bool   // the chain is a branch, not the run, and the others were looked for in vain
+	branchEnded  bool   // the chain is a branch, and the others were looked for in vain
 	// since when nobody is heard that holds the last state, which is not here; 0: not so
 	holderLostAt time.Duration
 	missed       bool // the ending has lasted so long that this peer waits for nobody any more

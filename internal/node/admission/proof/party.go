@@ -127,10 +127,10 @@ func (d *Party) judge(now uint64, from slot.PeerID, a Ask, under Secret) error {
 	return nil
 }
 
-// checkAccess compares a peer with the run's records. A peer with a secret that is not in force was away
-// when the secret changed, or has learned of the next one first, or was removed: only the records
-// tell which. A secret that never came into force admits no newcomer either, because a peer that
-// was to be removed may have proposed it.
+// checkAccess compares a peer with the run's records. A peer with a secret that is not in force was
+// away when the secret changed, or has learned of the next one first, or was removed: only the
+// records tell which. A secret that never came into force admits no newcomer either, because a peer
+// that was to be removed may have proposed it.
 func (d *Party) checkAccess(p slot.PeerID, under Secret, token bool) error {
 	var at Access
 	if d.AccessOf != nil {
