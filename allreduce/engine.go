@@ -104,7 +104,7 @@ type Engine struct {
 	cfg    Config
 	grids  []plan.Grid // of the contributions to each fragment
 	outs   []plan.Grid // of the outcomes
-	lanes  chan struct{}
+	lanes  lanes
 	frames sync.Pool // of *frame: rooms of frames are used again
 	joint  sync.Pool // of *[outBytes]byte: what links put together
 	coders *coders
@@ -140,7 +140,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16, together: outBytes,
+		cfg: cfg, lanes: newLanes(cfg.Lanes, cfg.Stall), hearsay: cfg.Stall / 16, together: outBytes,
 		meter: newMeter(),
 	}
 	for p := range cfg.Params.Fragments {

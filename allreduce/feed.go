@@ -130,7 +130,7 @@ func (f *feed) sendFrame(l *link, index int, last bool) error {
 	raw := &f.r.engine.raw
 	frame := f.r.grid.Frame(f.r.own.data, index)
 	packed := raw.pack(frame)
-	done := f.r.turn(f.ctx)
+	done := f.r.engine.lanes.turn(f.ctx, &l.lane)
 	defer done()
 	err := raw.write(l, kindRaw, index, frame, packed, last)
 	f.r.moved()

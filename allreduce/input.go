@@ -365,7 +365,7 @@ func (in *input) writeFrame(l *link, f int) error {
 	frame, reduced := in.p.r.out.Frame(in.p.r.result, f), &in.p.r.engine.reduced
 	once := &in.p.packed[f-in.p.first]
 	once.Do(func() { once.packed = reduced.pack(frame) })
-	done := in.p.r.turn(in.ctx)
+	done := in.p.r.engine.lanes.turn(in.ctx, &l.lane)
 	defer done()
 	err := reduced.write(l, kindReduced, f, frame, once.packed, len(in.ready) == 0)
 	in.p.r.moved()

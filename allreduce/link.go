@@ -36,6 +36,7 @@ type link struct {
 	read  direction
 	write direction
 	chunk int // bytes of the next Write; 0: firstChunk
+	lane  laneUse
 	// what goes with what is written next. Flush it before waiting for anything
 	out      []byte
 	together int            // bytes that out may hold; 0: everything is written at once

@@ -318,24 +318,3 @@ func (r *Reduction) moved() {
 	r.mu.Unlock()
 	sink.Progress(r.Traffic())
 }
-
-// turn waits for one of the lanes, so that peers take turns. It is no lock: a writer that waits
-// long goes ahead anyway. A write to a peer that hangs may hold a lane, and no other peer may look
-// dead for that. The returned function gives the turn back.
-func (r *Reduction) turn(ctx context.Context) func() {
-	lanes := r.engine.lanes
-	select {
-	case lanes <- struct{}{}:
-		return func() { <-lanes }
-	default:
-	}
-	wait := time.NewTimer(r.engine.cfg.Stall / 8)
-	defer wait.Stop()
-	select {
-	case lanes <- struct{}{}:
-		return func() { <-lanes }
-	case <-wait.C:
-	case <-ctx.Done():
-	}
-	return func() {}
-}

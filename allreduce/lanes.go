@@ -1,0 +1,71 @@
+package allreduce
+
+import (
+	"context"
+	"time"
+)
+
+// lanes has few frames of an engine written at once, so that peers take turns. It is no lock, and
+// nobody can keep the others waiting:
+//
+//   - A frame that waits for its turn goes ahead after a while.
+//   - A frame gives its lane back after a shorter while, whether it is written or not: its receiver
+//     hangs, or reads little at a time.
+//   - A stream that kept its lane for so long has its next frames written without one, and four
+//     times as many each time that it happens again. So a few slow receivers do not use up all
+//     lanes with one frame after the other.
+type lanes struct {
+	taken chan struct{}
+	wait  time.Duration // for a turn
+	most  time.Duration // that a frame may keep its lane
+}
+
+func newLanes(n int, stall time.Duration) lanes {
+	return lanes{taken: make(chan struct{}, n), wait: stall / 8, most: stall / 32}
+}
+
+// laneUse is how a stream has used its lanes. Only the goroutine that writes the stream uses it.
+type laneUse struct {
+	penalty int // frames written without a lane when it last took too long
+	without int // of these, frames that are left
+}
+
+// turn waits for a turn to write a frame. The returned function, which must be called, says that
+// the frame is written.
+func (ls lanes) turn(ctx context.Context, use *laneUse) (done func()) {
+	if use.without > 0 {
+		use.without--
+		return func() {}
+	}
+	if !ls.take(ctx) {
+		return func() {}
+	}
+	giveBack := func() { <-ls.taken }
+	late := time.AfterFunc(ls.most, giveBack)
+	return func() {
+		if late.Stop() { // it has not been given back
+			giveBack()
+			return
+		}
+		use.penalty = max(4, 4*use.penalty)
+		use.without = use.penalty
+	}
+}
+
+// take waits for a lane, and is false if there is none for too long.
+func (ls lanes) take(ctx context.Context) bool {
+	select {
+	case ls.taken <- struct{}{}:
+		return true
+	default:
+	}
+	wait := time.NewTimer(ls.wait)
+	defer wait.Stop()
+	select {
+	case ls.taken <- struct{}{}:
+		return true
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return false
+}
