@@ -105,6 +105,23 @@ func (c *contributions) withRoot(root slot.Root) (own *allreduce.Contribution, d
 	return own, own.Drop
 }
 
+// shown is withRoot for auditors, which also ask for what a record has settled: the record may have
+// come here first, and whoever shows nothing seems to hide.
+func (c *contributions) shown(root slot.Root) (own *allreduce.Contribution, done func()) {
+	if own, done = c.withRoot(root); own != nil {
+		return own, done
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, own := range c.mu.spare {
+		if own.Root() == root {
+			own.Hold() // buffer leaves it as it is
+			return own, own.Drop
+		}
+	}
+	return nil, func() {}
+}
+
 // settle drops the contributions that a record lists, and those too stale for any later one. The
 // ledger offers the others for the next slot. What encoding lost of a listed one is owed from now
 // on. A contribution from before a restart may be listed that is not held any more.

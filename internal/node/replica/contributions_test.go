@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -34,5 +35,45 @@ func TestAContributionIsSettledByItsOwnPeersOffer(t *testing.T) {
 		if _, kept := own.mu.open[root]; kept != c.kept {
 			t.Errorf("%s: kept %v", c.name, kept)
 		}
+	}
+}
+
+// An auditor may ask for a contribution that this peer has settled already, because the record
+// overtook the audit. It is shown until its buffer is used again, and then not any more; while it
+// is shown the buffer is not used. A contributor that answered nothing was left out as one that
+// hides.
+func TestASettledContributionIsStillShown(t *testing.T) {
+	p := allreduce.Params{
+		Fragments: []uint64{8}, FrameElements: 4, Aggregator: allreduce.Mean, Codec: "f32",
+		Schedule: allreduce.Rotation, Discount: []uint32{1000},
+	}
+	c, err := newContributions("self", Run{Params: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := c.encode(0, 1, 0, []float32{1, 2, 3, 4, 5, 6, 7, 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := own.Encoded.Root()
+	show := (&Replica{contributions: c}).auditConfig().Own
+	c.keep(own)
+	c.settle(slot.Record{Slot: 1, Contributions: []slot.Offer{{Peer: "self", Root: root}}})
+	shown, done := show(root)
+	if shown != own.Encoded {
+		t.Fatal("it is not shown any more")
+	}
+	if c.buffer() != nil {
+		t.Error("its buffer is used while it is shown")
+	}
+	if again, _ := c.of([]slot.Offer{{Peer: "self", Root: root}}); again != nil {
+		t.Error("it may be reduced once more")
+	}
+	done()
+	if c.buffer() == nil {
+		t.Error("its buffer is not used again")
+	}
+	if again, _ := show(root); again != nil {
+		t.Error("it is shown though its buffer is used again")
 	}
 }

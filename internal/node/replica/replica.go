@@ -223,7 +223,7 @@ func (r *Replica) unshown(peer slot.PeerID, root slot.Root) {
 func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
-		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
+		Own: r.contributions.shown, Leaves: r.reductions.leaves, Unshown: r.unshown,
 		Figures: r.conduct,
 		Planned: r.planned, Elector: r.isElector, Entrant: r.isEntrant, Liars: r.liars,
 		Connected: r.cfg.InReach,
