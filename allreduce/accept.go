@@ -107,7 +107,7 @@ func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (guest, hello, error) 
 func (e *Engine) readHello(s wire.Stream) (hello, error) {
 	l := link{s: s, stall: e.cfg.Stall, received: new(atomic.Uint64)}
 	var b [helloSize]byte
-	if err := l.readFull(b[:], nil); err != nil {
+	if err := l.readAtOnce(b[:]); err != nil { // who says it bit by bit must not keep a place
 		return hello{}, err
 	}
 	return parseHello(b[:])

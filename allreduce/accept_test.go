@@ -279,3 +279,28 @@ func TestConfigValidate(t *testing.T) {
 		}
 	}
 }
+
+// A hello that comes byte by byte, each within the stall limit, ends when a hello at once would: a
+// few strangers with such streams kept all places of peers that are not known, for 20 minutes each.
+func TestAHelloIsNotDripped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 4 * time.Second
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = stall })
+		a, s := wiretest.Pipe(helloSize)
+		go func() {
+			for _, b := range g.opening(1, 0)[:helloSize] {
+				if _, err := a.Write([]byte{b}); err != nil {
+					return
+				}
+				time.Sleep(stall)
+			}
+		}()
+		began := time.Now()
+		err := g.engines[0].Accept(peerName(1), s)
+		if took := time.Since(began); !wire.TimedOut(err) || took > 2*stall {
+			t.Errorf("it took %v: %v", took, err)
+		}
+		time.Sleep(helloSize * stall) // the writer has seen it
+		g.close()
+	})
+}

@@ -17,6 +17,7 @@ import (
 const (
 	maxPair   = 16  // streams of one origin to one target
 	maxAll    = 256 // streams
+	originOf  = 3   // an origin has no more than one stream for each three that are free
 	carryRoom = 64 << 10
 	// carryIdle ends a stream on which nothing comes in either direction, or nothing is taken in
 	// one. What is carried says more often than that that it is alive.
@@ -25,18 +26,21 @@ const (
 
 type pair struct{ origin, target peer.ID }
 
-// load counts the streams that are forwarded.
+// load counts the streams that are forwarded. Each origin leaves three quarters of what it finds
+// free to the next ones: 64 streams to the first, 6 to the ninth if all before it take what they
+// can.
 type load struct {
 	mu struct {
 		sync.Mutex
 		of  map[pair]int
+		by  map[peer.ID]int // of an origin
 		all int
 	}
 }
 
 func newLoad() *load {
 	l := &load{}
-	l.mu.of = make(map[pair]int)
+	l.mu.of, l.mu.by = make(map[pair]int), make(map[peer.ID]int)
 	return l
 }
 
@@ -44,11 +48,12 @@ func (l *load) enter(origin, target peer.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := pair{origin, target}
-	if l.mu.all >= maxAll || l.mu.of[p] >= maxPair {
+	if originOf*l.mu.by[origin] >= maxAll-l.mu.all || l.mu.of[p] >= maxPair {
 		return false
 	}
 	l.mu.all++
 	l.mu.of[p]++
+	l.mu.by[origin]++
 	return true
 }
 
@@ -59,6 +64,9 @@ func (l *load) leave(origin, target peer.ID) {
 	l.mu.all--
 	if l.mu.of[p]--; l.mu.of[p] == 0 {
 		delete(l.mu.of, p)
+	}
+	if l.mu.by[origin]--; l.mu.by[origin] == 0 {
+		delete(l.mu.by, origin)
 	}
 }
 

@@ -1,10 +1,13 @@
 package hops
 
 import (
+	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 
@@ -73,4 +76,36 @@ func TestCarryPassesOnALateEnd(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Members that have as much forwarded as they can leave the others a share each: four of them, each
+// with the 64 streams that a peer may have, took all places.
+func TestEachOriginHasAShare(t *testing.T) {
+	l := newLoad()
+	enter := func(origin peer.ID) (streams int) {
+		for i := range 64 {
+			if l.enter(origin, peer.ID(fmt.Sprint("target", i/maxPair))) {
+				streams++
+			}
+		}
+		return streams
+	}
+	for i := range 8 {
+		enter(peer.ID(fmt.Sprint("hostile", i)))
+	}
+	for _, origin := range []peer.ID{"ada", "bob"} {
+		if n := enter(origin); n < 4 {
+			t.Errorf("%s gets %d streams", origin, n)
+		}
+	}
+	l = newLoad()
+	if n := enter("ada"); n != 64 {
+		t.Errorf("a single origin gets %d streams", n)
+	}
+	for i := range 64 {
+		l.leave("ada", peer.ID(fmt.Sprint("target", i/maxPair)))
+	}
+	if len(l.mu.of)+len(l.mu.by)+l.mu.all != 0 {
+		t.Errorf("streams that have ended count: %v, %v", l.mu.of, l.mu.by)
+	}
 }
