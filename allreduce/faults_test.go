@@ -288,6 +288,55 @@ func TestIdleOwnerIsNamed(t *testing.T) {
 	})
 }
 
+// An owner that publishes its figures once more, and so on, gives nothing that is due: it breaks
+// the protocol. What it has sent of its piece is known meanwhile.
+func TestFiguresComeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)))
+		owner, stream := wiretest.Pipe(1 << 20)
+		g.engines[0].cfg.Transport = opens{owner}
+		r := g.start(0)
+		l := &link{s: stream, stall: time.Minute, sent: new(atomic.Uint64)}
+		grid, piece := g.engines[0].outs[0], g.plan.Pieces[slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool {
+			return p.Owner == peerName(1)
+		})]
+		first, last := grid.FramesOf(piece.Range)
+		for f := first; f < last; f++ {
+			synctest.Wait()
+			want := Coming{piece, uint64(grid.Size(first, f)), uint64(grid.Size(first, last))}
+			if got := r.Coming(); len(got) != 1 || got[0] != want {
+				t.Errorf("before frame %d: %v, want %v", f, got, want)
+			}
+			if err := l.writeFrame(kindReduced, f, make([]byte, grid.FrameSize(f))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := slot.FigureRow{Of: make([]slot.Figure, 2)}
+		figures := appendFigures(nil, slices.Repeat([]slot.FigureRow{row}, last-first))
+		if err := l.writeAll(figures); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if l := g.sinks[0].lost(); len(l) != 0 {
+			t.Errorf("lost too early: %v", l)
+		}
+		if err := l.writeAll(figures); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		onlyLost(t, "the contributor", g.sinks[0], peerName(1), BadBytes)
+		if got := r.Coming(); len(got) != 0 {
+			t.Errorf("of an owner that is lost: %v", got)
+		}
+		g.close()
+	})
+}
+
+// opens opens one stream, whoever it is to.
+type opens struct{ s wire.Stream }
+
+func (o opens) Open(context.Context, slot.PeerID) (wire.Stream, error) { return o.s, nil }
+
 // A peer that answers as an owner but opens no stream as a contributor is named after the stall
 // limit.
 func TestMissingStreamIsNamed(t *testing.T) {

@@ -18,6 +18,9 @@ type feed struct {
 	*piece
 	credit chan struct{} // one for each reduced frame that came back
 	taken  atomic.Uint64 // payload bytes that came back: what alive messages tell
+	// of the frames that came back: their bytes, and what was taken by then. Guarded by the
+	// reduction's mu.
+	whole, before uint64
 	// what the owner publishes, over the whole group; nil: nothing has come. Guarded by the
 	// reduction's mu.
 	figures []slot.FigureRow
@@ -141,7 +144,7 @@ func (f *feed) sendFrame(l *link, index int, last bool) error {
 func (f *feed) receive(l *link) error {
 	g := f.r.out
 	hashes := make([]slot.Root, 0, f.last-f.first)
-	moved := progress{at: time.Now()}
+	moved, told := progress{at: time.Now()}, false
 	for next := f.first; ; {
 		h, err := l.readHeader()
 		switch {
@@ -151,8 +154,8 @@ func (f *feed) receive(l *link) error {
 			err = f.heard(l, &moved)
 		case h.Kind == kindRefuse:
 			return f.refused(l)
-		case h.Kind == kindFigures && next == f.last:
-			err = f.published(l, h)
+		case h.Kind == kindFigures && next == f.last && !told:
+			told, err = true, f.published(l, h)
 		case h.Kind == kindRoot && next == f.last:
 			return f.complete(l, hashes)
 		case next < f.last && h.carries(kindReduced, next, g.FrameSize(next)):
@@ -160,7 +163,7 @@ func (f *feed) receive(l *link) error {
 			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
 				hashes = append(hashes, g.Hash(b))
 				f.credit <- struct{}{}
-				f.r.moved()
+				f.arrived(len(b))
 				moved.moved()
 				next++
 			}
@@ -172,6 +175,35 @@ func (f *feed) receive(l *link) error {
 			return err
 		}
 	}
+}
+
+// arrived counts a frame that has come back.
+func (f *feed) arrived(bytes int) {
+	f.r.mu.Lock()
+	f.whole, f.before = f.whole+uint64(bytes), f.taken.Load()
+	f.r.mu.Unlock()
+	f.r.moved()
+}
+
+// Coming is how much has come of a piece that another owner reduces.
+type Coming struct {
+	slot.Piece
+	Bytes uint64 // of a frame that is on its way as it is sent: it may be compressed
+	Size  uint64
+}
+
+// Coming lists the pieces of other owners that are under way, in a rotation: they are not complete,
+// and their owners are not lost.
+func (r *Reduction) Coming() (all []Coming) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, piece := range r.mu.plan.Pieces {
+		if f := r.mu.feeds[piece]; f != nil && f.status == pieceOpen {
+			size := uint64(r.out.Size(f.first, f.last))
+			all = append(all, Coming{piece, min(size, f.whole+f.taken.Load()-f.before), size})
+		}
+	}
+	return all
 }
 
 // heard takes an alive message. An owner that is held up by another contributor names it long

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,8 @@ type outcomes struct {
 	model      *model
 	reductions *reductions
 	client     *statesync.Client
-	stall      time.Duration // a reduction that has brought nothing for so long will not complete
+	stall      time.Duration       // a reduction that brings nothing for so long will not complete
+	dropped    func(statesync.Bad) // hears of owners that send too slowly
 
 	// Segments, by root, of an outcome that is being gathered: they are lent to other peers that
 	// lack them. Where connections failed here and there, it may be that nobody has all. A map that
@@ -106,12 +106,23 @@ func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.P
 func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerID) (data [][]byte, done func(),
 	err error,
 ) {
-	o.awaitReduction(ctx, wanted)
+	o.awaitReduction(ctx, wanted, from)
 	if wanted.certified && o.model.store.HasOutcome(wanted.height, slot.OutcomeRoot(wanted.segments)) {
 		return nil, func() {}, nil
 	}
+	data, fresh, missing, done := o.present(wanted)
+	if len(missing) == 0 {
+		return data, done, nil
+	}
+	o.keep(wanted, data, fresh, done)
+	return data, func() {}, o.fetchMissing(ctx, wanted, missing, data, from)
+}
+
+// present finds the segments of an outcome that are here: those that are lent, and, until done is
+// called, those of the reduction, which are fresh.
+func (o *outcomes) present(wanted outcome) (data [][]byte, fresh, missing []int, done func()) {
 	data = make([][]byte, len(wanted.segments))
-	var here, missing []int // not lent already; of these, not in the reduction
+	var here []int // not lent already
 	for i, s := range wanted.segments {
 		if data[i] = o.part(s.Root); data[i] == nil {
 			here = append(here, i)
@@ -121,18 +132,21 @@ func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerI
 	for k, i := range here {
 		if data[i] = held[k]; data[i] == nil {
 			missing = append(missing, i)
+		} else {
+			fresh = append(fresh, i)
 		}
 	}
-	if len(missing) == 0 {
-		return data, done, nil
-	}
-	// what others are asked for takes its time, and they ask for what is here
-	for _, i := range here {
+	return data, fresh, missing, done
+}
+
+// keep copies what is fresh, before done is called, and lends all that is here: what others are
+// asked for takes its time, and they ask for what is here.
+func (o *outcomes) keep(wanted outcome, data [][]byte, fresh []int, done func()) {
+	for _, i := range fresh {
 		data[i] = bytes.Clone(data[i])
 	}
 	done()
 	o.lend(wanted, data)
-	return data, func() {}, o.fetchMissing(ctx, wanted, missing, data, from)
 }
 
 // fetchMissing gets the missing segments from peers, at once if all of them can be had.
@@ -208,58 +222,4 @@ func (o *outcomes) part(root slot.Root) []byte {
 		return lent.segments[root]
 	}
 	return nil
-}
-
-// An owner that states its ranges and then drips their bytes would hold up all peers that wait for
-// them. A peer that has waited for a draft's bytes for drippedStalls stalls, and drippedFactor
-// times as long as the reduction had taken by then, asks others: if nobody has them, the owner is
-// to blame.
-const (
-	drippedStalls = 8
-	drippedFactor = 4 // the reduction was slow on a slow link, too
-)
-
-// Once a quorum has the bytes, the reduction has a stall, and a part of the time that it has taken,
-// to bring the last of them. Peers on slow links lack little then, and what drips is fetched
-// elsewhere.
-const certifiedPart = 4
-
-// reductionLimit is how long to wait from now on for a reduction that has run for some time.
-func (o *outcomes) reductionLimit(wanted outcome, ran time.Duration) time.Duration {
-	if wanted.certified {
-		return o.stall + ran/certifiedPart
-	}
-	return drippedStalls*o.stall + drippedFactor*ran
-}
-
-// awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last
-// frames to some members. It waits as long as something comes, within limits.
-func (o *outcomes) awaitReduction(ctx context.Context, wanted outcome) {
-	r, began := o.reductions.running()
-	listed := slices.ContainsFunc(wanted.contributions, func(c slot.Offer) bool { return c.Peer == o.self })
-	if r == nil || r.Plan().Height != wanted.height || !listed {
-		return
-	}
-	end := time.NewTimer(o.reductionLimit(wanted, time.Since(began)))
-	defer end.Stop()
-	tick := time.NewTicker(o.stall)
-	defer tick.Stop()
-	for _, had := r.Traffic(); ; {
-		select {
-		case <-r.Settled():
-			return
-		case <-wanted.held:
-			return
-		case <-tick.C:
-		case <-end.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-		_, now := r.Traffic()
-		if now == had {
-			return
-		}
-		had = now
-	}
 }

@@ -123,6 +123,7 @@ func Open(cfg Config) (*Replica, error) {
 	}, cfg.Emit)
 	r.outcomes = &outcomes{
 		self: cfg.Self, model: r.model, reductions: r.reductions, client: r.fetcher.client, stall: cfg.Stall,
+		dropped: r.fetcher.dropped,
 	}
 	if r.auditor, err = auditor.New(r.auditConfig()); err != nil {
 		return nil, err

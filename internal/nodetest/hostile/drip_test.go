@@ -80,6 +80,51 @@ func TestAMemberThatDripsStopsNothing(t *testing.T) {
 	}
 }
 
+// An owner states what it reduced, and gives it to one of the other electors alone. So no quorum of
+// electors has all bytes by the reduction, and nobody else has to be late for it. Those that get
+// hardly anything fetch its part from the one that has it, long before they have waited as for an
+// honest owner, and name it. Each slot took some 38 s.
+func TestAnOwnerThatWithholdsFromSomeStopsNothing(t *testing.T) {
+	const slots = 4
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(slots, 4), 4, func(s *nodetest.Swarm) {
+		bad := s.Peers[2]
+		bad.Hooks = func(h *testhooks.Hooks) {
+			accepted := 0
+			h.Streams = func(protocol string, opened bool, st wire.Stream) wire.Stream {
+				if opened || protocol == p2p.ProtocolAudit {
+					return st
+				}
+				if accepted++; protocol == p2p.ProtocolExchange && accepted%3 == 0 {
+					return st
+				}
+				left := 200
+				return drip{st, &left, stall * 3 / 4}
+			}
+		}
+		for _, p := range s.Peers {
+			p.Trainer.(*nodetest.Bowl).Size = 30_000
+		}
+		began := time.Now()
+		s.Start(s.Peers...)
+		s.Reach(slots, s.But(bad)...)
+		if took := time.Since(began); took > slots*2*stall {
+			t.Errorf("%d slots took %v", slots, took)
+		}
+		named := 0
+		for _, p := range s.But(bad) {
+			for _, e := range slices.Concat(p.Events("donor.dropped"), p.Events("peer.suspected")) {
+				if e.Fields["about"] != s.ID(bad) {
+					t.Errorf("host %d names an honest peer: %v", p.Host, e.Fields)
+				}
+				named++
+			}
+		}
+		if named == 0 {
+			t.Error("nobody names the owner")
+		}
+	})
+}
+
 // roughen makes noise of what was trained, which no compression makes small. The state to begin
 // with stays small: a peer that fetches it is early enough for the first slot.
 func roughen(task p2pdiloco.Task, x []float32) {
