@@ -106,10 +106,9 @@ func (o *outcomes) bypass(ctx context.Context, r *allreduce.Reduction, wanted ou
 			continue
 		}
 		o.lend(wanted, data)
-		o.dropped(statesync.Bad{
-			Peer: piece.Owner, Reason: fmt.Sprintf("stalled: it sent its part of the outcome of slot %d so slowly that "+
-				"another peer gave it", r.Plan().Slot),
-		})
+		why := fmt.Sprintf("stalled: it sent its part of the outcome of slot %d so slowly that another peer gave it",
+			r.Plan().Slot)
+		o.dropped(statesync.Bad{Peer: piece.Owner, Reason: why})
 	}
 	return !slices.ContainsFunc(r.Coming(), func(c allreduce.Coming) bool { return len(lacking(c.Piece)) > 0 })
 }
