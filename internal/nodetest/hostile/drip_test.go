@@ -162,8 +162,8 @@ func TestAMemberOnASlowLinkCounts(t *testing.T) {
 			if got := s.Contributions(p); !slices.Equal(got, []uint64{1, 2}) {
 				t.Errorf("host %d contributed to slots %v, want both", p.Host, got)
 			}
-			if l := p.Events("peer.suspected"); len(l) > 0 {
-				t.Errorf("host %d suspects %v", p.Host, l)
+			if l := slices.Concat(p.Events("peer.suspected"), p.Events("donor.dropped")); len(l) > 0 {
+				t.Errorf("host %d names %v", p.Host, l)
 			}
 		}
 	})
