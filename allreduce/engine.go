@@ -104,7 +104,7 @@ type Engine struct {
 	cfg    Config
 	grids  []plan.Grid // of the contributions to each fragment
 	outs   []plan.Grid // of the outcomes
-	lanes  lanes
+	lanes  *lanes
 	frames sync.Pool // of *frame: rooms of frames are used again
 	joint  sync.Pool // of *[outBytes]byte: what links put together
 	coders *coders

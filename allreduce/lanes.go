@@ -2,6 +2,8 @@ package allreduce
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -10,18 +12,44 @@ import (
 //
 //   - A frame that waits for its turn goes ahead after a while.
 //   - A frame gives its lane back after a shorter while, whether it is written or not: its receiver
-//     hangs, or reads little at a time.
+//     hangs, or reads little at a time. On a slow uplink all frames take long: so the while is some
+//     times what the last frames took.
 //   - A stream that kept its lane for so long has its next frames written without one, and four
 //     times as many each time that it happens again. So a few slow receivers do not use up all
 //     lanes with one frame after the other.
 type lanes struct {
 	taken chan struct{}
-	wait  time.Duration // for a turn
-	most  time.Duration // that a frame may keep its lane
+	stall time.Duration
+	mu    struct {
+		sync.Mutex
+		took [16]time.Duration // by the last frames that were written
+		next int
+	}
 }
 
-func newLanes(n int, stall time.Duration) lanes {
-	return lanes{taken: make(chan struct{}, n), wait: stall / 8, most: stall / 32}
+func newLanes(n int, stall time.Duration) *lanes {
+	return &lanes{taken: make(chan struct{}, n), stall: stall}
+}
+
+// wait is how long a frame waits for its turn.
+func (ls *lanes) wait() time.Duration { return ls.stall / 8 }
+
+// most is how long a frame may keep its lane. A receiver that hardly reads finishes few frames, so
+// the median is that of the others.
+func (ls *lanes) most() time.Duration {
+	ls.mu.Lock()
+	took := ls.mu.took
+	ls.mu.Unlock()
+	slices.Sort(took[:])
+	return min(max(4*took[len(took)/2], ls.stall/32), ls.wait())
+}
+
+// wrote notes how long a frame took.
+func (ls *lanes) wrote(took time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.mu.took[ls.mu.next] = took
+	ls.mu.next = (ls.mu.next + 1) % len(ls.mu.took)
 }
 
 // laneUse is how a stream has used its lanes. Only the goroutine that writes the stream uses it.
@@ -32,7 +60,7 @@ type laneUse struct {
 
 // turn waits for a turn to write a frame. The returned function, which must be called, says that
 // the frame is written.
-func (ls lanes) turn(ctx context.Context, use *laneUse) (done func()) {
+func (ls *lanes) turn(ctx context.Context, use *laneUse) (done func()) {
 	if use.without > 0 {
 		use.without--
 		return func() {}
@@ -40,9 +68,10 @@ func (ls lanes) turn(ctx context.Context, use *laneUse) (done func()) {
 	if !ls.take(ctx) {
 		return func() {}
 	}
-	giveBack := func() { <-ls.taken }
-	late := time.AfterFunc(ls.most, giveBack)
+	giveBack, began := func() { <-ls.taken }, time.Now()
+	late := time.AfterFunc(ls.most(), giveBack)
 	return func() {
+		ls.wrote(time.Since(began))
 		if late.Stop() { // it has not been given back
 			giveBack()
 			return
@@ -53,13 +82,13 @@ func (ls lanes) turn(ctx context.Context, use *laneUse) (done func()) {
 }
 
 // take waits for a lane, and is false if there is none for too long.
-func (ls lanes) take(ctx context.Context) bool {
+func (ls *lanes) take(ctx context.Context) bool {
 	select {
 	case ls.taken <- struct{}{}:
 		return true
 	default:
 	}
-	wait := time.NewTimer(ls.wait)
+	wait := time.NewTimer(ls.wait())
 	defer wait.Stop()
 	select {
 	case ls.taken <- struct{}{}:

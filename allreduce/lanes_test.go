@@ -101,3 +101,23 @@ func TestAStreamThatKeepsItsLaneGoesWithout(t *testing.T) {
 		}
 	})
 }
+
+// On a slow uplink each frame takes longer than a receiver that hardly reads would be given on a
+// fast one. The streams go on taking turns there, after the first frames.
+func TestStreamsOverASlowUplinkTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 6 * time.Second
+		ls := newLanes(4, stall)
+		var streams [8]laneUse
+		for frame := range 40 {
+			for i := range streams {
+				done := ls.turn(t.Context(), &streams[i])
+				if frame >= 10 && len(ls.taken) != 1 {
+					t.Fatalf("frame %d of stream %d has no lane", frame, i)
+				}
+				time.Sleep(stall / 10)
+				done()
+			}
+		}
+	})
+}
