@@ -92,9 +92,13 @@ func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 // from what Anchor, Sync or Finish left. weight is the number of tokens or samples processed. It
 // returns ErrRunEnded, with the last anchor in params, after the last slot.
 //
+// When ctx ends first, the offer stands all the same. Anchor leads on; in mode sync, so does Sync
+// with params that grew from the same anchor. It waits until the slot of that offer is past, and
+// offers nothing more if it was applied: nothing counts twice, and what was trained since the offer
+// is given up.
+//
 // In an overlapped mode it waits until the slot before is applied, and overwrites params by where
-// the next inner steps start; with the last slot's contribution it waits for that slot, too. A
-// round that is given up because ctx has ended is to be followed by Anchor.
+// the next inner steps start; with the last slot's contribution it waits for that slot, too.
 //
 // In mode streaming a round is what Task says: its steps to the next border, and the slot's
 // fragment alone. Sync waits for it on the spot; Begin and Finish are for loops that train on

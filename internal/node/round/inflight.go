@@ -40,26 +40,32 @@ func stands(v membership.View, root slot.Root) bool {
 }
 
 // decided waits until the slot that a contribution was offered for is applied, with it or without
-// it.
-func (l *Loop) decided(ctx context.Context, o offered) error {
+// it, or the run has ended for this peer. In that case the next border says how. applied: the slot
+// is, on the branch that the contribution was offered on.
+func (l *Loop) decided(ctx context.Context, o offered) (applied bool, err error) {
 	var planned time.Time
-	_, err := l.Wait(ctx, func(v membership.View) bool {
+	v, err := l.Wait(ctx, func(v membership.View) bool {
 		l.rate.watch(v, o.slot, &planned)
-		if o.past(v) {
+		switch {
+		case ending(v) != nil:
+			return true
+		case o.past(v):
 			return l.mode.over(v, o)
 		}
 		return o.fallen(v)
 	})
-	return err
+	return err == nil && v.AppliedSlot >= o.slot && v.ChainSwitches == o.switches, err
 }
 
-// inFlight is a contribution that is reduced while the next inner steps run.
+// inFlight is a contribution that is reduced: in mode sync while the peer waits for it, in the
+// others while the next inner steps run.
 type inFlight struct {
-	slot  uint64
-	peers int // that contribute
-	ahead bool
-	done  chan struct{} // closed when the slot is applied, or the contribution stands no more
-	err   error         // once done
+	slot    uint64
+	peers   int // that contribute
+	ahead   bool
+	done    chan struct{} // closed when the slot is applied, or the contribution stands no more
+	applied bool          // once done: the slot is, on the branch that the contribution is of
+	err     error         // once done
 }
 
 // landed says whether this peer need not wait for the slot any more.
@@ -72,17 +78,26 @@ func (f *inFlight) landed() bool {
 	}
 }
 
-// takeOff watches the contribution that was offered for task's slot, and makes the task of the
-// round beside it.
-func (l *Loop) takeOff(task trainer.Task, o offered) error {
+// watch has the contribution that was offered in flight. Nobody has to wait for it.
+func (l *Loop) watch(o offered) error {
 	f := &inFlight{slot: o.slot, peers: l.contributors(), done: make(chan struct{})}
 	if !l.life.Go(func() {
 		defer close(f.done)
-		f.err = l.decided(context.Background(), o)
+		f.applied, f.err = l.decided(context.Background(), o)
 	}) {
 		return l.ended()
 	}
-	l.inFlight, l.base = f, f.slot
+	l.inFlight = f
+	return nil
+}
+
+// takeOff watches the contribution that was offered for task's slot, and makes the task of the
+// round beside it.
+func (l *Loop) takeOff(task trainer.Task, o offered) error {
+	if err := l.watch(o); err != nil {
+		return err
+	}
+	l.base = o.slot
 	task.Slot++
 	v := l.ledger.View()
 	task.Steps = l.paced(v, task.Slot)

@@ -137,7 +137,8 @@ func (l *Loop) contribution(gradient []float32, tokens uint64) (replica.Contribu
 // agree offers a contribution to the open slot, once the one in flight has landed. It returns when
 // the next inner steps may start, which the mode says: in mode sync when the slot has been applied
 // here, with the contribution or without it. A contribution that grew too stale, or on records that
-// were given up for another branch, is dropped.
+// were given up for another branch, is dropped. So is one that grew from a start from which another
+// one was offered and applied: it has that one in it, which must not count twice.
 func (l *Loop) agree(ctx context.Context, c replica.Contribution) error {
 	if err := l.land(ctx); err != nil {
 		return err
@@ -148,8 +149,10 @@ func (l *Loop) agree(ctx context.Context, c replica.Contribution) error {
 		return err
 	}
 	task.Slot = l.mode.enters(l, task)
-	if l.switches != switches || task.Slot-1 > c.Base+l.spec.MaxStaleness() || task.Slot > l.spec.LastSlot() ||
-		l.spec.FragmentOf(task.Slot) != c.Fragment {
+	// Sync was given up after its offer, and called again with what grew from the same start
+	again := l.landedSlot > c.Base && task.Slot > l.landedSlot
+	if again || l.switches != switches || task.Slot-1 > c.Base+l.spec.MaxStaleness() ||
+		task.Slot > l.spec.LastSlot() || l.spec.FragmentOf(task.Slot) != c.Fragment {
 		return nil
 	}
 	// a slot that another contribution was dropped from may be open still
@@ -170,7 +173,10 @@ func (l *Loop) land(ctx context.Context) error {
 	}
 	select {
 	case <-f.done:
-		l.inFlight, l.landedSlot = nil, f.slot
+		l.inFlight = nil
+		if f.applied {
+			l.landedSlot = f.slot
+		}
 		return f.err
 	case <-ctx.Done():
 		return ctx.Err()

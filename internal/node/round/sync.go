@@ -40,9 +40,13 @@ func (syncMode) weight(_ *Loop, tokens uint64) uint64 { return tokens }
 
 func (syncMode) enters(_ *Loop, task trainer.Task) uint64 { return task.Slot }
 
-// offered waits until the slot is applied here.
+// offered waits until the slot is applied here. Where ctx ends before, the contribution stays in
+// flight, and the next round waits for it.
 func (syncMode) offered(ctx context.Context, l *Loop, _ trainer.Task, o offered) error {
-	return l.decided(ctx, o)
+	if err := l.watch(o); err != nil {
+		return err
+	}
+	return l.land(ctx)
 }
 
 func (syncMode) over(v membership.View, _ offered) bool { return current(v) }

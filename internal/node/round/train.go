@@ -39,6 +39,9 @@ func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
 	if err != nil {
 		return trainer.Task{}, err
 	}
+	if l.switches != v.ChainSwitches { // what has landed is of another branch
+		l.landedSlot = 0
+	}
 	l.anchored, l.switches = true, v.ChainSwitches
 	slotNumber := v.AppliedSlot + 1
 	return l.setTask(v, trainer.Task{
@@ -68,8 +71,9 @@ func (l *Loop) setTask(v membership.View, task trainer.Task) trainer.Task {
 }
 
 // train does the rest of the inner steps of a slot, after those done before. They end early when
-// the slot closes without this peer and the run takes nothing so stale, or when the node ends by
-// itself: inner steps may take hours, and the node's error must not wait for them.
+// the slot closes without this peer and the run takes nothing so stale or has no slot left, when
+// the run has ended for this peer, or when the node ends by itself: inner steps may take hours, and
+// none of that must wait for them.
 func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (trainer.Stats, error) {
 	if task.Steps == 0 {
 		return trainer.Stats{}, nil
@@ -79,10 +83,10 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer stop()
-	switches := l.switches
+	newest, switches := min(task.Slot+l.spec.MaxStaleness(), l.spec.LastSlot()), l.switches
 	watch.Go(func() {
 		if _, err := l.Wait(steps, func(v membership.View) bool {
-			return past(v, task.Slot+l.spec.MaxStaleness(), switches)
+			return past(v, newest, switches) || ending(v) != nil
 		}); err == nil || l.life.Over() {
 			stop()
 		}
@@ -99,8 +103,10 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 			return stats, l.ended()
 		}
 		l.rate.cut(task.Steps, took)
-		l.inFlight = nil // it is settled: the round after this one starts from the newest anchor
-		return stats, errSlotClosed
+		if err := l.land(ctx); err != nil { // it is settled
+			return stats, err
+		}
+		return stats, errSlotClosed // the next round starts from the newest anchor
 	}
 	if err != nil {
 		return stats, &trainer.Error{Call: fmt.Sprintf("slot %d", task.Slot), Err: err}

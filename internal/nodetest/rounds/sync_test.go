@@ -50,6 +50,99 @@ func TestASyncThatIsGivenUp(t *testing.T) {
 	})
 }
 
+// givesUp is a loop that gives a Sync up after its offer for slot 2, and does after. Meanwhile the
+// other peers are still at their inner steps for slot 2, and its offer stands.
+func givesUp(
+	s *nodetest.Swarm, after func(ctx context.Context, n *p2pdiloco.Node, params []float32) error,
+) func(context.Context, *p2pdiloco.Node, *nodetest.Peer) error {
+	return func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
+		params := make([]float32, nodetest.BowlElements)
+		at, err := n.Anchor(ctx, params)
+		for err == nil {
+			p.Descend(params)
+			task, _ := n.Task()
+			if at = task.Slot; p == s.Peers[0] && at == 2 {
+				soon, stop := context.WithTimeout(ctx, time.Second)
+				if err := n.Sync(soon, params, 20); !errors.Is(err, context.DeadlineExceeded) {
+					s.T.Errorf("Sync for slot %d, with too little time: %v", at, err)
+				}
+				stop()
+				if err := after(ctx, n, params); err != nil {
+					return nodetest.Ended(err)
+				}
+				continue
+			}
+			if p != s.Peers[0] {
+				time.Sleep(2 * time.Second)
+			}
+			err = n.Sync(ctx, params, 20)
+		}
+		return nodetest.Ended(err)
+	}
+}
+
+// What a Sync that is given up has offered counts once, also if it is called again for the same
+// parameters when the slot has closed, and the run takes what is stale: the second one only waits.
+// The same bytes counted twice.
+func TestASyncThatIsCalledAgainCountsOnce(t *testing.T) {
+	for name, closed := range map[string]bool{"before the slot has closed": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			spec := nodetest.Spec(5, 2)
+			spec.Discount, spec.MinPeers = []uint64{1000, 500}, 2
+			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+				seen := make(map[p2pdiloco.Root]uint64)
+				s.Peers[1].OnEvent = func(e p2pdiloco.Event) {
+					if e.Name != "slot.applied" {
+						return
+					}
+					record, _ := s.Peers[1].Ledger().Record(e.Fields["height"].(uint64))
+					for _, c := range record.Record.Contributions {
+						if before, again := seen[c.Root]; again {
+							t.Errorf("slot %d lists what slot %d listed", record.Record.Slot, before)
+						}
+						seen[c.Root] = record.Record.Slot
+					}
+				}
+				s.OwnLoops(givesUp(s, func(ctx context.Context, n *p2pdiloco.Node, params []float32) error {
+					if closed {
+						s.Reach(2, s.Peers[0])
+					}
+					return n.Sync(ctx, params, 20)
+				}))
+				s.Start(s.Peers...)
+				s.Finish(2*time.Minute, s.Peers...)
+				if got := s.Contributions(s.Peers[0]); len(got) != 5 {
+					t.Errorf("it contributed to slots %v, want all 5", got)
+				}
+			})
+		})
+	}
+}
+
+// Anchor after a Sync that was given up waits for the slot of its offer, as it promises: what would
+// be trained from the anchor before that is too stale when it is offered.
+func TestAnchorWaitsForAnOffer(t *testing.T) {
+	spec := nodetest.Spec(5, 2)
+	spec.MinPeers = 2
+	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+		s.OwnLoops(givesUp(s, func(ctx context.Context, n *p2pdiloco.Node, params []float32) error {
+			if at, err := n.Anchor(nodetest.Expired(), params); !errors.Is(err, context.Canceled) {
+				t.Errorf("Anchor when the time is over: slot %d, %v", at, err)
+			}
+			at, err := n.Anchor(ctx, params)
+			if at != 2 {
+				t.Errorf("Anchor after an offer for slot 2: slot %d", at)
+			}
+			return err
+		}))
+		s.Start(s.Peers...)
+		s.Finish(2*time.Minute, s.Peers...)
+		if got := s.Contributions(s.Peers[0]); len(got) != 5 {
+			t.Errorf("it contributed to slots %v, want all 5", got)
+		}
+	})
+}
+
 func TestWhatIsNotFiniteIsNotOffered(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 2), 2, func(s *nodetest.Swarm) {
 		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
