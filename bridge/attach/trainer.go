@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -262,7 +263,8 @@ func (t *Trainer) giveUp(c *call) {
 	}
 }
 
-// sum is what all ranks have done together.
+// sum is what all ranks have done together. A rank's figure that is no number, as of a step that
+// loss scaling skipped, is left out. Where no rank has a loss, it is NaN.
 func sum(answers []wire.Message) (s trainer.Stats) {
 	weights := 0.0
 	for _, a := range answers {
@@ -270,13 +272,23 @@ func sum(answers []wire.Message) (s trainer.Stats) {
 		s.Steps = int(o.Steps)
 		s.Samples += o.Samples
 		s.Tokens += o.Tokens
-		s.Elapsed = max(s.Elapsed, time.Duration(o.Seconds*float64(time.Second)))
-		s.GradNorm = max(s.GradNorm, o.GradNorm)
-		weight := max(float64(o.Tokens), 1e-9) // a rank that shares its data has none
-		s.Loss, weights = s.Loss+o.Loss*weight, weights+weight
+		s.Elapsed = max(s.Elapsed, time.Duration(finite(o.Seconds)*float64(time.Second)))
+		s.GradNorm = max(s.GradNorm, finite(o.GradNorm))
+		if o.Loss == finite(o.Loss) {
+			weight := max(float64(o.Tokens), 1e-9) // a rank that shares its data has none
+			s.Loss, weights = s.Loss+o.Loss*weight, weights+weight
+		}
 	}
 	s.Loss /= weights
 	return s
+}
+
+// finite returns a figure, or 0 if it is no number.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
 }
 
 // settle waits for a request that its caller did not wait for.

@@ -137,15 +137,22 @@ func (m *model) isNew(ctx context.Context, slotNumber uint64) bool {
 // trainer can evaluate it.
 func (m *model) measure(ctx context.Context, slotNumber uint64) error {
 	fields := map[string]any{
-		"round": slotNumber / m.slots, "train_loss": m.last.Loss, "tokens": m.last.Tokens,
-		"seconds": m.last.Elapsed.Seconds(), "grad_norm": m.last.GradNorm,
+		"round": slotNumber / m.slots, "tokens": m.last.Tokens, "seconds": m.last.Elapsed.Seconds(),
 		"stall": m.clock.newest.Seconds(),
 	}
+	// a figure that is no number would make the whole event no JSON
+	figure := func(name string, v float64) {
+		if known(v, true) != nil {
+			fields[name] = v
+		}
+	}
+	figure("train_loss", m.last.Loss)
+	figure("grad_norm", m.last.GradNorm)
 	m.measured = &slotNumber
 	if e, ok := m.evaluator(); ok {
 		switch loss, err := e.Evaluate(ctx); {
 		case err == nil:
-			fields["loss"] = loss
+			figure("loss", loss)
 			m.gauges.measured(slotNumber, loss)
 		case errors.Is(err, errors.ErrUnsupported):
 			m.blind = true
