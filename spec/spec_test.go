@@ -218,13 +218,13 @@ func TestModesAndOptimizersHaveOuterSettingsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What cannot be divided into the peers' parts is no outer optimizer of mode eager.
-func TestEagerTakesNoOptimizerThatCannotBeDivided(t *testing.T) {
+// What cannot be divided into the peers' parts is no outer optimizer of the modes that take a part
+// ahead. Mode async took adam.
+func TestNoOptimizerThatCannotBeDividedIsTakenAhead(t *testing.T) {
 	for _, outer := range outeropt.Names() {
-		divisible := outer == outeropt.SGD || outer == outeropt.Nesterov
-		for _, mode := range []string{ModeSync, ModeDelayed, ModeEager} {
+		for _, mode := range []string{ModeSync, ModeDelayed, ModeEager, ModeAsync} {
 			err := Spec{Name: "x", Mode: mode, Outer: outer}.Validate()
-			if (err == nil) != (divisible || mode != ModeEager) {
+			if (err == nil) != (outer != outeropt.Adam || mode != ModeEager && mode != ModeAsync) {
 				t.Errorf("%s in mode %s: %v", outer, mode, err)
 			}
 		}

@@ -27,9 +27,8 @@ func (s Spec) Validate() error {
 		"more than start_peers: the first slot could never close")
 	s.checkPace(&f)
 	s.checkTrust(&f)
-	f.add(s.Mode == ModeEager && (s.Outer == outeropt.Adam || s.Outer == outeropt.DelayedNesterov), "outer", s.Outer,
-		"mode eager takes a peer's own part of the step ahead, and only steps of nesterov and sgd can be divided into "+
-			"parts")
+	f.add((s.Mode == ModeEager || s.Mode == ModeAsync) && s.Outer == outeropt.Adam, "outer", s.Outer,
+		"mode %s takes a peer's own part of the step ahead, and a step of adam cannot be divided into parts", s.Mode)
 	s.checkFragments(&f)
 	s.checkStreaming(&f)
 	return errors.Join(f...)

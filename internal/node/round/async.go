@@ -14,9 +14,8 @@ import (
 //
 //   - How much a peer does follows its speed: H_w = max(1, floor(v_w/v_max H)) inner steps, and
 //     contributions weigh by tokens (Spec.Pace dylu, the default).
-//   - A slot closes without the peers that are late. An offered contribution that its slot closed
-//     without stands for the next slots, discounted by its staleness (Spec.Discount), until one
-//     takes it or it is too stale. The newer one waits behind it.
+//   - A slot closes without the peers that are late, and what they offer counts later:
+//     Spec.Discount takes what is up to three slots old, if no other is given.
 //   - The next start waits a moment for the slot in flight where that is likely to be enough. A
 //     start that has the others' steps in it is worth more than that moment.
 type asyncMode struct {
@@ -53,11 +52,6 @@ func (a asyncMode) wait(ctx context.Context, l *Loop) error {
 		return err
 	}
 	return nil
-}
-
-// over is false for an offer that stands for a later slot.
-func (asyncMode) over(v membership.View, o offered) bool {
-	return current(v) && (v.ChainSwitches != o.switches || !stands(v, o.root))
 }
 
 // asyncGrace is for which part of a slot mode async waits for the peers that are late.

@@ -19,9 +19,12 @@ import (
 // The anchor steps as in mode sync, on all peers alike. What the start is ahead of it is private to
 // this peer. A pseudo-gradient is counted from the start that it grew from, so nothing is counted
 // twice. What becomes of the private start:
-//   - A slot that closes while its inner steps run cuts them short, and the next round starts from
-//     the newest anchor. A slot that closes without an offered contribution spends it, and the next
-//     round starts as ever.
+//   - A slot that closes while its inner steps run cuts them short, if the run takes nothing so
+//     stale, and the next round starts from the newest anchor.
+//   - An offered contribution that its slot closed without stands for the next slots, discounted by
+//     its staleness (Spec.Discount), until one takes it or it is too stale. The newer one waits
+//     behind it. With the default discount it is too stale at once. Either way the next round
+//     starts as ever.
 //   - After a change of branch, a restart, or a contribution that was too late, the next round
 //     starts from the newest anchor.
 //   - A pseudo-gradient that is not finite ends the Run, as in mode sync. What was offered before
@@ -33,9 +36,9 @@ import (
 // offered.
 type overlapped struct {
 	syncMode
-	// ahead moves the anchor in start on by the contribution in flight, whose pseudo-gradient is
-	// own, one of so many peers'.
-	ahead func(start, own []float32, peers int)
+	// ahead moves the anchor in start on by the contribution f in flight, whose pseudo-gradient is
+	// own.
+	ahead func(start, own []float32, f *inFlight)
 }
 
 // start loads the anchor, moved ahead by the contribution in flight. The anchor itself is measured.
@@ -46,7 +49,7 @@ func (o overlapped) start(ctx context.Context, l *Loop, m live) error {
 	}
 	if !f.ahead {
 		f.ahead = true
-		o.ahead(v.start, v.local, f.peers)
+		o.ahead(v.start, v.local, f)
 	}
 	return m.load(ctx, v.start)
 }
@@ -57,6 +60,11 @@ func (overlapped) enters(l *Loop, _ trainer.Task) uint64 { return l.anchor() + 1
 
 func (overlapped) offered(_ context.Context, l *Loop, task trainer.Task, o offered) error {
 	return l.takeOff(task, o)
+}
+
+// over is false for an offer that stands for a later slot.
+func (overlapped) over(v membership.View, o offered) bool {
+	return current(v) && (v.ChainSwitches != o.switches || !stands(v, o.root))
 }
 
 // resumes returns false, because the start has moved on.
@@ -76,7 +84,7 @@ func (overlapped) Lead() uint64 { return 1 }
 //
 // theta steps with the previous slot's g when that arrives.
 func newDelayed() Mode {
-	return overlapped{ahead: func(start, own []float32, _ int) { vector.Sub(start, start, own) }}
+	return overlapped{ahead: func(start, own []float32, _ *inFlight) { vector.Sub(start, start, own) }}
 }
 
 // Mode eager starts from the anchor with this peer's part of the outer step in it, of M
@@ -93,18 +101,18 @@ func newEager(cfg outeropt.Config) Mode {
 }
 
 // eagerStep is the outer optimizer's step of one peer's part. Its momentum w is of what this peer
-// has offered since its process started.
+// has offered since its process started. The step counts as the anchor's of the same slot: in
+// delayed_nesterov both have the momentum at the same slots.
 type eagerStep struct {
 	cfg   outeropt.Config
 	peers int
 	outer outeropt.Optimizer
-	steps uint64 // it has done
 }
 
-func (e *eagerStep) step(start, own []float32, peers int) {
-	if e.outer == nil || e.peers != peers {
+func (e *eagerStep) step(start, own []float32, f *inFlight) {
+	if e.outer == nil || e.peers != f.peers {
 		cfg := e.cfg
-		cfg.LR /= float32(peers)
+		cfg.LR /= float32(f.peers)
 		outer, err := outeropt.New(cfg, uint64(len(start)))
 		if err != nil {
 			panic(err) // the same but for the rate, that steps the anchor
@@ -114,8 +122,7 @@ func (e *eagerStep) step(start, own []float32, peers int) {
 				copy(v, e.outer.State()[i])
 			}
 		}
-		e.peers, e.outer = peers, outer
+		e.peers, e.outer = f.peers, outer
 	}
-	e.steps++
-	outeropt.Step(e.outer, start, own, outeropt.At{Step: e.steps})
+	outeropt.Step(e.outer, start, own, outeropt.At{Step: f.slot})
 }

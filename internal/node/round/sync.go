@@ -17,8 +17,11 @@ import (
 //	theta = outer step of g      Nesterov: v = mu v + g;  theta -= lr (g + mu v)
 //	start = theta
 //
-// A slot that closes while its inner steps run cuts them short. A slot that closes without an
-// offered contribution spends that contribution.
+// A slot that closes while its inner steps run cuts them short, if the run takes nothing so stale.
+// An offered contribution that its slot closed without stands for the next slots, as far as
+// Spec.Discount goes, and the next inner steps start at once from the new anchor. If they are done
+// before a slot has taken the older contribution, the newer one takes its place: it counts for
+// more, and a peer that waited instead would train nothing for a slot.
 //
 // The other modes that move the whole vector take from it what they do alike.
 type syncMode struct{}
