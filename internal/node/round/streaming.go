@@ -36,7 +36,9 @@ import (
 //     everything starts from the newest anchor. So it does after the last slot, which lands without
 //     any further inner steps.
 //
-// A contribution weighs the tokens that were processed since its fragment landed last.
+// A contribution weighs the tokens that were processed since the border before its fragment landed
+// last. The inner steps between the two count, although alpha 0 leaves nothing of them in that
+// fragment.
 type streamingMode struct {
 	syncMode
 	spec spec.Spec
