@@ -86,7 +86,7 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 		case errors.Is(err, eventlog.ErrNotRotated):
 			p.full.Do(func() { p.options.Notice(err.Error() + "; make room, or let this user rename it") })
 		case err != nil:
-			p.complain.Do(func() { p.options.Notice(err.Error() + "; the event is missing there, as others may be") })
+			p.complain.Do(func() { p.options.Notice(err.Error() + "; events are missing there") })
 		}
 	}
 	if p.options.OnEvent != nil {
