@@ -55,6 +55,14 @@ func TestFaultsOfTrust(t *testing.T) {
 		{Spec{Trust: "friends"}, "trust = friends: allowed: crash, byzantine"},
 		{Spec{Trust: TrustByzantine, Schedule: "ring"}, "schedule = ring: with trust byzantine rotation or auto"},
 		{Spec{Trust: TrustByzantine, Schedule: "auto"}, ""},
+		// with trust crash they would promise what nobody does
+		{Spec{Trust: TrustCrash, AuditSamples: "3"}, "audit_samples = 3: it is for trust byzantine"},
+		{Spec{Trust: TrustCrash, AuditSamples: AuditAll}, "audit_samples = all: it is for trust byzantine"},
+		{Spec{Trust: TrustCrash, MaxElectors: 7}, "max_electors = 7: it is for trust byzantine"},
+		{Spec{Trust: TrustCrash, NewcomerShare: 10}, "newcomer_share = 10: it is for trust byzantine"},
+		{Spec{Trust: TrustCrash}.Settled(), ""},
+		{Spec{Trust: TrustByzantine, MaxElectors: 7, NewcomerShare: 10, AuditSamples: "3"}, ""},
+		{Spec{MaxElectors: 7, NewcomerShare: 10, AuditSamples: "3"}, ""}, // a peer that joins, say
 		{Spec{Trust: TrustByzantine, Schedule: "rotation"}, ""},
 		{Spec{Trust: TrustCrash, Schedule: "ring"}, ""},
 		{Spec{MaxWeightRatio: "08"}, "max_weight_ratio = 08: allowed: 0 to 65536"},

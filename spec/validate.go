@@ -59,12 +59,22 @@ const maxElectors = 100
 // maxFounders bounds the list of founders.
 const maxFounders = 31
 
+// byzantineFields have an effect with trust byzantine alone. With trust crash they would promise
+// what nobody does.
+var byzantineFields = []string{"max_electors", "newcomer_share", "audit_samples"}
+
 // checkTrust checks the founders, and what goes with members that may lie.
 func (s Spec) checkTrust(f *faults) {
 	f.add(len(s.Founders) > maxFounders, "founders", strconv.Itoa(len(s.Founders)), "at most %d", maxFounders)
 	for i, p := range s.Founders {
 		f.add(len(p) < slot.MinPeerIDLen || len(p) > slot.MaxPeerIDLen, "founders", p.String(), "this is no peer ID")
 		f.add(slices.Contains(s.Founders[:i], p), "founders", p.String(), "it is there twice")
+	}
+	for _, field := range table {
+		text := field.Text(s)
+		idle := text == "" || text == "0" || text == field.Default // a settled spec has the defaults
+		f.add(s.Trust == TrustCrash && slices.Contains(byzantineFields, field.Name) && !idle, field.Name, text,
+			"it is for trust byzantine, and has no effect with trust crash: leave it out, or take trust byzantine")
 	}
 	f.add(s.Byzantine() && s.Schedule == "ring", "schedule", s.Schedule,
 		"with trust byzantine rotation or auto: in a ring, sums pass through peers that could change them unseen")

@@ -92,6 +92,43 @@ func TestFaultsAreOfWhatWasGiven(t *testing.T) {
 	}
 }
 
+// Settings that a peer may join with, but not found a run with, are named before it looks for the
+// run: else it refuses only after the search, in the words of the spec, which has no such flag.
+func TestFaultsOfAFounder(t *testing.T) {
+	file := write(t, "spec.toml", "fragments = 4\n")
+	for _, c := range []struct{ args, want string }{
+		{"--fragments 4", "--fragments 4: mode sync has one fragment: take mode streaming for more"},
+		{"--fragment-delay 3", "--fragment-delay 3: it is of mode streaming, and the mode is sync"},
+		{"--min-peers 3", "--min-peers 3: more than start_peers: the first slot could never close"},
+		{"--access private --audit-samples 3", "--audit-samples 3: it is for trust byzantine, and has no effect with " +
+			"trust crash: leave it out, or take trust byzantine"},
+		{"--spec " + file, file + ": fragments = 4: mode sync has one fragment: take mode streaming for more"},
+		{"--mode streaming --fragments 4", ""},
+		{"", ""},
+	} {
+		cfg, s := config(t, nil, append(strings.Fields(c.args), "--run", "x")...)
+		got := ""
+		if err := s.FounderFaults(cfg.Spec); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%q: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// A founder that is no peer ID is one fault, and not one of an empty list, too.
+func TestAFounderThatIsNoPeer(t *testing.T) {
+	s, err := parse(t, nil, "--run", "x", "--founders", "abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "--founders abc: no peer ID, like 12D3Koo…, as p2pdiloco id shows it"
+	if _, err := s.Config(); err == nil || err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+}
+
 // TestPrecedence gives --rounds in every combination of the places.
 func TestPrecedence(t *testing.T) {
 	spec := write(t, "spec.toml", "rounds = 5\nmomentum = \"0.6\"\n")

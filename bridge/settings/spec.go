@@ -25,7 +25,8 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 			continue
 		}
 		flag, text := flagOf(f.Name), f.Text(s.cfg.Spec)
-		errs.Add(text == "", flag, s.flags.Lookup(flag).Value, "empty or 0: leave it out to adopt the run's value")
+		refused := f.Name == founders && len(s.founders) > 0 // readFounders has said why
+		errs.Add(text == "" && !refused, flag, s.flags.Lookup(flag).Value, "empty or 0: leave it out to adopt the run's value")
 		_ = f.Set(&run, text) // it is the flag's own
 	}
 	s.checkTicket(&run, &errs)
@@ -78,6 +79,25 @@ func (s *Settings) specFault(err error) error {
 		return sources.Faultf(flagOf(wrong.Field), wrong.Here, "%s", wrong.Why)
 	}
 	return fmt.Errorf("%s: %s = %s: %s", s.specFile, wrong.Field, wrong.Here, wrong.Why)
+}
+
+// FounderFaults says what is wrong with the settings of a run if this peer founds it, with the
+// defaults for what was not given. A peer that joins adopts the run's settings instead, so these
+// are no faults of Config. run is its Spec. There are none with a ticket, whose run exists.
+func (s *Settings) FounderFaults(run spec.Spec) error {
+	joined, ok := run.Settled().Validate().(interface{ Unwrap() []error })
+	if !ok || s.cfg.Ticket != "" {
+		return nil
+	}
+	given := run.Fields()
+	var errs []error
+	for _, err := range joined.Unwrap() {
+		wrong, ok := errors.AsType[*spec.Error](err)
+		if ok && given[wrong.Field] != "" { // one of a default comes with one of what was given
+			errs = append(errs, s.specFault(wrong))
+		}
+	}
+	return sources.Explain(s.flags, errors.Join(errs...))
 }
 
 // checkTicket takes the run's name from the ticket, and finds what contradicts it.

@@ -21,6 +21,7 @@ import (
 type motion struct {
 	local.Operator
 	action string
+	yes    bool // of remove
 }
 
 const howMotions = `
@@ -38,9 +39,12 @@ and it cannot come back with any ticket. In a private run the admission secret c
 tickets that were made before admit nobody any more.
 ` + howMotions + `
 
+PEER is the peer's ID, or the end of it that p2pdiloco status shows of a member. A peer that is no member,
+because it has left, say, is kept out with its whole ID and --yes.
+
 p2pdiloco readmit withdraws the motion, or readmits the peer.`,
 		Example: `  p2pdiloco remove 12D3KooWAbc…
-  p2pdiloco remove 12D3KooWAbc… --data-dir ~/run1`,
+  p2pdiloco remove zRvShC --data-dir ~/run1`,
 	})
 }
 
@@ -48,8 +52,8 @@ func newReadmit() *cobra.Command {
 	return newMotion("readmit", &cobra.Command{
 		Use:   "readmit PEER",
 		Short: "Withdraw a motion to remove a peer, or readmit a removed one",
-		Long: `Withdraw this peer's motion to remove another one; or, if that peer is removed already, move to
-readmit it.
+		Long: `Undo remove: withdraw this peer's motion; or, if the peer is removed already, ask the members to let it
+in again. PEER is the peer's ID, or the end of it where p2pdiloco status shows that peer.
 ` + howMotions,
 		Example: `  p2pdiloco readmit 12D3KooWAbc…`,
 	})
@@ -81,19 +85,27 @@ func newMotion(action string, cmd *cobra.Command) *cobra.Command {
 		return c.move(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 	}
 	c.Register(cmd.Flags())
+	if action == slot.Remove.String() {
+		cmd.Flags().BoolVar(&c.yes, "yes", false, "remove a peer that is no member, too")
+	}
 	return cmd
 }
 
-func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
-	if about != "" {
-		if p, err := slot.ParsePeerID(about); err != nil || len(p) < slot.MinPeerIDLen {
-			return cli.UsageError(fmt.Errorf("%q is not a peer ID, like 12D3Koo…: p2pdiloco status --json shows "+
-				"those of the members", about))
-		}
+func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
+	if _, err := slot.ParsePeerID(given); err != nil && given != "" && len(given) != shortName {
+		return cli.UsageError(notNamed(given))
 	}
-	addr, token, err := c.Peer(ctx)
+	addr, token, s, err := askStatus(ctx, c.Operator)
 	if err != nil {
 		return err
+	}
+	about := ""
+	if given != "" {
+		p, err := c.find(given, s)
+		if err != nil {
+			return cli.UsageError(err)
+		}
+		about = p.String()
 	}
 	if err := api.Move(ctx, addr, token, c.action, about); err != nil {
 		return err
@@ -104,6 +116,56 @@ func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
 	}
 	_, err = fmt.Fprintln(out, text)
 	return err
+}
+
+// find returns the peer that is named by its ID, or by the end of the ID of one that the status
+// shows. It refuses to remove a peer that is no member until told twice: of a mistyped ID the wrong
+// peer is kept out, and the right one stays.
+func (c *motion) find(given string, s p2pdiloco.Status) (p2pdiloco.PeerID, error) {
+	known := slices.Clone(s.Removed)
+	for _, m := range s.Members {
+		known = append(known, m.Peer)
+	}
+	for _, o := range s.Orders {
+		known = append(known, o.Peer)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	p, err := slot.ParsePeerID(given)
+	if err != nil || len(p) < slot.MinPeerIDLen {
+		return named(given, known)
+	}
+	if c.action == slot.Remove.String() && !c.yes && !slices.Contains(known, p) {
+		return "", fmt.Errorf("%s is no member of run %s, and nothing was done: p2pdiloco status shows the members. "+
+			"To keep out a peer that is none, repeat the command with --yes", p, s.Run)
+	}
+	return p, nil
+}
+
+// named returns the one peer whose short name is given.
+func named(given string, known []p2pdiloco.PeerID) (p2pdiloco.PeerID, error) {
+	var found []string
+	for _, p := range known {
+		if p != "" && p.Short() == given {
+			found = append(found, p.String())
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", notNamed(given)
+	case 1:
+		return slot.ParsePeerID(found[0])
+	}
+	return "", fmt.Errorf("%q is the end of several IDs: give the ID of one: %s", given,
+		strings.Join(found, ", "))
+}
+
+// shortName is how many characters PeerID.Short has.
+const shortName = 6
+
+func notNamed(given string) error {
+	return fmt.Errorf("%q is not a peer ID, like 12D3Koo…, nor the end of one that p2pdiloco status shows: "+
+		"p2pdiloco status --json shows the IDs of the members", given)
 }
 
 // shown is how long a motion may take to be seen in the peer's own status.

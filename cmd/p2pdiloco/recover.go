@@ -63,6 +63,11 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 	if err != nil {
 		return err
 	}
+	if !yes { // with it, the peer itself says
+		if err := pointless(s); err != nil {
+			return err
+		}
+	}
 	fmt.Fprint(out, consequences(s))
 	if !yes {
 		return cli.UsageError(fmt.Errorf("nothing was done: repeat the command with --yes to do it"))
@@ -83,6 +88,16 @@ func askStatus(ctx context.Context, o local.Operator) (addr api.Address, token s
 	return addr, token, s, err
 }
 
+// pointless says why a peer in this state has nothing to recover from. One that joins may have: it
+// may hold the run's state, and hear no member.
+func pointless(s p2pdiloco.Status) error {
+	if s.Phase == p2pdiloco.PhasePaused || s.Phase == p2pdiloco.PhaseJoining {
+		return nil
+	}
+	return fmt.Errorf("run %s is %s here, so there is nothing to recover from: recover is for a peer that says paused, "+
+		"or joining while no member is heard", s.Run, s.Phase)
+}
+
 // consequences says what recovering means for a peer in this state.
 func consequences(s p2pdiloco.Status) string {
 	reason := ""
@@ -90,7 +105,7 @@ func consequences(s p2pdiloco.Status) string {
 		reason = s.Reason + "\n"
 	}
 	return fmt.Sprintf(`run %s, peer %s: %s at slot %d of %d
-%sthis would go on from slot %d without a quorum of the %d members. If missing members still decide
+%sthis would go on from slot %d without a quorum of its members. If missing members still decide
 elsewhere, they do so on another branch; when the branches meet, the one with less work is given up.
-`, s.Run, s.Peer.Short(), s.Phase, s.Slot, s.LastSlot, reason, s.Slot, len(s.Members))
+`, s.Run, s.Peer.Short(), s.Phase, s.Slot, s.LastSlot, reason, s.Slot)
 }

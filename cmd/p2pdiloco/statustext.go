@@ -134,36 +134,41 @@ func tolerance(s p2pdiloco.Status) string {
 		return "no peer trains yet"
 	}
 	if s.Tolerated == 0 {
-		return fmt.Sprintf("none tolerated: with %s of %d peers that train, one that sends wrong values can spoil "+
-			"the model; %s", how, s.Contributors, owners(s))
+		plural := "s"
+		if s.Contributors == 1 {
+			plural = ""
+		}
+		return fmt.Sprintf("none tolerated: with %s and %d contributor%s, one that sends wrong values can spoil the "+
+			"model; %s", how, s.Contributors, plural, owners(s))
 	}
-	return fmt.Sprintf("%d of the %d peers that train may send wrong values without spoiling the model (%s); %s",
+	return fmt.Sprintf("%d of the %d contributors may send wrong values without spoiling the model (%s); %s",
 		s.Tolerated, s.Contributors, how, owners(s))
 }
 
-// owners says whether what the owners of the parts of a round state is checked.
+// owners says whether what the owners of a slot's pieces reduce is checked. With trust crash nobody
+// does, whatever audit_samples is.
 func owners(s p2pdiloco.Status) string {
 	n := s.Spec["audit_samples"]
-	if n == "" || n == "0" {
-		return "what a part's owner makes of them is not checked"
+	if n == "" || n == "0" || s.Spec["trust"] != p2pdiloco.TrustByzantine {
+		return "what owners reduce is not checked"
 	}
-	return fmt.Sprintf("what a part's owner makes of them is checked (%s)", samples(n, s.Audit))
+	return fmt.Sprintf("what owners reduce is checked (%s)", samples(n, s.Audit))
 }
 
-// samples says how much a quorum has checked of each part in the newest slot; a is nil where this
+// samples says how much a quorum has checked of each piece in the newest slot; a is nil where this
 // peer has not.
 func samples(asked string, a *p2pdiloco.AuditStatus) string {
 	switch {
 	case asked == spec.AuditAll:
 		return "all of it"
 	case a == nil:
-		return asked + " samples of each part, or fewer that cost no more than 5% of a slot's bytes"
+		return asked + " samples of each piece, or fewer that cost no more than 5% of a slot's bytes"
 	case a.Whole:
-		return "all of each part"
+		return "all of each piece"
 	case a.Why != "":
-		return fmt.Sprintf("%d samples of each part in slot %d, of %d: %s", a.Samples, a.Slot, a.Of, a.Why)
+		return fmt.Sprintf("%d samples of each piece in slot %d, of %d: %s", a.Samples, a.Slot, a.Of, a.Why)
 	}
-	return fmt.Sprintf("%d samples of each part in slot %d", a.Samples, a.Slot)
+	return fmt.Sprintf("%d samples of each piece in slot %d", a.Samples, a.Slot)
 }
 
 // behind names the members that are late or missing, or take no part in decisions.

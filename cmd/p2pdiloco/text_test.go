@@ -52,7 +52,7 @@ func TestPrintStatus(t *testing.T) {
 		"40.0 kB on the heap, and 8.0 kB shared with the trainer: 2 vectors of the model in float32",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
 		"trust byzantine, 4 electors: withstands 1", "own vote", "3 of 4 contributions until a vote",
-		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
+		"1 of the 4 contributors may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
 		p2pdiloco.PeerID("gone").Short() + " is missing",
 		p2pdiloco.PeerID("mute").Short() + " has not voted for 8 heights",
 		"itself", "1.5s ago", "leader", "ALARM", "what this peer sends is wrong",
@@ -140,7 +140,11 @@ func TestExpectedTime(t *testing.T) {
 
 func TestTolerance(t *testing.T) {
 	s := p2pdiloco.Status{Contributors: 3, Spec: map[string]string{"aggregator": "mean"}}
-	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean of 3 peers") {
+	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean and 3 contributors, one") {
+		t.Errorf("got %q", got)
+	}
+	s.Contributors = 1
+	if got := tolerance(s); !strings.Contains(got, "with mean and 1 contributor, one") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -154,18 +158,31 @@ func TestSamplesOfStatus(t *testing.T) {
 		want  string
 	}{
 		{"0", nil, "is not checked"},
-		{"24", nil, "(24 samples of each part, or fewer that cost no more than 5% of a slot's bytes)"},
-		{"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 24, Of: 24}, "(24 samples of each part in slot 7)"},
+		{"24", nil, "(24 samples of each piece, or fewer that cost no more than 5% of a slot's bytes)"},
+		{"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 24, Of: 24}, "(24 samples of each piece in slot 7)"},
 		{
 			"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 6, Of: 24, Why: "it is dear"},
-			"(6 samples of each part in slot 7, of 24: it is dear)",
+			"(6 samples of each piece in slot 7, of 24: it is dear)",
 		},
-		{"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 6, Of: 24, Whole: true}, "(all of each part)"},
+		{"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 6, Of: 24, Whole: true}, "(all of each piece)"},
 		{"all", &p2pdiloco.AuditStatus{Slot: 7, Samples: 9, Whole: true}, "(all of it)"},
 	} {
-		s := p2pdiloco.Status{Contributors: 5, Audit: c.audit, Spec: map[string]string{"audit_samples": c.asked}}
+		s := p2pdiloco.Status{Contributors: 5, Audit: c.audit, Spec: map[string]string{
+			"audit_samples": c.asked, "trust": p2pdiloco.TrustByzantine,
+		}}
 		if got := tolerance(s); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s, %+v: %q, want %q", c.asked, c.audit, got, c.want)
 		}
+	}
+}
+
+// With trust crash nobody audits owners, whatever the run asks for: a status that says otherwise
+// promises a safety that is not there.
+func TestNothingIsCheckedWithTrustCrash(t *testing.T) {
+	s := p2pdiloco.Status{Contributors: 5, Spec: map[string]string{
+		"audit_samples": "3", "trust": p2pdiloco.TrustCrash,
+	}}
+	if got := tolerance(s); !strings.HasSuffix(got, "what owners reduce is not checked") {
+		t.Errorf("with trust crash: %q", got)
 	}
 }

@@ -114,6 +114,9 @@ func join(cmd *cobra.Command, s *settings.Settings, command []string) error {
 	p := &participant{
 		settings: s, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), began: time.Now(), command: command,
 	}
+	if err := s.FounderFaults(cfg.Spec); err != nil {
+		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)
+	}
 	warnMomentum(cfg.Spec, p.say)
 	return p.run(cmd.Context())
 }
