@@ -51,7 +51,8 @@ func (n *Node) Invite(ctx context.Context, o InviteOptions) (string, error) {
 		return "", fmt.Errorf("a ticket for %d newcomers: allowed: 1 to %d", o.Uses, ticket.MaxUses)
 	}
 	if n.guard == nil && o.Uses != 0 {
-		return "", errors.New("the run is open and admits everybody: uses are counted in private runs")
+		return "", errors.New("the run is open and admits everybody: uses are counted in private runs: leave out " +
+			"how many (--uses)")
 	}
 	v := n.driver.View()
 	if v.Tip.Height == 0 {
@@ -82,9 +83,9 @@ func (n *Node) Invite(ctx context.Context, o InviteOptions) (string, error) {
 func (n *Node) Remove(p PeerID) error {
 	switch {
 	case p == n.Self():
-		return fmt.Errorf("%w: this is the peer itself: it can leave (stop its process)", ErrOrder)
+		return fmt.Errorf("%w: this is the peer itself: it can leave (stop its process)", ErrMotion)
 	case len(p) < slot.MinPeerIDLen:
-		return fmt.Errorf("%w: %q is no peer ID, like 12D3Koo…", ErrOrder, p)
+		return fmt.Errorf("%w: %q is no peer ID, like 12D3Koo…", ErrMotion, p)
 	}
 	return n.motions.Make(slot.Remove, p)
 }
@@ -97,7 +98,8 @@ func (n *Node) Readmit(p PeerID) error { return n.motions.Make(slot.Readmit, p) 
 // far.
 func (n *Node) RotateSecret() error {
 	if n.guard == nil {
-		return fmt.Errorf("%w: the run is open: it has no secret", ErrOrder)
+		return fmt.Errorf("%w: the run is open and has no admission secret to change: only a private one "+
+			"has", ErrMotion)
 	}
 	return n.motions.Make(slot.Rotate, "")
 }

@@ -52,8 +52,8 @@ type (
 	ClockStatus = report.ClockStatus
 	// ClockOff is one clock that is wrong.
 	ClockOff = report.ClockOff
-	// OrderStatus is a motion of some members about which peers may be in the run.
-	OrderStatus = report.OrderStatus
+	// MotionStatus is a motion of some members about which peers may be in the run.
+	MotionStatus = report.MotionStatus
 )
 
 // The phases of a node.
@@ -99,7 +99,7 @@ func (n *Node) Status() Status {
 	if s.Sync = n.replica.Fetching(); s.Sync != nil && s.Sync.Total > 0 && s.Phase != PhaseClosed {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
-	s.Orders, s.Removed = report.MotionsOf(v), v.Removed
+	s.Motions, s.Removed = report.MotionsOf(v), v.Removed
 	s.Training, s.Stall = n.rounds.Times()
 	if task, ok := n.rounds.Task(); ok {
 		s.Task = report.TaskOf(task)

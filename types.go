@@ -117,8 +117,8 @@ var (
 	ErrCloned = errors.New("p2pdiloco: the identity is used twice")
 	// ErrRemoved ends a node that the members have removed from the run.
 	ErrRemoved = errors.New("p2pdiloco: the members have removed this peer from the run")
-	// ErrOrder is wrapped by the reasons why Remove, Readmit or RotateSecret cannot be asked for.
-	ErrOrder = admission.ErrMotion
+	// ErrMotion is wrapped by the reasons why Remove, Readmit or RotateSecret cannot be asked for.
+	ErrMotion = admission.ErrMotion
 	// ErrTicket is wrapped where an invitation (Config.Ticket) cannot be used any more, or is for
 	// another run.
 	ErrTicket = admission.ErrTicket

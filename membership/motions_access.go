@@ -111,7 +111,7 @@ func (mo *motions) reportDecisions(e Event, r slot.Record) {
 	for _, d := range r.Decisions {
 		if kind, about := kinds[d.Action]; about {
 			e.Kind, e.Peer, e.Detail = kind, d.Peer,
-				fmt.Sprintf("ordered by %d of %d members", len(d.Motions), len(mo.chain.At(r.Height-1).Members))
+				fmt.Sprintf("by motions of %d of %d members", len(d.Motions), len(mo.chain.At(r.Height-1).Members))
 			mo.event(e)
 		}
 	}

@@ -108,10 +108,10 @@ func (m *Machine) whyJoining() string {
 	case m.motions.barred(m.cfg.Self):
 		return "the members have removed this peer from the run, " + m.Access(m.cfg.Self).RemovalText(m.cfg.Self)
 	case m.roster.expelled(m.cfg.Self):
-		return "the run has evicted this peer for good, because its key has signed two words that contradict each " +
-			"other: it can take part as a new peer only, with a new data directory"
+		return "the run has evicted this peer for good, because its key has signed two messages that contradict " +
+			"each other: it can take part as a new peer only, with a new data directory"
 	case m.fork.without:
-		return "holds what is known of the run, but hears none of its members"
+		return "this peer hears no member of the run: start one of them, or check the network (p2pdiloco doctor)"
 	case len(m.catchup.ahead()) > 0:
 		return "fetching the chain"
 	case !m.model.state.known:
@@ -119,13 +119,13 @@ func (m *Machine) whyJoining() string {
 	case m.model.state.height < m.chain.Height():
 		return "catching up with the newest state"
 	case i >= 0:
-		return "this peer is still a member with the ledger that it lost: the others must agree to go on without " +
-			"that one first"
+		return "the members still list this peer with the ledger that it lost: it is a member again once they have " +
+			"agreed to drop that entry"
 	}
 	if !m.roster.mayCome(m.cfg.Self, m.roster.room()) {
 		return m.whyWaiting()
 	}
-	return "asking the members to list it"
+	return "this peer has asked to be a member and waits for the next record"
 }
 
 // whyWaiting says why a newcomer of an open run may not be listed yet.
@@ -133,8 +133,9 @@ func (m *Machine) whyWaiting() string {
 	c := m.chain.Credit()
 	if s := m.chain.Tip().Slot; c.BacksOff(m.cfg.Self, s) {
 		times, until := c.BackOff(m.cfg.Self)
-		return fmt.Sprintf("it came and went %d times without contributing: it may be listed after slot %d",
-			times, until)
+		return fmt.Sprintf("this peer came and went %d times without contributing: it may be a member after "+
+			"slot %d", times, until)
 	}
-	return fmt.Sprintf("this open run lists %d newcomers in this slot, and has: waiting for the next one", c.Quota())
+	return fmt.Sprintf("this open run takes %d newcomers a slot, and has them: this peer waits for the next slot",
+		c.Quota())
 }

@@ -27,11 +27,15 @@ func (f *facts) whyProvisional() string {
 	if p.Few {
 		what = "a branch that is not the run: it"
 	}
-	text := fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d, and it takes %d of them to decide. "+
-		"If so many have decided otherwise, this branch is given up; once %d more of the missing are %s again it "+
-		"cannot be: %s",
-		what, n-lost, n, f.voters(), p.Height, f.cfg.Rules.Votes(n), max(1, f.cfg.Rules.Votes(n)-(n-lost)), f.voters(),
-		shortList(p.Missing))
+	quorum := f.cfg.Rules.Votes(n)
+	missing := max(1, quorum-(n-lost))
+	again := "are " + f.voters()
+	if missing == 1 {
+		again = map[string]string{"electors": "is an elector", "members": "is a member"}[f.voters()]
+	}
+	text := fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d; a quorum of them is %d. If %d of "+
+		"them have decided otherwise, this branch will be given up. It is safe once %d more of these %s again: %s",
+		what, n-lost, n, f.voters(), p.Height, quorum, quorum, missing, again, shortList(p.Missing))
 	if !p.Few {
 		text += "; or once the members have removed those that do not come back (p2pdiloco remove)"
 	}

@@ -169,7 +169,8 @@ func listenError(addr string, err error) error {
 		return fmt.Errorf("%s is in use by another program: stop it, or listen on another port (0 takes any free "+
 			"one): %w", addr, syscall.EADDRINUSE)
 	}
-	return fmt.Errorf("cannot listen on %s: %w", addr, err)
+	return fmt.Errorf("cannot listen on %s: %w: give a multiaddr with a port, like /ip4/0.0.0.0/tcp/4001 or "+
+		"/ip4/0.0.0.0/udp/4001/quic-v1", addr, err)
 }
 
 // Quiet keeps what libp2p and its DHT would log by themselves off standard error: for a library in

@@ -40,13 +40,13 @@ var table = []Field{
 	field("kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion), ""),
 	field("mode", func(s *Spec) any { return &s.Mode }, ModeSync,
 		oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
-		"`how` rounds follow each other: sync; delayed or eager, in which the reduction runs beside the "+
-			"next inner steps; streaming, in which parts of the model take turns; or async, which is eager "+
-			"without waiting for slow peers (founder's default sync)"),
+		"`mode`: how rounds follow each other: sync; delayed or eager, in which the reduction runs beside "+
+			"the next inner steps; streaming, in which fragments of the model take turns; or async, which is "+
+			"eager without waiting for slow peers (founder's default sync)"),
 	field("rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32),
 		"rounds of the run (founder's default 100)"),
 	field("inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(MaxSteps),
-		"training steps of a peer between two rounds (founder's default 500)"),
+		"inner `steps` of a round, H (founder's default 500)"),
 	field("outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, oneOf(outeropt.Names()...),
 		"outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in "+
 			"mode async)"),
@@ -61,38 +61,38 @@ var table = []Field{
 	field("beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999),
 		"beta2 of --outer adam, a `decimal` (founder's default 0.99)"),
 	field("fragments", func(s *Spec) any { return &s.Fragments }, "1", upTo(slot.MaxFragments),
-		"parts of the model, of which each slot reduces one in turn: that much less is sent at a time; "+
+		"fragments of the model, of which each slot reduces one in turn: that much less is sent at a time; "+
 			"for mode streaming (founder's default 1)"),
 	field("fragment_order", func(s *Spec) any { return &s.FragmentOrder }, OrderStrided,
 		oneOf(OrderStrided, OrderSequential),
-		"`how` tensors are put into fragments: strided over the layers, or sequential (founder's default "+
+		"`order` in which tensors are put into fragments: strided over the layers, or sequential (founder's default "+
 			"strided)"),
 	field("fragment_delay", func(s *Spec) any { return &s.FragmentDelay }, "0", upToText(MaxSteps),
-		"inner `steps` after which a part of the model that was sent off lands again, in mode streaming "+
+		"inner `steps` after which a fragment of the model that was sent off lands again, in mode streaming "+
 			"(founder's default a tenth of the inner steps)"),
 	field("fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 0.9999),
-		"how much of what was trained stays where a part of the model lands, a `decimal` below 1, in mode "+
+		"how much of what was trained stays where a fragment of the model lands, a `decimal` below 1, in mode "+
 			"streaming (founder's default 0)"),
 	field("pace", func(s *Spec) any { return &s.Pace }, PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
-		"`how` many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; "+
+		"`pace`: how many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; "+
 			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)"),
 	field("round_time", func(s *Spec) any { return &s.RoundTime }, "0", decimal(0, 1e6),
 		"`seconds` of a round with --pace deadline, a decimal"),
 	field("aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean",
 		oneOf("mean", "trimmed_mean", "median"),
-		"`how` contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"),
+		"`aggregator`: how contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"),
 	field("trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499),
 		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)"),
 	field("clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off"),
-		"`on` or off: scale contributions to at most the median norm (founder's default: on unless mean)"),
+		"`on|off`: scale contributions to at most the median norm (founder's default: on unless mean)"),
 	field("codec", func(s *Spec) any { return &s.Codec }, codec.F32, oneOf(Codecs()...),
-		"`how` pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is "+
+		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is "+
 			"lost is made up for later (founder's default f32)"),
 	field("schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring"),
-		"`how` contributions are combined over the network: rotation, in which every peer sends each part to its "+
-			"owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups that trust "+
-			"each other's software and keep running; or auto: of a mean, the cheaper one that can be reached "+
-			"(founder's default rotation)"),
+		"`schedule`: how contributions are combined over the network: rotation, in which every peer sends each "+
+			"piece to its owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups "+
+			"that trust each other's software and keep running; or auto: of a mean, the cheaper one that can be "+
+			"reached (founder's default rotation)"),
 	field("frame", func(s *Spec) any { return &s.Frame }, "", frameSize, ""),
 	field("init", func(s *Spec) any { return &s.Init }, "founder", checkInit, ""),
 	field("seed", func(s *Spec) any { return &s.Seed }, "1", nil,
@@ -103,15 +103,15 @@ var table = []Field{
 		"contributors with which a round may close (founder's default 1)"),
 	field("max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1<<40), upTo(1<<56), ""),
 	field("max_weight_ratio", func(s *Spec) any { return &s.MaxWeightRatio }, "", upToText(1<<16),
-		"of the weight that it claims, a contribution counts for at most so many `times` the median weight of "+
-			"the last 16 rounds; 0 for all of it (founder's default 8 with trust byzantine, else 0)"),
+		"most weight of a contribution, as a `ratio` to the median weight of the last 16 rounds; 0: no limit "+
+			"(founder's default 8 with trust byzantine, else 0)"),
 	field("discount", func(s *Spec) any { return &s.Discount }, "1000", nil, ""),
 	field("access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate),
-		"`who` may take part: open, or private, for peers with a ticket or the admission secret alone "+
+		"`access`: who may take part: open, or private, for peers with a ticket or the admission secret alone "+
 			"(founder's default open)"),
 	field("trust", func(s *Spec) any { return &s.Trust }, "", oneOf(TrustCrash, TrustByzantine),
-		"`what` the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or are "+
-			"gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and "+
+		"`trust`: what the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or "+
+			"are gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and "+
 			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)"),
 	field("founders", func(s *Spec) any { return &s.Founders }, "", nil,
 		"`peer` that founds the run, may be repeated: more than half of them must sign its first record "+
@@ -121,17 +121,17 @@ var table = []Field{
 		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other "+
 			"members contribute without one (founder's default 31)"),
 	field("newcomer_share", func(s *Spec) any { return &s.NewcomerShare }, "500", upTo(1000),
-		"with trust byzantine, the most newcomers in a round, `per mille` of its other contributors; one is always "+
-			"taken (founder's default 500)"),
+		"with trust byzantine, the most newcomers in a round, a `number` for each 1000 of its other contributors "+
+			"(500: a third of all); one is always taken (founder's default 500)"),
 	field("audit_samples", func(s *Spec) any { return &s.AuditSamples }, "", samplesText,
-		"with trust byzantine, `samples` of each owner's part of a round that the electors of a quorum check "+
-			"together before they agree to it, or all; fewer where they would cost more than a twentieth of a "+
-			"round's bytes (founder's default 24 with trust byzantine, else 0)"),
+		"with trust byzantine, the `number` of audit samples of each piece of a round that the electors of a "+
+			"quorum check together before they agree to it, or all; fewer where they would cost more than a twentieth "+
+			"of a round's bytes (founder's default 24 with trust byzantine, else 0)"),
 	field("term_cap", func(s *Spec) any { return &s.TermCap }, "1h", wholeSeconds(time.Second, 7*24*time.Hour),
-		"`longest` term of one leader, like 90m: a leader that brings no round to its end is given more time with "+
-			"each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
+		"longest `duration` of one leader's term, like 90m: a leader that brings no round to its end is given more "+
+			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
 	field("summary_every", func(s *Spec) any { return &s.SummaryEvery }, "64", between(minSummary, maxSummary),
-		"`records` from one summary of the chain to the next; newcomers may start from a summary (founder's "+
+		"`number` of records from one summary of the chain to the next; newcomers may start from a summary (founder's "+
 			"default 64)"),
 }
 

@@ -72,7 +72,8 @@ func (s Spec) checkTrust(f *faults) {
 	}
 	for _, field := range table {
 		text := field.Text(s)
-		idle := text == "" || text == "0" || text == field.Default // a settled spec has the defaults
+		// a settled spec has the defaults
+		idle := text == "" || text == "0" || text == field.Default
 		f.add(s.Trust == TrustCrash && slices.Contains(byzantineFields, field.Name) && !idle, field.Name, text,
 			"it is for trust byzantine, and has no effect with trust crash: leave it out, or take trust byzantine")
 	}

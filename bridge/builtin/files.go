@@ -43,8 +43,12 @@ func (c CorpusConfig) list(ctx context.Context) ([]file, error) {
 	var files []file
 	for _, root := range roots {
 		found, err := listRoot(ctx, root, accept)
+		if missing := (*fs.PathError)(nil); errors.As(err, &missing) && missing.Path == root &&
+			errors.Is(err, fs.ErrNotExist) {
+			err = fs.ErrNotExist // the root is named once
+		}
 		if err != nil {
-			return nil, fmt.Errorf("data %s: %w", root, err)
+			return nil, fmt.Errorf("--data %s: %w", root, err)
 		}
 		files = append(files, found...)
 	}

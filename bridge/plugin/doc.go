@@ -13,7 +13,7 @@
 // both cases the peer reports it and leaves the run in order.
 //
 //	node -> Trainer (trainer.go) -> attach.Trainer
-//	     -> the attach protocol (docs/attach.md), over a socket in the library's data folder
+//	     -> the attach protocol (docs/attach.md), over a socket in the library's data directory
 //	     -> host.c, with p2pdiloco_attach.h, as the only rank -> library
 //
 // What the protocol does not carry (which function runs, why it failed, what the library can do)

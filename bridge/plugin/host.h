@@ -24,7 +24,7 @@ struct note {
 	uint32_t can;      /* CAN_EXPORT_GRADIENT and others */
 	uint32_t unused;
 	uint64_t seed; /* for init */
-	char texts[];  /* library, configuration, data folder, path of the node's socket; each ends with NUL */
+	char texts[];  /* library, configuration, data directory, path of the node's socket; each ends with NUL */
 };
 
 enum { NOTE_FD = 3 };

@@ -21,7 +21,7 @@ import (
 // for one goroutine at a time.
 type Trainer struct {
 	cfg       Config
-	temporary bool // the data folder
+	temporary bool // the data directory
 	server    *attach.Server
 	note      *os.File
 	process   *process

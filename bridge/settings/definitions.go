@@ -79,7 +79,7 @@ func (s *Settings) access() []definition {
 		{"spec", 0, &s.specFile, "TOML `file` with the run spec; settings given beside it win"},
 		{
 			"admission-secret", 0, &s.cfg.AdmissionSecret,
-			"`file` with the secret of a private run, from the data folder of a " +
+			"`file` with the secret of a private run, from the data directory of a " +
 				"peer of it; instead of a ticket (default: the founder of a private run makes one)",
 		},
 		{"allow", 0, &s.allow, "`file` with the IDs of the peers that may take part, one a line, the same for " +
@@ -96,7 +96,7 @@ func (s *Settings) access() []definition {
 		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
 		{"listen", 0, sources.Addresses(&s.cfg.Listen), "`multiaddr` to listen on, may be repeated (default any free " +
-			"TCP and UDP port at the first start, which the data folder keeps for the next ones)"},
+			"TCP and UDP port at the first start, which the data directory keeps for the next ones)"},
 		{"announce", 0, sources.Addresses(&s.cfg.Announce), "`multiaddr` that others are told besides those seen, " +
 			"where a router or firewall lets them through to this peer; may be repeated"},
 		{"no-port-map", 0, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
@@ -114,7 +114,7 @@ func (s *Settings) access() []definition {
 		{
 			"on-quorum-loss",
 			0,
-			sources.OneOf(&s.cfg.OnQuorumLoss, "what", onLoss),
+			sources.OneOf(&s.cfg.OnQuorumLoss, "action", onLoss),
 			"when too few members are left to decide: continue without the others " +
 				"after a while, or pause until p2pdiloco recover",
 		},
@@ -149,7 +149,7 @@ func (s *Settings) training() []definition {
 			"layers=1,width=96,heads=4,context=32,batch=32)"},
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
 		{"data", ofGPT, sources.Paths(&s.Data), "text `file or folder` to train on, may be repeated (default the " +
-			"Go standard library's source)"},
+			"Go standard library's source, where Go is installed)"},
 		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`, or from a Hugging Face " +
 			"folder (hf:FOLDER): all founders must have the same one, peers that join later need none"},
 		{"pause", ofTests, &s.Pause, "rest after the inner steps of each round"},
@@ -163,8 +163,8 @@ func (s *Settings) training() []definition {
 // keeping are settings of what is kept, sent and told.
 func (s *Settings) keeping() []definition {
 	return []definition{
-		{"data-dir", 0, &s.DataDir, "`folder` for identity, votes and checkpoints; started with it again, the " +
-			"peer is the same member (default one under the user's state folder)"},
+		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
+			"peer is the same member (default one under the user's state directory)"},
 		{"linger", 0, &s.cfg.Linger, "how long to serve the final model, after the last round, to members of the " +
 			"last hour that do not show that they have it (default 30s with --preset lan, 10m with wan)"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
@@ -187,7 +187,7 @@ func (s *Settings) keeping() []definition {
 			"one before to FILE.2, and so on; 0: no limit"},
 		{"events-keep", 0, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
 		{"api", 0, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
-			"the token in the data folder, or off (default a socket in the data folder)"},
+			"the token in the data directory, or off (default a socket in the data directory)"},
 		{
 			"api-open",
 			0,
@@ -198,8 +198,8 @@ func (s *Settings) keeping() []definition {
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
 			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +
 			"(they are at /metrics of the status API anyway)"},
-		{"json", ofProgram, &s.JSON, "print one JSON document about this peer's part to stdout at the end, " +
-			"everything else to stderr"},
+		{"json", ofProgram, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
+			"end), everything else to stderr"},
 		{"log-level", 0, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
 	}
 }

@@ -15,7 +15,7 @@ const NoAPI = "off"
 // Settings are what a user may choose about a peer. New gives the defaults; Register or Embedded
 // have them filled.
 type Settings struct {
-	DataDir string // empty: one under the user's state folder is chosen
+	DataDir string // empty: one under the user's state directory is chosen
 	Events  string // path of the events file; empty: none
 	// megabytes of an events file, at most, then it is begun anew; 0: no bound
 	EventsSize int

@@ -400,7 +400,7 @@ func TestEmbeddedFaults(t *testing.T) {
 		{`{"run": "x", "rounds": 0}`, "", "configuration: rounds = 0: empty or 0"},
 		{`{"run": "x", "aggregator": "avg"}`, "", "configuration: aggregator = avg: allowed: mean"},
 		{`{"ticket": "-"}`, "", "there is no standard input to read the ticket from: name a file, as @FILE"},
-		{`{"ticket": "@/nonexistent"}`, "", "open /nonexistent: no such file"},
+		{`{"ticket": "@/nonexistent"}`, "", "/nonexistent: there is no such file"},
 		{`{"run": "x", "api": "0.0.0.0:1"}`, "", "configuration: api = 0.0.0.0:1: the status API"},
 		{`{"run": "x"}`, "P2PDILOCO_MIN_PEERS=x", "P2PDILOCO_MIN_PEERS=x: allowed"},
 		{`{"run": "x", "config": "/nonexistent"}`, "", "configuration: config = /nonexistent: no such file"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -45,6 +46,9 @@ func ReadTicket(text string, in io.Reader) (string, error) {
 	default:
 		place = "standard input"
 		found, err = readLines(in)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: there is no such file", place)
 	}
 	if err == nil && !ticket.Is(found) {
 		err = ticket.ErrNoTicket

@@ -103,7 +103,7 @@ func (m *Model) Set(s string) error {
 		i := slices.IndexFunc(sizes, func(f size) bool { return f.key == key })
 		n, err := strconv.Atoi(value)
 		if i < 0 || err != nil || n < 1 {
-			return fmt.Errorf("%q: allowed: %s", part, modelKeys())
+			return fmt.Errorf("%q: allowed: %s, with N of 1 or more", part, modelKeys())
 		}
 		*sizes[i].at(&m.Config) = n
 	}

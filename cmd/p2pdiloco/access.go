@@ -126,7 +126,7 @@ func (c *motion) find(given string, s p2pdiloco.Status) (p2pdiloco.PeerID, error
 	for _, m := range s.Members {
 		known = append(known, m.Peer)
 	}
-	for _, o := range s.Orders {
+	for _, o := range s.Motions {
 		known = append(known, o.Peer)
 	}
 	slices.Sort(known)
@@ -178,7 +178,7 @@ func (c *motion) became(ctx context.Context, addr api.Address, token, about stri
 		if _, err := api.Get(ctx, addr, token, &s); err != nil {
 			return "", err
 		}
-		for _, o := range s.Orders {
+		for _, o := range s.Motions {
 			if o.Action == c.action && (about == "" || o.Peer.String() == about) {
 				return "moved: " + motionText(o, len(s.Members)), nil
 			}
@@ -196,7 +196,7 @@ func (c *motion) became(ctx context.Context, addr api.Address, token, about stri
 }
 
 // motionText says what a motion is for, and how many members have it.
-func motionText(o p2pdiloco.OrderStatus, members int) string {
+func motionText(o p2pdiloco.MotionStatus, members int) string {
 	what := o.Action + " the secret"
 	if o.Peer != "" {
 		what = o.Action + " " + o.Peer.String()

@@ -16,7 +16,7 @@ func TestThePeerThatAMotionIsAbout(t *testing.T) {
 	a, b, left, removed := id("a"), id("b"), id("c"), id("d")
 	s := p2pdiloco.Status{
 		Run: "books", Members: []p2pdiloco.MemberStatus{{Peer: a}, {Peer: b}},
-		Orders:  []p2pdiloco.OrderStatus{{Action: "remove", Peer: a}, {Action: "rotate"}},
+		Motions: []p2pdiloco.MotionStatus{{Action: "remove", Peer: a}, {Action: "rotate"}},
 		Removed: []p2pdiloco.PeerID{removed},
 	}
 	remove, sure, readmit := motion{action: "remove"}, motion{action: "remove", yes: true}, motion{action: "readmit"}

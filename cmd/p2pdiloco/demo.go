@@ -64,32 +64,33 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.SortFlags = false
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
 	fs.Uint64Var(&f.cfg.Spec.Rounds, "rounds", 8, "rounds to train")
-	fs.Uint64Var(&f.cfg.Spec.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Mode, "how", modes), "mode",
+	fs.Uint64Var(&f.cfg.Spec.InnerSteps, "inner-steps", 25, "inner steps of a round")
+	fs.Var(sources.OneOf(&f.cfg.Spec.Mode, "mode", modes), "mode",
 		"how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
-			"beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without "+
-			"waiting for slow peers")
+			"beside the next inner steps; streaming, in which fragments of the model take turns; or async, eager "+
+			"without waiting for slow peers")
 	fs.Uint64Var(&f.cfg.Spec.Fragments, "fragments", 0,
-		"parts of the model that take turns, in mode streaming (default 4)")
+		"fragments of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Spec.FragmentDelay, "fragment-delay", "",
-		"inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the "+
-			"inner steps)")
+		"inner `steps` after which a fragment that was sent off lands again, in mode streaming (default a tenth of "+
+			"the inner steps)")
 	fs.StringVar(&f.cfg.Spec.FragmentAlpha, "fragment-alpha", "",
-		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Pace, "how", paces), "pace",
+		"how much of what was trained stays where a fragment lands, a `decimal` below 1, in mode streaming (default 0)")
+	fs.Var(sources.OneOf(&f.cfg.Spec.Pace, "pace", paces), "pace",
 		"how many inner steps a peer does in a round: "+strings.Join(paces, ", ")+
 			" (default dylu in mode async, else steps)")
 	fs.StringVar(&f.cfg.Spec.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Aggregator, "how", aggregators), "aggregator",
+	fs.Var(sources.OneOf(&f.cfg.Spec.Aggregator, "aggregator", aggregators), "aggregator",
 		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
 			"highest and the lowest) or median")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Trust, "how", trusts), "trust",
+	fs.Var(sources.OneOf(&f.cfg.Spec.Trust, "trust", trusts), "trust",
 		"what the run withstands: byzantine, of 4 peers and more fewer than a third that lie or are gone; or crash, "+
 			"peers that die while a majority lives, and no liar (default byzantine)")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "how", p2pdiloco.Codecs()), "codec",
+	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "codec", p2pdiloco.Codecs()), "codec",
 		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",
-		"text `file or folder` to train on, may be repeated (default the Go standard library's source)")
+		"text `file or folder` to train on, may be repeated (default the Go standard library's source, where Go is "+
+			"installed)")
 	fs.Uint64Var(&f.cfg.Spec.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")

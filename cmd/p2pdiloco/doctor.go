@@ -65,8 +65,8 @@ The exit status is 1 if something fails.`,
 		"`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local "+
 			"network with mDNS)")
 	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: the one running peer with a default "+
-		"data folder, if there is one)")
-	fs.StringVar(&f.dir, "data-dir", "", "`folder` of the peer's data, existing or not")
+		"data directory, if there is one)")
+	fs.StringVar(&f.dir, "data-dir", "", "`directory` with the peer's data, existing or not")
 	fs.DurationVar(&f.timeout, "timeout", f.timeout, "how long to look for the run's peers")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
 	return cmd
@@ -84,7 +84,7 @@ func (f *doctorFlags) takeTicket(cmd *cobra.Command, args []string) error {
 	}
 	t, err := ticket.Parse(text)
 	if err != nil {
-		return cli.UsageError(fmt.Errorf("%s: %w", cmd.CommandPath(), err))
+		return cli.UsageError(fmt.Errorf("%s: %w", cmd.Name(), err))
 	}
 	f.ticket = &t
 	return nil

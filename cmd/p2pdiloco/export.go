@@ -61,7 +61,7 @@ slot, and compares each state with its certified root.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
+	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `directory` of a peer")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write, in float32")
 	fs.StringVar(&f.cfg.Folder, "hf", "", "Hugging Face `folder` to write")
 	fs.StringVar(&f.cfg.Like, "like", "", "of --hf: `folder` that the run began with (or one with its config.json): "+
@@ -85,7 +85,7 @@ slot, and compares each state with its certified root.`,
 func (f *exportFlags) run(cmd *cobra.Command) error {
 	var errs []error
 	if f.cfg.DataDir == "" {
-		errs = append(errs, errors.New("no peer is named: give its data folder with --data-dir DIR"))
+		errs = append(errs, errors.New("no peer is named: give its data directory with --data-dir DIR"))
 	}
 	if f.cfg.Out == "" && f.cfg.Folder == "" {
 		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors, or --hf FOLDER"))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -23,7 +24,7 @@ func newID() *cobra.Command {
 		Use:   "id",
 		Short: "Print the ID of a peer on this machine",
 		Long: `Print the ID of a peer on this machine, which others need for join --allow, join --follow, remove and
-readmit. The peer need not run: --data-dir names its data folder. If there is no identity in that folder,
+readmit. The peer need not run: --data-dir names its data directory. If there is no identity in that folder,
 this command makes one, as join would, and says so.`,
 		Example: `  p2pdiloco id
   p2pdiloco id --data-dir ~/run1 --json`,
@@ -33,7 +34,7 @@ this command makes one, as join would, and says so.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "",
-		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
+		"`directory` with the peer's data (default: that of the one running peer with a default data directory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with peer_id, data_dir and made")
 	return cmd
 }
@@ -48,6 +49,10 @@ type identity struct {
 func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bool) (err error) {
 	if dir == "" {
 		only, err := local.Only(ctx)
+		if errors.Is(err, local.ErrNone) { // for this command a peer need not run
+			return errors.New("no peer runs with a default data directory: name the directory that join will use, " +
+				"with --data-dir DIR")
+		}
 		if err != nil {
 			return err
 		}

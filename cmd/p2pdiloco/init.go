@@ -36,9 +36,13 @@ founders need: 'p2pdiloco join --init MODEL.safetensors' begins with the same mo
 		Example: `  p2pdiloco init hf:gpt2
   p2pdiloco init hf:gpt2 --out gpt2.safetensors`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 || !strings.HasPrefix(args[0], folderPrefix) {
-				return cli.UsageError(fmt.Errorf("no model is named: give hf:FOLDER, the folder that "+
-					"save_pretrained() wrote (given: %q)", args))
+			switch {
+			case len(args) != 1:
+				return cli.UsageError(fmt.Errorf("init takes one folder: p2pdiloco init hf:FOLDER (%d were given)",
+					len(args)))
+			case !strings.HasPrefix(args[0], folderPrefix):
+				return cli.UsageError(fmt.Errorf("%s: write hf:%s, a folder that save_pretrained() wrote", args[0],
+					args[0]))
 			}
 			return nil
 		},

@@ -91,7 +91,8 @@ func (c *crowd) joins(dir string, founding ...string) (p *clitest.Program, event
 	return clitest.Start(c.t, home, slices.Concat(args, founding, tiny, c.listen)...), events
 }
 
-// printed is the command that recover --new-run prints, after these two words, for a data folder.
+// printed is the command that recover --new-run prints, after these two words, for a data
+// directory.
 func printed(t *testing.T, text, dir string) []string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, "  p2pdiloco recover --new-run ")

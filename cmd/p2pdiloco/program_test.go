@@ -234,7 +234,7 @@ func TestJoinStatusLeave(t *testing.T) {
 		t.Errorf("started as %+v", started)
 	}
 
-	status := clitest.New(t, home, "status", "--json") // finds the peer by its data folder
+	status := clitest.New(t, home, "status", "--json") // finds the peer by its data directory
 	if err := status.Run(); err != nil {
 		t.Fatal(err, &status.Err)
 	}
@@ -246,6 +246,20 @@ func TestJoinStatusLeave(t *testing.T) {
 	human := clitest.New(t, home, "status", "--api", started.API)
 	if err := human.Run(); err != nil || !strings.Contains(human.Out.String(), "no member is late or missing") {
 		t.Errorf("status: %v\n%s", err, &human.Out)
+	}
+	const stranger = "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv"
+	for _, c := range []struct {
+		words []string
+		code  int
+		want  string
+	}{
+		{[]string{"recover"}, cli.ExitFailed, "is running here, so there is nothing to recover from"},
+		{[]string{"remove", stranger}, cli.ExitUsage, "is no member of run " + name + ", and nothing was done"},
+	} {
+		order := clitest.Start(t, home, c.words...)
+		if code := order.Ends(t); code != c.code || !strings.Contains(order.Err.String(), c.want) {
+			t.Errorf("%v: exit %d, %s", c.words, code, &order.Err)
+		}
 	}
 
 	if err := p.Process.Signal(os.Interrupt); err != nil {
@@ -259,7 +273,7 @@ func TestJoinStatusLeave(t *testing.T) {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	gone := clitest.New(t, home, "status")
-	if err := gone.Run(); err == nil || !strings.Contains(gone.Err.String(), "no running peer") {
+	if err := gone.Run(); err == nil || !strings.Contains(gone.Err.String(), "no peer runs with a default") {
 		t.Errorf("after the end, status says %s", &gone.Err)
 	}
 }

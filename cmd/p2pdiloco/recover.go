@@ -33,7 +33,7 @@ the one that has its vote for longest. With fewer, the members that are missing 
 
 If they are gone for good, --new-run founds a run of the same name from the newest model, with the
 peers that are left as its founders. On a paused peer it prints the command for each of them. That
-command is given once the peer has ended: it makes the peer's data folder one of the new run, and keeps
+command is given once the peer has ended: it makes the peer's data directory one of the new run, and keeps
 what it has of the old one. Then each peer is started as before. All that give it the same --slot and
 --founders make the same run by themselves.
 
@@ -51,7 +51,7 @@ Without --yes the command only says what it would do.`,
 		},
 	}
 	o.Register(cmd.Flags())
-	cmd.Flags().BoolVar(&yes, "yes", false, "carry the order out, and do not only say what it would do")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it, and do not only say what it would do")
 	cmd.Flags().BoolVar(&anew, "new-run", false,
 		"found the run anew, from its newest model, with the peers that are left")
 	again.register(cmd.Flags())
@@ -94,8 +94,8 @@ func pointless(s p2pdiloco.Status) error {
 	if s.Phase == p2pdiloco.PhasePaused || s.Phase == p2pdiloco.PhaseJoining {
 		return nil
 	}
-	return fmt.Errorf("run %s is %s here, so there is nothing to recover from: recover is for a peer that says paused, "+
-		"or joining while no member is heard", s.Run, s.Phase)
+	return fmt.Errorf("run %s is %s here, so there is nothing to recover from: recover is for a peer that says "+
+		"paused, or joining while no member is heard", s.Run, s.Phase)
 }
 
 // consequences says what recovering means for a peer in this state.

@@ -32,8 +32,8 @@ func (n *newRun) register(fs *pflag.FlagSet) {
 		"with --new-run: which slot's model the run goes on from, the same for all: a number, or latest")
 }
 
-// run says what a running peer's new run would be, or makes it in the data folder of one that has
-// ended.
+// run says what a running peer's new run would be, or makes it in the data directory of one that
+// has ended.
 func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bool) error {
 	if !yes {
 		return n.plan(ctx, out, o)
@@ -41,7 +41,7 @@ func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bo
 	var errs []error
 	cfg := refound.Config{Dir: o.Dir, Slot: n.slot}
 	if cfg.Dir == "" {
-		errs = append(errs, errors.New("no peer is named: give its data folder with --data-dir DIR"))
+		errs = append(errs, errors.New("no peer is named: give its data directory with --data-dir DIR"))
 	}
 	if len(n.founders) == 0 {
 		errs = append(errs, errors.New("nobody is named that is to go on: give each peer that is left with "+
@@ -112,7 +112,7 @@ func planText(s p2pdiloco.Status) string {
 	}
 	fmt.Fprintf(&b, `The run can be founded anew from the model of slot %d, by the %s.
 If the missing members come back later, their run is another one: make sure that they are gone for good.
-End %s (Ctrl-C), give this command with its data folder for DIR, and start it again:
+End %s (Ctrl-C), give this command with its data directory for DIR, and start it again:
 
   %s --yes
 

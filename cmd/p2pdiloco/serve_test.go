@@ -64,8 +64,8 @@ func TestServe(t *testing.T) {
 func TestServeNeedsARun(t *testing.T) {
 	t.Parallel()
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
-		{"serve", "serve takes the data folder of a peer"},
-		{"serve " + t.TempDir(), "is not the data folder of a peer that was in a run"},
+		{"serve", "p2pdiloco: serve takes one data directory: p2pdiloco serve DIR (0 were given)"},
+		{"serve " + t.TempDir(), "is not the data directory of a peer that was in a run"},
 	})
 }
 

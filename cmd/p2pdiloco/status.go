@@ -22,7 +22,7 @@ func newStatus() *cobra.Command {
 		Long: `Show what a peer on this machine knows of its run: who the members are, who is late or missing,
 the state root, the bytes moved, how many members may be gone and how many may lie about the agreement
 at the run's present size (agreement), and how many may send wrong values (bad values). --data-dir names
-the peer; without it the one running peer with a default data folder is asked.`,
+the peer; without it the one running peer with a default data directory is asked.`,
 		Example: `  p2pdiloco status
   p2pdiloco status --data-dir ~/run1 --json`,
 		Args: cli.NoArgs,

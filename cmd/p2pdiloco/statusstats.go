@@ -24,12 +24,12 @@ func printStats(w io.Writer, s p2pdiloco.StatsStatus) {
 		parts = append(parts, fmt.Sprintf("own %.4g", *s.OwnNorm))
 	}
 	if s.Cosine != nil {
-		parts = append(parts, fmt.Sprintf("cosine of the own to it %.2f", *s.Cosine))
+		parts = append(parts, fmt.Sprintf("cosine of own to it %.2f", *s.Cosine))
 	}
 	if s.PairCosine != nil {
 		parts = append(parts, fmt.Sprintf("between peers %.2f", *s.PairCosine))
 	}
-	fmt.Fprintf(w, "gradient\t%s\n", strings.Join(parts, ", "))
+	fmt.Fprintf(w, "pseudo-gradient\t%s\n", strings.Join(parts, ", "))
 }
 
 func staleness(s p2pdiloco.StatsStatus) string {
@@ -58,7 +58,7 @@ func expected(t p2pdiloco.SlotTime) string {
 	if t.Expected > 0 {
 		parts = append(parts, seconds(t.Expected)+" expected from the links")
 	} else {
-		parts = append(parts, "no link measured yet: that needs 4 MiB of slots")
+		parts = append(parts, "links are not measured before 4 MiB were sent to a member")
 	}
 	if t.Relayed > 0 {
 		parts = append(parts, report.Bytes(t.Relayed)+" of it through relays")

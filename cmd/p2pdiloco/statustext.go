@@ -51,17 +51,18 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	printStats(w, s.Stats)
 	printTimes(w, s.Exchange)
 	if s.Training > 0 {
-		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
+		fmt.Fprintf(w, "stalled\t%s of %s that the trainer could have trained\n", s.Stall.Round(time.Second),
+			(s.Stall + s.Training).Round(time.Second))
 	}
 	printMemory(w, s.Process)
 	printTraffic(w, s)
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
-	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	fmt.Fprintf(w, "late\t%s\n", late(s.Members))
 	if s.Clocks != nil {
 		fmt.Fprintf(w, "clocks\t%s\n", s.Clocks.Detail)
 	}
 	printStandingOut(w, s.Members)
-	for _, o := range s.Orders {
+	for _, o := range s.Motions {
 		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
 	}
 	for _, p := range s.Removed {
@@ -171,8 +172,8 @@ func samples(asked string, a *p2pdiloco.AuditStatus) string {
 	return fmt.Sprintf("%d samples of each piece in slot %d", a.Samples, a.Slot)
 }
 
-// behind names the members that are late or missing, or take no part in decisions.
-func behind(members []p2pdiloco.MemberStatus) string {
+// late names the members that are late or missing, or take no part in decisions.
+func late(members []p2pdiloco.MemberStatus) string {
 	var parts []string
 	for _, m := range members {
 		if m.State == "late" || m.State == "missing" {

@@ -48,7 +48,7 @@ compared tensor by tensor. The exit status is 1 if anything failed.`,
   p2pdiloco trainer-check ./libmytrainer.so --wrap "valgrind --leak-check=full --error-exitcode=99"`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError(fmt.Errorf("%s takes the path of one library, not %d", cmd.CommandPath(),
+				return cli.UsageError(fmt.Errorf("%s takes the path of one library (%d were given)", cmd.Name(),
 					len(args)))
 			}
 			return nil

@@ -19,7 +19,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"jion", "Did you mean this?\n\tjoin"},
 		{"join", "which run? Give --run NAME"},
 		{"join books", `takes flags, or a ticket, which begins with p2pdiloco1, or @FILE or - for one; not "books"`},
-		{"join @/nonexistent", "open /nonexistent: no such file"},
+		{"join @/nonexistent", "p2pdiloco: ticket: /nonexistent: there is no such file"},
+		{"join @/dev/null", "p2pdiloco: ticket: /dev/null: this is no ticket"},
 		{"join --ticket @/dev/null", "/dev/null: this is no ticket"},
 		{"doctor @/dev/null", "/dev/null: this is no ticket"},
 		{"join p2pdiloco1aeajgbdemvww6", "--ticket p2pdiloco1aeajgbdemv…: the ticket is cut off"},
@@ -28,7 +29,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"invite --ttl 0s", "--ttl 0s: allowed: 1s to 366d"},
 		{"invite --ttl soon", "allowed: days or hours, like 7d or 12h"},
 		{"invite --uses 2000", "--uses 2000: allowed: 1 to 1024"},
-		{"invite me", "takes flags only"},
+		{"invite me", "p2pdiloco: invite takes flags only"},
 		{"join --run x --agregator mean", "did you mean --aggregator?"},
 		{"join --run x --inner 3", "did you mean --inner-steps?"},
 		{"join --run x --wibble", "unknown flag: --wibble"},
@@ -53,6 +54,7 @@ func TestWrongCommandLines(t *testing.T) {
 			"--data /tmp: it is for a peer that trains with builtin:gpt, not for --trainer none",
 		},
 		{"join --run x --model depth=3", "allowed: layers=N, width=N"},
+		{"join --run x --model layers=0", "batch=N, with N of 1 or more"},
 		{"join --run x --model width=100,heads=3", "--model width=100,heads=3: width 100 is not a multiple of 3 heads"},
 		{"join --run x --threads 0", "--threads 0: at least 1"},
 		{"join --run x --log-level loud", "allowed: debug, info, warn, error"},
@@ -77,8 +79,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --keep-checkpoints 0", "at least 1"},
 		{"export", "--data-dir DIR"},
 		{"export --data-dir d", "--out MODEL.safetensors"},
-		{"init", "give hf:FOLDER"},
-		{"init gpt2", "give hf:FOLDER"},
+		{"init", "p2pdiloco init hf:FOLDER (0 were given)"},
+		{"init gpt2", "p2pdiloco: gpt2: write hf:gpt2, a folder"},
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 	})
@@ -86,16 +88,23 @@ func TestWrongCommandLines(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
+	none := dir + "/none"
 	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{
 		{"join --run x --events " + dir, "events file"},
-		{"join --run x --api off --data-dir " + dir + " --data " + dir + "/none", "none: no such file"},
+		{"join --run x --api off --data-dir " + dir + " --data " + none, "--data " + none + ": file does not exist"},
 		{"join --run x --api off --data-dir " + dir + " --data " + dir, "--data"},
 		{"export --data-dir " + dir + " --out " + dir + "/m", "holds no run.spec"},
 		{"export --data-dir " + dir + " --out " + dir, "--force"},
-		{"join --run x --api off --data-dir " + dir + " --init " + dir + "/none", "none: no such file"},
+		{"join --run x --api off --data-dir " + dir + " --init " + none, "(--init " + none + "): open"},
+		{
+			"join --json --run x --fragments 4 --api off --data-dir " + dir + " --data " + none,
+			"note: if no peer of the run is found, this one cannot found it: --fragments 4: mode sync has one fragment",
+		},
 		{"bootstrap --listen here", "give a multiaddr"},
+		{"bootstrap --listen /ip4/127.0.0.1", ": give a multiaddr with a port, like /ip4/0.0.0.0/tcp/4001"},
 		{"bootstrap --identity " + dir, "identity file"},
-		{"demo --data " + dir + "/none --keep-dir " + dir + "/kept", "none: no such file"},
+		{"demo --data " + none + " --keep-dir " + dir + "/kept", "--data " + none + ": file does not exist"},
+		{"status --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it"},
 		{"demo --events " + dir, "events file"},
 	})
 }

@@ -24,7 +24,7 @@ func Get(ctx context.Context, addr Address, token string, status any) ([]byte, e
 	defer cancel()
 	b, err := ask(ctx, addr, http.MethodGet, "/status", token)
 	if err != nil {
-		return nil, fmt.Errorf("status API at %s: %w", addr, err)
+		return nil, at(addr, err)
 	}
 	if err := json.Unmarshal(b, status); err != nil {
 		return nil, fmt.Errorf("status API at %s: not a status: %w", addr, err)
@@ -49,7 +49,11 @@ func at(addr Address, err error) error {
 	if r := refusal(""); errors.As(err, &r) {
 		return r
 	}
-	return fmt.Errorf("API at %s: %w", addr, err)
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("no peer listens at %s, where its API was: it has ended or crashed. Start it again with its "+
+			"data directory, p2pdiloco join --data-dir DIR (%w)", addr, err)
+	}
+	return fmt.Errorf("status API at %s: %w", addr, err)
 }
 
 // request sends a request, whose answer the caller closes.

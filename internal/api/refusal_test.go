@@ -2,8 +2,25 @@ package api
 
 import (
 	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// The socket of a peer that was killed answers nothing: what a user can do is to start it again.
+func TestThePeerIsGone(t *testing.T) {
+	addr, err := ParseAddress("unix:" + filepath.Join(t.TempDir(), "api.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "no peer listens at " + addr.String() + ", where its API was: it has ended or crashed. Start it again"
+	if _, err := Get(t.Context(), addr, "", nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("status: %v", err)
+	}
+	if err := Move(t.Context(), addr, "", "rotate", ""); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("a motion: %v", err)
+	}
+}
 
 // What a peer refuses it says in its own words, without those of HTTP.
 func TestRefusedMotion(t *testing.T) {
@@ -11,7 +28,7 @@ func TestRefusedMotion(t *testing.T) {
 	commands := Commands{Change: func(c Motion) error {
 		asked = append(asked, c)
 		if c.Peer == "" {
-			return errors.New("p2pdiloco: the order cannot be given: the run is open")
+			return errors.New("p2pdiloco: the motion cannot be made: the run is open")
 		}
 		return nil
 	}}
@@ -31,7 +48,7 @@ func TestRefusedMotion(t *testing.T) {
 		asked[0] != (Motion{"remove", "p"}) {
 		t.Errorf("%v, asked %v", err, asked)
 	}
-	const want = "the peer refuses: the order cannot be given: the run is open"
+	const want = "the peer refuses: the motion cannot be made: the run is open"
 	if err := Move(t.Context(), s.Addr(), testKeys.Token, "rotate", ""); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

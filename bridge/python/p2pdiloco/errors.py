@@ -21,7 +21,7 @@ class Busy(Error):
 
 
 class Lost(Error):
-    """Another rank of this box is gone, or does not move. All ranks end, and are started again
+    """Another rank of this machine is gone, or does not move. All ranks end, and are started again
     together."""
 
 

@@ -50,7 +50,8 @@ class Loop:
         for name in _NOT_HERE:
             if name in options:
                 raise Invalid(
-                    f"{name} is no option here: the model is what the trainer holds"
+                    f"{name}= is for trainers that p2pdiloco starts: here the model is yours, leave "
+                    "it out"
                 )
         if ticket is not None:
             options["ticket"] = ticket
@@ -90,7 +91,7 @@ class Loop:
         if not self.enabled or self._held is None:
             return self
         if self._session is not None:
-            raise Error("it has started already: leave or close it first")
+            raise Error("this DiLoCo has started already: call leave() or close() first")
         self._node = self._find_node()
         try:
             self._session = self._attach(self._node, self._held)
@@ -259,7 +260,7 @@ class Loop:
         if self._train is None or status.read(session.data_dir) is None:
             raise Error(
                 "force_sync asks the node how far the run is, and its API does not answer: start "
-                "the node with its API"
+                "the node without --api off"
             )
         slots = 1
         if self._mode() == "streaming" and session.info is not None:

@@ -60,7 +60,10 @@ class Private:
         whole = "weights_only" in inspect.signature(torch.load).parameters
         saved = torch.load(path, map_location="cpu", **({"weights_only": False} if whole else {}))
         if len(saved["states"]) != len(self._kept):
-            raise Invalid(f"{len(saved['states'])} states, and keep has {len(self._kept)}")
+            raise Invalid(
+                f"the saved state has {len(saved['states'])} objects and keep= lists "
+                f"{len(self._kept)}: give the same list as before"
+            )
         for one, state in zip(self._kept, saved["states"]):
             one.load_state_dict(state)
         torch.set_rng_state(saved["random"])

@@ -113,7 +113,7 @@ class Settings(unittest.TestCase):
     def test_a_program_that_is_not_there(self):
         os.environ["P2PDILOCO_BINARY"] = "/nowhere/p2pdiloco"
         try:
-            with self.assertRaisesRegex(Invalid, "there is no program of that name"):
+            with self.assertRaisesRegex(Invalid, "no such program, or it may not be executed"):
                 rendezvous.binary()
         finally:
             del os.environ["P2PDILOCO_BINARY"]

@@ -41,5 +41,5 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return UsageError(fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0]))
+	return UsageError(fmt.Errorf("%s takes flags only, not %q", cmd.Name(), args[0]))
 }

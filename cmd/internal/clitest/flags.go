@@ -72,7 +72,7 @@ func FlagsAreSettings(t *testing.T, newRoot func() *cobra.Command) {
 		}
 		like.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 			kind := f.Value.Type()
-			if kind == "how" { // demo and chaos take fewer
+			if kind == f.Name { // one of several words: demo and chaos take fewer
 				kind = "string"
 			}
 			if before := kinds[f.Name]; before != "" && before != kind {

@@ -25,11 +25,11 @@ type archiveFlags struct {
 func (f *archiveFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.run, "archive", "",
 		"open `run` to take part in without training: its state is kept and served, also after its end")
-	fs.StringVar(&f.dir, "archive-dir", "", "data `folder` for it (default one under the user's state folder)")
+	fs.StringVar(&f.dir, "archive-dir", "", "data `directory` for it (default one under the user's state directory)")
 }
 
-// prepare chooses the data folder, and says which identity goes with it: a folder and its votes
-// belong to one identity.
+// prepare chooses the data directory, and says which identity goes with it: a directory and its
+// votes belong to one identity.
 func (f *archiveFlags) prepare(identity string) (string, error) {
 	if f.run == "" {
 		if f.dir != "" {
@@ -38,7 +38,7 @@ func (f *archiveFlags) prepare(identity string) (string, error) {
 		return identity, nil
 	}
 	if identity != "" {
-		return "", errors.New("--identity: with --archive the identity is in the data folder (--archive-dir)")
+		return "", errors.New("--identity: with --archive the identity is in the data directory (--archive-dir)")
 	}
 	if f.dir == "" {
 		base, err := statedir.Base()

@@ -37,7 +37,10 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	},
 	"trainer.stats": func(get func(string) string, e p2pdiloco.Event) string {
 		if loss, ok := e.Fields["loss"].(float64); ok {
-			return fmt.Sprintf("round %s: held-out loss %.4f", get("round"), loss)
+			if get("round") == "0" {
+				return fmt.Sprintf("before round 1: held-out loss %.4f", loss)
+			}
+			return fmt.Sprintf("after round %s: held-out loss %.4f", get("round"), loss)
 		}
 		// there is no loss before the first round
 		if loss, _ := e.Fields["train_loss"].(float64); loss != 0 {
@@ -48,14 +51,11 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.suspected": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("peer %s: %s", get("about"), get("detail"))
 	},
-	"peer.left": func(get func(string) string, e p2pdiloco.Event) string {
-		if get("about") == e.Peer.String() && get("detail") == "lost" {
-			return "the others went on without this peer, because they did not hear from it"
-		}
-		return fmt.Sprintf("peer %s left: %s", get("about"), get("detail"))
+	"peer.left":  describeLeft,
+	"run.paused": func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
+	"run.resumed": func(func(string) string, p2pdiloco.Event) string {
+		return "the run goes on: a quorum is heard again"
 	},
-	"run.paused":     func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
-	"run.resumed":    func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
 	"state.diverged": func(get func(string) string, _ p2pdiloco.Event) string { return "diverged: " + get("detail") },
 	"run.forked": func(get func(string) string, _ p2pdiloco.Event) string {
 		if strings.Contains(get("detail"), "from height 0 ") {
@@ -119,6 +119,24 @@ func describe(e p2pdiloco.Event) string {
 // describePeer says what is told of a peer, whose name the detail leaves out.
 func describePeer(get func(string) string, _ p2pdiloco.Event) string {
 	return fmt.Sprintf("peer %s: %s", get("about"), get("detail"))
+}
+
+// describeLeft says why a peer is no member any more.
+func describeLeft(get func(string) string, e p2pdiloco.Event) string {
+	who, self := "peer "+get("about"), get("about") == e.Peer.String()
+	if self {
+		who = "this peer"
+	}
+	switch why := get("detail"); {
+	case why == "left":
+		return who + " has left the run"
+	case why == "lost" && self:
+		return "the others went on without this peer, because they did not hear from it"
+	case why == "lost":
+		return who + " is no member any more: it was not heard"
+	default:
+		return who + " is no member any more: " + why
+	}
 }
 
 func describeStart(get func(string) string, e p2pdiloco.Event) string {

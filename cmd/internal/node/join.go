@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
@@ -74,12 +75,15 @@ func ticketArgs(cmd *cobra.Command, args []string) error {
 	if !ticket.Is(text) && !settings.IsTicketPlace(text) {
 		return cli.UsageError(
 			fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q",
-				cmd.CommandPath(), ticket.Prefix, args[0]),
+				cmd.Name(), ticket.Prefix, args[0]),
 		)
 	}
 	f := cmd.Flags().Lookup("ticket")
 	before, given := f.Value.String(), f.Changed
 	if err := cmd.Flags().Set("ticket", text); err != nil {
+		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = fmt.Errorf("ticket: %w", invalid.Unwrap())
+		}
 		return cli.UsageError(err)
 	}
 	if given && f.Value.String() != before {

@@ -53,7 +53,7 @@ func (p *participant) run(ctx context.Context) error {
 		}
 	}
 	ctx, stop := cli.UntilSignal(ctx,
-		func() { p.say("leaving (once more to stop at once)") },
+		func() { p.say("leaving the run; Ctrl-C again stops at once") },
 		func() {
 			p.attached.kill()
 			os.Exit(cli.ExitInterrupted)

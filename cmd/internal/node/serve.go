@@ -29,8 +29,8 @@ func NewServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve DIR",
 		Short: "Serve the final model of a run that has ended to peers that come late",
-		Long: `Serve the final model of a run that has ended, or the newest state that is there, from the data folder of
-one of its peers. Peers that join the run, or come back to it, get it from here and end with it.
+		Long: `Serve the final model of a run that has ended, or the newest state that is there, from the data directory
+of one of its peers. Peers that join the run, or come back to it, get it from here and end with it.
 
 It is the peer that the folder belongs to, under its identity, and it trains nothing. It goes on until
 SIGINT or SIGTERM. If the run has not ended it takes part as a peer that only votes and serves; without
@@ -39,7 +39,8 @@ a quorum it waits, and never goes on alone.`,
   p2pdiloco serve ~/run1 --listen /ip4/0.0.0.0/tcp/4001`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError(fmt.Errorf("%s takes the data folder of a peer", cmd.CommandPath()))
+				return cli.UsageError(fmt.Errorf("serve takes one data directory: p2pdiloco serve DIR (%d were "+
+					"given)", len(args)))
 			}
 			return nil
 		},
@@ -55,7 +56,7 @@ func serve(cmd *cobra.Command, s *settings.Settings, dir string) error {
 	d := datadir.At(disk.OS, dir)
 	known, err := d.LoadSpec(p2pdiloco.Spec{})
 	if err == nil && (known == nil || !d.Has(datadir.LedgerFile)) {
-		err = fmt.Errorf("%s is not the data folder of a peer that was in a run: it needs the files run.spec and "+
+		err = fmt.Errorf("%s is not the data directory of a peer that was in a run: it needs the files run.spec and "+
 			"ledger.log", dir)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const maxMotionFile = 4 << 10
 
 // ErrMotion is wrapped by errors that say why a motion cannot be made.
-var ErrMotion = errors.New("p2pdiloco: the order cannot be given")
+var ErrMotion = errors.New("p2pdiloco: the motion cannot be made")
 
 // Motions are the changes of membership that this peer's operator wants. One peer's motion does
 // nothing by itself: once the operators of a quorum of the members have made the same one, a record
@@ -45,7 +45,7 @@ func NewMotions(ledger *membership.Driver, files Files) (*Motions, error) {
 		m.mu.all, err = parseMotions(string(b))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: remove it, and give the orders again that should stand",
+		return nil, fmt.Errorf("%s: %w: remove it, and make the motions again that should stand",
 			files.path(motionFile), err)
 	}
 	ledger.Report(membership.ReportMotions{Motions: m.mu.all})
@@ -71,7 +71,7 @@ func (m *Motions) Make(action slot.Action, p slot.PeerID) error {
 	case action == slot.Readmit && !s.Removed:
 		return fmt.Errorf("%w: %s is not removed, and this peer has not asked for that", ErrMotion, p)
 	case len(all) >= slot.MaxDecisions:
-		return fmt.Errorf("%w: %d orders stand already", ErrMotion, len(all))
+		return fmt.Errorf("%w: %d motions stand already", ErrMotion, len(all))
 	default:
 		all = append(all, slot.Motion{Action: action, Peer: p, Turn: s.Turn})
 	}
@@ -100,7 +100,7 @@ func parseMotions(text string) (all []slot.Motion, err error) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) != 3 || actions[f[0]] == 0 || len(all) >= slot.MaxDecisions {
-			return nil, fmt.Errorf("%q is no order", strings.TrimSpace(line))
+			return nil, fmt.Errorf("%q is no motion", strings.TrimSpace(line))
 		}
 		o := slot.Motion{Action: actions[f[0]]}
 		if o.Action != slot.Rotate {

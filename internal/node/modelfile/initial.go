@@ -44,7 +44,7 @@ const FolderPrefix = "hf:"
 func ReadInitial(path string, layout trainer.Layout, dst []float32, logger *slog.Logger) error {
 	m, err := openInitial(path)
 	if err != nil {
-		return fmt.Errorf("initial parameters: %w", err)
+		return fmt.Errorf("initial parameters (--init %s): %w", path, err)
 	}
 	defer m.Close()
 	if err := m.Match(layout); err != nil {

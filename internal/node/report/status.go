@@ -54,7 +54,7 @@ type Status struct {
 	Members      []MemberStatus `json:"members"`
 	Contributors int            `json:"contributors"` // members that train
 	// motions of members about the peers that may be in the run, not yet decided
-	Orders   []OrderStatus  `json:"orders,omitempty"`
+	Motions  []MotionStatus `json:"orders,omitempty"`
 	Removed  []slot.PeerID  `json:"removed,omitempty"` // peers that may not be members
 	Stats    StatsStatus    `json:"stats"`
 	Exchange ExchangeStatus `json:"exchange"`
@@ -200,8 +200,8 @@ type ContributionStatus struct {
 	Assigned uint32        `json:"assigned_steps,omitempty"` // by the run's pace
 }
 
-// OrderStatus is a change of membership that some members want.
-type OrderStatus struct {
+// MotionStatus is a change of membership that some members want.
+type MotionStatus struct {
 	Action string        `json:"action"` // remove | readmit | rotate
 	Peer   slot.PeerID   `json:"peer,omitempty"`
 	By     []slot.PeerID `json:"by"`     // members
@@ -209,9 +209,9 @@ type OrderStatus struct {
 }
 
 // MotionsOf are the motions that members have made and that are not decided.
-func MotionsOf(v membership.View) (out []OrderStatus) {
+func MotionsOf(v membership.View) (out []MotionStatus) {
 	for _, o := range v.Motions {
-		out = append(out, OrderStatus{Action: o.Action.String(), Peer: o.Peer, By: o.By, Enough: o.Enough})
+		out = append(out, MotionStatus{Action: o.Action.String(), Peer: o.Peer, By: o.By, Enough: o.Enough})
 	}
 	return out
 }

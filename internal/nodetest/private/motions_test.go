@@ -27,13 +27,13 @@ func TestRemovedAndReadmitted(t *testing.T) {
 			}
 		}
 		remove := func(n *p2pdiloco.Node) error { return n.Remove(s.ID(c)) }
-		if err := b.Node.Load().Readmit(s.ID(c)); !errors.Is(err, p2pdiloco.ErrOrder) {
+		if err := b.Node.Load().Readmit(s.ID(c)); !errors.Is(err, p2pdiloco.ErrMotion) {
 			t.Errorf("readmitted who is not removed: %v", err)
 		}
-		if err := b.Node.Load().Remove(s.ID(b)); !errors.Is(err, p2pdiloco.ErrOrder) {
+		if err := b.Node.Load().Remove(s.ID(b)); !errors.Is(err, p2pdiloco.ErrMotion) {
 			t.Errorf("removed itself: %v", err)
 		}
-		if err := b.Node.Load().RotateSecret(); !errors.Is(err, p2pdiloco.ErrOrder) {
+		if err := b.Node.Load().RotateSecret(); !errors.Is(err, p2pdiloco.ErrMotion) {
 			t.Errorf("a secret of an open run: %v", err)
 		}
 		motion(a, remove)
@@ -42,8 +42,8 @@ func TestRemovedAndReadmitted(t *testing.T) {
 		s.Kill(a)
 		s.Restart(a) // its motion stands
 		s.Reach(a.Applied()+1, a, b)
-		if st := b.Node.Load().Status(); len(st.Orders) != 1 || len(st.Removed) > 0 {
-			t.Errorf("one of three has moved it, and there are motions %v, removed %v", st.Orders, st.Removed)
+		if st := b.Node.Load().Status(); len(st.Motions) != 1 || len(st.Removed) > 0 {
+			t.Errorf("one of three has moved it, and there are motions %v, removed %v", st.Motions, st.Removed)
 		}
 		motion(b, remove)
 		select {

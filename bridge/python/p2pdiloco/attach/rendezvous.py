@@ -85,7 +85,9 @@ def binary() -> str:
     given = os.environ.get(BINARY_VARIABLE)
     if given:
         if not os.access(given, os.X_OK) or not os.path.isfile(given):
-            raise Invalid(f"{BINARY_VARIABLE}={given}: there is no program of that name")
+            raise Invalid(
+                f"{BINARY_VARIABLE}={given}: there is no such program, or it may not be executed"
+            )
         return given
     packed = pathlib.Path(__file__).resolve().parent.parent / "bin" / "p2pdiloco"
     found = str(packed) if packed.is_file() else shutil.which("p2pdiloco")

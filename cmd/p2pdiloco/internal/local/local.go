@@ -1,5 +1,5 @@
 // Package local finds the peers that run on this machine, and what is needed to give them orders:
-// the address of a peer's API, which its data folder holds, and a token that only its user can
+// the address of a peer's API, which its data directory holds, and a token that only its user can
 // read.
 package local
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,7 @@ func Names(given string) bool {
 	return given != "" && given != settings.NoAPI && !strings.HasSuffix(given, ":0")
 }
 
-// Peers are the peers that run with a default data folder.
+// Peers are the peers that run with a default data directory.
 func Peers(ctx context.Context) (all []Peer, err error) {
 	found, err := started()
 	for _, p := range found {
@@ -46,7 +47,7 @@ func Peers(ctx context.Context) (all []Peer, err error) {
 	return all, err
 }
 
-// started are the peers with a default data folder that did not end in good order, without their
+// started are the peers with a default data directory that did not end in good order, without their
 // status: they run, or were killed.
 func started() (all []Peer, err error) {
 	base, err := statedir.Base()
@@ -72,7 +73,10 @@ func started() (all []Peer, err error) {
 	return all, nil
 }
 
-// Only is the one peer that runs with a default folder.
+// ErrNone is wrapped by what Only returns where no such peer runs.
+var ErrNone = errors.New("no peer runs with a default data directory: start one, or name its directory with --data-dir")
+
+// Only is the one peer that runs with a default data directory.
 func Only(ctx context.Context) (Peer, error) {
 	all, err := Peers(ctx)
 	if err != nil {
@@ -84,10 +88,7 @@ func Only(ctx context.Context) (Peer, error) {
 		if err != nil {
 			return Peer{}, err
 		}
-		return Peer{}, fmt.Errorf(
-			"no running peer found under %s: name another peer's data folder with --data-dir",
-			base,
-		)
+		return Peer{}, fmt.Errorf("%w (under %s)", ErrNone, base)
 	case 1:
 		return all[0], nil
 	}
@@ -113,10 +114,10 @@ func (o *Operator) Register(fs *pflag.FlagSet) {
 		"api",
 		"",
 		"`address` of the peer's API: unix:PATH, or the HOST:PORT of a peer with a default "+
-			"data folder (default: as its data folder says)",
+			"data directory (default: as its data directory says)",
 	)
 	fs.StringVar(&o.Dir, "data-dir", "",
-		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
+		"`directory` with the peer's data (default: that of the one running peer with a default data directory)")
 }
 
 // Peer finds the peer that the flags name, or else the only one, and the token that it asks for
@@ -126,7 +127,7 @@ func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err
 	case o.Dir != "":
 		text, err := os.ReadFile(filepath.Join(o.Dir, statedir.APIFile))
 		if err != nil {
-			return addr, "", fmt.Errorf("no peer runs with its data in %s: %w", o.Dir, err)
+			return addr, "", notRunning(o.Dir, err)
 		}
 		if token, err = readToken(o.Dir); err != nil {
 			return addr, "", fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
@@ -148,6 +149,15 @@ func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err
 		}
 	}
 	return addr, token, err
+}
+
+// notRunning says why the file with the address of a peer's API cannot be read.
+func notRunning(dir string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the address of the peer's API cannot be read: %w", err)
+	}
+	return fmt.Errorf("no peer runs with the data directory %s: start it (p2pdiloco join --data-dir %s), or name the "+
+		"directory that join printed", dir, dir)
 }
 
 // Address reads a value of --api.
