@@ -26,7 +26,8 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 		}
 		flag, text := flagOf(f.Name), f.Text(s.cfg.Spec)
 		refused := f.Name == founders && len(s.founders) > 0 // readFounders has said why
-		errs.Add(text == "" && !refused, flag, s.flags.Lookup(flag).Value, "empty or 0: leave it out to adopt the run's value")
+		errs.Add(text == "" && !refused, flag, s.flags.Lookup(flag).Value,
+			"empty or 0: leave it out to adopt the run's value")
 		_ = f.Set(&run, text) // it is the flag's own
 	}
 	s.checkTicket(&run, &errs)

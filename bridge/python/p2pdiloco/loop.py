@@ -50,8 +50,8 @@ class Loop:
         for name in _NOT_HERE:
             if name in options:
                 raise Invalid(
-                    f"{name}= is for trainers that p2pdiloco starts: here the model is yours, leave "
-                    "it out"
+                    f"{name}= is for trainers that p2pdiloco starts: here the model is yours, so "
+                    "leave it out"
                 )
         if ticket is not None:
             options["ticket"] = ticket
