@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -24,8 +25,11 @@ const (
 	pollTime   = time.Second      // between two looks at the list of peers
 	surveyTime = 2 * time.Second  // for the others to answer once one holds a wanted state
 	patience   = 10 * time.Second // for which FetchState waits while it has no donor at all
-	// A piece that one donor holds for so long goes to a second one, too, if workers are idle.
+	// A piece that one donor holds for so long goes to another one, too, if workers are idle.
 	slowPiece = 3 * time.Second
+	// A donor that holds a piece for so long gives its place to one that waits for a place.
+	slowDonor = 3 * slowPiece
+	maxTrials = 2 // donors at once that have the place of a slow one, and have given nothing yet
 )
 
 // Config bounds a client. The zero value means the defaults.
@@ -35,7 +39,9 @@ type Config struct {
 	Timeout time.Duration
 	// Streams is how many streams each donor gets. Each has one piece in flight. Default: 2.
 	Streams int
-	Logger  *slog.Logger // nil: silent
+	// Rand returns random numbers: the order in which peers are asked. Default: rand.Uint64.
+	Rand   func() uint64
+	Logger *slog.Logger // nil: silent
 	// OnDrop, if set, is called for every donor that is dropped. It must not block.
 	OnDrop func(Bad)
 }
@@ -43,6 +49,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Timeout = orDefault(c.Timeout, 30*time.Second)
 	c.Streams = orDefault(c.Streams, 2)
+	if c.Rand == nil {
+		c.Rand = rand.Uint64
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -90,7 +99,7 @@ func (c *Client) FetchOutcome(ctx context.Context, blobs []Blob, frameBytes int,
 ) {
 	f := c.begin(func() []slot.PeerID { return from })
 	data := make([][]byte, len(blobs))
-	w := &swarm{transfer: f, lacking: map[slot.PeerID]bool{}}
+	w := &swarm{transfer: f, lacking: map[slot.PeerID]bool{}, rested: map[slot.PeerID]bool{}}
 	for i, b := range blobs {
 		if b.Size == 0 && slot.FrameRoot(nil, frameBytes, 0) != b.Root {
 			return nil, f.end(), fmt.Errorf("statesync: segment %s cannot be empty", b.Root.Short())

@@ -8,7 +8,7 @@
 // into pieces and fetch these from several donors at once:
 //
 //  1. FetchState first asks all peers which checkpoints they hold, and picks the newest wanted one
-//     (survey.go).
+//     that enough of them hold (survey.go).
 //  2. A swarm gives pieces to workers, a few for each donor, and collects their results (swarm.go).
 //  3. Each worker fetches one piece at a time over one stream and verifies it (worker.go, conn.go):
 //     a piece of a state against the state's root (bao, package checkpoint), the frames of a
@@ -17,8 +17,10 @@
 //
 // No donor has to be trusted. A donor that lies, stalls or dies is dropped and named in the
 // [Report], and its pieces go to others. A donor gets its next piece when it has delivered the last
-// one, so fast donors deliver more. A fetch of a state that was interrupted, even by the end of the
-// process, is taken up by the next one.
+// one, so fast donors deliver more. Peers are asked in random order, and a slow donor gives its
+// place to a peer that waits for one. Where all donors of a state are slow, the fetch looks whether
+// another state would be here much sooner (lookout.go). A fetch of a state that was interrupted,
+// even by the end of the process, is taken up by the next one.
 //
 // # Serving
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -12,8 +11,9 @@ import (
 
 // FetchState fetches one of the wanted states into the store, where it becomes a checkpoint, and
 // reports which donors it came from. It prefers a state that an earlier fetch has begun, then the
-// newest one that somebody holds. A fetch that does not end leaves its pieces in the store, and the
-// next one takes them up as long as that state is wanted and held by somebody.
+// newest one that enough peers hold (survey.best). A state whose donors turn out slow gives way to
+// one that others give much sooner (lookout.go). A fetch that does not end leaves its pieces in the
+// store, and the next one takes them up as long as that state is wanted and held by somebody.
 //
 // from lists peers that may hold states, without this one. It is called again and again, and its
 // list may grow while the fetch runs. progress, if not nil, is called with the number of bytes of
@@ -28,10 +28,14 @@ func (c *Client) FetchState(
 ) (checkpoint.Checkpoint, Report, error) {
 	f := stateFetch{
 		transfer: c.begin(from), store: store, size: store.Shape().Size(), progress: progress,
-		want: byPreference(want, func(t Target) bool {
-			return store.Begun(checkpoint.Checkpoint{Height: t.Height, Root: t.Root})
-		}),
+		begun: map[slot.Root]bool{},
 	}
+	for _, t := range want {
+		if store.Begun(checkpoint.Checkpoint{Height: t.Height, Root: t.Root}) {
+			f.begun[t.Root] = true
+		}
+	}
+	f.want = byPreference(want, f.begun)
 	got, err := f.run(ctx)
 	return got, f.end(), err
 }
@@ -41,6 +45,7 @@ type stateFetch struct {
 	store    *checkpoint.Store
 	size     int64    // of the state, in bytes
 	want     []Target // in the order of preference
+	begun    map[slot.Root]bool
 	progress func(done, total int64)
 }
 
@@ -52,25 +57,34 @@ func (f *stateFetch) run(ctx context.Context) (checkpoint.Checkpoint, error) {
 	}
 	var errs []error
 	for len(f.want) > 0 {
-		s := survey{transfer: f.transfer, size: f.size, want: f.want}
-		t, lacking, err := s.run(ctx)
+		s := survey{transfer: f.transfer, size: f.size, want: f.want, begun: f.begun}
+		t, err := s.run(ctx)
 		if err != nil {
 			return checkpoint.Checkpoint{}, errors.Join(append(errs, err)...)
 		}
-		got, err := f.fetch(ctx, t, lacking)
+		got, err := f.fetch(ctx, t, &s)
 		if err == nil || !errors.Is(err, ErrNoDonor) {
 			return got, err
 		}
 		errs = append(errs, err)
-		f.want = slices.DeleteFunc(f.want, func(o Target) bool { return o.Root == t.Root })
+		f.want = without(f.want, t)
 	}
 	return checkpoint.Checkpoint{}, errors.Join(errs...)
 }
 
+// without returns the states that have another root.
+func without(want []Target, t Target) (others []Target) {
+	for _, o := range want {
+		if o.Root != t.Root {
+			others = append(others, o)
+		}
+	}
+	return others
+}
+
 // fetch fetches one state from all peers but those that are known to lack it.
-func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerID]bool) (
-	checkpoint.Checkpoint, error,
-) {
+func (f *stateFetch) fetch(ctx context.Context, t Target, s *survey) (checkpoint.Checkpoint, error) {
+	f.begun = nil // Create removes what is here of other states
 	file, err := f.store.Create(checkpoint.Checkpoint{Height: t.Height, Slot: t.Slot, Root: t.Root})
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
@@ -81,14 +95,19 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 		done -= p.size
 	}
 	f.Resumed = done
-	w := &swarm{
-		transfer: f.transfer, patience: patience, lacking: lacking, pieces: pieces,
-		stored: func(p *piece) {
-			done += p.size
-			if f.progress != nil {
-				f.progress(done, f.size)
-			}
-		},
+	w := &swarm{transfer: f.transfer, pieces: pieces, rested: map[slot.PeerID]bool{}}
+	w.claiming, w.lacking = s.sides(t)
+	w.stored = func(p *piece) {
+		done += p.size
+		if f.progress != nil {
+			f.progress(done, f.size)
+		}
+	}
+	if others := without(f.want, t); len(others) > 0 {
+		l := newLookout(w, others, f.size, done)
+		w.outpaced = func(ctx context.Context) bool { return l.outpaced(ctx, done) }
+	} else {
+		w.patience = patience // there is nothing else to turn to
 	}
 	if err := w.run(ctx, fmt.Sprintf("the state of slot %d", t.Slot)); err != nil {
 		file.Keep() // for the next try, of this process or another
@@ -101,8 +120,7 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 // into more where a piece would exceed maxChunk. It leaves out the pieces that an earlier fetch has
 // left on disk.
 func chunks(file *checkpoint.Partial, root slot.Root, size int64) (pieces []*piece) {
-	const unit = checkpoint.GroupBytes
-	step := min(max((size/64+unit-1)/unit*unit, unit), maxChunk)
+	step := chunkBytes(size)
 	for offset := int64(0); offset < size; offset += step {
 		if file.Has(offset, min(step, size-offset)) {
 			continue
@@ -114,4 +132,10 @@ func chunks(file *checkpoint.Partial, root slot.Root, size int64) (pieces []*pie
 		})
 	}
 	return pieces
+}
+
+// chunkBytes is the size of the pieces of a state.
+func chunkBytes(size int64) int64 {
+	const unit = checkpoint.GroupBytes
+	return min(max((size/64+unit-1)/unit*unit, unit), maxChunk)
 }

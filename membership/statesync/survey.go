@@ -27,10 +27,11 @@ const maxSurveyed = 32 // peers asked at once
 // comes from a goroutine of its own.
 type survey struct {
 	*transfer
-	size int64    // of the state, in bytes
-	want []Target // in the order of preference
+	size  int64              // of the state, in bytes
+	want  []Target           // in the order of preference
+	begun map[slot.Root]bool // a part of it is here
 
-	asked   map[slot.PeerID]bool               // the answer is on its way
+	asked   map[slot.PeerID]time.Time          // when; the answer is on its way
 	holds   map[slot.PeerID]map[slot.Root]bool // the answers
 	failed  map[slot.PeerID]int                // how often a peer gave none
 	answers chan answer
@@ -43,12 +44,11 @@ type answer struct {
 	err  error
 }
 
-// run returns the preferred one of the wanted states that are held, and the peers that said that
-// they lack it. It waits for patience for a first holder, and after that for surveyTime for the
-// other peers.
-func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) {
+// run returns the preferred one of the wanted states that are held. It waits for patience for a
+// first holder, and after that for surveyTime for the other peers.
+func (s *survey) run(ctx context.Context) (Target, error) {
 	sctx, cancel := context.WithCancel(ctx)
-	s.asked, s.holds = map[slot.PeerID]bool{}, map[slot.PeerID]map[slot.Root]bool{}
+	s.asked, s.holds = map[slot.PeerID]time.Time{}, map[slot.PeerID]map[slot.Root]bool{}
 	s.failed, s.answers = map[slot.PeerID]int{}, make(chan answer)
 	defer s.wg.Wait()
 	defer cancel()
@@ -62,9 +62,9 @@ func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) 
 		t, ok := s.best()
 		switch {
 		case ok && len(s.asked) == 0:
-			return t, s.lacking(t), nil
+			return t, nil
 		case s.hopeless():
-			return Target{}, nil, s.noDonor("none of the certified states")
+			return Target{}, s.noDonor("none of the certified states")
 		}
 		if ok && !found {
 			found = true
@@ -72,12 +72,12 @@ func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) 
 		}
 		select {
 		case <-ctx.Done():
-			return Target{}, nil, ctx.Err()
+			return Target{}, ctx.Err()
 		case <-end.C:
 			if ok {
-				return t, s.lacking(t), nil
+				return t, nil
 			}
-			return Target{}, nil, s.noDonor("none of the certified states")
+			return Target{}, s.noDonor("none of the certified states")
 		case <-poll.C:
 			s.ask(sctx)
 		case a := <-s.answers:
@@ -89,11 +89,18 @@ func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) 
 // ask asks every peer that is not known to hold a wanted state. A peer that held none before may
 // hold one by now.
 func (s *survey) ask(ctx context.Context) {
-	for _, p := range s.from() {
-		if s.asked[p] || len(s.holds[p]) > 0 || s.bad(p) || len(s.asked) >= maxSurveyed {
+	now, waiting := time.Now(), 0 // a peer that says nothing does not keep others from being asked
+	for _, at := range s.asked {
+		if now.Sub(at) < surveyTime {
+			waiting++
+		}
+	}
+	for _, p := range s.candidates() {
+		if _, asked := s.asked[p]; asked || len(s.holds[p]) > 0 || waiting >= maxSurveyed {
 			continue
 		}
-		s.asked[p] = true
+		s.asked[p] = now
+		waiting++
 		s.wg.Go(func() {
 			list, err := s.dial.list(ctx, p)
 			select {
@@ -144,39 +151,65 @@ func (s *survey) hopeless() bool {
 	return true
 }
 
-// best is the preferred state among those that are held.
+// best is the preferred state among those that enough peers hold: more than half as many as hold
+// the state that most hold. Where a state has one holder, one is enough. Honest peers make their
+// checkpoints at the same slots, and keep two, so most of them hold the same ones. If H of them
+// hold a state, most is H + L where L liars claim it, too, and L < H is less than half of that.
+//
+// For a state that was begun any holder is enough: most of it may be here.
 func (s *survey) best() (Target, bool) {
+	holders := s.holders(func(p slot.PeerID) bool { return s.broken[p] == 0 })
+	if len(holders) == 0 { // better than nobody
+		holders = s.holders(func(slot.PeerID) bool { return true })
+	}
+	most := 0
+	for _, n := range holders {
+		most = max(most, n)
+	}
 	for _, t := range s.want {
-		for p := range s.holds {
-			if s.holds[p][t.Root] {
-				return t, true
-			}
+		if n := holders[t.Root]; 2*n > most || n > 0 && s.begun[t.Root] {
+			return t, true
 		}
 	}
 	return Target{}, false
 }
 
-// lacking returns the peers that said that they do not hold t.
-func (s *survey) lacking(t Target) map[slot.PeerID]bool {
-	lacking := map[slot.PeerID]bool{}
+// holders counts the peers, of those for which in holds, that hold each state.
+func (s *survey) holders(in func(slot.PeerID) bool) map[slot.Root]int {
+	n := map[slot.Root]int{}
 	for p, held := range s.holds {
-		if !held[t.Root] {
+		for root := range held {
+			if in(p) && !s.bad(p) {
+				n[root]++
+			}
+		}
+	}
+	return n
+}
+
+// sides returns the peers that said that they hold t, and those that said that they do not.
+func (s *survey) sides(t Target) (holding, lacking map[slot.PeerID]bool) {
+	holding, lacking = map[slot.PeerID]bool{}, map[slot.PeerID]bool{}
+	for p, held := range s.holds {
+		if held[t.Root] {
+			holding[p] = true
+		} else {
 			lacking[p] = true
 		}
 	}
-	return lacking
+	return holding, lacking
 }
 
 // byPreference sorts states: first those that an earlier fetch has begun, because the outcomes
 // since then lead from them to the newest one, then the newer ones.
-func byPreference(want []Target, begun func(Target) bool) []Target {
-	started := map[slot.Root]int{}
-	for _, t := range want {
-		if begun(t) {
-			started[t.Root] = 1
-		}
-	}
+func byPreference(want []Target, begun map[slot.Root]bool) []Target {
 	return slices.SortedFunc(slices.Values(want), func(a, b Target) int {
-		return cmp.Or(cmp.Compare(started[b.Root], started[a.Root]), cmp.Compare(b.Height, a.Height))
+		if begun[a.Root] != begun[b.Root] {
+			if begun[a.Root] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Height, a.Height)
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -18,8 +20,10 @@ import (
 //     worker.go).
 //  3. Results and faults come back over one channel to run, which alone changes the swarm's state
 //     (sequential).
-//  4. At the end, a second donor gets the pieces that one donor has held for too long (sequential,
-//     in run).
+//  4. Where workers are idle they get, too, the pieces that another donor has held for too long
+//     (sequential, rescue).
+//  5. Where all places are taken and other peers wait for one, donors that hold a piece for too
+//     long give up theirs (sequential, rotate).
 //
 // A piece whose fetch failed goes back to the queue before the fault is reported, so it is never
 // lost.
@@ -27,8 +31,12 @@ type swarm struct {
 	*transfer
 	patience time.Duration        // how long the fetch waits while it has no donor
 	lacking  map[slot.PeerID]bool // peers that do not hold what is wanted
+	claiming map[slot.PeerID]bool // peers that have said that they hold it
+	rested   map[slot.PeerID]bool // peers that gave up their place, because they were slow
 	stored   func(p *piece)       // called for every piece that is stored; may be nil
 	pieces   []*piece
+	// if set, asked now and then: whether something else would be here much sooner
+	outpaced func(ctx context.Context) bool
 
 	x      exchange
 	active map[slot.PeerID]*donor
@@ -42,6 +50,17 @@ type donor struct {
 	asked   context.Context // within ctx: ends when nothing more is asked
 	dismiss context.CancelFunc
 	workers int // that still run
+	since   time.Time
+	proven  bool            // it has given a piece, or came before any place was scarce
+	busy    []*atomic.Int64 // of each worker: since when it fetches a piece, in ns; 0: it does not
+}
+
+// holds tells whether the donor has held a piece for so long.
+func (d *donor) holds(now time.Time, long time.Duration) bool {
+	return slices.ContainsFunc(d.busy, func(b *atomic.Int64) bool {
+		since := b.Load()
+		return since != 0 && now.Sub(time.Unix(0, since)) >= long
+	})
 }
 
 // stop ends the donor's workers when the first of them has stopped. After a refusal, the answers to
@@ -64,7 +83,7 @@ func (w *swarm) run(ctx context.Context, what string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer w.wg.Wait()
 	defer cancel()
-	w.x.queue = make(chan *piece, 2*len(w.pieces))
+	w.x.queue = make(chan *piece, len(w.pieces)*w.maxCopies())
 	for _, p := range w.pieces {
 		w.x.queue <- p
 	}
@@ -85,6 +104,10 @@ func (w *swarm) run(ctx context.Context, what string) error {
 			return ctx.Err()
 		case <-poll.C:
 			w.rescue()
+			w.rotate()
+			if w.outpaced != nil && w.outpaced(ctx) {
+				return w.leave(what)
+			}
 		case r := <-w.x.results:
 			if r.err == nil {
 				left--
@@ -97,17 +120,34 @@ func (w *swarm) run(ctx context.Context, what string) error {
 	return nil
 }
 
+// waiting lists the peers that may be made donors, those that have had a place before last.
+func (w *swarm) waiting() (ps []slot.PeerID) {
+	var rested []slot.PeerID
+	for _, p := range w.candidates() {
+		switch {
+		case w.active[p] != nil, w.lacking[p]:
+		case w.rested[p]:
+			rested = append(rested, p)
+		default:
+			ps = append(ps, p)
+		}
+	}
+	return append(ps, rested...)
+}
+
 // admit starts workers for new peers, up to the limit of donors.
 func (w *swarm) admit(ctx context.Context) {
-	var fresh []slot.PeerID
-	for _, p := range w.from() {
-		if w.active[p] == nil && !w.lacking[p] && !w.bad(p) && len(w.active) < maxDonors {
-			d := &donor{}
-			d.ctx, d.cancel = context.WithCancel(ctx)
-			d.asked, d.dismiss = context.WithCancel(d.ctx)
-			w.active[p] = d
-			fresh = append(fresh, p)
-		}
+	free := maxDonors - len(w.active)
+	if free <= 0 {
+		return
+	}
+	fresh := w.waiting()
+	fresh = fresh[:min(len(fresh), free)]
+	for _, p := range fresh {
+		d := &donor{since: time.Now(), proven: len(w.rested) == 0}
+		d.ctx, d.cancel = context.WithCancel(ctx)
+		d.asked, d.dismiss = context.WithCancel(d.ctx)
+		w.active[p] = d
 	}
 	var start []*worker
 	for range w.cfg.Streams {
@@ -126,7 +166,7 @@ func (w *swarm) admit(ctx context.Context) {
 // a donor is made: it stands by for pieces that come back.
 func (w *swarm) hire(p slot.PeerID) *worker {
 	d := w.active[p]
-	k := &worker{x: &w.x, dial: w.dial, ctx: d.ctx, asked: d.asked, peer: p}
+	k := &worker{x: &w.x, dial: w.dial, ctx: d.ctx, asked: d.asked, peer: p, busySince: new(atomic.Int64)}
 	select {
 	case k.first = <-w.x.queue:
 	default:
@@ -135,6 +175,7 @@ func (w *swarm) hire(p slot.PeerID) *worker {
 		}
 	}
 	d.workers++
+	d.busy = append(d.busy, k.busySince)
 	return k
 }
 
@@ -147,6 +188,9 @@ func (w *swarm) stopped(r result) error {
 	d := w.active[r.peer]
 	switch {
 	case errors.Is(r.err, errNotHeld):
+		if !w.lacking[r.peer] && w.claiming[r.peer] {
+			w.disappoint(r.peer, "does not hold what it says that it holds")
+		}
 		w.lacking[r.peer] = true
 	case d.asked.Err() == nil: // otherwise the swarm has stopped it
 		var liar *lieError
@@ -160,15 +204,21 @@ func (w *swarm) stopped(r result) error {
 }
 
 // count takes note of a piece that is stored. A donor that held the piece for too long, while
-// another one delivered it, is dropped.
+// another one took it later and delivered it, is dropped.
 func (w *swarm) count(r result) {
+	if d := w.active[r.peer]; d != nil {
+		d.proven = true
+	}
 	w.Bytes += int64(r.sent)
 	w.Decoded += r.p.size
 	w.Sources[r.peer] += int64(r.sent)
 	if w.stored != nil {
 		w.stored(r.p)
 	}
-	if t := r.p.slow; t != nil && t.peer != r.peer {
+	for _, t := range r.p.slow {
+		if t.peer == r.peer || t.at.After(r.taken) {
+			continue
+		}
 		w.drop(Bad{Peer: t.peer, Reason: fmt.Sprintf("stalled: another donor gave what it had not given "+
 			"for %v", time.Since(t.at).Round(time.Millisecond))})
 		if d := w.active[t.peer]; d != nil {
@@ -177,19 +227,63 @@ func (w *swarm) count(r result) {
 	}
 }
 
-// rescue gives pieces that one donor has held for too long to idle workers, once each. So a stalled
-// donor does not hold up the end of a fetch until its timeout.
+// rescue gives pieces that the donor that took them last has held for too long to idle workers. So
+// stalled donors do not hold up the end of a fetch until their timeouts.
 func (w *swarm) rescue() {
 	idle := w.x.idle.Load()
 	for _, p := range w.pieces {
 		t := p.holder.Load()
-		if p.stored.Load() || p.slow != nil || t == nil || time.Since(t.at) < slowPiece {
+		if p.stored.Load() || t == nil || time.Since(t.at) < slowPiece {
+			continue
+		}
+		if n := len(p.slow); n+1 >= w.maxCopies() || n > 0 && p.slow[n-1] == t {
 			continue
 		}
 		if idle--; idle < 0 {
 			return
 		}
-		p.slow = t
+		p.slow = append(p.slow, t)
 		w.x.queue <- p
 	}
+}
+
+// maxCopies bounds how often a piece is in the queue or with a worker: once for each worker.
+func (w *swarm) maxCopies() int { return maxDonors*w.cfg.Streams + 1 }
+
+// rotate gives the place of a donor that is slow to a peer that had none yet. Where all are slow,
+// because this peer's own link is, that changes little: only the places of the last maxTrials to
+// come go from one to the next, and once all had a place nobody loses one.
+func (w *swarm) rotate() {
+	ps := w.waiting()
+	if len(w.active) < maxDonors || len(ps) == 0 || w.rested[ps[0]] {
+		return
+	}
+	now, limit := time.Now(), min(slowDonor, w.cfg.Timeout)
+	var last slot.PeerID
+	trials := 0
+	for p, d := range w.active {
+		switch slow := d.holds(now, limit); {
+		case d.asked.Err() != nil: // its place is about to be free
+			return
+		case slow && (last == "" || d.since.After(w.active[last].since)):
+			last = p
+		case !slow && !d.proven:
+			trials++
+		}
+	}
+	if last == "" || trials >= maxTrials {
+		return
+	}
+	w.cfg.Logger.Info("a slow donor gives its place to another", "peer", last)
+	w.rested[last] = true
+	w.active[last].cancel()
+}
+
+// leave ends a fetch that has been outpaced. The word of its donors counts less from now on.
+func (w *swarm) leave(what string) error {
+	for p := range w.active {
+		w.disappoint(p, "gives so slowly that other peers would give another state sooner")
+	}
+	w.cfg.Logger.Warn("a state comes slowly, and others give another one sooner", "state", what)
+	return fmt.Errorf("%w: %s: it comes so slowly that another would be here sooner", ErrNoDonor, what)
 }

@@ -1,6 +1,7 @@
 package statesync
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,16 +36,47 @@ type transfer struct {
 	Report
 	from  func() []slot.PeerID // peers that may hold what is wanted; the list may grow
 	began time.Time
+	order map[slot.PeerID]uint64 // in which peers are asked; random
+	// how often a peer did not give what it had said that it holds
+	broken map[slot.PeerID]int
 }
 
 func (c *Client) begin(from func() []slot.PeerID) *transfer {
-	return &transfer{Client: c, Report: Report{Sources: map[slot.PeerID]int64{}}, from: from, began: time.Now()}
+	return &transfer{
+		Client: c, Report: Report{Sources: map[slot.PeerID]int64{}}, from: from, began: time.Now(),
+		order: map[slot.PeerID]uint64{}, broken: map[slot.PeerID]int{},
+	}
 }
 
 // end returns the report of a fetch that is over.
 func (f *transfer) end() Report {
 	f.Elapsed = time.Since(f.began)
 	return f.Report
+}
+
+// candidates lists the peers that may be asked, in an order that is random for each fetch: no peer
+// can choose an ID that puts it before others.
+func (f *transfer) candidates() (ps []slot.PeerID) {
+	for _, p := range f.from() {
+		if f.bad(p) {
+			continue
+		}
+		if _, known := f.order[p]; !known {
+			f.order[p] = f.cfg.Rand()
+		}
+		ps = append(ps, p)
+	}
+	slices.SortStableFunc(ps, func(a, b slot.PeerID) int { return cmp.Compare(f.order[a], f.order[b]) })
+	return ps
+}
+
+// disappoint notes that a peer did not give what it had said that it holds. That can happen to an
+// honest peer once: its file may have been pruned or found corrupt since. From then on its word
+// counts only where no other peer holds anything. After the second time the peer is dropped.
+func (f *transfer) disappoint(p slot.PeerID, how string) {
+	if f.broken[p]++; f.broken[p] >= maxStrikes {
+		f.drop(Bad{Peer: p, Reason: how})
+	}
 }
 
 // bad tells whether a peer was dropped.

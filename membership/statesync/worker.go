@@ -19,8 +19,8 @@ type piece struct {
 
 	stored atomic.Bool             // true as soon as one worker is about to store it
 	holder atomic.Pointer[holding] // the worker that took it last
-	// the donor that held it when a second one got it; only the swarm uses it
-	slow *holding
+	// the donors that held it when another one got it, too; only the swarm uses it
+	slow []*holding
 }
 
 // holding says which donor has a piece, and since when.
@@ -31,15 +31,16 @@ type holding struct {
 
 // result is what a worker reports: a piece that is stored, or, at its end, why it stopped.
 type result struct {
-	peer slot.PeerID
-	p    *piece
-	sent int
-	err  error
+	peer  slot.PeerID
+	p     *piece
+	sent  int
+	taken time.Time // when the worker took the piece
+	err   error
 }
 
 // exchange is what the swarm and its workers share.
 type exchange struct {
-	queue   chan *piece     // has room for every piece twice, so sending never blocks
+	queue   chan *piece     // has room for all copies of all pieces, so sending never blocks
 	results chan result     // to the swarm
 	over    <-chan struct{} // closed when the swarm no longer reads results
 	idle    atomic.Int32    // workers that wait for a piece
@@ -74,6 +75,8 @@ type worker struct {
 	asked context.Context // within ctx: ends when the donor is asked for nothing more
 	peer  slot.PeerID
 	first *piece // assigned before the worker started; may be nil
+	// since when it fetches a piece, in ns of Unix time; 0: it does not
+	busySince *atomic.Int64
 
 	conn          *conn
 	buf           []byte
@@ -96,8 +99,11 @@ func (k *worker) work() error {
 		if p.stored.Load() { // a second donor was faster
 			continue
 		}
-		p.holder.Store(&holding{k.peer, time.Now()})
+		taken := time.Now()
+		p.holder.Store(&holding{k.peer, taken})
+		k.busySince.Store(taken.UnixNano())
 		sent, err := k.fetch(p)
+		k.busySince.Store(0)
 		if err != nil {
 			k.x.queue <- p // before the fault is reported, so that no piece is lost
 			k.hangUp(err)
@@ -113,7 +119,7 @@ func (k *worker) work() error {
 		if err := p.store(k.buf); err != nil {
 			return localError{err}
 		}
-		k.x.report(result{peer: k.peer, p: p, sent: sent})
+		k.x.report(result{peer: k.peer, p: p, sent: sent, taken: taken})
 	}
 }
 
