@@ -39,6 +39,8 @@ type Config struct {
 	// how many of the newest records are kept at least, where older ones are forgotten;
 	// KeepAllRecords: all are. 64 are kept in any case
 	KeepRecords uint64
+	// random numbers, for the order in which peers are asked for states and outcomes; nil: by IDs
+	Rand func() uint64
 }
 
 // KeepAllRecords has a peer keep all records (Config.KeepRecords).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 
@@ -99,7 +100,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	machine := NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
 		Plan: cfg.Plan, Verify: verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open,
-		Follow: cfg.Follow, Pin: cfg.Pin, KeepRecords: cfg.KeepRecords,
+		Follow: cfg.Follow, Pin: cfg.Pin, KeepRecords: cfg.KeepRecords, Rand: rand.Uint64,
 	}, saved)
 	d := &Driver{
 		cfg: cfg, core: newCore(machine), views: newViews(machine.View()), inbox: newInbox(), inputs: newInputs(),

@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func TestMembersAreAmongTheSources(t *testing.T) {
 			Branch: tip.Branch(), Height: tip.Height(), Tip: tip.TipHash(), Synced: true, Applied: tip.Height(),
 		})
 	}
-	if from := x.m.presence.sources(x.m.presence.appliedBy(0)); !slices.Contains(from, labID("y")) ||
+	if from := x.m.presence.sources(x.m.presence.appliedBy(0)...); !slices.Contains(from, labID("y")) ||
 		!slices.Contains(from, labID("z")) {
 		t.Errorf("fetches from %s", labNames(from))
 	}
@@ -298,4 +299,46 @@ func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 	expect("in another incarnation", 2, false)
 	m.now += m.cfg.Timing.Lost + 1
 	expect("a draft after Lost", 2, true)
+}
+
+// Members that have no seat must not keep electors from being asked first: in an open run anybody
+// is a member at once, under any number of names.
+func TestElectorsAreAskedFirst(t *testing.T) {
+	l, say := hostileLab(t, "abcxy")
+	x := l.peers[3]
+	tip := x.m.chain
+	for i, e := range tip.Members() {
+		tip.Members()[i].Seat = 0
+		if e.Peer == labID("y") {
+			tip.Members()[i].Seat = 1
+		}
+		_ = say(x, labName(e.Peer), e.Incarnation, wire.Alive{
+			Branch: tip.Branch(), Height: tip.Height(), Tip: tip.TipHash(), Synced: true, Applied: tip.Height(),
+		})
+	}
+	if from := x.m.presence.sources(x.m.presence.appliedBy(0)...); len(from) != 4 || from[0] != labID("y") {
+		t.Errorf("fetches from %s", labNames(from))
+	}
+}
+
+// Peers whose IDs come first must not be all that is asked: anybody can make such IDs.
+func TestSourcesAreDrawnAtRandom(t *testing.T) {
+	l, say := hostileLab(t, "xy")
+	x := l.peers[0]
+	for i := range 40 {
+		tip := x.m.chain
+		_ = say(x, fmt.Sprintf("a%02d", i), 1, wire.Alive{
+			Branch: tip.Branch(), Height: tip.Height(), Tip: tip.TipHash(), Synced: true, Applied: tip.Height(),
+		})
+	}
+	x.m.presence.cfg.Rand = rand.New(rand.NewPCG(1, 1)).Uint64
+	asked := map[slot.PeerID]bool{}
+	for range 20 {
+		for _, p := range x.m.presence.sources(x.m.presence.appliedBy(0)...) {
+			asked[p] = true
+		}
+	}
+	if len(asked) < 2*maxSources {
+		t.Errorf("of 41 peers only %d are ever asked", len(asked))
+	}
 }

@@ -63,9 +63,8 @@ func (md *model) advanceState(chainGrows func() bool) {
 	default:
 		s.fromDisk, s.resync, s.applying = false, false, s.height+1
 		r := md.chain.At(s.height + 1)
-		md.work(WorkApply{Record: r, From: md.presence.sources(md.presence.appliedBy(r.Height),
-			offerers(r.Contributions),
-			peersOf(r.Members))})
+		from := append(md.presence.appliedBy(r.Height), offerers(r.Contributions), peersOf(r.Members))
+		md.work(WorkApply{Record: r, From: md.presence.sources(from...)})
 	}
 }
 
@@ -85,7 +84,7 @@ func (md *model) sync(least uint64) {
 			Record: md.chain.Hash(h - 1),
 		})
 	}
-	from := md.presence.sources(md.presence.appliedBy(least))
+	from := md.presence.sources(md.presence.appliedBy(least)...)
 	if len(from) == 0 {
 		s.resync, s.retryAt = false, md.now+md.cfg.Timing.Retry
 		return

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 const maxSources = 16
 
 // sources lists peers to fetch from: those of the lists in their order, then the other members that
-// are heard. It never lists this peer.
+// are heard. Within a list the order is random: no peer can choose an ID that puts it among the
+// maxSources. It never lists this peer.
 func (pr *presence) sources(lists ...[]slot.PeerID) []slot.PeerID {
 	var heard []slot.PeerID
 	for _, e := range pr.chain.Members() {
@@ -21,30 +23,48 @@ func (pr *presence) sources(lists ...[]slot.PeerID) []slot.PeerID {
 		}
 	}
 	var out []slot.PeerID
-	for _, p := range slices.Concat(append(lists, heard)...) {
-		if p != pr.cfg.Self && !slices.Contains(out, p) && len(out) < maxSources {
-			out = append(out, p)
+	for _, list := range append(lists, heard) {
+		for _, p := range pr.mixed(list) {
+			if p != pr.cfg.Self && !slices.Contains(out, p) && len(out) < maxSources {
+				out = append(out, p)
+			}
 		}
 	}
 	return out
 }
 
-// appliedBy lists the peers that announce the state after a height or a later one, on this chain.
-// Members come first: what strangers claim, however many they are, must not push members out of the
-// sources.
-func (pr *presence) appliedBy(height uint64) (ps []slot.PeerID) {
-	var strangers []slot.PeerID
+// mixed returns a list in random order.
+func (pr *presence) mixed(ps []slot.PeerID) []slot.PeerID {
+	if pr.cfg.Rand == nil {
+		return ps
+	}
+	key := map[slot.PeerID]uint64{}
+	for _, p := range ps {
+		key[p] = pr.cfg.Rand()
+	}
+	return slices.SortedFunc(slices.Values(ps), func(a, b slot.PeerID) int { return cmp.Compare(key[a], key[b]) })
+}
+
+// appliedBy lists the peers that announce the state after a height or a later one, on this chain:
+// electors, other members, strangers. What strangers claim, however many they are, must not push
+// members out of the sources. In open runs nor must members that have not earned a seat: anybody
+// is a member at once there.
+func (pr *presence) appliedBy(height uint64) [][]slot.PeerID {
+	var electors, members, strangers []slot.PeerID
 	holds := func(a *contact) bool {
 		return a.alive != nil && a.alive.Synced && pr.along(a) && a.alive.Applied >= height && pr.around(a.memberKey)
 	}
 	for _, a := range pr.sorted(holds) {
-		if _, member := chain.FindMember(pr.chain.Members(), a.peer, a.inc); member {
-			ps = append(ps, a.peer)
-		} else {
+		switch m, member := chain.FindMember(pr.chain.Members(), a.peer, a.inc); {
+		case !member:
 			strangers = append(strangers, a.peer)
+		case m.Elects():
+			electors = append(electors, a.peer)
+		default:
+			members = append(members, a.peer)
 		}
 	}
-	return append(ps, strangers...)
+	return [][]slot.PeerID{electors, members, strangers}
 }
 
 // offers lists the valid standing offers for the open slot, sorted by peer.
