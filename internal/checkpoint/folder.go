@@ -152,6 +152,22 @@ func (e *CorruptError) Error() string {
 
 const corruptSuffix = ".corrupt"
 
+// setter sets corrupt files aside, one at a time.
+type setter struct{ sync.Mutex }
+
+// setAside takes a corrupt file out of a catalog, and gives it another name, if the catalog still
+// has the file that was read: is. Another reader may have set that aside before, and a good file
+// have come in its place, while this one had it open.
+func setAside[T any](s *setter, c *catalog[T], d *folder, name string, is func(T) bool, why *CorruptError) {
+	s.Lock()
+	defer s.Unlock()
+	if file, ok := c.named(name); !ok || !is(file) {
+		return
+	}
+	d.setAside(name, why)
+	c.forget(name) // last: until then no other file gets the name
+}
+
 // catalog is what is known of the files of one kind, by their names.
 type catalog[T any] struct {
 	mu struct {

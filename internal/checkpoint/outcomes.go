@@ -100,6 +100,7 @@ type outcomes struct {
 	folder     *folder
 	frameBytes int
 	requests   *requests
+	setter     setter
 }
 
 // segmentAt is the place of a segment.
@@ -146,9 +147,8 @@ func (s *outcomes) put(o *outcomeFile, data func(i int) []byte) error {
 }
 
 // setAside takes a corrupt file out of the store.
-func (s *outcomes) setAside(name string, why *CorruptError) {
-	s.folder.setAside(name, why)
-	s.forget(name)
+func (s *outcomes) setAside(o *outcomeFile, why *CorruptError) {
+	setAside(&s.setter, &s.catalog, s.folder, o.name, func(now *outcomeFile) bool { return now == o }, why)
 }
 
 // scan takes a file that is in the directory into the list.

@@ -25,7 +25,9 @@ const (
 type incoming struct {
 	folder *folder
 	states *states
-	mu     struct {
+	// held while a file is opened for an incoming state, and while such files are removed
+	files sync.Mutex
+	mu    struct {
 		sync.Mutex
 		open string // the name of its file, while it is open
 	}
@@ -51,6 +53,8 @@ func (in *incoming) removeAll(but string) error {
 
 // removeUnused removes the files of incoming states that nobody writes.
 func (in *incoming) removeUnused() error {
+	in.files.Lock()
+	defer in.files.Unlock()
 	in.mu.Lock()
 	open := in.mu.open
 	in.mu.Unlock()
@@ -72,10 +76,7 @@ func (in *incoming) begun(c Checkpoint) bool {
 func (in *incoming) create(c Checkpoint) (*Partial, error) {
 	p := &Partial{in: in, c: c, have: map[int64]int64{}}
 	name := fileName(partialPrefix, c.Height, c.Root)
-	if err := in.removeAll(name); err != nil {
-		return nil, err
-	}
-	err := p.open(in.folder.path(name))
+	err := in.begin(p, name)
 	if err == nil {
 		err = p.resume()
 	}
@@ -83,8 +84,18 @@ func (in *incoming) create(c Checkpoint) (*Partial, error) {
 		p.close()
 		return nil, in.folder.explain(name, err)
 	}
-	in.setOpen(name)
 	return p, nil
+}
+
+// begin opens the file of an incoming state, which nobody removes from then on, and removes others.
+func (in *incoming) begin(p *Partial, name string) error {
+	in.files.Lock()
+	defer in.files.Unlock()
+	in.setOpen(name)
+	if err := in.removeAll(name); err != nil {
+		return err
+	}
+	return p.open(in.folder.path(name))
 }
 
 // Partial is an incoming state. Its pieces are written in any order. It must end with Adopt, Keep

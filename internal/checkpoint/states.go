@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -33,8 +32,12 @@ func newestFirst(a, b Checkpoint) int {
 // stateFile is the file of a state.
 type stateFile struct {
 	Checkpoint
+	id   *fileID
 	tree []byte // bao outboard; nil until the state was read or written whole
 }
+
+// fileID tells a file from another one that later gets its name.
+type fileID struct{ _ byte } // not empty: each has an address of its own
 
 // states is the part of a store that keeps checkpoints.
 type states struct {
@@ -42,6 +45,7 @@ type states struct {
 	folder   *folder
 	shape    Shape
 	requests *requests
+	setter   setter
 	making   sync.Mutex // held while a tree is made, which reads a whole state
 }
 
@@ -71,13 +75,19 @@ func (s *states) find(root slot.Root) (c stateFile, ok bool) {
 	return c, ok
 }
 
-// keep takes a state into the list.
-func (s *states) keep(c Checkpoint, tree []byte) { s.add(c.name(), stateFile{c, tree}) }
+// keep takes the file of a state that has got its name into the list.
+func (s *states) keep(c Checkpoint, tree []byte) { s.add(c.name(), stateFile{c, new(fileID), tree}) }
+
+// learn keeps the tree of a file, which is in the list already.
+func (s *states) learn(c stateFile, tree []byte) {
+	if now, ok := s.named(c.name()); ok && now.id == c.id {
+		s.add(c.name(), stateFile{c.Checkpoint, c.id, tree})
+	}
+}
 
 // setAside takes a corrupt file out of the store.
-func (s *states) setAside(name string, why *CorruptError) {
-	s.folder.setAside(name, why)
-	s.forget(name)
+func (s *states) setAside(c stateFile, why *CorruptError) {
+	setAside(&s.setter, &s.catalog, s.folder, c.name(), func(now stateFile) bool { return now.id == c.id }, why)
 }
 
 // scan takes a file that is in the directory into the list.
@@ -153,15 +163,19 @@ func (s *states) save(c Checkpoint, vectors [][]float32) error {
 
 // load reads a state and verifies its root.
 func (s *states) load(c Checkpoint, vectors [][]float32) error {
-	err := s.read(c, vectors)
+	file, ok := s.named(c.name())
+	if !ok {
+		return notHeld(c.Root)
+	}
+	err := s.read(file, vectors)
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {
-		s.setAside(c.name(), corrupt)
+		s.setAside(file, corrupt)
 	}
 	return err
 }
 
-func (s *states) read(c Checkpoint, vectors [][]float32) error {
+func (s *states) read(c stateFile, vectors [][]float32) error {
 	f, err := s.folder.open(c.name())
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -180,7 +194,7 @@ func (s *states) read(c Checkpoint, vectors [][]float32) error {
 	if root != c.Root {
 		return &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
 	}
-	s.keep(c, tree)
+	s.learn(c, tree)
 	return nil
 }
 
@@ -201,54 +215,51 @@ func readVector(r io.Reader, v []float32) error {
 	return nil
 }
 
-// open opens the state with this root, whatever its height, and returns its tree.
-func (s *states) open(root slot.Root) (disk.File, []byte, error) {
+// open opens the state with this root, whatever its height, and returns it with its tree.
+func (s *states) open(root slot.Root) (f disk.File, c stateFile, err error) {
 	c, ok := s.find(root)
 	if !ok {
-		return nil, nil, notHeld(root)
+		return nil, c, notHeld(root)
 	}
 	s.requests.note(c.name())
-	f, err := s.folder.open(c.name())
+	f, err = s.folder.open(c.name())
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) { // pruned since
 			err = ErrNotHeld
 		}
-		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
+		return nil, c, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
 	}
 	if c.tree == nil {
-		if c.tree, err = s.makeTree(root, f); err != nil {
+		if c.tree, err = s.makeTree(c, f); err != nil {
 			_ = f.Close()
-			return nil, nil, err
+			return nil, c, err
 		}
 	}
-	return f, c.tree, nil
+	return f, c, nil
 }
 
 // makeTree reads a state whose tree is not known yet: one that was listed or adopted but not
 // loaded. Such a state has to be verified before it is served, because its readers would take this
 // peer for a liar. When several callers ask for a tree at the same time, it is made once.
-func (s *states) makeTree(root slot.Root, f disk.File) ([]byte, error) {
+func (s *states) makeTree(c stateFile, f disk.File) ([]byte, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
-	c, ok := s.find(root)
-	if !ok { // the caller before found it corrupt
-		return nil, notHeld(root)
+	now, ok := s.named(c.name())
+	if !ok || now.id != c.id { // the caller before found it corrupt
+		return nil, notHeld(c.Root)
 	}
-	if c.tree != nil {
-		return c.tree, nil
+	if now.tree != nil {
+		return now.tree, nil
 	}
 	tree, got, err := hashTree(fromFile(f), c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
-	name := filepath.Base(f.Name())
-	if got != root {
+	if got != c.Root {
 		err := &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", got)}
-		s.setAside(name, err)
+		s.setAside(c, err)
 		return nil, err
 	}
-	if c, ok = s.named(name); ok {
-		s.keep(c.Checkpoint, tree)
-	}
+	s.learn(c, tree)
 	return tree, nil
 }

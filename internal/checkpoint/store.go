@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -177,13 +176,13 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 	if err := checkRange(s.Shape().Size(), offset, length); err != nil {
 		return dst, err
 	}
-	f, tree, err := s.states.open(root)
+	f, c, err := s.states.open(root)
 	if err != nil {
 		return dst, err
 	}
 	defer f.Close()
 	w := bytes.NewBuffer(dst)
-	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(tree), groupLog, uint64(offset),
+	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(c.tree), groupLog, uint64(offset),
 		uint64(length))
 	if err != nil {
 		return dst, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
@@ -191,7 +190,7 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 	slice := w.Bytes()[len(dst):]
 	if err := s.checkSlice(slice, root, offset, length); err != nil {
 		err := &CorruptError{f.Name(), err.Error()}
-		s.states.setAside(filepath.Base(f.Name()), err)
+		s.states.setAside(c, err)
 		return dst, err
 	}
 	return w.Bytes(), nil
