@@ -10,7 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Two readers have a file open that has rotted. The first one sets it aside, and a good one comes in
+// Two readers have a file open that has rotted. The first one sets it aside, and a good one takes
 // its place. When the second one finds the fault it must leave the good one alone: else that is
 // fetched once more.
 func TestAGoodFileIsNotSetAsideForABadOne(t *testing.T) {
