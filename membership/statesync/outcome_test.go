@@ -53,9 +53,9 @@ func TestFetchOutcomeLoose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs, data := putOutcome(t, newStore(t, testShape), outcomeSizes...)
 		lends := func(i int) func(wire.Stream) {
-			return honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(root slot.Root) []byte {
+			return honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(root slot.Root) *Loan {
 				if root == blobs[i].Root {
-					return data[i]
+					return Lend(data[i], testFrame)
 				}
 				return nil
 			}}))
@@ -131,5 +131,31 @@ func TestHashesOfASegmentTravelOnce(t *testing.T) {
 		if count[askFrames] != 2 || count[askFramesOnly] != 6 {
 			t.Fatalf("requests %v", count)
 		}
+	})
+}
+
+// A lent segment is hashed once. A request of a few bytes cost the lender a hash of all of it, 100
+// MB and more, each time, before anything was paced.
+func TestALentSegmentIsHashedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blobs, data := putOutcome(t, newStore(t, testShape), 10*testFrame)
+		loan := Lend(data[0], testFrame)
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+			"a": honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(slot.Root) *Loan { return loan }})),
+		}}
+		d := NewClient(n, Config{}).dial
+		for range 2 {
+			c, err := d.dial(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &blob{root: blobs[0].Root, size: blobs[0].Size, frameBytes: testFrame}
+			if _, err := c.frames(make([]byte, testFrame), b, 0, 1); err != nil {
+				t.Errorf("hashed again: %v", err)
+			}
+			c.close(nil)
+			data[0][5*testFrame] ^= 1 // hashed again, the segment would have another root
+		}
+		n.wg.Wait()
 	})
 }

@@ -32,7 +32,7 @@ type ServerConfig struct {
 	Prefer func(slot.PeerID) bool
 	// Loose, if set, gives segments that are in memory and not in the store, and nil for others.
 	// Their bytes must hash to the root.
-	Loose func(root slot.Root) []byte
+	Loose func(root slot.Root) *Loan
 	Quota Quota // of newcomers
 }
 
@@ -221,26 +221,11 @@ func (s *Server) segment(root slot.Root) (segmentReader, error) {
 		return r, nil
 	}
 	if s.cfg.Loose != nil {
-		if b := s.cfg.Loose(root); b != nil {
-			return memorySegment{b, s.store.FrameBytes()}, nil
+		if l := s.cfg.Loose(root); l != nil {
+			return l, nil
 		}
 	}
 	return nil, err
-}
-
-// memorySegment is a segment in memory.
-type memorySegment struct {
-	b          []byte
-	frameBytes int
-}
-
-func (m memorySegment) Size() int64                  { return int64(len(m.b)) }
-func (m memorySegment) Hashes() ([]slot.Root, error) { return slot.FrameHashes(m.b, m.frameBytes), nil }
-func (m memorySegment) Close() error                 { return nil }
-
-func (m memorySegment) Frame(dst []byte, k int64, _ []slot.Root) ([]byte, error) {
-	first := k * int64(m.frameBytes)
-	return append(dst, m.b[first:min(first+int64(m.frameBytes), m.Size())]...), nil
 }
 
 // failed answers that something is not held, or no longer because it was found corrupt. Any other

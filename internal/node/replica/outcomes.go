@@ -30,7 +30,7 @@ type outcomes struct {
 // loan are the segments of the outcome of a height that are lent.
 type loan struct {
 	height   uint64
-	segments map[slot.Root][]byte
+	segments map[slot.Root]*statesync.Loan
 }
 
 // outcome names a slot's outcome, as a draft and a record both do.
@@ -124,7 +124,7 @@ func (o *outcomes) present(wanted outcome) (data [][]byte, fresh, missing []int,
 	data = make([][]byte, len(wanted.segments))
 	var here []int // not lent already
 	for i, s := range wanted.segments {
-		if data[i] = o.part(s.Root); data[i] == nil {
+		if data[i] = o.part(s.Root).Bytes(); data[i] == nil {
 			here = append(here, i)
 		}
 	}
@@ -199,10 +199,14 @@ func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int,
 
 // lend offers the segments that are here to other peers until the slot is decided.
 func (o *outcomes) lend(wanted outcome, data [][]byte) {
-	lent := loan{wanted.height, make(map[slot.Root][]byte)}
+	lent := loan{wanted.height, make(map[slot.Root]*statesync.Loan)}
 	for i, b := range data {
-		if b != nil {
-			lent.segments[wanted.segments[i].Root] = b
+		if b == nil {
+			continue
+		}
+		root := wanted.segments[i].Root
+		if lent.segments[root] = o.part(root); lent.segments[root] == nil {
+			lent.segments[root] = statesync.Lend(b, o.model.frameBytes())
 		}
 	}
 	o.lent.Store(&lent)
@@ -217,7 +221,7 @@ func (o *outcomes) decided(height uint64) {
 }
 
 // part returns a lent segment, nil if there is none with this root.
-func (o *outcomes) part(root slot.Root) []byte {
+func (o *outcomes) part(root slot.Root) *statesync.Loan {
 	if lent := o.lent.Load(); lent != nil {
 		return lent.segments[root]
 	}
