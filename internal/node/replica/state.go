@@ -128,12 +128,16 @@ func (s *state) position() (Position, bool) {
 	return s.mu.at, s.mu.held
 }
 
-// copyAnchor copies the anchor into dst, D elements, and says which it is.
-func (s *state) copyAnchor(dst []float32) Position {
+// copyAnchor copies the anchor into dst, D elements, and says which it is. Where no state is held,
+// the vectors may be filled in part: nothing is copied.
+func (s *state) copyAnchor(dst []float32) (at Position, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if !s.mu.held {
+		return Position{}, false
+	}
 	copy(dst, s.mu.anchor)
-	return s.mu.at
+	return s.mu.at, true
 }
 
 // damage changes the anchor without a step.
@@ -166,10 +170,13 @@ func (e Edition) Follows(other Edition, fragments uint64) bool {
 }
 
 // copyOnward takes dst, D elements, from an edition of the anchor to the one held. It copies only
-// what has changed.
+// what has changed, and nothing where no state is held.
 func (s *state) copyOnward(dst []float32, from Edition) Edition {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if !s.mu.held {
+		return from
+	}
 	now := Edition{s.mu.generation, s.mu.at.Slot}
 	if !now.Follows(from, uint64(len(s.fragments))) {
 		copy(dst, s.mu.anchor)

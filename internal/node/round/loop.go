@@ -49,11 +49,12 @@ type Loop struct {
 }
 
 // anchor copies the anchor to the start, unless the one that the next inner steps start from is
-// there already, and says which it is.
+// there already, and says which it is. While no state is held the start stays at the anchor before.
 func (l *Loop) anchor() (slotNumber uint64) {
 	if l.inFlight == nil {
-		l.held = l.replica.Anchor(l.vectors.start)
-		l.base = l.held
+		if at, ok := l.replica.Anchor(l.vectors.start); ok {
+			l.held, l.base = at, at
+		}
 	}
 	return l.held
 }
