@@ -38,8 +38,8 @@ type Config struct {
 	// only votes and serves. Such a peer can adopt the run's layout; to found a run it must give
 	// Spec.Layout and may give Init.
 	Trainer Trainer
-	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or
-	// means zeros without one.
+	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer. Without
+	// one it means zeros where Spec.Layout is given, and else that this peer founds nothing.
 	Init func(dst []float32) error
 	// InitFile is a .safetensors file, or "hf:" and the name of a Hugging Face folder, that holds
 	// the initial parameters, tensor by tensor as the layout names them. It takes the place of

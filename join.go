@@ -233,27 +233,3 @@ func (n *Node) formationConfig() formation.Config {
 	}
 	return cfg
 }
-
-// searching says what happens while no peer is found that knows the run.
-func (n *Node) searching() string {
-	window := n.foundingWindow()
-	if n.cfg.ticket != nil {
-		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
-	}
-	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
-		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, "+
-			"it is founded after %v", window)
-	}
-	return fmt.Sprintf("looking for peers that know the run; if there are none, it is founded after %v", window)
-}
-
-// foundingWindow is how long this peer finds nobody before it founds the run. Where it alone may
-// found the run that it settles, it does so at once then (ledgerTiming).
-func (n *Node) foundingWindow() time.Duration {
-	s := n.cfg.Spec.Settled()
-	alone := len(s.Founders) == 0 || len(s.Founders) == 1 && s.Founders[0] == n.Self()
-	if n.newcomer && s.Byzantine() && alone {
-		return n.first.Discovery
-	}
-	return n.first.Discovery + n.first.Ledger.FoundAfter
-}

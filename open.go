@@ -1,8 +1,6 @@
 package p2pdiloco
 
 import (
-	"cmp"
-	"context"
 	"crypto/rand"
 	"fmt"
 	"slices"
@@ -10,7 +8,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
@@ -26,6 +23,10 @@ import (
 
 // open starts everything that needs the spec: store, ledger, replica, rounds.
 func (n *Node) open() error {
+	lost, err := n.dir.NoteLostLedger()
+	if err != nil {
+		return err
+	}
 	ledger, err := store.Open(n.hooks.Disk, n.dir.Root, n.run, rand.Reader, n.cfg.Logger)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (n *Node) open() error {
 	if err != nil {
 		return err
 	}
-	if err := n.openLedger(saved); err != nil {
+	if err := n.openLedger(saved, lost); err != nil {
 		return err
 	}
 	if err := n.openReplica(); err != nil {
@@ -59,20 +60,17 @@ func (n *Node) open() error {
 	return n.driver.Start(n.life.Context(), n.replica)
 }
 
-// openLedger opens the ledger, and the way of its messages.
-func (n *Node) openLedger(saved wire.Saved) (err error) {
-	if len(saved.Chain) > 0 && n.dir.Has(datadir.InitialFile) { // the run has begun
-		if err := n.dir.FS.Remove(n.dir.Path(datadir.InitialFile)); err != nil {
+// openLedger opens the ledger, and the way of its messages. The log may have been lost.
+func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
+	if len(saved.Chain) > 0 {
+		lost = false
+		if err := n.forgetFounding(); err != nil {
 			return err
 		}
 	}
-	amnesiac := n.known != nil && saved.Boot == 1 && !n.cfg.Found && !n.dir.Has(datadir.InitialFile)
-	if amnesiac {
-		n.emit("run.searching", map[string]any{
-			"run": n.cfg.Spec.Name,
-			"detail": "this peer was in the run before and its ledger.log is gone: it waits for the others and " +
-				"founds nothing (Found, --found, overrides)",
-		})
+	foundsNothing := n.foundsNothing(lost)
+	if foundsNothing != "" && len(saved.Chain) == 0 {
+		n.emit("run.searching", map[string]any{"run": n.cfg.Spec.Name, "detail": foundsNothing})
 	}
 	n.edge = edge.NewLedger(edge.LedgerConfig{
 		Network: n.net, Run: n.run, Boot: saved.Boot, Heartbeat: n.timing.Heartbeat, Guard: n.guard,
@@ -82,7 +80,7 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
 		Timing: n.ledgerTiming(),
-		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: amnesiac,
+		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: foundsNothing != "",
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
 		KeepRecords: n.keepRecords(),
 		Logger:      n.cfg.Logger, OnEvent: n.ledger.Tell,
@@ -114,17 +112,6 @@ func (n *Node) keepRecords() uint64 {
 		return membership.KeepAllRecords
 	}
 	return 2 * n.checkpointEvery() * uint64(n.cfg.KeepCheckpoints+1)
-}
-
-// ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain
-// if its identity is new, so nobody is waited for. One that has lost its data may have founded it.
-func (n *Node) ledgerTiming() membership.Timing {
-	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
-	t.Linger = cmp.Or(n.cfg.Linger, t.Linger)
-	if n.newcomer && n.formation.Unfounded() {
-		t.FoundAfter = 0
-	}
-	return t
 }
 
 // openReplica opens the model that this peer holds, and lets other peers in: to the reduction, and
@@ -175,25 +162,6 @@ func (n *Node) openRounds() (err error) {
 
 // checkpointEvery is the number of slots between checkpoints.
 func (n *Node) checkpointEvery() uint64 { return n.cfg.CheckpointEvery * n.spec.Fragments }
-
-// initial writes the initial parameters of a run founded here.
-func (n *Node) initial(ctx context.Context, dst []float32) error {
-	switch {
-	case n.cfg.InitFile != "":
-		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
-	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package refound)
-		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst, n.cfg.Logger)
-	case n.cfg.Init != nil:
-		return n.cfg.Init(dst)
-	case n.cfg.Trainer != nil:
-		err := n.cfg.Trainer.Init(ctx, dst)
-		if err != nil && ctx.Err() == nil {
-			err = replica.Permanent(&TrainerError{Call: "init", Err: err})
-		}
-		return err
-	}
-	return nil // zeros
-}
 
 // quota bounds what newcomers get. The newcomers of a private run were admitted: they have no
 // bound.

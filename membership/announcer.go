@@ -42,10 +42,11 @@ func (an *announcer) announce() {
 }
 
 // alive announces where this peer stands. A peer that has left announces nothing, since no peer
-// waits for it.
+// waits for it. One that never founds the run announces nothing before it hears of a chain, since
+// those that may found it would wait for it to do so.
 func (an *announcer) alive() {
 	an.aliveAt, an.hurry = an.now, false
-	if an.own.left {
+	if an.own.left || an.cfg.NeverFounds && an.chain.Height() == 0 && !an.presence.hearsChain() {
 		return
 	}
 	tip, s := an.chain.Tip(), an.model.state

@@ -27,7 +27,7 @@ type Config struct {
 	Plan        Planner
 	// of certificates; the messages' own signatures are checked before Step
 	Verify slot.Verifier
-	// the run is known to exist: this peer waits for the others however long it takes
+	// this peer waits for others that found the run, or have its chain, however long it takes
 	NeverFounds bool
 	// a lost quorum is waited for until ReportRecover; else this peer forks after Timing.ForkAfter
 	PauseOnLoss bool

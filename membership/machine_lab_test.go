@@ -181,6 +181,7 @@ type labPeer struct {
 	keys     labKeys             // on disk
 	wants    []slot.Motion       // of its operator; on disk
 	follows  []slot.PeerID
+	never    bool                  // from its next start it founds nothing
 	keep     func(wire.Entry) bool // nil: the disk keeps all
 	ahead    time.Duration         // its clock is, of the others'
 	lies     *labLiar              // nil: it is honest
@@ -254,7 +255,7 @@ func (p *labPeer) start() {
 	p.lab.watch.loaded(p, saved.Chain)
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
-		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows,
+		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows, NeverFounds: p.never,
 	}, saved)
 	p.m.now = p.clock()
 	for _, a := range p.m.presence.known {

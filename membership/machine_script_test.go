@@ -150,7 +150,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return l.deliver(d)
 	case "set":
 		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | usurps |
-		// trickle | unfed | fed | bare | keyless | keyed
+		// trickle | unfed | fed | bare | keyless | keyed | never-founds
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
@@ -333,6 +333,8 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 			case "idle":
 				p.trains = false
 				p.report(ReportContributes{})
+			case "never-founds":
+				p.never = true
 			case "broken":
 				p.broken = true
 			case "whole":

@@ -64,3 +64,13 @@ func (pr *presence) cameBack(e slot.Member) bool {
 func (pr *presence) showsTip(a *contact) bool {
 	return a.alive != nil && a.alive.Synced && pr.along(a) && a.alive.Applied >= pr.chain.Height()
 }
+
+// hearsChain says whether a peer that is heard claims to have a chain.
+func (pr *presence) hearsChain() bool {
+	for w, a := range pr.known {
+		if w != pr.self && a.alive != nil && a.alive.Height > 0 && pr.around(w) {
+			return true
+		}
+	}
+	return false
+}

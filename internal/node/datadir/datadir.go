@@ -9,6 +9,7 @@
 //	ledger.log   incarnation, promises, votes, certified records
 //	orders       motions of this peer's operator, about which peers may be in the run
 //	ledger.lock  held while that log is open
+//	ledger.lost  the log was found missing; there until a chain is on disk again
 //	state/       checkpoints and outcomes
 //	trainer.state  the trainer's private state, where it can save one
 //	initial.safetensors  the model that a run goes on from which was founded anew
@@ -44,6 +45,7 @@ const (
 	TrainerFile  = "trainer.state"
 	OrdersFile   = "orders"
 	InitialFile  = "initial.safetensors"
+	LostFile     = "ledger.lost"
 
 	lockFile   = "lock"
 	specFile   = "run.spec"
@@ -96,6 +98,38 @@ func (d Dir) Path(name string) string { return filepath.Join(d.Root, name) }
 func (d Dir) Has(name string) bool {
 	f, err := d.FS.OpenFile(d.Path(name), os.O_RDONLY)
 	return err == nil && f.Close() == nil
+}
+
+// NoteLostLedger says whether a directory has lost its vote log, in this start or an earlier one.
+// It comes before the log is opened, which makes a missing one: from then on nothing but the note
+// that is left here tells that the peer may have forgotten what it agreed to. A directory that
+// belongs to no run has no log yet, nor has one whose run is to be founded anew.
+func (d Dir) NoteLostLedger() (lost bool, err error) {
+	for _, name := range []string{LedgerFile, InitialFile} {
+		if has, err := d.holds(name); has || err != nil {
+			return d.Has(LostFile), err
+		}
+	}
+	if has, err := d.holds(specFile); !has || err != nil {
+		return false, err
+	}
+	note := "ledger.log was missing when this peer was started: it founds no run until it has a chain again\n"
+	if err := disk.Create(d.FS, d.Path(LostFile), []byte(note)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return true, fmt.Errorf("data directory: %w", err)
+	}
+	return true, nil
+}
+
+// holds is Has, with the error of a file that is there and cannot be opened.
+func (d Dir) holds(name string) (bool, error) {
+	f, err := d.FS.OpenFile(d.Path(name), os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("data directory: %w", err)
+	}
+	return true, f.Close()
 }
 
 // CheckIdentity refuses a directory that has lost its identity.

@@ -54,6 +54,42 @@ func TestADirectoryKeepsSpecAndPreset(t *testing.T) {
 	}
 }
 
+// A directory that has lost its ledger says so at later starts, too, when a new ledger lies there.
+// One that never had a ledger, or is to found a run anew, has lost none.
+func TestALostLedgerIsNoted(t *testing.T) {
+	d := At(disk.OS, t.TempDir())
+	lost := func(want bool, when string) {
+		t.Helper()
+		if got, err := d.NoteLostLedger(); got != want || err != nil {
+			t.Errorf("%s: lost %v, %v", when, got, err)
+		}
+	}
+	change := func(name string, there bool) {
+		t.Helper()
+		err := os.Remove(d.Path(name))
+		if there {
+			err = os.WriteFile(d.Path(name), nil, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost(false, "a new directory")
+	if err := d.SaveSpec(settled()); err != nil {
+		t.Fatal(err)
+	}
+	change(InitialFile, true)
+	lost(false, "a run that is to be founded anew")
+	change(InitialFile, false)
+	change(LedgerFile, true)
+	lost(false, "with its ledger")
+	change(LedgerFile, false)
+	lost(true, "without it")
+	lost(true, "once more")
+	change(LedgerFile, true)
+	lost(true, "with a new ledger")
+}
+
 // Damage is reported, with what to do about it.
 func TestDamagedFiles(t *testing.T) {
 	d := At(disk.OS, t.TempDir())

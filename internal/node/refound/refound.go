@@ -44,7 +44,7 @@ type Result struct {
 }
 
 // moved are the files of a run beside its spec.
-var moved = []string{datadir.StateFolder, datadir.LedgerFile, datadir.TrainerFile, datadir.OrdersFile}
+var moved = []string{datadir.StateFolder, datadir.LedgerFile, datadir.TrainerFile, datadir.OrdersFile, datadir.LostFile}
 
 // Found makes a data directory one of the new run. What it has of the old run is kept in a folder
 // in it. If a process dies meanwhile, the directory is one of the old run until Found is called

@@ -1,0 +1,108 @@
+package p2pdiloco
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// searching says what happens while no peer is found that knows the run.
+func (n *Node) searching() string {
+	window := n.foundingWindow()
+	if n.cfg.ticket != nil {
+		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
+	}
+	if !n.hasModel() {
+		return "looking for peers that know the run; " + noModel
+	}
+	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
+		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, "+
+			"it is founded after %v", window)
+	}
+	return fmt.Sprintf("looking for peers that know the run; if there are none, it is founded after %v", window)
+}
+
+// foundingWindow is how long this peer finds nobody before it founds the run. Where it alone may
+// found the run that it settles, it does so at once then (ledgerTiming).
+func (n *Node) foundingWindow() time.Duration {
+	s := n.cfg.Spec.Settled()
+	alone := len(s.Founders) == 0 || len(s.Founders) == 1 && s.Founders[0] == n.Self()
+	if n.newcomer && s.Byzantine() && alone {
+		return n.first.Discovery
+	}
+	return n.first.Discovery + n.first.Ledger.FoundAfter
+}
+
+// noModel says why a peer without a model founds no run.
+const noModel = "this peer has no trainer and no initial model: it waits for a peer that founds the run, and founds " +
+	"nothing"
+
+// hasModel says whether this peer knows what a run begins with. A layout that was given, and not
+// adopted, means zeros.
+func (n *Node) hasModel() bool {
+	return n.cfg.Trainer != nil || n.cfg.Init != nil || n.cfg.InitFile != "" || len(n.cfg.Spec.Layout) > 0 ||
+		n.dir.Has(datadir.InitialFile)
+}
+
+// foundsNothing says why this peer does not found the run, empty if it may. lost: it has lost its
+// vote log, and has no chain.
+func (n *Node) foundsNothing(lost bool) string {
+	switch {
+	case lost && !n.cfg.Found:
+		return "this peer was in the run before and its ledger.log is gone: it waits for the others and founds nothing " +
+			"(Found, --found, overrides)"
+	case !n.hasModel():
+		return noModel
+	}
+	return ""
+}
+
+// forgetFounding removes what a data directory has for the founding of a run that has begun.
+func (n *Node) forgetFounding() error {
+	for _, name := range []string{datadir.InitialFile, datadir.LostFile} {
+		if !n.dir.Has(name) {
+			continue
+		}
+		if err := n.dir.FS.Remove(n.dir.Path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain
+// if its identity is new, so nobody is waited for. One that has lost its data may have founded it.
+func (n *Node) ledgerTiming() membership.Timing {
+	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
+	t.Linger = cmp.Or(n.cfg.Linger, t.Linger)
+	if n.newcomer && n.formation.Unfounded() {
+		t.FoundAfter = 0
+	}
+	return t
+}
+
+// initial writes the initial parameters of a run founded here.
+func (n *Node) initial(ctx context.Context, dst []float32) error {
+	switch {
+	case n.cfg.InitFile != "":
+		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
+	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package refound)
+		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst, n.cfg.Logger)
+	case n.cfg.Init != nil:
+		return n.cfg.Init(dst)
+	case n.cfg.Trainer != nil:
+		err := n.cfg.Trainer.Init(ctx, dst)
+		if err != nil && ctx.Err() == nil {
+			err = replica.Permanent(&TrainerError{Call: "init", Err: err})
+		}
+		return err
+	}
+	return nil // zeros
+}
