@@ -41,8 +41,7 @@ func (n *Node) foundingWindow() time.Duration {
 }
 
 // noModel says why a peer without a model founds no run.
-const noModel = "this peer has no trainer and no initial model: it waits for a peer that founds the run, and founds " +
-	"nothing"
+const noModel = "this peer has no trainer and no initial model: it founds nothing, and waits for a peer that does"
 
 // hasModel says whether this peer knows what a run begins with. A layout that was given, and not
 // adopted, means zeros.

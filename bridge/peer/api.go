@@ -48,9 +48,11 @@ func (p *Peer) serve(s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]string{statedir.TokenFile: keys.Token, statedir.APIFile: p.api.Addr().String()}
-	for name, text := range files { // only this user may read them
-		if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, name), []byte(text+"\n")); err != nil {
+	p.apiText = map[string]string{
+		statedir.TokenFile: keys.Token + "\n", statedir.APIFile: p.api.Addr().String() + "\n",
+	}
+	for name, text := range p.apiText { // only this user may read them
+		if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, name), []byte(text)); err != nil {
 			return err
 		}
 	}
@@ -120,15 +122,21 @@ func (p *Peer) inOpenRun() bool {
 	return ok && s.Spec["access"] == p2pdiloco.AccessOpen
 }
 
-// endAPI ends what serve began, as far as it came.
+// endAPI ends what serve began, as far as it came. The files of another process stay: it may have
+// taken the data directory since this one wrote there. While this one listens it has another
+// address.
 func (p *Peer) endAPI() error {
 	var errs []error
-	if p.api != nil {
-		for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
-			if err := os.Remove(filepath.Join(p.cfg.DataDir, name)); !errors.Is(err, os.ErrNotExist) {
-				errs = append(errs, err)
-			}
+	for name, text := range p.apiText {
+		path := filepath.Join(p.cfg.DataDir, name)
+		if now, err := os.ReadFile(path); err != nil || string(now) != text {
+			continue
 		}
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if p.api != nil {
 		errs = append(errs, p.api.Close())
 	}
 	if p.metrics != nil {

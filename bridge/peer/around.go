@@ -20,8 +20,9 @@ type around struct {
 	claim   *statedir.Claim // nil where the directory was given
 	events  *eventlog.Writer
 	api     *api.Server
-	socket  string      // directory made for the API's socket; empty: none
-	metrics *api.Server // on an address of its own, or nil
+	apiText map[string]string // what the API's files in the data directory hold
+	socket  string            // directory made for the API's socket; empty: none
+	metrics *api.Server       // on an address of its own, or nil
 	// the event peer.started: the answer to status before there is a node
 	self     atomic.Pointer[p2pdiloco.Event]
 	complain sync.Once
@@ -37,35 +38,39 @@ func (p *Peer) prepare(s *settings.Settings) (err error) {
 			return err
 		}
 	}
-	if err = p.chooseDir(); err != nil {
-		return err
+	dir, err := p.chooseDir()
+	if err == nil {
+		err = p.serve(s)
 	}
-	return p.serve(s)
+	return errors.Join(err, dir.Close()) // the node locks it again
 }
 
-func (p *Peer) chooseDir() error {
+// chooseDir makes the data directory and locks it, so that nothing is written into one that another
+// process uses, or that others can write. The caller closes what is returned, also with an error.
+func (p *Peer) chooseDir() (dir datadir.Dir, err error) {
 	if p.cfg.DataDir != "" {
-		return p.checkDir()
+		return datadir.Open(disk.OS, p.cfg.DataDir)
 	}
 	base, err := statedir.Base()
 	if err != nil {
-		return err
+		return dir, err
 	}
-	if p.claim, err = statedir.Take(base, p.cfg.Spec.Name); err != nil {
-		return err
+	p.claim, err = statedir.Take(base, p.cfg.Spec.Name, func(path string) error {
+		opened, err := datadir.Open(disk.OS, path)
+		if err != nil {
+			return errors.Join(err, opened.Close())
+		}
+		dir = opened
+		return nil
+	})
+	if err != nil {
+		return dir, err
 	}
 	p.cfg.DataDir = p.claim.Dir
 	if !p.claim.First {
 		p.options.Notice("another peer of this run is on this machine: this one keeps its data in " + p.cfg.DataDir)
 	}
-	return nil
-}
-
-// checkDir makes the data directory, and refuses one that others can write or that another process
-// uses, before anything is written there.
-func (p *Peer) checkDir() error {
-	d, err := datadir.Open(disk.OS, p.cfg.DataDir)
-	return errors.Join(err, d.Close())
+	return dir, nil
 }
 
 // onEvent is called by the node, one event at a time.

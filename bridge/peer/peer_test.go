@@ -17,7 +17,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
@@ -106,7 +108,7 @@ func TestOneRound(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || claim.Dir != p.Dir() ||
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName, free); err != nil || claim.Dir != p.Dir() ||
 		claim.Release() != nil {
 		t.Errorf("the directory is not free again: %+v, %v", claim, err)
 	}
@@ -224,7 +226,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || !claim.First ||
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName, free); err != nil || !claim.First ||
 		claim.Release() != nil {
 		t.Errorf("a claim is left behind: %+v, %v", claim, err)
 	}
@@ -254,6 +256,71 @@ func TestTrainerFails(t *testing.T) {
 	if err := p.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// free is how a directory is opened that no process has.
+func free(string) error { return nil }
+
+// others is another process with a peer's directory, and the files of its API.
+func others(t *testing.T, dir string) (unhurt func()) {
+	t.Helper()
+	d, err := datadir.Open(disk.OS, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{statedir.APIFile, statedir.TokenFile}
+	for _, name := range names {
+		if err := os.WriteFile(d.Path(name), []byte("of the other one"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		t.Helper()
+		for _, name := range names {
+			if b, err := os.ReadFile(d.Path(name)); string(b) != "of the other one" {
+				t.Errorf("%s of the other process: %q, %v", name, b, err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A process serves peer-1 under its path: a peer of the run takes peer-2. It took peer-1, failed,
+// and removed the files by which the other one's API is found.
+func TestADirectoryThatIsServedIsNotTaken(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	parent := statedir.RunDir(filepath.Join(home, "p2pdiloco"), runName)
+	unhurt := others(t, filepath.Join(parent, "peer-1"))
+	p := open(t, read(t, nowhere), Options{Notice: func(string) {}})
+	if want := filepath.Join(parent, "peer-2"); p.Dir() != want {
+		t.Errorf("its data lies in %s, not in %s", p.Dir(), want)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	unhurt()
+}
+
+// A process takes the directory in the moment before the node locks it: the start fails, and leaves
+// the other one's files alone.
+func TestAFailedStartLeavesFilesOfOthersAlone(t *testing.T) {
+	dir, unhurt := t.TempDir(), func() {}
+	p := open(t, read(t, fmt.Sprintf(`, "data_dir": %q`, dir)), Options{
+		Trainer: func(context.Context, p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+			unhurt = others(t, dir)
+			return nil, nil
+		},
+	})
+	if _, err := p.Node(t.Context()); !errors.Is(err, disk.ErrLocked) {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	unhurt()
 }
 
 // TestSideBySide: a second peer of the run takes another directory and says so; an events file that

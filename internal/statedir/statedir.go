@@ -57,32 +57,48 @@ type Claim struct {
 	lock  io.Closer
 }
 
-// Take claims the first free directory of a run under base, and makes it.
-func Take(base, run string) (*Claim, error) {
-	parent := filepath.Join(base, runDir(run))
+// Take claims the first free directory of a run under base, makes it, and has use open it. If use
+// says disk.ErrLocked, a process that was given that directory by name has it, and Take goes on to
+// the next one.
+func Take(base, run string, use func(dir string) error) (*Claim, error) {
+	parent := RunDir(base, run)
 	if err := disk.MakeDir(disk.OS, parent); err != nil {
 		return nil, fmt.Errorf("data directory: %w: name one that can be written with --data-dir", err)
 	}
 	for i := 1; i <= maxPeers; i++ {
-		dir := filepath.Join(parent, fmt.Sprintf("peer-%d", i))
-		f, err := disk.OS.Lock(dir + ".lock")
-		if errors.Is(err, disk.ErrLocked) {
-			continue
+		c := &Claim{Dir: filepath.Join(parent, fmt.Sprintf("peer-%d", i)), First: i == 1}
+		switch err := c.take(use); {
+		case err == nil:
+			return c, nil
+		case !errors.Is(err, disk.ErrLocked):
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("data directory: %w", err)
-		}
-		if err := disk.MakeDir(disk.OS, dir); err != nil {
-			return nil, errors.Join(fmt.Errorf("data directory: %w", err), f.Close())
-		}
-		return &Claim{Dir: dir, First: i == 1, lock: f}, nil
 	}
 	return nil, fmt.Errorf("data directory: all %d of run %s under %s are in use: name one with --data-dir", maxPeers,
 		run, parent)
 }
 
+// take locks the directory beside it, makes it and has use open it.
+func (c *Claim) take(use func(dir string) error) (err error) {
+	if c.lock, err = disk.OS.Lock(c.Dir + ".lock"); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if err = disk.MakeDir(disk.OS, c.Dir); err != nil {
+		err = fmt.Errorf("data directory: %w", err)
+	} else {
+		err = use(c.Dir)
+	}
+	if err != nil {
+		return errors.Join(err, c.lock.Close())
+	}
+	return nil
+}
+
 // Release lets other processes take the directory. Its files stay.
 func (c *Claim) Release() error { return c.lock.Close() }
+
+// RunDir is the directory of a run under base.
+func RunDir(base, run string) string { return filepath.Join(base, runDir(run)) }
 
 // runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash
 // where it is long.

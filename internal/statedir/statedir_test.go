@@ -1,17 +1,24 @@
 package statedir
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
+
+// free is how a directory is opened that no process has.
+func free(string) error { return nil }
 
 func TestPeersSideBySide(t *testing.T) {
 	base := t.TempDir()
 	take := func(run string) *Claim {
 		t.Helper()
-		c, err := Take(base, run)
+		c, err := Take(base, run, free)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,10 +45,39 @@ func TestPeersSideBySide(t *testing.T) {
 	}
 }
 
+// A directory that another process was given by name is passed over, and so it is free for others
+// when that process ends. What else is wrong with a directory is said.
+func TestADirectoryInUseIsPassedOver(t *testing.T) {
+	base := t.TempDir()
+	used := func(dir string) error {
+		if filepath.Base(dir) == "peer-1" {
+			return fmt.Errorf("%s: %w", dir, disk.ErrLocked)
+		}
+		return nil
+	}
+	second, err := Take(base, "run", used)
+	if err != nil || filepath.Base(second.Dir) != "peer-2" || second.First {
+		t.Fatalf("got %+v, %v", second, err)
+	}
+	first, err := Take(base, "run", free)
+	if err != nil || filepath.Base(first.Dir) != "peer-1" {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	wrong := errors.New("others can write there")
+	if c, err := Take(base, "run", func(string) error { return wrong }); !errors.Is(err, wrong) {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	for _, c := range []*Claim{first, second} {
+		if err := c.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRunNamesStayUnderBase(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	for _, run := range []string{"..", ".", "../../x", "a/b", ".hidden", strings.Repeat("ä", 64), "x*y"} {
-		c, err := Take(base, run)
+		c, err := Take(base, run, free)
 		if err != nil {
 			t.Errorf("%q: %v", run, err)
 			continue
@@ -58,7 +94,7 @@ func TestRunNamesStayUnderBase(t *testing.T) {
 
 func TestAPIFiles(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "odd[1]*name")
-	c, err := Take(base, "run")
+	c, err := Take(base, "run", free)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (f *archiveFlags) prepare(identity string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		f.dir = filepath.Join(base, f.run, "archive")
+		f.dir = filepath.Join(statedir.RunDir(base, f.run), "archive")
 	}
 	return filepath.Join(f.dir, datadir.IdentityFile), nil
 }

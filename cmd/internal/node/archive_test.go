@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
 // Of three electors two die, and the third, which forks, is alone to the last slot. The archive,
@@ -135,5 +137,23 @@ func TestAnArchiveLooksForAModelThatIsGone(t *testing.T) {
 	err := (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{})
 	if !errors.Is(err, gone) || !node.left {
 		t.Errorf("it ends with %v, left %v", err, node.left)
+	}
+}
+
+// The archive of a run lies beside the run's peers, whatever the run's name: as a path that name
+// could lead anywhere.
+func TestAnArchiveStaysUnderItsRun(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	for _, run := range []string{"books", "../../books", "a/b"} {
+		f := archiveFlags{run: run}
+		if _, err := f.prepare(""); err != nil {
+			t.Fatal(err)
+		}
+		base := filepath.Join(home, "p2pdiloco")
+		if want := filepath.Join(statedir.RunDir(base, run), "archive"); f.dir != want ||
+			filepath.Dir(filepath.Dir(f.dir)) != base {
+			t.Errorf("run %q: its archive lies in %s, not in %s", run, f.dir, want)
+		}
 	}
 }
