@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -34,6 +35,37 @@ func TestReplaceIsWholeAndLeavesNothing(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// What a killed process was writing goes with the next Sweep, and nothing else: a user may keep files
+// of his own in the directory.
+func TestSweepRemovesWhatWasBeingWritten(t *testing.T) {
+	dir := t.TempDir()
+	f, err := writeTemp(OS, filepath.Join(dir, "secret"), []byte("half"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil { // and the process dies
+		t.Fatal(err)
+	}
+	stays := []string{".other.123", ".secret", ".secret.", ".secret.12b", "secret", "secret.123"}
+	for _, name := range stays {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Sweep(OS, dir, "secret", "peers")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if !slices.Equal(left, stays) {
+		t.Errorf("%s was being written; left is %q", f.Name(), left)
 	}
 }
 

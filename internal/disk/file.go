@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -106,6 +108,27 @@ func Publish(fsys FS, f File, path string) error {
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(path))
+}
+
+// Sweep removes what processes have left in a directory that died in Create or Replace of one of
+// the named files: a secret may be in it, or a whole model. Nobody may be writing there now. It
+// removes what it can; what stays does no harm.
+func Sweep(fsys FS, dir string, names ...string) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && slices.ContainsFunc(names, func(name string) bool { return isTemp(e.Name(), name) }) {
+			_ = fsys.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// isTemp says whether writeTemp gives a file such a name for one of the name of.
+func isTemp(name, of string) bool {
+	random, ok := strings.CutPrefix(name, "."+of+".")
+	return ok && random != "" && strings.Trim(random, "0123456789") == ""
 }
 
 // Read reads the file at path. It refuses more than limit bytes.

@@ -54,6 +54,13 @@ const (
 	maxPreset = 32 // bytes of presetFile
 )
 
+// replaced lists the files that are written beside their place first. A process that is killed
+// meanwhile leaves what it wrote.
+var replaced = []string{
+	IdentityFile, PeersFile, PortsFile, TrainerFile, OrdersFile, InitialFile, LostFile, specFile, presetFile,
+	"admission.secret", "admission.next", "admission.used", "api", "api.token", "metrics.token", "attach",
+}
+
 // Dir is one data directory.
 type Dir struct {
 	FS        disk.FS
@@ -67,7 +74,8 @@ func At(fsys disk.FS, path string) Dir { return Dir{FS: fsys, Root: path} }
 
 // Open makes the directory if needed, a temporary one without a path, and locks it: two processes
 // under one identity would contradict each other. What is found in it is on the disk by its name,
-// too, when Open returns. The caller closes what is returned, even with an error.
+// too, when Open returns, and what killed processes were writing is gone. The caller closes what is
+// returned, even with an error.
 func Open(fsys disk.FS, path string) (d Dir, err error) {
 	d.FS, d.Root = fsys, path
 	if path == "" {
@@ -88,6 +96,7 @@ func Open(fsys disk.FS, path string) (d Dir, err error) {
 	if err := fsys.SyncDir(d.Root); err != nil {
 		return d, fmt.Errorf("data directory %s: %w", d.Root, err)
 	}
+	disk.Sweep(fsys, d.Root, replaced...)
 	return d, nil
 }
 
@@ -178,6 +187,21 @@ func (d Dir) LoadSpec(given spec.Spec) (*spec.Spec, error) {
 	return &known, nil
 }
 
+// KeptRun is the folder in which `p2pdiloco recover --new-run` keeps what there is of a run.
+func (d Dir) KeptRun(run slot.Root) string { return d.Path("run-" + run.Short()) }
+
+// CheckRecovered refuses a directory whose run was to be founded anew, where the process that did
+// so has died: with a part of its files in another folder it would found the old run again.
+func (d Dir) CheckRecovered(known spec.Spec) error {
+	kept := d.KeptRun(known.RunID())
+	begun, err := d.holds(filepath.Base(kept))
+	if begun {
+		err = fmt.Errorf("data directory %s: p2pdiloco recover --new-run was interrupted, and %s has a part of the "+
+			"run's files: give the same command once more, with --yes; it takes them back and begins anew", d.Root, kept)
+	}
+	return err
+}
+
 // SaveSpec writes the spec once; it never changes.
 func (d Dir) SaveSpec(s spec.Spec) error {
 	if err := disk.Create(d.FS, d.Path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -190,6 +214,15 @@ func (d Dir) SaveSpec(s spec.Spec) error {
 func (d Dir) ReplaceSpec(s spec.Spec) error {
 	if err := disk.Replace(d.FS, d.Path(specFile), s.Append(nil)); err != nil {
 		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}
+
+// RemoveSpec removes what SaveSpec wrote, and what it left behind if it was interrupted.
+func (d Dir) RemoveSpec() error {
+	disk.Sweep(d.FS, d.Root, specFile)
+	if err := d.FS.Remove(d.Path(specFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package datadir
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -103,6 +105,22 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	if _, err := d.LoadPreset(); err == nil || !strings.Contains(err.Error(), "it names no preset") {
 		t.Errorf("a preset of nonsense: %v", err)
+	}
+}
+
+// A process was killed while it wrote a secret: the next one removes what it left.
+func TestOpenRemovesWhatAKilledProcessLeft(t *testing.T) {
+	root := t.TempDir()
+	left := filepath.Join(root, ".admission.secret.123")
+	if err := os.WriteFile(left, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(disk.OS, root)
+	if err = errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("a part of a secret is left: %v", err)
 	}
 }
 

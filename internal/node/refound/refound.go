@@ -47,8 +47,9 @@ type Result struct {
 var moved = []string{datadir.StateFolder, datadir.LedgerFile, datadir.TrainerFile, datadir.OrdersFile, datadir.LostFile}
 
 // Found makes a data directory one of the new run. What it has of the old run is kept in a folder
-// in it. If a process dies meanwhile, the directory is one of the old run until Found is called
-// again: the spec is replaced last.
+// in it. That is made before anything is moved, and the spec is replaced last. If a process dies
+// meanwhile, no peer starts from the directory until Found is called again, which makes it one of
+// the old run first.
 func Found(ctx context.Context, cfg Config) (r Result, err error) {
 	dir, err := datadir.Open(disk.OS, cfg.Dir)
 	if err != nil {
@@ -63,9 +64,9 @@ func Found(ctx context.Context, cfg Config) (r Result, err error) {
 	if old == nil {
 		return r, fmt.Errorf("%s holds no run.spec: it belongs to no run", cfg.Dir)
 	}
-	r.Old, r.Kept = *old, dir.Path("run-"+old.RunID().Short())
-	if err := rename(r.Kept, dir.Root); err != nil {
-		return r, err
+	r.Old, r.Kept = *old, dir.KeptRun(old.RunID())
+	if err := takeBack(dir, *old); err != nil {
+		return r, fmt.Errorf("what an interrupted call has moved to %s does not come back: %w", r.Kept, err)
 	}
 	if dir.Has(datadir.InitialFile) && !dir.Has(datadir.LedgerFile) {
 		return r, fmt.Errorf("%s is one of the new run already: start the peer as before", cfg.Dir)
@@ -148,7 +149,7 @@ func move(dir datadir.Dir, r Result) error {
 	if err := r.New.Validate(); err != nil {
 		return err
 	}
-	if err := os.Mkdir(r.Kept, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := errors.Join(dir.FS.Mkdir(r.Kept), dir.FS.SyncDir(dir.Root)); err != nil {
 		return err
 	}
 	if err := rename(dir.Root, r.Kept); err != nil {
@@ -161,6 +162,22 @@ func move(dir datadir.Dir, r Result) error {
 		return err
 	}
 	return dir.ReplaceSpec(r.New)
+}
+
+// takeBack undoes what an interrupted call has moved. Its folder goes last: until then the
+// directory counts as interrupted.
+func takeBack(dir datadir.Dir, old spec.Spec) error {
+	kept := datadir.At(dir.FS, dir.KeptRun(old.RunID()))
+	if _, err := os.Lstat(kept.Root); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := rename(kept.Root, dir.Root); err != nil {
+		return err
+	}
+	if err := errors.Join(dir.FS.SyncDir(kept.Root), dir.FS.SyncDir(dir.Root), kept.RemoveSpec()); err != nil {
+		return err
+	}
+	return errors.Join(dir.FS.Remove(kept.Root), dir.FS.SyncDir(dir.Root))
 }
 
 // rename moves what there is of a run's files from one folder to another.

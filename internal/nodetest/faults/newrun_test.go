@@ -1,6 +1,9 @@
 package faults
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +105,13 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 		if i == 0 {
 			first = made.New
 		}
+		interrupted(s, p, made, i == 0)
+		made, err = refound.Found(t.Context(), refound.Config{
+			Dir: p.Dir, Self: s.ID(p), Slot: &at, Founders: founders,
+		})
+		if err != nil {
+			t.Fatalf("once more, after it was interrupted: %v", err)
+		}
 		if made.New.RunID() != first.RunID() || made.Slot != at {
 			t.Errorf("host %d makes run %s from slot %d, not %s", p.Host, made.New.RunID(), made.Slot, first.RunID())
 		}
@@ -111,6 +121,39 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 		}
 	}
 	return first
+}
+
+// interrupted makes a data directory what it is where the process dies in Found: right before it
+// replaces the spec, or early, with the state moved and nothing else. A peer that is started then
+// would found the old run again. It is refused until Found has ended, or has refused something else
+// and undone what it had moved.
+func interrupted(s *nodetest.Swarm, p *nodetest.Peer, made refound.Result, early bool) {
+	s.T.Helper()
+	text, err := os.ReadFile(filepath.Join(made.Kept, "run.spec"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(p.Dir, "run.spec"), text, 0o600)
+	}
+	if early && err == nil {
+		err = errors.Join(os.Remove(filepath.Join(made.Kept, "run.spec")),
+			os.Rename(filepath.Join(made.Kept, "ledger.log"), filepath.Join(p.Dir, "ledger.log")))
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.Restart(p)
+	if err := s.Outcome(p, time.After(time.Minute)); err == nil || !strings.Contains(err.Error(), "was interrupted") {
+		s.T.Errorf("host %d starts from half a data directory: %v", p.Host, err)
+	}
+	if !early {
+		return
+	}
+	_, err = refound.Found(s.T.Context(), refound.Config{Dir: p.Dir, Self: s.ID(p), Founders: idsOf(s, s.Peers)})
+	if err == nil || !strings.Contains(err.Error(), "these peers are enough to go on") {
+		s.T.Errorf("with all of them: %v", err)
+	}
+	if _, err := os.Stat(made.Kept); !os.IsNotExist(err) {
+		s.T.Errorf("it was undone, and counts as interrupted: %v", err)
+	}
 }
 
 func idsOf(s *nodetest.Swarm, peers []*nodetest.Peer) (all []p2pdiloco.PeerID) {
