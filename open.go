@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
@@ -27,7 +28,11 @@ func (n *Node) open() error {
 	if err != nil {
 		return err
 	}
-	ledger, err := store.Open(n.hooks.Disk, n.dir.Root, n.run, rand.Reader, n.cfg.Logger)
+	reached, err := checkpoint.Reached(n.hooks.Disk, n.dir.Path(datadir.StateFolder))
+	if err != nil {
+		return err
+	}
+	ledger, err := store.Open(n.hooks.Disk, n.dir.Root, n.run, reached, rand.Reader, n.cfg.Logger)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@
 //
 // A Driver runs one peer's ledger. Its owner configures it, and does two things:
 //
-//		store, err := store.Open(disk.OS, dir, runID, rand.Reader, logger)
+//		store, err := store.Open(disk.OS, dir, runID, 0, rand.Reader, logger)
 //		d, err := membership.NewDriver(membership.DriverConfig{
 //			Store: store, Signer: key, Transport: net,
 //			Rules: rules, Timing: timing, Plan: planner, Verify: verify,

@@ -89,7 +89,7 @@ const powerDir = "/home/peer/run"
 func (p *powerPeer) boot() {
 	t := p.swarm.t
 	var err error
-	if p.store, err = store.Open(p.fs, powerDir, p.swarm.rules.Run, rand.Reader, nil); err != nil {
+	if p.store, err = store.Open(p.fs, powerDir, p.swarm.rules.Run, 0, rand.Reader, nil); err != nil {
 		t.Fatal(err)
 	}
 	p.state, err = checkpoint.Open(powerDir+"/state",

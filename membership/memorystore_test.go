@@ -35,7 +35,7 @@ func newMemoryStore(run slot.Root, inc slot.Incarnation) *memoryStore {
 }
 
 func openMemoryStore(fs *powerfs.FS, run slot.Root, inc slot.Incarnation) *memoryStore {
-	file, err := store.Open(fs, "/run", run, bytes.NewReader(canonical.AppendU64(nil, uint64(inc))), nil)
+	file, err := store.Open(fs, "/run", run, 0, bytes.NewReader(canonical.AppendU64(nil, uint64(inc))), nil)
 	if err != nil {
 		panic("membership: a store in memory does not open: " + err.Error())
 	}

@@ -273,3 +273,36 @@ func TestPartial(t *testing.T) {
 		t.Fatalf("files %v", f)
 	}
 }
+
+// The files show which records a peer had: a state the one at its height, an outcome the one below.
+// Files that are no whole states and outcomes show nothing.
+func TestReached(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	want := func(height uint64) {
+		t.Helper()
+		if got, err := Reached(disk.OS, dir); got != height || err != nil {
+			t.Errorf("%d, %v, want %d", got, err, height)
+		}
+	}
+	want(0)
+	s, _ := testStore(t, dir)
+	want(0)
+	save(t, s, 5)
+	gs, data := segments(1)
+	for height, reached := range map[uint64]uint64{6: 5, 3: 5} {
+		if err := s.PutOutcome(height, gs, data); err != nil {
+			t.Fatal(err)
+		}
+		want(reached)
+	}
+	if err := s.PutOutcome(8, gs, data); err != nil {
+		t.Fatal(err)
+	}
+	want(7)
+	for _, name := range []string{fileName(partialPrefix, 20, slot.Root{1}), fileName(statePrefix, 20, slot.Root{1}) + corruptSuffix} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(7)
+}

@@ -38,15 +38,15 @@ func TestReplaceIsWholeAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a killed process was writing goes with the next Sweep, and nothing else: a user may keep files
-// of his own in the directory.
+// What a killed process was writing goes with the next Sweep, and nothing else: a user may keep
+// files of his own in the directory.
 func TestSweepRemovesWhatWasBeingWritten(t *testing.T) {
 	dir := t.TempDir()
 	f, err := writeTemp(OS, filepath.Join(dir, "secret"), []byte("half"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil { // and the process dies
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	stays := []string{".other.123", ".secret", ".secret.", ".secret.12b", "secret", "secret.123"}

@@ -75,7 +75,7 @@ type longLog struct {
 
 func (l *longLog) open(run slot.Root) {
 	var err error
-	if l.log, err = store.Open(disk.OS, l.dir, run, rand.Reader, nil); err != nil {
+	if l.log, err = store.Open(disk.OS, l.dir, run, 0, rand.Reader, nil); err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = l.log.Close() })

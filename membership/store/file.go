@@ -51,13 +51,20 @@ type File struct {
 // have a directory open; another one gets disk.ErrLocked. A crash in the middle of a write leaves a
 // torn end, which is cut off and logged. A log that is damaged elsewhere is refused with
 // ErrCorrupt, a log of another run with ErrRun.
-func Open(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *slog.Logger) (*File, error) {
-	return openWith(fsys, dir, run, rand, logger, compactAbove)
-}
-
-func openWith(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *slog.Logger, garbage int64) (*File,
+//
+// reached is the height up to which other files show that this peer has had records: it made these
+// files after the records were in the log. A log that never had one there has lost its end, or is
+// an old copy, and is refused with ErrCorrupt. A log that is made takes such files for those of a
+// log before it.
+func Open(fsys disk.FS, dir string, run slot.Root, reached uint64, rand io.Reader, logger *slog.Logger) (*File,
 	error,
 ) {
+	return openWith(fsys, dir, run, reached, rand, logger, compactAbove)
+}
+
+func openWith(fsys disk.FS, dir string, run slot.Root, reached uint64, rand io.Reader, logger *slog.Logger,
+	garbage int64,
+) (*File, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
@@ -69,30 +76,30 @@ func openWith(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *s
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	s := &File{fs: fsys, path: filepath.Join(dir, logName), lock: lock, live: min(compactLive, garbage)}
-	if err := s.open(run, rand, logger, garbage); err != nil {
+	if err := s.open(run, reached, rand, logger, garbage); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *File) open(run slot.Root, rand io.Reader, logger *slog.Logger, garbage int64) error {
+func (s *File) open(run slot.Root, reached uint64, rand io.Reader, logger *slog.Logger, garbage int64) error {
 	file, err := s.fs.OpenFile(s.path, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.create(run, rand)
+		return s.create(run, reached, rand)
 	}
 	if err != nil {
 		return err
 	}
 	s.mu.file = file
-	if err := s.load(run, logger); err != nil {
+	if err := s.load(run, reached, logger); err != nil {
 		return err
 	}
 	return s.boot(garbage, logger)
 }
 
 // load reads the log, cuts off a torn end, and makes the rest durable.
-func (s *File) load(run slot.Root, logger *slog.Logger) error {
+func (s *File) load(run slot.Root, reached uint64, logger *slog.Logger) error {
 	info, err := s.mu.file.Stat()
 	if err != nil {
 		return err
@@ -106,6 +113,10 @@ func (s *File) load(run slot.Root, logger *slog.Logger) error {
 		return err
 	}
 	at := log.frames.at
+	if peak := log.state.peak; reached > peak {
+		return damaged(s.path, at, fmt.Errorf("%w: its last record is of height %d, and files beside it are of height "+
+			"%d: its end is missing, or it is an old copy", ErrCorrupt, peak, reached))
+	}
 	if torn {
 		logger.Warn("cut off the torn end of the ledger log: the last write before a crash or power cut",
 			"file", s.path, "offset", at, "bytes", info.Size()-at)
@@ -132,13 +143,13 @@ func (s *File) settle(last []byte) error {
 }
 
 // create makes the log of a new incarnation.
-func (s *File) create(run slot.Root, rand io.Reader) error {
+func (s *File) create(run slot.Root, reached uint64, rand io.Reader) error {
 	var inc [8]byte
 	if _, err := io.ReadFull(rand, inc[:]); err != nil {
 		return fmt.Errorf("random incarnation: %w", err)
 	}
 	s.mu.state = newState(run, slot.Incarnation(binary.BigEndian.Uint64(inc[:])))
-	s.mu.state.boot = 1
+	s.mu.state.boot, s.mu.state.peak = 1, reached
 	return s.rewrite()
 }
 

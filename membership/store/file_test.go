@@ -123,7 +123,7 @@ func load(t testing.TB, s *File) wire.Saved {
 
 func open(t testing.TB, dir string, run slot.Root) *File {
 	t.Helper()
-	s, err := Open(disk.OS, dir, run, rand.Reader, nil)
+	s, err := Open(disk.OS, dir, run, 0, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestCompaction(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openWith(disk.OS, dir, run, rand.Reader, slog.New(slog.DiscardHandler), 1000)
+	s, err := openWith(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.DiscardHandler), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestForeignFiles(t *testing.T) {
 func TestDirectoryIsLocked(t *testing.T) {
 	run, dir := testRoot(1), t.TempDir()
 	s := open(t, dir, run)
-	if _, err := Open(disk.OS, dir, run, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
+	if _, err := Open(disk.OS, dir, run, 0, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
 	reopen(t, s, run)
@@ -348,7 +348,7 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 	if got := load(t, s); len(got.Chain) != 0 {
 		t.Errorf("the refused entry is on disk: %+v", got)
 	}
-	if _, err := Open(disk.OS, t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(
+	if _, err := Open(disk.OS, t.TempDir(), run, 0, strings.NewReader("short"), nil); !errors.Is(
 		err,
 		io.ErrUnexpectedEOF,
 	) {
@@ -359,7 +359,7 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 // After a sync that failed once, what a second one says proves nothing.
 func TestAFailedSyncIsFinal(t *testing.T) {
 	f, script := powerfs.New(), newLedgerScript(testRoot(1))
-	s, err := Open(f, "/run", testRoot(1), rand.Reader, nil)
+	s, err := Open(f, "/run", testRoot(1), 0, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

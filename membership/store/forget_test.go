@@ -14,7 +14,7 @@ import (
 // opening what it said before.
 func TestLogStaysSmall(t *testing.T) {
 	run := testRoot(1)
-	s, err := openWith(disk.OS, t.TempDir(), run, rand.Reader, slog.New(slog.DiscardHandler), 20_000)
+	s, err := openWith(disk.OS, t.TempDir(), run, 0, rand.Reader, slog.New(slog.DiscardHandler), 20_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func openBytes(t testing.TB, dir string, b []byte, run slot.Root, log io.Writer)
 	if err := os.WriteFile(filepath.Join(dir, logName), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(disk.OS, dir, run, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
+	s, err := Open(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		return wire.Saved{}, err
 	}

@@ -14,6 +14,7 @@ type state struct {
 	run      slot.Root
 	inc      slot.Incarnation
 	boot     uint64
+	peak     uint64        // the greatest height of a record, also of a chain that was given up
 	past     *wire.Past    // nil: all records are kept
 	chain    []wire.Commit // above the floor of past
 	tip      slot.Root     // hash of the chain's last record, or of R_0
@@ -73,6 +74,8 @@ func (s *state) apply(e wire.Entry) error {
 		return s.forget(e)
 	case wire.EntryBoot:
 		s.boot = max(s.boot, e.Count)
+	case wire.EntryPeak:
+		s.peak = max(s.peak, e.Height)
 	}
 	return nil
 }
@@ -98,6 +101,7 @@ func (s *state) commit(e wire.EntryCommit) error {
 		delete(s.pledges, at)
 	}
 	s.chain, s.tip = append(s.chain, wire.Commit(e)), e.Record.Hash()
+	s.peak = max(s.peak, e.Record.Height)
 	s.grounds = s.grounds.Prune(e.Record.Height)
 	return nil
 }
@@ -187,6 +191,9 @@ func (s *state) saved() wire.Saved {
 // compacted lists the fewest entries that fold to the same state.
 func (s *state) compacted() []wire.Entry {
 	entries := []wire.Entry{wire.EntryBoot{Count: s.boot}, wire.EntryOffer{Seq: s.offerSeq}}
+	if s.peak > s.height() {
+		entries = append(entries, wire.EntryPeak{Height: s.peak})
+	}
 	if s.past != nil {
 		entries = append(entries, wire.EntryPast{Past: *s.past, Fresh: true})
 	}

@@ -77,7 +77,11 @@ func (v *victim) Read(b []byte) (int, error) {
 // open opens the log as the next process, and checks that what was acknowledged is there and
 // nothing else, save what was under way.
 func (v *victim) open() (*File, error) {
-	s, err := openWith(v.fs, tortureDir, v.run, v, slog.New(slog.NewTextHandler(&v.log, nil)), 2000)
+	reached := uint64(0) // by what was acknowledged
+	if n := len(v.saved.Chain); n > 0 {
+		reached = v.saved.Chain[n-1].Record.Height
+	}
+	s, err := openWith(v.fs, tortureDir, v.run, reached, v, slog.New(slog.NewTextHandler(&v.log, nil)), 2000)
 	if err != nil {
 		return nil, err
 	}

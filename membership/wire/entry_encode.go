@@ -12,6 +12,12 @@ type EntryBoot struct{ Count uint64 }
 
 func (EntryBoot) isEntry() {}
 
+// EntryPeak says that the log once had a record at a height above its chain's, or that the peer has
+// files of such a height from a log before; it never leaves the store.
+type EntryPeak struct{ Height uint64 }
+
+func (EntryPeak) isEntry() {}
+
 // Kinds of entries on disk. The enumeration only grows.
 const (
 	kindPromise = 1
@@ -25,6 +31,7 @@ const (
 	kindDecided = 9
 	kindGrounds = 10
 	kindPast    = 11
+	kindPeak    = 12
 )
 
 // AppendEntry appends the canonical bytes of an entry.
@@ -52,6 +59,8 @@ func AppendEntry(b []byte, e Entry) []byte {
 		return canonical.AppendBytes(append(b, kindPast), canonical.AppendBool(e.Past.appendKept(nil), e.Fresh))
 	case EntryBoot:
 		return canonical.AppendBytes(append(b, kindBoot), canonical.AppendU64(nil, e.Count))
+	case EntryPeak:
+		return canonical.AppendBytes(append(b, kindPeak), canonical.AppendU64(nil, e.Height))
 	}
 	panic(fmt.Sprintf("membership: entry %T has no encoding", e))
 }
@@ -99,6 +108,8 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 		e = EntryPast{readKeptPast(r), r.Bool()}
 	case kindBoot:
 		e = EntryBoot{r.U64()}
+	case kindPeak:
+		e = EntryPeak{r.U64()}
 	default:
 		return nil, fmt.Errorf("%w: entry kind %d: a newer release wrote it", canonical.ErrMalformed, kind)
 	}

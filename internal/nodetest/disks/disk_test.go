@@ -77,6 +77,19 @@ func TestADataDirectoryThatMustNotBeUsedIsRefused(t *testing.T) {
 			func(s *nodetest.Swarm, p *nodetest.Peer) { nodetest.Damage(s.T, p, "ledger.log") },
 			func(err error) bool { return errors.Is(err, store.ErrCorrupt) },
 		},
+		"ledger cut short": {
+			func(s *nodetest.Swarm, p *nodetest.Peer) {
+				path := filepath.Join(p.Dir, "ledger.log")
+				info, err := os.Stat(path)
+				if err == nil {
+					err = os.Truncate(path, info.Size()/3)
+				}
+				if err != nil {
+					s.T.Fatal(err)
+				}
+			},
+			func(err error) bool { return errors.Is(err, store.ErrCorrupt) },
+		},
 		"damaged run spec": {
 			func(s *nodetest.Swarm, p *nodetest.Peer) { nodetest.Damage(s.T, p, "run.spec") },
 			func(err error) bool {
