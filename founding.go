@@ -55,8 +55,8 @@ func (n *Node) hasModel() bool {
 func (n *Node) foundsNothing(lost bool) string {
 	switch {
 	case lost && !n.cfg.Found:
-		return "this peer was in the run before and its ledger.log is gone: it waits for the others and founds nothing " +
-			"(Found, --found, overrides)"
+		return "this peer was in the run before and its ledger.log is gone: it waits for the others and founds " +
+			"nothing (Found, --found, overrides)"
 	case !n.hasModel():
 		return noModel
 	}

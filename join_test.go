@@ -32,8 +32,8 @@ func TestTheTimeUntilFoundingIsSaid(t *testing.T) {
 		}}
 		n.first = n.hooks.Preset(PresetWAN)
 		if got := n.searching(); !strings.HasSuffix(got, c.want) {
-			t.Errorf("run %s, trust %q, newcomer %v, model %v: %q, want %q", spec.Name, c.trust, c.newcomer, c.model, got,
-				c.want)
+			t.Errorf("run %s, trust %q, newcomer %v, model %v: %q, want %q", spec.Name, c.trust, c.newcomer, c.model,
+				got, c.want)
 		}
 	}
 }

@@ -299,7 +299,10 @@ func TestReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(7)
-	for _, name := range []string{fileName(partialPrefix, 20, slot.Root{1}), fileName(statePrefix, 20, slot.Root{1}) + corruptSuffix} {
+	for _, name := range []string{
+		fileName(partialPrefix, 20, slot.Root{1}),
+		fileName(statePrefix, 20, slot.Root{1}) + corruptSuffix,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

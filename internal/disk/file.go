@@ -119,7 +119,8 @@ func Sweep(fsys FS, dir string, names ...string) {
 		return
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && slices.ContainsFunc(names, func(name string) bool { return isTemp(e.Name(), name) }) {
+		left := slices.ContainsFunc(names, func(name string) bool { return isTemp(e.Name(), name) })
+		if left && e.Type().IsRegular() {
 			_ = fsys.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

@@ -43,7 +43,8 @@ func TestALogCutShortIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for height, end := range ends {
-		for _, cut := range [][]byte{whole[:end], whole[:end+20], append(bytes.Clone(whole[:end]), make([]byte, 99)...)} {
+		zeros := append(bytes.Clone(whole[:end]), make([]byte, 99)...)
+		for _, cut := range [][]byte{whole[:end], whole[:end+20], zeros} {
 			if err := os.WriteFile(path, cut, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -197,7 +197,8 @@ func (d Dir) CheckRecovered(known spec.Spec) error {
 	begun, err := d.holds(filepath.Base(kept))
 	if begun {
 		err = fmt.Errorf("data directory %s: p2pdiloco recover --new-run was interrupted, and %s has a part of the "+
-			"run's files: give the same command once more, with --yes; it takes them back and begins anew", d.Root, kept)
+			"run's files: give the same command once more, with --yes; it takes them back and begins anew",
+			d.Root, kept)
 	}
 	return err
 }
