@@ -231,6 +231,9 @@ func (fk *fork) repeat() {
 // signed another one lately.
 func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) error {
 	f, r := &fk.forking, p.Record
+	if r.Kind != slot.Fork {
+		return chain.Invalid("a %s record as a fork", r.Kind)
+	}
 	signers := r.Electors()
 	if _, in := chain.FindMember(signers, msg.From, msg.Incarnation); !in || fk.chain.Height() == 0 {
 		return ErrSender

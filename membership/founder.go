@@ -199,6 +199,9 @@ func (fo *founder) repeat() {
 // the initial state that this peer makes, too.
 func (fo *founder) onDraft(msg wire.Message, p wire.ForkDraft) error {
 	f, r := &fo.founding, p.Record
+	if r.Kind != slot.Fork {
+		return chain.Invalid("a %s record as a founding", r.Kind)
+	}
 	_, ok := fo.position()
 	if _, in := chain.FindMember(r.Members, msg.From, msg.Incarnation); !in || !ok || len(fo.cfg.Rules.Founders) == 0 {
 		return ErrSender

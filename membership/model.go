@@ -100,7 +100,9 @@ func (md *model) failed(w Work) {
 	s := &md.state
 	switch w := w.(type) {
 	case WorkApply:
-		if s.applying == w.Record.Height && md.chain.At(s.applying).Hash() == w.Record.Hash() {
+		// a record may be forgotten while it is applied
+		if s.applying == w.Record.Height &&
+			(!md.chain.Holds(s.applying) || md.chain.At(s.applying).Hash() == w.Record.Hash()) {
 			s.applying, s.resync, s.retryAt = 0, true, md.now+md.cfg.Timing.Retry
 		}
 	case WorkSync:
@@ -118,8 +120,14 @@ func (md *model) applied(r ReportApplied) (taken bool) {
 	s := &md.state
 	root, certified := md.chain.StateRoot(r.Height)
 	switch {
-	case r.Height > md.chain.Height() || r.Height < md.chain.Lowest():
-		return false // a state without its chain is worthless, and one of long ago
+	case r.Height > md.chain.Height():
+		return false // a state without its chain is worthless
+	case r.Height < md.chain.Lowest():
+		// it took longer than records are kept: a newer one is to be had
+		if s.syncing || s.applying == r.Height {
+			s.applying, s.syncing, s.resync, s.retryAt = 0, false, true, md.now
+		}
+		return false
 	case !r.Record.IsZero() && r.Record != md.chain.Hash(r.Height):
 		return false // the state of a chain given up
 	case certified && root != r.StateRoot:
@@ -146,19 +154,19 @@ func (md *model) wrongState(r ReportApplied) {
 	case r.Height == 0:
 		*s = modelState{retryAt: never}
 	default:
-		md.diverge(r.Height, r.StateRoot)
+		md.diverge(r.Height, md.chain.At(r.Height).Slot, r.StateRoot)
 	}
 }
 
 // diverge stops everything that would let a wrong state count, until a certified one replaces it.
-func (md *model) diverge(height uint64, root slot.Root) {
+func (md *model) diverge(height, slotNumber uint64, root slot.Root) {
 	md.state = modelState{
-		known: true, diverged: true, height: height, slot: md.chain.At(height).Slot, root: root,
+		known: true, diverged: true, height: height, slot: slotNumber, root: root,
 		retryAt: never,
 	}
 	certified, _ := md.chain.StateRoot(height)
 	md.event(Event{
-		Kind: EventDiverged, Height: height, Slot: md.chain.At(height).Slot, Peer: md.cfg.Self, Root: certified,
+		Kind: EventDiverged, Height: height, Slot: slotNumber, Peer: md.cfg.Self, Root: certified,
 		State: root,
 		Detail: "the state here is not the certified one; a certified one is fetched before this peer contributes or " +
 			"votes again",
@@ -174,6 +182,6 @@ func (md *model) compareState() {
 	case s.height == 0:
 		*s = modelState{retryAt: never} // prepared for a founding that another peer did
 	default:
-		md.diverge(s.height, s.root)
+		md.diverge(s.height, s.slot, s.root)
 	}
 }

@@ -139,13 +139,14 @@ func (c *Chain) Ended() bool { return c.rules.LastSlot > 0 && c.Tip().Slot >= c.
 func (c *Chain) Closed() bool { return c.Ended() && c.Tip().Kind == slot.Members }
 
 // Extend verifies a commit as the successor of the tip and appends it; the chain is unchanged on an
-// error.
+// error. The certificate comes first: anybody can make a record that takes seconds to check, and
+// only a quorum can certify one.
 func (c *Chain) Extend(commit wire.Commit, verify slot.Verifier) error {
-	if err := c.Check(commit.Record); err != nil {
-		return err
-	}
 	if err := commit.Certificate.Verify(commit.Record, c.Electorate(), c.rules.Quorum, verify); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := c.Check(commit.Record); err != nil {
+		return err
 	}
 	if err := c.VerifyMotions(commit.Record, verify); err != nil {
 		return err

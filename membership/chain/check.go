@@ -35,12 +35,17 @@ func (c *Chain) Check(r slot.Record) error {
 	if r.Work != work {
 		return Invalid("work %d, %d expected", r.Work, work)
 	}
+	if r.Kind == slot.Step { // what the members are credited with is reckoned from its contributions
+		if err := c.checkStep(r); err != nil {
+			return err
+		}
+	}
 	if err := c.checkMembers(r); err != nil {
 		return err
 	}
 	switch {
 	case r.Kind == slot.Step:
-		return c.checkStep(r)
+		return nil
 	case r.Slot != tip.Slot:
 		return Invalid("a %s record moved the slot from %d to %d", r.Kind, tip.Slot, r.Slot)
 	case r.Fragment != 0 || r.Usual != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
