@@ -35,7 +35,7 @@ func (c *Chain) Check(r slot.Record) error {
 	if r.Work != work {
 		return Invalid("work %d, %d expected", r.Work, work)
 	}
-	if r.Kind == slot.Step { // what the members are credited with is reckoned from its contributions
+	if r.Kind == slot.Step { // first: what members earn is reckoned from its contributions
 		if err := c.checkStep(r); err != nil {
 			return err
 		}
