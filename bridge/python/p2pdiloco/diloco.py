@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar, Union
 
 from . import box
 from .attach.events import Event
@@ -11,6 +11,8 @@ from .hooks import innermost
 from .loop import Loop
 from .private import Private
 from .torchmodel import Model, TorchHeld
+
+Self = TypeVar("Self", bound="DiLoCo")
 
 
 class DiLoCo(Loop):
@@ -84,8 +86,8 @@ class DiLoCo(Loop):
             node_timeout=node_timeout, leave_timeout=leave_timeout, on_event=on_event,
             options=options,
         )
-        optimizers = _as_list(optimizer)
-        self._hook_on = optimizers[-1] if optimizers else None
+        self._optimizers = _as_list(optimizer)
+        self._hook_on = self._optimizers[-1] if self._optimizers else None
         self._model: Optional[TorchHeld] = None
         if not self.enabled:
             return
@@ -96,6 +98,11 @@ class DiLoCo(Loop):
             save=private.save if private else None,
             restore=self._restore if private else None,
         )
+
+    def start(self: Self) -> Self:
+        if self.enabled and self._model is not None:
+            self._model.check_optimizers(self._optimizers)
+        return super().start()
 
     def _restore(self, folder: str, rank: int, world: int) -> None:
         """Takes back what is kept, if this process begins. Each set of ranks is told of the newest

@@ -14,11 +14,15 @@ from typing import Any, Iterator, Sequence
 from .attach.wire import Box, Flat, Piece, TensorSpec
 from .errors import Invalid
 
-_WRAPPERS = re.compile(r"(?:(?<=^)|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module)\.")
+_WRAPPERS = re.compile(
+    r"(?:(?<=^)|(?<=\.))"
+    r"(?:module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
 
 
 def plain_name(name: str) -> str:
-    """A parameter's name without what DDP, torch.compile and FSDP put in front of its parts."""
+    """A parameter's name without what DDP, torch.compile, FSDP and activation checkpointing put in
+    front of its parts."""
     while True:
         shorter = _WRAPPERS.sub("", name)
         if shorter == name:
@@ -103,21 +107,12 @@ def whole(tensor: int, shape: Sequence[int]) -> Box:
 
 def of_dtensor(tensor: int, name: str, value: Any) -> Box:
     """The part of a DTensor that this rank holds, from its placements: Shard(dim) cuts as
-    torch.chunk does, mesh dimension after mesh dimension, and Replicate leaves it whole."""
+    torch.chunk does, in the order of _cuts, and Replicate leaves it whole."""
     offset, extent = [0] * len(value.shape), list(value.shape)
     place = value.device_mesh.get_coordinate()
     if place is None:
         raise Invalid(f"{name}: this rank is not part of the tensor's mesh")
-    for mesh_dim, placement in enumerate(value.placements):
-        kind = type(placement).__name__
-        if kind == "Replicate":
-            continue
-        if kind != "Shard":
-            raise Invalid(
-                f"{name} is {kind} on mesh dimension {mesh_dim}, and only Shard and Replicate have "
-                "values of their own: redistribute it, or give this rank's parts as Part()"
-            )
-        dim = placement.dim % len(extent)
+    for mesh_dim, dim in _cuts(name, value):
         size = value.device_mesh.size(mesh_dim)
         chunk = -(-extent[dim] // size)
         low = min(chunk * place[mesh_dim], extent[dim])
@@ -131,3 +126,42 @@ def of_dtensor(tensor: int, name: str, value: Any) -> Box:
             "give its parts as Part()"
         )
     return box
+
+
+def _cuts(name: str, value: Any) -> list[tuple[int, int]]:
+    """The mesh dimensions that cut a DTensor, each with the dimension that it cuts, in the order of
+    the cuts. That is the mesh's order, but a _StridedShard (FSDP2 over tensor parallelism) cuts
+    what the next Shard of the same dimension has left; split_factor is how many parts that makes.
+    """
+    cuts: list[tuple[int, int]] = []
+    waiting: dict[int, list[tuple[int, Any]]] = {}
+    for mesh_dim, placement in enumerate(value.placements):
+        kind = type(placement).__name__
+        if kind == "Replicate":
+            continue
+        if kind not in ("Shard", "_StridedShard"):
+            raise Invalid(
+                f"{name} is {kind} on mesh dimension {mesh_dim}, and only Shard and Replicate have "
+                "values of their own: redistribute it, or give this rank's parts as Part()"
+            )
+        dim = placement.dim % len(value.shape)
+        if kind == "_StridedShard":
+            waiting.setdefault(dim, []).append((mesh_dim, placement))
+            continue
+        cuts.append((mesh_dim, dim))
+        parts = value.device_mesh.size(mesh_dim)
+        for strided, p in reversed(waiting.pop(dim, [])):
+            if p.split_factor != parts:
+                raise Invalid(_strided(name, p.split_factor, strided))
+            cuts.append((strided, dim))
+            parts *= value.device_mesh.size(strided)
+    for (strided, p), *_ in waiting.values():
+        raise Invalid(_strided(name, p.split_factor, strided))
+    return cuts
+
+
+def _strided(name: str, factor: int, mesh_dim: int) -> str:
+    return (
+        f"{name} is cut in strides (split_factor {factor}) on mesh dimension {mesh_dim}, which the "
+        "mesh dimensions behind it do not explain: give this rank's parts as Part()"
+    )

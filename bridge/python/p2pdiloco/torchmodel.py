@@ -16,7 +16,7 @@ only queued, and there is one wait, for all of them, before the node is told (pa
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union, cast
 
 import torch
 
@@ -31,6 +31,7 @@ _DTYPES = {
     torch.float32: wire.F32, torch.float64: wire.F32, torch.bfloat16: wire.BF16,
     torch.float16: wire.F16,
 }
+_SHARDED = "FSDPModule"  # the class that fully_shard adds to a module
 _NOT_NEGATIVE = "running_var"  # batch norm's
 
 
@@ -71,9 +72,11 @@ def named(model: Model, *, buffers: bool = False, frozen: bool = False) -> list[
     else:
         found = [(n, p) for n, p in model.named_parameters() if p.requires_grad or frozen]
         if buffers:
-            kept = model.state_dict().keys()
+            # state_dict leaves out what some wrappers put into the names.
+            kept = {pieces.plain_name(n) for n in model.state_dict()}
             found += [
-                (n, b) for n, b in model.named_buffers() if b.is_floating_point() and n in kept
+                (n, b) for n, b in model.named_buffers()
+                if b.is_floating_point() and pieces.plain_name(n) in kept
             ]
     chosen: dict[int, tuple[str, Any]] = {}
     for name, value in found:
@@ -165,7 +168,8 @@ class _Live:
 
     def export(self) -> None:
         """Writes start - live to local."""
-        if self.value.dtype == torch.float32 and not self.value.is_cuda:
+        here = self.value.device.type == "cpu" and not self.value.is_cuda
+        if here and self.value.dtype == torch.float32:
             # one pass, no copy between
             torch.sub(self.shown(self.start), self.value.detach(), out=self.local)
             return
@@ -176,8 +180,8 @@ class _Live:
         now = self.value.detach().to(torch.float32)
         if not gradient:
             return now
-        if not now.is_cuda:
-            return self.shown(self.start).to(torch.float32) - now
+        if not now.is_cuda:  # of another kind of GPU, it is copied here first
+            return self.shown(self.start).to(torch.float32) - now.cpu()
         there = torch.empty_like(now, memory_format=torch.contiguous_format)
         if _beside(self.start_locked, self.start):
             there.copy_(self.start, non_blocking=True)
@@ -323,6 +327,7 @@ class TorchHeld:
 
     @torch.no_grad()
     def copy(self) -> list[torch.Tensor]:
+        self.check()
         return [live.value.detach().clone() for live in self.live]
 
     @torch.no_grad()
@@ -333,17 +338,53 @@ class TorchHeld:
     # Checks.
 
     def check(self) -> None:
-        """Refuses a model whose tensors were replaced: it would train alone without notice."""
-        module = self._module
-        have = module and {id(t) for t in (*module.parameters(), *module.buffers())}
+        """Looks where the model's elements lie now: FSDP2 moves a rank's shards to other memory in
+        the first forward pass. Refuses a model whose tensors were replaced, or one with more
+        parameters to train than before: they would be trained by this peer alone, without notice.
+        """
+        if self._module is not None:
+            _reshard(self._module)
+            self._check_module(self._module)
         for (name, value), live, kind in zip(self._given, self.live, self._kinds):
-            if have is not None and id(value) not in have:
-                why = "is another tensor now: write to it in place, or assign to its data"
-            elif _kind(live.value) != kind:
-                why = f"was {kind}, and is {_kind(live.value)}: change it before"
-            else:
-                continue
-            raise Invalid(f"{name} {why} (since this DiLoCo was made)")
+            live.value = _elements(value)
+            if _kind(live.value) != kind:
+                raise Invalid(
+                    f"{name} was {kind}, and is {_kind(live.value)}: change it before (since this "
+                    "DiLoCo was made)"
+                )
+
+    def _check_module(self, module: torch.nn.Module) -> None:
+        have = {id(t) for t in (*module.parameters(), *module.buffers())}
+        for name, value in self._given:
+            if id(value) not in have:
+                raise Invalid(
+                    f"{name} is another tensor now: write to it in place, or assign to its data "
+                    "(since this DiLoCo was made)"
+                )
+        given = {id(value) for _, value in self._given}
+        for name, p in module.named_parameters():
+            if p.requires_grad and id(p) not in given and p.numel():
+                raise Invalid(
+                    f"{name} is to be trained now, and was not when this DiLoCo was made: this peer "
+                    "alone would train it. With frozen=True such parameters are part of the model "
+                    "from the beginning; those of new layers must be there before"
+                )
+
+    def check_optimizers(self, optimizers: Sequence[Any]) -> None:
+        """Refuses optimizers that step other tensors than the model's, like float32 copies of
+        them."""
+        groups = [g for one in optimizers for g in getattr(one, "param_groups", ())]
+        stepped = [p for group in groups for p in group["params"]]
+        given = {id(value) for _, value in self._given}
+        memory = {_memory(live.value) for live in self.live}
+        if not stepped or any(id(p) in given for p in stepped):
+            return
+        if not any(_memory(_elements(p)) in memory for p in stepped):
+            raise Invalid(
+                "the optimizer steps none of the model's tensors, so what it trains would not be "
+                "shared: give the model that it steps. If it keeps float32 copies of the "
+                "parameters, give those, by name"
+            )
 
     def _synchronize(self) -> None:
         """Waits for the copies that were queued, after which the node may use the memory."""
@@ -358,11 +399,40 @@ def _describe(number: int, name: str, value: Any) -> tuple[TensorSpec, Piece, to
         spec = TensorSpec(name, tuple(value.shape), _DTYPES[value.value.dtype])
         return spec, value.piece(number, name), value.value
     spec = TensorSpec(name, tuple(value.shape), _DTYPES[value.dtype])
-    if hasattr(value, "placements") and hasattr(value, "to_local"):
-        with torch.no_grad():  # the elements themselves, not a result computed from them
-            local = value.to_local()
-        return spec, pieces.of_dtensor(number, name, value), local
+    if _is_dtensor(value):
+        return spec, pieces.of_dtensor(number, name, value), _elements(value)
     return spec, pieces.whole(number, value.shape), value
+
+
+def _is_dtensor(value: Any) -> bool:
+    return hasattr(value, "placements") and hasattr(value, "to_local")
+
+
+def _elements(value: Any) -> torch.Tensor:
+    """The elements of a tensor of the model that are here, where they lie now."""
+    if isinstance(value, Part):
+        return value.value
+    if not _is_dtensor(value):
+        return cast(torch.Tensor, value)
+    with torch.no_grad():  # the elements themselves, not a result computed from them
+        return cast(torch.Tensor, value.to_local())
+
+
+def _memory(value: torch.Tensor) -> Any:
+    """The memory that a tensor or a view of it lies in; an object of its own, if none is known."""
+    try:
+        storage = getattr(value, "untyped_storage", value.storage)()
+        return storage.data_ptr() or object()
+    except (RuntimeError, NotImplementedError):
+        return object()
+
+
+def _reshard(module: torch.nn.Module) -> None:
+    """Has FSDP2 show its shards again, which loading writes to. A forward pass without a backward
+    pass leaves whole parameters in the outermost module."""
+    for m in module.modules():
+        if any(kind.__name__ == _SHARDED for kind in type(m).__mro__):
+            cast(Any, m).reshard()
 
 
 def _kind(value: torch.Tensor) -> str:

@@ -111,6 +111,12 @@ class Training(RunCase):
             step(model, b)
             self.assertEqual(d.metrics.rounds, 1)
 
+    def test_an_optimizer_of_other_tensors_is_refused_at_the_start(self):
+        other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))], lr=1.0)
+        d, _ = self.join(Model(), nodestub.Run(), other)
+        with self.assertRaisesRegex(p2pdiloco.Invalid, "steps none of the model's tensors"):
+            d.start()
+
     def test_without_an_optimizer_steps_are_told(self):
         model = Model()
         d, _ = self.join({"w": model.w}, nodestub.Run(), None)

@@ -3,6 +3,7 @@
 import nodestub  # noqa: F401  (first: it puts the package on the path)
 
 import os
+import types
 import unittest
 
 import numpy
@@ -54,6 +55,15 @@ class Runs(unittest.TestCase):
 class Shard:
     def __init__(self, dim):
         self.dim = dim
+
+
+class _StridedShard(Shard):
+    """Of FSDP2 over tensor parallelism in one dimension: this mesh dimension cuts what the one
+    behind it has left."""
+
+    def __init__(self, dim, split_factor):
+        super().__init__(dim)
+        self.split_factor = split_factor
 
 
 class Replicate:
@@ -121,6 +131,37 @@ class DTensors(unittest.TestCase):
                 got = self.part((12, 2), (2, 3), (i, j), [Shard(0), Shard(0)])
                 self.assertEqual(got, Box(0, (6 * i + 2 * j, 0), (2, 2)))
 
+    def test_fsdp2_over_tensor_parallelism_in_one_dimension(self):
+        """torchtitan's column-parallel weights: cut by tensor parallelism first, and what a rank
+        has of that by FSDP2, uneven shards included. Cut in the mesh's order, every rank but the
+        first would say that it holds another one's rows."""
+        for rows, data, model in ((8, 2, 2), (10, 2, 2), (7, 3, 2), (24, 2, 3)):
+            for i in range(data):
+                for j in range(model):
+                    with self.subTest(rows=rows, place=(i, j)):
+                        whole = torch.arange(rows).view(rows, 1)
+                        column = whole.chunk(model)[j]
+                        parts = column.chunk(data)
+                        local = parts[i] if i < len(parts) else column[:0]
+                        got = self.part(
+                            (rows, 1), (data, model), (i, j), [_StridedShard(0, model), Shard(0)],
+                            local=local,
+                        )
+                        first, n = got.offset[0], got.extent[0]
+                        self.assertEqual(whole[first : first + n].tolist(), local.tolist())
+
+    def test_replicas_of_strided_shards(self):
+        got = self.part(
+            (8, 2), (2, 2, 2), (1, 1, 0), [Replicate(), _StridedShard(0, 2), Shard(0)],
+            local=torch.zeros(2, 2),
+        )
+        self.assertEqual(got, Box(0, (2, 0), (2, 2)))
+
+    def test_strides_that_the_mesh_does_not_explain(self):
+        for placements in ([_StridedShard(0, 4), Shard(0)], [_StridedShard(0, 2), Replicate()]):
+            with self.assertRaisesRegex(Invalid, "t is cut in strides .* as Part"):
+                self.part((8,), (2, 2), (0, 0), placements, local=torch.zeros(2))
+
     def test_what_has_no_values_of_its_own(self):
         with self.assertRaisesRegex(Invalid, "t is Partial on mesh dimension 0"):
             self.part((4,), (2,), (0,), [Partial()])
@@ -137,12 +178,97 @@ class DTensors(unittest.TestCase):
         self.assertIs(held.live[0].value, local)
 
 
+class FSDPModule:
+    """As torch.distributed.fsdp.FSDPModule shows itself: after a forward pass without a backward
+    pass the parameters are whole tensors, until reshard."""
+
+    def unshard(self):
+        self._shards, self._parameters["w"] = self.w, torch.nn.Parameter(torch.zeros(3, 2))
+
+    def reshard(self):
+        if hasattr(self, "_shards"):
+            self._parameters["w"] = self._shards
+
+
+class FSDPLayer(FSDPModule, torch.nn.Module):
+    def __init__(self, local):
+        super().__init__()
+        shard = DTensor(local, (3, 2), Mesh((2,), (1,)), [Shard(0)])
+        self._parameters["w"] = shard.requires_grad_()
+
+
+class FSDP2(unittest.TestCase):
+    def attached(self, model):
+        held = TorchHeld(model)
+        start, local = (numpy.zeros(6, numpy.float32) for _ in range(2))
+        held.attach(
+            types.SimpleNamespace(elements=6, start=memoryview(start), local=memoryview(local)),
+            [True],
+        )
+        return held, start, local
+
+    def test_an_uneven_shard_that_moves_to_other_memory(self):
+        """FSDP2's first forward pass pads a shard that is smaller than the others', by which it
+        lies in other memory from then on, under the same DTensor. What lay there before was
+        loaded, and exported as a rank that had learned nothing."""
+        local = torch.tensor([[1.0, 2.0]])
+        shard = DTensor(local, (3, 2), Mesh((2,), (1,)), [Shard(0)])
+        held, start, out = self.attached({"w": shard})
+        shard._local = torch.zeros(2, 2)[:1]
+        start[:] = [0, 0, 0, 0, 5, 6]
+        held.load(0, 6)
+        self.assertEqual(shard._local.tolist(), [[5, 6]])
+        shard._local = shard._local - 1
+        held.export(0, 6, gradient=True)
+        self.assertEqual(out.tolist()[4:], [1, 1])
+        shard._local = torch.tensor([[8.0, 9.0]])
+        copy = held.copy()
+        self.assertEqual(copy[0].tolist(), [[8, 9]])
+
+    def test_a_shard_of_another_shape_is_refused(self):
+        shard = DTensor(torch.zeros(1, 2), (3, 2), Mesh((2,), (1,)), [Shard(0)])
+        held, _, _ = self.attached({"w": shard})
+        shard._local = torch.zeros(2, 2)
+        with self.assertRaisesRegex(Invalid, r"w was \(1, 2\), .* and is \(2, 2\)"):
+            held.load(0, 6)
+
+    def test_parameters_that_an_evaluation_has_left_whole(self):
+        """They were refused as other tensors, and what is loaded would not reach them."""
+        model = FSDPLayer(torch.zeros(1, 2))
+        held, start, _ = self.attached(model)
+        model.unshard()
+        start[:] = 3
+        held.load(0, 6)
+        self.assertEqual(model.w.to_local().tolist(), [[3, 3]])
+
+
 class Names(unittest.TestCase):
+    def test_buffers_under_activation_checkpointing(self):
+        """state_dict leaves the wrapper out of the names, and named_buffers does not, so no buffer
+        was averaged."""
+        model = torch.nn.Module()
+        model.block = torch.nn.Module()
+        model.block._checkpoint_wrapped_module = torch.nn.BatchNorm1d(2)
+        model.block._register_state_dict_hook(
+            lambda module, state, prefix, _: [
+                state.__setitem__(name.replace("_checkpoint_wrapped_module.", ""), state.pop(name))
+                for name in list(state)
+            ] and None
+        )
+        self.assertEqual(
+            [name for name, _ in named(model, buffers=True)],
+            [f"block.{name}" for name in ("weight", "bias", "running_mean", "running_var")],
+        )
+        replicas = DistributedDataParallel(torch.nn.BatchNorm1d(2))
+        self.assertEqual([name for name, _ in named(replicas, buffers=True)][2:], [
+            "running_mean", "running_var"
+        ])
+
     def test_wrappers(self):
         for name, want in {
             "module.w": "w", "_orig_mod.h.0.w": "h.0.w", "module._orig_mod.w": "w",
             "h.0._fsdp_wrapped_module.w": "h.0.w", "my_module.w": "my_module.w",
-            "h._orig_mod.module.b": "h.b",
+            "h._orig_mod.module.b": "h.b", "h.0._checkpoint_wrapped_module.w": "h.0.w",
         }.items():
             self.assertEqual(plain_name(name), want)
 

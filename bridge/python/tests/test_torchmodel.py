@@ -8,7 +8,7 @@ import unittest
 import numpy
 import torch
 from p2pdiloco.errors import Invalid
-from p2pdiloco.torchmodel import TorchHeld, named
+from p2pdiloco.torchmodel import Part, TorchHeld, named
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
@@ -82,6 +82,72 @@ class Choice(unittest.TestCase):
                 named({"odd": tensor})
         with self.assertRaisesRegex(Invalid, "no parameter to train"):
             names(torch.nn.Linear(2, 2).requires_grad_(False))
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor on a kind of GPU that is not CUDA: it adds up with none that is elsewhere."""
+
+    device = property(lambda self: torch.device("mps"))
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        got = super().__torch_function__(func, types, args, kwargs or {})
+        if func is torch.Tensor.cpu:
+            return got.as_subclass(torch.Tensor)
+        mixed = {isinstance(a, Elsewhere) for a in args if isinstance(a, torch.Tensor)}
+        if func is not torch.Tensor.copy_ and len(mixed) > 1:
+            raise RuntimeError("Expected all tensors to be on the same device")
+        return got
+
+
+class OtherDevices(unittest.TestCase):
+    def test_a_gpu_that_is_not_cuda(self):
+        """The first round was trained, and its export failed."""
+        for kind in (torch.float32, torch.bfloat16):
+            p = torch.zeros(2, dtype=kind).as_subclass(Elsewhere)
+            held = Held(p)
+            held.load([3, 4])
+            p += 1
+            self.assertEqual(held.gradient().tolist(), [-1, -1])
+            self.assertEqual(held.parameters().tolist(), [4, 5])
+
+
+class WhatIsTrained(unittest.TestCase):
+    def test_a_layer_that_begins_to_train_is_refused(self):
+        """Each peer would train it alone, without a word."""
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        model[0].requires_grad_(False)
+        held = TorchHeld(model)
+        held.check()
+        model[1].requires_grad_(False)
+        held.check()
+        model[0].requires_grad_(True)
+        with self.assertRaisesRegex(Invalid, "0.weight is to be trained now, .* frozen=True"):
+            held.check()
+
+    def test_a_layer_that_is_added_is_refused(self):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        held = TorchHeld(model)
+        model.append(torch.nn.Linear(2, 2))
+        with self.assertRaisesRegex(Invalid, "1.weight is to be trained now"):
+            held.check()
+
+    def test_an_optimizer_of_other_tensors_is_refused(self):
+        """What it trains would be neither loaded nor offered."""
+        model = torch.nn.Linear(2, 2)
+        copies = [p.detach().clone().requires_grad_() for p in model.parameters()]
+        held, other = TorchHeld(model), torch.optim.SGD(copies, lr=1.0)
+        with self.assertRaisesRegex(Invalid, "steps none of the model's tensors"):
+            held.check_optimizers([other])
+        held.check_optimizers([torch.optim.SGD(model.parameters(), lr=1.0)])
+        held.check_optimizers([other, torch.optim.SGD([model.bias], lr=1.0)])
+        held.check_optimizers([])
+
+    def test_an_optimizer_of_what_the_model_is_a_view_of(self):
+        """As with flat parameters, of which Part shows the shards."""
+        flat = torch.nn.Parameter(torch.zeros(6))
+        held = TorchHeld({"w": Part(flat.detach()[2:4], (2, 2), first=0)})
+        held.check_optimizers([torch.optim.SGD([flat], lr=1.0)])
 
 
 class Copies(unittest.TestCase):
