@@ -64,19 +64,37 @@ func (b *Box) from(now time.Time, r *rank, id uint64, m wire.Message) []Effect {
 	case *wire.Ping:
 		return []Effect{Send{r.conn, id, &wire.Pong{}}}
 	case *wire.Leave:
-		return b.leave(r, m)
+		return b.leave(now, r, m)
 	}
 	return b.Dismiss(*fault(wire.CodeProtocol, "%v from rank %d: only the node sends that", wire.TypeOf(m), r.number))
 }
 
-// leave takes a rank's leave: the others cannot go on without it.
-func (b *Box) leave(r *rank, m *wire.Leave) []Effect {
-	why := cmp.Or(m.Reason, "it gave no reason")
-	effects := b.dismiss(r, *fault(wire.CodeLost, "rank %d of %d has left: %s", r.number, b.set.world, why))
-	if m.Run > 0 {
-		effects = append(effects, Leave{why})
+// leaveTime is how long a set has that leaves the run, from the first rank's LEAVE to the last
+// one's.
+const leaveTime = 10 * time.Second
+
+// leave takes a rank's leave. One that detaches sends the others away, because they cannot go on
+// without it. Of a set that leaves the run, every rank may do its last steps, at looks, too: a
+// faster one leaves some time before the others.
+func (b *Box) leave(now time.Time, r *rank, m *wire.Leave) []Effect {
+	why, s := cmp.Or(m.Reason, "it gave no reason"), b.set
+	if m.Run > 0 && s.leaves == "" {
+		s.leaves, s.leftAt, s.first = why, now, r.number
 	}
-	return append(effects, Close{r.conn})
+	if m.Run == 0 || !s.shares {
+		lost := *fault(wire.CodeLost, "rank %d of %d has left: %s", r.number, s.world, why)
+		return append(b.dismiss(r, lost), Close{r.conn})
+	}
+	return append([]Effect{Close{r.conn}}, b.less(r)...)
+}
+
+// less goes on without a rank of a set that leaves. The last one ends the set.
+func (b *Box) less(r *rank) []Effect {
+	delete(b.set.ranks, r.number)
+	if len(b.set.ranks) > 0 {
+		return nil
+	}
+	return b.Dismiss(*fault(wire.CodeClosed, "the peer leaves the run: %s", b.set.leaves))
 }
 
 // Closed says that a connection has ended.
@@ -84,6 +102,9 @@ func (b *Box) Closed(conn Conn, why string) []Effect {
 	r := b.rank(conn)
 	if r == nil {
 		return nil
+	}
+	if b.set.leaves != "" {
+		return b.less(r)
 	}
 	return b.dismiss(r, *fault(wire.CodeLost, "rank %d of %d was lost (%s): attach again, all ranks", r.number,
 		b.set.world, why))
@@ -114,12 +135,18 @@ func (b *Box) dismiss(but *rank, f Fault) (effects []Effect) {
 	if b.set.shares {
 		effects = append(effects, Lost{f})
 	}
+	if b.set.leaves != "" {
+		effects = append(effects, Leave{b.set.leaves})
+	}
 	b.set, b.request = nil, nil
 	return effects
 }
 
 // End sends everybody away, for good.
 func (b *Box) End(f Fault) []Effect {
+	if b.set != nil {
+		b.set.leaves = "" // it ends anyhow
+	}
 	effects := b.dismiss(nil, f)
 	if b.ended == nil {
 		b.ended = &f
@@ -152,6 +179,10 @@ func (b *Box) Know(info wire.Info) []Effect {
 func (b *Box) Tick(now time.Time, steps []uint64) []Effect {
 	if b.set == nil {
 		return nil
+	}
+	if b.set.leaves != "" && now.Sub(b.set.leftAt) >= leaveTime {
+		return b.Dismiss(*fault(wire.CodeClosed, "rank %d of %d has left the run, and this rank has not within %v: "+
+			"the peer leaves. All ranks must do the same number of steps", b.set.first, b.set.world, leaveTime))
 	}
 	if b.set.moved(now, steps) || b.set.shares && b.request == nil {
 		b.set.heard(now)

@@ -14,10 +14,14 @@ type set struct {
 	name   string
 	client string
 	world  uint64
-	ranks  map[uint64]*rank // by number
+	ranks  map[uint64]*rank // by number; without those that have left
 	shares bool             // all were laid out, and the memory went to them
 	last   time.Time        // something was heard or seen to move
 	steps  []uint64         // the ranks' words when that was looked at
+
+	leaves string    // why the set leaves the run; empty: it does not
+	first  uint64    // the rank that said so first
+	leftAt time.Time // and when
 }
 
 // rank is one process of a trainer.
@@ -102,6 +106,8 @@ func (s *set) admit(h *wire.Hello) *Fault {
 	case h.Set != s.name:
 		return fault(wire.CodeBusy, "%s trains this run here: try again when it has ended, or give data_dir= for a "+
 			"second peer", s.name)
+	case s.leaves != "":
+		return fault(wire.CodeBusy, "%s is leaving the run here: try again when it has", s.name)
 	case h.World != s.world:
 		return fault(wire.CodeRank, "rank %d says that there are %d ranks, and the others say %d: start all "+
 			"ranks alike", h.Rank, h.World, s.world)

@@ -365,9 +365,9 @@ class TorchHeld:
         for name, p in module.named_parameters():
             if p.requires_grad and id(p) not in given and p.numel():
                 raise Invalid(
-                    f"{name} is to be trained now, and was not when this DiLoCo was made: this peer "
-                    "alone would train it. With frozen=True such parameters are part of the model "
-                    "from the beginning; those of new layers must be there before"
+                    f"{name} is to be trained now, and was not when this DiLoCo was made: this "
+                    "peer alone would train it. With frozen=True such parameters are part of the "
+                    "model from the beginning; those of new layers must be there before"
                 )
 
     def check_optimizers(self, optimizers: Sequence[Any]) -> None:

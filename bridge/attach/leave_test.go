@@ -1,0 +1,44 @@
+//go:build unix
+
+package attach
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// TestRanksThatLeaveAfterTheSameStep: ranks ask at every step, and the faster one leaves in its
+// fourth. The slower one was sent away as lost where it asked next, and its process failed although
+// its loop had only a few steps left to do.
+func TestRanksThatLeaveAfterTheSameStep(t *testing.T) {
+	var all []*attachtest.Rank
+	var last [2]atomic.Uint64
+	for i := range last {
+		r := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1, Pace: time.Duration(1+100*i) * time.Millisecond}}
+		r.OnStep = func(step uint64) {
+			if last[i].Store(step); step > 3 { // it was told to go on before
+				_ = r.Leave("the loop has ended", true)
+				r.Kill()
+			}
+		}
+		all = append(all, r)
+	}
+	m, tr, _ := attached(t, Config{Looks: 1}, all...)
+	loaded(t, tr)
+	_, err := tr.Train(bounded(t), trainer.Task{Slot: 1, Steps: 1000, PartSteps: 1000})
+	if !errors.Is(err, trainer.ErrAnew) {
+		t.Fatal(err)
+	}
+	<-m.server.Done()
+	if err := m.server.Err(); !errors.Is(err, ErrLeave) {
+		t.Error(err)
+	}
+	if a, b := last[0].Load(), last[1].Load(); a != 4 || b != 4 {
+		t.Errorf("they came to steps %d and %d, want 4", a, b)
+	}
+}
