@@ -29,13 +29,19 @@ def ranks(
             "(FSDP2), or give this rank's shards as Part(value, shape, first=…)"
         )
     if mesh is not None:
-        return ranks_of(environment, *_in_mesh(mesh))
+        rank, world = _in_mesh(mesh)
+        group = [int(r) for r in mesh.mesh.flatten().tolist()]
+        one_machine(environment, world, group)
+        return ranks_of(environment, rank, world, group)
     if process_group is not None:
         distributed: Any = torch.distributed
         rank = distributed.get_rank(process_group)
         if rank < 0:
             raise Invalid("this process is no rank of process_group")
-        return ranks_of(environment, rank, distributed.get_world_size(process_group))
+        world = distributed.get_world_size(process_group)
+        group = [distributed.get_global_rank(process_group, k) for k in range(world)]
+        one_machine(environment, world, group)
+        return ranks_of(environment, rank, world, group)
     rank, world = _everybody(environment)
     if world > 1:
         one_machine(environment, world)

@@ -230,7 +230,10 @@ class Loop:
     def _gives_up(self, session: Session) -> bool:
         """Asks the node, where it has named the steps done, whether to go on."""
         while 0 < session.look <= self._tally.steps:
-            if not session.at(session.look):
+            self._torn = True  # until the answer is there, as at a border
+            goes_on = session.at(session.look)
+            self._torn = False
+            if not goes_on:
                 return True
         return False
 
@@ -287,15 +290,23 @@ class Loop:
         self._tally.report(loss)
 
     def batches(self, data: Iterable[T], repeat: bool = False) -> Iterator[T]:
-        """Yields from data until the run has ended. With repeat it starts again at the end of data.
-        If no run is given, it goes through data once."""
+        """Yields from data until the run has ended. With repeat it starts again at the end of data,
+        which must give something every time. If no run is given, it goes through data once."""
         while not self.finished:
+            empty = True
             for batch in data:
+                empty = False
                 yield batch
                 if self.finished:
                     return
             if not repeat or not self.enabled:
                 return
+            if empty:
+                raise Invalid(
+                    "repeat=True, and data gives no batch: an iterator that is used up does not "
+                    "begin again (give the loader itself), and drop_last leaves out all of a share "
+                    "that is smaller than a batch"
+                )
 
     def sampler(self, data: Sized, batch_size: int = 1, *, shard: bool = True) -> PartSampler:
         """The indices of a map-style dataset that this rank trains on, as a sampler for a
@@ -427,7 +438,8 @@ class Loop:
         self._torn, self._began = False, time.monotonic()
         self._tell()
         if offer is not None and before is not None:
-            if self._train is None or self._train.slot != before.slot:
+            went_on = self._train is None or self._train.slot != before.slot
+            if went_on and session.contributed:
                 self._tally.contribute(offer.tokens)
             self._tally.end(stall=time.monotonic() - began)
         if self._train is None:

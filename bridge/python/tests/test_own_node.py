@@ -23,7 +23,10 @@ class OwnNode(unittest.TestCase):
         """A Flat that starts its node. A process that waits is the program, and play speaks."""
         stub = nodestub.Stub(self, play)
         program = self.folder / "program"
-        program.write_text(f"#!/bin/sh\necho {stub.path} >{self.folder}/attach\nexec sleep 60\n")
+        program.write_text(
+            f'#!/bin/sh\n(echo "$P2PDILOCO_TICKET"; echo "$@") >{self.folder}/given\n'
+            f"echo {stub.path} >{self.folder}/attach\nexec sleep 60\n"
+        )
         program.chmod(0o700)
         patch = mock.patch.dict(os.environ, {rendezvous.BINARY_VARIABLE: str(program)})
         patch.start()
@@ -56,6 +59,19 @@ class OwnNode(unittest.TestCase):
         self.assertIn("ran already (pid 1), and keeps the settings", logs.output[0])
         self.assertIn("given here for bootstrap, found, outer_lr is not for it", logs.output[0])
         self.assertIn("kill 1", logs.output[0])
+
+    def test_no_command_line_has_the_ticket(self):
+        """All users of a machine can read command lines, for as long as the node runs."""
+        flat = self.join(nodestub.Run(rounds=100), ticket="a secret", outer_lr="0.7").start()
+        self.addCleanup(self.end_node, flat)
+        flat.close()
+        pid = flat._node._node.pid
+        line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        given = (self.folder / "given").read_text().splitlines()
+        self.assertNotIn(b"secret", line)
+        self.assertEqual(given[0], "a secret")
+        self.assertIn("--outer-lr=0.7", given[1])
+        self.assertNotIn("ticket", given[1])
 
     def test_a_node_that_is_just_leaving(self):
         """As after Ctrl-C, twice, and a start at once. Its end is waited for."""

@@ -3,12 +3,15 @@
 import nodestub  # noqa: F401  (first: it puts the package on the path)
 
 import os
+import socket
 import types
 import unittest
+from unittest import mock
 
 import numpy
 import torch
 from p2pdiloco import Part, box, pieces
+from p2pdiloco.attach.statedir import of_run
 from p2pdiloco.attach.wire import Box, Flat, TensorSpec
 from p2pdiloco.errors import Invalid
 from p2pdiloco.pieces import plain_name, runs_of
@@ -78,7 +81,8 @@ class Mesh:
     """As torch.distributed.device_mesh.DeviceMesh shows itself."""
 
     def __init__(self, sizes, place):
-        self.mesh, self._place = torch.zeros(sizes), place
+        self.mesh = torch.arange(int(numpy.prod(sizes))).view(sizes)
+        self._place = place
 
     def size(self, dim):
         return self.mesh.shape[dim]
@@ -305,12 +309,13 @@ TORCHRUN = {
 class Ranks(unittest.TestCase):
     def test_alone(self):
         got = box.ranks(torch.nn.Linear(1, 1), environment={})
-        self.assertEqual((got.rank, got.world, got.set), (0, 1, f"pid {os.getpid()}"))
+        alone = f"pid {os.getpid()} on {socket.gethostname()}"
+        self.assertEqual((got.rank, got.world, got.set), (0, 1, alone))
 
     def test_ranks_of_torchrun(self):
         got = box.ranks(DistributedDataParallel(torch.nn.Linear(1, 1)), environment=TORCHRUN)
         self.assertEqual((got.rank, got.world), (1, 2))
-        self.assertEqual(got.set, "ranks of abc.3.here.29500")
+        self.assertEqual(got.set, f"ranks of abc.3.here.29500 on {socket.gethostname()}")
         got = box.ranks({"w": Part(torch.zeros(1), (2,), first=0)}, environment=TORCHRUN)
         self.assertEqual(got.world, 2)
 
@@ -344,11 +349,43 @@ class Ranks(unittest.TestCase):
             box.ranks(DistributedDataParallel(torch.nn.Linear(1, 1)), environment=environment)
 
     def test_a_mesh(self):
-        model = torch.nn.Linear(1, 1)
-        got = box.ranks(model, mesh=Mesh((2, 3), (1, 2)), environment=TORCHRUN)
+        model, eight = torch.nn.Linear(1, 1), dict(TORCHRUN, LOCAL_WORLD_SIZE="8")
+        got = box.ranks(model, mesh=Mesh((2, 3), (1, 2)), environment=eight)
         self.assertEqual((got.rank, got.world), (5, 6))
+        self.assertIn(" 0,1,2,3,4,5 on ", got.set)
         with self.assertRaisesRegex(Invalid, "no rank of mesh"):
             box.ranks(model, mesh=Mesh((2, 3), None), environment=TORCHRUN)
+
+    def groups(self, *groups, environment):
+        """What box.ranks says in rank 0 of each group, where that is one of torch.distributed."""
+        with mock.patch.multiple(
+            torch.distributed, create=True, get_rank=lambda group: 0, get_world_size=len,
+            get_global_rank=lambda group, k: group[k],
+        ):
+            model = torch.nn.Linear(1, 1)
+            return [box.ranks(model, process_group=g, environment=environment) for g in groups]
+
+    def test_two_groups_of_one_start_are_two_peers(self):
+        """Both were the ranks of this start, so those of the second group went to the first one's
+        node, and were refused as ranks that it has already."""
+        a, b = self.groups([0, 1], [2, 3], environment=dict(TORCHRUN, LOCAL_WORLD_SIZE="4"))
+        self.assertEqual((a.world, b.world), (2, 2))
+        self.assertNotEqual(a.set, b.set)
+
+    def test_a_group_that_spans_machines_is_refused(self):
+        for group, local in (([0, 1, 2], "2"), ([1, 2], "2")):
+            with self.assertRaisesRegex(Invalid, "one machine is one peer"):
+                self.groups(group, environment=dict(TORCHRUN, LOCAL_WORLD_SIZE=local))
+
+    def test_hosts_with_one_home_folder(self):
+        """A plain torchrun has the same text on every machine, so ranks of the second one waited
+        at the socket of the first one's node, which another machine cannot reach."""
+        model, got = DistributedDataParallel(torch.nn.Linear(1, 1)), []
+        for host in ("left", "right/1"):
+            with mock.patch.object(socket, "gethostname", lambda: host):
+                got.append((box.ranks(model, environment=TORCHRUN).set, of_run("run", "r")))
+        self.assertNotEqual(got[0][0], got[1][0])
+        self.assertEqual([folder.name for _, folder in got], ["left", "right%2F1"])
 
     def test_no_number(self):
         with self.assertRaisesRegex(Invalid, "WORLD_SIZE=two in the environment: a number"):

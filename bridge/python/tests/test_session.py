@@ -5,6 +5,7 @@ import nodestub  # first: it puts the package on the path
 import array
 import os
 import pathlib
+import socket
 import threading
 import time
 import unittest
@@ -162,7 +163,10 @@ class Rounds(AttachCase):
             for _ in range(5):
                 d.step()
             self.assertEqual((model.w.tolist(), d.metrics.steps), ([4.0, 4.0], 0))
+            # nothing was offered
+            self.assertEqual((d.rounds, d.metrics.weight), (0, 0))
             d.step()
+            self.assertEqual((d.rounds, d.metrics.weight), (1, 1))
         self.stub.join()
         self.assertEqual((seen["offer"].kind, seen["offer"].steps), (wire.OFFER, 5))
         self.assertEqual(seen["local"], 77.0, "a rank that gives up exports nothing")
@@ -307,6 +311,34 @@ class PrivateState(AttachCase):
         self.assertIn("does not fit what keep has", logs.output[0])
         self.assertEqual(schedule.last_epoch, 0, "all is taken back, or nothing")
 
+    def test_a_save_that_fails(self):
+        """As on a full disk. Training ended at the first checkpoint."""
+
+        class Full:
+            def state_dict(self):
+                raise OSError(28, "No space left on device")
+
+            def load_state_dict(self, state):
+                pass
+
+        seen = {}
+
+        def play(node):
+            node.gather()
+            node.load([0.0, 0.0])
+            seen["done"] = node.ask(wire.SAVE, folder="/nowhere")[0]
+            node.train(steps=1)
+            node.end()
+
+        with self.assertLogs("p2pdiloco", "WARNING") as logs:
+            with self.attach(play, model_of(), keep=[Full()]) as d:
+                d.step()
+                self.assertTrue(d.finished)
+        self.stub.join()
+        self.assertEqual(seen["done"].status, wire.STATUS_FAILED)
+        self.assertIn("No space left", seen["done"].text)
+        self.assertIn("what keep has could not be saved: [Errno 28]", logs.output[0])
+
     def test_saved_and_with_another_number_of_ranks_left_out(self):
         folder = nodestub.tempfile.mkdtemp()
         self.addCleanup(nodestub.shutil.rmtree, folder)
@@ -340,6 +372,7 @@ class Failures(AttachCase):
         with self.assertLogs("p2pdiloco", "WARNING") as logs, self.attach(play, model) as d:
             d.step()
             self.assertEqual((model.w.tolist(), d.finished), ([2.0, 2.0], False))
+            self.assertEqual(d.rounds, 0)  # what was offered is lost with the node
             d.step()
             self.assertTrue(d.finished)
         self.stub.join()
@@ -411,7 +444,7 @@ class Failures(AttachCase):
             self.assertEqual(model.w.tolist(), [3.0, 3.0])
             d.step()
         self.stub.join()
-        self.assertEqual(sets, [f"pid {os.getpid()}.1"])
+        self.assertEqual(sets, [f"pid {os.getpid()} on {socket.gethostname()}.1"])
 
     def test_busy_is_tried_again(self):
         def play(node):
@@ -451,6 +484,61 @@ class Failures(AttachCase):
         self.stub.join()
         self.assertEqual(seen["done"].status, wire.STATUS_FAILED)
         self.assertEqual(seen["done"].text, "division by zero")
+
+    def test_a_connection_of_the_callers_that_breaks_is_not_the_nodes(self):
+        """As of a worker of the DataLoader that evaluate reads from. It counted as a node that is
+        gone: the rank attached again, was asked again, and failed again, without an end."""
+        seen = {}
+
+        def play(node):
+            node.gather()
+            seen["done"] = node.ask(wire.EVALUATE)[0]
+
+        def evaluate():
+            raise ConnectionResetError("a worker is gone")
+
+        d = self.attach(play, model_of(), evaluate=evaluate, node_timeout=0.5)
+        with self.assertRaisesRegex(ConnectionResetError, "a worker is gone"):
+            d.start()
+        self.stub.join()
+        self.assertEqual(seen["done"].status, wire.STATUS_FAILED)
+
+    def test_an_interrupt_while_a_rank_asks_whether_to_go_on(self):
+        """The answer would come where the next one is awaited."""
+
+        def play(node):
+            node.gather()
+            node.load([0.0, 0.0])
+            node.train(steps=100, look=1)
+            node.gather(epoch=2)
+            node.load([5.0, 5.0])
+            node.train(slot=2, steps=1)
+            node.end()
+
+        model = model_of()
+        with self.attach(play, model) as d:
+            with mock.patch.object(Session, "_wait", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    d.step()
+            d.step()  # discards the steps, and begins again
+            self.assertEqual(model.w.tolist(), [5.0, 5.0])
+            d.step()
+            self.assertTrue(d.finished)
+        self.stub.join()
+
+    def test_data_that_gives_nothing(self):
+        """The loop went round and round, until the node's patience ended."""
+
+        def play(node):
+            node.gather()
+            node.load([0.0, 0.0])
+            node.train(steps=2)
+
+        d = self.attach(play, model_of())
+        with self.assertRaisesRegex(errors.Invalid, "data gives no batch"), d:
+            for _ in d.batches(iter([1]), repeat=True):
+                d.step()
+        self.stub.close()
 
     def test_a_replaced_parameter(self):
         def play(node):

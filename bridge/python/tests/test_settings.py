@@ -5,6 +5,7 @@ import support  # noqa: F401  (first: it puts the package on the path)
 import fcntl
 import os
 import pathlib
+import socket
 import signal
 import tempfile
 import threading
@@ -49,10 +50,11 @@ class Settings(unittest.TestCase):
             settings.flags({"rounds": {}})
 
     def test_folders_of_runs(self):
-        with mock.patch.dict(os.environ, XDG_STATE_HOME="/state"):
+        host = mock.patch.object(socket, "gethostname", lambda: "here")
+        with host, mock.patch.dict(os.environ, XDG_STATE_HOME="/state"):
             for (name, text), want in {
-                ("run", "my-run"): "/state/p2pdiloco/my-run",
-                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc",
+                ("run", "my-run"): "/state/p2pdiloco/my-run/here",
+                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc/here",
             }.items():
                 self.assertEqual(str(statedir.of_run(name, text)), want)
             a, b = (str(statedir.of_run("ticket", t)) for t in ("one", "two"))

@@ -44,11 +44,15 @@ class Ranks:
     set: str = ""
 
 
-def ranks_of(environment: Mapping[str, str], rank: int, world: int) -> Ranks:
+def ranks_of(
+    environment: Mapping[str, str], rank: int, world: int, group: Sequence[int] = ()
+) -> Ranks:
     """The ranks of one start of a trainer. Several need a text in common, which the environment of
-    torchrun, or that of torch.distributed, has."""
+    torchrun, or that of torch.distributed, has. group: the ranks among all of that start, where
+    they are some of them. The host is in the text, because several may have one home folder."""
+    host = socket.gethostname()
     if world == 1:
-        return Ranks(0, 1, f"pid {os.getpid()}")
+        return Ranks(0, 1, f"pid {os.getpid()} on {host}")
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
     common = ".".join(environment[name] for name in names if environment.get(name))
     if not common:
@@ -56,7 +60,9 @@ def ranks_of(environment: Mapping[str, str], rank: int, world: int) -> Ranks:
             f"nothing tells the {world} ranks of this start from those of another: start them with "
             "torchrun, or set MASTER_ADDR and MASTER_PORT in all of them"
         )
-    return Ranks(rank, world, f"ranks of {common}")
+    if group:
+        common += " " + ",".join(map(str, group))
+    return Ranks(rank, world, f"ranks of {common} on {host}")
 
 
 def number(environment: Mapping[str, str], name: str, default: int) -> int:
@@ -70,10 +76,11 @@ def number(environment: Mapping[str, str], name: str, default: int) -> int:
         raise Invalid(f"{name}={text} in the environment: a number is needed") from None
 
 
-def one_machine(environment: Mapping[str, str], world: int) -> None:
-    """Refuses ranks of several machines: each machine is a peer of its own."""
-    local = number(environment, "LOCAL_WORLD_SIZE", world)
-    if local < world:
+def one_machine(environment: Mapping[str, str], world: int, group: Sequence[int] = ()) -> None:
+    """Refuses ranks of several machines: each machine is a peer of its own. group: the ranks among
+    all of torchrun's, which numbers those of a machine one after the other."""
+    local = number(environment, "LOCAL_WORLD_SIZE", 0)
+    if local and (local < world or len({rank // local for rank in group}) > 1):
         raise Invalid(
             f"{world} ranks, and {local} of them on this machine: one machine is one peer: start "
             "torchrun on each machine by itself, or give process_group= with the ranks of this one"
@@ -188,14 +195,17 @@ class Own:
             return str(err)
 
     def _start(self) -> None:
+        options, secret = dict(self._options), {}
+        if options.get("ticket") is not None:  # all users of a machine can read command lines
+            secret["P2PDILOCO_TICKET"] = str(options.pop("ticket"))
         command: Sequence[str] = [
-            binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(self._options)
+            binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(options)
         ]
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self._log_file, "ab") as out:
             self._node = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=out, stderr=out,
-                env={**environment(), _STARTER_VARIABLE: "stdin"},
+                env={**environment(), **secret, _STARTER_VARIABLE: "stdin"},
                 start_new_session=True,  # Ctrl-C is for the trainer, which then leaves the run
             )
         given = {"pid": self._node.pid, "options": self._marks()}

@@ -55,6 +55,14 @@ _KINDS: dict[int, type[Error]] = {
 }
 
 
+class _Own(Exception):
+    """Carries a ConnectionError of what the caller has given, as of evaluate, out of border."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Held(Protocol):
     """What a rank holds of the model, as session needs it."""
 
@@ -143,6 +151,10 @@ class Session:
         """The node's data directory."""
         self.node_pid = 0
         """The node's process."""
+        self.contributed = False
+        """Whether the last border has offered steps that count: of no round that was given up, and
+        to a node that did not go."""
+        self._gave_up = False
         self.ended = False
         """Whether the run has ended. The model is its last one."""
         self._connect(connect_timeout)
@@ -298,17 +310,20 @@ class Session:
         """Offers what was trained since the last TRAIN, and does what the node asks for until it
         asks for inner steps. It returns that TRAIN; None is the end of the run. If the node is
         gone, it waits for the next one: then nothing was offered, and the model is the anchor."""
-        self.look = 0
+        self.look, self.contributed = 0, False
         try:
             if offer is not None and self._train is not None:
                 self._export_for(self._train)
                 train, self._train = self._train, None
                 self._send(Message(wire.OFFER, train.id, **dataclasses.asdict(offer)))
+                self.contributed, self._gave_up = not self._gave_up, False
             self._train = self._serve()
         except Ended:
             self.ended = True
             self.close()
             return None
+        except _Own as err:
+            raise err.error from None
         except ConnectionError as err:
             self._reattach(err)
             return self.border()
@@ -342,13 +357,21 @@ class Session:
         return not poll.poll(1000 * _IDLE)
 
     def _answer(self, request: Message) -> None:
-        done: dict[str, Any] = {}
+        """Does what the node asks for. If that fails, the node and the other ranks are told, and it
+        is raised here. A save that fails is no reason to end: the last one stays."""
         try:
             done = self._do(request)
-        except ConnectionError:
-            raise
-        except Exception as err:  # the node and the other ranks are told; then it goes on here
-            self._send(Message(wire.DONE, request.id, status=wire.STATUS_FAILED, text=str(err)))
+        except Exception as err:
+            failed = Message(wire.DONE, request.id, status=wire.STATUS_FAILED, text=str(err))
+            if request.kind == wire.SAVE:
+                _log.warning("what keep has could not be saved: %s", err, exc_info=True)
+                return self._send(failed)
+            try:
+                self._send(failed)
+            except ConnectionError:
+                pass  # the node is gone as well, and what comes next will show it
+            if isinstance(err, ConnectionError):  # not the node's, which would be waited for
+                raise _Own(err) from err
             raise
         self._send(Message(wire.DONE, request.id, **done))
 
@@ -389,7 +412,7 @@ class Session:
         if go.answer != wire.GIVE_UP:
             return True
         # After "give up" nothing is exported, and OFFER says how many steps were done.
-        self._train = Message(wire.TRAIN, self._train.id)
+        self._train, self._gave_up = Message(wire.TRAIN, self._train.id), True
         return False
 
     def progress(self, steps: int) -> None:
@@ -401,7 +424,7 @@ class Session:
 
     def _reattach(self, err: BaseException) -> None:
         _log.warning("the node of this machine is gone (%s): waiting for it", err)
-        self._train = None
+        self._train, self._gave_up = None, False
         self._drop()
         self._connect(self._node_timeout)
         _log.info("attached to the node again")
@@ -409,7 +432,7 @@ class Session:
     def reset(self) -> None:
         """Attaches again as a new set, in all ranks: the next border loads the anchor."""
         self._drop()
-        self._train = None
+        self._train, self._gave_up = None, False
         self._resets += 1
         self._connect(self._node_timeout)
 

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+import socket
 import sys
 import time
 import urllib.parse
@@ -21,8 +22,8 @@ _LOCK = "trainer.lock"
 
 
 def of_run(name: str, text: str) -> pathlib.Path:
-    """The folder for all directories of a run. name: of what says which run it is, run, ticket,
-    spec or config; text: its value."""
+    """The folder for all directories of a run on this host: several hosts may have one home folder.
+    name: of what says which run it is, run, ticket, spec or config; text: its value."""
     if name == "run":
         run = urllib.parse.quote(text, safe="$&+=:@")
         run = "%2E" + run[1:] if run.startswith(".") else run
@@ -30,7 +31,7 @@ def of_run(name: str, text: str) -> pathlib.Path:
             run = f"{run[:_MAX_NAME]}-{hashlib.sha256(text.encode()).hexdigest()}"
     else:
         run = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return _base() / run
+    return _base() / run / urllib.parse.quote(socket.gethostname(), safe="")
 
 
 def _base() -> pathlib.Path:
