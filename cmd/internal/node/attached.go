@@ -51,7 +51,8 @@ func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Tr
 	a.server = server
 	a.listens.Store(server)
 	if len(a.args) > 0 {
-		c, err := startCommand(a.args, server.Path(), a.stdout, a.stderr, a.commandEnded)
+		hungUp := func() { server.Leave("the terminal has hung up (SIGHUP)") }
+		c, err := startCommand(a.args, server.Path(), a.stdout, a.stderr, hungUp, a.commandEnded)
 		if err != nil {
 			return nil, err
 		}

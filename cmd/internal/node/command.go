@@ -29,9 +29,11 @@ type command struct {
 	signaled atomic.Bool   // it was asked to end
 }
 
-// startCommand starts a command that finds the node's socket in its environment. ended is called
-// when it has ended.
-func startCommand(args []string, socket string, stdout, stderr io.Writer, ended func(error)) (*command, error) {
+// startCommand starts a command that finds the node's socket in its environment. hungUp is called
+// after a SIGHUP, and ended when the command has ended.
+func startCommand(
+	args []string, socket string, stdout, stderr io.Writer, hungUp func(), ended func(error),
+) (*command, error) {
 	c := &command{cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})} //nolint:noctx // it outlives all
 	c.cmd.Stdout, c.cmd.Stderr, c.cmd.WaitDelay = stdout, stderr, drainTime
 	c.cmd.Env = append(os.Environ(), attach.Variable+"="+socket)
@@ -39,13 +41,15 @@ func startCommand(args []string, socket string, stdout, stderr io.Writer, ended 
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("the command after --: %w", err)
 	}
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, append(passedOn(), os.Interrupt, syscall.SIGTERM)...)
 	go func() {
 		for {
 			select {
 			case s := <-signals:
-				c.signal(s)
+				if !c.special(s, hungUp) {
+					c.signal(s)
+				}
 			case <-c.done:
 				signal.Stop(signals)
 				return

@@ -10,3 +10,7 @@ import (
 func ownGroup(*exec.Cmd) {}
 
 func signalGroup(p *os.Process, _ os.Signal) { _ = p.Kill() }
+
+func passedOn() []os.Signal { return nil }
+
+func (c *command) special(os.Signal, func()) bool { return false }

@@ -32,9 +32,10 @@ lines: give the ticket of a private run on standard input (-), in a file (@FILE)
 (P2PDILOCO_TICKET).
 
 A command after -- starts the trainer: its processes attach to this one, which they find by the
-environment (P2PDILOCO_ATTACH), and train this peer's part. Signals are passed on to it. When it ends
-with status 0, the peer leaves the run; after any other it stays for --trainer-return and waits for
-another. Without a command, --trainer attach waits for processes that attach.
+environment (P2PDILOCO_ATTACH), and train this peer's part. Signals are passed on to it: HUP, at which
+the peer leaves, too, QUIT, USR1, USR2, and Ctrl-Z, which stops both. When it ends with status 0, the peer
+leaves the run; after any other it stays for --trainer-return and waits for another. Without a command,
+--trainer attach waits for processes that attach.
 
 At the first SIGINT or SIGTERM (Ctrl-C) the peer leaves: it announces that to the others, and a
 contribution that was already offered still counts. At the second it stops at once.`,
