@@ -81,7 +81,7 @@ struct p2pa_piece { /* a part of a tensor */
 struct p2pa;
 struct p2pa_config {
     const char *path; /* of the socket; NULL: P2PDILOCO_ATTACH in the environment */
-    const char *run, *set;
+    const char *run, *set;     /* set: NULL is "pid N", for world 1 */
     uint64_t rank, world;      /* world 0 is 1 */
     double timeout;            /* seconds to wait for a node, and for one that is busy; 0 is 60 */
     const struct p2pa_tensor *tensors;
@@ -492,6 +492,9 @@ P2PA_FN int p2pa_attach(struct p2pa *a, const struct p2pa_config *c) {
     if (!path || !*path)
         return p2pa_fail(a, P2PA_ERROR, "no socket is named: run this with p2pdiloco join --run RUN -- COMMAND, or set "
                                         "P2PDILOCO_ATTACH");
+    if (c->world > 1 && !c->set)
+        return p2pa_fail(a, P2PA_ERROR, "several ranks, and no set: give all of them the same text, and another one at "
+                                        "every start");
     if (!c->params && (!c->load || !c->export_range))
         return p2pa_fail(a, P2PA_ERROR, "give params, or load and export_range");
     clock_gettime(CLOCK_MONOTONIC, &began);

@@ -293,3 +293,12 @@ func TestExampleSaysWhatTheNodeSaidInTheMidstOfSteps(t *testing.T) {
 		t.Errorf("%v: %q", err, out)
 	}
 }
+
+// TestSeveralRanksNeedASet: without a set each rank was a trainer of its own. One had the node, and
+// the others heard for a minute that it is busy.
+func TestSeveralRanksNeedASet(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), compile(t, "testdata/no_set.c")).CombinedOutput()
+	if want := "1 several ranks, and no set: give all of them the same text"; !strings.HasPrefix(string(out), want) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
