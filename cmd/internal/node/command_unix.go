@@ -39,7 +39,7 @@ func (c *command) special(s os.Signal, hungUp func()) bool {
 	case syscall.SIGHUP:
 		c.signal(s)
 		hungUp()
-	case syscall.SIGQUIT: // this process ends as it does without a command, and shows its goroutines
+	case syscall.SIGQUIT: // the node ends as it does without a command, and shows its goroutines
 		c.signal(s)
 		signal.Reset(s)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGQUIT)
