@@ -111,7 +111,8 @@ func checkPeers(p allreduce.Params, s Statement) error {
 			return fmt.Errorf("the offer of %s is for slot %d, the segment of slot %d", o.Peer.Short(), o.Slot, s.Slot)
 		}
 		if o.Weight == 0 || !slot.IsNormSq(o.NormSq) {
-			return fmt.Errorf("the offer of %s has the weight %d and the squared norm %v", o.Peer.Short(), o.Weight, o.NormSq)
+			return fmt.Errorf("the offer of %s has the weight %d and the squared norm %v", o.Peer.Short(), o.Weight,
+				o.NormSq)
 		}
 		if i > 0 && s.Offers[i-1].Peer >= o.Peer {
 			return errors.New("the contributors' offers are not in the order of their peers")

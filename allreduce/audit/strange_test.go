@@ -38,8 +38,8 @@ func (w *world) honestProofs(t *testing.T) []Proof {
 		{Kind: FalseContribution, Offer: w.Offers[0], Openings: w.openings(t, r)[:1]},
 		{Kind: FalseTotal, Offer: w.Offers[0], Leaves: w.own[0].Leaves()},
 		{
-			Kind: FalseFigures, Statement: w.Statement, Figures: slot.FiguresRoot(rows), Published: w.published(rows, 1),
-			Outcome: w.opened(t, frame), Openings: w.openings(t, frame)[:1],
+			Kind: FalseFigures, Statement: w.Statement, Figures: slot.FiguresRoot(rows),
+			Published: w.published(rows, 1), Outcome: w.opened(t, frame), Openings: w.openings(t, frame)[:1],
 		},
 	}
 }

@@ -68,7 +68,8 @@ func wantOneJournal(t *testing.T, all []*attachtest.Rank) []string {
 	first := all[0].Trainer.(*journal).lines
 	for rank, r := range all {
 		if lines := r.Trainer.(*journal).lines; !slices.Equal(lines, first) {
-			t.Errorf("rank %d of %d:\n%s\nrank 0:\n%s", rank, len(all), strings.Join(lines, "\n"), strings.Join(first, "\n"))
+			t.Errorf("rank %d of %d:\n%s\nrank 0:\n%s", rank, len(all), strings.Join(lines, "\n"),
+				strings.Join(first, "\n"))
 		}
 	}
 	return first

@@ -108,8 +108,8 @@ func TestOneRound(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName, free); err != nil || claim.Dir != p.Dir() ||
-		claim.Release() != nil {
+	claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName, free)
+	if err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
 		t.Errorf("the directory is not free again: %+v, %v", claim, err)
 	}
 }
