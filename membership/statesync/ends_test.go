@@ -84,7 +84,7 @@ func TestStreamsOfAFetchEndWell(t *testing.T) {
 		n := &counting{peers: &peers{serve: map[slot.PeerID]func(wire.Stream){
 			"a": honest(server(t, s, ServerConfig{})), "b": honest(server(t, s, ServerConfig{BytesPerSecond: 1 << 20})),
 		}}}
-		c := NewClient(n, Config{})
+		c := NewClient(n, Config{Rand: inOrder()}) // a piece of the slow one would be fetched twice
 		if _, _, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids()); err != nil {
 			t.Fatal(err)
 		}

@@ -51,15 +51,15 @@ type donor struct {
 	dismiss context.CancelFunc
 	workers int // that still run
 	since   time.Time
-	proven  bool            // it has given a piece, or came before any place was scarce
-	busy    []*atomic.Int64 // of each worker: since when it fetches a piece, in ns; 0: it does not
+	proven  bool                         // it has given a piece, or came before any place was scarce
+	busy    []*atomic.Pointer[time.Time] // of each worker: since when it fetches a piece; nil: it does not
 }
 
 // holds tells whether the donor has held a piece for so long.
 func (d *donor) holds(now time.Time, long time.Duration) bool {
-	return slices.ContainsFunc(d.busy, func(b *atomic.Int64) bool {
+	return slices.ContainsFunc(d.busy, func(b *atomic.Pointer[time.Time]) bool {
 		since := b.Load()
-		return since != 0 && now.Sub(time.Unix(0, since)) >= long
+		return since != nil && now.Sub(*since) >= long
 	})
 }
 
@@ -166,7 +166,7 @@ func (w *swarm) admit(ctx context.Context) {
 // a donor is made: it stands by for pieces that come back.
 func (w *swarm) hire(p slot.PeerID) *worker {
 	d := w.active[p]
-	k := &worker{x: &w.x, dial: w.dial, ctx: d.ctx, asked: d.asked, peer: p, busySince: new(atomic.Int64)}
+	k := &worker{x: &w.x, dial: w.dial, ctx: d.ctx, asked: d.asked, peer: p, busySince: new(atomic.Pointer[time.Time])}
 	select {
 	case k.first = <-w.x.queue:
 	default:

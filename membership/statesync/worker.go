@@ -75,8 +75,8 @@ type worker struct {
 	asked context.Context // within ctx: ends when the donor is asked for nothing more
 	peer  slot.PeerID
 	first *piece // assigned before the worker started; may be nil
-	// since when it fetches a piece, in ns of Unix time; 0: it does not
-	busySince *atomic.Int64
+	// since when it fetches a piece; nil: it does not
+	busySince *atomic.Pointer[time.Time]
 
 	conn          *conn
 	buf           []byte
@@ -101,9 +101,9 @@ func (k *worker) work() error {
 		}
 		taken := time.Now()
 		p.holder.Store(&holding{k.peer, taken})
-		k.busySince.Store(taken.UnixNano())
+		k.busySince.Store(&taken)
 		sent, err := k.fetch(p)
-		k.busySince.Store(0)
+		k.busySince.Store(nil)
 		if err != nil {
 			k.x.queue <- p // before the fault is reported, so that no piece is lost
 			k.hangUp(err)
