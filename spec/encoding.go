@@ -46,7 +46,7 @@ func Parse(b []byte) (Spec, error) {
 	if err := r.Done(); err != nil {
 		return Spec{}, err
 	}
-	return s, errors.Join(s.Validate(), s.Layout.Validate())
+	return s, errors.Join(s.check(false), s.Layout.Validate())
 }
 
 // Adopt checks the fields given here against a settled spec that peer p holds, and names the first

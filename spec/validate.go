@@ -12,7 +12,11 @@ import (
 
 // Validate reports every fault of the fields given at once, each as an *Error. A field that was not
 // given is no fault, except the name.
-func (s Spec) Validate() error {
+func (s Spec) Validate() error { return s.check(true) }
+
+// check is Validate. A spec that is not given here, but that of a run, may have what earlier
+// releases allowed.
+func (s Spec) check(given bool) error {
 	var f faults
 	f.add(s.Name == "", "name", `""`, "a run needs a name")
 	for _, field := range table {
@@ -26,8 +30,8 @@ func (s Spec) Validate() error {
 	f.add(s.MinPeers > s.StartPeers && s.StartPeers > 0, "min_peers", strconv.FormatUint(s.MinPeers, 10),
 		"more than start_peers: the first slot could never close")
 	s.checkPace(&f)
-	s.checkTrust(&f)
-	f.add((s.Mode == ModeEager || s.Mode == ModeAsync) && s.Outer == outeropt.Adam, "outer", s.Outer,
+	s.checkTrust(&f, given)
+	f.add((s.Mode == ModeEager || s.Mode == ModeAsync && given) && s.Outer == outeropt.Adam, "outer", s.Outer,
 		"mode %s takes a peer's own part of the step ahead, and a step of adam cannot be divided into parts", s.Mode)
 	s.checkFragments(&f)
 	s.checkStreaming(&f)
@@ -64,7 +68,7 @@ const maxFounders = 31
 var byzantineFields = []string{"max_electors", "newcomer_share", "audit_samples"}
 
 // checkTrust checks the founders, and what goes with members that may lie.
-func (s Spec) checkTrust(f *faults) {
+func (s Spec) checkTrust(f *faults, given bool) {
 	f.add(len(s.Founders) > maxFounders, "founders", strconv.Itoa(len(s.Founders)), "at most %d", maxFounders)
 	for i, p := range s.Founders {
 		f.add(len(p) < slot.MinPeerIDLen || len(p) > slot.MaxPeerIDLen, "founders", p.String(), "this is no peer ID")
@@ -73,7 +77,7 @@ func (s Spec) checkTrust(f *faults) {
 	for _, field := range table {
 		text := field.Text(s)
 		// a settled spec has the defaults
-		idle := text == "" || text == "0" || text == field.Default
+		idle := text == "" || text == "0" || text == field.Default || !given
 		f.add(s.Trust == TrustCrash && slices.Contains(byzantineFields, field.Name) && !idle, field.Name, text,
 			"it is for trust byzantine, and has no effect with trust crash: leave it out, or take trust byzantine")
 	}

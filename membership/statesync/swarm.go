@@ -51,8 +51,9 @@ type donor struct {
 	dismiss context.CancelFunc
 	workers int // that still run
 	since   time.Time
-	proven  bool                         // it has given a piece, or came before any place was scarce
-	busy    []*atomic.Pointer[time.Time] // of each worker: since when it fetches a piece; nil: it does not
+	proven  bool // it has given a piece, or came before any place was scarce
+	// since when each worker fetches a piece; nil: it does not
+	busy []*atomic.Pointer[time.Time]
 }
 
 // holds tells whether the donor has held a piece for so long.

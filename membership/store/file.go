@@ -113,7 +113,10 @@ func (s *File) load(run slot.Root, reached uint64, logger *slog.Logger) error {
 		return err
 	}
 	at := log.frames.at
-	if peak := log.state.peak; reached > peak {
+	if !log.state.peaked { // an older program wrote it: what it forgot is no damage
+		log.state.peak = max(log.state.peak, reached)
+	}
+	if peak := log.state.peak; reached > peak && log.state.peaked {
 		return damaged(s.path, at, fmt.Errorf("%w: its last record is of height %d, and files beside it are of height "+
 			"%d: its end is missing, or it is an old copy", ErrCorrupt, peak, reached))
 	}
@@ -158,7 +161,9 @@ func (s *File) create(run slot.Root, reached uint64, rand io.Reader) error {
 func (s *File) boot(garbage int64, logger *slog.Logger) error {
 	s.mu.state.boot++
 	if g := s.mu.state.garbage; g <= garbage || g < s.mu.end/3 {
-		return s.append([]wire.Entry{wire.EntryBoot{Count: s.mu.state.boot}})
+		return s.append([]wire.Entry{
+			wire.EntryBoot{Count: s.mu.state.boot}, wire.EntryPeak{Height: s.mu.state.peak},
+		})
 	}
 	before := s.mu.end
 	if err := s.compact(); err != nil {

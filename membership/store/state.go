@@ -15,6 +15,7 @@ type state struct {
 	inc      slot.Incarnation
 	boot     uint64
 	peak     uint64        // the greatest height of a record, also of a chain that was given up
+	peaked   bool          // the log says that; an older program forgot it
 	past     *wire.Past    // nil: all records are kept
 	chain    []wire.Commit // above the floor of past
 	tip      slot.Root     // hash of the chain's last record, or of R_0
@@ -75,7 +76,7 @@ func (s *state) apply(e wire.Entry) error {
 	case wire.EntryBoot:
 		s.boot = max(s.boot, e.Count)
 	case wire.EntryPeak:
-		s.peak = max(s.peak, e.Height)
+		s.peak, s.peaked = max(s.peak, e.Height), true
 	}
 	return nil
 }
@@ -190,9 +191,8 @@ func (s *state) saved() wire.Saved {
 
 // compacted lists the fewest entries that fold to the same state.
 func (s *state) compacted() []wire.Entry {
-	entries := []wire.Entry{wire.EntryBoot{Count: s.boot}, wire.EntryOffer{Seq: s.offerSeq}}
-	if s.peak > s.height() {
-		entries = append(entries, wire.EntryPeak{Height: s.peak})
+	entries := []wire.Entry{
+		wire.EntryBoot{Count: s.boot}, wire.EntryOffer{Seq: s.offerSeq}, wire.EntryPeak{Height: s.peak},
 	}
 	if s.past != nil {
 		entries = append(entries, wire.EntryPast{Past: *s.past, Fresh: true})

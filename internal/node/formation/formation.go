@@ -275,8 +275,15 @@ func (f *Formation) hasLooked(ctx context.Context) bool {
 	defer late.Stop()
 	select {
 	case f.asks <- reply:
-		return <-reply
 	case <-late.C: // nobody serves
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case looked := <-reply:
+		return looked
+	case <-late.C: // the search is busy
 	case <-ctx.Done():
 	}
 	return false

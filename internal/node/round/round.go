@@ -86,7 +86,9 @@ func (l *Loop) round(ctx context.Context) error {
 		return err
 	}
 	l.clock.stand()
-	if err := l.agree(ctx, c); err != nil || !l.drains() {
+	if err := l.agree(ctx, c); over(err) {
+		return errors.Join(l.start(ctx), err) // the end came: the last anchor is loaded
+	} else if err != nil || !l.drains() {
 		return err
 	}
 	defer l.clock.stand()

@@ -30,7 +30,7 @@ func newFinder(env Env, cfg Config, book *addressBook, isNode func(peer.ID) bool
 		found:      make(chan peer.AddrInfo, 64),
 		changes:    make(chan change, 256),
 		dialled:    make(chan dialResult, maxDials),
-		searched:   make(chan bool, 1),
+		searched:   make(chan int, 1),
 		asks:       make(chan chan<- bool),
 		candidates: make(map[peer.ID]*candidate),
 	}, out
@@ -48,11 +48,12 @@ type finder struct {
 	found    chan peer.AddrInfo // by DHT, mDNS or memory
 	changes  chan change        // of connections
 	dialled  chan dialResult
-	searched chan bool        // a search of the DHT ended, and whether it had somebody to ask
+	searched chan int         // a search of the DHT ended; see search
 	asks     chan chan<- bool // see hasLooked
 
 	candidates map[peer.ID]*candidate
-	answered   bool      // a search since the last bootstrap node was connected had somebody to ask
+	nodes      int       // connections of bootstrap nodes so far
+	answered   bool      // a search since the last of them had somebody to ask
 	dials      int       // under way
 	pending    []peer.ID // to be reported, each at most once
 }
@@ -105,6 +106,7 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			f.connection(c)
 			// it may know more than those that were asked so far
 			if c.connected && f.isNode(c.id) {
+				f.nodes++
 				f.answered = false
 				if wait = findFirst; !searching {
 					timer.Reset(0)
@@ -115,13 +117,13 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			f.dialMore(ctx)
 		case <-timer.C:
 			f.redial(ctx)
-			now := names
-			if searching = f.env.Tasks.Go(func() { f.search(ctx, now) }); !searching {
+			now, nodes := names, f.nodes
+			if searching = f.env.Tasks.Go(func() { f.search(ctx, now, nodes) }); !searching {
 				return
 			}
-		case asked := <-f.searched:
+		case nodes := <-f.searched:
 			searching = false
-			f.answered = f.answered || asked
+			f.answered = f.answered || nodes == f.nodes
 			timer.Reset(wait)
 			wait = min(2*wait, f.cfg.FindEvery)
 		case reply := <-f.asks:
@@ -144,10 +146,13 @@ func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
 	}
 }
 
-// search asks the DHT once for every place.
-func (f *finder) search(ctx context.Context, names []string) {
-	asks := len(f.cfg.Bootstrap) == 0 || f.env.DHT.RoutingTable().Size() > 0
-	defer func() { f.searched <- asks }() // room for the one search that runs
+// search asks the DHT once for every place. It sends how many bootstrap nodes had been connected
+// when it began; -1 if there was nobody to ask.
+func (f *finder) search(ctx context.Context, names []string, nodes int) {
+	if len(f.cfg.Bootstrap) > 0 && f.env.DHT.RoutingTable().Size() == 0 {
+		nodes = -1
+	}
+	defer func() { f.searched <- nodes }() // room for the one search that runs
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
 	var all sync.WaitGroup
