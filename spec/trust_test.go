@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -42,6 +43,18 @@ func TestDefaultsOfTrust(t *testing.T) {
 		}
 		if s.Byzantine() != (c.trust == TrustByzantine) || s.WeightRatio() != uint64(c.ratio[0]-'0') {
 			t.Errorf("%+v: %v, %d", c.given, s.Byzantine(), s.WeightRatio())
+		}
+	}
+}
+
+// A run that an earlier release founded may have what is refused now. Its peers can still read it.
+func TestARunOfAnEarlierReleaseIsRead(t *testing.T) {
+	crash, async := testSpec(), testSpec()
+	crash.Trust, crash.AuditSamples, crash.MaxElectors = TrustCrash, "3", 7
+	async.Mode, async.Outer = ModeAsync, outeropt.Adam
+	for name, s := range map[string]Spec{"crash": crash.Settled(), "async": async.Settled()} {
+		if _, err := Parse(s.Append(nil)); err != nil || s.Validate() == nil {
+			t.Errorf("%s: it is read with %v, and given with %v", name, err, s.Validate())
 		}
 	}
 }

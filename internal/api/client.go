@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -49,7 +51,7 @@ func at(addr Address, err error) error {
 	if r := refusal(""); errors.As(err, &r) {
 		return r
 	}
-	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("no peer listens at %s, where its API was: it has ended or crashed. Start it again with its "+
 			"data directory, p2pdiloco join --data-dir DIR (%w)", addr, err)
 	}

@@ -367,19 +367,24 @@ class TorchHeld:
                 raise Invalid(
                     f"{name} is to be trained now, and was not when this DiLoCo was made: this "
                     "peer alone would train it. With frozen=True such parameters are part of the "
-                    "model from the beginning; those of new layers must be there before"
+                    "model from the beginning; those of new layers must be there before. To train "
+                    "it here alone, give the shared tensors by name, in the model's place"
                 )
 
     def check_optimizers(self, optimizers: Sequence[Any]) -> None:
-        """Refuses optimizers that step other tensors than the model's, like float32 copies of
-        them."""
+        """Refuses optimizers that step copies of the model's tensors, as in float32, in their
+        place. Some step nothing of the model's because others do, as in hooks of the backward
+        pass."""
         groups = [g for one in optimizers for g in getattr(one, "param_groups", ())]
         stepped = [p for group in groups for p in group["params"]]
         given = {id(value) for _, value in self._given}
         memory = {_memory(live.value) for live in self.live}
         if not stepped or any(id(p) in given for p in stepped):
             return
-        if not any(_memory(_elements(p)) in memory for p in stepped):
+        if any(_memory(_elements(p)) in memory for p in stepped):
+            return
+        sizes = {live.value.numel() for live in self.live if live.value.numel() > 1}
+        if any(p.numel() in sizes for p in stepped):
             raise Invalid(
                 "the optimizer steps none of the model's tensors, so what it trains would not be "
                 "shared: give the model that it steps. If it keeps float32 copies of the "

@@ -112,8 +112,9 @@ class Training(RunCase):
             self.assertEqual(d.metrics.rounds, 1)
 
     def test_an_optimizer_of_other_tensors_is_refused_at_the_start(self):
-        other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))], lr=1.0)
-        d, _ = self.join(Model(), nodestub.Run(), other)
+        model = Model()
+        other = torch.optim.SGD([torch.nn.Parameter(model.w.detach().clone())], lr=1.0)
+        d, _ = self.join(model, nodestub.Run(), other)
         with self.assertRaisesRegex(p2pdiloco.Invalid, "steps none of the model's tensors"):
             d.start()
 

@@ -372,6 +372,14 @@ class Ranks(unittest.TestCase):
         self.assertEqual((a.world, b.world), (2, 2))
         self.assertNotEqual(a.set, b.set)
 
+    def test_a_group_of_one_of_unequal_machines(self):
+        """Four ranks are on the first machine, eight on this one: they begin with rank 4."""
+        here = dict(TORCHRUN, RANK="7", LOCAL_RANK="3", LOCAL_WORLD_SIZE="8")
+        got, = self.groups([4, 5, 6, 7, 8, 9, 10, 11], environment=here)
+        self.assertEqual(got.world, 8)
+        with self.assertRaisesRegex(Invalid, "ranks 3 of this process_group are on other machines"):
+            self.groups([3, 4], environment=here)
+
     def test_a_group_that_spans_machines_is_refused(self):
         for group, local in (([0, 1, 2], "2"), ([1, 2], "2")):
             with self.assertRaisesRegex(Invalid, "one machine is one peer"):
@@ -385,7 +393,7 @@ class Ranks(unittest.TestCase):
             with mock.patch.object(socket, "gethostname", lambda: host):
                 got.append((box.ranks(model, environment=TORCHRUN).set, of_run("run", "r")))
         self.assertNotEqual(got[0][0], got[1][0])
-        self.assertEqual([folder.name for _, folder in got], ["left", "right%2F1"])
+        self.assertEqual([folder.name for _, folder in got], ["host-left", "host-right%2F1"])
 
     def test_no_number(self):
         with self.assertRaisesRegex(Invalid, "WORLD_SIZE=two in the environment: a number"):

@@ -53,13 +53,22 @@ class Settings(unittest.TestCase):
         host = mock.patch.object(socket, "gethostname", lambda: "here")
         with host, mock.patch.dict(os.environ, XDG_STATE_HOME="/state"):
             for (name, text), want in {
-                ("run", "my-run"): "/state/p2pdiloco/my-run/here",
-                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc/here",
+                ("run", "my-run"): "/state/p2pdiloco/my-run/host-here",
+                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc/host-here",
             }.items():
                 self.assertEqual(str(statedir.of_run(name, text)), want)
             a, b = (str(statedir.of_run("ticket", t)) for t in ("one", "two"))
             self.assertNotEqual(a, b)
             self.assertNotIn("one", a)  # a ticket may be a secret
+
+    def test_the_folder_of_an_earlier_release_is_used(self):
+        """It had one for all hosts: the peer in it would be another one elsewhere."""
+        with tempfile.TemporaryDirectory() as base:
+            with mock.patch.dict(os.environ, XDG_STATE_HOME=base):
+                run = pathlib.Path(base, "p2pdiloco", "my-run")
+                (run / "attach-1").mkdir(parents=True)
+                self.assertEqual(statedir.of_run("run", "my-run"), run)
+                self.assertNotEqual(statedir.of_run("run", "other"), run.parent / "other")
 
     def test_each_trainer_of_a_machine_has_a_directory(self):
         with tempfile.TemporaryDirectory() as name:

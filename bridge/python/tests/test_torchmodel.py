@@ -140,6 +140,9 @@ class WhatIsTrained(unittest.TestCase):
         with self.assertRaisesRegex(Invalid, "steps none of the model's tensors"):
             held.check_optimizers([other])
         held.check_optimizers([torch.optim.SGD(model.parameters(), lr=1.0)])
+        # layer-wise ones step in hooks, and count in this
+        dummy = torch.nn.Parameter(torch.zeros(1, 1))
+        held.check_optimizers([torch.optim.SGD([dummy], lr=1.0)])
         held.check_optimizers([other, torch.optim.SGD([model.bias], lr=1.0)])
         held.check_optimizers([])
 

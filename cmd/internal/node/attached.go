@@ -105,6 +105,7 @@ func (a *attached) commandEnded(err error) {
 		a.server.Leave("the command has ended")
 	case !a.server.Came():
 		a.server.Leave(fmt.Sprintf("the command has failed: %v", err))
+	case a.command.Load().wasSignaled(): // the peer leaves, too
 	default:
 		a.say("the command has failed (%v); a trainer may attach at %s (%s)", err, a.server.Path(), attach.Variable)
 	}

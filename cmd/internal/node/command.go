@@ -72,6 +72,9 @@ func (c *command) signal(s os.Signal) {
 	signalGroup(c.cmd.Process, s)
 }
 
+// wasSignaled says whether the command was asked to end.
+func (c *command) wasSignaled() bool { return c != nil && c.signaled.Load() }
+
 // runs says whether the command has not ended yet.
 func (c *command) runs() bool {
 	if c == nil {

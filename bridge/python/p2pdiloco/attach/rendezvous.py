@@ -80,7 +80,15 @@ def one_machine(environment: Mapping[str, str], world: int, group: Sequence[int]
     """Refuses ranks of several machines: each machine is a peer of its own. group: the ranks among
     all of torchrun's, which numbers those of a machine one after the other."""
     local = number(environment, "LOCAL_WORLD_SIZE", 0)
-    if local and (local < world or len({rank // local for rank in group}) > 1):
+    rank = number(environment, "RANK", 0)
+    first = rank - number(environment, "LOCAL_RANK", rank % local if local else 0)
+    away = [rank for rank in group if not first <= rank < first + local]
+    if local and local >= world and away:
+        raise Invalid(
+            f"ranks {', '.join(map(str, away))} of this process_group are on other machines: one "
+            "machine is one peer: give process_group= with the ranks of this one"
+        )
+    if local and local < world:
         raise Invalid(
             f"{world} ranks, and {local} of them on this machine: one machine is one peer: start "
             "torchrun on each machine by itself, or give process_group= with the ranks of this one"

@@ -31,7 +31,11 @@ def of_run(name: str, text: str) -> pathlib.Path:
             run = f"{run[:_MAX_NAME]}-{hashlib.sha256(text.encode()).hexdigest()}"
     else:
         run = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return _base() / run / urllib.parse.quote(socket.gethostname(), safe="")
+    before = _base() / run
+    here = before / ("host-" + urllib.parse.quote(socket.gethostname(), safe=""))
+    if not here.exists() and (before / "attach-1").exists():
+        return before  # an earlier release had one folder for all hosts
+    return here
 
 
 def _base() -> pathlib.Path:
@@ -57,7 +61,8 @@ class Claim:
     def _take(self, folder: pathlib.Path, set: str) -> pathlib.Path:
         for number in itertools.count(1):
             path = folder / f"attach-{number}"
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
             lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if self._taken(lock, set):
                 os.close(lock)

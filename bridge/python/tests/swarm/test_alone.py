@@ -80,7 +80,7 @@ class Alone(SwarmCase):
             self.assertEqual(again.report("joined")["peer"], joined["peer"])
             again.report("done")
             again.end()
-        folder = self.folder / "p2pdiloco" / self.run_name / socket.gethostname()
+        folder = self.folder / "p2pdiloco" / self.run_name / ("host-" + socket.gethostname())
         self.assertEqual([path.name for path in folder.iterdir()], ["attach-1"])
 
     def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
