@@ -443,7 +443,7 @@ func TestProvisionalChainsStaySmall(t *testing.T) {
 	})
 	most := MaxSiblingAge + 3*16 + w.rules.windowSteps()
 	if w.BranchKind() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > most {
-		t.Errorf("a branch %v at height %d: it can be taken back to %d, and held %d records", w.BranchKind(), w.Height(),
+		t.Errorf("branch %v at height %d: it can be taken back to %d, and held %d records", w.BranchKind(), w.Height(),
 			w.Start(), held)
 	}
 }
