@@ -289,7 +289,7 @@ func TestIdleOwnerIsNamed(t *testing.T) {
 }
 
 // An owner that publishes its figures once more, and so on, gives nothing that is due: it breaks
-// the protocol. What it has sent of its piece is known meanwhile.
+// the protocol. The bytes of its piece that it has sent are known meanwhile.
 func TestFiguresComeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)))

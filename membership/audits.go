@@ -129,7 +129,7 @@ func (au *audits) objection(d wire.Draft) (none objection) {
 		return objection{why: waitsForAudit}
 	}
 	return objection{wire.RuleAudit, a.unshown, "nobody shows what it wants to check of the contributions of " +
-		shortPeers(a.unshown)}
+		shortIDs(a.unshown)}
 }
 
 // waitsForAudit is no fault of the leader: nobody is told.

@@ -163,7 +163,7 @@ func (ob *objections) passesOver(p slot.Plan, term int) (none objection) {
 		return none
 	}
 	return objection{wire.RuleOffers, missing, "its plan is without offers that it was given in time, of " +
-		shortPeers(missing)}
+		shortIDs(missing)}
 }
 
 // lacksElectors is rule S2: the plan lists all but f of the electors that are heard and contributed
@@ -174,7 +174,7 @@ func (ob *objections) lacksElectors(p slot.Plan, _ int) (none objection) {
 		return none
 	}
 	return objection{wire.RuleElectors, missing, fmt.Sprintf(
-		"its plan is without %d electors that are heard and contribute: %s", len(missing), shortPeers(missing))}
+		"its plan is without %d electors that are heard and contribute: %s", len(missing), shortIDs(missing))}
 }
 
 // dropsListed is rule S4 for a new list of offers: it lacks at most f, and one for each term, of
@@ -187,7 +187,7 @@ func (ob *objections) dropsListed(p slot.Plan, term int) (none objection) {
 	}
 	return objection{wire.RuleSegments, dropped, fmt.Sprintf(
 		"its plan is without %d electors that are heard and were in its plan before: %s", len(dropped),
-		shortPeers(dropped))}
+		shortIDs(dropped))}
 }
 
 // leavesOutElectors says whether a plan of another leader lacks more than f of the electors that
@@ -272,7 +272,7 @@ func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) (none obje
 		if len(lacks) > ob.tolerated()+term {
 			return objection{wire.RuleSegments, lacks, fmt.Sprintf(
 				"elements %d to %d are without the contributions of %d electors that are heard: %s", s.Range.Begin,
-				s.Range.End, len(lacks), shortPeers(lacks))}
+				s.Range.End, len(lacks), shortIDs(lacks))}
 		}
 	}
 	return none

@@ -102,7 +102,7 @@ func waitsFor(rule wire.Rule, whom []slot.PeerID) string {
 		wire.RuleAudit:    "samples of contributions are not shown to it",
 		wire.RuleSegments: "segments lack the contributions of electors that it hears",
 	}[rule]
-	return fmt.Sprintf("it gives this leader no HAVE yet: %s (%s): %s", what, rule, shortPeers(whom))
+	return fmt.Sprintf("it gives this leader no HAVE yet: %s (%s): %s", what, rule, shortIDs(whom))
 }
 
 // awaited says of an elector whether it waits, under one of the rules, for somebody whom this

@@ -56,14 +56,3 @@ func shortIDs(peers []slot.PeerID) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// shortPeers names a few peers.
-func shortPeers(ps []slot.PeerID) (s string) {
-	for i, p := range ps[:min(len(ps), 8)] {
-		if i > 0 {
-			s += ", "
-		}
-		s += p.Short()
-	}
-	return s
-}

@@ -46,7 +46,7 @@ func TestPeersSideBySide(t *testing.T) {
 }
 
 // A directory that another process was given by name is passed over, and so it is free for others
-// when that process ends. What else is wrong with a directory is said.
+// when that process ends. Any other fault of a directory is reported.
 func TestADirectoryInUseIsPassedOver(t *testing.T) {
 	base := t.TempDir()
 	used := func(dir string) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
-// A fetched state that cannot be read leaves the vectors filled in part. Who asks for the anchor
-// then must not get those under the slot of the state before: it would train from them.
+// A fetched state that cannot be read leaves the vectors filled in part. A caller that asks for the
+// anchor then must not get those under the slot of the state before: it would train from them.
 func TestAnAnchorFilledInPartIsNotGiven(t *testing.T) {
 	const elements = 8
 	s, err := newState(outeropt.Config{Name: outeropt.SGD, LR: 1},

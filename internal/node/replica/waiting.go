@@ -131,7 +131,7 @@ type pace struct {
 	pause, rest int                   // looks between two questions to others, and until the next
 }
 
-// newPace begins to watch a reduction that has run for some time. What is missing of a piece may
+// newPace begins to watch a reduction that has run for some time. The rest of a piece may
 // take as long once more, and a stall.
 func newPace(received uint64, coming []allreduce.Coming, stall, ran time.Duration) *pace {
 	came := byPiece(coming)
