@@ -50,7 +50,7 @@ it takes no part in it.
 
 The exit status is 1 if something fails.`,
 		Example: `  p2pdiloco doctor
-  p2pdiloco doctor p2pdiloco1ae...
+  p2pdiloco doctor p2pdiloco1ai...
   p2pdiloco doctor --run my-run --bootstrap /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo... --json`,
 		Args: func(cmd *cobra.Command, args []string) error { return f.takeTicket(cmd, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {

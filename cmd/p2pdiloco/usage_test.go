@@ -23,7 +23,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join @/dev/null", "p2pdiloco: ticket: /dev/null: this is no ticket"},
 		{"join --ticket @/dev/null", "/dev/null: this is no ticket"},
 		{"doctor @/dev/null", "/dev/null: this is no ticket"},
-		{"join p2pdiloco1aeajgbdemvww6", "--ticket p2pdiloco1aeajgbdemv…: the ticket is cut off"},
+		{"join p2pdiloco1aiajgbdemvww6", "--ticket p2pdiloco1aiajgbdemv…: the ticket is cut off"},
 		{"join --run x --access closed", "--access closed: allowed: open, private"},
 		{"join --run x --allow /nonexistent", "--allow /nonexistent: "},
 		{"invite --ttl 0s", "--ttl 0s: allowed: 1s to 366d"},

@@ -8,8 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// version is the first byte. A ticket of another version has another format after it.
-const version = 1
+// version is the first byte, that of the wire: runs of version 1 take in no peer of version 2.
+const version = 2
 
 const (
 	headSize  = 3 // version u8 | length of the whole u16

@@ -48,7 +48,7 @@ contribution that was already offered still counts. At the second it stops at on
   # by an invitation: from standard input, from a file, or itself
   ssh gpu1 p2pdiloco invite | p2pdiloco join -
   p2pdiloco join @ticket.txt
-  p2pdiloco join p2pdiloco1aeaj...
+  p2pdiloco join p2pdiloco1aiaj...
 
   # a training loop of your own, on all GPUs of this machine
   p2pdiloco join --run my-run -- torchrun --nproc-per-node 8 train.py
