@@ -57,18 +57,12 @@ func (p *ownPiece) start() {
 	if in := p.inputs[p.r.self]; in != nil {
 		p.spawn(in.serveOwn)
 	}
-	if len(p.inputs) > 1 {
-		p.spawn(p.watch)
-	}
 }
 
-// watch names the contributors that open no stream, and goes on without them.
-func (p *ownPiece) watch() {
-	timer := time.NewTimer(p.r.engine.cfg.Stall)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.ctx.Done():
+// dropAbsent names the contributors that have opened no stream for the stall timeout. The piece goes
+// on without them.
+func (p *ownPiece) dropAbsent() {
+	if time.Since(p.began) < p.r.engine.cfg.Stall {
 		return
 	}
 	for i, in := range p.inputs {
@@ -166,7 +160,7 @@ func (p *ownPiece) collect(s *span, f int, look <-chan time.Time) (left []*input
 		if in == nil {
 			continue
 		}
-		if !in.next(f, look, func() { p.judge(set, f) }) {
+		if !in.next(f, look, func() { p.dropAbsent(); p.judge(set, f) }) {
 			return nil, false
 		}
 		if in.at != nil {
