@@ -59,8 +59,8 @@ func (p *ownPiece) start() {
 	}
 }
 
-// dropAbsent names the contributors that have opened no stream for the stall timeout. The piece goes
-// on without them.
+// dropAbsent names the contributors that have opened no stream for the stall timeout. The piece
+// goes on without them.
 func (p *ownPiece) dropAbsent() {
 	if time.Since(p.began) < p.r.engine.cfg.Stall {
 		return

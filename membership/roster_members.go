@@ -35,7 +35,7 @@ func (ro *roster) nextMembers(r slot.Record, ready func(*contact) bool) []slot.M
 	if ro.motions.accessDue() || ro.joinsWait(r) {
 		return next
 	}
-	return ro.withNewcomers(next, ready)
+	return ro.withNewcomers(r, next, ready)
 }
 
 // keeps says whether a record lists a member again. In trust crash the leader's word drops it, in
@@ -54,11 +54,12 @@ func (ro *roster) keeps(e slot.Member, r slot.Record) bool {
 
 // withNewcomers adds newcomers, as many as growth allows. Where seats are earned they have none
 // yet, so they need not be ready.
-func (ro *roster) withNewcomers(next []slot.Member, ready func(*contact) bool) []slot.Member {
+func (ro *roster) withNewcomers(r slot.Record, next []slot.Member, ready func(*contact) bool) []slot.Member {
 	room := ro.room()
 	for _, a := range ro.newcomers() {
 		proven := ro.chain.Credit().Contributed(a.peer)
-		if !ready(a) && !ro.cfg.Rules.Byzantine || len(next) >= slot.MaxMembers || !proven && room == 0 {
+		if !ready(a) && !ro.cfg.Rules.Byzantine || len(next) >= slot.MaxMembers || !proven && room == 0 ||
+			r.Kind != slot.Step && ro.comesTooOften(a.peer) && !ro.needsPeers() {
 			continue
 		}
 		if more := with(next, ro.chain.Listing(a.peer, a.inc)); more != nil &&
@@ -70,6 +71,24 @@ func (ro *roster) withNewcomers(next []slot.Member, ready func(*contact) bool) [
 		}
 	}
 	return next
+}
+
+// joinsASlot is how often a peer may be listed again between two steps (a12).
+const joinsASlot = 3
+
+// comesTooOften says whether a peer has been listed so often since the newest step. Then it waits
+// for the next one: each time that it joins and leaves takes two records.
+func (ro *roster) comesTooOften(p slot.PeerID) bool {
+	in := func(h uint64) bool {
+		return slices.ContainsFunc(ro.chain.At(h).Members, func(m slot.Member) bool { return m.Peer == p })
+	}
+	times := 0
+	for h := ro.chain.Height(); h > ro.chain.Floor()+1 && ro.chain.At(h).Kind != slot.Step; h-- {
+		if in(h) && !in(h-1) {
+			times++
+		}
+	}
+	return times >= joinsASlot
 }
 
 // changeDue says whether a change of the members waits for a record of its own. In trust byzantine
