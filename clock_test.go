@@ -36,7 +36,7 @@ var wallClock = []string{
 	// a machine that slept: its monotonic clock may have stood still
 	"membership/driverloop.go: Round",
 	// the same; a jump forwards has one audit blame nobody
-	"internal/node/auditor/stops.go: Round",
+	"internal/node/auditor/standstill.go: Round",
 	// Certificates hold at all times, so these two are no times of day.
 	"p2p/internal/tcpnet/certificate.go: Unix", "p2p/internal/tcpnet/certificate.go: Date",
 }

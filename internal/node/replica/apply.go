@@ -68,7 +68,7 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	r.cfg.Emit("slot.stats", stats.fields())
 	r.conduct.Decided(record)
 	r.settle(record)
-	r.debts.reached(at)
+	r.feedbackFile.reached(at)
 	failpoint.Here(failpoint.Applied)
 	if at.Slot%r.cfg.Every == 0 {
 		r.save()
@@ -106,7 +106,7 @@ func (r *Replica) save() {
 	})
 	failpoint.Here(failpoint.CheckpointSaved)
 	if at, _ := r.Position(); err == nil {
-		err = r.debts.save(at)
+		err = r.feedbackFile.save(at)
 	}
 	if err == nil {
 		err = r.model.store.Prune(checkpoint.Policy{

@@ -82,7 +82,7 @@ type Replica struct {
 
 	model         *model
 	contributions *contributions
-	debts         *debts
+	feedbackFile  *feedbackFile
 	reductions    *reductions
 	outcomes      *outcomes
 	fetcher       *fetcher
@@ -136,9 +136,9 @@ func Open(cfg Config) (*Replica, error) {
 	if err != nil && !errors.Is(err, checkpoint.ErrNotHeld) {
 		return nil, errors.Join(err, r.Close())
 	}
-	if r.debts = openDebts(cfg, r.contributions.feedback); err == nil {
+	if r.feedbackFile = openFeedbackFile(cfg, r.contributions.feedback); err == nil {
 		at, _ := r.Position()
-		r.debts.reached(at)
+		r.feedbackFile.reached(at)
 	}
 	return r, nil
 }

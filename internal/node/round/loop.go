@@ -15,7 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Loop does a peer's rounds, with a trainer (round.go) or for a caller's own loop (caller.go).
+// Loop does a peer's rounds, with a trainer (round.go) or for a caller's own loop (ownloop.go).
 // Run, Anchor, Sync, Begin and Finish are for one goroutine at a time; the rest may be called from
 // any.
 type Loop struct {

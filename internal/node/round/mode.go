@@ -42,7 +42,7 @@ type Mode interface {
 	Lead() uint64
 }
 
-// loopMode is the part of a mode for callers that keep their own training loop (caller.go).
+// loopMode is the part of a mode for callers that keep their own training loop (ownloop.go).
 type loopMode interface {
 	// finish waits for the slots that Finish has to land.
 	finish(ctx context.Context, l *Loop) error

@@ -25,7 +25,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 		offers := func(stops ...uint64) (all [][]byte) {
 			dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
 			c := debtor(name, fragments, 0)
-			d := openDebts(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+			d := openFeedbackFile(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
 			var past []slot.Record
 			for s := uint64(1); s <= slots; s++ {
 				fragment := int(s-1) % fragments
@@ -49,7 +49,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 						t.Fatal(err)
 					}
 					c = debtor(name, fragments, 0)
-					d = openDebts(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+					d = openFeedbackFile(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
 					from := s - min(s, 3) // an older checkpoint
 					d.reached(after(from))
 					for _, r := range past[from:] {
@@ -70,7 +70,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 func indebted(t *testing.T, dir string) *contributions {
 	t.Helper()
 	c := debtor(codec.Int4, 1, 0)
-	d := openDebts(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+	d := openFeedbackFile(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
 	g := make([]float32, c.feedback.sizes[0])
 	for j := range g {
 		g[j] = float32(j%7) / 7
@@ -86,9 +86,9 @@ func indebted(t *testing.T, dir string) *contributions {
 	return c
 }
 
-func reopened(dir string, run slot.Root) (c *contributions, d *debts, log *strings.Builder) {
+func reopened(dir string, run slot.Root) (c *contributions, d *feedbackFile, log *strings.Builder) {
 	c, log = debtor(codec.Int4, 1, 0), new(strings.Builder)
-	d = openDebts(Config{Dir: dir, Run: Run{ID: run}, Logger: slog.New(slog.NewTextHandler(log, nil))}, c.feedback)
+	d = openFeedbackFile(Config{Dir: dir, Run: Run{ID: run}, Logger: slog.New(slog.NewTextHandler(log, nil))}, c.feedback)
 	return c, d, log
 }
 
@@ -139,15 +139,15 @@ func TestAListedContributionOfBeforeAKillHasPaid(t *testing.T) {
 
 func TestADamagedDebtIsDoneWithout(t *testing.T) {
 	for name, change := range map[string]func([]byte) []byte{
-		"empty":     func([]byte) []byte { return nil },
-		"cut":       func(b []byte) []byte { return b[:len(b)-1] },
-		"longer":    func(b []byte) []byte { return append(b, 0) },
-		"a bit off": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
-		"no debts":  func(b []byte) []byte { b[0] ^= 1; return b },
+		"empty":        func([]byte) []byte { return nil },
+		"cut":          func(b []byte) []byte { return b[:len(b)-1] },
+		"longer":       func(b []byte) []byte { return append(b, 0) },
+		"a bit off":    func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"another file": func(b []byte) []byte { b[0] ^= 1; return b },
 	} {
 		dir := t.TempDir()
 		indebted(t, dir)
-		file := filepath.Join(dir, debtsName)
+		file := filepath.Join(dir, feedbackName)
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -20,43 +20,43 @@ import (
 )
 
 const (
-	debtsName  = "feedback"
-	debtsMagic = "p2pdiloco debts1"
-	debtsHead  = len(debtsMagic) + 2*len(slot.Root{}) + 8 // bytes
+	feedbackName  = "feedback"
+	feedbackMagic = "p2pdiloco debts1"
+	feedbackHead  = len(feedbackMagic) + 2*len(slot.Root{}) + 8 // bytes
 )
 
-// debts keeps on disk what a peer owes (feedback): one file, of the newest checkpoint, with the
+// feedbackFile keeps on disk what a peer owes (feedback): one file, of the newest checkpoint, with the
 // state's slot and root. A restart takes up an older checkpoint and applies the outcomes since. It
 // takes up the debt when it comes to the state that the debt belongs to; if it never does, the debt
 // is dropped.
 //
 //	magic | run ID root | slot u64 | state root | fragments, float32 | SHA-256 of all before
 //
-// A nil debts is that of a codec that loses nothing.
-type debts struct {
+// A nil feedbackFile is that of a codec that loses nothing.
+type feedbackFile struct {
 	fs       disk.FS
 	path     string
 	run      slot.Root
 	feedback *feedback
 	log      *slog.Logger
 
-	saved  debtsOf // on disk; zero: nothing
+	saved  feedbackAt // on disk; zero: nothing
 	loaded [][]float32
 }
 
-// debtsOf says which state a debt belongs to.
-type debtsOf struct {
+// feedbackAt says which state a debt belongs to.
+type feedbackAt struct {
 	slot uint64
 	root slot.Root
 }
 
-// openDebts reads the file in a folder. One that cannot be used is reported in the log, and is done
+// openFeedbackFile reads the file in a folder. One that cannot be used is reported in the log, and is done
 // without.
-func openDebts(cfg Config, f *feedback) *debts {
+func openFeedbackFile(cfg Config, f *feedback) *feedbackFile {
 	if f == nil {
 		return nil
 	}
-	d := &debts{fs: cfg.FS, path: filepath.Join(cfg.Dir, debtsName), run: cfg.Run.ID, feedback: f, log: cfg.Logger}
+	d := &feedbackFile{fs: cfg.FS, path: filepath.Join(cfg.Dir, feedbackName), run: cfg.Run.ID, feedback: f, log: cfg.Logger}
 	if d.fs == nil {
 		d.fs = disk.OS
 	}
@@ -67,13 +67,13 @@ func openDebts(cfg Config, f *feedback) *debts {
 	return d
 }
 
-func (d *debts) drop(why string) {
+func (d *feedbackFile) drop(why string) {
 	d.loaded = nil
 	d.log.Warn("what encoding lost before the restart is not made up for (error feedback begins at zero)",
 		"file", d.path, "why", why)
 }
 
-func (d *debts) load() (err error) {
+func (d *feedbackFile) load() (err error) {
 	file, err := d.fs.OpenFile(d.path, os.O_RDONLY)
 	if err != nil {
 		return err
@@ -81,14 +81,14 @@ func (d *debts) load() (err error) {
 	defer file.Close()
 	sum := sha256.New()
 	r := io.TeeReader(bufio.NewReaderSize(file, 1<<20), sum)
-	head := make([]byte, debtsHead)
+	head := make([]byte, feedbackHead)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return err
 	}
 	fields := wire.NewReader(head)
-	magic, run := string(fields.Take(len(debtsMagic))), slot.Root(fields.Take(len(d.run)))
-	of := debtsOf{slot: fields.U64(), root: slot.Root(fields.Take(len(d.run)))}
-	if err := fields.Done(); err != nil || magic != debtsMagic || run != d.run {
+	magic, run := string(fields.Take(len(feedbackMagic))), slot.Root(fields.Take(len(d.run)))
+	of := feedbackAt{slot: fields.U64(), root: slot.Root(fields.Take(len(d.run)))}
+	if err := fields.Done(); err != nil || magic != feedbackMagic || run != d.run {
 		return errors.Join(err, errors.New("it is not of this run"))
 	}
 	all := make([][]float32, len(d.feedback.sizes))
@@ -133,12 +133,12 @@ func readFloats(r io.Reader, x []float32) error {
 
 // reached takes in the state that is held. It takes up the debt that was loaded if it belongs to
 // that, and drops it once that state is past.
-func (d *debts) reached(at Position) {
+func (d *feedbackFile) reached(at Position) {
 	if d == nil || d.loaded == nil {
 		return
 	}
 	switch {
-	case d.saved == debtsOf{at.Slot, at.Root}:
+	case d.saved == feedbackAt{at.Slot, at.Root}:
 		d.feedback.resume(d.loaded)
 		d.loaded = nil
 		d.log.Info("error feedback goes on where it was", "slot", at.Slot)
@@ -149,8 +149,8 @@ func (d *debts) reached(at Position) {
 }
 
 // save writes what is owed at a state, if that is not on disk. The debt does not change meanwhile.
-func (d *debts) save(at Position) error {
-	of := debtsOf{at.Slot, at.Root}
+func (d *feedbackFile) save(at Position) error {
+	of := feedbackAt{at.Slot, at.Root}
 	if d == nil || d.loaded != nil || d.saved == of {
 		return nil
 	}
@@ -171,10 +171,10 @@ func (d *debts) save(at Position) error {
 	return nil
 }
 
-func (d *debts) write(f io.Writer, of debtsOf) error {
+func (d *feedbackFile) write(f io.Writer, of feedbackAt) error {
 	sum := sha256.New()
 	w := io.MultiWriter(f, sum)
-	head := append([]byte(debtsMagic), d.run[:]...)
+	head := append([]byte(feedbackMagic), d.run[:]...)
 	head = append(wire.AppendU64(head, of.slot), of.root[:]...)
 	if _, err := w.Write(head); err != nil {
 		return err
