@@ -148,7 +148,8 @@ type Config struct {
 
 	// OnEvent is called for every event, one at a time; it must not block, nor call the node.
 	OnEvent func(Event)
-	// Logger is silent when nil.
+	// Logger is silent when nil. Its handler must not block either: the parts of the node log while
+	// others wait for them.
 	Logger *slog.Logger
 
 	// Ticket as withDefaults has read it; nil if there is none, or it cannot be read

@@ -17,14 +17,18 @@ import (
 // beat is how often the loop looks after the ranks.
 const beat = time.Second / 4
 
+// maxNotices is how many lines for people wait until the loop has time for them.
+const maxNotices = 64
+
 // loop is the goroutine that owns the box. Others post functions to it (do), which run one after
 // the other; what they return is carried out before the next.
 type loop struct {
-	cfg    Config
-	posted chan post
-	over   chan struct{} // closed when nothing more is posted
-	own    sync.WaitGroup
-	reads  sync.WaitGroup
+	cfg     Config
+	posted  chan post
+	notices chan *wire.Notice // for the ranks
+	over    chan struct{}     // closed when nothing more is posted
+	own     sync.WaitGroup
+	reads   sync.WaitGroup
 
 	// These belong to the goroutine.
 	box    *box.Box
@@ -52,8 +56,8 @@ type post struct {
 
 func newLoop(cfg Config) *loop {
 	l := &loop{
-		cfg: cfg, posted: make(chan post), over: make(chan struct{}), conns: make(map[box.Conn]*conn),
-		done:   make(chan struct{}),
+		cfg: cfg, posted: make(chan post), notices: make(chan *wire.Notice, maxNotices),
+		over: make(chan struct{}), conns: make(map[box.Conn]*conn), done: make(chan struct{}),
 		memory: shared{write: cfg.WriteStart},
 		box: box.New(box.Config{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
@@ -69,8 +73,11 @@ func (l *loop) run() {
 	for {
 		select {
 		case p := <-l.posted:
+			l.pass()
 			l.carryOut(p.f())
 			close(p.done)
+		case n := <-l.notices:
+			l.carryOut(l.box.Tell(n))
 		case now := <-ticker.C:
 			l.memory.beat()
 			l.carryOut(l.box.Tick(now, l.memory.steps()))
@@ -79,6 +86,13 @@ func (l *loop) run() {
 		case <-l.over:
 			return
 		}
+	}
+}
+
+// pass tells the ranks the lines that wait.
+func (l *loop) pass() {
+	for len(l.notices) > 0 { // nobody else takes them
+		l.carryOut(l.box.Tell(<-l.notices))
 	}
 }
 

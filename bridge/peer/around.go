@@ -3,14 +3,12 @@ package peer
 import (
 	"errors"
 	"os"
-	"sync"
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
@@ -18,23 +16,20 @@ import (
 // around is what stands around a node.
 type around struct {
 	claim   *statedir.Claim // nil where the directory was given
-	events  *eventlog.Writer
+	events  *eventsFile     // nil: there is none
 	api     *api.Server
 	apiText map[string]string // what the API's files in the data directory hold
 	socket  string            // directory made for the API's socket; empty: none
 	metrics *api.Server       // on an address of its own, or nil
 	// the event peer.started: the answer to status before there is a node
-	self     atomic.Pointer[p2pdiloco.Event]
-	complain sync.Once
-	full     sync.Once // complains that the events file grows on
+	self atomic.Pointer[p2pdiloco.Event]
 }
 
 // prepare opens everything that can fail before the network is used: the events file, the data
 // directory, the API.
 func (p *Peer) prepare(s *settings.Settings) (err error) {
 	if s.Events != "" {
-		rotation := eventlog.Rotation{Size: int64(s.EventsSize) << 20, Keep: s.EventsKeep}
-		if p.events, err = eventlog.Create(s.Events, rotation); err != nil {
+		if p.events, err = openEvents(s, p.options.Notice, p.id); err != nil {
 			return err
 		}
 	}
@@ -73,6 +68,14 @@ func (p *Peer) chooseDir() (dir datadir.Dir, err error) {
 	return dir, nil
 }
 
+// id is this peer's ID; empty before it is known.
+func (p *Peer) id() p2pdiloco.PeerID {
+	if started := p.self.Load(); started != nil {
+		return started.Peer
+	}
+	return ""
+}
+
 // onEvent is called by the node, one event at a time.
 func (p *Peer) onEvent(e p2pdiloco.Event) {
 	if e.Name == "peer.started" {
@@ -86,13 +89,7 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 		p.self.Store(&e)
 	}
 	if p.events != nil {
-		err := p.events.Event(e)
-		switch {
-		case errors.Is(err, eventlog.ErrNotRotated):
-			p.full.Do(func() { p.options.Notice(err.Error() + "; make room, or let this user rename it") })
-		case err != nil:
-			p.complain.Do(func() { p.options.Notice(err.Error() + "; events are missing there") })
-		}
+		p.events.add(e)
 	}
 	if p.options.OnEvent != nil {
 		p.options.OnEvent(e)
@@ -107,7 +104,7 @@ func (p *Peer) cleanUp() error {
 		errs = append(errs, p.claim.Release())
 	}
 	if p.events != nil {
-		errs = append(errs, p.events.Close())
+		errs = append(errs, p.events.close())
 	}
 	return errors.Join(errs...)
 }

@@ -24,8 +24,8 @@ type Options struct {
 	// Init writes the initial parameters, D elements, in case this peer founds the run without a
 	// trainer; nil means zeros.
 	Init func(dst []float32) error
-	// OnEvent is called for every event after it has been written to the events file, one at a
-	// time; it must not block, nor call the peer.
+	// OnEvent is called for every event, one at a time; it must not block, nor call the peer. The
+	// events file gets the event at about the same time.
 	OnEvent func(p2pdiloco.Event)
 	// Notice gets, from any goroutine, what a person should know and no event says. If it is nil,
 	// the logger gets it.

@@ -340,16 +340,19 @@ func TestSideBySide(t *testing.T) {
 		t.Errorf("%s and %s, notices %q", first.Dir(), second.Dir(), notices)
 	}
 	third := &Peer{options: Options{Notice: notice}}
-	events, err := eventlog.Create(filepath.Join(t.TempDir(), "events"), eventlog.Rotation{})
+	var err error
+	third.events, err = openEvents(&settings.Settings{Events: filepath.Join(t.TempDir(), "events")}, notice, third.id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	third.events = events
-	if err := events.Close(); err != nil {
+	if err := third.events.file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		third.onEvent(p2pdiloco.Event{Name: "slot.applied"})
+	}
+	if err := third.events.close(); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
 	}
 	if len(notices) != 2 || !strings.Contains(notices[1], "events are missing") {
 		t.Errorf("notices %q", notices)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,9 @@ func Version() string {
 	}
 	return info.Main.Version
 }
+
+// lastWordsTime is how long a program's last line waits for a reader.
+const lastWordsTime = 3 * time.Second
 
 // Execute runs one command line and returns its exit status.
 func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
@@ -64,11 +68,22 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	err = sources.Explain(cmd.Flags(), err)
 	// Errors of the library begin with its name, which would stand here twice.
 	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "p2pdiloco: ")
-	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), text)
+	text = fmt.Sprintf("%s: %s\n", root.Name(), text)
 	if code == ExitUsage {
-		fmt.Fprintf(stderr, "See '%s --help'.\n", cmd.CommandPath())
+		text += fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())
 	}
+	lastWords(stderr, text)
 	return code
+}
+
+// lastWords prints why a command has failed. If nobody reads that, the program ends all the same.
+func lastWords(stderr io.Writer, text string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fmt.Fprint(stderr, text)
+	}()
+	awaitFor(lastWordsTime, done)
 }
 
 // quietTransport stops quic-go from printing its advice on kernel buffers in the middle of our

@@ -7,31 +7,52 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // UntilSignal returns a context that ends with the first SIGINT or SIGTERM. It calls first at that
-// moment, and second at the next signal. stop gives the signals back and waits for the watcher.
+// moment, and second at the next signal, even if first has not returned: what it prints may have no
+// reader. stop gives the signals back and waits for the watcher, and a moment for first.
 func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	quit, done := make(chan struct{}), make(chan struct{})
+	quit, done, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, then := range []func(){func() { first(); cancel() }, second} {
-			select {
-			case <-signals:
-				then()
-			case <-quit:
-				return
-			}
+		select {
+		case <-signals:
+		case <-quit:
+			close(told)
+			return
+		}
+		cancel()
+		go func() {
+			defer close(told)
+			first()
+		}()
+		select {
+		case <-signals:
+			second()
+		case <-quit:
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
 		close(quit)
 		<-done
+		awaitFor(time.Second, told)
 		cancel()
+	}
+}
+
+// awaitFor waits until done is closed, but for no longer than that.
+func awaitFor(patience time.Duration, done <-chan struct{}) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
 	}
 }
 

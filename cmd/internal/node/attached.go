@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -21,8 +22,9 @@ import (
 type attached struct {
 	settings       *settings.Settings
 	say            func(format string, args ...any)
-	stdout, stderr io.Writer
-	args           []string // of the command; empty: none
+	logger         *slog.Logger
+	stdout, stderr io.Writer // of the command
+	args           []string  // of the command; empty: none
 	// stop ends the peer. It is called while the node does not call its trainer, too: as long as it
 	// looks for the run, say.
 	stop context.CancelCauseFunc
@@ -43,7 +45,7 @@ func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Tr
 	server, err := attach.Listen(attach.Config{
 		DataDir: cfg.DataDir, Run: cfg.Spec.Name,
 		Timeout: a.settings.TrainerTimeout, Return: stays,
-		Notice: func(text string) { a.say("%s", text) }, Logger: a.settings.LogLevel.Logger(a.stderr),
+		Notice: func(text string) { a.say("%s", text) }, Logger: a.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -48,7 +48,10 @@ With --relay it also relays between peers that cannot connect to each other, for
   p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --relay --relay-run my-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			printed := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr())
+			err := f.run(cmd.Context(), printed)
+			_ = printed.end() // it goes on without a reader
+			return err
 		},
 	}
 	fs := cmd.Flags()
@@ -68,7 +71,7 @@ With --relay it also relays between peers that cannot connect to each other, for
 	return cmd
 }
 
-func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (f *bootstrapFlags) run(ctx context.Context, printed output) error {
 	relay, err := f.relay.config()
 	if err != nil {
 		return cli.UsageError(err)
@@ -83,7 +86,7 @@ func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if identity != "" {
 		ports = identity + ".ports"
 	}
-	log := f.logLevel.Logger(stderr)
+	log := f.logLevel.Logger(printed.errs)
 	net, err := p2p.New(ctx, p2p.Config{
 		IdentityFile: identity, PortsFile: ports, Listen: f.listen, Announce: f.announce, Relay: relay,
 		Logger: log,
@@ -91,12 +94,12 @@ func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	if err := f.tell(net.Addrs(), stdout); err != nil {
+	if err := f.tell(net.Addrs(), printed.out); err != nil {
 		_ = net.Close()
 		return err
 	}
 	if f.archive.run != "" {
-		err = f.archive.keep(ctx, net, log, stdout)
+		err = f.archive.keep(ctx, net, log, printed.out)
 	}
 	if err == nil {
 		<-ctx.Done()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -116,9 +115,8 @@ func join(cmd *cobra.Command, s *settings.Settings, command []string) error {
 	if err != nil {
 		return cli.UsageError(err)
 	}
-	p := &participant{
-		settings: s, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), began: time.Now(), command: command,
-	}
+	p := newParticipant(cmd, s)
+	p.command = command
 	if err := s.FounderFaults(cfg.Spec); err != nil {
 		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)
 	}

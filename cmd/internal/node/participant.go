@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
@@ -24,9 +26,10 @@ const leaveTimeout = 2 * time.Minute
 // participant is one running join: a peer, and its output.
 type participant struct {
 	settings       *settings.Settings
-	stdout, stderr io.Writer
-	began          time.Time
-	stays          bool // it serves on after the end
+	stdout, stderr io.Writer // for processes that it starts
+	output
+	began time.Time
+	stays bool // it serves on after the end
 
 	command  []string // that starts a trainer which attaches; empty: none
 	trainer  p2pdiloco.Trainer
@@ -34,28 +37,45 @@ type participant struct {
 	collect  collector
 }
 
-// say prints a line for people: on stdout, or on stderr if stdout is for JSON.
+func newParticipant(cmd *cobra.Command, s *settings.Settings) *participant {
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	return &participant{
+		settings: s, stdout: stdout, stderr: stderr, output: newOutput(stdout, stderr), began: time.Now(),
+	}
+}
+
+// say prints a line for people: on stdout, or on stderr if stdout is for JSON. It does not wait.
 func (p *participant) say(format string, args ...any) {
-	w := p.stdout
+	w := p.out
 	if p.settings.JSON {
-		w = p.stderr
+		w = p.errs
 	}
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
 // run joins, trains to the end or to the first signal, and sums up.
 func (p *participant) run(ctx context.Context) error {
+	err := p.peer(ctx)
+	if unread := p.end(); unread != nil && p.settings.JSON {
+		err = errors.Join(err, fmt.Errorf("the report was not written: %w", unread))
+	}
+	return err
+}
+
+func (p *participant) peer(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	if p.settings.Trainer == settings.TrainerAttach {
 		p.attached = &attached{
 			settings: p.settings, say: p.say, stdout: p.stdout, stderr: p.stderr, args: p.command, stop: end,
+			logger: p.settings.LogLevel.Logger(p.errs),
 		}
 	}
 	ctx, stop := cli.UntilSignal(ctx,
 		func() { p.say("leaving the run; Ctrl-C again stops at once") },
 		func() {
 			p.attached.kill()
+			_ = p.end()
 			os.Exit(cli.ExitInterrupted)
 		})
 	defer stop()
@@ -79,7 +99,7 @@ func (p *participant) options() peer.Options {
 	o := peer.Options{
 		OnEvent: p.onEvent,
 		Notice:  func(text string) { p.say("%s", text) },
-		Logger:  p.settings.LogLevel.Logger(p.stderr),
+		Logger:  p.settings.LogLevel.Logger(p.errs),
 	}
 	if p.attached != nil {
 		o.TrainerState = p.attached.state
@@ -151,7 +171,7 @@ func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node) error {
 		err = cli.ErrBranch
 	}
 	if p.settings.JSON {
-		return errors.Join(err, json.NewEncoder(p.stdout).Encode(r))
+		return errors.Join(err, json.NewEncoder(p.out).Encode(r))
 	}
 	if !failed {
 		p.say("%s", closing(r))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -73,9 +72,8 @@ func serve(cmd *cobra.Command, s *settings.Settings, dir string) error {
 	if _, err := s.Config(); err != nil {
 		return cli.UsageError(err)
 	}
-	p := &participant{
-		settings: s, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), began: time.Now(), stays: true,
-	}
+	p := newParticipant(cmd, s)
+	p.stays = true
 	return p.run(cmd.Context())
 }
 

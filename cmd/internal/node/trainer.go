@@ -48,7 +48,7 @@ func (p *participant) openLibrary(ctx context.Context, cfg p2pdiloco.Config) (*p
 	return plugin.Open(ctx, plugin.Config{
 		Path: string(p.settings.Trainer), Config: text, Seed: cfg.Spec.Settled().Seed,
 		DataDir: filepath.Join(cfg.DataDir, "trainer"),
-		Timeout: p.settings.TrainerTimeout, Stderr: p.stderr, Logger: p.settings.LogLevel.Logger(p.stderr),
+		Timeout: p.settings.TrainerTimeout, Stderr: p.stderr, Logger: p.settings.LogLevel.Logger(p.errs),
 	})
 }
 

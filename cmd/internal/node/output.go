@@ -1,0 +1,41 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
+)
+
+// outputTime is how long the end of a program waits for somebody who reads what it has printed.
+const outputTime = 3 * time.Second
+
+// output is what the process of a node prints. The node never waits until it is read: then it would
+// be heard by the others, and take part in nothing.
+type output struct {
+	out, errs *outbox.Box
+}
+
+func newOutput(stdout, stderr io.Writer) output {
+	return output{newBox(stdout), newBox(stderr)}
+}
+
+func newBox(w io.Writer) *outbox.Box {
+	return outbox.New(
+		func(text []byte) error {
+			_, err := w.Write(text)
+			return err
+		},
+		func(lines int) []byte {
+			return fmt.Appendf(nil, "(%d lines are missing here: nobody read this output)\n", lines)
+		},
+	)
+}
+
+// end prints what is left, for as long as somebody reads it. The error is that of stdout.
+func (o output) end() error {
+	_, err := o.out.Close(outputTime)
+	_, _ = o.errs.Close(outputTime)
+	return err
+}
