@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -31,6 +33,9 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 		_ = f.Set(&run, text) // it is the flag's own
 	}
 	s.checkTicket(&run, &errs)
+	if run.Name == "" && len(errs) == 0 {
+		errs = append(errs, s.resume(&run)...)
+	}
 	switch {
 	case run.Name != "":
 		if joined, ok := run.Validate().(interface{ Unwrap() []error }); ok {
@@ -39,12 +44,37 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 			}
 		}
 	case len(errs) == 0 && s.embedded:
-		errs = append(errs, errors.New(
-			`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`))
+		errs = append(errs, errors.New(`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`+
+			s.newDir()))
 	case len(errs) == 0:
-		errs = append(errs, errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`))
+		errs = append(errs, errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`+
+			s.newDir()))
 	}
 	return run, errs
+}
+
+// resume takes the run's name from the data directory: a peer that was in a run is started again
+// with its directory alone.
+func (s *Settings) resume(run *spec.Spec) (errs sources.Faults) {
+	if s.DataDir == "" {
+		return nil
+	}
+	known, err := datadir.At(disk.OS, s.DataDir).LoadSpec(spec.Spec{})
+	switch {
+	case err != nil:
+		return sources.Faults{err}
+	case known != nil:
+		run.Name = known.Name
+	}
+	return nil
+}
+
+// newDir says why the data directory does not tell which run it is.
+func (s *Settings) newDir() string {
+	if s.DataDir == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (data directory %s has been in no run)", s.DataDir)
 }
 
 // founders is the field of the run spec that is a list of peers.

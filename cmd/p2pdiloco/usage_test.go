@@ -3,11 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 )
 
 func TestWrongCommandLines(t *testing.T) {
@@ -104,8 +107,27 @@ func TestFailures(t *testing.T) {
 		{"bootstrap --listen /ip4/127.0.0.1", ": give a multiaddr with a port, like /ip4/0.0.0.0/tcp/4001"},
 		{"bootstrap --identity " + dir, "identity file"},
 		{"demo --data " + none + " --keep-dir " + dir + "/kept", "--data " + none + ": file does not exist"},
-		{"status --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it"},
+		{"status --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
 		{"demo --events " + dir, "events file"},
+	})
+}
+
+// What status says about a peer that is not running can be typed as it stands: the directory knows
+// the run. It asked which run that is.
+func TestTheAdviceToStartAPeerAgainWorks(t *testing.T) {
+	dir := t.TempDir()
+	if err := datadir.At(disk.OS, dir).SaveSpec(p2pdiloco.Spec{Name: "books", Rounds: 3}.Settled()); err != nil {
+		t.Fatal(err)
+	}
+	_, _, said := clitest.Line(newRoot(), "status", "--data-dir", dir)
+	_, advice, _ := strings.Cut(said, "(p2pdiloco ")
+	advice, _, _ = strings.Cut(advice, ")")
+	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{
+		{advice + " --api off --data " + dir + "/none", "--data " + dir + "/none: file does not exist"},
+		{"join --data-dir " + dir + " --api off --rounds 4 --trainer none", "rounds"}, // it is that run
+	})
+	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
+		{"join --data-dir " + dir + "/new", "data directory " + dir + "/new has been in no run"},
 	})
 }
 
