@@ -192,7 +192,7 @@ func (f *doctorFlags) peer(ctx context.Context) (*local.Peer, error) {
 	case 0:
 		return nil, nil //nolint:nilnil // no peer runs
 	case 1:
-		return &all[0], nil
+		return &all[0], all[0].Told()
 	}
 	return nil, local.Several(all)
 }

@@ -48,7 +48,7 @@ type identity struct {
 
 func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bool) (err error) {
 	if dir == "" {
-		only, err := local.Only(ctx)
+		only, err := local.One(ctx)
 		if errors.Is(err, local.ErrNone) { // for this command a peer need not run
 			return errors.New("no peer runs with a default data directory: name the directory that join will use, " +
 				"with --data-dir DIR")

@@ -43,6 +43,18 @@ type refusal string
 
 func (r refusal) Error() string { return "the peer refuses: " + string(r) }
 
+// notReady is what a peer says that has no status yet.
+type notReady string
+
+func (r notReady) Error() string { return string(r) }
+
+// Runs says whether an error of Get is one of a peer that runs: it is starting, it hangs, or it
+// wants a token. Else nobody listens, or something that is no peer.
+func Runs(err error) bool {
+	waits, timeout := notReady(""), net.Error(nil)
+	return errors.As(err, &waits) || errors.Is(err, ErrToken) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // maxRefusal bounds that text, in bytes.
 const maxRefusal = 1 << 10
 
@@ -51,9 +63,12 @@ func at(addr Address, err error) error {
 	if r := refusal(""); errors.As(err, &r) {
 		return r
 	}
+	if r := notReady(""); errors.As(err, &r) {
+		return r
+	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("no peer listens at %s, where its API was: it has ended or crashed. Start it again with its "+
-			"data directory, p2pdiloco join --data-dir DIR (%w)", addr, err)
+		return fmt.Errorf("no peer listens at %s, where its API was: it has ended or crashed. Start it again as "+
+			"before, with its data directory: p2pdiloco join --data-dir DIR (%w)", addr, err)
 	}
 	return fmt.Errorf("status API at %s: %w", addr, err)
 }
@@ -91,9 +106,16 @@ func ask(ctx context.Context, addr Address, method, path, token string) ([]byte,
 	case resp.StatusCode == http.StatusUnauthorized:
 		return nil, ErrToken
 	case resp.StatusCode == http.StatusConflict:
-		return nil, refusal(strings.TrimPrefix(strings.TrimSpace(string(b[:min(len(b), maxRefusal)])), "p2pdiloco: "))
+		return nil, refusal(reason(b))
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		return nil, notReady(reason(b))
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted:
 		return nil, fmt.Errorf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
 	}
 	return b, nil
+}
+
+// reason is what a peer says for people.
+func reason(b []byte) string {
+	return strings.TrimPrefix(strings.TrimSpace(string(b[:min(len(b), maxRefusal)])), "p2pdiloco: ")
 }

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -22,12 +24,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
-// Peer is a peer on this machine that answers.
+// Peer is a peer on this machine that runs.
 type Peer struct {
 	Addr   api.Address
 	Dir    string // of its data; empty: not known
 	Token  string // for orders; empty: not known
 	Status p2pdiloco.Status
+	Mute   error // why it gives no status: it is starting, or does not answer; nil: it does
 }
 
 // Names says whether a value of --api names a peer. The setting of a peer that chooses its port, or
@@ -36,15 +39,18 @@ func Names(given string) bool {
 	return given != "" && given != settings.NoAPI && !strings.HasSuffix(given, ":0")
 }
 
-// Peers are the peers that run with a default data directory.
+// Peers are the peers that run with a default data directory, those that give no status included:
+// who does not see them starts another one on the same GPUs. All are asked at once, because one
+// that hangs takes its time.
 func Peers(ctx context.Context) (all []Peer, err error) {
 	found, err := started()
-	for _, p := range found {
-		if _, err := api.Get(ctx, p.Addr, p.Token, &p.Status); err == nil {
-			all = append(all, p)
-		}
+	var asking sync.WaitGroup
+	for i := range found {
+		p := &found[i]
+		asking.Go(func() { _, p.Mute = api.Get(ctx, p.Addr, p.Token, &p.Status) })
 	}
-	return all, err
+	asking.Wait()
+	return slices.DeleteFunc(found, func(p Peer) bool { return p.Mute != nil && !api.Runs(p.Mute) }), err
 }
 
 // started are the peers with a default data directory that did not end in good order, without their
@@ -76,8 +82,22 @@ func started() (all []Peer, err error) {
 // ErrNone is wrapped by what Only returns where no such peer runs.
 var ErrNone = errors.New("no peer runs with a default data directory: start one, or name its directory with --data-dir")
 
-// Only is the one peer that runs with a default data directory.
+// Only is the one peer that runs with a default data directory, and gives a status.
 func Only(ctx context.Context) (Peer, error) {
+	p, err := One(ctx)
+	return p, errors.Join(err, p.Told())
+}
+
+// Told is an error if the peer gives no status.
+func (p Peer) Told() error {
+	if p.Mute == nil {
+		return nil
+	}
+	return fmt.Errorf("the peer with the data directory %s gives no status: %w", p.Dir, p.Mute)
+}
+
+// One is the one peer that runs with a default data directory. It may give no status.
+func One(ctx context.Context) (Peer, error) {
 	all, err := Peers(ctx)
 	if err != nil {
 		return Peer{}, err
@@ -99,7 +119,11 @@ func Only(ctx context.Context) (Peer, error) {
 func Several(all []Peer) error {
 	var lines []string
 	for _, p := range all {
-		lines = append(lines, fmt.Sprintf("  --data-dir %s   (run %s)", p.Dir, p.Status.Run))
+		state := "run " + p.Status.Run
+		if p.Mute != nil {
+			state = p.Mute.Error()
+		}
+		lines = append(lines, fmt.Sprintf("  --data-dir %s   (%s)", p.Dir, state))
 	}
 	return errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
 }
@@ -156,8 +180,8 @@ func notRunning(dir string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the address of the peer's API cannot be read: %w", err)
 	}
-	return fmt.Errorf("no peer runs with the data directory %s: start it (p2pdiloco join --data-dir %s), or name the "+
-		"directory that join printed", dir, dir)
+	return fmt.Errorf("no peer runs with the data directory %s: start it as before (p2pdiloco join --data-dir %s), or "+
+		"name the directory that join printed", dir, dir)
 }
 
 // Address reads a value of --api.

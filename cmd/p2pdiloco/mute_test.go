@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+)
+
+// lists runs a command without a data directory until it fails with all of the texts.
+func lists(t *testing.T, home, command string, texts ...string) {
+	t.Helper()
+	said := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(said)
+		}
+	}()
+	clitest.Until(t, strings.Join(texts, " and "), func() bool {
+		p := clitest.Start(t, home, command)
+		code := p.Ends(t)
+		said = p.Err.String()
+		for _, text := range texts {
+			if !strings.Contains(said, text) {
+				return false
+			}
+		}
+		return code == cli.ExitFailed
+	})
+}
+
+// Peers that wait for their ranks run: status names them, and what each waits for. It said that no
+// peer runs and asked to start one, which would have taken the same GPUs.
+func TestAPeerThatWaitsForItsRanksIsListed(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	args := append(boxes(t, 3, 1), "--")
+	for range 2 {
+		clitest.Start(t, home, append(args, rankCommand(t, 1, 3, 1, filepath.Join(home, "log"))...)...)
+		lists(t, home, "status", "the peer waits for its trainer (gathering: ranks 0, 2 of 3 have not attached")
+	}
+	lists(t, home, "invite", "several peers run here; choose one", "peer-1   (the peer waits for its trainer",
+		"peer-2   (the peer waits for its trainer")
+}
+
+// Peers that hang are listed, too, and all are asked at once: each takes the whole patience of a
+// request.
+func TestPeersThatHangAreListed(t *testing.T) {
+	t.Parallel()
+	home, err := os.MkdirTemp("", "hang") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	const hung = 5
+	for _, peer := range "12345"[:hung] {
+		dir := filepath.Join(home, "p2pdiloco", "run", "peer-"+string(peer))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("unix", filepath.Join(dir, "api.sock")) //nolint:noctx // it accepts nothing
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		if err := os.WriteFile(filepath.Join(dir, "api"), []byte("unix:"+l.Addr().String()+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	lists(t, home, "status", "several peers run here", "peer-1   (status API at", "peer-5   (status API at")
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
