@@ -47,6 +47,9 @@ Without --yes the command only says what it would do.`,
 			if anew {
 				return again.run(cmd.Context(), cmd.OutOrStdout(), o, yes)
 			}
+			if err := again.notGiven(cmd.Flags()); err != nil {
+				return cli.UsageError(err)
+			}
 			return orderRecovery(cmd.Context(), cmd.OutOrStdout(), o, yes)
 		},
 	}

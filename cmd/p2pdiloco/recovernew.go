@@ -32,6 +32,18 @@ func (n *newRun) register(fs *pflag.FlagSet) {
 		"with --new-run: which slot's model the run goes on from, the same for all: a number, or latest")
 }
 
+// notGiven refuses the flags of --new-run without it: what is left of that command line means
+// something else, a fork of the old run.
+func (n *newRun) notGiven(fs *pflag.FlagSet) error {
+	for _, name := range []string{"founders", "slot"} {
+		if f := fs.Lookup(name); sources.Rank(fs, name) > 0 {
+			return sources.Faultf(name, f.Value, "it is for --new-run, which founds the run anew: without that, recover "+
+				"forks the run that there is. Nothing was done: add --new-run, or leave this out")
+		}
+	}
+	return nil
+}
+
 // run says what a running peer's new run would be, or makes it in the data directory of one that
 // has ended.
 func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bool) error {

@@ -76,6 +76,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --on-quorum-loss panic", "allowed: continue, pause"},
 		{"join --run x --pin 12ab", "allowed: the 64 hex digits"},
 		{"recover now", "takes flags only"},
+		{"recover --data-dir d --slot 41 --yes", "--slot 41: it is for --new-run"},
+		{"recover --data-dir d --founders p --yes", "--founders p: it is for --new-run"},
 		{"doctor books", "this is no ticket"},
 		{"doctor --bootstrap nonsense --data-dir /nonexistent", "nonsense"},
 		{"join --run x --trainer none --init m.safetensors", "--init m.safetensors: it is for a peer that trains"},
