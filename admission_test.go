@@ -110,7 +110,7 @@ func TestSecretsThatDoNotFit(t *testing.T) {
 		if !c.kept.IsZero() {
 			secretIn(t, c.config.DataDir, c.kept)
 		}
-		o, err := openData(c.config.withDefaults(), testhooks.From(t.Context()))
+		o, err := openData(t.Context(), c.config.withDefaults(), testhooks.From(t.Context()))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", what, err, c.err)
 		}

@@ -32,7 +32,7 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, err
 		}
 	}
-	from, err := openData(cfg, testhooks.From(ctx))
+	from, err := openData(ctx, cfg, testhooks.From(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func (n *Node) watchClocks() {
 }
 
 // openData opens the data directory, and compares what is given with what it knows.
-func openData(cfg Config, hooks testhooks.Hooks) (o origin, err error) {
+func openData(ctx context.Context, cfg Config, hooks testhooks.Hooks) (o origin, err error) {
 	o = origin{cfg: cfg, hooks: hooks}
-	if o.dir, err = datadir.Open(hooks.Disk, cfg.DataDir); err == nil {
+	if o.dir, err = datadir.OpenOrLent(ctx, hooks.Disk, cfg.DataDir); err == nil {
 		err = o.load()
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // around is what stands around a node.
 type around struct {
 	claim   *statedir.Claim // nil where the directory was given
+	dir     datadir.Dir     // locked from the start to the end
 	events  *eventsFile     // nil: there is none
 	api     *api.Server
 	apiText map[string]string // what the API's files in the data directory hold
@@ -33,39 +34,40 @@ func (p *Peer) prepare(s *settings.Settings) (err error) {
 			return err
 		}
 	}
-	dir, err := p.chooseDir()
-	if err == nil {
-		err = p.serve(s)
+	if err := p.chooseDir(); err != nil {
+		return err
 	}
-	return errors.Join(err, dir.Close()) // the node locks it again
+	return p.serve(s)
 }
 
 // chooseDir makes the data directory and locks it, so that nothing is written into one that another
-// process uses, or that others can write. The caller closes what is returned, also with an error.
-func (p *Peer) chooseDir() (dir datadir.Dir, err error) {
+// process uses, or that others can write. The lock stays until cleanUp: a trainer may take minutes
+// to start, and a second process that got the directory meanwhile would take away this one's API.
+func (p *Peer) chooseDir() (err error) {
 	if p.cfg.DataDir != "" {
-		return datadir.Open(disk.OS, p.cfg.DataDir)
+		p.dir, err = datadir.Open(disk.OS, p.cfg.DataDir)
+		return err
 	}
 	base, err := statedir.Base()
 	if err != nil {
-		return dir, err
+		return err
 	}
 	p.claim, err = statedir.Take(base, p.cfg.Spec.Name, func(path string) error {
 		opened, err := datadir.Open(disk.OS, path)
 		if err != nil {
 			return errors.Join(err, opened.Close())
 		}
-		dir = opened
+		p.dir = opened
 		return nil
 	})
 	if err != nil {
-		return dir, err
+		return err
 	}
 	p.cfg.DataDir = p.claim.Dir
 	if !p.claim.First {
 		p.options.Notice("another peer of this run is on this machine: this one keeps its data in " + p.cfg.DataDir)
 	}
-	return dir, nil
+	return nil
 }
 
 // id is this peer's ID; empty before it is known.
@@ -99,7 +101,7 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 // cleanUp closes what prepare opened, in the opposite order.
 func (p *Peer) cleanUp() error {
 	var errs []error
-	errs = append(errs, p.endAPI())
+	errs = append(errs, p.endAPI(), p.dir.Close())
 	if p.claim != nil {
 		errs = append(errs, p.claim.Release())
 	}

@@ -90,7 +90,7 @@ func (p *Peer) join() {
 			return
 		}
 	}
-	if p.node, p.err = p2pdiloco.Join(p.ctx, p.cfg); p.err == nil {
+	if p.node, p.err = p2pdiloco.Join(p.dir.Lend(p.ctx), p.cfg); p.err == nil {
 		machine.Frugal(p.node.Spec().Layout.Elements())
 	}
 }

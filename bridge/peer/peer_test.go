@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -304,23 +305,39 @@ func TestADirectoryThatIsServedIsNotTaken(t *testing.T) {
 	unhurt()
 }
 
-// A process takes the directory in the moment before the node locks it: the start fails, and leaves
-// the other one's files alone.
-func TestAFailedStartLeavesFilesOfOthersAlone(t *testing.T) {
-	dir, unhurt := t.TempDir(), func() {}
+// A second process comes while the trainer of the first one starts, which may take minutes: it is
+// refused, and leaves the first one's API alone. It got the directory, took over the files by which
+// that API is found, failed, and removed them.
+func TestADirectoryIsLockedWhileTheTrainerStarts(t *testing.T) {
+	dir := t.TempDir()
+	starts, second := make(chan struct{}), make(chan struct{})
 	p := open(t, read(t, fmt.Sprintf(`, "data_dir": %q`, dir)), Options{
 		Trainer: func(context.Context, p2pdiloco.Config) (p2pdiloco.Trainer, error) {
-			unhurt = others(t, dir)
-			return nil, nil
+			close(starts)
+			<-second
+			return nil, errTrainer
 		},
 	})
-	if _, err := p.Node(t.Context()); !errors.Is(err, disk.ErrLocked) {
+	<-starts
+	before, err := os.ReadFile(filepath.Join(dir, statedir.APIFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), read(t, fmt.Sprintf(`, "data_dir": %q`, dir)), Options{}); !errors.Is(err,
+		disk.ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, statedir.APIFile)); err != nil || !bytes.Equal(now, before) {
+		t.Errorf("the API is said to be at %q, and was at %q: %v", now, before, err)
+	}
+	close(second)
+	if _, err := p.Node(t.Context()); !errors.Is(err, errTrainer) {
 		t.Errorf("got %v", err)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	unhurt()
+	others(t, dir)() // it is free
 }
 
 // TestSideBySide: a second peer of the run takes another directory and says so; an events file that

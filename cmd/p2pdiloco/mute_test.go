@@ -80,3 +80,25 @@ func TestPeersThatHangAreListed(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// The same peer is started a second time by mistake, while the first one waits for its ranks: it is
+// refused, and status still reaches the first one. It was refused later, after it had taken the
+// address of the first one's API away.
+func TestAPeerThatIsStartedTwiceKeepsItsAPI(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	args := boxes(t, 3, 1, "--data-dir", filepath.Join(home, "data"), "--trainer", "attach")
+	clitest.Start(t, home, args...)
+	waits := func() bool {
+		_, _, said := clitest.Line(newRoot(), "status", "--data-dir", filepath.Join(home, "data"))
+		return strings.Contains(said, "the peer waits for its trainer")
+	}
+	clitest.Until(t, "the first one's API", waits)
+	second := clitest.Start(t, home, args...)
+	if code := second.Ends(t); code != cli.ExitFailed || !strings.Contains(second.Err.String(), "in use by another process") {
+		t.Errorf("exit %d: %s", code, second.Err.String())
+	}
+	if !waits() {
+		t.Error("the first one's API is gone")
+	}
+}
