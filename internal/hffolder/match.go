@@ -65,33 +65,6 @@ func (f *Folder) explain(t safetensors.Tensor, layout slot.Layout) error {
 	return nil
 }
 
-// twin is the name of the layout's matrix that has the elements of t; "" is none.
-func (f *Folder) twin(t safetensors.Tensor, layout slot.Layout) (string, error) {
-	if len(t.Shape) != 2 || !t.DType.Readable() {
-		return "", nil // equal biases and norms prove nothing
-	}
-	var values, other []float32
-	for _, l := range layout {
-		have, ok := f.tensor(l.Name)
-		if !ok || have.DType != t.DType || !slices.Equal(have.Shape, t.Shape) {
-			continue
-		}
-		if values == nil {
-			values, other = make([]float32, t.Elements()), make([]float32, t.Elements())
-			if err := f.in[t.Name].ReadTensor(values, t.Name); err != nil {
-				return "", err
-			}
-		}
-		if err := f.in[have.Name].ReadTensor(other, have.Name); err != nil {
-			return "", err
-		}
-		if slices.Equal(values, other) {
-			return l.Name, nil
-		}
-	}
-	return "", nil
-}
-
 // Layout is that of a model which has exactly the folder's tensors but the buffers, in the order of
 // their names; of two tied matrices it has one.
 func (f *Folder) Layout() (slot.Layout, error) {

@@ -39,6 +39,7 @@ type Folder struct {
 	file  string // the only one, of OpenFile
 	files []*os.File
 	in    map[string]*safetensors.File // by the tensor's name
+	heads map[string][]byte            // of tensors that were compared
 }
 
 // Open opens a folder and checks config.json, the index and the headers of all weights. Errors name
