@@ -83,8 +83,10 @@ const maxRunName = 128
 
 func checkName(v string) string {
 	if len(v) > maxRunName || !utf8.ValidString(v) ||
-		strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		return fmt.Sprintf("allowed: up to %d bytes of UTF-8 without spaces or control characters", maxRunName)
+		// as in a ticket (internal/ticket), or nobody could be invited
+		strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return fmt.Sprintf("allowed: up to %d bytes of UTF-8 without spaces, control characters, and others that are not "+
+			"seen", maxRunName)
 	}
 	return ""
 }
