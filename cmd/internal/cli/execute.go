@@ -62,7 +62,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &exit) {
 		code = exit.code
 	}
-	if exit != nil && exit.err == nil {
+	if err = spoken(err); err == nil {
 		return code
 	}
 	err = sources.Explain(cmd.Flags(), err)

@@ -42,3 +42,19 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // UsageError marks a command line that cannot be obeyed.
 func UsageError(err error) error { return &exitError{ExitUsage, err} }
+
+// spoken is what of an error is to be printed: all but those that only have an exit status.
+func spoken(err error) error {
+	if e, ok := err.(*exitError); ok && e.err == nil { //nolint:errorlint // not what wraps one
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // as above
+	if !ok {
+		return err
+	}
+	var errs []error
+	for _, one := range joined.Unwrap() {
+		errs = append(errs, spoken(one))
+	}
+	return errors.Join(errs...)
+}

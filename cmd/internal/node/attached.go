@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 )
 
 // attached is where a trainer attaches, and the command that starts it. The methods of a nil one do
@@ -186,7 +187,9 @@ func (a *attached) close(err error) error {
 	if a.server == nil {
 		return nil
 	}
-	if err != nil {
+	if errors.Is(err, cli.ErrBranch) {
+		a.server.End(wire.CodeClosed, "the node was stopped on a branch that has ended and is not the run")
+	} else if err != nil {
 		a.server.End(wire.CodeClosed, fmt.Sprintf("the node has ended: %v", err))
 	}
 	command := a.command.Load()
