@@ -69,7 +69,13 @@ func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bo
 	if len(errs) > 0 {
 		return cli.UsageError(errors.Join(errs...))
 	}
-	var err error
+	known, err := datadir.At(disk.OS, cfg.Dir).LoadSpec(p2pdiloco.Spec{})
+	if err == nil && known == nil { // a mistyped directory would be made, with an identity
+		err = fmt.Errorf("%s holds no run.spec: it belongs to no run", cfg.Dir)
+	}
+	if err != nil {
+		return err
+	}
 	if cfg.Self, _, err = datadir.Identity(disk.OS, cfg.Dir); err != nil {
 		return err
 	}

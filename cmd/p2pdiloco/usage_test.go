@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,18 @@ func TestTheAdviceToStartAPeerAgainWorks(t *testing.T) {
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
 		{"join --data-dir " + dir + "/new", "data directory " + dir + "/new has been in no run"},
 	})
+}
+
+// A mistyped directory is not made, with an identity and a lock, before it is found to have no run.
+func TestANewRunMakesNoDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "typo")
+	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{{
+		"recover --new-run --yes --founders 12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv --data-dir " + dir,
+		"typo holds no run.spec",
+	}})
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is there: %v", err)
+	}
 }
 
 func TestHelp(t *testing.T) {
