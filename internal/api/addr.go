@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -47,10 +48,7 @@ func ParseMetricsAddress(s string) (Address, error) {
 // parse reads an address of any host; shape is the error for text that is not an address.
 func parse(s string, shape error) (Address, error) {
 	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
-		if path == "" || len(path) > maxSocketPath {
-			return Address{}, fmt.Errorf("the socket's path must have 1 to %d bytes", maxSocketPath)
-		}
-		return Address{"unix", path}, nil
+		return socket(path)
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -63,6 +61,26 @@ func parse(s string, shape error) (Address, error) {
 		host = "127.0.0.1"
 	}
 	return Address{"tcp", net.JoinHostPort(host, port)}, nil
+}
+
+// socket is the address of a socket. Its path is made absolute: who reads the address may work in
+// another folder.
+func socket(path string) (Address, error) {
+	given := path
+	if path != "" {
+		var err error
+		if path, err = filepath.Abs(path); err != nil {
+			return Address{}, err
+		}
+	}
+	if path == "" || len(path) > maxSocketPath {
+		long := ""
+		if path != given {
+			long = fmt.Sprintf(" (%s has %d)", path, len(path))
+		}
+		return Address{}, fmt.Errorf("the socket's path must have 1 to %d bytes%s", maxSocketPath, long)
+	}
+	return Address{"unix", path}, nil
 }
 
 // local says whether it is a loopback HOST:PORT.
