@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -23,7 +24,8 @@ type eventsFile struct {
 	notice func(text string)
 	about  func() p2pdiloco.PeerID // the peer
 	// said once each
-	complain, full, behind sync.Once
+	full, behind sync.Once
+	failing      atomic.Bool // events are missing since the last one that was written
 }
 
 func openEvents(s *settings.Settings, notice func(string), about func() p2pdiloco.PeerID) (*eventsFile, error) {
@@ -53,12 +55,16 @@ func (e *eventsFile) write(line []byte) error {
 		e.full.Do(func() { e.notice(err.Error() + "; make room, or let this user rename it") })
 	case err != nil:
 		e.failed(err)
+	case e.failing.CompareAndSwap(true, false):
+		e.notice("events file: it is written again")
 	}
 	return err
 }
 
 func (e *eventsFile) failed(err error) {
-	e.complain.Do(func() { e.notice(err.Error() + "; events are missing there") })
+	if e.failing.CompareAndSwap(false, true) {
+		e.notice(err.Error() + "; events are missing there")
+	}
 }
 
 // missed is the line in the place of events that were left out because the disk did not take them.

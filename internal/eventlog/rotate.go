@@ -34,7 +34,7 @@ func (w *Writer) open(mode fs.FileMode) error {
 			return errors.Join(err, f.Close())
 		}
 	}
-	w.mu.f, w.mu.size = f, info.Size()
+	w.mu.f, w.mu.size, w.mu.torn = f, info.Size(), false
 	return nil
 }
 

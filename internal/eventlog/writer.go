@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"sync"
 )
@@ -25,14 +27,21 @@ type Writer struct {
 	rotation Rotation
 	mu       struct {
 		sync.Mutex
-		f    *os.File
+		f    file
 		size int64 // since which the file counts as begun
+		torn bool  // the file ends in the middle of a line
 	}
+}
+
+// file is what Writer needs of an *os.File.
+type file interface {
+	io.WriteCloser
+	Stat() (fs.FileInfo, error)
 }
 
 // Create opens path for appending. If it is missing, Create makes it for this user alone, because
 // events name peers and their addresses. A file that exists keeps its mode. A line that was cut off
-// there, as a process was killed, is ended. Only regular files are rotated.
+// there, as a process was killed, is ended by the next one. Only regular files are rotated.
 func Create(path string, rotation Rotation) (*Writer, error) {
 	torn, err := endsMidLine(path)
 	if err != nil {
@@ -42,12 +51,7 @@ func Create(path string, rotation Rotation) (*Writer, error) {
 	if err := w.open(0o600); err != nil {
 		return nil, fmt.Errorf("events file: %w: name a file that can be written", err)
 	}
-	if torn {
-		if _, err := w.mu.f.Write([]byte{'\n'}); err != nil {
-			return nil, errors.Join(err, w.mu.f.Close())
-		}
-		w.mu.size++
-	}
+	w.mu.torn = torn
 	return w, nil
 }
 
@@ -80,15 +84,22 @@ func (w *Writer) Event(v any) error {
 
 // Line appends a line, given without its end, as it is.
 func (w *Writer) Line(line []byte) error {
-	b := append(append(make([]byte, 0, len(line)+1), line...), '\n')
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var full error
-	if w.rotation.Size > 0 && w.mu.size > 0 && w.mu.size+int64(len(b)) > w.rotation.Size {
+	if w.rotation.Size > 0 && w.mu.size > 0 && w.mu.size+int64(len(line)+1) > w.rotation.Size {
 		full = w.rotate()
 	}
+	b := make([]byte, 0, len(line)+2)
+	if w.mu.torn { // by a kill, or a disk that was full: that becomes a line of its own
+		b = append(b, '\n')
+	}
+	b = append(append(b, line...), '\n')
 	n, err := w.mu.f.Write(b)
 	w.mu.size += int64(n)
+	if n > 0 {
+		w.mu.torn = b[n-1] != '\n'
+	}
 	if err = errors.Join(err, full); err != nil {
 		return fmt.Errorf("events file: %w", err)
 	}
