@@ -17,8 +17,9 @@ const maxPortsFile = 4096 // bytes
 
 // listenKept listens on some addresses, those with port 0 at the ports that Config.PortsFile
 // remembers, and remembers those that it got. Others know this peer's addresses: at the same ports
-// they find it after a restart, without anybody's help. A port that another program has taken
-// meanwhile is given up for any free one. There is an error for each address that cannot be had.
+// they find it after a restart, without anybody's help. Where another program has taken a port, any
+// free one is taken for this start; the next start tries the old one first. There is an error for
+// each address that cannot be had.
 func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 	if cfg.PortsFile == "" {
 		return listenOn(h, addrs)
@@ -31,26 +32,30 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 	// what is asked for as it stands is nobody else's
 	left := slices.DeleteFunc(slices.Clone(kept), func(old string) bool { return slices.Contains(addrs, old) })
 	var awaited []string // could not be had now; the next start tries them again
-	for _, a := range addrs {
-		i := slices.IndexFunc(left, func(old string) bool { return old != a && anyPort(old) == a })
-		if i < 0 {
-			errs = append(errs, listenOn(h, []string{a})...)
-			continue
+	for i, a := range addrs {
+		if slices.Contains(addrs[:i], a) {
+			continue // with the first of them
 		}
-		was := left[i]
-		left = slices.Delete(left, i, i+1)
-		if listenOn(h, []string{was}) == nil {
-			continue
+		var own, busy []string // ports that it had, the oldest first; those of them that are taken
+		own, left = portsOf(a, left)
+		wanted, got := count(addrs, a), 0
+		for ; got < wanted && len(own) > 0; own = own[1:] {
+			if listenOn(h, own[:1]) == nil {
+				got++
+			} else {
+				busy = append(busy, own[0])
+			}
 		}
-		failed := listenOn(h, []string{a})
-		if failed == nil {
-			cfg.Logger.Warn("the port of the last start is taken by another program: listening on a free one instead, "+
-				"so others have to find this peer anew, and addresses of it that were handed out do not work any more",
-				"was", was, "now", listeningAs(h, a))
+		var failed []error
+		for ; got < wanted; got++ {
+			failed = append(failed, listenOn(h, []string{a})...)
 		}
-		if failed != nil {
-			awaited = append(awaited, was)
+		if len(busy) > 0 && len(failed) == 0 {
+			cfg.Logger.Warn("the port of the last start is taken by another program: listening on another one instead, "+
+				"so others have to find this peer anew, and addresses of it that were handed out do not work any more; "+
+				"the next start tries the old port again", "was", busy[0], "now", listeningAs(h, a))
 		}
+		awaited = append(awaited, busy[:min(wanted, len(busy))]...)
 		errs = append(errs, failed...)
 	}
 	if len(errs) == len(addrs) {
@@ -72,6 +77,27 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 			cfg.PortsFile, "err", err)
 	}
 	return errs
+}
+
+func count(addrs []string, a string) (n int) {
+	for _, other := range addrs {
+		if other == a {
+			n++
+		}
+	}
+	return n
+}
+
+// portsOf takes from kept addresses those that a default address, with port 0, stands for.
+func portsOf(a string, kept []string) (own, others []string) {
+	for _, old := range kept {
+		if old != a && anyPort(old) == a {
+			own = append(own, old)
+		} else {
+			others = append(others, old)
+		}
+	}
+	return own, others
 }
 
 // loadPorts reads addresses that were listened on, one a line; a missing file has none.

@@ -55,8 +55,16 @@ func TestPortsStayTheSame(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, fourth := started(t, file); !slices.Equal(third, fourth) {
+	n, fourth := started(t, file)
+	if !slices.Equal(third, fourth) {
 		t.Errorf("it listened on %v, and after a restart on %v", third, fourth)
+	}
+	// the other program ends, and the addresses that were handed out hold again
+	if err := errors.Join(n.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, fifth := started(t, file); !slices.Equal(first, fifth) {
+		t.Errorf("it listened on %v, and once all ports are free again on %v", first, fifth)
 	}
 }
 

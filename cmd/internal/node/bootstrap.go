@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -82,11 +84,16 @@ func (f *bootstrapFlags) run(ctx context.Context, printed output) error {
 	}
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
+	log := f.logLevel.Logger(printed.errs)
 	var ports string
 	if identity != "" {
 		ports = identity + ".ports"
+		unlock := func() {}
+		if ctx, unlock, err = f.lock(ctx, identity, log); err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	log := f.logLevel.Logger(printed.errs)
 	net, err := p2p.New(ctx, p2p.Config{
 		IdentityFile: identity, PortsFile: ports, Listen: f.listen, Announce: f.announce, Relay: relay,
 		Logger: log,
@@ -105,6 +112,32 @@ func (f *bootstrapFlags) run(ctx context.Context, printed output) error {
 		<-ctx.Done()
 	}
 	return errors.Join(err, net.Close())
+}
+
+// lock locks an identity for this process, and with it the data directory of an archive, which the
+// context carries to the node. A second process would give the first one's ports up for others, and
+// both would be thrown out of the network. An identity in a folder that cannot be written, as
+// secrets are mounted, is used without a lock.
+func (f *bootstrapFlags) lock(ctx context.Context, identity string, log *slog.Logger) (_ context.Context,
+	unlock func(), err error,
+) {
+	if f.archive.run != "" {
+		d, err := datadir.Open(disk.OS, f.archive.dir)
+		if err != nil {
+			return ctx, nil, errors.Join(err, d.Close())
+		}
+		return d.Lend(ctx), func() { _ = d.Close() }, nil
+	}
+	lock, err := disk.OS.Lock(identity + ".lock")
+	switch {
+	case errors.Is(err, disk.ErrLocked):
+		return ctx, nil, fmt.Errorf("identity file %s: %w: another bootstrap node runs with it; stop that one, or give "+
+			"this one another --identity", identity, err)
+	case err != nil:
+		log.Debug("the identity is used without a lock", "err", err)
+		return ctx, func() {}, nil
+	}
+	return ctx, func() { _ = lock.Close() }, nil
 }
 
 func (f *bootstrapFlags) tell(addrs []string, stdout io.Writer) error {
