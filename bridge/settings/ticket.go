@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
@@ -20,6 +22,14 @@ func (s *Settings) readTicket(given string) (string, error) {
 		return ReadTicket(given, nil)
 	}
 	return ReadTicket(given, os.Stdin)
+}
+
+// prompt is where a person who pastes a ticket is told what is awaited; nil if in is no terminal.
+func prompt(in io.Reader) io.Writer {
+	if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return os.Stderr
+	}
+	return nil
 }
 
 // IsTicketPlace says whether a text names a place that holds a ticket: a file as @FILE, or standard
@@ -45,7 +55,7 @@ func ReadTicket(text string, in io.Reader) (string, error) {
 		return "", errors.New("there is no standard input to read the ticket from: name a file, as @FILE")
 	default:
 		place = "standard input"
-		found, err = readLines(in)
+		found, err = readLines(in, prompt(in))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s: there is no such file", place)
@@ -60,16 +70,31 @@ func ReadTicket(text string, in io.Reader) (string, error) {
 }
 
 // readLines reads until the lines so far are a ticket, so that nobody who pastes one has to end
-// the input.
-func readLines(in io.Reader) (text string, err error) {
+// the input. Where tell is not nil, a person is told what is awaited, and after each line why it is
+// no ticket.
+func readLines(in io.Reader, tell io.Writer) (text string, err error) {
+	say := func(format string, args ...any) {
+		if tell != nil {
+			fmt.Fprintf(tell, format+"\n", args...)
+		}
+	}
+	say("paste the ticket (%s…), then press Enter", ticket.Prefix)
 	for r := bufio.NewReader(io.LimitReader(in, ticket.MaxText)); ; {
 		line, err := r.ReadString('\n')
+		if ticket.Is(line) { // one that is pasted anew
+			text = ""
+		}
 		text += line
-		if _, bad := ticket.Parse(text); bad == nil || errors.Is(err, io.EOF) {
+		_, bad := ticket.Parse(text)
+		if bad == nil || errors.Is(err, io.EOF) {
 			return text, nil
 		}
 		if err != nil {
 			return "", err
+		}
+		if strings.TrimSpace(line) != "" {
+			say("not yet a ticket: %v. If more lines belong to it, paste them; else Ctrl-C, and copy it again, or save it "+
+				"to a file and give @FILE", bad)
 		}
 	}
 }
