@@ -79,3 +79,34 @@ func TestAPeerWhoseOutputNobodyReads(t *testing.T) {
 		t.Errorf("the other one: exit %d", code)
 	}
 }
+
+// The terminal of a peer is closed, or what reads its output ends: at the first it leaves, as at
+// SIGTERM, and the second it outlives. Both ended it as a crash.
+func TestAPeerWhoseTerminalIsClosedLeaves(t *testing.T) {
+	t.Parallel()
+	home, events := t.TempDir(), filepath.Join(t.TempDir(), "events")
+	p := clitest.New(t, home, append([]string{
+		"join", "--run", swarm.RunName("test"), "--rounds", "1000000", "--inner-steps", "1", "--step-time", "20ms",
+		"--preset", "lan", "--data", smallData(t), "--events", events, "--log-level", "debug",
+	}, onLoopback...)...)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stdout, p.Stderr = w, w
+	p.Begin(t)
+	if err := errors.Join(w.Close(), r.Close()); err != nil { // tee has ended
+		t.Fatal(err)
+	}
+	clitest.AwaitEvent(t, events, "the third slot", func(e eventlog.Line) bool {
+		return e.Event == "slot.applied" && e.Slot == 3
+	})
+	for range 2 {
+		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := p.Ends(t); code != cli.ExitOK {
+		t.Errorf("exit %d", code)
+	}
+}

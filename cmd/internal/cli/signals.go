@@ -10,13 +10,17 @@ import (
 	"time"
 )
 
-// UntilSignal returns a context that ends with the first SIGINT or SIGTERM. It calls first at that
-// moment, and second at the next signal, even if first has not returned: what it prints may have no
-// reader. stop gives the signals back and waits for the watcher, and a moment for first.
+// UntilSignal returns a context that ends with the first SIGINT or SIGTERM, or SIGHUP, which a
+// terminal sends that is closed. It calls first at that moment, and second at the next signal, even
+// if first has not returned: what it prints may have no reader. A hang-up is never the second one,
+// as a shell and the system send it both. Until stop, an output whose reader has ended (SIGPIPE) is
+// an error of the write and does not end the process. stop gives the signals back and waits for the
+// watcher, and a moment for first.
 func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals, pipes := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(signals, endings()...)
+	signal.Notify(pipes, syscall.SIGPIPE) // nobody reads it; processes that are started do not inherit this
 	quit, done, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -31,19 +35,36 @@ func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, 
 			defer close(told)
 			first()
 		}()
-		select {
-		case <-signals:
-			second()
-		case <-quit:
+		for {
+			select {
+			case s := <-signals:
+				if s != syscall.SIGHUP {
+					second()
+					return
+				}
+			case <-quit:
+				return
+			}
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(pipes)
 		close(quit)
 		<-done
 		awaitFor(time.Second, told)
 		cancel()
 	}
+}
+
+// endings are the signals that ask a command to end. One that was started with nohup outlives its
+// terminal.
+func endings() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
 }
 
 // awaitFor waits until done is closed, but for no longer than that.

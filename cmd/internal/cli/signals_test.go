@@ -40,3 +40,17 @@ func TestASignalWaitsForNoOutput(t *testing.T) {
 	stop() // it waits for a moment only
 	close(blocked)
 }
+
+// A terminal that is closed sends SIGHUP, from the shell and from the system: both ask once for an
+// orderly end.
+func TestAHangUpAsksForAnEndOnce(t *testing.T) {
+	ctx, stop := UntilSignal(t.Context(), func() {}, func() { t.Error("the second one") })
+	for range 2 {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+	}
+	time.Sleep(50 * time.Millisecond) // for the second one to be seen
+	stop()
+}
