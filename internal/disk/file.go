@@ -79,10 +79,28 @@ func Create(fsys FS, path string, b []byte) error {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := fsys.Link(f.Name(), path); err != nil {
+	if err := place(fsys, f.Name(), path); err != nil {
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(path))
+}
+
+// place gives a file a name that is free. Some file systems have no hard links (exFAT, many network
+// and FUSE mounts): there a process that makes the file at the same moment may lose it. Those that
+// write to one directory have its lock.
+func place(fsys FS, from, to string) error {
+	err := fsys.Link(from, to)
+	if !errors.Is(err, syscall.EPERM) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	f, taken := fsys.OpenFile(to, os.O_RDONLY)
+	switch {
+	case taken == nil:
+		return errors.Join(&fs.PathError{Op: "create", Path: to, Err: fs.ErrExist}, f.Close())
+	case !errors.Is(taken, fs.ErrNotExist):
+		return err
+	}
+	return fsys.Rename(from, to)
 }
 
 // Replace replaces the file at path by one with contents b, readable by this user alone, all or
