@@ -179,6 +179,6 @@ type Imported = modelfile.Imported
 // Import checks a Hugging Face folder that a run is to begin with (Config.InitFile). If out is not
 // empty, it writes the folder's weights to that .safetensors file, in float32 and with tied
 // matrices once; replace allows a file that is there already.
-func Import(folder, out string, replace bool) (Imported, error) {
-	return modelfile.Import(folder, out, replace)
+func Import(ctx context.Context, folder, out string, replace bool) (Imported, error) {
+	return modelfile.Import(ctx, folder, out, replace)
 }

@@ -94,9 +94,11 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 		return cli.UsageError(errors.Join(errs...))
 	}
 	f.cfg.Logger = f.logLevel.Logger(cmd.ErrOrStderr())
-	e, err := p2pdiloco.Export(cmd.Context(), f.cfg)
+	ctx, stop := cli.OrExit(cmd.Context())
+	defer stop()
+	e, err := p2pdiloco.Export(ctx, f.cfg)
 	if err != nil {
-		return err
+		return cli.Interrupted(ctx, err)
 	}
 	if f.json {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(e)

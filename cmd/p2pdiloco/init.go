@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,7 +48,10 @@ founders need: 'p2pdiloco join --init MODEL.safetensors' begins with the same mo
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(strings.TrimPrefix(args[0], folderPrefix), cmd.OutOrStdout())
+			ctx, stop := cli.OrExit(cmd.Context())
+			defer stop()
+			err := f.run(ctx, strings.TrimPrefix(args[0], folderPrefix), cmd.OutOrStdout())
+			return cli.Interrupted(ctx, err)
 		},
 	}
 	fs := cmd.Flags()
@@ -58,8 +62,8 @@ founders need: 'p2pdiloco join --init MODEL.safetensors' begins with the same mo
 	return cmd
 }
 
-func (f *initFlags) run(folder string, out io.Writer) error {
-	m, err := p2pdiloco.Import(folder, f.out, f.force)
+func (f *initFlags) run(ctx context.Context, folder string, out io.Writer) error {
+	m, err := p2pdiloco.Import(ctx, folder, f.out, f.force)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,9 @@ Without --yes the command only says what it would do.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if anew {
-				return again.run(cmd.Context(), cmd.OutOrStdout(), o, yes)
+				ctx, stop := cli.OrExit(cmd.Context())
+				defer stop()
+				return cli.Interrupted(ctx, again.run(ctx, cmd.OutOrStdout(), o, yes))
 			}
 			if err := again.notGiven(cmd.Flags()); err != nil {
 				return cli.UsageError(err)

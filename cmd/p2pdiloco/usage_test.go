@@ -101,6 +101,7 @@ func TestFailures(t *testing.T) {
 		{"join --run x --api off --data-dir " + dir + " --data " + dir, "--data"},
 		{"export --data-dir " + dir + " --out " + dir + "/m", "holds no run.spec"},
 		{"export --data-dir " + dir + " --out " + dir, "--force"},
+		{"export --data-dir " + dir + " --out " + none + "/m", "there is no folder " + none},
 		{"join --run x --api off --data-dir " + dir + " --init " + none, "(--init " + none + "): open"},
 		{
 			"join --json --run x --fragments 4 --api off --data-dir " + dir + " --data " + none,
@@ -119,7 +120,9 @@ func TestFailures(t *testing.T) {
 // the run. It asked which run that is.
 func TestTheAdviceToStartAPeerAgainWorks(t *testing.T) {
 	dir := t.TempDir()
-	if err := datadir.At(disk.OS, dir).SaveSpec(p2pdiloco.Spec{Name: "books", Rounds: 3}.Settled()); err != nil {
+	if err := datadir.At(disk.OS, dir).SaveSpec(p2pdiloco.Spec{
+		Name: "books", Rounds: 3, Layout: p2pdiloco.Layout{{Name: "w", Shape: []uint64{4}}},
+	}.Settled()); err != nil {
 		t.Fatal(err)
 	}
 	_, _, said := clitest.Line(newRoot(), "status", "--data-dir", dir)

@@ -318,7 +318,7 @@ func TestWhatIsWrittenPythonLoads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, dir := output(), filepath.Join(t.TempDir(), "out")
 			c.change(&o)
-			if err := Write(dir, o); err != nil {
+			if err := Write(t.Context(), dir, o); err != nil {
 				t.Fatal(err)
 			}
 			l, at := load(t, dir), 0
@@ -398,7 +398,7 @@ func TestWriteRefuses(t *testing.T) {
 			if to == "" {
 				to = filepath.Join(parent, "out")
 			}
-			if err := Write(to, o); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := Write(t.Context(), to, o); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 			if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {

@@ -57,8 +57,11 @@ func newSource(o Output) (source, error) {
 		}
 	}
 	if dtype != "" {
-		s.config, err = config.with(dtype)
+		if s.config, err = config.with(dtype); err != nil {
+			return source{}, err
+		}
 	}
+	_, err = s.files() // a link to nowhere among them
 	return s, err
 }
 
@@ -76,42 +79,55 @@ func readDType(name string) (safetensors.DType, error) {
 }
 
 // carry writes config.json and the other files that go with the model.
-func (s source) carry(to string) error {
-	err := writeDurable(filepath.Join(to, configName), func(w io.Writer) error {
+func (w writer) carry(s source) error {
+	err := w.file(configName, func(w io.Writer) error {
 		_, err := w.Write(s.config)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(s.dir)
+	names, err := s.files()
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name := e.Name()
-		// caches are full of links: what a link names counts
-		info, err := os.Stat(filepath.Join(s.dir, name))
-		switch {
-		case err != nil:
-			return err
-		case name == configName || strings.HasSuffix(name, ".index.json") || !info.Mode().IsRegular(),
-			!slices.Contains(carried, filepath.Ext(name)):
-			continue
-		}
-		if err := copyFile(filepath.Join(to, name), filepath.Join(s.dir, name)); err != nil {
+	for _, name := range names {
+		if err := w.copy(filepath.Join(s.dir, name), name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func copyFile(to, from string) error {
+// files are the names of the files that go with the model, but config.json.
+func (s source) files() (names []string, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if name == configName || strings.HasSuffix(name, ".index.json") || !slices.Contains(carried, filepath.Ext(name)) {
+			continue // one that is not carried may be anything, a link to nowhere, too
+		}
+		// caches are full of links: what a link names counts
+		info, err := os.Stat(filepath.Join(s.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (w writer) copy(from, name string) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
-	err = writeDurable(to, func(w io.Writer) error {
+	err = w.file(name, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})

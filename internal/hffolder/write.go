@@ -2,6 +2,7 @@ package hffolder
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,23 +32,20 @@ type Output struct {
 
 // Write makes the folder dir, which is there whole or not at all. It must not exist, or be empty.
 // Every tensor of the layout is written once.
-func Write(dir string, o Output) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s exists and is not empty: choose another name", dir)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	s, err := newSource(o)
+// When ctx ends it stops, and leaves nothing behind.
+func Write(ctx context.Context, dir string, o Output) error {
+	s, err := o.source(dir)
 	if err != nil {
 		return err
 	}
 	dir = filepath.Clean(dir)
-	temp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".*")
+	temp, err := disk.TempDir(dir)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp) //nolint:errcheck // it is gone if it was renamed
-	err = errors.Join(s.carry(temp), o.writeWeights(temp, s.dtypes), os.Chmod(temp, 0o755), disk.OS.SyncDir(temp))
+	w := writer{ctx, temp}
+	err = errors.Join(w.carry(s), w.writeWeights(o, s.dtypes), disk.OS.SyncDir(temp), ctx.Err())
 	if err == nil {
 		err = os.Rename(temp, dir)
 	}
@@ -55,6 +53,28 @@ func Write(dir string, o Output) error {
 		return err
 	}
 	return disk.OS.SyncDir(filepath.Dir(dir))
+}
+
+// Check refuses what Write cannot write to dir, before the values are known.
+func (o Output) Check(dir string) error {
+	_, err := o.source(dir)
+	return err
+}
+
+// source reads what the folder dir takes over, and checks that it can be made.
+func (o Output) source(dir string) (source, error) {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return source{}, fmt.Errorf("%s exists and is not empty: choose another name", dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return source{}, err
+	}
+	return newSource(o)
+}
+
+// writer writes the files of a folder until ctx ends.
+type writer struct {
+	ctx context.Context
+	dir string
 }
 
 // entry is a tensor on its way into a file.
@@ -98,15 +118,15 @@ func width(d safetensors.DType) int {
 }
 
 // writeWeights writes model.safetensors, or several files and their index.
-func (o Output) writeWeights(dir string, dtypes []safetensors.DType) error {
+func (w writer) writeWeights(o Output, dtypes []safetensors.DType) error {
 	files := o.shards(dtypes)
 	if len(files) == 1 {
-		return o.writeFile(filepath.Join(dir, singleName), files[0])
+		return w.weights(o, singleName, files[0])
 	}
 	weightMap, total := map[string]string{}, uint64(0)
 	for i, entries := range files {
 		name := fmt.Sprintf("model-%05d-of-%05d%s", i+1, len(files), extension)
-		if err := o.writeFile(filepath.Join(dir, name), entries); err != nil {
+		if err := w.weights(o, name, entries); err != nil {
 			return err
 		}
 		for _, e := range entries {
@@ -121,25 +141,26 @@ func (o Output) writeWeights(dir string, dtypes []safetensors.DType) error {
 	if err != nil {
 		return err
 	}
-	return writeDurable(filepath.Join(dir, indexName), func(w io.Writer) error {
+	return w.file(indexName, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
 }
 
-func (o Output) writeFile(path string, entries []entry) error {
+func (w writer) weights(o Output, name string, entries []entry) error {
 	vectors := make([]safetensors.Vector, len(entries))
 	for i, e := range entries {
 		vectors[i] = e.vector
 	}
-	return writeDurable(path, func(w io.Writer) error { return safetensors.Write(w, o.Metadata, vectors...) })
+	return w.file(name, func(w io.Writer) error { return safetensors.Write(w, o.Metadata, vectors...) })
 }
 
-// writeDurable makes a file that others may read, and waits until it is on the disk.
-func writeDurable(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// file makes a file with the mode that new files of this user have, and waits until it is on the
+// disk.
+func (w writer) file(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(filepath.Join(w.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	return errors.Join(write(f), f.Sync(), f.Close())
+	return errors.Join(write(disk.Until(w.ctx, f)), f.Sync(), f.Close())
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -24,6 +25,14 @@ var (
 	// ErrInterrupted ends a command that a signal stopped.
 	ErrInterrupted error = &exitError{ExitInterrupted, errors.New("interrupted")}
 )
+
+// Interrupted is the error of a command whose ctx is that of OrExit: ErrInterrupted after a signal.
+func Interrupted(ctx context.Context, err error) error {
+	if err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return err
+}
 
 // exitError is an error with an exit status of its own. A nil err prints nothing.
 type exitError struct {

@@ -3,6 +3,7 @@
 package modelfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
 		}
 		switch {
 		case err == nil:
-			return cfg.write(of, a)
+			return cfg.write(ctx, of, a)
 		case !errors.Is(err, checkpoint.ErrNotHeld) || try == tries:
 			return Exported{}, fmt.Errorf("export: %w", err)
 		}
@@ -101,6 +102,15 @@ func (cfg ExportConfig) check() error {
 	case cfg.Folder == "" && err == nil && !cfg.Force:
 		return fmt.Errorf("%s exists: choose another name, or replace it with --force (ExportConfig.Force)", cfg.Out)
 	}
+	return within(cmp.Or(cfg.Folder, cfg.Out))
+}
+
+// within refuses a path whose folder is not there.
+func within(path string) error {
+	dir := filepath.Dir(filepath.Clean(path))
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %s for %s: make it, or choose another name", dir, path)
+	}
 	return nil
 }
 
@@ -116,6 +126,11 @@ func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error)
 			"(--data-dir)", cfg.DataDir)
 	}
 	of = *known
+	if cfg.Folder != "" { // it takes minutes to get the state
+		if err := cfg.output(of).Check(cfg.Folder); err != nil {
+			return of, nil, err
+		}
+	}
 	saved, err := store.Read(cfg.DataDir, of.RunID())
 	if errors.Is(err, fs.ErrNotExist) {
 		return of, nil, fmt.Errorf("%s holds no ledger.log: without it nobody knows which states were agreed; "+
@@ -133,18 +148,22 @@ func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error)
 	return of, a, err
 }
 
+// output is the folder to write, without what stands in it.
+func (cfg ExportConfig) output(of spec.Spec) hffolder.Output {
+	return hffolder.Output{Layout: of.Layout, Like: cfg.Like, DType: cfg.DType, ShardBytes: cfg.ShardBytes}
+}
+
 // write writes the state of an archive to the file or folder that cfg names.
-func (cfg ExportConfig) write(of spec.Spec, a *replica.Archive) (done Exported, err error) {
+func (cfg ExportConfig) write(ctx context.Context, of spec.Spec, a *replica.Archive) (done Exported, err error) {
 	err = a.Read(func(at replica.Position, certified bool, vectors [][]float32) error {
 		done = Exported{
 			Run: of.Name, RunID: of.RunID(), Slot: at.Slot, Height: at.Height, StateRoot: at.Root,
 			Certified: certified, Restored: a.Restored(), Elements: of.Layout.Elements(), Tensors: len(of.Layout),
 		}
 		if cfg.Folder != "" {
-			return hffolder.Write(cfg.Folder, hffolder.Output{
-				Layout: of.Layout, Values: vectors[0], Like: cfg.Like, DType: cfg.DType, ShardBytes: cfg.ShardBytes,
-				Metadata: done.metadata(),
-			})
+			o := cfg.output(of)
+			o.Values, o.Metadata = vectors[0], done.metadata()
+			return hffolder.Write(ctx, cfg.Folder, o)
 		}
 		out := []safetensors.Vector{{Layout: of.Layout, Values: vectors[0]}}
 		for i, v := range vectors[1:] {
@@ -155,7 +174,7 @@ func (cfg ExportConfig) write(of spec.Spec, a *replica.Archive) (done Exported, 
 				})
 			}
 		}
-		return writeWhole(cfg.Out, cfg.Force,
+		return disk.WriteWhole(ctx, cfg.Out, cfg.Force,
 			func(w io.Writer) error { return safetensors.Write(w, done.metadata(), out...) })
 	})
 	if err != nil {
@@ -172,25 +191,4 @@ func (e Exported) metadata() map[string]string {
 		"state_root": e.StateRoot.String(),
 		"certified":  strconv.FormatBool(e.Certified),
 	}
-}
-
-// writeWhole makes a file that is there whole and durable, or not at all.
-func writeWhole(path string, replace bool, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone already if it was renamed
-	err = write(f)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	place := os.Link // fails where there is a file
-	if replace {
-		place = os.Rename
-	}
-	if err := place(f.Name(), path); err != nil {
-		return err
-	}
-	return disk.OS.SyncDir(filepath.Dir(path))
 }

@@ -1,11 +1,13 @@
 package modelfile
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/hffolder"
 	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
 )
@@ -21,9 +23,14 @@ type Imported struct {
 
 // Import checks a Hugging Face folder and, if out is not empty, writes its weights to that file,
 // in float32, tied matrices once.
-func Import(folder, out string, replace bool) (Imported, error) {
+func Import(ctx context.Context, folder, out string, replace bool) (Imported, error) {
 	if _, err := os.Stat(out); out != "" && err == nil && !replace {
 		return Imported{}, fmt.Errorf("init: %s exists: choose another name, or replace it with --force", out)
+	}
+	if out != "" {
+		if err := within(out); err != nil {
+			return Imported{}, fmt.Errorf("init: %w", err)
+		}
 	}
 	f, err := hffolder.Open(folder)
 	if err != nil {
@@ -50,7 +57,7 @@ func Import(folder, out string, replace bool) (Imported, error) {
 	if err := f.Read(values, layout); err != nil {
 		return m, fmt.Errorf("init: %w", err)
 	}
-	err = writeWhole(out, replace, func(w io.Writer) error {
+	err = disk.WriteWhole(ctx, out, replace, func(w io.Writer) error {
 		return safetensors.Write(w, map[string]string{"format": "pt"},
 			safetensors.Vector{Layout: layout, Values: values})
 	})

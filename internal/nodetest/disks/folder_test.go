@@ -24,7 +24,7 @@ func bowlFolder(t *testing.T) string {
 	for i := range values {
 		values[i] = float32(i % 128)
 	}
-	if err := hffolder.Write(dir, hffolder.Output{
+	if err := hffolder.Write(t.Context(), dir, hffolder.Output{
 		Layout: nodetest.BowlLayout(), Values: values, Like: like, DType: "bfloat16",
 	}); err != nil {
 		t.Fatal(err)
@@ -36,10 +36,10 @@ func bowlFolder(t *testing.T) string {
 // other, and ends as a folder like it.
 func TestARunFromFolderToFolder(t *testing.T) {
 	folder, file := bowlFolder(t), filepath.Join(t.TempDir(), "model.safetensors")
-	if m, err := p2pdiloco.Import(folder, file, false); err != nil || m.Elements != nodetest.BowlElements {
+	if m, err := p2pdiloco.Import(t.Context(), folder, file, false); err != nil || m.Elements != nodetest.BowlElements {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if _, err := p2pdiloco.Import(folder, file, false); err == nil || !strings.Contains(err.Error(), "--force") {
+	if _, err := p2pdiloco.Import(t.Context(), folder, file, false); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("a file that is there: %v", err)
 	}
 	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 2), 2, func(s *nodetest.Swarm) {

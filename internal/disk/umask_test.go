@@ -1,0 +1,30 @@
+//go:build unix
+
+package disk
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A user who keeps files to himself (umask 077, as the units of this project do) gets models that
+// others cannot read: that of a private run could be read by all.
+func TestFilesHaveTheUsersMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	path := filepath.Join(t.TempDir(), "model")
+	if err := WriteWhole(t.Context(), path, false, func(io.Writer) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := TempDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{path: 0o600, folder: 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// linkless is a file system without hard links, as exFAT and many network and FUSE mounts are.
+type linkless struct{ FS }
+
+func (linkless) Link(from, to string) error {
+	return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM}
+}
+
+// A data directory can be on a file system without hard links. None could be made there.
+func TestCreateWithoutHardLinks(t *testing.T) {
+	fsys, path := linkless{OS}, filepath.Join(t.TempDir(), "file")
+	if err := Create(fsys, path, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(fsys, path, []byte("second")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second file of the name: %v", err)
+	}
+	holds(t, path, "first")
+}
+
+func holds(t *testing.T, path, want string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil || string(b) != want {
+		t.Errorf("%s holds %q, not %q: %v", path, b, want, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v beside it, %v", entries, err)
+	}
+}
+
+// A file whose writing is interrupted is not there, and neither is a part of it: parts of models
+// filled disks, under names that ls does not show. What a killed process has left goes at the next
+// time, and what another process is writing stays.
+func TestAnInterruptedFileLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model")
+	ctx, cancel := context.WithCancel(t.Context())
+	err := WriteWhole(ctx, path, false, func(w io.Writer) error {
+		if _, err := w.Write(make([]byte, 3*writeAtOnce)); err != nil {
+			return err
+		}
+		cancel()
+		_, err := w.Write(make([]byte, 3*writeAtOnce))
+		return err
+	})
+	if entries, _ := os.ReadDir(dir); !errors.Is(err, context.Canceled) || len(entries) > 0 {
+		t.Errorf("%v, and there is %v", err, entries)
+	}
+	dead, lives := filepath.Join(dir, ".model.1"), filepath.Join(dir, ".model.2")
+	for _, folder := range []string{dead, lives} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "part"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-2 * abandoned)
+	for _, name := range []string{filepath.Join(dead, "part"), dead, lives} {
+		if err := os.Chtimes(name, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(w io.Writer) error { _, err := io.WriteString(w, "all"); return err }
+	if err := WriteWhole(t.Context(), path, false, write); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteWhole(t.Context(), path, false, write); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second file of the name: %v", err)
+	}
+	if _, err := os.Stat(lives); err != nil {
+		t.Errorf("what another process writes: %v", err)
+	}
+	if err := os.RemoveAll(lives); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, path, "all")
+}
