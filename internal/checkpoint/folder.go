@@ -89,7 +89,9 @@ func (d *folder) setAside(name string, why *CorruptError) {
 	path := d.path(name)
 	if err := d.fs.Rename(path, path+corruptSuffix); err != nil {
 		d.log.Error("cannot set a corrupt file aside: remove it by hand", "file", path, "error", err)
+		return
 	}
+	why.aside = true
 }
 
 // explain says what to do about a failed write. The files that were there are as they were.
@@ -139,15 +141,20 @@ func notHeld(root slot.Root) error {
 }
 
 // CorruptError means that the bytes of a file are not what its name promises. The file has been set
-// aside.
+// aside, unless it is only read here.
 type CorruptError struct {
 	Path string // as it was when it was read
 	Why  string
+
+	aside bool
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is torn or corrupt: %s (set aside as %s%s)", e.Path, e.Why, filepath.Base(e.Path),
-		corruptSuffix)
+	text := fmt.Sprintf("%s is torn or corrupt: %s", e.Path, e.Why)
+	if e.aside {
+		text += fmt.Sprintf(" (set aside as %s%s)", filepath.Base(e.Path), corruptSuffix)
+	}
+	return text
 }
 
 const corruptSuffix = ".corrupt"

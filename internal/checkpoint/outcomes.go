@@ -164,18 +164,18 @@ func (s *outcomes) scan(name string, height uint64, root slot.Root) error {
 	}
 	header, err := wire.ReadMessage(f, maxOutcomeHeader)
 	if err != nil {
-		return &CorruptError{f.Name(), err.Error()}
+		return &CorruptError{Path: f.Name(), Why: err.Error()}
 	}
 	o, err := parseOutcome(header)
 	switch {
 	case err != nil:
-		return &CorruptError{f.Name(), err.Error()}
+		return &CorruptError{Path: f.Name(), Why: err.Error()}
 	case o.root != root:
-		return &CorruptError{f.Name(), fmt.Sprintf("its segments make the outcome %s", o.root)}
+		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its segments make the outcome %s", o.root)}
 	case o.end != info.Size():
-		return &CorruptError{f.Name(), fmt.Sprintf("%d bytes where %d are due", info.Size(), o.end)}
+		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("%d bytes where %d are due", info.Size(), o.end)}
 	case o.frameBytes != s.frameBytes:
-		return &CorruptError{f.Name(), fmt.Sprintf("frames of %d bytes where this run has %d", o.frameBytes,
+		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("frames of %d bytes where this run has %d", o.frameBytes,
 			s.frameBytes)}
 	}
 	o.name, o.height = name, height

@@ -112,7 +112,7 @@ func (s *states) readHeader(f disk.File) (slotNumber uint64, err error) {
 		return 0, err
 	}
 	if info.Size() != s.shape.Size() {
-		return 0, &CorruptError{f.Name(), fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(),
+		return 0, &CorruptError{Path: f.Name(), Why: fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(),
 			s.shape.Size())}
 	}
 	head := make([]byte, headerSize)
@@ -124,7 +124,7 @@ func (s *states) readHeader(f disk.File) (slotNumber uint64, err error) {
 		err = fmt.Errorf("shape %v where this run has %v", shape, s.shape)
 	}
 	if err != nil {
-		return 0, &CorruptError{f.Name(), err.Error()}
+		return 0, &CorruptError{Path: f.Name(), Why: err.Error()}
 	}
 	return slotNumber, nil
 }
@@ -192,7 +192,7 @@ func (s *states) read(c stateFile, vectors [][]float32) error {
 	}
 	tree, root := treeOf(slotNumber, vectors)
 	if root != c.Root {
-		return &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
+		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", root)}
 	}
 	s.learn(c, tree)
 	return nil
@@ -256,7 +256,7 @@ func (s *states) makeTree(c stateFile, f disk.File) ([]byte, error) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
 	if got != c.Root {
-		err := &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", got)}
+		err := &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", got)}
 		s.setAside(c, err)
 		return nil, err
 	}

@@ -189,7 +189,7 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 	}
 	slice := w.Bytes()[len(dst):]
 	if err := s.checkSlice(slice, root, offset, length); err != nil {
-		err := &CorruptError{f.Name(), err.Error()}
+		err := &CorruptError{Path: f.Name(), Why: err.Error()}
 		s.states.setAside(c, err)
 		return dst, err
 	}
