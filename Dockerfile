@@ -3,6 +3,9 @@
 #   docker build --target node -t p2pdiloco .                the node alone: a static binary, nothing else
 #   docker build --target trainer -t p2pdiloco-trainer .     a base for trainers: CUDA, Python, and the wheel
 #
+# The repository's history is no part of an image: --build-arg VERSION=$(git describe --tags --always --dirty) is what
+# p2pdiloco version prints.
+#
 # A node in one container and its trainer in another share the data directory, where the socket is:
 #
 #   docker run -v run:/data p2pdiloco join TICKET --trainer attach --data-dir /data
@@ -15,7 +18,9 @@ RUN go mod download
 COPY . .
 ARG TARGETOS=linux
 ARG TARGETARCH=amd64
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags '-s -w' -o /out/p2pdiloco ./cmd/p2pdiloco
+ARG VERSION=
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath \
+	-ldflags "-s -w -X github.com/p2pdiloco/p2pdiloco/cmd/internal/cli.version=$VERSION" -o /out/p2pdiloco ./cmd/p2pdiloco
 RUN go run ./bridge/python/wheels --program /out/p2pdiloco --platforms $TARGETOS/$TARGETARCH --out /out/dist
 
 # Runs as root in its container: the socket is for one user, and a trainer's container is root, too.

@@ -75,7 +75,7 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 	}
 	fmt.Fprint(out, consequences(s))
 	if !yes {
-		return cli.UsageError(fmt.Errorf("nothing was done: repeat the command with --yes to do it"))
+		return cli.NothingDone("nothing was done: repeat the command with --yes to do it")
 	}
 	if err := api.Recover(ctx, addr, token); err != nil {
 		return err

@@ -109,7 +109,7 @@ func (n newRun) plan(ctx context.Context, out io.Writer, o local.Operator) error
 			s.Run, s.Phase)
 	}
 	fmt.Fprint(out, planText(s))
-	return cli.UsageError(fmt.Errorf("nothing was done: give the command above on each peer"))
+	return cli.NothingDone("nothing was done: give the command above on each peer")
 }
 
 // planText says what a new run with all peers that are heard would be.

@@ -27,8 +27,14 @@ func NewRoot(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
+// version is set by builds without the repository's history, like the image's.
+var version string
+
 // Version is the version that the build recorded.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"
@@ -69,7 +75,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	// Errors of the library begin with its name, which would stand here twice.
 	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "p2pdiloco: ")
 	text = fmt.Sprintf("%s: %s\n", root.Name(), text)
-	if code == ExitUsage {
+	if _, right := errors.AsType[nothingDone](err); code == ExitUsage && !right {
 		text += fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())
 	}
 	lastWords(stderr, text)

@@ -49,6 +49,13 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// NothingDone marks a command that has only said what it would do. Its line was right.
+func NothingDone(text string) error { return &exitError{ExitUsage, nothingDone(text)} }
+
+type nothingDone string
+
+func (n nothingDone) Error() string { return string(n) }
+
 // UsageError marks a command line that cannot be obeyed.
 func UsageError(err error) error { return &exitError{ExitUsage, err} }
 
