@@ -52,7 +52,7 @@ func (e *eventsFile) write(line []byte) error {
 	err := e.file.Line(line)
 	switch {
 	case errors.Is(err, eventlog.ErrNotRotated):
-		e.full.Do(func() { e.notice(err.Error() + "; make room, or let this user rename it") })
+		e.full.Do(func() { e.notice(err.Error() + ": free disk space, or give this user write access to its folder") })
 	case err != nil:
 		e.failed(err)
 	case e.failing.CompareAndSwap(true, false):

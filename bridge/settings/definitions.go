@@ -178,7 +178,7 @@ func (s *Settings) keeping() []definition {
 		{"site-newcomers", 0, &s.cfg.SiteNewcomers, "such peers served in an hour at one address, which get as " +
 			"many states together; below 0: no limit (default 128)"},
 		{"max-upload", 0, &s.maxUpload, "`rate` of what is sent at most for the all-reduce and for peers that " +
-			"fetch the state, like 20mbit; what else is sent counts, and never waits (default no limit)"},
+			"fetch the state, like 20mbit; other traffic counts towards the limit and is never delayed (default no limit)"},
 		{"max-download", 0, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
 			"most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no " +
 			"limit)"},
@@ -192,8 +192,7 @@ func (s *Settings) keeping() []definition {
 			"api-open",
 			0,
 			&s.APIOpen,
-			"let everybody who can reach them read the status at a HOST:PORT, and the metrics " +
-				"of a private run, without a token",
+			"no token is needed to read the status at --api HOST:PORT, nor the metrics of a private run",
 		},
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
 			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +

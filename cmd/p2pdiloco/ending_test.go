@@ -123,7 +123,7 @@ func (p gatedPeer) ends(t *testing.T, code int, how p2pdiloco.Phase) (r report.P
 func (p gatedPeer) tellsItsEnd(t *testing.T, as string) {
 	t.Helper()
 	final := clitest.AwaitEvent(t, p.events, "its last state", clitest.Named("run.final"))
-	hint := strings.Contains(p.Err.String(), "this peer need not stay")
+	hint := strings.Contains(p.Err.String(), "this peer may be stopped now")
 	if final.EndsAs != as || hint != (as == "run") {
 		t.Errorf("it ends as %q, wanted %q, and is told that it need not stay: %v", final.EndsAs, as, hint)
 	}

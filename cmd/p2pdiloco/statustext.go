@@ -38,7 +38,8 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
 		fmt.Fprintf(w, "record\t%s%s\n", s.Tip,
 			inBrackets(s.Floor == 0, fmt.Sprintf("records up to %d are summed up", s.Floor)))
-		fmt.Fprintf(w, "to pin\t%s (%s)\n", s.Pin, pinned(s))
+		fmt.Fprintf(w, "trust\t%s\n", pinned(s))
+		fmt.Fprintf(w, "to pin\t%s\n", s.Pin)
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
 		if s.Agreement != nil {
 			fmt.Fprintf(w, "agreement\ttrust %s, %s\n", s.Agreement.Trust, s.Agreement.Text)
@@ -125,7 +126,7 @@ func pinned(s p2pdiloco.Status) string {
 	if s.Pinned {
 		return "the chain has the pinned record"
 	}
-	return "no record is pinned: the chain of the first peers found is trusted"
+	return "no record is pinned: the chain of the first peers found is trusted. To pin it, start with --pin and the next line"
 }
 
 // tolerance says what a bad peer can do.
@@ -139,7 +140,7 @@ func tolerance(s p2pdiloco.Status) string {
 		if s.Contributors == 1 {
 			plural = ""
 		}
-		return fmt.Sprintf("none tolerated: with %s and %d contributor%s, one that sends wrong values can spoil the "+
+		return fmt.Sprintf("no protection: with %s and %d contributor%s, one that sends wrong values can spoil the "+
 			"model; %s", how, s.Contributors, plural, owners(s))
 	}
 	return fmt.Sprintf("%d of the %d contributors may send wrong values without spoiling the model (%s); %s",

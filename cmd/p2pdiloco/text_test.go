@@ -141,7 +141,7 @@ func TestExpectedTime(t *testing.T) {
 
 func TestTolerance(t *testing.T) {
 	s := p2pdiloco.Status{Contributors: 3, Spec: map[string]string{"aggregator": "mean"}}
-	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean and 3 contributors, one") {
+	if got := tolerance(s); !strings.Contains(got, "no protection: with mean and 3 contributors, one") {
 		t.Errorf("got %q", got)
 	}
 	s.Contributors = 1

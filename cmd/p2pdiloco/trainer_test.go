@@ -122,7 +122,7 @@ func TestTrainerCheck(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"trainer-check", "takes the path of one library"},
-		{"trainer-check x --steps 0", "above 0 is allowed"},
+		{"trainer-check x --steps 0", "--steps must be at least 1"},
 		{
 			"trainer-check x --trainer-config /nonexistent",
 			"--trainer-config /nonexistent: open /nonexistent: no such file",

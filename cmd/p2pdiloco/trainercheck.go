@@ -94,15 +94,15 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 		err = json.NewEncoder(stdout).Encode(report)
 	}
 	if err == nil && !report.OK {
-		err = fmt.Errorf("%s is not what a trainer should be: see the lines that begin with failed", library)
+		err = fmt.Errorf("%s failed some checks: see the lines that start with failed", library)
 	}
 	return err
 }
 
 func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
 	if f.steps < 1 || !(f.absolute >= 0) || !(f.relative >= 0) || f.timeout <= 0 {
-		return cfg, cli.UsageError(errors.New("--steps, --absolute, --relative and --trainer-timeout: above 0 is " +
-			"allowed"))
+		return cfg, cli.UsageError(errors.New("--steps must be at least 1, --trainer-timeout above 0, and --absolute and " +
+			"--relative 0 or more"))
 	}
 	mine, err := cli.ReadText("trainer-config", f.config)
 	if err != nil {

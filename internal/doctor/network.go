@@ -121,7 +121,7 @@ func (v *View) reached() Finding {
 	case r.Public && len(r.Tried) > 0:
 		return finding("reach", OK, "others reach this peer at "+strings.Join(r.Tried, ", "), "")
 	case r.Public:
-		return finding("reach", OK, "this peer counts as public", "")
+		return finding("reach", OK, "other peers can connect to this one", "")
 	case len(r.Tried) > 0 && len(r.Relays) > 0:
 		return finding("reach", OK, fmt.Sprintf("others reach this peer at %s, and otherwise through %d relays",
 			strings.Join(r.Tried, ", "), len(r.Relays)), "")

@@ -199,7 +199,7 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 	}
 	p.attached.happened(e, line)
 	if e.Name == "run.final" && e.Fields["ends_as"] == "run" {
-		p.say("  it is in the data directory: p2pdiloco export --data-dir %s; this peer need not stay (Ctrl-C)",
-			p.collect.dataDir())
+		p.say("  the model is saved, and this peer may be stopped now (Ctrl-C). To write the model to a file: "+
+			"p2pdiloco export --data-dir %s --out MODEL.safetensors", p.collect.dataDir())
 	}
 }

@@ -28,7 +28,7 @@ func PhaseOf(v membership.View, startPeers uint64) (Phase, string) {
 	case !v.IsMember || !v.Synced:
 		return PhaseJoining, "fetching the chain and the state, then asking to be a member"
 	case v.Paused:
-		return PhasePaused, "too few members that vote are heard to decide anything: waiting for them"
+		return PhasePaused, "too few voting members answer; no decision is possible until more are back"
 	case v.AppliedSlot == 0 && uint64(len(v.Members)) < startPeers:
 		return PhaseWaiting, "the first slot waits for start_peers members"
 	}
