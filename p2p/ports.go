@@ -51,9 +51,9 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 			failed = append(failed, listenOn(h, []string{a})...)
 		}
 		if len(busy) > 0 && len(failed) == 0 {
-			cfg.Logger.Warn("the port of the last start is taken by another program: listening on another one instead, "+
-				"so others have to find this peer anew, and addresses of it that were handed out do not work any more; "+
-				"the next start tries the old port again", "was", busy[0], "now", listeningAs(h, a))
+			cfg.Logger.Warn("the port of the last start is taken by another program: listening on another one "+
+				"instead, so others have to find this peer anew, and addresses of it that were handed out do not "+
+				"work; the next start tries the old port again", "was", busy[0], "now", listeningAs(h, a))
 		}
 		awaited = append(awaited, busy[:min(wanted, len(busy))]...)
 		errs = append(errs, failed...)

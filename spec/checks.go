@@ -85,8 +85,8 @@ func checkName(v string) string {
 	if len(v) > maxRunName || !utf8.ValidString(v) ||
 		// as in a ticket (internal/ticket), or nobody could be invited
 		strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		return fmt.Sprintf("allowed: up to %d bytes of UTF-8 without spaces, control characters, and others that are not "+
-			"seen", maxRunName)
+		return fmt.Sprintf("allowed: up to %d bytes of UTF-8 without spaces, control characters, or others that are "+
+			"not seen", maxRunName)
 	}
 	return ""
 }

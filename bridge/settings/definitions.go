@@ -178,7 +178,8 @@ func (s *Settings) keeping() []definition {
 		{"site-newcomers", 0, &s.cfg.SiteNewcomers, "such peers served in an hour at one address, which get as " +
 			"many states together; below 0: no limit (default 128)"},
 		{"max-upload", 0, &s.maxUpload, "`rate` of what is sent at most for the all-reduce and for peers that " +
-			"fetch the state, like 20mbit; other traffic counts towards the limit and is never delayed (default no limit)"},
+			"fetch the state, like 20mbit; other traffic counts towards the limit and is never delayed (default no " +
+			"limit)"},
 		{"max-download", 0, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
 			"most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no " +
 			"limit)"},

@@ -36,6 +36,7 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 	if run.Name == "" && len(errs) == 0 {
 		errs = append(errs, s.resume(&run)...)
 	}
+	why := s.newDir()
 	switch {
 	case run.Name != "":
 		if joined, ok := run.Validate().(interface{ Unwrap() []error }); ok {
@@ -44,11 +45,11 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 			}
 		}
 	case len(errs) == 0 && s.embedded:
-		errs = append(errs, errors.New(`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`+
-			s.newDir()))
+		errs = append(errs, errors.New(
+			`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`+why))
 	case len(errs) == 0:
-		errs = append(errs, errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`+
-			s.newDir()))
+		errs = append(errs, errors.New(
+			`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`+why))
 	}
 	return run, errs
 }

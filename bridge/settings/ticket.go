@@ -93,8 +93,8 @@ func readLines(in io.Reader, tell io.Writer) (text string, err error) {
 			return "", err
 		}
 		if strings.TrimSpace(line) != "" {
-			say("not yet a ticket: %v. If more lines belong to it, paste them; else Ctrl-C, and copy it again, or save it "+
-				"to a file and give @FILE", bad)
+			say("not yet a ticket: %v. If more lines belong to it, paste them; else copy it anew, or "+
+				"save it to a file and give @FILE", bad)
 		}
 	}
 }

@@ -33,10 +33,10 @@ func TestASecondBootstrapNodeMovesNoPorts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"bootstrap", "--listen", "/ip4/127.0.0.1/tcp/0", "--addr-file"}, home+"/addrs-"+name)
-			args = append(args, c.flags...)
+			addrs := filepath.Join(home, "addrs-"+name)
+			args := append([]string{"bootstrap", "--listen", "/ip4/127.0.0.1/tcp/0", "--addr-file", addrs}, c.flags...)
 			first := clitest.Start(t, home, args...)
-			clitest.Until(t, "its addresses", func() bool { return exists(home + "/addrs-" + name) })
+			clitest.Until(t, "its addresses", func() bool { return exists(addrs) })
 			before, err := os.ReadFile(c.ports)
 			if err != nil {
 				t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 )
 
-// Ctrl-C while init writes a model ends it with the status of that, and leaves no part of the model.
+// Ctrl-C while init writes a model ends it with the status of that, and leaves no part of the
+// model.
 func TestAnInterruptedInitLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

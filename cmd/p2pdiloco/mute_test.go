@@ -95,7 +95,8 @@ func TestAPeerThatIsStartedTwiceKeepsItsAPI(t *testing.T) {
 	}
 	clitest.Until(t, "the first one's API", waits)
 	second := clitest.Start(t, home, args...)
-	if code := second.Ends(t); code != cli.ExitFailed || !strings.Contains(second.Err.String(), "in use by another process") {
+	const want = "in use by another process"
+	if code := second.Ends(t); code != cli.ExitFailed || !strings.Contains(second.Err.String(), want) {
 		t.Errorf("exit %d: %s", code, second.Err.String())
 	}
 	if !waits() {

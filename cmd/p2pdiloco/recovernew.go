@@ -37,8 +37,8 @@ func (n *newRun) register(fs *pflag.FlagSet) {
 func (n *newRun) notGiven(fs *pflag.FlagSet) error {
 	for _, name := range []string{"founders", "slot"} {
 		if f := fs.Lookup(name); sources.Rank(fs, name) > 0 {
-			return sources.Faultf(name, f.Value, "it is for --new-run, which founds the run anew: without that, recover "+
-				"forks the run that there is. Nothing was done: add --new-run, or leave this out")
+			return sources.Faultf(name, f.Value, "it is for --new-run, which founds the run anew; without that, "+
+				"recover forks the run that there is. Nothing was done: add --new-run, or leave this out")
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func pinned(s p2pdiloco.Status) string {
 	if s.Pinned {
 		return "the chain has the pinned record"
 	}
-	return "no record is pinned: the chain of the first peers found is trusted. To pin it, start with --pin and the next line"
+	return "no record is pinned (--pin, with the next line): the chain of the first peers found is trusted"
 }
 
 // tolerance says what a bad peer can do.

@@ -101,8 +101,8 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 
 func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
 	if f.steps < 1 || !(f.absolute >= 0) || !(f.relative >= 0) || f.timeout <= 0 {
-		return cfg, cli.UsageError(errors.New("--steps must be at least 1, --trainer-timeout above 0, and --absolute and " +
-			"--relative 0 or more"))
+		return cfg, cli.UsageError(errors.New("--steps must be at least 1, --trainer-timeout above 0, and --absolute " +
+			"and --relative 0 or more"))
 	}
 	mine, err := cli.ReadText("trainer-config", f.config)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestTheAdviceToStartAPeerAgainWorks(t *testing.T) {
 	advice, _, _ = strings.Cut(advice, ")")
 	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{
 		{advice + " --api off --data " + dir + "/none", "--data " + dir + "/none: file does not exist"},
-		{"join --data-dir " + dir + " --api off --rounds 4 --trainer none", "rounds"}, // it is that run
+		{"join --data-dir " + dir + " --api off --rounds 4 --trainer none", "rounds"},
 	})
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
 		{"join --data-dir " + dir + "/new", "data directory " + dir + "/new has been in no run"},

@@ -42,7 +42,8 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	}
 	got := slot.FrameRoot(slot.FrameHashes(dst, o.file.frameBytes), o.file.frameBytes, uint64(size))
 	if want := o.Segments[i].Root; got != want {
-		err := &CorruptError{Path: r.f.Name(), Why: fmt.Sprintf("segment %d has root %s, not %s", i, got.Short(), want.Short())}
+		why := fmt.Sprintf("segment %d has root %s, not %s", i, got.Short(), want.Short())
+		err := &CorruptError{Path: r.f.Name(), Why: why}
 		o.s.setAside(o.file, err)
 		return nil, err
 	}
@@ -96,8 +97,8 @@ func (r *SegmentReader) Hashes() ([]slot.Root, error) {
 	}
 	hashes, o := slot.ParseRoots(b), r.at.file
 	if slot.FrameRoot(hashes, o.frameBytes, uint64(r.Size())) != o.segments[r.at.index].Root {
-		err := &CorruptError{Path: r.f.Name(), Why: fmt.Sprintf("the frame hashes of segment %d are not those of its root",
-			r.at.index)}
+		why := fmt.Sprintf("the frame hashes of segment %d are not those of its root", r.at.index)
+		err := &CorruptError{Path: r.f.Name(), Why: why}
 		r.s.setAside(o, err)
 		return nil, err
 	}
@@ -118,7 +119,8 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, 
 		return dst[:n], err
 	}
 	if slot.Hash(dst[n:]) != hashes[k] {
-		err := &CorruptError{Path: r.f.Name(), Why: fmt.Sprintf("frame %d of segment %d does not have its hash", k, r.at.index)}
+		why := fmt.Sprintf("frame %d of segment %d does not have its hash", k, r.at.index)
+		err := &CorruptError{Path: r.f.Name(), Why: why}
 		r.s.setAside(r.at.file, err)
 		return dst[:n], err
 	}

@@ -112,8 +112,8 @@ func (s *states) readHeader(f disk.File) (slotNumber uint64, err error) {
 		return 0, err
 	}
 	if info.Size() != s.shape.Size() {
-		return 0, &CorruptError{Path: f.Name(), Why: fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(),
-			s.shape.Size())}
+		why := fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(), s.shape.Size())
+		return 0, &CorruptError{Path: f.Name(), Why: why}
 	}
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(f, head); err != nil {

@@ -55,7 +55,10 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 			return err
 		}
 		cancel()
-		_, err := w.Write(make([]byte, 3*writeAtOnce))
+		n, err := w.Write(make([]byte, 3*writeAtOnce))
+		if n > 0 {
+			t.Errorf("%d bytes more", n)
+		}
 		return err
 	})
 	if entries, _ := os.ReadDir(dir); !errors.Is(err, context.Canceled) || len(entries) > 0 {

@@ -19,7 +19,8 @@ type Rotation struct {
 
 // ErrNotRotated is wrapped by the error of a line that was written to a file which is full and
 // could not be renamed. It is tried again when as much again has been written.
-var ErrNotRotated = errors.New("the file has reached its size (--events-size), but renaming it failed, so it keeps growing")
+var ErrNotRotated = errors.New("the file has reached its size (--events-size), but renaming it failed, so it keeps " +
+	"growing")
 
 // Writer appends lines to a file. Its methods may be called from any goroutine.
 type Writer struct {

@@ -107,7 +107,8 @@ func (s source) files() (names []string, err error) {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if name == configName || strings.HasSuffix(name, ".index.json") || !slices.Contains(carried, filepath.Ext(name)) {
+		if name == configName || strings.HasSuffix(name, ".index.json") ||
+			!slices.Contains(carried, filepath.Ext(name)) {
 			continue // one that is not carried may be anything, a link to nowhere, too
 		}
 		// caches are full of links: what a link names counts

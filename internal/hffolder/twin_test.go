@@ -30,7 +30,7 @@ func TestEqualShapesAreNotReadForEachOther(t *testing.T) {
 	for i := range matrices {
 		layout = append(layout, slot.Tensor{Name: fmt.Sprintf("w%02d", i), Shape: []uint64{rows, columns}})
 		for j := range rows * columns {
-			values = append(values, float32(i%(matrices-1)*rows*columns+j)) // the last one is the first again
+			values = append(values, float32(i%(matrices-1)*rows*columns+j)) // the last is the first
 		}
 	}
 	var file bytes.Buffer

@@ -72,7 +72,8 @@ func TestTheEndIsBounded(t *testing.T) {
 		for range 2 {
 			_, _ = b.Write([]byte("text\n"))
 		}
-		if lost, err := b.Close(time.Minute); lost != 0 || err == nil || slow != 2 || time.Since(took) != 2*time.Second {
+		lost, err = b.Close(time.Minute)
+		if lost != 0 || err == nil || slow != 2 || time.Since(took) != 2*time.Second {
 			t.Errorf("%d lost, %v, %d written in %v", lost, err, slow, time.Since(took))
 		}
 		_, _ = b.Write([]byte("too late\n"))

@@ -22,7 +22,7 @@ func TestErrorsBesideAStatusAreSaid(t *testing.T) {
 		{errors.Join(ErrBranch, nil), ExitBranch, ""},
 		{errors.Join(errors.Join(ErrBranch, nil), trainer), ExitBranch, "p: torchrun: exit status 1\n"},
 		{errors.Join(trainer, ErrFailed), ExitFailed, "p: torchrun: exit status 1\n"},
-		{NothingDone("nothing was done"), ExitUsage, "p: nothing was done\n"}, // a right line needs no help
+		{NothingDone("nothing was done"), ExitUsage, "p: nothing was done\n"}, // no advice
 		{fmt.Errorf("at the end: %w", trainer), ExitFailed, "p: at the end: torchrun: exit status 1\n"},
 	} {
 		root := NewRoot(&cobra.Command{Use: "p", RunE: func(*cobra.Command, []string) error { return c.err }})

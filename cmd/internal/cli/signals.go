@@ -20,7 +20,7 @@ func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, 
 	ctx, cancel := context.WithCancel(ctx)
 	signals, pipes := make(chan os.Signal, 2), make(chan os.Signal, 1)
 	signal.Notify(signals, endings()...)
-	signal.Notify(pipes, syscall.SIGPIPE) // nobody reads it; processes that are started do not inherit this
+	signal.Notify(pipes, syscall.SIGPIPE) // nobody reads it, and no child inherits this
 	quit, done, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -52,7 +52,7 @@ With --relay it also relays between peers that cannot connect to each other, for
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			printed := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			err := f.run(cmd.Context(), printed)
-			_ = printed.end() // it goes on without a reader
+			_ = printed.end(outputTime) // it goes on without a reader
 			return err
 		},
 	}
@@ -131,8 +131,8 @@ func (f *bootstrapFlags) lock(ctx context.Context, identity string, log *slog.Lo
 	lock, err := disk.OS.Lock(identity + ".lock")
 	switch {
 	case errors.Is(err, disk.ErrLocked):
-		return ctx, nil, fmt.Errorf("identity file %s: %w: another bootstrap node runs with it; stop that one, or give "+
-			"this one another --identity", identity, err)
+		return ctx, nil, fmt.Errorf("identity file %s: %w: another bootstrap node runs with it; stop that one, "+
+			"or give this one another --identity", identity, err)
 	case err != nil:
 		log.Debug("the identity is used without a lock", "err", err)
 		return ctx, func() {}, nil

@@ -11,6 +11,9 @@ import (
 // outputTime is how long the end of a program waits for somebody who reads what it has printed.
 const outputTime = 3 * time.Second
 
+// hurryTime is the same for a program that is to stop at once.
+const hurryTime = 200 * time.Millisecond
+
 // output is what the process of a node prints. The node never waits until it is read: then it would
 // be heard by the others, and take part in nothing.
 type output struct {
@@ -33,9 +36,10 @@ func newBox(w io.Writer) *outbox.Box {
 	)
 }
 
-// end prints what is left, for as long as somebody reads it. The error is that of stdout.
-func (o output) end() error {
-	_, err := o.out.Close(outputTime)
-	_, _ = o.errs.Close(outputTime)
+// end prints what is left, for as long as somebody reads it, and no longer than so long for each
+// output. The error is that of stdout.
+func (o output) end(patience time.Duration) error {
+	_, err := o.out.Close(patience)
+	_, _ = o.errs.Close(patience)
 	return err
 }

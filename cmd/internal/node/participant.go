@@ -56,7 +56,7 @@ func (p *participant) say(format string, args ...any) {
 // run joins, trains to the end or to the first signal, and sums up.
 func (p *participant) run(ctx context.Context) error {
 	err := p.peer(ctx)
-	if unread := p.end(); unread != nil && p.settings.JSON {
+	if unread := p.end(outputTime); unread != nil && p.settings.JSON {
 		err = errors.Join(err, fmt.Errorf("the report was not written: %w", unread))
 	}
 	return err
@@ -75,7 +75,7 @@ func (p *participant) peer(ctx context.Context) error {
 		func() { p.say("leaving the run; Ctrl-C again stops at once") },
 		func() {
 			p.attached.kill()
-			_ = p.end()
+			_ = p.end(hurryTime)
 			os.Exit(cli.ExitInterrupted)
 		})
 	defer stop()
@@ -199,7 +199,7 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 	}
 	p.attached.happened(e, line)
 	if e.Name == "run.final" && e.Fields["ends_as"] == "run" {
-		p.say("  the model is saved, and this peer may be stopped now (Ctrl-C). To write the model to a file: "+
-			"p2pdiloco export --data-dir %s --out MODEL.safetensors", p.collect.dataDir())
+		p.say("  the model is saved; this peer may be stopped now (Ctrl-C). To get a file: p2pdiloco export "+
+			"--data-dir %s --out MODEL.safetensors", p.collect.dataDir())
 	}
 }

@@ -39,7 +39,8 @@ func TestARunFromFolderToFolder(t *testing.T) {
 	if m, err := p2pdiloco.Import(t.Context(), folder, file, false); err != nil || m.Elements != nodetest.BowlElements {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if _, err := p2pdiloco.Import(t.Context(), folder, file, false); err == nil || !strings.Contains(err.Error(), "--force") {
+	if _, err := p2pdiloco.Import(t.Context(), folder, file, false); err == nil ||
+		!strings.Contains(err.Error(), "--force") {
 		t.Errorf("a file that is there: %v", err)
 	}
 	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 2), 2, func(s *nodetest.Swarm) {
