@@ -181,8 +181,8 @@ func (s *Settings) keeping() []definition {
 			"fetch the state, like 20mbit; other traffic counts towards the limit and is never delayed (default no " +
 			"limit)"},
 		{"max-download", 0, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
-			"most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no " +
-			"limit)"},
+			"most, like 50mbit: their senders are held back; other traffic counts towards the limit and is never " +
+			"delayed (default no limit)"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
 		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
 			"one before to FILE.2, and so on; 0: no limit"},
