@@ -136,13 +136,14 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, slotAt: never,
 	}
+	hiding := &hiders{facts: f, effects: e}
 	m.handover = &handover{
 		facts: f, effects: e, height: m.height, presence: m.presence, proofs: m.proofs, roster: m.roster,
+		hiders: hiding,
 	}
 	m.objections = &objections{
 		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
 	}
-	hiding := &hiders{facts: f, effects: e}
 	m.audits = &audits{
 		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs, hiders: hiding,
 	}

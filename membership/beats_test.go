@@ -103,3 +103,24 @@ func TestALiarsSlotsDoNotLengthenTerms(t *testing.T) {
 		t.Errorf("a step that was not seen counts: %v", hi.steps)
 	}
 }
+
+// TestLostTermsDoNotLengthenTerms: a step that a third term got decided, with a group of its own,
+// took what it took in that term. Where the group of the first term went on, all of it counts.
+func TestLostTermsDoNotLengthenTerms(t *testing.T) {
+	third := slot.Ref{Height: 9, Ballot: 2 * slot.Tries}
+	for _, c := range []struct {
+		opened slot.Ref
+		want   time.Duration
+	}{
+		{third, time.Second}, {slot.Ref{Height: 9, Ballot: 1}, time.Minute},
+	} {
+		d := &openHeight{ref: slot.Ref{Height: 9}}
+		d.ballot, d.owed, d.began = third.Ballot+1, 0, 59*time.Second
+		d.last = &slot.Plan{Opened: slot.Opening{Ref: c.opened}}
+		hi := &history{facts: &facts{}, height: &height{open: d}}
+		hi.now = time.Minute
+		if hi.noteStep(); hi.usualStep() != c.want {
+			t.Errorf("a group of ballot %d: the step took %v, want %v", c.opened.Ballot, hi.usualStep(), c.want)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type handover struct {
 	presence *presence
 	proofs   *proofs
 	roster   *roster
+	hiders   *hiders
 	term     termOffers
 	list     passedOver // of the newest list of offers that this peer has seen
 }
@@ -119,7 +120,8 @@ func (ho *handover) handOver() {
 func (ho *handover) due(e slot.Member, place int) bool {
 	t, retry := &ho.term, ho.cfg.Timing.Retry
 	a := ho.presence.known[ofMember(e)]
-	if _, listed := t.listed[e.Peer]; listed || t.shown.Has(place) || !ho.living(e) || a == nil || a.offer == nil {
+	if _, listed := t.listed[e.Peer]; listed || t.shown.Has(place) || !ho.living(e) || a == nil || a.offer == nil ||
+		ho.hides(e) {
 		return false
 	}
 	if at, handed := t.handed[e.Peer]; handed && (t.shownT <= at || ho.now-at < retry) {
@@ -127,6 +129,16 @@ func (ho *handover) due(e slot.Member, place int) bool {
 	}
 	return ho.now-max(a.offerAt, t.since) >= retry && ho.chain.CheckOffer(*a.offer) == nil &&
 		ho.proofs.has([]slot.Offer{*a.offer})
+}
+
+// hides says whether this peer would plan without a member, since it was shown nothing of what the
+// member contributes. It asks no leader for more: all leaders that saw the same leave the member
+// out, and would be refused, each for a term, until all of them are dropped.
+func (ho *handover) hides(e slot.Member) bool {
+	if a := ho.presence.known[ofMember(e)]; a != nil && a.offer != nil && ho.open.isUnshown(*a.offer, ho.now) {
+		return true
+	}
+	return slices.Contains(ho.hiders.out(), e.Peer)
 }
 
 // living says whether an honest leader would plan with a member.
@@ -210,7 +222,7 @@ func (ho *handover) notGiven(p slot.Plan, term int) (ps []slot.PeerID) {
 	}
 	for i, peer := range ho.list.peers {
 		at := slot.Find(ho.chain.Members(), peer)
-		if at >= 0 && ho.living(ho.chain.Members()[at]) && ho.list.had[i] > ho.cfg.Timing.slack(term) {
+		if at >= 0 && ho.living(ho.chain.Members()[at]) && !ho.hides(ho.chain.Members()[at]) && ho.list.had[i] > ho.cfg.Timing.slack(term) {
 			ps = append(ps, peer)
 		}
 	}

@@ -113,6 +113,11 @@ func (d *openHeight) hides(offers []slot.Offer, now time.Duration) bool {
 	return slices.ContainsFunc(offers, func(o slot.Offer) bool { return d.isUnshown(o, now) })
 }
 
+// wanted says whether this peer, which leads, has planned anew for those that wait for a member.
+func (d *openHeight) wanted(p slot.PeerID) bool {
+	return d.lead != nil && slices.Contains(d.lead.waiting.wanted, p)
+}
+
 // term returns the term of the followed ballot.
 func (d *openHeight) term() uint32 { return d.at(d.ballot).Term() }
 
@@ -173,6 +178,7 @@ type planning struct {
 // waiting is what electors wait for before they give a leader HAVE.
 type waiting struct {
 	of        map[slot.PeerID]objected
+	wanted    []slot.PeerID // whom electors waited for when this leader planned anew
 	replanned int           // how often this leader has planned anew for that in its term
 	shown     slot.Bitmap   // whose offers this leader last said to have
 	shownAt   time.Duration // when

@@ -144,12 +144,20 @@ func (hi *history) restRings(s uint64) { hi.ringsFrom = s + 1 + ringRest }
 // that lie can draw out those that they lead, which are fewer than half.
 const usualSteps = 9
 
-// noteStep remembers how long the step that is decided took, if this peer has seen it owed.
+// noteStep remembers how long the step that is decided took, if this peer has seen it owed. Terms
+// that came to nothing do not count: else terms that are lost make the next ones longer, and those
+// cost more when they are lost. They do count if the group that they began got the step decided: a
+// reduction takes as long as it takes.
 func (hi *history) noteStep() {
-	if owed := hi.open.owed; owed != never {
-		copy(hi.steps[1:], hi.steps[:])
-		hi.steps[0] = max(1, hi.now-owed)
+	since := hi.open.owed
+	if since == never {
+		return
 	}
+	if d := hi.open; d.last == nil || d.last.Opened.Term() == d.term() {
+		since = max(since, d.began)
+	}
+	copy(hi.steps[1:], hi.steps[:])
+	hi.steps[0] = max(1, hi.now-since)
 }
 
 // usualStep is the median of what the newest steps took here; 0: not known.

@@ -49,21 +49,29 @@ func (pn *planner) planDue() bool {
 		!pn.objections.waits(offers)
 }
 
-// offers lists the standing offers that a plan may list: nobody takes a plan with an offer that its
-// leader cannot prove.
+// offers lists the standing offers that a plan lists: of members that showed this peer nothing
+// lately only those that electors wait for.
 func (pn *planner) offers() []slot.Offer {
+	offers, out := pn.eligible(), pn.hiders.out()
+	shown := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
+		return slices.Contains(out, o.Peer) && !pn.open.wanted(o.Peer)
+	})
+	if len(shown) < max(1, pn.chain.Rules().MinPeers) {
+		return offers
+	}
+	return shown
+}
+
+// eligible lists the standing offers that a plan may list: nobody takes a plan with an offer that
+// its leader cannot prove.
+func (pn *planner) eligible() []slot.Offer {
 	offers := slices.DeleteFunc(pn.presence.offers(), func(o slot.Offer) bool {
 		return !pn.proofs.has([]slot.Offer{o})
 	})
 	if l := pn.open.lead; l != nil {
 		offers = l.eligible(offers, func(o slot.Offer) bool { return pn.open.isUnshown(o, pn.now) })
 	}
-	out := pn.hiders.out()
-	shown := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(out, o.Peer) })
-	if len(shown) < max(1, pn.chain.Rules().MinPeers) {
-		return offers
-	}
-	return shown
+	return offers
 }
 
 // mayStillOffer says whether a member without an offer is worth waiting for.

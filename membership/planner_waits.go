@@ -106,12 +106,13 @@ func waitsFor(rule wire.Rule, whom []slot.PeerID) string {
 }
 
 // awaited says of an elector whether it waits, under one of the rules, for somebody whom this
-// leader would list if it planned now. That is all that a leader can check: the offers are here,
-// and signed.
+// leader can list if it plans now. That is all that a leader can check: the offers are here, and
+// signed. A member that showed this leader nothing in slots before counts, too: the others may have
+// been shown what they asked for.
 func (pn *planner) awaited(rules ...wire.Rule) func(slot.PeerID) bool {
 	l := pn.open.lead
 	late := map[slot.PeerID]bool{}
-	for _, o := range pn.chain.WithinShare(pn.offers()) {
+	for _, o := range pn.chain.WithinShare(pn.eligible()) {
 		late[o.Peer] = l.plan.Place(o.Peer) < 0 && pn.presence.heardOf(o.Peer)
 	}
 	return func(elector slot.PeerID) bool {
@@ -170,11 +171,15 @@ func (pn *planner) replanHanging() bool {
 	return true
 }
 
-// forgetWaiting begins a new group: what electors held against the one before is settled.
+// forgetWaiting begins a new group: what electors held against the one before is settled. The new
+// one lists whom they wait for.
 func (pn *planner) forgetWaiting() {
 	l := pn.open.lead
 	l.waiting.replanned++
 	for p, w := range l.waiting.of {
+		if w.group == l.group && w.rule != wire.RuleAudit {
+			l.waiting.wanted = union(l.waiting.wanted, w.whom)
+		}
 		w.group = slot.Root{}
 		l.waiting.of[p] = w
 	}
