@@ -186,7 +186,7 @@ func TestOpenRefusesWhatRecordsDoNotLeadTo(t *testing.T) {
 	} {
 		for _, c := range forgedRuns {
 			f := c.forge(t, 3)
-			s, err := parseSummary(f.w.rules, f.past.Summary)
+			s, err := parseSummary(f.w.rules, f.past.Summary, maxEntries)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func TestOpenRefusesAForgersRecords(t *testing.T) {
 		for _, c := range forgedRuns {
 			f := c.forge(t, 1)
 			f.commits = slices.Clone(f.commits)
-			s, err := parseSummary(f.w.rules, f.past.Summary)
+			s, err := parseSummary(f.w.rules, f.past.Summary, maxEntries)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify
 			return nil, Invalid("records below a summary that do not follow each other")
 		}
 	}
-	c, err := begin(rules, pin, p, commits[:last])
+	c, err := begin(rules, pin, p, commits[:last], maxEntries)
 	if err != nil {
 		return nil, err
 	}

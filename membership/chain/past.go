@@ -3,6 +3,7 @@ package chain
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -140,7 +141,7 @@ func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*C
 			return nil, Invalid("a summary at height %d over records above %d", p.Height, p.Floor)
 		}
 		var err error
-		if c, err = begin(rules, pin, *p, commits[:window]); err != nil {
+		if c, err = begin(rules, pin, *p, commits[:window], ownEntries); err != nil {
 			return nil, err
 		}
 		commits = commits[window:]
@@ -151,9 +152,12 @@ func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*C
 	return c, nil
 }
 
-// begin makes the chain that a summary and its window are.
-func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit) (*Chain, error) {
-	s, err := parseSummary(rules, p.Summary)
+// ownEntries is no bound: a list is as long as the bytes are.
+const ownEntries = math.MaxUint32
+
+// begin makes the chain that a summary and its window are. No list of the summary has more entries.
+func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entries int) (*Chain, error) {
+	s, err := parseSummary(rules, p.Summary, entries)
 	if err != nil || s.height != p.Height {
 		return nil, Invalid("a summary at height %d that is not one: %v", p.Height, err)
 	}
@@ -194,7 +198,7 @@ func (c *Chain) beginning() *Chain {
 	if c.past == nil {
 		return New(c.rules, c.pin)
 	}
-	b, err := begin(c.rules, c.pin, c.past.Past, c.commits[:c.Start()-c.Floor()])
+	b, err := begin(c.rules, c.pin, c.past.Past, c.commits[:c.Start()-c.Floor()], ownEntries)
 	if err != nil {
 		panic(fmt.Sprintf("the chain's own summary: %v", err)) // this chain was made from it
 	}

@@ -74,6 +74,7 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 	for _, o := range r.Contributions {
 		s.spent[o.Peer] = spending{o.Seq, r.Slot}
 	}
+	s.access.meet(r, tip.Members, rules.Private, s.credit.proven)
 	s.access.follow(r, hash)
 	s.assigner.follow(r, func(p slot.PeerID) uint64 { return s.spent[p].slot })
 	// Entries of peers long gone would fill the map. Their old offers cannot come back, because an

@@ -77,7 +77,7 @@ func (s statedPast) checkStated() error {
 		what = "with other members of long ago"
 	case !s.statesSpent():
 		what = "with other contributions"
-	case !s.access.stated(tip):
+	case !s.access.stated(tip) || !s.statesNames():
 		what = "with an impossible admission"
 	case !s.statesCredit():
 		what = "with other newcomers"
@@ -127,7 +127,8 @@ func (s statedPast) newestContributions() map[slot.PeerID]spending {
 func (s statedPast) statesSpent() bool {
 	tip, newest := s.Tip(), s.newestContributions()
 	for p, n := range newest {
-		if lately := n.slot+s.rules.MaxStaleness >= tip.Slot; lately && s.spent[p] != n || !s.credit.Contributed(p) {
+		lately := n.slot+s.rules.MaxStaleness >= tip.Slot
+		if lately && s.spent[p] != n || !s.credit.Contributed(p) && !s.access.forgets(tip) {
 			return false
 		}
 	}
@@ -153,7 +154,7 @@ func (a *Access) stated(tip slot.Record) bool {
 			return false
 		}
 	}
-	absent := func(m slot.Member) bool { return !a.ever[m.Peer] }
+	absent := func(m slot.Member) bool { return a.ever[m.Peer] != tip.Height }
 	return a.keys[slot.Root{}] && a.keys[a.key] && !slices.ContainsFunc(tip.Members, absent)
 }
 

@@ -55,7 +55,7 @@ func (a *Access) append(b []byte, proven map[slot.PeerID]struct{}) []byte {
 	b = canonical.AppendU32(b, uint32(len(a.ever)))
 	for _, p := range slices.Sorted(maps.Keys(a.ever)) {
 		_, contributed := proven[p]
-		b = canonical.AppendBool(canonical.AppendBytes(b, p), contributed)
+		b = canonical.AppendBool(canonical.AppendU64(canonical.AppendBytes(b, p), a.ever[p]), contributed)
 	}
 	b = appendMap(b, a.removed, func(b []byte, v Removal) []byte {
 		return wire.AppendRoot(canonical.AppendU64(b, v.Height), v.Record)
@@ -116,22 +116,30 @@ func appendMembers(b []byte, members []slot.Member) []byte {
 
 func compareRoots(a, b slot.Root) int { return slices.Compare(a[:], b[:]) }
 
-// maxEntries bounds each list of a summary.
+// maxEntries bounds each list of a summary of somebody else's.
 const maxEntries = 1 << 20
 
-// parseSummary reads what state.append wrote.
-func parseSummary(rules Rules, b []byte) (s state, err error) {
-	r := canonical.NewReader(b)
-	s = state{height: r.U64(), founding: wire.ReadRoot(r), branch: wire.ReadRoot(r)}
+// summaryReader reads a summary.
+type summaryReader struct {
+	*canonical.Reader
+	most int // entries of a list
+}
+
+// parseSummary reads what state.append wrote, with at most so many entries in a list. What this peer
+// has written itself has no such bound: it followed the records that led there, and has nothing else
+// to go on from.
+func parseSummary(rules Rules, b []byte, most int) (s state, err error) {
+	r := summaryReader{canonical.NewReader(b), most}
+	s = state{height: r.U64(), founding: r.root(), branch: r.root()}
 	s.stepWork, s.stepHeight, s.shared = r.U64(), r.U64(), r.U64()
-	s.linked = linked{r.U64(), wire.ReadRoot(r), wire.ReadRoot(r)}
+	s.linked = linked{r.U64(), r.root(), r.root()}
 	s.spent = readMap(r, 16, func() spending { return spending{r.U64(), r.U64()} })
 	s.credit = &Credit{proven: map[slot.PeerID]struct{}{}}
 	s.access = readAccess(r, s.credit.proven)
 	s.credit.leavers = readMap(r, 12, func() backOff { return backOff{int(r.U32()), r.U64()} })
 	s.credit.quota, s.credit.admitted = int(r.U32()), int(r.U32())
 	s.electors = readMembers(r)
-	for range r.Count(maxEntries, 13) {
+	for range r.Count(r.most, 13) {
 		s.provisional = append(s.provisional, Provisional{Height: r.U64(), Electors: readMembers(r), Few: r.Bool()})
 	}
 	s.seating = seating{started: r.Bool(), replaced: r.U64(), leftOut: readMembers(r)}
@@ -139,33 +147,36 @@ func parseSummary(rules Rules, b []byte) (s state, err error) {
 	return s, r.Done()
 }
 
-func readAccess(r *canonical.Reader, proven map[slot.PeerID]struct{}) *Access {
+func readAccess(r summaryReader, proven map[slot.PeerID]struct{}) *Access {
 	a := newAccess()
-	ever := readMap(r, 1, r.Bool)
-	for p, contributed := range ever {
-		a.ever[p] = true
-		if contributed {
+	type name struct {
+		listed      uint64
+		contributed bool
+	}
+	for p, n := range readMap(r, 9, func() name { return name{r.U64(), r.Bool()} }) {
+		a.ever[p] = n.listed
+		if n.contributed {
 			proven[p] = struct{}{}
 		}
 	}
-	a.removed = readMap(r, 40, func() Removal { return Removal{r.U64(), wire.ReadRoot(r)} })
+	a.removed = readMap(r, 40, func() Removal { return Removal{r.U64(), r.root()} })
 	a.turns = readMap(r, 8, r.U64)
-	a.key, a.newest = wire.ReadRoot(r), wire.ReadRoot(r)
+	a.key, a.newest = r.root(), r.root()
 	a.keys = map[slot.Root]bool{}
-	for range r.Count(maxEntries, 32) {
-		a.keys[wire.ReadRoot(r)] = true
+	for range r.Count(r.most, 32) {
+		a.keys[r.root()] = true
 	}
 	return a
 }
 
-func readAssigner(rules Rules, r *canonical.Reader) *assigner {
+func readAssigner(rules Rules, r summaryReader) *assigner {
 	d := &assigner{rules: rules, next: r.U64(), first: r.U64()}
-	for range r.Count(maxEntries, 20) {
+	for range r.Count(r.most, 20) {
 		d.back = append(d.back, readPiece(r))
 	}
-	for range r.Count(maxEntries, 4) {
+	for range r.Count(r.most, 4) {
 		var of shares
-		for range r.Count(maxEntries, 24) {
+		for range r.Count(r.most, 24) {
 			of = append(of, share{readPeer(r), readPiece(r)})
 		}
 		d.shares = append(d.shares, of)
@@ -173,14 +184,16 @@ func readAssigner(rules Rules, r *canonical.Reader) *assigner {
 	return d
 }
 
-func readPiece(r *canonical.Reader) piece { return piece{r.U64(), r.U64(), readPeer(r)} }
+func (r summaryReader) root() slot.Root { return wire.ReadRoot(r.Reader) }
 
-func readPeer(r *canonical.Reader) slot.PeerID { return slot.PeerID(r.Bytes(slot.MaxPeerIDLen)) }
+func readPiece(r summaryReader) piece { return piece{r.U64(), r.U64(), readPeer(r)} }
 
-func readMap[V any](r *canonical.Reader, size int, value func() V) map[slot.PeerID]V {
+func readPeer(r summaryReader) slot.PeerID { return slot.PeerID(r.Bytes(slot.MaxPeerIDLen)) }
+
+func readMap[V any](r summaryReader, size int, value func() V) map[slot.PeerID]V {
 	m := map[slot.PeerID]V{}
 	last := slot.PeerID("")
-	for i := range r.Count(maxEntries, 4+size) {
+	for i := range r.Count(r.most, 4+size) {
 		p := readPeer(r)
 		if i > 0 && cmp.Compare(last, p) >= 0 {
 			r.Fail("a summary that is not sorted")
@@ -190,7 +203,7 @@ func readMap[V any](r *canonical.Reader, size int, value func() V) map[slot.Peer
 	return m
 }
 
-func readMembers(r *canonical.Reader) (members []slot.Member) {
+func readMembers(r summaryReader) (members []slot.Member) {
 	for range r.Count(slot.MaxMembers, 30) {
 		members = append(members, slot.Member{
 			Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()), Since: r.U64(), Seat: r.U64(), Credit: r.U16(),
