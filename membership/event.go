@@ -39,6 +39,7 @@ const (
 	EventFounded     EventKind = "run.founded"
 	EventJoined      EventKind = "run.joined"
 	EventPlanned     EventKind = "slot.planned"
+	EventShort       EventKind = "slot.waits" // members that are heard take no part, and it needs them
 	EventDrafted     EventKind = "record.drafted"
 	EventProposed    EventKind = "record.proposed"
 	EventCertified   EventKind = "record.certified"

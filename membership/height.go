@@ -59,6 +59,7 @@ type terms struct {
 type reduction struct {
 	last         *slot.Plan    // the newest plan that was followed
 	groupReports groupReports  // this peer's reports about its group
+	short        tooShort      // attempts that too few were left for
 	bytes        uint64        // of the running reduction, received here
 	progressAt   time.Duration // when bytes last came, or another circle of a ring began
 }

@@ -151,7 +151,7 @@ func (le *leader) startWork() {
 		le.planner.continuePlan()
 	case le.motions.draftsAccess() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
-	case le.planner.planDue() && le.now >= l.holdOff:
+	case le.planner.planDue() && le.now >= max(l.holdOff, le.open.short.until):
 		le.planner.startPlan()
 	case le.pacemaker.membersDue() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
@@ -161,7 +161,7 @@ func (le *leader) startWork() {
 // goesOn says whether the plan that was at work before goes on under this leader.
 func (le *leader) goesOn() bool {
 	l, last := le.open.lead, le.open.last
-	if last == nil || last.Group() == l.givenUp || !le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
+	if last == nil || slices.Contains([]slot.Root{l.givenUp, le.open.short.group}, last.Group()) || !le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
 		le.open.hides(last.Offers, le.now) {
 		return false
 	}

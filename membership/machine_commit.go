@@ -155,7 +155,7 @@ func (m *Machine) openNext() {
 		if old.last == nil || !slices.ContainsFunc(old.last.Offers,
 			func(o slot.Offer) bool { return m.chain.Access().Removed(o.Peer) }) {
 			// the slot is the same: its reduction goes on
-			d.last, d.groupReports, d.progressAt = old.last, old.groupReports, old.progressAt
+			d.last, d.groupReports, d.short, d.progressAt = old.last, old.groupReports, old.short, old.progressAt
 		}
 	}
 	m.motions.verified = slot.Root{}

@@ -145,6 +145,7 @@ func (pa *participant) accuse(r ReportLost) {
 		})
 	}
 	pa.sendLost(r)
+	pa.noteShort()
 }
 
 // repeat repeats this peer's reports about the group to the followed leader.

@@ -31,7 +31,7 @@ func (m *Machine) reason() string {
 	case !m.member() && m.chain.Height() > 0:
 		return m.whyJoining()
 	}
-	return ""
+	return m.participant.whyShort()
 }
 
 // whyNotFounded names the peers that the run waits for.

@@ -94,6 +94,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.readmitted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("peer %s may take part again: %s", get("about"), get("detail"))
 	},
+	"slot.waits":     func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"secret.rotated": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.objected":  describePeer,
 	"peer.waits": func(get func(string) string, _ p2pdiloco.Event) string {

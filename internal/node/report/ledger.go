@@ -57,6 +57,8 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,
 		membership.EventRefused, membership.EventObjected, membership.EventWaits:
 		fields["about"], fields["detail"] = e.Peer, e.Detail
+	case membership.EventShort:
+		fields["slot"], fields["members"], fields["detail"] = e.Slot, e.Members, e.Detail
 	case membership.EventMotion, membership.EventRemoved, membership.EventReadmitted, membership.EventRotated:
 		if e.Peer != "" {
 			fields["about"] = e.Peer

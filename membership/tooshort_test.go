@@ -1,0 +1,63 @@
+package membership
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A run needs all of its members for a slot, and one is heard and takes no part. That cannot be
+// mended without a person, so it is named: once by an event, and by status while it lasts, with what
+// to do. Leaders are not deposed for it, and try ever more seldom. Without the rule nobody says
+// anything, and a new leader tries again every few seconds, for ever.
+func TestWhoKeepsASlotFromMinPeers(t *testing.T) {
+	for name, byzantine := range map[string]bool{"crash": false, "byzantine": true} {
+		t.Run(name, func(t *testing.T) {
+			rules := labRules()
+			rules.MinPeers, rules.StartPeers, rules.Byzantine = 4, 4, byzantine
+			l := newLab(t, rules, labTiming)
+			for _, n := range "ABCD" {
+				l.add(string(n))
+			}
+			l.connect()
+			slots := func(n uint64) {
+				t.Helper()
+				if !l.run(time.Minute, func() bool { return l.slots() >= n }) {
+					t.Fatalf("no slot %d\n%s", n, l.show())
+				}
+			}
+			slots(2)
+			bad := l.peer("D")
+			bad.broken = true
+			l.run(10*time.Minute, func() bool { return false })
+			at, a := l.slots(), l.peer("A")
+			for _, p := range l.peers[:3] {
+				if n := l.count(p.name, EventShort); n != 1 {
+					t.Errorf("%s says %d times who is missing", p.name, n)
+				}
+				why := p.m.View().Reason
+				for _, part := range []string{"min_peers is 4", bad.id.Short() + " is heard", "remove", "needs 1 more"} {
+					if !strings.Contains(why, part) {
+						t.Errorf("%s says %q, without %q", p.name, why, part)
+					}
+				}
+			}
+			bad.m.open.short.tries, bad.m.open.short.lost = 3, peersOf(bad.m.chain.Members())[:3]
+			if why := bad.m.View().Reason; !strings.Contains(why, "this peer got nothing of") ||
+				!strings.Contains(why, "doctor") {
+				t.Errorf("a peer that gets nothing of the others says %q", why)
+			}
+			if n := a.m.open.short.tries; n < 6 || n > 60 {
+				t.Errorf("%d tries in 10 minutes", n)
+			}
+			if term := a.m.open.term(); term > 3 {
+				t.Errorf("leaders were deposed until term %d", term)
+			}
+			bad.broken = false
+			slots(at + 3)
+			if why := a.m.View().Reason; why != "" || len(a.m.chain.Members()) != 4 {
+				t.Errorf("once it takes part: %q\n%s", why, l.show())
+			}
+		})
+	}
+}
