@@ -36,19 +36,19 @@ type fork struct {
 type forking struct {
 	// when a quorum of the tip's members was last heard; of peers that are none of them, a member
 	lost        time.Duration
-	without     bool            // there is none
-	tookBack    bool            // the tip was left with its branch, and taken back (takeBack)
-	unheldSince time.Duration   // since when nobody is heard that holds the state at the tip
-	ordered     bool            // an operator said recover
-	atOnce      time.Duration   // since when this peer need not wait before the first attempt
-	next        uint32          // the lowest attempt that no message has named here
-	signed      *wire.EntryFork // the newest signature of this peer
-	at          time.Duration   // when it was given, or taken from disk
-	sent        time.Duration
-	sigs        map[slot.PeerID][]byte
-	drafter     slot.PeerID        // of the record that is signed
-	leads       bool               // that is this peer
-	passed      map[memberKey]bool // that did not sign its last attempt
+	without     bool          // there is none
+	tookBack    bool          // the tip was left with its branch, and taken back (takeBack)
+	unheldSince time.Duration // since when nobody is heard that holds the state at the tip
+	ordered     bool          // an operator said recover
+	atOnce      time.Duration // since when this peer need not wait before the first attempt
+	attempts
+	signed  *wire.EntryFork // the newest signature of this peer
+	at      time.Duration   // when it was given, or taken from disk
+	sent    time.Duration
+	sigs    map[slot.PeerID][]byte
+	drafter slot.PeerID        // of the record that is signed
+	leads   bool               // that is this peer
+	passed  map[memberKey]bool // that did not sign its last attempt
 }
 
 func newForking(saved *wire.EntryFork) forking {
@@ -238,7 +238,8 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 	if _, in := chain.FindMember(signers, msg.From, msg.Incarnation); !in || fk.chain.Height() == 0 {
 		return ErrSender
 	}
-	if _, in := chain.FindMember(signers, fk.cfg.Self, fk.cfg.Incarnation); !in || p.Ballot > f.next+maxAttemptStep {
+	_, in := chain.FindMember(signers, fk.cfg.Self, fk.cfg.Incarnation)
+	if !in || !f.hear(p.Ballot, fk.now, fk.forkPause()) {
 		return chain.Invalid("a fork in attempt %d that does not list this peer", p.Ballot)
 	}
 	if err := fk.chain.Check(r); err != nil {
@@ -247,7 +248,6 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 	if p, ok := fk.evictsInnocent(r); ok {
 		return fmt.Errorf("%w: nothing is known here of what %s is evicted for", ErrStale, p.Short())
 	}
-	f.next = max(f.next, p.Ballot+1)
 	switch s := f.signed; {
 	case s != nil && s.Ballot == p.Ballot && s.Record.Hash() == r.Hash():
 		fk.repeat()
@@ -288,7 +288,3 @@ func (fk *fork) order(gathering bool) {
 	fk.ordered = true
 	fk.consider(gathering)
 }
-
-// maxAttemptStep keeps the numbers of attempts from running out: no honest peer is so far ahead of
-// the others at one height.
-const maxAttemptStep = 1 << 16

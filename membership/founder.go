@@ -30,11 +30,11 @@ type founder struct {
 // record to all that it lists. Each of them that has the same initial state signs it, mark on disk
 // first, and sends FORK to all of them.
 type founding struct {
-	since  time.Duration   // the discovery window counts from here
-	asked  bool            // the worker makes the initial state durable
-	fork   *wire.EntryFork // the newest attempt signed
-	next   uint32          // the lowest attempt that no message has named here
-	at     time.Duration   // when it was signed
+	since time.Duration   // the discovery window counts from here
+	asked bool            // the worker makes the initial state durable
+	fork  *wire.EntryFork // the newest attempt signed
+	attempts
+	at     time.Duration // when it was signed
 	sent   time.Duration
 	leads  bool // the newest attempt is this peer's own
 	sigs   map[slot.PeerID][]byte
@@ -206,13 +206,13 @@ func (fo *founder) onDraft(msg wire.Message, p wire.ForkDraft) error {
 	if _, in := chain.FindMember(r.Members, msg.From, msg.Incarnation); !in || !ok || len(fo.cfg.Rules.Founders) == 0 {
 		return ErrSender
 	}
-	if _, in := chain.FindMember(r.Members, fo.cfg.Self, fo.cfg.Incarnation); !in || p.Ballot > f.next+maxAttemptStep {
+	_, in := chain.FindMember(r.Members, fo.cfg.Self, fo.cfg.Incarnation)
+	if !in || !f.hear(p.Ballot, fo.now, fo.foundPause()) {
 		return chain.Invalid("a founding in attempt %d that does not list this peer", p.Ballot)
 	}
 	if err := fo.chain.Check(r); err != nil {
 		return err
 	}
-	f.next = max(f.next, p.Ballot+1)
 	switch s := f.fork; {
 	case s != nil && s.Ballot == p.Ballot && s.Record.Hash() == r.Hash():
 		fo.repeat()
