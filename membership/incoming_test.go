@@ -210,3 +210,24 @@ func TestAPastIsVerifiedBesideTheLoop(t *testing.T) {
 		}
 	}
 }
+
+// TestAPastWithoutParts: the first part of a past that says to have none is refused, and its sender
+// is not believed. It was kept, and nothing ended the wait for the last one.
+func TestAPastWithoutParts(t *testing.T) {
+	l := forgetful(t, false)
+	e := l.add("E")
+	s := &dripper{labPeer: &labPeer{lab: l, name: "S", id: labID("S"), inc: 1}}
+	part := wire.PastPart{Floor: 1 << 19, Height: 1<<19 + 20, Data: make([]byte, wire.PastPartSize)}
+	refused := func() bool {
+		_ = e.step(labSigned(s.labPeer, s.alive()))
+		_ = e.step(labSigned(s.labPeer, part))
+		g := e.m.competing.gathering
+		if g != nil && g.from == s.id && g.past != nil {
+			t.Fatal("it is kept")
+		}
+		return e.m.doubts.has(s.id)
+	}
+	if !l.run(time.Minute, refused) {
+		t.Error("nobody doubts its sender")
+	}
+}

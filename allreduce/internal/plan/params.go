@@ -269,6 +269,9 @@ func Check(p Params, plan slot.Plan) error {
 		if _, err := p.discount(plan.Slot, o); err != nil {
 			return err
 		}
+		if o.Weight == 0 { // a group in which nobody weighs anything has no mean
+			return fmt.Errorf("the offer of %s weighs nothing", o.Peer.Short())
+		}
 	}
 	if plan.Gone != nil && !plan.Gone.Fits(len(plan.Offers)) {
 		return fmt.Errorf("those gone are no bitmap over %d offers", len(plan.Offers))
