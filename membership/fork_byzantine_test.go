@@ -51,12 +51,15 @@ func forkingLab(t *testing.T, n int, forkAfter time.Duration, change ...func(*ch
 }
 
 // forkAlone forks the forger's tip as the rules want it, but for the signers: the forger alone
-// signs. Then it adds steps of a weight.
+// signs, and those whose signatures it has. Then it adds steps of a weight.
 func (f *forger) forkAlone(weight uint64, steps int) {
 	c := f.chain
-	r := c.SettleFork(slot.Record{Slot: c.Tip().Slot}, chain.Turnover{
-		Listed: []slot.Member{c.Members()[slot.Find(c.Members(), f.id)]},
-	})
+	var signers []slot.Member
+	for _, p := range append([]*labPeer{f.labPeer}, f.by...) {
+		signers = append(signers, c.Members()[slot.Find(c.Members(), p.id)])
+	}
+	slices.SortFunc(signers, func(a, b slot.Member) int { return cmpPeer(a.Peer, b.Peer) })
+	r := c.SettleFork(slot.Record{Slot: c.Tip().Slot}, chain.Turnover{Listed: signers})
 	r.Work = c.WorkOfFork(r.Members)
 	c.Push(f.certified(r))
 	for range steps {
@@ -109,6 +112,34 @@ func TestAHeavyForkByOneOfFive(t *testing.T) {
 					strings.Contains(line, "a fork by 1 of 5 electors")
 			}) {
 				t.Errorf("paused %v: %s does not say why", paused, p.name)
+			}
+		}
+	}
+}
+
+// TestAForkByFewIsFound plants a fork by one of five that counts as one by three (m17): the liar has
+// the signatures of two others, which never gave them. It is the fork of the test above otherwise,
+// and moves the two that are left of the five. So nothing but the rule keeps them where they are.
+func TestAForkByFewIsFound(t *testing.T) {
+	for _, planted := range []bool{false, true} {
+		l := forkingLab(t, 5, time.Minute, func(r *chain.Rules) { r.MaxWeight = 0 })
+		honest, liar := l.peers[:2], l.peers[4]
+		f := &forger{labPeer: liar}
+		if planted {
+			f.by = l.peers[2:4]
+		}
+		for _, p := range l.peers[2:] {
+			p.crash()
+			p.gone = true
+		}
+		l.run(10*time.Second, func() bool { return false })
+		f.chain = honest[0].m.chain.UpTo(honest[0].m.chain.Height())
+		f.forkAlone(1<<50, 2)
+		f.serve(5*time.Second, nil)
+		for _, p := range honest {
+			if moved := p.m.chain.Has(f.chain.Height(), f.chain.TipHash()); moved != planted {
+				t.Errorf("planted %v: %s moved %v, doubts %v\n%s\n%s", planted, p.name, moved, p.m.doubts.peers, l.show(),
+					strings.Join(l.log[max(0, len(l.log)-10):], "\n"))
 			}
 		}
 	}
@@ -218,5 +249,39 @@ func TestAForkEvictsNobodyWithoutReason(t *testing.T) {
 	}
 	if err := a.step(labSigned(b, draft())); err != nil || a.m.fork.signed == nil {
 		t.Errorf("a fork that evicts nobody: %v", err)
+	}
+}
+
+// Two of four electors are convicted, the senior among them, which is more than the run withstands.
+// The two others are all that are left, and no quorum can come back: they go on without the
+// convicted at once. They are half of the electors without the senior, and waited for their operators
+// for ever.
+func TestThoseThatAreNotConvictedGoOn(t *testing.T) {
+	l := forkingLab(t, 4, time.Hour)
+	senior := slot.Senior(l.peers[0].m.chain.Electorate()).Peer
+	slices.SortFunc(l.peers, func(a, b *labPeer) int { return btoi(b.id == senior) - btoi(a.id == senior) })
+	liars, honest := l.peers[:2], l.peers[2:]
+	c := honest[0].m.chain
+	for _, p := range liars {
+		var words []wire.Message
+		for i := range 2 {
+			words = append(words, labSigned(p, wire.Vote{Vote: slot.Vote{Ref: c.Next(), Hash: slot.Hash([]byte{byte(i)})}}))
+		}
+		for _, q := range honest {
+			for _, w := range words {
+				_ = q.step(w)
+			}
+		}
+		p.crash()
+		p.gone = true
+	}
+	l.peers = honest
+	at := c.Tip().Slot
+	if !l.run(time.Minute, func() bool {
+		return !slices.ContainsFunc(honest, func(p *labPeer) bool {
+			return len(p.m.chain.Tip().Evicted) != 2 || p.m.chain.Tip().Slot < at+3
+		})
+	}) {
+		t.Fatalf("they do not go on\n%s", l.show())
 	}
 }
