@@ -175,7 +175,7 @@ func (p *ownPiece) collect(s *span, f int, look <-chan time.Time) (left []*input
 // no room for more ranges.
 func (p *ownPiece) open(set []*input, f int) *span {
 	if int(p.r.ranges.Add(1)) > slot.MaxRanges(len(p.inputs)) {
-		p.r.lose(p.Owner, Connection, errTooManyRanges)
+		p.r.lose(p.Owner, TooManyRanges, errTooManyRanges)
 		return nil
 	}
 	if !p.awaitWide(len(set)) {

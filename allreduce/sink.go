@@ -19,6 +19,9 @@ const (
 	Refused Reason = 4
 	// FalseNorm: the norm of a frame is not the one that it committed to.
 	FalseNorm Reason = 5
+	// TooManyRanges: this owner has lost so many contributors one by one that its piece would have
+	// more ranges than an outcome has room for.
+	TooManyRanges Reason = 6
 )
 
 // String is the reason in words.
@@ -34,6 +37,8 @@ func (r Reason) String() string {
 		return "refused"
 	case FalseNorm:
 		return "false norm"
+	case TooManyRanges:
+		return "too many ranges"
 	default:
 		return fmt.Sprintf("reason %d", uint8(r))
 	}

@@ -164,6 +164,7 @@ type planning struct {
 	// peers left out of plans, with the sequence number of the offer at that time
 	excluded map[slot.PeerID]uint64
 	banned   map[slot.PeerID]struct{} // those of them that sent bad values or bytes
+	ranges   rangesLost               // what owners say of their ranges
 	holdOff  time.Duration            // no plan before this time
 	failures int                      // attempts that were given up at this height
 	parted   []slot.PeerID            // peers left out of rings because a neighbour reported them

@@ -28,7 +28,8 @@ func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
 	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
 		return nil // settled
 	}
-	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostOutcome {
+	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostRanges ||
+		lost.Reason == wire.LostRanges && lost.Peer != msg.From {
 		// this bounds the reports of one peer
 		return chain.Invalid("a report for reason %d", lost.Reason)
 	}
@@ -46,6 +47,7 @@ func (pn *planner) noteReport(r report) {
 	again := func(o report) bool { return o.by == r.by && o.of == r.of && o.reason == r.reason }
 	if !slices.ContainsFunc(l.reports, again) {
 		l.reports = append(l.reports, r)
+		pn.noteRanges(r)
 	}
 }
 
@@ -60,6 +62,9 @@ func (pn *planner) someLost(reports []report) bool {
 // heard any more, to others.
 func (pn *planner) reviseIfLost(reports []report) bool {
 	l := pn.open.lead
+	if pn.beginWithoutDroppers() {
+		return true
+	}
 	ring, reports := ringReports(*l.plan, reports)
 	out := pn.fallen(*l.plan, reports)
 	if len(out) == 0 {

@@ -242,6 +242,8 @@ const (
 	// bytes that do not hash to what it offered, or break the protocol
 	LostBadBytes LostReason = 3
 	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
+	// an owner about itself: it lost so many contributors one by one that an outcome has no room
+	LostRanges LostReason = 5
 )
 
 // Type implements Body.
