@@ -10,8 +10,8 @@ import "time"
 // part in none that is further ahead. Honest peers that a liar has led apart come together again: each
 // hears the numbers of the other.
 type attempts struct {
-	next  uint32        // the lowest number that no message has named here
-	room  uint32        // by how much messages may raise it until the pause is over
+	next  uint32 // the lowest number that no message has named here
+	room  uint32 // by how much messages may raise it until the pause is over
 	until time.Duration
 }
 

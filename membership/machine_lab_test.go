@@ -129,6 +129,7 @@ type lab struct {
 	meter    *costMeter     // nil: nothing is counted
 	heard    []wire.Message // of late, by anybody who listens; for liars to say again
 	audits   *labAudits
+	keep     func(wire.Entry) bool // nil: the disks keep all, but for those of single peers
 }
 
 type labEvent struct {
@@ -438,7 +439,9 @@ func (p *labPeer) flush() {
 }
 
 func (p *labPeer) kept(entries []wire.Entry) []wire.Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e wire.Entry) bool { return p.keep != nil && !p.keep(e) })
+	return slices.DeleteFunc(slices.Clone(entries), func(e wire.Entry) bool {
+		return p.keep != nil && !p.keep(e) || p.lab.keep != nil && !p.lab.keep(e)
+	})
 }
 
 func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,7 @@ func newChaos(t *rapid.T) *chaos {
 		rules.StartPeers, rules.Founders = first, []slot.PeerID{labID("A")}
 	}
 	w := &chaos{lab: newLab(t, rules, timing), first: first}
+	w.keep = randomPlants[os.Getenv(plantVariable)]
 	w.shuffle(rapid.IntRange(0, 7).Draw(t, "order"))
 	w.open = rapid.Bool().Draw(t, "open")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
