@@ -6,9 +6,9 @@ import "time"
 // with ever higher numbers, so one that drafts takes a number above those that it has heard of. A
 // liar that names high ones must not use the numbers up: nobody could fork then, and where they
 // began anew from 0 an honest peer would contradict itself. So numbers are far from the largest
-// that there is, a peer is told of no more than so many in the pause between two attempts, and takes
-// part in none that is further ahead. Honest peers that a liar has led apart come together again: each
-// hears the numbers of the other.
+// that there is, a peer is told of no more than so many in the pause between two attempts, and
+// takes part in none that is further ahead. Honest peers that a liar has led apart come together
+// again: each hears the numbers of the other.
 type attempts struct {
 	next  uint32 // the lowest number that no message has named here
 	room  uint32 // by how much messages may raise it until the pause is over

@@ -9,9 +9,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// A liar that is one of those who could fork names the numbers of ever higher attempts, while nothing
-// is wrong: 70,000 drafts used to bring them to their end, and no fork got a second signature any
-// more. Once two of four are lost the others fork, though the liar does not help.
+// A liar that is one of those who could fork names the numbers of ever higher attempts, while
+// nothing is wrong: 70,000 drafts used to bring them to their end, and no fork got a second
+// signature any more. Once two of four are lost the others fork, though the liar does not help.
 func TestAttemptsDoNotRunOut(t *testing.T) {
 	l := forkingLab(t, 4, 2*time.Second)
 	a, b, liar := l.peers[0], l.peers[1], l.peers[3]

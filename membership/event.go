@@ -39,7 +39,7 @@ const (
 	EventFounded     EventKind = "run.founded"
 	EventJoined      EventKind = "run.joined"
 	EventPlanned     EventKind = "slot.planned"
-	EventShort       EventKind = "slot.waits" // members that are heard take no part, and it needs them
+	EventShort       EventKind = "slot.waits" // it needs members that take no part
 	EventDrafted     EventKind = "record.drafted"
 	EventProposed    EventKind = "record.proposed"
 	EventCertified   EventKind = "record.certified"

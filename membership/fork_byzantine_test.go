@@ -117,9 +117,10 @@ func TestAHeavyForkByOneOfFive(t *testing.T) {
 	}
 }
 
-// TestAForkByFewIsFound plants a fork by one of five that counts as one by three (m17): the liar has
-// the signatures of two others, which never gave them. It is the fork of the test above otherwise,
-// and moves the two that are left of the five. So nothing but the rule keeps them where they are.
+// TestAForkByFewIsFound plants a fork by one of five that counts as one by three (m17): the liar
+// has the signatures of two others, which never gave them. It is the fork of the test above
+// otherwise, and moves the two that are left of the five. So nothing but the rule keeps them where
+// they are.
 func TestAForkByFewIsFound(t *testing.T) {
 	for _, planted := range []bool{false, true} {
 		l := forkingLab(t, 5, time.Minute, func(r *chain.Rules) { r.MaxWeight = 0 })
@@ -254,8 +255,8 @@ func TestAForkEvictsNobodyWithoutReason(t *testing.T) {
 
 // Two of four electors are convicted, the senior among them, which is more than the run withstands.
 // The two others are all that are left, and no quorum can come back: they go on without the
-// convicted at once. They are half of the electors without the senior, and waited for their operators
-// for ever.
+// convicted at once. They are half of the electors without the senior, and waited for their
+// operators for ever.
 func TestThoseThatAreNotConvictedGoOn(t *testing.T) {
 	l := forkingLab(t, 4, time.Hour)
 	senior := slot.Senior(l.peers[0].m.chain.Electorate()).Peer

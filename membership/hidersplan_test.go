@@ -8,10 +8,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// A contributor that hides is left out of plans by every elector that saw it hide. If it offers long
-// before the others, each of these has handed its offer to the leader, and without a rule each
-// refuses the leader's plan for leaving it out: every slot costs a term, terms grow, and leaders are
-// dropped as mute. A leader that alone saw it hide plans with it, since the others ask for it.
+// A contributor that hides is left out of plans by every elector that saw it hide. If it offers
+// long before the others, each of these has handed its offer to the leader, and without a rule each
+// refuses the leader's plan for leaving it out: every slot costs a term, terms grow, and leaders
+// are dropped as mute. A leader that alone saw it hide plans with it, since the others ask for it.
 func TestAHiderCostsNoTerms(t *testing.T) {
 	for name, from := range map[string]string{"it hides from all": "*", "it hides from one leader": "A"} {
 		t.Run(name, func(t *testing.T) {

@@ -219,8 +219,8 @@ func (pm *pacemaker) succeeds() bool {
 	return gone && runs && pm.quorum.heard()
 }
 
-// cannotLead says whether a leader goes on saying that it lacks the state after the tip, for as long
-// as others that are silent are waited for, and has shown no plan or draft. It starts nothing
+// cannotLead says whether a leader goes on saying that it lacks the state after the tip, for as
+// long as others that are silent are waited for, and has shown no plan or draft. It starts nothing
 // before it has that state. Where progress keeps a leader in its place, it has none.
 func (pm *pacemaker) cannotLead(leader memberKey) bool {
 	d, a := pm.open, pm.presence.known[leader]

@@ -22,9 +22,9 @@ var randomPlants = map[string]func(wire.Entry) bool{
 	"seq": forgets[wire.EntryOffer],
 }
 
-// TestRandomFindsFaults takes one entry of the disks away at a time, and expects TestRandom, the one
-// search that mixes all that can go wrong, to find what that breaks within a minute. It runs in a
-// process of its own, since it ends a test to say so.
+// TestRandomFindsFaults takes one entry of the disks away at a time, and expects TestRandom, the
+// one search that mixes all that can go wrong, to find what that breaks within a minute. It runs in
+// a process of its own, since it ends a test to say so.
 func TestRandomFindsFaults(t *testing.T) {
 	if !testlevel.Nightly() {
 		t.Skip("it takes a minute or so")

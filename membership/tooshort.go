@@ -57,8 +57,8 @@ func (pa *participant) noteShort() {
 	}
 }
 
-// whyShort says which members keep the open slot from being decided, and what a person can do; "" if
-// none does.
+// whyShort says which members keep the open slot from being decided, and what a person can do; ""
+// if none does.
 func (pa *participant) whyShort() string {
 	d := pa.open
 	s := d.short

@@ -7,9 +7,9 @@ import (
 )
 
 // A run needs all of its members for a slot, and one is heard and takes no part. That cannot be
-// mended without a person, so it is named: once by an event, and by status while it lasts, with what
-// to do. Leaders are not deposed for it, and try ever more seldom. Without the rule nobody says
-// anything, and a new leader tries again every few seconds, for ever.
+// mended without a person, so it is named: once by an event, and by status while it lasts, with
+// what to do. Leaders are not deposed for it, and try ever more seldom. Without the rule nobody
+// says anything, and a new leader tries again every few seconds, for ever.
 func TestWhoKeepsASlotFromMinPeers(t *testing.T) {
 	for name, byzantine := range map[string]bool{"crash": false, "byzantine": true} {
 		t.Run(name, func(t *testing.T) {

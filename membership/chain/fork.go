@@ -106,8 +106,8 @@ func (c *Chain) Provisional() (p Provisional, is bool) {
 	return p, true
 }
 
-// newProvisional makes a fork of the record with these electors provisional. Those that it evicts are
-// none of them, where that takes the signature of an honest one.
+// newProvisional makes a fork of the record with these electors provisional. Those that it evicts
+// are none of them, where that takes the signature of an honest one.
 func newProvisional(fork slot.Record, before []slot.Member) Provisional {
 	n := len(before)
 	if n > 3 {

@@ -7,10 +7,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// A name costs nothing, and a chain that remembered each that ever was a member would grow for ever:
-// every newcomer fetches what it remembers. So it remembers those that contributed, which come and
-// go as they like; in a private run, where a name costs a ticket, the others too, since former
-// members need no new ticket; and of those that went no more than maxNames.
+// A name costs nothing, and a chain that remembered each that ever was a member would grow for
+// ever: every newcomer fetches what it remembers. So it remembers those that contributed, which
+// come and go as they like; in a private run, where a name costs a ticket, the others too, since
+// former members need no new ticket; and of those that went no more than maxNames.
 const maxNames = 1 << 14
 
 // meet takes in whom the next record lists, which comes after one with the members before. Names
@@ -39,8 +39,8 @@ func (a *Access) meet(r slot.Record, before []slot.Member, private bool, proven 
 	}
 }
 
-// gone lists the names of those that are no members, in the order in which they are forgotten: those
-// without a contribution first, then those that went first, then the lower ID.
+// gone lists the names of those that are no members, in the order in which they are forgotten:
+// those without a contribution first, then those that went first, then the lower ID.
 func (a *Access) gone(tip slot.Record, proven map[slot.PeerID]struct{}) (ps []slot.PeerID) {
 	for p := range a.ever {
 		if slot.Find(tip.Members, p) < 0 {

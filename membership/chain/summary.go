@@ -125,9 +125,9 @@ type summaryReader struct {
 	most int // entries of a list
 }
 
-// parseSummary reads what state.append wrote, with at most so many entries in a list. What this peer
-// has written itself has no such bound: it followed the records that led there, and has nothing else
-// to go on from.
+// parseSummary reads what state.append wrote, with at most so many entries in a list. What this
+// peer has written itself has no such bound: it followed the records that led there, and has
+// nothing else to go on from.
 func parseSummary(rules Rules, b []byte, most int) (s state, err error) {
 	r := summaryReader{canonical.NewReader(b), most}
 	s = state{height: r.U64(), founding: r.root(), branch: r.root()}
