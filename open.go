@@ -105,10 +105,12 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 	if n.driver.View().Tip.Height > 0 {
 		n.formation.Founded()
 	}
-	n.edge.KeepClose(n.driver.View().Peers())
+	n.keepClose(n.driver.View())
 	n.motions, err = admission.NewMotions(n.driver, n.files())
 	return err
 }
+
+func (n *Node) keepClose(v membership.View) { n.edge.KeepClose(v.Peers(), v.Barred()) }
 
 // keepRecords is how many of the newest records are kept at least: twice as many as there are slots
 // since the oldest checkpoint, so that each checkpoint that is kept can be exported.
@@ -227,8 +229,8 @@ func (n *Node) turn(last, v membership.View) {
 			}
 		}
 	}
-	if !slices.Equal(v.Peers(), last.Peers()) {
-		n.edge.KeepClose(v.Peers())
+	if !slices.Equal(v.Peers(), last.Peers()) || !slices.Equal(v.Barred(), last.Barred()) {
+		n.keepClose(v)
 	}
 	if v.Tip.Height > 0 && last.Tip.Height == 0 {
 		n.formation.Founded()

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -66,6 +67,9 @@ type View struct {
 
 // Peers are the members that the newest record lists.
 func (v View) Peers() []slot.PeerID { return peersOf(v.Tip.Members) }
+
+// Barred are the peers that may not be members any more: evicted, or removed.
+func (v View) Barred() []slot.PeerID { return slices.Concat(v.Tip.Evicted, v.Removed) }
 
 // Reaches tells of each member that was heard lately to whom it announces a connection. This peer's
 // own are not in it.

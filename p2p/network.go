@@ -110,7 +110,8 @@ func (n *Network) open(o options) (err error) {
 		return fmt.Errorf("starting the DHT: %w", err)
 	}
 	n.atEnd(kad.Close)
-	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, kad.FindPeer, n.cfg.Logger)
+	find := func(ctx context.Context, id peer.ID) (peer.AddrInfo, error) { return n.discovery.Lookup(ctx, id) }
+	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, find, n.cfg.Logger)
 	if err := n.listen(inlet); err != nil {
 		return err
 	}
@@ -272,7 +273,8 @@ func (n *Network) Sign(data []byte) ([]byte, error) {
 }
 
 // Protect sets the peers whose connections are never trimmed and whose addresses are remembered:
-// the members of the run.
+// the members of the run. While they are not connected they are dialled now and then, also when
+// they are members no more (Config.PeersFile).
 func (n *Network) Protect(peers []slot.PeerID) {
 	want := make(map[peer.ID]struct{}, len(peers))
 	for _, p := range peers {
@@ -287,4 +289,14 @@ func (n *Network) Protect(peers []slot.PeerID) {
 	for _, id := range n.env.Members.Set(want) {
 		n.life.pulses.Send(id)
 	}
+}
+
+// Bar has this peer dial none of these by itself, unless they are members again: they are put out
+// of the run.
+func (n *Network) Bar(peers []slot.PeerID) {
+	ids := make([]peer.ID, len(peers))
+	for i, p := range peers {
+		ids[i] = peer.ID(p)
+	}
+	n.discovery.Bar(ids)
 }

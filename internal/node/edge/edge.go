@@ -136,9 +136,11 @@ func (l *Ledger) Connected() map[slot.PeerID]bool { return l.cfg.Network.Relayed
 func (l *Ledger) Topic() *gossip.Topic { return l.topic }
 
 // KeepClose spares the members where connections, or what is kept of authors, must be cut down.
-func (l *Ledger) KeepClose(members []slot.PeerID) {
+// They are looked for while they are missing, but for those that may not be members any more.
+func (l *Ledger) KeepClose(members, barred []slot.PeerID) {
 	l.AddMembers(members...)
 	l.cfg.Network.Protect(members)
+	l.cfg.Network.Bar(barred)
 	l.topic.Keep(members)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	"github.com/multiformats/go-multiaddr"
@@ -36,6 +37,8 @@ type remembered struct {
 	ID    peer.ID               `json:"id"`
 	Addrs []multiaddr.Multiaddr `json:"addrs"`
 	Seen  time.Time             `json:"seen"`
+	// Member says that it is a member of the run, or was one. Whoever is evicted or removed is none.
+	Member bool `json:"member,omitempty"`
 }
 
 // addressBook keeps the addresses of the run's peers in a file, so that a peer that restarts finds
@@ -145,21 +148,51 @@ func (b *addressBook) setMembers(members map[peer.ID]struct{}) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for id := range members {
+		b.mark(id, true)
+	}
 	b.mu.members = members
 }
 
-// evict forgets the peers longest unseen while there are too many, strangers first. b.mu is held.
+// bar notes peers that may not be members any more.
+func (b *addressBook) bar(ids []peer.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range ids {
+		b.mark(id, false)
+	}
+}
+
+// mark notes of a remembered peer whether it is or was a member. b.mu is held.
+func (b *addressBook) mark(id peer.ID, member bool) {
+	if p, known := b.mu.peers[id]; known && p.Member != member {
+		p.Member = member
+		b.mu.peers[id] = p
+		b.fresh.Raise()
+	}
+}
+
+// evict forgets the peers longest unseen while there are too many: strangers first, then those that
+// were members. b.mu is held.
 func (b *addressBook) evict() {
 	for len(b.mu.peers) > maxRemembered {
 		all := b.sorted()
-		oldest := all[len(all)-1]
+		worth := func(p remembered) int {
+			switch _, member := b.mu.members[p.ID]; {
+			case member:
+				return 2
+			case p.Member:
+				return 1
+			}
+			return 0
+		}
+		least := all[len(all)-1]
 		for _, p := range slices.Backward(all) {
-			if _, member := b.mu.members[p.ID]; !member {
-				oldest = p
-				break
+			if worth(p) < worth(least) {
+				least = p
 			}
 		}
-		delete(b.mu.peers, oldest.ID)
+		delete(b.mu.peers, least.ID)
 	}
 }
 
@@ -186,6 +219,32 @@ func (b *addressBook) known() []peer.AddrInfo {
 		}
 	}
 	return out
+}
+
+// missed are the members, and then those that were members, that are not connected. Who is evicted
+// or removed is not among them.
+func (b *addressBook) missed() (ids []peer.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var former []peer.ID
+	for _, p := range b.sorted() {
+		_, member := b.mu.members[p.ID]
+		switch {
+		case !p.Member || b.env.Host.Network().Connectedness(p.ID) != network.NotConnected:
+		case member:
+			ids = append(ids, p.ID)
+		default:
+			former = append(former, p.ID)
+		}
+	}
+	return append(ids, former...)
+}
+
+// addrs are the addresses that are remembered of a peer.
+func (b *addressBook) addrs(id peer.ID) []multiaddr.Multiaddr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.peers[id].Addrs
 }
 
 // run writes the file soon after news, now and then, and once more at the end.

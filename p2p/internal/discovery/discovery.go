@@ -6,6 +6,7 @@ import (
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
@@ -46,14 +47,27 @@ func New(env Env, cfg Config) *Discovery {
 	return &Discovery{env: env, cfg: cfg, book: book, boot: newBootstrapper(env, cfg, book)}
 }
 
-// Start begins to dial the bootstrap nodes and to write the peers file.
+// Start begins to dial the bootstrap nodes and the members that are missed, and to write the peers
+// file.
 func (d *Discovery) Start() {
 	d.env.Tasks.Go(d.book.run)
 	d.env.Tasks.Go(d.boot.run)
+	d.env.Tasks.Go(newRejoiner(d.env, d.book, d.boot.isNode).run)
 }
 
-// Remember notes which peers are members of the run.
+// Remember notes which peers are members of the run. They are dialled now and then while they are
+// not connected, also when they are members no more, until they are barred.
 func (d *Discovery) Remember(members map[peer.ID]struct{}) { d.book.setMembers(members) }
+
+// Bar notes which peers may not be members any more.
+func (d *Discovery) Bar(ids []peer.ID) { d.book.bar(ids) }
+
+// Lookup adds the addresses that are remembered of a peer to those that the host knows, and asks
+// the DHT where it is.
+func (d *Discovery) Lookup(ctx context.Context, id peer.ID) (peer.AddrInfo, error) {
+	d.env.Host.Peerstore().AddAddrs(id, d.book.addrs(id), peerstore.TempAddrTTL)
+	return d.env.DHT.FindPeer(ctx, id)
+}
 
 // Bootstrap reports how looking for the bootstrap addresses goes.
 func (d *Discovery) Bootstrap() BootstrapState { return d.boot.state() }

@@ -41,8 +41,10 @@ func newNode(t *testing.T, h host.Host, cfg Config) *node {
 		t.Fatal(err)
 	}
 	group := tasks.NewGroup(context.Background())
-	env := peers.NewEnv(h, group, kad.FindPeer, slog.New(slog.DiscardHandler))
-	n := &node{Discovery: New(Env{env, kad, dial.NewRanks()}, cfg)}
+	n := &node{}
+	find := func(ctx context.Context, id peer.ID) (peer.AddrInfo, error) { return n.Lookup(ctx, id) }
+	env := peers.NewEnv(h, group, find, slog.New(slog.DiscardHandler))
+	n.Discovery = New(Env{env, kad, dial.NewRanks()}, cfg)
 	n.Start()
 	n.close = sync.OnceValue(func() error {
 		group.Stop()
