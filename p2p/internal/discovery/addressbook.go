@@ -37,8 +37,10 @@ type remembered struct {
 	ID    peer.ID               `json:"id"`
 	Addrs []multiaddr.Multiaddr `json:"addrs"`
 	Seen  time.Time             `json:"seen"`
-	// Member says that it is a member of the run, or was one. Whoever is evicted or removed is none.
+	// Member says that it is a member of the run, or was one, and is neither evicted nor removed.
 	Member bool `json:"member,omitempty"`
+	// Heard says that others have told of these addresses: no connection to the peer has shown them.
+	Heard bool `json:"heard,omitempty"`
 }
 
 // addressBook keeps the addresses of the run's peers in a file, so that a peer that restarts finds
@@ -240,11 +242,12 @@ func (b *addressBook) missed() (ids []peer.ID) {
 	return append(ids, former...)
 }
 
-// addrs are the addresses that are remembered of a peer.
-func (b *addressBook) addrs(id peer.ID) []multiaddr.Multiaddr {
+// addrs are the addresses that are remembered of a peer, and whether a connection has shown them.
+func (b *addressBook) addrs(id peer.ID) (addrs []multiaddr.Multiaddr, shown bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.peers[id].Addrs
+	p := b.mu.peers[id]
+	return p.Addrs, len(p.Addrs) > 0 && !p.Heard
 }
 
 // run writes the file soon after news, now and then, and once more at the end.
@@ -284,9 +287,7 @@ func (b *addressBook) watch() (stop func()) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for v := range sub.Out() {
-			if b.outdated(v.(event.EvtPeerIdentificationCompleted).Peer) {
-				b.fresh.Raise()
-			}
+			b.learn(v.(event.EvtPeerIdentificationCompleted).Peer)
 		}
 	})
 	return func() {
@@ -295,18 +296,18 @@ func (b *addressBook) watch() (stop func()) {
 	}
 }
 
-// outdated says whether a peer that is remembered has addresses that the file lacks.
-func (b *addressBook) outdated(id peer.ID) bool {
+// learn takes the addresses that a remembered peer has just told of over a connection.
+func (b *addressBook) learn(id peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, known := b.mu.peers[id]
-	return known && !slices.EqualFunc(p.Addrs, b.addrsOf(id), multiaddr.Multiaddr.Equal)
-}
-
-// addrsOf are a peer's addresses, as many as the file has of one, in its order.
-func (b *addressBook) addrsOf(id peer.ID) []multiaddr.Multiaddr {
-	all := slices.SortedFunc(slices.Values(b.env.Host.Peerstore().Addrs(id)), multiaddr.Multiaddr.Compare)
-	return all[:min(len(all), maxPeerAddrs)]
+	addrs := b.addrsOf(id)
+	if !known || len(addrs) == 0 || !p.Heard && slices.EqualFunc(p.Addrs, addrs, multiaddr.Multiaddr.Equal) {
+		return
+	}
+	p.Addrs, p.Heard = addrs, false
+	b.mu.peers[id] = p
+	b.fresh.Raise()
 }
 
 // save takes the newest addresses of those connected and writes the file.
@@ -328,16 +329,22 @@ func (b *addressBook) refresh() []remembered {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, p := range b.mu.peers {
-		addrs := b.addrsOf(id)
-		if len(addrs) == 0 {
-			continue
-		}
-		if b.env.Connected(id) {
-			p.Seen = time.Now()
-		}
-		p.Addrs = addrs
-		b.mu.peers[id] = p
+		b.mu.peers[id] = b.renewed(p)
 	}
 	all := b.sorted()
 	return slices.DeleteFunc(all, func(p remembered) bool { return len(p.Addrs) == 0 })
+}
+
+// renewed has the addresses that the host knows of a peer now. While that is not connected anybody
+// may add to them, by an answer of the DHT, as many as it likes: they do not replace what a
+// connection has shown. b.mu is held.
+func (b *addressBook) renewed(p remembered) remembered {
+	connected := b.env.Connected(p.ID)
+	if addrs := b.addrsOf(p.ID); len(addrs) > 0 && (connected || p.Heard || len(p.Addrs) == 0) {
+		p.Addrs, p.Heard = addrs, !connected
+		if connected {
+			p.Seen = time.Now()
+		}
+	}
+	return p
 }

@@ -19,12 +19,7 @@ import (
 func (d *Discovery) Contacts(peers []slot.PeerID, limit int, usable func(addr string) bool) []string {
 	var all []contact
 	for _, p := range peers {
-		id := peer.ID(p)
-		addrs := d.env.Host.Peerstore().Addrs(id)
-		if id == d.env.Host.ID() {
-			addrs = d.env.Host.Addrs()
-		}
-		all = addContact(all, id, addrs, usable)
+		all = addContact(all, peer.ID(p), d.addrsOf(peer.ID(p)), usable)
 	}
 	for _, given := range d.boot.nodes() {
 		addrs := slices.Concat(d.env.Host.Peerstore().Addrs(given.ID), given.Addrs)
@@ -38,6 +33,18 @@ func (d *Discovery) Contacts(peers []slot.PeerID, limit int, usable func(addr st
 		}
 	}
 	return out
+}
+
+// addrsOf are a peer's addresses: of one that is not connected those that a connection has shown,
+// for what the host knows of it then may be anybody's word.
+func (d *Discovery) addrsOf(id peer.ID) []multiaddr.Multiaddr {
+	if id == d.env.Host.ID() {
+		return d.env.Host.Addrs()
+	}
+	if addrs, shown := d.book.addrs(id); shown && !d.env.Connected(id) {
+		return addrs
+	}
+	return d.env.Host.Peerstore().Addrs(id)
 }
 
 // contact is a peer and its addresses that may be handed out, the best first.

@@ -65,7 +65,8 @@ func (d *Discovery) Bar(ids []peer.ID) { d.book.bar(ids) }
 // Lookup adds the addresses that are remembered of a peer to those that the host knows, and asks
 // the DHT where it is.
 func (d *Discovery) Lookup(ctx context.Context, id peer.ID) (peer.AddrInfo, error) {
-	d.env.Host.Peerstore().AddAddrs(id, d.book.addrs(id), peerstore.TempAddrTTL)
+	known, _ := d.book.addrs(id)
+	d.env.Host.Peerstore().AddAddrs(id, known, peerstore.TempAddrTTL)
 	return d.env.DHT.FindPeer(ctx, id)
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
@@ -96,9 +97,15 @@ func (r *rejoiner) forgetThoseBack(missed []peer.ID) {
 	}
 }
 
+// dial tries the addresses that a connection has shown, and then what others say.
 func (r *rejoiner) dial(id peer.ID) {
+	addrs, shown := r.book.addrs(id)
+	if shown && r.env.Host.Network().Connectedness(id) == network.NotConnected {
+		// hundreds of false ones would be dialled first
+		r.env.Host.Peerstore().ClearAddrs(id)
+	}
 	r.env.Dialer.ForgetFailures(id)
-	p := peer.AddrInfo{ID: id, Addrs: r.book.addrs(id)}
+	p := peer.AddrInfo{ID: id, Addrs: addrs}
 	if err := r.env.Dialer.Connect(r.env.Tasks.Context(), p); err != nil {
 		r.env.Log.Debug("a remembered member does not answer", "peer", id, "err", err)
 	}
