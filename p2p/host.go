@@ -26,6 +26,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -54,8 +55,13 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, conns.Close(), limits.Close())
 	}
+	known, err := n.hints.Peerstore()
+	if err != nil {
+		return nil, errors.Join(err, conns.Close(), limits.Close())
+	}
 	h, err := libp2p.New(
 		libp2p.Identity(n.key),
+		libp2p.Peerstore(known),
 		libp2p.ChainOptions(ways...),
 		libp2p.UserAgent(userAgent),
 		libp2p.NoListenAddrs, // listen reports each address by itself
@@ -64,7 +70,7 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
 		libp2p.BandwidthReporter(&n.count),
-		libp2p.ChainOptions(reaching(cfg)...),
+		libp2p.ChainOptions(reaching(cfg, n.hints)...),
 		// libp2p stops dialling over UDP, or IPv6, where of a hundred dials hardly any got through:
 		// so a hundred announcements of peers that are not there would do.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
@@ -104,9 +110,12 @@ func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.O
 // reaching is what makes a peer behind a router or firewall reachable: addresses that are announced
 // besides those seen, ports that the router is asked to forward, others that try this peer's
 // addresses, and relays. Holes are punched by holes.
-func reaching(cfg Config) []libp2p.Option {
+func reaching(cfg Config, hints *nat.Hints) []libp2p.Option {
+	announcing := addr.Announcing(cfg.Announce)
 	opts := []libp2p.Option{
-		libp2p.AddrsFactory(addr.Announcing(cfg.Announce)),
+		libp2p.AddrsFactory(func(addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
+			return hints.Relayed(announcing(addrs))
+		}),
 		libp2p.EnableRelay(),
 		libp2p.EnableAutoNATv2(),
 	}

@@ -47,6 +47,7 @@ type Network struct {
 	answers   *limits.Budget // of the peers that are greeted
 	rtts      rtts
 	nat       *nat.NAT
+	hints     *nat.Hints              // of the host, if it is this Network's own
 	closure   atomic.Pointer[closure] // nil: anybody may come
 	streams   *streams
 	hops      *hops.Hops
@@ -85,7 +86,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
 		ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
-		life: life{signs: liveness.NewSigns(cfg.Pulse), relays: liveness.NewRelays()},
+		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(cfg.Pulse), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = n.life.relays.Saw

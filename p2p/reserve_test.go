@@ -5,7 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // TestReservationEndsWithItsConnection: a relay that was away for a moment has forgotten who could
@@ -42,5 +47,65 @@ func TestReservationWithAPeerThatRelaysNoMore(t *testing.T) {
 		if left := s.peers[0].Reach().Relays; len(left) != 1 || left[0] != s.relays[1].ID() {
 			t.Errorf("reachable through %v, want through the other one alone", left)
 		}
+	})
+}
+
+// TestRelaysAreKeptUntilSomebodyComes: that others say that they have reached this peer is not
+// enough for it to do without relays, nor is a stranger that comes, nor whoever comes from where
+// this peer has gone itself: a router lets that in.
+func TestRelaysAreKeptUntilSomebodyComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openRelays(t, 1, 1, always())
+		s.reserved(t, 1)
+		n := s.peers[0]
+		said, err := n.Host().EventBus().Emitter(new(event.EvtHostReachableAddrsChanged), eventbus.Stateful)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer said.Close()
+		if err := said.Emit(event.EvtHostReachableAddrsChanged{
+			Reachable: []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/9.9.9.9/udp/1/quic-v1")},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		held := func(want bool, when string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			if got := len(n.Reach().Relays) == 1; got != want || !n.Reach().Public {
+				t.Errorf("%s it holds its place with the relay: %v, public: %v", when, got, n.Reach().Public)
+			}
+		}
+		add := func(member bool) (i int) {
+			i = s.Add()
+			simulated(t, s.Net, i, LAN())
+			if member {
+				n.Protect([]slot.PeerID{slot.PeerID(s.Hosts[i].ID())})
+			}
+			return i
+		}
+		comes := func(i int) {
+			t.Helper()
+			// not through the relay, as it announces
+			at := peer.AddrInfo{ID: n.Host().ID(), Addrs: n.Host().Network().ListenAddresses()}
+			if err := s.Hosts[i].Connect(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held(true, "when nobody has come")
+		comes(add(false))
+		held(true, "when a stranger has come")
+		met := add(true)
+		s.Connect(1, met)
+		held(true, "when it has gone to a member")
+		n.Protect(nil) // it is not dialled again
+		for _, ends := range [][2]int{{1, met}, {met, 1}} {
+			_ = s.Hosts[ends[0]].Network().ClosePeer(s.Hosts[ends[1]].ID())
+		}
+		time.Sleep(time.Second)
+		n.Protect([]slot.PeerID{slot.PeerID(s.Hosts[met].ID())})
+		comes(met)
+		held(true, "when a member has come to which it had gone before")
+		comes(add(true))
+		held(false, "when a member has come")
 	})
 }

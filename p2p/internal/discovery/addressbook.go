@@ -37,9 +37,9 @@ type remembered struct {
 	ID    peer.ID               `json:"id"`
 	Addrs []multiaddr.Multiaddr `json:"addrs"`
 	Seen  time.Time             `json:"seen"`
-	// Member says that it is a member of the run, or was one, and is neither evicted nor removed.
+	// Member says that it is or was a member of the run, and is neither evicted nor removed.
 	Member bool `json:"member,omitempty"`
-	// Heard says that others have told of these addresses: no connection to the peer has shown them.
+	// Heard says that others have told of these addresses: no connection has shown them.
 	Heard bool `json:"heard,omitempty"`
 }
 

@@ -43,6 +43,7 @@ type Config struct {
 	Upload, Download       *limits.Bucket
 	MaxUpload, MaxDownload int64 // bytes a second; 0: no bound
 	Carried                *Carried
+	Hints                  *Hints // of the host, where it is the Network's own
 }
 
 // Carried is what a relay took in and sent on for others, in bytes.
@@ -56,16 +57,21 @@ type NAT struct {
 	reserved *Reservations
 	holes    *Holes
 	punched  *punched
+	hints    *Hints
 }
 
 // New makes the parts. The caller starts and closes it.
 func New(env Env, cfg Config) (*NAT, error) {
-	n := &NAT{env: env, relay: newRelay(env, cfg), holes: &Holes{}, punched: newPunched()}
+	if cfg.Hints == nil {
+		cfg.Hints = &Hints{}
+	}
+	n := &NAT{env: env, relay: newRelay(env, cfg), holes: &Holes{}, punched: newPunched(), hints: cfg.Hints}
+	n.hints.trust(env.trusted)
 	var err error
-	if n.reach, err = newReachability(env, cfg.Announce); err != nil {
+	if n.reach, err = newReachability(env, cfg.Announce, newInbound(env, n.punched)); err != nil {
 		return nil, err
 	}
-	n.reserved, err = newReservations(env, n.reach)
+	n.reserved, err = newReservations(env, n.reach, n.hints)
 	return n, err
 }
 
@@ -73,6 +79,7 @@ func New(env Env, cfg Config) (*NAT, error) {
 func (n *NAT) Start() error {
 	n.env.Tasks.Go(func() { n.reach.run(n.follow) })
 	n.env.Tasks.Go(n.reserved.run)
+	n.env.Tasks.Go(func() { n.hints.watch(n.env) })
 	n.env.Tasks.Go(func() { newUpgrades(n.env, n.holes).run() })
 	n.env.Tasks.After(n.relay.close)
 	return n.relay.set(n.reach.public())
@@ -143,20 +150,22 @@ type Bytes struct {
 type Reachability struct {
 	env      Env
 	announce []multiaddr.Multiaddr
+	inbound  *inbound
 	sub      event.Subscription
 	mu       struct {
 		sync.Mutex
 		forced        network.Reachability // of the host, by its maker
 		tried, failed []multiaddr.Multiaddr
+		shown         bool // since an address was tried: see direct
 	}
 }
 
-func newReachability(env Env, announce []string) (*Reachability, error) {
+func newReachability(env Env, announce []string, in *inbound) (*Reachability, error) {
 	sub, err := env.Host.EventBus().Subscribe([]any{
 		new(event.EvtHostReachableAddrsChanged), new(event.EvtLocalReachabilityChanged),
 		new(event.EvtLocalAddressesUpdated),
 	}, eventbus.BufSize(64))
-	return &Reachability{env: env, announce: addr.Parse(announce), sub: sub}, err
+	return &Reachability{env: env, announce: addr.Parse(announce), inbound: in, sub: sub}, err
 }
 
 // run takes in what libp2p finds out, and calls follow after each change.
@@ -194,8 +203,25 @@ func (r *Reachability) take(ev any) {
 func (r *Reachability) public() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mu.forced == network.ReachabilityPublic || slices.ContainsFunc(r.mu.tried, addr.FromEverywhere) ||
-		slices.ContainsFunc(r.announce, addr.FromEverywhere)
+	return r.said() || slices.ContainsFunc(r.mu.tried, addr.FromEverywhere)
+}
+
+// said says whether this peer's user, or the maker of its host, says that it is reachable. mu is
+// held.
+func (r *Reachability) said() bool {
+	return r.mu.forced == network.ReachabilityPublic || slices.ContainsFunc(r.announce, addr.FromEverywhere)
+}
+
+// direct says whether this peer needs no relay: it is known to be reachable, and besides somebody
+// has come. A few others that lie about what they tried must not cut a peer off that is behind a
+// router.
+func (r *Reachability) direct() bool {
+	shown := r.inbound.came(time.Now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tried := slices.ContainsFunc(r.mu.tried, addr.FromEverywhere)
+	r.mu.shown = tried && (r.mu.shown || shown)
+	return r.said() || r.mu.shown
 }
 
 func texts(addrs []multiaddr.Multiaddr) (out []string) {

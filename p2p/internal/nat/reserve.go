@@ -42,6 +42,7 @@ const (
 type Reservations struct {
 	env   Env
 	reach *Reachability
+	hints *Hints
 	tell  event.Emitter
 	wake  tasks.Signal
 	told  []multiaddr.Multiaddr // of the goroutine of run
@@ -65,8 +66,8 @@ type reserveTry struct {
 	pause time.Duration
 }
 
-func newReservations(env Env, reach *Reachability) (*Reservations, error) {
-	r := &Reservations{env: env, reach: reach, wake: tasks.NewSignal()}
+func newReservations(env Env, reach *Reachability, hints *Hints) (*Reservations, error) {
+	r := &Reservations{env: env, reach: reach, hints: hints, wake: tasks.NewSignal()}
 	r.mu.held = make(map[peer.ID]reservation)
 	r.mu.tries = make(map[peer.ID]reserveTry)
 	var err error
@@ -101,7 +102,7 @@ func (r *Reservations) pause(d time.Duration) {
 func (r *Reservations) round() time.Duration {
 	now := time.Now()
 	r.drop(now)
-	if r.reach.public() {
+	if r.reach.direct() {
 		r.publish()
 		return reserveRest
 	}
@@ -119,11 +120,11 @@ func (r *Reservations) round() time.Duration {
 
 // drop forgets reservations that have ended, and those with peers that relay no more.
 func (r *Reservations) drop(now time.Time) {
-	public := r.reach.public()
+	direct := r.reach.direct()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, rsvp := range r.mu.held {
-		if public || now.After(rsvp.Expiration) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
+		if direct || now.After(rsvp.Expiration) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
 			!r.env.Speaks(id, proto.ProtoIDv2Hop) {
 			delete(r.mu.held, id)
 			r.env.Host.ConnManager().Unprotect(id, relayTag)
@@ -230,6 +231,7 @@ func (r *Reservations) publish() {
 		return
 	}
 	r.told = addrs
+	r.hints.relayed.Store(&addrs)
 	if err := r.tell.Emit(event.EvtAutoRelayAddrsUpdated{RelayAddrs: slices.Clone(addrs)}); err != nil {
 		r.env.Log.Debug("telling the addresses of relays", "err", err)
 	}
