@@ -82,6 +82,8 @@ type Formation struct {
 		otherRuns map[slot.PeerID]error    // peers of other runs of this name, and how those differ
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
+		// when the first peer said that it is about to found the run; zero: none has
+		promisedSince time.Time
 	}
 }
 
@@ -143,7 +145,9 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 			f.mu.otherRuns[p] = err
 		}
 	case f.mu.spec == nil && h.Unfounded && !ticketed:
-		f.notePromise(p, h.Spec)
+		if isOf(theirs, p) { // else nobody would keep the promise
+			f.notePromise(p, h.Spec)
+		}
 	case f.mu.spec == nil:
 		f.log.Info("adopted the run spec", "from", p, "run_id", theirs.RunID())
 		f.takePreset(h.Timing)
@@ -303,45 +307,7 @@ func (f *Formation) wait(ctx context.Context, until <-chan time.Time) error {
 	return nil
 }
 
-// missingPause is the time between two warnings that no peer was found.
-const missingPause = 20 * time.Second
-
 var errOtherRun = errors.New("it is in another run of this name")
-
-var errMissing = errors.New("some answer, and none of them knows a peer of the run")
-
-// warnMissing logs that no peer of the ticket's run was found.
-func (f *Formation) warnMissing(err error) {
-	f.log.Warn("nobody of the ticket's run is found yet; still looking. If the run's peers have ended or moved, ask "+
-		"one for a new ticket (p2pdiloco invite)", "err", err)
-}
-
-// awaitDHT waits until a bootstrap address answers, if any were given. Otherwise a typo in an
-// address would found a second run.
-func (f *Formation) awaitDHT(ctx context.Context) error {
-	poll := time.NewTicker(f.cfg.Hello)
-	defer poll.Stop()
-	warned, wait := time.Now(), f.cfg.Discovery
-	for !f.cfg.Found && f.spec() == nil {
-		err := f.cfg.Network.Bootstrap().Err()
-		if err == nil {
-			return nil
-		}
-		if time.Since(warned) > wait {
-			warned, wait = time.Now(), missingPause
-			if f.cfg.Ticket != nil {
-				f.warnMissing(err)
-				continue
-			}
-			f.log.Warn("still trying; founding is off until a bootstrap address answers (Found, --found, overrides)",
-				"err", err)
-		}
-		if err := f.wait(ctx, poll.C); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 const (
 	// searchingWait is the number of discovery windows for which this peer waits for a searching
@@ -372,13 +338,15 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 			return err
 		}
 	}
-	if last := f.lastPromise(); last.After(began) { // the others have waited as long as this peer
-		began = last
+	// with Found the operator says that nobody else founds the run
+	waits := f.awaitsFounder() && !f.cfg.Found
+	if last := f.lastPromise(); last.After(began) && !f.cfg.Found {
+		began = last // the others have waited as long as this peer
 	}
 	if time.Since(began) < searchingWait*f.cfg.Discovery && (!looked || f.settlesElsewhere()) {
 		return nil // another peer settles its spec, and this one adopts it
 	}
-	if len(f.given.Layout) == 0 || f.awaitsFounder() {
+	if len(f.given.Layout) == 0 || waits {
 		return nil // without a layout this peer cannot found a run: it waits for one that can
 	}
 	spec := f.given.Settled()

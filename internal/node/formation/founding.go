@@ -9,7 +9,12 @@ import (
 
 // A spec that names one founder is worth nothing to others before that peer has founded the run: if
 // it dies first, nobody else may. So its hello says that the run is not founded yet. Others wait
-// for such a peer as long as it answers, and adopt its spec once the run is founded.
+// for such a peer while it answers, and adopt its spec once the run is founded.
+
+// promiseWait bounds the wait for all such peers together, from the first one on: anybody may say
+// so of itself, and never found a run. Making the initial state of a large model durable takes
+// minutes.
+const promiseWait = 10 * time.Minute
 
 // promise is the word of a peer that it is about to found the run of a spec.
 type promise struct {
@@ -38,14 +43,22 @@ func (f *Formation) Founded() {
 
 // isMine says whether this peer alone may found the run of a spec.
 func (f *Formation) isMine(s spec.Spec) bool {
-	return s.Byzantine() && len(s.Founders) == 1 && s.Founders[0] == f.cfg.Network.ID()
+	return len(s.Founders) == 1 && isOf(s, f.cfg.Network.ID())
+}
+
+// isOf says whether a peer alone may found the run of a spec. Only such a peer promises to.
+func isOf(s spec.Spec, p slot.PeerID) bool {
+	return s.Byzantine() && len(s.Founders) == 1 && s.Founders[0] == p
 }
 
 // notePromise notes that a peer is about to found its run; mu is held.
 func (f *Formation) notePromise(p slot.PeerID, encoded []byte) {
 	_, known := f.mu.promises[p]
-	if !known && len(f.mu.promises) >= maxKnown {
+	if !known && len(f.mu.promises) >= maxKnown || f.waitedOut() {
 		return
+	}
+	if f.mu.promisedSince.IsZero() {
+		f.mu.promisedSince = time.Now()
 	}
 	f.mu.promises[p] = promise{slot.Hash(encoded), time.Now()}
 	if !known {
@@ -59,10 +72,20 @@ func (f *Formation) promised(p slot.PeerID, encoded []byte) bool {
 	return ok && known.spec == slot.Hash(encoded)
 }
 
-// awaitsFounder says whether a peer is about to found the run; mu is held.
-func (f *Formation) awaitsFounder() bool {
-	return f.fresh(f.lastPromise())
+// waitedOut says whether promises count no more, and says so once; mu is held.
+func (f *Formation) waitedOut() bool {
+	since := f.mu.promisedSince
+	out := !since.IsZero() && time.Since(since) >= promiseWait
+	if out && len(f.mu.promises) > 0 {
+		clear(f.mu.promises)
+		f.log.Warn("a peer said that it is about to found this run, and has not done so: not waiting for that any more",
+			"waited", promiseWait)
+	}
+	return out
 }
+
+// awaitsFounder says whether a peer is about to found the run; mu is held.
+func (f *Formation) awaitsFounder() bool { return !f.waitedOut() && f.fresh(f.lastPromise()) }
 
 // lastPromise is when a peer has said last that it is about to found the run; mu is held.
 func (f *Formation) lastPromise() (last time.Time) {

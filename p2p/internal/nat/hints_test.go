@@ -106,7 +106,7 @@ func TestOnlyTrustedPeersSayWhatIsReachable(t *testing.T) {
 	})
 }
 
-// A peer announces the relays that it holds places with also where libp2p thinks that it needs none.
+// A peer announces the relays that it holds places with also where libp2p thinks it needs none.
 func TestRelaysAreAnnounced(t *testing.T) {
 	var h Hints
 	own := multiaddrs("/ip4/9.9.9.9/tcp/1")
