@@ -30,13 +30,15 @@ var (
 	ErrBusy  = errors.New("more is to be relayed than the rate allows")
 )
 
-// Allowances bound what peers may have relayed. There is a rate for each peer, for each address and
-// for all together, and for a peer and an address there are bytes a day too. What a peer has used
-// is known however often it comes again, and under whatever name it comes from its address. It is
-// forgotten when nothing of it is left: then forgetting makes no difference.
+// Allowances bound what peers may have relayed. There is a rate for each peer, for each address,
+// for those that are not preferred and for all together, and for a peer and an address there are
+// bytes a day too. What a peer has used is known however often it comes again, and under whatever
+// name it comes from its address. It is forgotten when nothing of it is left: then forgetting makes
+// no difference.
 type Allowances struct {
 	rate, day int64 // of a peer; bytes a second, bytes
 	total     *Bucket
+	guests    *Bucket // those that are not preferred; half of total
 	mu        struct {
 		sync.Mutex
 		accounts map[string]*account
@@ -54,7 +56,7 @@ type account struct {
 // NewAllowances takes the bytes a second of one peer and of all, and the bytes a day of one peer.
 // 0: no bound.
 func NewAllowances(rate, total, day int64) *Allowances {
-	a := &Allowances{rate: rate, day: day, total: NewBucket(total)}
+	a := &Allowances{rate: rate, day: day, total: NewBucket(total), guests: NewBucket((total + 1) / 2)}
 	a.mu.accounts = make(map[string]*account)
 	a.mu.others = a.opened(1)
 	return a
@@ -95,22 +97,37 @@ func (a *Allowances) Take(id peer.ID, from multiaddr.Multiaddr, n int, now time.
 
 // Turn says how long n bytes must wait for their turn among those of all.
 func (a *Allowances) Turn(n int, now time.Time) (time.Duration, error) {
+	return a.turn(a.total, n, now)
+}
+
+// GuestTurn says how long n bytes of a peer that is not preferred wait before Turn. Such peers have
+// half of the total rate, and what waits for that is in nobody else's way.
+func (a *Allowances) GuestTurn(n int, now time.Time) (time.Duration, error) {
+	return a.turn(a.guests, n, now)
+}
+
+func (a *Allowances) turn(b *Bucket, n int, now time.Time) (time.Duration, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.total.ahead(now) > maxAhead {
+	if b.ahead(now) > maxAhead {
 		return 0, ErrBusy
 	}
-	return a.total.Turn(n, now), nil
+	return b.Turn(n, now), nil
 }
 
 // GiveBack returns a turn that is not used.
 func (a *Allowances) GiveBack(n int) { a.total.GiveBack(n) }
 
+// GiveGuestBack returns a turn of GuestTurn that is not used.
+func (a *Allowances) GiveGuestBack(n int) { a.guests.GiveBack(n) }
+
 // Ahead is how long what waits already will take.
 func (a *Allowances) Ahead(now time.Time) time.Duration { return a.total.ahead(now) }
 
-// Busy says whether too much waits for more to be let in.
-func (a *Allowances) Busy(now time.Time) bool { return a.Ahead(now) > maxAhead }
+// Busy says whether too much waits for more of a peer to be let in.
+func (a *Allowances) Busy(guest bool, now time.Time) bool {
+	return a.Ahead(now) > maxAhead || guest && a.guests.ahead(now) > maxAhead
+}
 
 // Spent says whether a peer has nothing left of its day.
 func (a *Allowances) Spent(id peer.ID, from multiaddr.Multiaddr, now time.Time) bool {

@@ -62,7 +62,8 @@ func (r *Relay) meter(s network.Stream, carries bool) *meteredStream {
 	m.carries.Store(carries)
 	ctx, cancel := context.WithCancel(r.env.Tasks.Context())
 	stop := context.AfterFunc(r.env.Tasks.Context(), func() { _ = s.Reset() })
-	m.ctx, m.end = ctx, func() { stop(); cancel() }
+	ended := r.circuits.add(s.Conn().RemotePeer())
+	m.ctx, m.end = ctx, func() { stop(); cancel(); ended() }
 	return m
 }
 
@@ -90,8 +91,9 @@ func (m *meteredStream) Write(b []byte) (int, error) {
 	return k, err
 }
 
-// pass waits until n bytes that have come may go on: for their peer's turn, and then for that of
-// all. Bytes that wait for their peer's are in nobody else's way.
+// pass waits until n bytes that have come may go on: for their peer's turn, a guest's for that of
+// all guests, and then for that of all. Bytes that wait for one of the first are in nobody else's
+// way.
 func (m *meteredStream) pass(n int) error {
 	c := m.Conn()
 	wait, err := m.r.allowed.Take(c.RemotePeer(), c.RemoteMultiaddr(), n, time.Now())
@@ -101,11 +103,22 @@ func (m *meteredStream) pass(n int) error {
 	if err := m.sleep(wait); err != nil {
 		return err
 	}
-	if wait, err = m.r.allowed.Turn(n, time.Now()); err != nil {
+	if m.r.isGuest(c.RemotePeer()) {
+		if err := m.await(n, m.r.allowed.GuestTurn, m.r.allowed.GiveGuestBack); err != nil {
+			return err
+		}
+	}
+	return m.await(n, m.r.allowed.Turn, m.r.allowed.GiveBack)
+}
+
+// await takes a turn for n bytes and waits for it.
+func (m *meteredStream) await(n int, turn func(int, time.Time) (time.Duration, error), giveBack func(int)) error {
+	wait, err := turn(n, time.Now())
+	if err != nil {
 		return err
 	}
 	if err := m.sleep(wait); err != nil {
-		m.r.allowed.GiveBack(n)
+		giveBack(n)
 		return err
 	}
 	return nil

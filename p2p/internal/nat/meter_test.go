@@ -2,16 +2,21 @@ package nat
 
 import (
 	"errors"
+	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
@@ -44,7 +49,7 @@ func (s *paperStream) Reset() error       { return nil }
 func TestRelayTurnsAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Relay{allowed: limits.NewAllowances(0, 1000, 0)}
-		r.env.Tasks = tasks.NewGroup(t.Context())
+		r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 		opened := func() *meteredStream {
 			return r.meter(&paperStream{conn: paperConn{addr: "/ip4/203.0.113.1/tcp/1"}}, true)
 		}
@@ -66,4 +71,79 @@ func TestRelayTurnsAreGivenBack(t *testing.T) {
 			t.Errorf("the next waited %s, want what is left of 5 s", took)
 		}
 	})
+}
+
+// TestStrangersDoNotHoldUpMembers: strangers that have all relayed that the rate allows, and more,
+// are refused when they wait for too long; the streams of members do not wait behind them, nor end.
+func TestStrangersDoNotHoldUpMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const total = 100_000
+		r := &Relay{allowed: limits.NewAllowances(0, total, 0)}
+		r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
+		r.env.Members.Set(map[peer.ID]struct{}{"member": {}})
+		opened := func(id peer.ID) *meteredStream {
+			return r.meter(&paperStream{conn: paperConn{peer: id, addr: "/ip4/203.0.113.1/tcp/1"}}, true)
+		}
+		var flood sync.WaitGroup
+		var refused atomic.Int32
+		for range 400 {
+			flood.Go(func() {
+				s := opened("stranger")
+				defer s.end()
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+					if s.pass(meterShare) != nil {
+						refused.Add(1)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(15 * time.Second)
+		member, began := opened("member"), time.Now()
+		defer member.end()
+		const bytes = 40 * meterShare
+		for range bytes / meterShare {
+			if err := member.pass(meterShare); err != nil {
+				t.Fatalf("a member's stream ends: %v", err)
+			}
+		}
+		if took, want := time.Since(began), 2*bytes*time.Second/total; took > want+2*time.Second {
+			t.Errorf("a member's %d bytes took %s, at half of the rate they take %s", bytes, took, want)
+		}
+		if n := refused.Load(); n == 0 {
+			t.Error("no stranger is refused")
+		}
+		flood.Wait()
+	})
+}
+
+// TestStrangersHaveFewCircuits: the connections of one stranger through a member are few, at either
+// end; those of members, and of a relay that knows of no members, are not.
+func TestStrangersHaveFewCircuits(t *testing.T) {
+	r := newRelay(Env{}, Config{Relay: RelayConfig{Open: true}.WithDefaults()})
+	r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
+	r.env.Log = slog.New(slog.DiscardHandler)
+	from := multiaddr.StringCast("/ip4/203.0.113.1/tcp/1")
+	open := func(id peer.ID) *meteredStream { return r.meter(&paperStream{conn: paperConn{peer: id}}, false) }
+	var streams []*meteredStream
+	for range guestCircuits + 1 {
+		streams = append(streams, open("member"), open("stranger"))
+	}
+	if !r.AllowConnect("stranger", from, "other") {
+		t.Error("a relay without members has guests")
+	}
+	r.env.Members.Set(map[peer.ID]struct{}{"member": {}})
+	if r.AllowConnect("stranger", from, "other") || r.AllowConnect("other", from, "stranger") {
+		t.Error("a stranger gets more connections")
+	}
+	if !r.AllowConnect("member", from, "other") || !r.AllowConnect("other", from, "member") {
+		t.Error("a member does not")
+	}
+	for _, s := range streams {
+		_ = s.Reset()
+		_ = s.Reset()
+	}
+	if !r.AllowConnect("stranger", from, "other") || len(r.circuits.mu.of) > 0 {
+		t.Errorf("connections that ended count: %v", r.circuits.mu.of)
+	}
 }

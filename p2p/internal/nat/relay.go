@@ -17,6 +17,7 @@ import (
 const (
 	relayBuffer      = 32 << 10 // bytes, each way of a relayed connection
 	relayCircuits    = 1024     // relayed connections of one peer
+	guestCircuits    = 16       // and of one that is neither a member nor served by name
 	relayReservation = time.Hour
 )
 
@@ -33,7 +34,9 @@ type Relay struct {
 	listed  map[peer.ID]bool
 	asked   questions
 	guests  guests
-	mu      struct {
+	// streams of the relay's, by the peer at the other end: a circuit has one with either
+	circuits circuits
+	mu       struct {
 		sync.Mutex
 		service *relay.Relay // nil: not serving
 	}
@@ -128,8 +131,15 @@ func (r *Relay) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
 }
 
 // AllowConnect implements relay.ACLFilter: may a peer connect to one that has a reservation?
-func (r *Relay) AllowConnect(src peer.ID, from multiaddr.Multiaddr, _ peer.ID) bool {
-	if r.allowed.Busy(time.Now()) {
+func (r *Relay) AllowConnect(src peer.ID, from multiaddr.Multiaddr, to peer.ID) bool {
+	for _, id := range []peer.ID{src, to} {
+		// the stream on which it is asked counts
+		if r.isGuest(id) && r.circuits.of(id) > guestCircuits {
+			r.env.Log.Info("not relaying more connections of a peer that is no member", "peer", id, "from", from)
+			return false
+		}
+	}
+	if r.allowed.Busy(r.isGuest(src), time.Now()) {
 		r.env.Log.Info("not relaying for one peer more: too much waits already", "peer", src, "from", from)
 		return false
 	}
@@ -146,6 +156,43 @@ func (r *Relay) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
 		return false
 	}
 	return true
+}
+
+// isGuest says whether a peer is served less well than members and those given by name, where there
+// are any.
+func (r *Relay) isGuest(p peer.ID) bool {
+	return !r.listed[p] && !r.env.Members.Has(p) && (len(r.listed) > 0 || len(r.env.Members.List()) > 0)
+}
+
+// circuits counts streams by peer.
+type circuits struct {
+	mu struct {
+		sync.Mutex
+		of map[peer.ID]int
+	}
+}
+
+// add counts a stream until the function returned is called, once or more often.
+func (c *circuits) add(id peer.ID) (ended func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.of == nil {
+		c.mu.of = make(map[peer.ID]int)
+	}
+	c.mu.of[id]++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.mu.of[id]--; c.mu.of[id] == 0 {
+			delete(c.mu.of, id)
+		}
+	})
+}
+
+func (c *circuits) of(id peer.ID) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.of[id]
 }
 
 // serves says whether a peer is one of those that this relay is for.
