@@ -5,11 +5,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/util"
 	"github.com/multiformats/go-multiaddr"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -107,5 +113,40 @@ func TestRelaysAreKeptUntilSomebodyComes(t *testing.T) {
 		held(true, "when a member has come to which it had gone before")
 		comes(add(true))
 		held(false, "when a member has come")
+	})
+}
+
+// TestARelaysClockDecidesNothing: a relay says until when a place is kept by its own clock. Where
+// that is slow, or this peer's is fast, the place is held all the same, and renewed in time.
+func TestARelaysClockDecidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 1, 10*time.Millisecond)
+		asked := make(chan time.Time, 100)
+		s.Hosts[0].SetStreamHandler(proto.ProtoIDv2Hop, func(st network.Stream) {
+			defer st.Close()
+			var msg pb.HopMessage
+			if util.NewDelimitedReader(st, 4096).ReadMsg(&msg) != nil {
+				return
+			}
+			ended := uint64(time.Now().Add(-30 * time.Minute).Unix())
+			_ = util.NewDelimitedWriter(st).WriteMsg(&pb.HopMessage{
+				Type: pb.HopMessage_STATUS.Enum(), Status: pb.Status_OK.Enum(),
+				Reservation: &pb.Reservation{Expire: &ended},
+			})
+			asked <- time.Now()
+		})
+		cfg := LAN()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		s.Options = []libp2p.Option{libp2p.EnableRelay(), libp2p.ForceReachabilityPrivate()}
+		n := simulated(t, s, s.Add(), cfg)
+		for range 3 * 60 {
+			time.Sleep(time.Minute)
+			if len(n.Reach().Relays) != 1 {
+				t.Fatal("the place is not held")
+			}
+		}
+		if times := len(asked); times < 3 || times > 5 {
+			t.Errorf("in three hours it was asked for %d times", times)
+		}
 	})
 }

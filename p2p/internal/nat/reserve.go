@@ -3,19 +3,19 @@ package nat
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/event"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
-	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/util"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
@@ -24,13 +24,15 @@ import (
 )
 
 const (
-	wantedRelays    = 2 // at a time, so that one may die
-	maxRelayAddrs   = 4 // announced of one relay
-	reserveTimeout  = 15 * time.Second
-	reserveRetryMin = 15 * time.Second
-	reserveRetryMax = 10 * time.Minute
-	reserveLook     = 2 * time.Second  // between looks for relays while some are wanted
-	reserveRest     = 15 * time.Second // and while none is
+	wantedRelays  = 2 // at a time, so that one may die
+	maxRelayAddrs = 4 // announced of one relay
+	// bytes, as libp2p's client allows
+	maxReserveAnswer = 4 << 10
+	reserveTimeout   = 15 * time.Second
+	reserveRetryMin  = 15 * time.Second
+	reserveRetryMax  = 10 * time.Minute
+	reserveLook      = 2 * time.Second  // between looks for relays while some are wanted
+	reserveRest      = 15 * time.Second // and while none is
 )
 
 // Reservations has this peer reachable through relays while it is not known to be reachable by
@@ -56,8 +58,8 @@ type Reservations struct {
 // reservation is one that a relay gave. It ends with the connection that it was asked for on: the
 // relay forgets a peer that disconnects, and at the other end of the next one may be a new process.
 type reservation struct {
-	*client.Reservation
 	conn string
+	ends time.Time // by the monotonic clock of this process
 }
 
 // reserveTry is how asking a peer that refused goes on.
@@ -124,7 +126,7 @@ func (r *Reservations) drop(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, rsvp := range r.mu.held {
-		if direct || now.After(rsvp.Expiration) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
+		if direct || now.After(rsvp.ends) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
 			!r.env.Speaks(id, proto.ProtoIDv2Hop) {
 			delete(r.mu.held, id)
 			r.env.Host.ConnManager().Unprotect(id, relayTag)
@@ -140,7 +142,7 @@ func (r *Reservations) missing(now time.Time, id peer.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rsvp, held := r.mu.held[id]; held {
-		return now.Add(relayReservation / 4).After(rsvp.Expiration)
+		return now.Add(relayReservation / 4).After(rsvp.ends)
 	}
 	return len(r.mu.held) < wantedRelays
 }
@@ -175,8 +177,7 @@ func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
 func (r *Reservations) reserve(id peer.ID) {
 	ctx, cancel := context.WithTimeout(r.env.Tasks.Context(), reserveTimeout)
 	defer cancel()
-	h := &endingHost{Host: r.env.Host}
-	rsvp, err := client.Reserve(ctx, h, peer.AddrInfo{ID: id})
+	rsvp, err := r.ask(ctx, id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -186,26 +187,38 @@ func (r *Reservations) reserve(id peer.ID) {
 		return
 	}
 	delete(r.mu.tries, id)
-	r.mu.held[id] = reservation{rsvp, h.conn}
+	r.mu.held[id] = rsvp
 	r.env.Host.ConnManager().Protect(id, relayTag)
-	r.env.Log.Debug("reachable through a relay", "relay", id, "until", rsvp.Expiration)
+	r.env.Log.Debug("reachable through a relay", "relay", id, "for", relayReservation)
 }
 
-// endingHost is a host whose streams end with the context that they were opened with: the relay
-// client would wait a minute. It remembers on which connection the last one was.
-type endingHost struct {
-	host.Host
-	conn string
-}
-
-// NewStream implements host.Host.
-func (h *endingHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
-	s, err := h.Host.NewStream(ctx, p, ids...)
-	if err == nil {
-		h.conn = s.Conn().ID()
-		context.AfterFunc(ctx, func() { _ = s.Reset() })
+// ask asks a relay for a reservation. libp2p's client refuses one that has ended by this peer's
+// clock, and relays say the time by theirs: where the two are an hour apart a peer behind a router
+// would have no relay. Here only the time since it was given counts. Relays give an hour.
+func (r *Reservations) ask(ctx context.Context, id peer.ID) (reservation, error) {
+	s, err := r.env.Host.NewStream(ctx, id, proto.ProtoIDv2Hop)
+	if err != nil {
+		return reservation{}, err
 	}
-	return s, err
+	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
+	given := reservation{s.Conn().ID(), time.Now().Add(relayReservation)}
+	msg := pb.HopMessage{Type: pb.HopMessage_RESERVE.Enum()}
+	if err = util.NewDelimitedWriter(s).WriteMsg(&msg); err == nil {
+		msg.Reset()
+		in := util.NewDelimitedReader(s, maxReserveAnswer)
+		err = in.ReadMsg(&msg)
+		in.Close()
+	}
+	switch {
+	case err != nil:
+		_ = s.Reset()
+		return reservation{}, err
+	case msg.GetType() != pb.HopMessage_STATUS || msg.GetStatus() != pb.Status_OK || msg.GetReservation() == nil:
+		_ = s.Reset()
+		return reservation{}, fmt.Errorf("it answers %s", msg.GetStatus())
+	}
+	_ = s.Close() // the relay may have ended it
+	return given, nil
 }
 
 // relays are those through which this peer can be reached now, sorted.
