@@ -3,6 +3,7 @@ package dial
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,15 +28,16 @@ const (
 // the way, each dial takes until it runs out of time: what is sent to such a peer must not wait for
 // that each time anew.
 type apart struct {
-	mu struct {
+	member func(peer.ID) bool
+	mu     struct {
 		sync.Mutex
 		since map[peer.ID]time.Time // when a dial last failed
 		again map[peer.ID]time.Time // when one in the background last began
 	}
 }
 
-func newApart() *apart {
-	a := &apart{}
+func newApart(member func(peer.ID) bool) *apart {
+	a := &apart{member: member}
 	a.mu.since, a.mu.again = make(map[peer.ID]time.Time), make(map[peer.ID]time.Time)
 	return a
 }
@@ -50,9 +52,22 @@ func (a *apart) note(id peer.ID, began time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.mu.since) >= maxApart {
-		clear(a.mu.since)
+		a.makeRoom(now)
 	}
 	a.mu.since[id] = now
+}
+
+// makeRoom forgets failures that count no more, or else those of all but members: anybody may
+// announce thousands of peers that are not there, and members must not be waited for again because
+// of that. mu is held.
+func (a *apart) makeRoom(now time.Time) {
+	maps.DeleteFunc(a.mu.since, func(_ peer.ID, at time.Time) bool { return now.Sub(at) >= apartTerm })
+	if len(a.mu.since) >= maxApart {
+		maps.DeleteFunc(a.mu.since, func(id peer.ID, _ time.Time) bool { return !a.member(id) })
+	}
+	if len(a.mu.since) >= maxApart {
+		clear(a.mu.since)
+	}
 }
 
 // connected forgets what there was about a peer.

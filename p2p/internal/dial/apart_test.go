@@ -15,7 +15,7 @@ import (
 func TestApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const id = peer.ID("a peer")
-		a := newApart()
+		a := newApart(func(p peer.ID) bool { return p == "a member" })
 		began := time.Now()
 		for _, err := range []error{nil, context.Canceled, context.DeadlineExceeded} {
 			if a.note(id, began, err); a.has(id) {
@@ -49,4 +49,18 @@ func TestApart(t *testing.T) {
 			t.Errorf("%d and %d peers are remembered", len(a.mu.since), len(a.mu.again))
 		}
 	})
+}
+
+// However many peers that are not there are announced and dialled, what is known of a member stays:
+// messages to it would wait for a dial again.
+func TestAMemberStaysApart(t *testing.T) {
+	a := newApart(func(p peer.ID) bool { return p == "a member" })
+	began, err := time.Now(), errors.New("no route")
+	a.note("a member", began, err)
+	for i := range 3 * maxApart {
+		a.note(peer.ID(rune(i)), began, err)
+	}
+	if !a.has("a member") || len(a.mu.since) > maxApart {
+		t.Errorf("a member counts as apart: %v, among %d", a.has("a member"), len(a.mu.since))
+	}
 }

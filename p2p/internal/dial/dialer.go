@@ -40,9 +40,10 @@ type Dialer struct {
 	}
 }
 
-// NewDialer dials from a host until the goroutines of the group have ended.
-func NewDialer(h host.Host, group *tasks.Group, lookup Lookup, log *slog.Logger) *Dialer {
-	d := &Dialer{host: h, lookup: lookup, log: log, group: group, apart: newApart()}
+// NewDialer dials from a host until the goroutines of the group have ended. What it knows of members
+// is the last that it forgets.
+func NewDialer(h host.Host, group *tasks.Group, lookup Lookup, member func(peer.ID) bool, log *slog.Logger) *Dialer {
+	d := &Dialer{host: h, lookup: lookup, log: log, group: group, apart: newApart(member)}
 	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})
 	news := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
 		if !c.Stat().Limited {

@@ -29,8 +29,9 @@ type Env struct {
 
 // NewEnv is the Env of a host. Its dialer asks lookup where a peer is.
 func NewEnv(h host.Host, group *tasks.Group, lookup dial.Lookup, log *slog.Logger) Env {
+	members := NewMembers(h.ConnManager())
 	return Env{
-		Host: h, Tasks: group, Dialer: dial.NewDialer(h, group, lookup, log), Members: NewMembers(h.ConnManager()),
+		Host: h, Tasks: group, Dialer: dial.NewDialer(h, group, lookup, members.Has, log), Members: members,
 		Greeted: NewGreeted(), Log: log,
 	}
 }
