@@ -258,7 +258,9 @@ func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
 func (l *loop) share(e box.Share) (effects []box.Effect) {
 	files, err := l.memory.next(e)
 	if err != nil {
-		return l.box.Dismiss(box.Fault{Code: wire.CodeMemory, Text: err.Error()})
+		l.cfg.Logger.Error("a trainer was refused", "err", err)
+		l.cfg.Notice("a trainer was refused before its first step: " + err.Error())
+		return l.box.Unshared(box.Fault{Code: wire.CodeMemory, Text: err.Error()})
 	}
 	l.cfg.Logger.Info("a trainer has attached", "ranks", len(e.Shares), "epoch", e.Epoch)
 	for _, s := range e.Shares {

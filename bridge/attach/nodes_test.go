@@ -73,6 +73,12 @@ func (m *machine) notice(text string) {
 	m.mu.notices = append(m.mu.notices, text)
 }
 
+func (m *machine) said() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.mu.notices)
+}
+
 // join waits for the trainer, joins the run and trains, as cmd does.
 func (m *machine) join(ctx context.Context, spec p2pdiloco.Spec, bootstrap ...string) {
 	m.t.Helper()

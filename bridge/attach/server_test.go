@@ -5,6 +5,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -334,6 +335,51 @@ func TestRefusals(t *testing.T) {
 	wantCode(t, err, wire.CodeProtocol, "SHARE from rank 0: only the node sends that")
 	half := &attachtest.Rank{Trainer: toy, World: 2, Set: "half", Pieces: flat(toy.Layout(), 0, 2)}
 	wantCode(t, half.Attach(m.server.Path()), wire.CodeTimeout, "rank 1 of 2 has not attached for 5s")
+}
+
+// huge is a model that no machine has room for.
+type huge struct{ attachtest.Toy }
+
+func (*huge) Layout() trainer.Layout {
+	return trainer.Layout{{Name: "w", Shape: []uint64{1 << 20, 1 << 20}}}
+}
+
+// TestTooLittleMemory: what ranks, the node's log and its line for people say of a model that there
+// is no room for. All of that is before the first step. The next trainer may have a smaller model:
+// it was refused, because the node had kept the layout of the first.
+func TestTooLittleMemory(t *testing.T) {
+	log := new(strings.Builder)
+	m := newMachine(t, Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	var told [2]chan error
+	for i := range told {
+		r := &attachtest.Rank{Trainer: new(huge), Number: uint64(i), World: 2, Set: "huge"}
+		told[i] = make(chan error, 1)
+		go func() { told[i] <- r.Attach(m.server.Path()) }()
+	}
+	const text = "too little memory: a vector that is shared with the trainer takes 4194304 MiB, and "
+	for _, c := range told {
+		wantCode(t, <-c, wire.CodeMemory, text)
+	}
+	if said := m.said(); len(said) != 1 ||
+		!strings.HasPrefix(said[0], "a trainer was refused before its first step: "+text) {
+		t.Errorf("people are told: %q", said)
+	}
+	if m.server.Came() {
+		t.Error("it counts as one that has attached")
+	}
+	small := ranks(t.Context(), m, "small", &attachtest.Rank{Trainer: &attachtest.Toy{}})
+	tr, err := m.server.Trainer(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded(t, tr)
+	if err := m.server.Close(); err != nil { // nothing is written to the log any more
+		t.Error(err)
+	}
+	wantCode(t, <-small[0], wire.CodeClosed, "the node has ended")
+	if !strings.Contains(log.String(), `msg="a trainer was refused" err="`+text) {
+		t.Errorf("the log: %s", log)
+	}
 }
 
 // TestAHungRank is sent away with all others.

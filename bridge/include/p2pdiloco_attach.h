@@ -59,7 +59,7 @@ enum { P2PA_OK = 0, P2PA_ENDED = 1, P2PA_ERROR = 2, P2PA_GONE = 3 }; /* GONE: at
 enum { P2PA_GO_ON = 0, P2PA_GIVE_UP = 1 };
 enum { P2PA_F32 = 1, P2PA_BF16 = 2, P2PA_F16 = 3 };
 /* Codes of what a node says last: p2pa.code. */
-enum { P2PA_BUSY = 4, P2PA_LOST = 8, P2PA_NOT_FINITE = 9, P2PA_TIMEOUT = 10, P2PA_RUN_ENDED = 11, P2PA_CLOSED = 12 };
+enum { P2PA_BUSY = 4, P2PA_MEMORY = 7, P2PA_LOST = 8, P2PA_NOT_FINITE = 9, P2PA_TIMEOUT = 10, P2PA_RUN_ENDED = 11, P2PA_CLOSED = 12 };
 /* Types of messages. */
 enum {
     P2PA_HELLO = 1, P2PA_WELCOME, P2PA_LAYOUT, P2PA_SHARE, P2PA_INFO,

@@ -122,6 +122,16 @@ func (b *Box) Garbled(conn Conn, why string) []Effect {
 // Dismiss sends the set away.
 func (b *Box) Dismiss(f Fault) []Effect { return b.dismiss(nil, f) }
 
+// Unshared sends a set away whose memory could not be had. It does not count as one that has shared
+// any, and the first one's model is not kept: a smaller one may come next.
+func (b *Box) Unshared(f Fault) []Effect {
+	b.set.shares = false
+	if b.epoch--; b.epoch == 0 {
+		b.layout = nil
+	}
+	return b.Dismiss(f)
+}
+
 // dismiss sends all ranks of the set away but one, which knows why.
 func (b *Box) dismiss(but *rank, f Fault) (effects []Effect) {
 	if b.set == nil {

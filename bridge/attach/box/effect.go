@@ -24,7 +24,7 @@ type (
 	// Close ends a connection, after what was sent on it.
 	Close struct{ Conn Conn }
 	// Share asks for the memory of a set: each of the messages goes out with the descriptors. Where
-	// no memory can be had, the shell calls Dismiss.
+	// no memory can be had, the shell calls Unshared.
 	Share struct {
 		Epoch    uint64
 		Elements uint64

@@ -87,6 +87,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return show(s.box.GiveUp(s.id))
 	case "dismiss":
 		return show(s.box.Dismiss(*fault(wire.CodeNotFinite, "element 13 of \"b\" is NaN")))
+	case "no-memory":
+		return show(s.box.Unshared(*fault(wire.CodeMemory, "too little memory")))
 	case "end":
 		return show(s.box.End(*fault(wire.CodeEnded, "the run has ended")))
 	case "know":

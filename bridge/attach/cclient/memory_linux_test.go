@@ -2,6 +2,7 @@ package cclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -108,4 +110,42 @@ func pss(t *testing.T, pid int) (n int) {
 	}
 	t.Fatalf("%s", text)
 	return 0
+}
+
+// TestAFullSharedMemoryFolder: containers have 64 MiB in /dev/shm, and other programs fill them. The
+// vectors are not there, so a trainer attaches and trains although not a byte is left.
+func TestAFullSharedMemoryFolder(t *testing.T) {
+	const folder = "/dev/shm"
+	if !attachtest.OnFullTmpfs(t, folder) {
+		return
+	}
+	if err := os.WriteFile(folder+"/more", []byte("more"), 0o600); err == nil {
+		t.Fatal("there is room left")
+	}
+	server := listen(t)
+	start(t, server, compile(t, example))
+	ctx, tr, _ := loaded(t, server)
+	if stats, err := tr.Train(ctx, trainer.Task{Slot: 1, Steps: 3, PartSteps: 3}); err != nil || stats.Steps != 3 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// TestTooLittleMemoryIsSaid: a model that this machine has no room for is refused before the first
+// step, with the node's sentence. It was not tested that this comes to the trainer at all; a client
+// that maps more than there is dies at its first write.
+func TestTooLittleMemoryIsSaid(t *testing.T) {
+	server := listen(t)
+	cmd := exec.CommandContext(t.Context(), compile(t, "testdata/huge.c"))
+	cmd.Env = append(os.Environ(), attach.Variable+"="+server.Path())
+	out, err := cmd.CombinedOutput()
+	const begin = "2 7 too little memory: a vector that is shared with the trainer takes 4194304 MiB, and "
+	const end = " MiB are free on this machine or in its cgroup: end other programs, or raise the limit\n"
+	if text := string(out); err != nil || !strings.HasPrefix(text, begin) || !strings.HasSuffix(text, end) {
+		t.Errorf("%v: %s", err, out)
+	}
+	soon, stop := context.WithTimeout(t.Context(), time.Second/5)
+	defer stop()
+	if _, err := server.Trainer(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the node has a trainer: %v", err)
+	}
 }

@@ -2,10 +2,7 @@
 
 package memory
 
-import (
-	"errors"
-	"os"
-)
+import "os"
 
 // File is a file without a name, mapped by all that share it.
 type File struct {
@@ -15,16 +12,9 @@ type File struct {
 
 // New makes a temporary file of that many bytes and unlinks it.
 func New(size uint64) (*File, error) {
-	f, err := os.CreateTemp("", "p2pdiloco-vectors-")
+	f, read, err := unnamed("", size)
 	if err != nil {
 		return nil, err
-	}
-	read, err := os.Open(f.Name())
-	if err == nil {
-		err = errors.Join(os.Remove(f.Name()), f.Truncate(int64(size)))
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	return &File{f, read}, nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 )
 
 // What is too large for the free memory is refused before anything is taken.
@@ -24,6 +26,37 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 	if n := free(); n == 0 || n == math.MaxUint64 {
 		t.Errorf("%d bytes are free here", n)
+	}
+}
+
+// TestAFullFileSystem: where vectors are files without a name, as on macOS, a full disk or tmpfs is
+// an error before anything is shared. A file that was only made long enough would be mapped all the
+// same, and the first write to it would kill the node.
+func TestAFullFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	f, read, err := unnamed(dir, Size(20_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	defer read.Close()
+	if _, err := read.Write([]byte{1}); err == nil {
+		t.Error("the second descriptor can write")
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+	const small = "/mnt"
+	if !attachtest.OnFullTmpfs(t, small) {
+		return
+	}
+	_, _, err = unnamed(small, Size(1<<20))
+	if err == nil || !strings.HasPrefix(err.Error(), "4 MiB of memory to share with the trainer: ") ||
+		!strings.Contains(err.Error(), "no space left on device") {
+		t.Error(err)
+	}
+	if names, err := os.ReadDir(small); err != nil || len(names) > 1 {
+		t.Errorf("left behind: %v, %v", names, err)
 	}
 }
 

@@ -10,6 +10,9 @@ import time
 import unittest
 from unittest import mock
 
+from p2pdiloco import Error
+from p2pdiloco.attach.session import Session
+from p2pdiloco.attach.wire import Box, TensorSpec
 from peers import EXAMPLE, HERE, LISTEN, PATIENCE, Process, SwarmCase, node_pid
 
 os.environ["P2PDILOCO_TEST_EXAMPLE"] = str(EXAMPLE.parent)
@@ -82,6 +85,24 @@ class Alone(SwarmCase):
             again.end()
         folder = self.folder / "p2pdiloco" / self.run_name / ("host-" + socket.gethostname())
         self.assertEqual([path.name for path in folder.iterdir()], ["attach-1"])
+
+    def test_a_model_that_the_machine_has_no_room_for(self):
+        """It is refused before the first step, and the node says why in its own lines, too."""
+        data, text = self.folder / "box", "too little memory: a vector that is shared with the"
+        node = Process(self, "node", [
+            self.program, "join", "--run", self.run_name, "--found", "--bootstrap", self.bootstrap,
+            "--listen", LISTEN, "--data-dir", str(data), "--trainer", "attach",
+        ])
+        self.until((data / "attach").exists)
+        side = 1 << 20
+        held = mock.Mock(
+            tensors=[TensorSpec("w", (side, side))], pieces=[Box(0, (0, 0), (side, side))]
+        )
+        with self.assertRaisesRegex(Error, f"^{text} trainer takes 4194304 MiB, and [0-9]+ MiB are"):
+            Session(lambda: (data / "attach").read_text().strip(), held)
+        self.assertEqual(held.method_calls, [])
+        said = f"refused before its first step: {text}".encode()
+        self.until(lambda: said in os.pread(node.log.fileno(), 1 << 16, 0))
 
     def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
         """As torchrun ends rank 0, when rank 1 has failed at an import. Its node would wait for a
