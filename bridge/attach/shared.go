@@ -15,6 +15,8 @@ const (
 	offset     = memory.Offset
 	beatWord   = 0
 	loadsWord  = 8
+	markedWord = 16 // the generation that the mark is of
+	markWord   = 24 // and three more
 	rankStride = 64 // in local: a rank's steps done
 )
 
@@ -32,6 +34,7 @@ type shared struct {
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
 	world int
+	held  box.Held // of the set that the node works with
 
 	bytes atomic.Uint64 // of all mappings, for any goroutine
 }
@@ -41,6 +44,7 @@ type set struct {
 	epoch uint64
 	world int
 	local *memory.File
+	held  box.Held
 }
 
 // next makes the memory of a set, and returns the descriptors for its ranks.
@@ -55,7 +59,7 @@ func (s *shared) next(e box.Share) (files []*os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.came = &set{e.Epoch, len(e.Shares), local}
+	s.came = &set{e.Epoch, len(e.Shares), local, e.Held}
 	s.count()
 	start := s.startRead
 	if s.write {
@@ -90,7 +94,7 @@ func (s *shared) begin(e box.Share) (err error) {
 // adopt has the node work in the memory of the set that has come. The old local is lost.
 func (s *shared) adopt() error {
 	err := s.local.Map(s.came.local)
-	s.epoch, s.world = s.came.epoch, s.came.world
+	s.epoch, s.world, s.held = s.came.epoch, s.came.world, s.came.held
 	s.drop() // the mapping needs no descriptor
 	return err
 }

@@ -40,6 +40,10 @@ type Trainer struct {
 	pending  *call // that its caller did not wait for
 	fresh    bool  // the set was not told of any private state yet
 	private  state
+
+	keeps bool     // KeepSteps
+	whole bool     // the last Load was of all of the vector
+	kept  box.Held // steps that the ranks have done of the next Train
 }
 
 var (
@@ -90,7 +94,7 @@ func (t *Trainer) adopt() (again <-chan struct{}, ok bool, err error) {
 	again, err = t.loop.adopt()
 	ok = again == nil && err == nil
 	if ok {
-		t.pending, t.fresh = nil, true
+		t.pending, t.fresh, t.kept = nil, true, box.Held{}
 	}
 	return again, ok, err
 }
@@ -159,6 +163,12 @@ func (t *Trainer) Load(ctx context.Context, start []float32) error { return t.Lo
 
 // LoadRange has the ranks replace a part of their parameters by that of start.
 func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
+	t.whole = len(src) == len(t.start)
+	m := &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src))}
+	if t.kept = (box.Held{}); t.whole && t.outlived(src) {
+		m.Keep = 1
+		t.keep()
+	}
 	if err := t.handBack(ctx); err != nil {
 		return err
 	}
@@ -168,13 +178,17 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 		}
 		copy(t.start[begin:], src)
 	}
-	generation := t.loop.memory.start.Word(loadsWord).Add(1)
-	_, err := t.ask(ctx, &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src)), Generation: generation})
+	m.Generation = t.loop.memory.start.Word(loadsWord).Add(1)
+	_, err := t.ask(ctx, m)
 	return err
 }
 
-// Evaluate is the held-out loss of the lowest rank that measures it.
+// Evaluate is the held-out loss of the lowest rank that measures it. It is not known where the
+// ranks have kept their steps: their parameters are not the anchor.
 func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
+	if t.kept.Steps > 0 {
+		return math.NaN(), nil
+	}
 	answers, err := t.ask(ctx, &wire.Evaluate{})
 	if err != nil {
 		return 0, err
@@ -189,6 +203,13 @@ func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 
 // Train has the ranks do inner steps. When ctx ends, all of them give up at one step.
 func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
+	if t.kept.Steps > 0 {
+		return t.goOn(ctx, task)
+	}
+	return t.train(ctx, task)
+}
+
+func (t *Trainer) train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
 	m := &wire.Train{
 		Slot: task.Slot, Steps: uint64(task.Steps), Export: wire.ExportGradient, Seed: task.Seed,
 		Member: uint64(max(0, slices.Index(task.Members, task.Self))), Members: uint64(len(task.Members)),
@@ -205,6 +226,7 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 	c := t.begin(m)
 	stop := t.follow(c, task)
 	defer stop()
+	defer t.marks()()
 	select {
 	case <-c.done:
 	case <-ctx.Done():

@@ -21,6 +21,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // slow ends the name of the file that has a rank take its time.
@@ -38,6 +39,16 @@ const (
 // writing ends the name of a file that has a rank close its socket after 25 steps, in the third
 // round, and write to the memory that it has shared from then on, until it is killed.
 const writing = ".writing"
+
+// staying ends the name of a file that has a rank outlive its node: it keeps its model and attaches
+// again. Each LOAD that keeps its steps is a line in the file LOG.kept, with their number, and the
+// last line has the number of all that it has done, kept or not. LOG.stepped has a line for each LOAD
+// after which a step was done.
+const (
+	staying = ".staying"
+	kept    = ".kept"
+	stepped = ".stepped"
+)
 
 // writeOn is what such a rank does.
 func writeOn(r *attachtest.Rank, log string) {
@@ -69,12 +80,45 @@ func exists(path string) bool {
 // stopping is a model that stops where it is asked for its initial parameters.
 type stopping struct {
 	attachtest.Toy
-	log string
+	log  string
+	done int // inner steps in all
+}
+
+func (s *stopping) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
+	stats, err := s.Toy.Train(ctx, task)
+	s.done += stats.Steps
+	return stats, err
 }
 
 func (s *stopping) Init(ctx context.Context, dst []float32) error {
 	pause(s.log, filling)
 	return s.Toy.Init(ctx, dst)
+}
+
+// follow has a rank write its log, and stop where it is asked to.
+func (s *stopping) follow(r *attachtest.Rank, file *os.File, pace time.Duration) {
+	r.OnWelcome = func() { pause(s.log, gathering) }
+	r.OnLoad = func(start []float32, generation uint64) {
+		fmt.Fprintf(file, "%s.%d.%d %s\n", r.Set, r.NodePID, generation, checksum(start))
+		if last := r.Loads[len(r.Loads)-1]; last.Keep == 1 {
+			note(s.log+kept, r.Held.Steps)
+		}
+		s.Pace = pace
+		if exists(s.log + slow) {
+			s.Pace = 25 * pace
+		}
+		pause(s.log, loading)
+	}
+	steps, at := 0, 0
+	r.OnStep = func(uint64) {
+		if len(r.Loads) > at {
+			at = len(r.Loads)
+			note(s.log+stepped, uint64(at))
+		}
+		if steps++; steps == 25 && exists(s.log+writing) {
+			writeOn(r, s.log)
+		}
+	}
 }
 
 // beRank attaches, trains, and ends with status 0 when the run has ended. It appends a line to LOG
@@ -90,9 +134,10 @@ func beRank(args []string) {
 		fmt.Println(err)
 		os.Exit(2)
 	}
-	toy := &stopping{attachtest.Toy{Target: float32(target), Pace: pace}, args[4]}
+	toy := &stopping{Toy: attachtest.Toy{Target: float32(target), Pace: pace}, log: args[4]}
+	var held attachtest.Held
 	for range 600 { // a node that has just started may have no socket yet, or still another trainer
-		r := &attachtest.Rank{Trainer: toy, Number: number, World: world, Set: os.Getenv("SET")}
+		r := &attachtest.Rank{Trainer: toy, Number: number, World: world, Set: os.Getenv("SET"), Held: held}
 		if world > 1 {
 			for i, t := range toy.Layout() {
 				n := t.Elements()
@@ -102,25 +147,17 @@ func beRank(args []string) {
 				})
 			}
 		}
-		r.OnWelcome = func() { pause(args[4], gathering) }
-		r.OnLoad = func(start []float32, generation uint64) {
-			fmt.Fprintf(log, "%s.%d %s\n", r.Set, generation, checksum(start))
-			toy.Pace = pace
-			if exists(args[4] + slow) {
-				toy.Pace = 25 * pace
-			}
-			pause(args[4], loading)
-		}
-		steps := 0
-		r.OnStep = func(uint64) {
-			if steps++; steps == 25 && exists(args[4]+writing) {
-				writeOn(r, args[4])
-			}
-		}
+		toy.follow(r, log, pace)
 		err = r.Run(context.Background(), os.Getenv(attach.Variable))
 		ended := new(attachtest.Ended)
 		if errors.As(err, &ended) && ended.Code == wire.CodeEnded {
+			note(args[4]+kept, uint64(toy.done))
 			os.Exit(0)
+		}
+		if ended.Code == 0 && exists(args[4]+staying) {
+			held = r.Held
+			time.Sleep(100 * time.Millisecond) // no test: a process that a test waits for
+			continue
 		}
 		if errors.As(err, &ended) && ended.Code != wire.CodeBusy && ended.Code != wire.CodeClosed || r.Writes != nil {
 			break
@@ -129,6 +166,15 @@ func beRank(args []string) {
 	}
 	fmt.Println(err)
 	os.Exit(1)
+}
+
+// note appends a number to a file, which is a line.
+func note(file string, n uint64) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, _ = fmt.Fprintln(f, n)
+		_ = f.Close()
+	}
 }
 
 func checksum(v []float32) string {

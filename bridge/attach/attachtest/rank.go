@@ -4,6 +4,8 @@ package attachtest
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -31,10 +33,15 @@ type Rank struct {
 	OnStep        func(steps uint64)
 	OnLoad        func(start []float32, generation uint64)
 
+	NodePID uint64 // of WELCOME
 	Writes  []byte // of SHARE, once attached
 	Loads   []wire.Load
 	Info    wire.Info
 	Notices []wire.Notice
+
+	// Held is what the rank has of a node that was killed. Close sets it, for the next rank with the
+	// same Trainer.
+	Held Held
 
 	socket   *net.UnixConn
 	last     uint64
@@ -43,6 +50,16 @@ type Rank struct {
 	local    []float32
 	released bool
 	live     []float32 // scratch
+
+	loads  int
+	loaded uint64 // the generation that was loaded last, whole; 0: none
+	before Held   // what HELLO said
+}
+
+// Held is the mark of the vector that was loaded last, and what was done since.
+type Held struct {
+	Mark          string
+	Steps, Tokens uint64
 }
 
 // Ended is the node's last word.
@@ -83,6 +100,7 @@ func (r *Rank) Attach(path string) error {
 	}
 	r.socket = c
 	if err := r.greet(); err != nil {
+		r.Held = r.before
 		return errors.Join(err, c.Close())
 	}
 	return nil
@@ -91,7 +109,9 @@ func (r *Rank) Attach(path string) error {
 func (r *Rank) greet() error {
 	hello := &wire.Hello{
 		Version: r.Version, Rank: r.Number, World: r.World, Set: r.Set, Run: r.RunName, Client: "go test",
+		Held: r.Held.Mark, HeldSteps: r.Held.Steps, HeldTokens: r.Held.Tokens,
 	}
+	r.before, r.Held = r.Held, Held{}
 	if err := r.send(r.next(), hello); err != nil {
 		return r.lastWord(err)
 	}
@@ -99,9 +119,11 @@ func (r *Rank) greet() error {
 	if err != nil {
 		return err
 	}
-	if _, ok := m.(*wire.Welcome); !ok {
+	welcome, ok := m.(*wire.Welcome)
+	if !ok {
 		return fmt.Errorf("%v instead of WELCOME", wire.TypeOf(m))
 	}
+	r.NodePID = welcome.PID
 	if r.OnWelcome != nil {
 		r.OnWelcome()
 	}
@@ -227,14 +249,23 @@ func (r *Rank) private(ctx context.Context, folder string, f func(trainer.Saver,
 // load takes a part of start over the live parameters. A rank of several takes what it does not
 // hold, too: that is never exported.
 func (r *Rank) load(ctx context.Context, m *wire.Load) error {
+	r.Held = Held{}
+	r.loads++
+	if r.loaded = m.Generation; m.End-m.Begin < uint64(len(r.start)) {
+		r.loaded = 0
+	}
+	r.Loads = append(r.Loads, *m)
+	if r.OnLoad != nil {
+		defer func() { r.OnLoad(r.start, m.Generation) }()
+	}
+	if m.Keep == 1 {
+		r.Held = r.before
+		return nil
+	}
 	if err := r.Trainer.Export(ctx, r.live); err != nil {
 		return err
 	}
 	copy(r.live[m.Begin:m.End], r.start[m.Begin:m.End])
-	r.Loads = append(r.Loads, *m)
-	if r.OnLoad != nil {
-		r.OnLoad(r.start, m.Generation)
-	}
 	return r.Trainer.Load(ctx, r.live)
 }
 
@@ -274,7 +305,7 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		Part: m.Part, PartSteps: int(m.PartSteps), Done: m.PartDone,
 	}
 	done, look, gaveUp := uint64(0), m.Look, false
-	stats := trainer.Stats{}
+	stats, kept := trainer.Stats{}, r.Held
 	for done < m.Steps && !gaveUp {
 		until := m.Steps
 		if look > 0 {
@@ -289,6 +320,7 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		}
 		stats, done = stats.Plus(more), until
 		r.step(done)
+		r.Held = Held{Steps: kept.Steps + done, Tokens: kept.Tokens + stats.Tokens}
 		if done == m.Steps {
 			break
 		}
@@ -369,11 +401,23 @@ func (r *Rank) Close() {
 	}
 	r.released = true
 	_ = r.socket.Close()
+	if r.Held.Mark = r.mark(); r.loads == 0 {
+		r.Held = r.before // the node has died before it was told anything
+	}
 	for _, b := range r.mapped {
 		if b != nil {
 			_ = unix.Munmap(b)
 		}
 	}
+}
+
+// mark is that of the vector that was loaded last, if the node has left one.
+func (r *Rank) mark() string {
+	b := r.mapped[0]
+	if r.loaded == 0 || b == nil || binary.LittleEndian.Uint64(b[16:]) != r.loaded {
+		return ""
+	}
+	return hex.EncodeToString(b[24:56])
 }
 
 // Start is what the node writes, for tests.

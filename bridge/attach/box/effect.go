@@ -30,6 +30,7 @@ type (
 		Elements uint64
 		Layout   trainer.Layout
 		Shares   []Send
+		Held     Held
 	}
 	// Answered hands the node the answers of all ranks, by rank, to the request of an id.
 	Answered struct {
@@ -49,6 +50,13 @@ func (Share) effect()    {}
 func (Answered) effect() {}
 func (Lost) effect()     {}
 func (Leave) effect()    {}
+
+// Held is what all ranks of a set still have of a node that was killed.
+type Held struct {
+	Mark   string // of the vector that they loaded last; empty: they have nothing
+	Steps  uint64 // inner steps since then, the same in all ranks
+	Tokens uint64 // of all ranks together
+}
 
 // Fault is why ranks are sent away.
 type Fault struct {

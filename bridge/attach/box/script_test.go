@@ -61,7 +61,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "hello":
 		return receive(1, &wire.Hello{
 			Version: number("major", 1) << 16, Rank: number("rank", 0), World: number("world", 1),
-			Set: text("set", "a"), Run: text("run", ""),
+			Set: text("set", "a"), Run: text("run", ""), Held: text("held", ""), HeldSteps: number("steps", 0),
+			HeldTokens: number("steps", 0),
 		})
 	case "layout":
 		return receive(2, layout(t, text("pieces", "all"), text("names", "w,b")))
@@ -189,7 +190,11 @@ func show(effects []Effect) string {
 		case Close:
 			fmt.Fprintf(&b, "close %d\n", e.Conn)
 		case Share:
-			fmt.Fprintf(&b, "share epoch %d, %d elements\n", e.Epoch, e.Elements)
+			fmt.Fprintf(&b, "share epoch %d, %d elements", e.Epoch, e.Elements)
+			if e.Held != (Held{}) {
+				fmt.Fprintf(&b, ", all hold %+v", e.Held)
+			}
+			b.WriteString("\n")
 			for _, s := range e.Shares {
 				fmt.Fprintf(&b, "  to %d: %s\n", s.Conn, message(s.ID, s.Message))
 			}

@@ -30,6 +30,23 @@ type rank struct {
 	number uint64
 	laid   *wire.Layout // nil before
 	id     uint64       // of its LAYOUT
+	held   Held         // of its own
+}
+
+// held is what all ranks have alike. If they differ, as ranks do of which the last node has told
+// only some to go on, they have nothing.
+func (s *set) held() (h Held) {
+	for i, r := range s.sorted() {
+		switch {
+		case i == 0:
+			h = r.held
+		case r.held.Mark != h.Mark || r.held.Steps != h.Steps:
+			return Held{}
+		default:
+			h.Tokens += r.held.Tokens
+		}
+	}
+	return h
 }
 
 // heard notes that the set is alive.
@@ -75,7 +92,7 @@ func (b *Box) hello(now time.Time, conn Conn, id uint64, h *wire.Hello) []Effect
 		b.set = &set{name: h.Set, client: h.Client, world: h.World, ranks: make(map[uint64]*rank)}
 	}
 	b.set.heard(now)
-	b.set.ranks[h.Rank] = &rank{conn: conn, number: h.Rank}
+	b.set.ranks[h.Rank] = &rank{conn: conn, number: h.Rank, held: Held{h.Held, h.HeldSteps, h.HeldTokens}}
 	return []Effect{Send{conn, id, &wire.Welcome{
 		Version: wire.Version, Run: b.cfg.Run, DataDir: b.cfg.DataDir, PID: b.cfg.PID,
 	}}}
@@ -159,7 +176,7 @@ func (b *Box) whole(now time.Time) []Effect {
 	}
 	b.layout, b.set.shares = layout, true
 	b.epoch++
-	e := Share{Epoch: b.epoch, Elements: layout.Elements(), Layout: layout}
+	e := Share{Epoch: b.epoch, Elements: layout.Elements(), Layout: layout, Held: b.set.held()}
 	for i, r := range ranks {
 		e.Shares = append(e.Shares, Send{r.conn, r.id, &wire.Share{
 			Elements: e.Elements, Epoch: e.Epoch, Writes: writes[i],

@@ -24,7 +24,17 @@ func (*Leave) kind() Type    { return TypeLeave }
 func (*Error) kind() Type    { return TypeError }
 
 func (m *Hello) fields() []field {
-	return []field{{1, &m.Version}, {2, &m.Rank}, {3, &m.World}, {4, &m.Set}, {5, &m.Run}, {6, &m.Client}}
+	return []field{
+		{1, &m.Version},
+		{2, &m.Rank},
+		{3, &m.World},
+		{4, &m.Set},
+		{5, &m.Run},
+		{6, &m.Client},
+		{7, &m.Held},
+		{8, &m.HeldSteps},
+		{9, &m.HeldTokens},
+	}
 }
 
 func (m *Welcome) fields() []field {
@@ -47,8 +57,10 @@ func (m *Info) fields() []field {
 		{8, &m.Root},
 	}
 }
-func (*Fill) fields() []field      { return nil }
-func (m *Load) fields() []field    { return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Generation}} }
+func (*Fill) fields() []field { return nil }
+func (m *Load) fields() []field {
+	return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Generation}, {4, &m.Keep}}
+}
 func (m *Export) fields() []field  { return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Kind}} }
 func (*Evaluate) fields() []field  { return nil }
 func (m *Save) fields() []field    { return []field{{1, &m.Folder}} }

@@ -8,6 +8,12 @@ type Hello struct {
 	Set     string // the same in all ranks of one start of the trainer, another after a restart
 	Run     string // name of the run that the trainer wants; empty: whatever the node's is
 	Client  string // name and version of the client, for logs
+
+	// What the rank still has of a node that was killed: the mark of the vector that it loaded last,
+	// whole, and the inner steps that it has done since then. Without a mark it has nothing.
+	Held       string
+	HeldSteps  uint64
+	HeldTokens uint64
 }
 
 // Welcome says with whom a rank speaks.
@@ -54,6 +60,7 @@ type Fill struct{}
 type Load struct {
 	Begin, End uint64
 	Generation uint64 // that start's word holds while it may be read
+	Keep       uint64 // 1: start is what was loaded before HELLO, so the live parameters stay
 }
 
 // Export asks for a part of the flat vector in local.

@@ -222,7 +222,7 @@ class Loop:
         if self._torn or self._train is None:
             self.reset()
             return
-        session.progress(self._tally.steps)
+        session.progress(self._tally.steps, self._weight())
         self._tell()
         if self._tally.steps >= self._train.steps or self._gives_up(session):
             self._border(self._offer())
@@ -414,9 +414,12 @@ class Loop:
 
     # A round.
 
+    def _weight(self) -> int:
+        return self._tally.weight or self._tally.steps * self._tokens_per_step
+
     def _offer(self, least: int = 0) -> Offer:
         tally = self._tally
-        weight = max(tally.weight or tally.steps * self._tokens_per_step, least)
+        weight = max(self._weight(), least)
         return Offer(
             tally.steps, weight, loss=tally.mean() or 0.0, seconds=time.monotonic() - self._began
         )

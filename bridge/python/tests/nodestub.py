@@ -26,6 +26,7 @@ class Stub:
         test.addCleanup(shutil.rmtree, folder)
         self.path = os.path.join(folder, "attach.sock")
         self.ranks, self.layouts, self._id, self._error = {}, {}, 0, None
+        self.hellos = {}
         self._accepted = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
@@ -93,7 +94,7 @@ class Stub:
         for _ in range(world):
             connection, hello = self.accept()
             self.welcome(connection, hello)
-            self.layouts[hello.rank] = self.receive(connection)
+            self.layouts[hello.rank], self.hellos[hello.rank] = self.receive(connection), hello
             self.ranks[hello.rank] = connection
         tensors = self.layouts[0].tensors
         self.elements = sum(t.elements for t in tensors)
@@ -158,10 +159,15 @@ class Stub:
                 raise AssertionError(f"{answer} answers {self._id}")
         return answers
 
-    def load(self, values=None):
+    def mark(self, generation, mark):
+        """Leaves a mark of 32 bytes in start's words."""
+        self._maps[0][24:56] = mark
+        self._maps[0][16:24] = generation.to_bytes(8, "little")
+
+    def load(self, values=None, generation=1, **fields):
         if values is not None:
             self.start[:] = array.array("f", values)
-        return self.ask(wire.LOAD, begin=0, end=self.elements, generation=1)
+        return self.ask(wire.LOAD, begin=0, end=self.elements, generation=generation, **fields)
 
     def train(self, slot=1, steps=2, **fields):
         fields = dict(dict(export=wire.GRADIENT, members=1), **fields)

@@ -39,6 +39,132 @@ class AttachCase(unittest.TestCase):
             del os.environ[rendezvous.SOCKET_VARIABLE]
 
 
+class Keeping(AttachCase):
+    """The node is killed while the trainer trains, and comes back."""
+
+    def play(self, keep, steps, seen):
+        """Plays a node that dies when so many of four steps are done, and then the next one."""
+
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(3, bytes(range(32)))
+            self.begin(node, node.ranks[0], steps)
+            node.hang_up()
+            node.gather(epoch=2)
+            seen["hello"] = node.hellos[0]
+            node.load([5.0, 7.0], keep=int(keep))
+            left = 4 - steps if keep else 4
+            if left:
+                seen["offer"] = node.train(slot=1, steps=left, part_done=4 - left)[0]
+            else:
+                node.ask(wire.EXPORT, begin=0, end=2, what=wire.GRADIENT)
+            seen["gradient"] = node.local.tolist()
+            node.load([1.0, 1.0])
+            node.end()
+
+        return play
+
+    @staticmethod
+    def begin(node, rank, steps):
+        """Asks for four steps, and waits until so many are done."""
+        look = steps if steps < 4 else 0
+        node.send(rank, Message(
+            wire.TRAIN, 99, slot=1, steps=4, look=look, export=wire.GRADIENT, members=1
+        ))
+        node.receive(rank)  # AT, or OFFER
+
+    def train(self, keep, steps):
+        seen = {}
+        model, done = model_of(), 0
+        with self.attach(self.play(keep, steps, seen), model, tokens_per_step=10) as d:
+            while not d.finished:
+                with torch.no_grad():
+                    model.w -= torch.tensor([0.5, 0.25])
+                done += 1
+                d.step()
+            rounds = d.rounds
+        self.stub.join()
+        return seen, done, rounds
+
+    def test_steps_are_kept(self):
+        for steps in (3, 4):
+            with self.subTest(steps), self.assertLogs("p2pdiloco"):
+                seen, done, rounds = self.train(True, steps)
+                hello = seen["hello"]
+                self.assertEqual(hello.held, bytes(range(32)).hex())
+                self.assertEqual((hello.held_steps, hello.held_tokens), (steps, 10 * steps))
+                self.assertEqual(seen["gradient"], [2.0, 1.0])
+                self.assertEqual((done, rounds), (4, 1))
+
+    def test_the_anchor_is_loaded_where_the_node_says_so(self):
+        with self.assertLogs("p2pdiloco"):
+            seen, done, _ = self.train(False, 3)
+        self.assertEqual((seen["gradient"], done), ([2.0, 1.0], 7))
+
+    def test_what_has_no_mark_is_not_kept(self):
+        """The node has died before it had hashed what it loaded; and a part is no anchor."""
+
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(2, bytes(32))
+            self.begin(node, node.ranks[0], 3)
+            node.hang_up()
+            node.gather(epoch=2)
+            self.assertEqual(node.hellos[0].held, "")
+            node.load(generation=3)
+            node.mark(3, bytes(32))
+            node.ask(wire.LOAD, begin=0, end=1, generation=3)
+            self.begin(node, node.ranks[0], 3)
+            node.hang_up()
+            node.gather(epoch=3)
+            self.assertEqual(node.hellos[0].held, "")
+            node.load()
+            node.end()
+
+        with self.assertLogs("p2pdiloco"), self.attach(play, model_of()) as d:
+            while not d.finished:
+                d.step()
+        self.stub.join()
+
+    def test_two_nodes_die(self):
+        """The second one before it has said anything: the third is told what the first had left."""
+
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(3, bytes(32))
+            self.begin(node, node.ranks[0], 3)
+            for epoch in (2, 3):
+                node.hang_up()
+                node.gather(epoch=epoch)
+                self.assertEqual((node.hellos[0].held, node.hellos[0].held_steps), ("00" * 32, 3))
+            node.load()
+            node.end()
+
+        with self.assertLogs("p2pdiloco"), self.attach(play, model_of()) as d:
+            while not d.finished:
+                d.step()
+        self.stub.join()
+
+    def test_reset_keeps_nothing(self):
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(3, bytes(32))
+            node.send(node.ranks[0], Message(wire.TRAIN, 99, slot=1, steps=4, members=1))
+            node.gather(epoch=2)
+            self.assertEqual(node.hellos[0].held, "")
+            node.load()
+            node.end()
+
+        with self.attach(play, model_of()) as d:
+            d.step()
+            d.reset()
+        self.stub.join()
+
+
 class Rounds(AttachCase):
     def test_a_round(self):
         seen = {}

@@ -26,6 +26,10 @@ EXAMPLES = {
     "fill": Message(wire.FILL, 1),
     "go-give-up": Message(wire.GO, 9, answer=wire.GIVE_UP),
     "go": Message(wire.GO, 9, look=24),
+    "hello-held": Message(
+        wire.HELLO, 1, version=wire.VERSION, world=1, set="pid 71", held="5e" * 32, held_steps=40,
+        held_tokens=5120,
+    ),
     "hello-rank-0": Message(wire.HELLO, 1, version=wire.VERSION, world=1, set="pid 71"),
     "hello": Message(
         wire.HELLO, 1, version=wire.VERSION, rank=1, world=2, set="set-1", run="my-run",
@@ -47,6 +51,7 @@ EXAMPLES = {
         wire.LAYOUT, 2, tensors=(TensorSpec("w", (10,), wire.F16),), pieces=(Flat(0, 7, 3),)
     ),
     "leave": Message(wire.LEAVE, 11, reason="the training loop has ended", run=1),
+    "load-keep": Message(wire.LOAD, 2, end=24577, generation=1, keep=1),
     "load-range": Message(wire.LOAD, 3, begin=96, end=192, generation=4),
     "load": Message(wire.LOAD, 2, end=24577, generation=2),
     "notice": Message(wire.NOTICE, 0, level=1, text="no quorum: paused"),

@@ -117,6 +117,8 @@ func (a *attached) commandEnded(err error) {
 // joined tells the trainer which run this is.
 func (a *attached) joined(node *p2pdiloco.Node) {
 	if a != nil {
+		s := node.Spec()
+		a.trainer.KeepSteps(s.MaxStaleness() == 0 && s.Mode != p2pdiloco.ModeStreaming && s.Pace == p2pdiloco.PaceSteps)
 		a.trainer.Joined(info(node))
 	}
 }

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 _LINE = 64  # bytes of a rank's own words
+_MARKED, _MARK, _MARK_END = 16, 24, 56  # in start: the generation of a mark, and the mark
 
 
 class Memory:
@@ -22,10 +23,10 @@ class Memory:
     ) -> None:
         if sys.byteorder != "little":
             raise OSError("the attach protocol needs a machine of little-endian byte order")
-        if offset + 4 * elements > size or _LINE * (rank + 1) > offset:
-            raise ValueError(f"{elements} elements at byte {offset} do not fit {size} bytes")
         self.elements, self._line = elements, _LINE * rank
         try:
+            if offset % 8 or offset + 4 * elements > size or _LINE * (rank + 1) > offset:
+                raise ValueError(f"{elements} elements at byte {offset} do not fit {size} bytes")
             self._start = mmap.mmap(start, size, mmap.MAP_SHARED, mmap.PROT_READ)
             self._local = mmap.mmap(local, size, mmap.MAP_SHARED)
         finally:
@@ -40,6 +41,11 @@ class Memory:
     def progress(self, steps: int) -> None:
         """Says how many steps of the TRAIN are done. A rank that never says so counts as hung."""
         struct.pack_into("<Q", self._local, self._line, steps)
+
+    def mark(self, generation: int) -> str:
+        """The mark that the node has left of what was loaded as this generation; "" for none."""
+        (of,) = struct.unpack_from("<Q", self._start, _MARKED)
+        return self._start[_MARK:_MARK_END].hex() if of == generation else ""
 
     def close(self) -> None:
         """Unmaps the memory, as soon as no array of the caller's lies in it."""

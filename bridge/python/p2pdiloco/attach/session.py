@@ -118,6 +118,15 @@ class Offer:
     seconds: float = 0.0
 
 
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What a rank still has of a node that is gone: inner steps since a vector was loaded."""
+
+    mark: str = ""  # of the vector; "": nothing is kept
+    steps: int = 0
+    tokens: int = 0
+
+
 class Session:
     """A rank that is attached to a node, or on its way there.
 
@@ -143,6 +152,9 @@ class Session:
         self._socket: Optional[socket.socket] = None
         self._memory: Optional[Memory] = None
         self._train: Optional[Message] = None
+        self._loaded = 0  # the generation of the last LOAD, if that was of all; else 0
+        self._base, self._done = (0, 0), (0, 0)  # steps and tokens, at the TRAIN's begin and now
+        self._kept = Kept()
         self.look = 0
         """The number of steps after which at() is to be called; 0 is never."""
         self.info: Optional[Message] = None
@@ -205,7 +217,8 @@ class Session:
         hello = Message(
             wire.HELLO, self._next(), version=wire.VERSION, rank=self._rank, world=self._world,
             set=self._set + (f".{self._resets}" if self._resets else ""), run=self._run,
-            client=_CLIENT,
+            client=_CLIENT, held=self._kept.mark, held_steps=self._kept.steps,
+            held_tokens=self._kept.tokens,
         )
         self._send(hello)
         welcome = self._wait(wire.WELCOME, hello.id)
@@ -309,10 +322,12 @@ class Session:
     def border(self, offer: Optional[Offer] = None) -> Optional[Message]:
         """Offers what was trained since the last TRAIN, and does what the node asks for until it
         asks for inner steps. It returns that TRAIN; None is the end of the run. If the node is
-        gone, it waits for the next one: then nothing was offered, and the model is the anchor."""
+        gone, it waits for the next one: then nothing was offered. The model is the anchor then, or
+        as it was, if the next node has the anchor that it grew from."""
         self.look, self.contributed = 0, False
         try:
             if offer is not None and self._train is not None:
+                self._progressed(offer.steps, offer.tokens)
                 self._export_for(self._train)
                 train, self._train = self._train, None
                 self._send(Message(wire.OFFER, train.id, **dataclasses.asdict(offer)))
@@ -380,8 +395,10 @@ class Session:
         if request.kind == wire.FILL:
             held.fill()
         elif request.kind == wire.LOAD:
-            held.load(request.begin, request.end)
+            self._load(request)
         elif request.kind == wire.EXPORT:
+            # Where steps were kept and none are left, the node asks for what they have changed.
+            self.contributed = self.contributed or self._base[0] > 0
             held.export(request.begin, request.end, request.what == wire.GRADIENT)
         elif request.kind == wire.EVALUATE:
             loss = held.evaluate()
@@ -392,6 +409,17 @@ class Session:
         elif request.kind == wire.RESTORE:
             held.restore(request.folder, self._rank, request.world)
         return {}
+
+    def _load(self, request: Message) -> None:
+        """Loads a range, unless the node says that what is there grew from it."""
+        if request.keep:
+            self._base = (self._kept.steps, self._kept.tokens)
+        else:
+            self._held.load(request.begin, request.end)
+            self._base = (0, 0)
+        whole = self._memory is not None and request.end - request.begin == self._memory.elements
+        self._loaded, self._done = request.generation if whole else 0, self._base
+        self._kept = Kept()
 
     def at(self, steps: int) -> bool:
         """Asks, after so many steps of a TRAIN, whether to go on. False is to give up: the caller
@@ -415,15 +443,23 @@ class Session:
         self._train, self._gave_up = Message(wire.TRAIN, self._train.id), True
         return False
 
-    def progress(self, steps: int) -> None:
-        """Says how many steps of the TRAIN are done; it costs nothing."""
+    def progress(self, steps: int, tokens: int = 0) -> None:
+        """Says how many steps of the TRAIN are done, with how many tokens; it costs nothing."""
         if self._memory is not None:
             self._memory.progress(steps)
+            self._progressed(steps, tokens)
+
+    def _progressed(self, steps: int, tokens: int) -> None:
+        self._done = (self._base[0] + steps, self._base[1] + tokens)
 
     # The end.
 
     def _reattach(self, err: BaseException) -> None:
         _log.warning("the node of this machine is gone (%s): waiting for it", err)
+        if self._loaded and self._memory is not None:
+            mark = self._memory.mark(self._loaded)
+            self._kept = Kept(mark, *self._done) if mark else Kept()
+        self._loaded = 0
         self._train, self._gave_up = None, False
         self._drop()
         self._connect(self._node_timeout)
@@ -432,6 +468,7 @@ class Session:
     def reset(self) -> None:
         """Attaches again as a new set, in all ranks: the next border loads the anchor."""
         self._drop()
+        self._loaded, self._kept = 0, Kept()
         self._train, self._gave_up = None, False
         self._resets += 1
         self._connect(self._node_timeout)
@@ -449,7 +486,7 @@ class Session:
     def close(self) -> None:
         """Closes the socket and unmaps the memory."""
         self._drop()
-        self._train = None
+        self._train, self._loaded, self._kept = None, 0, Kept()
         self._unmap()
 
     def _unmap(self) -> None:

@@ -75,7 +75,7 @@ Piece = Union[Box, Flat]
 _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     HELLO: (
         (1, "version", "u"), (2, "rank", "u"), (3, "world", "u"), (4, "set", "t"), (5, "run", "t"),
-        (6, "client", "t"),
+        (6, "client", "t"), (7, "held", "t"), (8, "held_steps", "u"), (9, "held_tokens", "u"),
     ),
     WELCOME: ((1, "version", "u"), (2, "run", "t"), (3, "data_dir", "t"), (4, "pid", "u")),
     LAYOUT: ((1, "tensors", "T"), (2, "pieces", "P")),
@@ -88,7 +88,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
         (5, "last_slot", "u"), (6, "spec", "t"), (7, "slot", "u"), (8, "root", "t"),
     ),
     FILL: (),
-    LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u")),
+    LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u"), (4, "keep", "u")),
     EXPORT: ((1, "begin", "u"), (2, "end", "u"), (3, "what", "u")),
     EVALUATE: (),
     SAVE: ((1, "folder", "t"),),

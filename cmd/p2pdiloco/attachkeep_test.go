@@ -1,0 +1,149 @@
+//go:build unix
+
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+)
+
+// staysBox is a node and so many ranks that outlive it.
+func staysBox(t *testing.T, home string, world int, args []string) *hurtBox {
+	t.Helper()
+	b := newHurtBox(t, home, args)
+	b.world, b.logs = world, b.logs[:world]
+	b.hold(staying)
+	return b
+}
+
+// killNode kills the node, at a moment of its inner steps, and starts it again.
+func (b *hurtBox) killNode(random *rand.Rand, most time.Duration) {
+	b.t.Helper()
+	steps := b.logs[0] + stepped
+	before := len(loads(b.t, steps))
+	clitest.Until(b.t, "the next first step", func() bool { return len(loads(b.t, steps)) > before })
+	time.Sleep(time.Duration(random.Int64N(int64(most)))) // the moment is random
+	b.kill(len(b.ranks))
+	b.begin()
+}
+
+// noted are the numbers that the first rank has noted: what each LOAD kept, and then all its steps.
+func (b *hurtBox) noted() (kepts []int, all int) {
+	b.t.Helper()
+	var first string
+	for i, log := range b.logs {
+		text, err := os.ReadFile(log + kept)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if i == 0 {
+			first = string(text)
+		} else if string(text) != first {
+			b.t.Errorf("the ranks have kept %q and %q", first, text)
+		}
+	}
+	for _, word := range strings.Fields(first) {
+		n, _ := strconv.Atoi(word)
+		kepts = append(kepts, n)
+	}
+	return kepts[:len(kepts)-1], kepts[len(kepts)-1]
+}
+
+// ends waits for the run's end, which all ranks have come to.
+func (b *hurtBox) ends() (root string) {
+	b.t.Helper()
+	r := read(b.t, b.node)
+	b.stop()
+	for i, c := range b.ranks {
+		if !c.ProcessState.Success() {
+			b.t.Errorf("rank %d: %v\n%s", i, c.ProcessState, b.said())
+		}
+	}
+	if !r.Ended || r.StateRoot == "" {
+		b.t.Errorf("%+v", r)
+	}
+	b.untorn(1)
+	return r.StateRoot
+}
+
+// TestRanksKeepTheirStepsWhenTheNodeIsKilled: in mode sync, a node is killed with -9 in the midst of
+// its ranks' inner steps, and comes back with its directory before the slot is decided. The ranks do
+// not begin the slot anew: not one step is done twice, and the run ends with the model of a run
+// whose node was not killed, bit by bit.
+func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
+	t.Parallel()
+	const rounds, steps = 4, 60 // of 50 ms each, as long as the ranks are slow
+	home := t.TempDir()
+	args := func() []string { return boxes(t, rounds, 1, "--inner-steps", strconv.Itoa(steps)) }
+	undisturbed := clitest.Start(t, t.TempDir(), append(append(args(), "--"),
+		rankCommand(t, 0, 1, 3, filepath.Join(home, "undisturbed"))...)...)
+	box := staysBox(t, home, 1, args())
+	for _, log := range box.logs {
+		if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box.start()
+	random := testlevel.Random(t)
+	for range 2 {
+		box.killNode(random, 2*time.Second)
+	}
+	want, got := read(t, undisturbed), box.ends()
+	if got != want.StateRoot {
+		t.Errorf("it ends with %s, undisturbed with %s", got, want.StateRoot)
+	}
+	kepts, all := box.noted()
+	t.Logf("kept: %v steps", kepts)
+	if len(kepts) != 2 || slices.Contains(kepts, 0) || all != rounds*steps {
+		t.Errorf("they kept %v steps when the node came back, and did %d for %d rounds of %d", kepts, all, rounds, steps)
+	}
+}
+
+// TestRanksOutliveTheNodeInAllModes: the node of a box is killed again and again while another peer
+// goes on with the run. The ranks keep their steps or load the anchor, as the mode and the run have
+// it; no rank loads a torn anchor, and both peers end with one model.
+func TestRanksOutliveTheNodeInAllModes(t *testing.T) {
+	t.Parallel()
+	kills := testlevel.Choose(1, 2, 20)
+	for _, mode := range []string{"sync", "delayed", "eager", "async", "streaming"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			args := boxes(t, 30*kills, 1, "--mode", mode, "--momentum", "0")
+			events, log := filepath.Join(home, "events"), filepath.Join(home, "other")
+			if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			other := clitest.Start(t, home, append(append(slices.Clone(args), "--events", events, "--"),
+				rankCommand(t, 0, 1, 1, log)...)...)
+			clitest.AwaitEvent(t, events, "the founder", clitest.Named("run.founded"))
+			box := staysBox(t, home, 2, args)
+			box.start()
+			random := testlevel.Random(t)
+			for range kills {
+				box.killNode(random, 300*time.Millisecond)
+			}
+			box.back()
+			if err := os.Remove(log + slow); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := box.ends(), read(t, other); got != want.StateRoot {
+				t.Errorf("the box ends with %s, the other one with %s\n%s", got, want.StateRoot, box.said())
+			}
+			kepts, _ := box.noted()
+			t.Logf("of %d kills, these kept steps: %v", kills, kepts)
+			if (mode == "async" || mode == "streaming") && len(kepts) > 0 {
+				t.Error("steps were kept that may count twice")
+			}
+		})
+	}
+}
