@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -316,6 +317,7 @@ P2PA_FN int p2pa_receive(struct p2pa *a, struct p2pa_message *m) {
     if (m->type == P2PA_ERROR_MESSAGE) {
         a->code = p2pa_get(m, 1);
         p2pa_get_text(m, 2, a->error, sizeof a->error);
+        if (!a->error[0]) p2pa_fail(a, 0, "the node gave no reason");
         return a->code == P2PA_RUN_ENDED ? P2PA_ENDED : P2PA_ERROR;
     }
     if (m->type == P2PA_NOTICE) {
@@ -415,12 +417,31 @@ P2PA_FN void p2pa_pack_layout(struct p2pa_bytes *b, uint64_t id, const struct p2
     p2pa_seal(b);
 }
 
+/* The elements of all tensors. */
+P2PA_FN uint64_t p2pa_layout_elements(const struct p2pa_config *c) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        uint64_t n = 1;
+        for (uint32_t d = 0; d < c->tensors[i].dims; d++) n *= c->tensors[i].shape[d];
+        sum += n;
+    }
+    return sum;
+}
+
+/* Whether a descriptor is of memory of that many bytes: to touch what lies beyond a file's end is a SIGBUS. */
+P2PA_FN int p2pa_holds(int fd, uint64_t size) {
+    struct stat s;
+    return !fstat(fd, &s) && s.st_size >= 0 && (uint64_t)s.st_size >= size;
+}
+
 P2PA_FN int p2pa_map(struct p2pa *a, struct p2pa_message *m) {
     uint64_t offset = p2pa_get(m, 2), size = p2pa_get(m, 3);
     a->elements = p2pa_get(m, 1);
     a->epoch = p2pa_get(m, 4);
     if (m->bad || a->fds[1] < 0 || !m->value[5] || m->bytes[5] != a->piece_count || size > SIZE_MAX / 2 ||
-        offset > size || a->elements > (size - offset) / 4 || 64 * (a->config.rank + 1) > offset)
+        offset > size || offset % 8 || a->elements > (size - offset) / 4 || offset / 64 <= a->config.rank ||
+        a->elements != p2pa_layout_elements(&a->config) || !p2pa_holds(a->fds[0], size) ||
+        !p2pa_holds(a->fds[1], size))
         return p2pa_fail(a, P2PA_ERROR, "the node shares memory that does not fit this layout");
     a->size = (size_t)size;
     a->writes = (unsigned char *)malloc(a->piece_count + 1);
@@ -625,8 +646,8 @@ P2PA_FN int p2pa_border(struct p2pa *a, const struct p2pa_offer *offer) {
         s = p2pa_send_and_free(a, &b);
     }
     while (s == P2PA_OK && (s = p2pa_receive(a, &m)) == P2PA_OK) {
-        if (m.type == P2PA_TRAIN) return p2pa_take_train(a, &m);
-        s = p2pa_answer(a, &m);
+        if (m.type != P2PA_TRAIN) s = p2pa_answer(a, &m);
+        else if ((s = p2pa_take_train(a, &m)) == P2PA_OK) return s;
     }
     if (a->pid == getpid()) p2pa_close(a);
     return s;

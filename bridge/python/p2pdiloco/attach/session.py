@@ -240,10 +240,19 @@ class Session:
             for fd in descriptors:
                 os.close(fd)
             raise wire.WireError(f"the node shared {len(descriptors)} descriptors instead of 2")
-        memory = Memory(
-            descriptors[0], descriptors[1], elements=share.elements, offset=share.offset,
-            size=share.size, rank=self._rank,
-        )
+        mine = sum(t.elements for t in self._held.tensors)
+        try:
+            memory = Memory(
+                descriptors[0], descriptors[1], elements=share.elements, offset=share.offset,
+                size=share.size, rank=self._rank,
+            )
+            if share.elements != mine or len(share.writes) != len(self._held.pieces):
+                memory.close()
+                raise ValueError(f"{share.elements} elements, and the model has {mine}")
+        except (OSError, ValueError, OverflowError) as err:
+            raise wire.WireError(
+                f"the node shares memory that does not fit this layout: {err}"
+            ) from err
         self._unmap()
         self._memory = memory
         self._held.attach(memory, [b == 1 for b in share.writes])
@@ -292,7 +301,8 @@ class Session:
         if message is None:
             return None
         if message.kind == wire.ERROR:
-            raise _KINDS.get(message.code, Error)(message.text)
+            text = message.text or f"the node gave no reason (code {message.code})"
+            raise _KINDS.get(message.code, Error)(text)
         if message.kind == wire.NOTICE:
             if self._rank == 0:
                 _log.log(logging.WARNING if message.level else logging.INFO, "%s", message.text)
@@ -392,6 +402,12 @@ class Session:
 
     def _do(self, request: Message) -> dict[str, Any]:
         held = self._held
+        if request.kind in (wire.LOAD, wire.EXPORT):
+            elements = self._memory.elements if self._memory is not None else 0
+            if not request.begin <= request.end <= elements:
+                raise wire.WireError(
+                    f"the node asks for elements {request.begin} to {request.end} of {elements}"
+                )
         if request.kind == wire.FILL:
             held.fill()
         elif request.kind == wire.LOAD:

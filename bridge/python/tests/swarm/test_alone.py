@@ -98,7 +98,7 @@ class Alone(SwarmCase):
         held = mock.Mock(
             tensors=[TensorSpec("w", (side, side))], pieces=[Box(0, (0, 0), (side, side))]
         )
-        with self.assertRaisesRegex(Error, f"^{text} trainer takes 4194304 MiB, and [0-9]+ MiB are"):
+        with self.assertRaisesRegex(Error, f"^{text} trainer takes 4194304 MiB, and [0-9]+ MiB"):
             Session(lambda: (data / "attach").read_text().strip(), held)
         self.assertEqual(held.method_calls, [])
         said = f"refused before its first step: {text}".encode()
