@@ -68,8 +68,8 @@ func BenchmarkRound(b *testing.B) {
 }
 
 // TestAnEmptyRoundTrip: a request that moves nothing is answered within a millisecond, if not each
-// time on a busy machine, then the fastest of some. A loop that looked for messages now and then, or
-// a wait on the way, would not come to that.
+// time on a busy machine, then the fastest of some. A loop that looked for messages now and then,
+// or a wait on the way, would not come to that.
 func TestAnEmptyRoundTrip(t *testing.T) {
 	for _, world := range []int{1, 4} {
 		tr, fastest := empty(t, world), time.Hour

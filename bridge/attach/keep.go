@@ -24,9 +24,9 @@ import (
 //	rank: leaves its parameters as they are
 //	node: TRAIN of the steps that are left; none are left: EXPORT
 //
-// The mark is of the bits, so what grew from another vector is never taken for a pseudo-gradient of
-// this one: not after a slot that was applied meanwhile, nor on another branch, nor where some ranks
-// had loaded and others had not.
+// The mark is of the bits, so what grew from another vector is never taken for a pseudo-gradient
+// of this one: not after a slot that was applied meanwhile, nor on another branch, nor where some
+// ranks had loaded and others had not.
 
 // mark identifies a vector.
 type mark [32]byte
@@ -60,8 +60,9 @@ func (s *shared) leave(m mark, generation uint64) {
 }
 
 // KeepSteps says whether ranks that outlive the node keep their inner steps. They may where a
-// contribution counts in the slot after its start or not at all. Else one that the node had offered
-// before it was killed could count in that slot, and the steps in it once more in a later one.
+// contribution counts in the slot after its start or not at all. Else one that the node had
+// offered before it was killed could count in that slot, and the steps in it once more in a later
+// one.
 func (t *Trainer) KeepSteps(keep bool) { t.keeps = keep }
 
 // marks hashes start beside the inner steps that grow from it. The function that it returns ends

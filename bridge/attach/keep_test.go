@@ -113,9 +113,9 @@ func begin(t *testing.T, tr *Trainer, start []float32) (stats trainer.Stats, don
 }
 
 // TestStepsOutliveTheNode: the node dies after some of the steps, or when all are done, and comes
-// back with the same vector. The ranks keep what they have, and do what is left; the pseudo-gradient
-// is, bit by bit, that of a node that did not die. They began anew before, and a slot that takes an
-// hour was lost with each restart of the node.
+// back with the same vector. The ranks keep what they have, and do what is left; the
+// pseudo-gradient is, bit by bit, that of a node that did not die. They began anew before, and a
+// slot that takes an hour was lost with each restart of the node.
 func TestStepsOutliveTheNode(t *testing.T) {
 	undisturbed := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}}
 	_, tr, _ := attached(t, Config{}, undisturbed)
@@ -143,9 +143,9 @@ func TestStepsOutliveTheNode(t *testing.T) {
 	}
 }
 
-// TestWhatRanksHoldIsVoid: with another vector than they had loaded, where one rank is a step ahead,
-// where a contribution may count in a later slot, and where the whole vector is not what is loaded,
-// the ranks load what the node has. Their parameters did not grow from that.
+// TestWhatRanksHoldIsVoid: with another vector than they had loaded, where one rank is a step
+// ahead, where a contribution may count in a later slot, and where the whole vector is not what is
+// loaded, the ranks load what the node has. Their parameters did not grow from that.
 func TestWhatRanksHoldIsVoid(t *testing.T) {
 	toys, held := outlives(t, vector(), 17)
 	ahead := slices.Clone(held)
@@ -222,8 +222,8 @@ func TestTwoNodesDie(t *testing.T) {
 	}
 }
 
-// TestAVectorIsMarkedBesideTheSteps: a node that gives up waits for no hash, and what was not hashed
-// to its end has no mark.
+// TestAVectorIsMarkedBesideTheSteps: a node that gives up waits for no hash, and what was not
+// hashed to its end has no mark.
 func TestAVectorIsMarkedBesideTheSteps(t *testing.T) {
 	_, tr, _ := attached(t, Config{}, &attachtest.Rank{Trainer: &attachtest.Toy{}})
 	loaded(t, tr)

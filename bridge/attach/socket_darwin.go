@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed refuses the processes of other users, but root's. What names the user names no process, which another option does.
+// allowed refuses the processes of other users, but root's.
 func allowed(c *net.UnixConn) error {
 	return ask(c, func(fd int) (pid, uid int, err error) {
 		cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)

@@ -40,10 +40,10 @@ const (
 // round, and write to the memory that it has shared from then on, until it is killed.
 const writing = ".writing"
 
-// staying ends the name of a file that has a rank outlive its node: it keeps its model and attaches
-// again. Each LOAD that keeps its steps is a line in the file LOG.kept, with their number, and the
-// last line has the number of all that it has done, kept or not. LOG.stepped has a line for each LOAD
-// after which a step was done.
+// staying ends the name of a file that has a rank outlive its node: it keeps its model and
+// attaches again. Each LOAD that keeps its steps is a line in the file LOG.kept, with their
+// number, and the last line has the number of all that it has done, kept or not. LOG.stepped has a
+// line for each LOAD after which a step was done.
 const (
 	staying = ".staying"
 	kept    = ".kept"

@@ -36,7 +36,8 @@ func (b *hurtBox) killNode(random *rand.Rand, most time.Duration) {
 	b.begin()
 }
 
-// noted are the numbers that the first rank has noted: what each LOAD kept, and then all its steps.
+// noted are the numbers that the first rank has noted: what each LOAD kept, and then all its
+// steps.
 func (b *hurtBox) noted() (kepts []int, all int) {
 	b.t.Helper()
 	var first string
@@ -75,10 +76,10 @@ func (b *hurtBox) ends() (root string) {
 	return r.StateRoot
 }
 
-// TestRanksKeepTheirStepsWhenTheNodeIsKilled: in mode sync, a node is killed with -9 in the midst of
-// its ranks' inner steps, and comes back with its directory before the slot is decided. The ranks do
-// not begin the slot anew: not one step is done twice, and the run ends with the model of a run
-// whose node was not killed, bit by bit.
+// TestRanksKeepTheirStepsWhenTheNodeIsKilled: in mode sync, a node is killed with -9 in the midst
+// of its ranks' inner steps, and comes back with its directory before the slot is decided. The
+// ranks do not begin the slot anew: not one step is done twice, and the run ends with the model of
+// a run whose node was not killed, bit by bit.
 func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
 	t.Parallel()
 	const rounds, steps = 4, 60 // of 50 ms each, as long as the ranks are slow
@@ -108,9 +109,9 @@ func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
 	}
 }
 
-// TestRanksOutliveTheNodeInAllModes: the node of a box is killed again and again while another peer
-// goes on with the run. The ranks keep their steps or load the anchor, as the mode and the run have
-// it; no rank loads a torn anchor, and both peers end with one model.
+// TestRanksOutliveTheNodeInAllModes: the node of a box is killed again and again while another
+// peer goes on with the run. The ranks keep their steps or load the anchor, as the mode and the
+// run have it; no rank loads a torn anchor, and both peers end with one model.
 func TestRanksOutliveTheNodeInAllModes(t *testing.T) {
 	t.Parallel()
 	kills := testlevel.Choose(1, 2, 20)

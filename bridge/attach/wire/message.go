@@ -9,8 +9,8 @@ type Hello struct {
 	Run     string // name of the run that the trainer wants; empty: whatever the node's is
 	Client  string // name and version of the client, for logs
 
-	// What the rank still has of a node that was killed: the mark of the vector that it loaded last,
-	// whole, and the inner steps that it has done since then. Without a mark it has nothing.
+	// What the rank still has of a node that was killed: the mark of the vector that it loaded
+	// last, whole, and the inner steps that it has done since then. Without a mark it has nothing.
 	Held       string
 	HeldSteps  uint64
 	HeldTokens uint64
@@ -146,8 +146,8 @@ const (
 	GiveUp = 1 // export nothing, send OFFER with the steps that were done
 )
 
-// Cancel says that the node has no use for the answer to a request any more: that of its id. A rank
-// may end an EVALUATE then, and if it is alone a TRAIN.
+// Cancel says that the node has no use for the answer to a request any more: that of its id. A
+// rank may end an EVALUATE then, and if it is alone a TRAIN.
 type Cancel struct{}
 
 // Notice is a line for people. Rank 0 logs it.

@@ -101,8 +101,8 @@ class Alone(SwarmCase):
         with self.assertRaisesRegex(Error, f"^{text} trainer takes 4194304 MiB, and [0-9]+ MiB"):
             Session(lambda: (data / "attach").read_text().strip(), held)
         self.assertEqual(held.method_calls, [])
-        said = f"refused before its first step: {text}".encode()
-        self.until(lambda: said in os.pread(node.log.fileno(), 1 << 16, 0))
+        node.line(lambda line: f"refused before its first step: {text}" in line)
+        self.assertIn(f'"a trainer was refused" err="{text}', node.told())
 
     def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
         """As torchrun ends rank 0, when rank 1 has failed at an import. Its node would wait for a
