@@ -177,17 +177,21 @@ class _Live:
 
     def local_value(self, gradient: bool) -> torch.Tensor:
         """What is exported: the live values, or what the inner steps took away from start."""
-        now = self.value.detach().to(torch.float32)
+        return self.value_of(self.value.detach(), self.start, gradient)
+
+    def value_of(self, live: torch.Tensor, start: torch.Tensor, gradient: bool) -> torch.Tensor:
+        """The same of a part of the live tensor and the same part of start."""
+        now = live.to(torch.float32)
         if not gradient:
             return now
         if not now.is_cuda:  # of another kind of GPU, it is copied here first
-            return self.shown(self.start).to(torch.float32) - now.cpu()
+            return self.shown(start).to(torch.float32) - now.cpu()
         there = torch.empty_like(now, memory_format=torch.contiguous_format)
-        if _beside(self.start_locked, self.start):
-            there.copy_(self.start, non_blocking=True)
+        if _beside(self.start_locked, start):
+            there.copy_(start, non_blocking=True)
             there = self.shown(there).to(torch.float32)
         else:
-            there.copy_(self.shown(self.start))
+            there.copy_(self.shown(start))
         return there.sub_(now)
 
 
@@ -304,12 +308,18 @@ class TorchHeld:
         if whole and gradient:
             live.export()
             return
-        out = live.local_value(gradient)
         if whole:
-            live.give(live.local, out)
+            live.give(live.local, live.local_value(gradient))
             return
-        flat = out.reshape(-1)
-        for at, within, n in live.runs.cut(begin, end):
+        cuts = list(live.runs.cut(begin, end))
+        if len(cuts) == 1:  # the range alone is computed, as of a fragment that ends in a tensor
+            at, within, n = cuts[0]
+            now = live.value.detach().reshape(-1)[within : within + n]
+            out = live.value_of(now, self._start[at : at + n], gradient)
+            live.give(self._local[at : at + n], out)
+            return
+        flat = live.local_value(gradient).reshape(-1)
+        for at, within, n in cuts:
             live.give(self._local[at : at + n], flat[within : within + n])
 
     def evaluate(self) -> Optional[float]:

@@ -4,9 +4,11 @@ import support  # noqa: F401  (first: it puts the package on the path)
 
 import types
 import unittest
+from unittest import mock
 
 import numpy
 import torch
+from p2pdiloco import torchmodel
 from p2pdiloco.errors import Invalid
 from p2pdiloco.torchmodel import Part, TorchHeld, named
 
@@ -56,6 +58,30 @@ class Held:
         self.torch.export(0, self.elements, gradient=False)
         return torch.from_numpy(self.local.copy())
 
+
+class Fragment(unittest.TestCase):
+    def test_a_fragment_moves_its_own_elements_alone(self):
+        """At a border of mode streaming a rank stands still for the fragment: of a tensor that it
+        ends in, all was subtracted, and a part of that written."""
+        for dtype in (torch.float32, torch.bfloat16):
+            held, moved = Held(torch.ones(8, 5, dtype=dtype), torch.ones(10, dtype=dtype)), []
+            held.load(torch.arange(50.0))
+
+            def counts(what):
+                def counted(live, *parts):
+                    moved.append(max(t.numel() for t in parts if isinstance(t, torch.Tensor)))
+                    return what(live, *parts)
+
+                return counted
+
+            with mock.patch.multiple(
+                torchmodel._Live, value_of=counts(torchmodel._Live.value_of),
+                give=counts(torchmodel._Live.give), take=counts(torchmodel._Live.take),
+            ):
+                held.torch.export(3, 15, gradient=True)
+                held.torch.load(33, 40)
+                held.torch.export(38, 41, gradient=False)
+            self.assertEqual(moved, [12, 12, 7, 2, 2, 1, 1], dtype)
 
 class Choice(unittest.TestCase):
     def test_parameters_once_in_order_without_frozen_ones(self):
