@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import signal
 import statistics
 import subprocess
@@ -54,6 +55,10 @@ def arguments():
     same.add_argument("--batch", type=int, default=8, help="windows that a peer takes in a step")
     same.add_argument("--data", help="a text file (default: Python's own library)")
     same.add_argument("--seed", type=int, default=1)
+    same.add_argument(
+        "--ddp", choices=("auto", "processes", "one"), default="auto",
+        help="DDP in a process for each peer, or what it computes in one (auto: as many devices?)",
+    )
     same.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     for name, value in BIG.items():
         same.add_argument(f"--{name}", type=type(value), help=f"({value}; small {SMALL[name]})")
@@ -187,6 +192,61 @@ def train_alone(job):
     return learner.figures(seconds=time.monotonic() - began)
 
 
+def train_ddp(job):
+    """The same as DDP with a process for each peer, on the same batches in the same order."""
+    rank, peers = int(os.environ["RANK"]), job["peers"]
+    learner, generator = Learner(job, rank), torch.Generator().manual_seed(job["seed"])
+    torch.distributed.init_process_group("nccl" if job["device"] == "cuda" else "gloo")
+    learner.net = torch.nn.parallel.DistributedDataParallel(learner.model)
+    loader = forever(torch.utils.data.DataLoader(
+        learner.windows, job["batch"], shuffle=True, generator=generator, drop_last=True
+    ))
+    began = time.monotonic()
+    for batch in itertools.islice(loader, rank, job["steps"] * peers, peers):
+        learner.backward(batch)
+        learner.step()
+    learner.synchronize()
+    seconds = time.monotonic() - began
+    return learner.figures(seconds=seconds) if rank == 0 else None
+
+
+def devices(device):
+    """How many processes can train beside each other, each with a device of its own."""
+    return torch.cuda.device_count() if device == "cuda" else os.cpu_count() or 1
+
+
+class Idle:
+    """Samples the GPUs' utilisation while it is open. share is the part of the time, from the
+    first use to the last, in which they did nothing; None where nvidia-smi does not say."""
+
+    def __init__(self, device):
+        self.share, self._process = None, None
+        if device == "cuda" and shutil.which("nvidia-smi"):
+            self._process = subprocess.Popen(
+                ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits",
+                 "-lms", "200"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._process is not None:
+            self._process.terminate()
+            self.share = idle(self._process.communicate()[0])
+
+
+def idle(text):
+    """The idle share of what nvidia-smi has printed, a percentage of use in each line."""
+    used = [int(word) for word in text.split() if word.isdigit()]
+    there = [i for i, percent in enumerate(used) if percent > 0]
+    if not there:
+        return None
+    used = used[there[0] : there[-1] + 1]
+    return 1 - statistics.fmean(used) / 100
+
+
 # What starts the processes.
 
 
@@ -257,18 +317,19 @@ def script(job, ranks=1):
     ]
 
 
-def baseline(job, limit):
-    with Processes(limit) as started:
+def baseline(job, limit, processes):
+    with Processes(limit) as started, Idle(job["device"]) as use:
         out = started.folder / "figures.json"
-        started.start("baseline", script(dict(job, out=str(out))))
+        own = dict(job, out=str(out), ddp=processes > 1)
+        started.start("baseline", script(own, processes))
         started.wait(lambda: started.ended(["baseline"]), "the baseline")
         found = json.loads(out.read_text())
-    return dict(found, tokens_per_second=job["tokens"] / found["seconds"])
+    return dict(found, tokens_per_second=job["tokens"] / found["seconds"], idle=use.share)
 
 
 def measure(job, options, limit):
     """Trains with the peers of one setting, and says what came of it."""
-    with Processes(limit) as started:
+    with Processes(limit) as started, Idle(job["device"]) as use:
         folder, peers = started.folder, range(job["peers"])
         program, outs = rendezvous.binary(), [folder / f"figures-{i}.json" for i in peers]
         started.start("bootstrap", [program, "bootstrap", "--listen", LOOPBACK])
@@ -286,7 +347,8 @@ def measure(job, options, limit):
         names = [f"{kind}-{i}" for kind in ("trainer", "node") for i in peers]
         started.wait(lambda: started.ended(names), "the run's end")
         reports = [json.loads((folder / f"node-{i}.out").read_text()) for i in peers]
-        return collect(job, [json.loads(out.read_text()) for out in outs], reports)
+        found = collect(job, [json.loads(out.read_text()) for out in outs], reports)
+    return dict(found, idle=use.share)
 
 
 def collect(job, trainers, nodes):
@@ -326,7 +388,7 @@ COLUMNS = (
     ("MB/slot", "mb_a_slot", "{:.3f}"), ("still", "still", "{:.1%}"),
     ("slot s", "slot_seconds", "{:.2f}"), ("still s", "still_seconds", "{:.2f}"),
     ("tokens/s", "tokens_per_second", "{:.0f}"), ("GPU MB", "gpu_mb", "{:.0f}"),
-    ("pages", "pages", "{}"),
+    ("pages", "pages", "{}"), ("GPU idle", "idle", "{:.0%}"),
 )
 
 
@@ -357,7 +419,14 @@ def compare(args):
         aggregator="mean", start_peers=args.peers, min_peers=args.peers, seed=args.seed,
     )
     options.update(pair.split("=", 1) for pair in args.set)
-    first = attempt(dict(codec="DDP"), lambda: baseline(job, args.limit))
+    processes = args.peers
+    if args.ddp == "one" or args.ddp == "auto" and devices(args.device) < args.peers:
+        processes = 1
+        print(f"DDP is one process that adds up the gradients of {args.peers} batches a step: a "
+              f"device for each of {args.peers} processes is not here\n", flush=True)
+    first = attempt(
+        dict(codec="DDP", processes=processes), lambda: baseline(job, args.limit, processes)
+    )
     rows = []
     for title in ([name for name, _, _ in COLUMNS], ["---"] * len(COLUMNS)):
         print("| " + " | ".join(title) + " |")
@@ -383,7 +452,8 @@ def settings(args, job, options):
 def main():
     if sys.argv[1:] and sys.argv[1].startswith("{"):  # started by this script
         job = json.loads(sys.argv[1])
-        found = train_together(job) if "peer" in job else train_alone(job)
+        train = train_together if "peer" in job else train_ddp if job["ddp"] else train_alone
+        found = train(job)
         if found:
             pathlib.Path(job["out"]).write_text(json.dumps(found))
         return

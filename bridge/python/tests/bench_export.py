@@ -20,7 +20,9 @@ No GPU has run this yet.
 import nodestub  # first: it puts the package on the path
 
 import argparse
+import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -39,9 +41,9 @@ TENSORS = 32
 GOALS = {"copied": 0.8, "subtracted": 0.7}
 
 
-def be_rank(path, rank, world, elements, device, pageable):
+def be_rank(path, rank, world, elements, device, pageable, threads):
     """Does what the node asks for, until it ends."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     if pageable:
         PageLock.lock = lambda *_: False
     model = {}
@@ -77,10 +79,11 @@ def copies(vector, device):
 class Bench:
     """Stands for the test that a stub is made for, and measures."""
 
-    def __init__(self, world, elements, pairs, device, pageable):
+    def __init__(self, world, elements, pairs, device, pageable, threads):
         self._world, self._elements, self._pairs = world, elements, pairs
         self._device = device
-        self._more = ["--device", device] + (["--pageable"] if pageable else [])
+        self._more = ["--device", device, "--threads", str(threads)]
+        self._more += ["--pageable"] if pageable else []
         self._cleanups = []
         self.times = {"memcpy": [], "copied": [], "subtracted": []}
 
@@ -126,7 +129,8 @@ class Bench:
         node.end()
 
     def print(self):
-        memcpy = self.times["memcpy"]
+        """Prints a line for each kind, and returns their figures."""
+        memcpy, rows = self.times["memcpy"], []
         for kind, goal in GOALS.items():
             took = self.times[kind]
             ratios = sorted(m / t for m, t in zip(memcpy, took))
@@ -137,6 +141,11 @@ class Bench:
                 f"| {ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f} "
                 f"| {goal}: {'met' if middle >= goal else 'missed'} |", flush=True,
             )
+            rows.append(dict(
+                ranks=self._world, export=kind, two_copies=statistics.median(memcpy),
+                seconds=statistics.median(took), speed=middle, goal=goal,
+            ))
+        return rows
 
 
 def main():
@@ -145,6 +154,8 @@ def main():
     parser.add_argument("--pairs", type=int, default=20, help="turns for each number of ranks")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--json", metavar="FILE", help="all figures, written in the end")
+    parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--pageable", action="store_true", help="lock no pages, on a GPU")
     for name in ("rank", "world", "elements"):
         parser.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
@@ -152,19 +163,25 @@ def main():
     given = parser.parse_args()
     if given.path:
         return be_rank(
-            given.path, given.rank, given.world, given.elements, given.device, given.pageable
+            given.path, given.rank, given.world, given.elements, given.device, given.pageable,
+            given.threads,
         )
     print(
         f"{given.mib} MiB in {TENSORS} tensors, {given.pairs} turns, {os.cpu_count()} cores, "
-        f"PyTorch {torch.__version__}, one thread a rank, on {given.device}\n\n"
+        f"PyTorch {torch.__version__}, threads of a rank: {given.threads}, on {given.device}\n\n"
         "| ranks | export | two copies | export and import | speed | half of the turns | goal |\n"
         "| --- | --- | --- | --- | --- | --- | --- |", flush=True,
     )
+    rows = []
     for world in given.ranks:
         elements = (given.mib << 20) // 4 // TENSORS
-        bench = Bench(world, elements, given.pairs, given.device, given.pageable)
+        bench = Bench(
+            world, elements, given.pairs, given.device, given.pageable, given.threads
+        )
         bench.run()
-        bench.print()
+        rows += bench.print()
+    if given.json:
+        pathlib.Path(given.json).write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,12 @@ class Figures(unittest.TestCase):
             compare.collect(JOB, [TRAINER] * 2, [NODE, dict(NODE, state_root="x")])
 
 
+    def test_the_idle_share_of_a_gpu(self):
+        """What comes before the first use and after the last is start and end of processes."""
+        self.assertAlmostEqual(compare.idle("0\n0\n100\n50\n0\n50\n0\n"), 0.5)
+        self.assertIsNone(compare.idle("0\n[N/A]\n"))
+
+
 class Ends(unittest.TestCase):
     def start(self, limit=60):
         started = compare.Processes(limit)
@@ -69,6 +75,16 @@ class Ends(unittest.TestCase):
 
 
 class Whole(unittest.TestCase):
+    def test_ddp_in_processes_computes_what_one_process_does(self):
+        """On equal tokens, batch by batch: a baseline of other batches would be none."""
+        job = dict(
+            peers=2, steps=4, batch=4, layers=1, width=16, heads=2, context=16, lr=1e-2, seed=1,
+            small=True, device="cpu", data=None, tokens=512,
+        )
+        one, two = (compare.baseline(job, 120, processes) for processes in (1, 2))
+        self.assertAlmostEqual(one["loss"], two["loss"], 5)
+        self.assertEqual(one["parameters"], two["parameters"])
+
     def test_one_setting_fails_and_the_others_go_on(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "figures.json")
