@@ -48,9 +48,12 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 		cfg: cfg.swarm(), oneFounds: true, dir: dir, name: swarm.RunName("hostile"), screen: screen,
 		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
-	if a.attack.late {
+	switch {
+	case a.attack.few:
+		a.cfg.Peers = minHonest
+	case a.attack.late:
 		a.cfg.Peers++ // in the place of the hostile one: as many have a vote
-	} else {
+	default:
 		a.hostile = a.attack.peers
 	}
 	if err := a.open(ctx); err != nil {

@@ -17,6 +17,7 @@ type attack struct {
 	name  Attack
 	peers int      // hostile ones; 0: one
 	late  bool     // they join a run under way; otherwise they are among its first members
+	few   bool     // they join three founders, whom they outnumber, and stay newcomers
 	idle  bool     // they have no trainer
 	flags []string // that they join with beside those of all
 	said  []string // words of which an honest peer's event about them has one; nil: no need
@@ -51,7 +52,7 @@ var attacks = []attack{
 	{name: "bad-owner", proof: true, said: []string{"not what the contributions give"}, after: 1},
 	{name: "bad-contributor", proof: true, said: []string{"does not show electors"}, after: 1},
 	{name: "bad-auditor", said: []string{"proves nothing"}, after: 8}, // after each of its ways
-	{name: "flip", said: []string{"about the opposite"}, after: namedWithin, within: namedWithin},
+	{name: "flip", said: opposite, after: namedWithin, within: namedWithin},
 	{name: "flip-10", said: tooLarge, after: namedWithin, within: namedWithin},
 	{name: "scale", said: tooLarge, after: 6, within: namedWithin},
 	{name: "noise", said: tooLarge, after: 6, within: namedWithin},
@@ -60,17 +61,20 @@ var attacks = []attack{
 	{name: "replay", said: []string{"sent the contribution of slot"}, after: 2, within: namedWithin},
 	{name: "weight", said: []string{"weight capped"}, after: 2, within: namedWithin},
 	{name: "little"}, // such values are like an honest peer's
-	{name: "inner-product", said: []string{"about the opposite"}, after: namedWithin + 1, within: namedWithin + 1},
-	{name: "strangers-flip", peers: 4, late: true},
-	// newcomers take turns
-	{name: "strangers-scale", peers: 4, late: true, said: tooLarge, after: 4 * 6},
+	{name: "inner-product", said: opposite, after: namedWithin + 1, within: namedWithin + 1},
+	// newcomers take turns, one in a slot, and so many opposites hide each other
+	{name: "strangers-flip", peers: 4, late: true, few: true},
+	{name: "strangers-scale", peers: 4, late: true, few: true, said: tooLarge, after: 4 * 14},
 	{name: "equivocate-owners", proof: true, said: []string{"may not be used"}, after: 2},
 }
 
 // Contributors that send what can be told from honest values are named within so many slots.
 const namedWithin = 10
 
-var tooLarge = []string{"values far larger"}
+var (
+	tooLarge = []string{"values far larger"}
+	opposite = []string{"about the opposite"}
+)
 
 // Attacks lists the names of all kinds.
 func Attacks() (names lab.Names[Attack]) {

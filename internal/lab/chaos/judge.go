@@ -37,7 +37,7 @@ func (a *assault) judge(failure error) Verdict {
 	}
 	v.Checks = append([]Check{a.checkCame(v.Deeds), checkGoesOn(failure)},
 		verdicts(readHistory(logs, finished), ends, a.cfg.Slots)...)
-	v.Checks = append(v.Checks, a.checkPlaces(), a.checkShares(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
+	v.Checks = append(v.Checks, a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
 		a.checkProof(), a.checkBlame(), a.checkNamed(), verdict(CheckExits, a.ended, ""), checkLogs(a.crew.Logs()))
 	v.Withstood = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
 	v.Open = a.attack.open
@@ -92,18 +92,22 @@ func (a *assault) eachSlot(look func(plan, commit eventlog.Line)) {
 func (a *assault) checkShares() Check {
 	var faults []string
 	a.eachSlot(func(_, commit eventlog.Line) {
-		n := 0
-		for _, p := range a.nodes {
-			if strings.Contains(string(commit.Contributors), p.ID) {
-				n++
-			}
-		}
-		if n < len(a.nodes)-maxLeftAside {
+		if n := a.contributed(commit, a.nodes); n < len(a.nodes)-maxLeftAside {
 			faults = append(faults, fmt.Sprintf("slot %d has contributions of %d of %d honest peers", commit.Slot, n,
 				len(a.nodes)))
 		}
 	})
 	return verdict(CheckShares, faults, "")
+}
+
+// contributed counts those of some peers whose contributions a committed slot has.
+func (a *assault) contributed(commit eventlog.Line, some []*node) (n int) {
+	for _, p := range some {
+		if strings.Contains(string(commit.Contributors), p.ID) {
+			n++
+		}
+	}
+	return n
 }
 
 func (a *assault) checkOwners() Check {

@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +31,7 @@ func siege() *assault {
 
 func (a *assault) checks() []Check {
 	return []Check{
-		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
+		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
 		a.checkProof(), a.checkBlame(), a.checkNamed(),
 	}
 }
@@ -54,6 +56,48 @@ func saysAt(slot uint64, about, detail string) change {
 
 func within(slots uint64) change { return func(a *assault) { a.attack.within = slots } }
 
+// outnumbered has four strangers, of whom so many contribute to the slots, and three others.
+func outnumbered(n int) change {
+	return func(a *assault) {
+		a.attack.few, a.nodes, a.foes = true, a.nodes[:3], nil
+		for i := range 4 {
+			a.foes = append(a.foes, &node{Peer: &crew.Peer{ID: fmt.Sprintf("stranger-%d", i+1)}})
+		}
+		named := []string{"peer-1", "peer-2", "peer-3"}
+		for _, p := range a.foes[:n] {
+			named = append(named, p.ID)
+		}
+		list, _ := json.Marshal(named) // it never fails
+		for _, p := range a.nodes {
+			for i := range p.lines {
+				if p.lines[i].Event == "slot.committed" {
+					p.lines[i].Contributors = list
+				}
+			}
+		}
+	}
+}
+
+// electing has slot 6 leave so many electors.
+func electing(n int) change {
+	return func(a *assault) {
+		for _, p := range a.nodes {
+			p.lines = slices.Insert(p.lines, 1, eventlog.Line{Event: "record.certified", Slot: 6, Electors: n})
+		}
+	}
+}
+
+// blindly has only two honest peers contribute to slot 6.
+func blindly(a *assault) {
+	for _, p := range a.nodes {
+		for i := range p.lines {
+			if l := &p.lines[i]; l.Event == "slot.committed" && l.Slot == 6 {
+				l.Contributors = []byte(`["peer-1","peer-2","stranger-1"]`)
+			}
+		}
+	}
+}
+
 func wanted(words ...string) change { return func(a *assault) { a.attack.said = words } }
 func proven(a *assault)             { a.attack.proof = true }
 func mayProve(a *assault)           { a.attack.mayProve = true }
@@ -77,13 +121,19 @@ func TestJudge(t *testing.T) {
 		fails  string
 		detail string
 	}{
-		"all is well":  {},
-		"no occasion":  {[]change{func(a *assault) { a.attack.peers = 0 }}, CheckCame, "no occasion"},
-		"usurped":      {[]change{func(a *assault) { a.ledger.members = []string{"peer-5"} }}, CheckPlaces, "peer 1"},
-		"alone":        {[]change{line(3, alone)}, CheckShares, "slot 7 has contributions of 0 of 4"},
-		"owns it all":  {[]change{line(0, planned(6, 1))}, CheckOwners, "slot 6"},
-		"another plan": {[]change{line(0, planned(5, 1))}, "", ""},
-		"moved":        {[]change{moved}, CheckBranch, "peer 3 at slot 6"},
+		"all is well":          {},
+		"no occasion":          {[]change{func(a *assault) { a.attack.peers = 0 }}, CheckCame, "no occasion"},
+		"usurped":              {[]change{func(a *assault) { a.ledger.members = []string{"peer-5"} }}, CheckPlaces, "peer 1"},
+		"alone":                {[]change{line(3, alone)}, CheckShares, "slot 7 has contributions of 0 of 4"},
+		"strangers in turns":   {[]change{outnumbered(1)}, "", ""},
+		"strangers outnumber":  {[]change{outnumbered(2)}, CheckStrange, "slot 7 has contributions of 2 newcomers beside 3"},
+		"strangers do nothing": {[]change{outnumbered(0)}, CheckStrange, "no slot has a contribution"},
+		"a stranger votes":     {[]change{outnumbered(1), electing(4)}, CheckStrange, "1 of them have a vote in slot 7"},
+		"one votes, one comes": {[]change{outnumbered(2), electing(4), blindly}, "", ""},
+		"and two come":         {[]change{outnumbered(4), electing(4), blindly}, CheckStrange, "3 newcomers beside 4"},
+		"owns it all":          {[]change{line(0, planned(6, 1))}, CheckOwners, "slot 6"},
+		"another plan":         {[]change{line(0, planned(5, 1))}, "", ""},
+		"moved":                {[]change{moved}, CheckBranch, "peer 3 at slot 6"},
 
 		"not said":            {[]change{wanted("voted")}, CheckSaid, "voted"},
 		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},

@@ -315,6 +315,7 @@ var siegeMutants = map[string]func(a *assault, m *mutant){
 			}
 		}
 	},
+	CheckStrange: func(a *assault, _ *mutant) { outnumbered(2)(a) },
 	CheckOwners: func(a *assault, _ *mutant) {
 		for _, p := range a.nodes {
 			for i := range p.lines {
