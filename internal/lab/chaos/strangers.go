@@ -9,10 +9,10 @@ import (
 // CheckStrange is the name of the check of newcomers that outnumber the founders.
 const CheckStrange = "newcomers stay within their share"
 
-// checkStrangers says whether a slot was committed with more contributions of hostile newcomers than
-// the spec lets in beside the others, and whether one of them has earned a vote. Owners mark what
-// points the other way only where three with a vote contribute. So a slot with fewer of these, as a
-// busy machine has, may earn a stranger its vote (docs/holes.md).
+// checkStrangers says whether a slot was committed with more contributions of hostile newcomers
+// than the spec lets in beside the others, and whether one of them has earned a vote. Owners mark
+// what points the other way only where three with a vote contribute. So a slot with fewer of these,
+// as a busy machine has, may earn a stranger its vote (docs/holes.md).
 func (a *assault) checkStrangers() Check {
 	if !a.attack.few {
 		return Check{Name: CheckStrange, OK: true}

@@ -11,15 +11,31 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// badAuditor does another thing in each of three slots: it accuses everybody, asks everybody for
-// everything, or passes everything without a look.
+// What badAuditor does in a slot: the slot's number modulo auditorWays says which.
+const (
+	accuses   = iota // everybody, with proofs that prove nothing
+	devours          // asks everybody for everything
+	looksAway        // passes everything without a look
+	isSilent         // says of no outcome whether it is right
+	auditorWays
+)
+
+// badAuditor does another thing in each of four slots.
 func badAuditor(l *liar) habit {
 	offers := map[slot.PeerID]wire.Message{} // the newest of each peer
 	accused := map[slot.PeerID]uint64{}      // in which slot
 	var last wire.Message                    // that it made an accusation of
 	feasts := 0                              // streams on which it asked for too much
-	turn := func(slotNumber uint64, what uint64) bool { return slotNumber%3 == what }
+	turn := func(slotNumber uint64, what uint64) bool { return slotNumber%auditorWays == what }
 	return habit{
+		says: func(_ slot.PeerID, m wire.Message) bool {
+			h, have := m.Body.(wire.Have)
+			if !have || !turn(l.driver.View().Tip.Slot+1, isSilent) {
+				return true
+			}
+			l.did("height %d: it says nothing of the outcome", h.Height)
+			return false
+		},
 		hears: func(m wire.Message) bool {
 			switch b := m.Body.(type) {
 			case wire.Offer:
@@ -34,7 +50,7 @@ func badAuditor(l *liar) habit {
 		acts: func() {
 			now := l.driver.View().Tip.Slot + 1
 			for p, o := range offers {
-				if turn(now, 0) && accused[p] != now {
+				if turn(now, accuses) && accused[p] != now {
 					accused[p], last = now, o
 					l.accuse(o)
 					l.did("slot %d: it accuses %s", now, p.Short())
@@ -43,7 +59,7 @@ func badAuditor(l *liar) habit {
 		},
 		audits: func(opened bool, s canonical.Stream) canonical.Stream {
 			now := l.driver.View().Tip.Slot + 1
-			if !opened || !turn(now, 1) {
+			if !opened || !turn(now, devours) {
 				return s
 			}
 			feasts++
@@ -53,7 +69,7 @@ func badAuditor(l *liar) habit {
 			}
 		},
 		passes: func(slotNumber uint64) bool {
-			if !turn(slotNumber, 2) {
+			if !turn(slotNumber, looksAway) {
 				return false
 			}
 			l.did("slot %d: it passes the outcome", slotNumber)
