@@ -60,6 +60,7 @@ Only where --faults names them:
   clone      a second process runs with a copy of a peer's data directory: both must end and say so
   wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
   disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
+  flap-pair  with root, in network namespaces: two peers reach each other, and do not, in turns
   one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
   apart      with root, in network namespaces: half is cut off until the others have ended the run, and trains on
   failpoint  a peer crashes, or sleeps, at a place in its code, such as between a vote on disk and its signature;
@@ -107,6 +108,8 @@ func newChaos() *cobra.Command {
 			"as long, and links have 25 ms")
 	fs.DurationVar(&f.cfg.Reduction, "reduction", 0, "about how long a slot's reduction takes, like 3s: a larger "+
 		"model, and slow uploads; faults come inside of it")
+	fs.IntVar(&f.cfg.Load, "load", 0, "`processes` that take all processors from beginning to end; the fault load is "+
+		"then one kill near the end")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")

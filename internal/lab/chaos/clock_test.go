@@ -39,7 +39,7 @@ func TestAFastClockIsNamed(t *testing.T) {
 		r := paper(2)
 		p := r.nodes[1]
 		p.ID, p.status.Clocks, r.nodes[0].status.Clocks = id.String(), c.own, c.other
-		f := &fault{victims: []*node{p}, lifted: time.Now()}
+		f := &fault{Injected: Injected{lifted: time.Now()}, victims: []*node{p}}
 		if c.late {
 			f.lifted = f.lifted.Add(-clockWithin - time.Second)
 		}

@@ -34,6 +34,8 @@ type Config struct {
 	Pause     time.Duration // for inner steps; 0: what suits a short run
 	// about how long a slot's reduction takes, with faults inside of it; 0: no time
 	Reduction time.Duration
+	// processes that take the processors from the beginning of the run to its end
+	Load int
 
 	Terminal bool // whether Out is a terminal, where a table can be refreshed
 	Width    int  // of the terminal, in columns
@@ -44,6 +46,7 @@ const (
 	minPeers = 3 // fewer peers have no minority that can be hurt
 	maxPeers = 64
 	maxSlots = 100_000
+	maxLoad  = 256
 )
 
 // DefaultCodec encodes pseudo-gradients unless Config.Codec names another codec.
@@ -71,6 +74,7 @@ func (c Config) Validate() error {
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
 	f.Add(c.Reduction < 0 || c.Reduction > longestReduction, "reduction", c.Reduction, "allowed: 0 to %v",
 		longestReduction)
+	f.Add(c.Load < 0 || c.Load > maxLoad, "load", c.Load, "allowed: 0 to %d", maxLoad)
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)
 }
@@ -105,8 +109,11 @@ func (c Config) Settings() p2pdiloco.Spec {
 // DefaultTimeout is enough for a run on a slow machine, where a fault costs about ten seconds and a
 // slot two.
 func (c Config) DefaultTimeout() time.Duration {
-	faults := len(Schedule(c.Seed, c.Peers, c.Slots, c.Kinds))
+	faults := len(c.schedule())
 	slot := 2*time.Second + 2*c.Reduction
+	if c.Load > 0 { // then it takes as much longer as there are processes for a processor
+		slot += time.Duration(c.Load) * time.Second
+	}
 	return c.stretch(2*time.Minute + time.Duration(c.Slots)*slot + time.Duration(faults)*20*time.Second)
 }
 
@@ -128,6 +135,9 @@ func (c Config) Replay() string {
 	}
 	if c.Reduction > 0 {
 		line += fmt.Sprintf(" --reduction %v", c.Reduction)
+	}
+	if c.Load > 0 {
+		line += fmt.Sprintf(" --load %d", c.Load)
 	}
 	if s := c.Settings(); c.Mode == p2pdiloco.ModeStreaming {
 		line += fmt.Sprintf(" --fragments %d --fragment-delay %s --fragment-alpha %s", s.Fragments, s.FragmentDelay,

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +28,11 @@ type Injected struct {
 	// it began while a slot was being reduced
 	InReduction bool `json:"in_reduction,omitempty"`
 
-	began time.Time
-	over  time.Time // when all victims took part again
+	began  time.Time
+	lifted time.Time // when it ended
+	over   time.Time // when all victims took part again
+	// of load: how long after it was killed the victim was missed
+	missedIn time.Duration
 }
 
 // stage is the progress of a fault.
@@ -48,27 +50,27 @@ type fault struct {
 	Injected
 	stage      stage
 	armedAt    time.Time
-	lifted     time.Time
 	liftedSlot uint64
 	victims    []*node
-	proposer   *node       // of leader in phase commit
-	proposal   string      // its record's hash
-	flips      int         // of flap
-	busy       []*exec.Cmd // of load
-	members    []string    // when it began
-	killed     time.Time   // of load: its victim
-	again      bool        // of end: all have been started once more
-	turned     time.Time   // of turns: when those that died first came back
-	others     []*node     // of turns: those that went on
-	copied     *crew.Peer  // of clone: the second process
-	filled     time.Time   // of disk-full: when the disk had no room left
-	struck     time.Time   // of failpoint: when the victim had come to its place
-	mounted    bool        // of disk-full: the victim's data directory is a disk of its own
+	proposer   *node      // of leader in phase commit
+	proposal   string     // its record's hash
+	flips      int        // of flap
+	busy       loops      // of load
+	members    []string   // when it began
+	killed     time.Time  // of load: its victim
+	again      bool       // of end: all have been started once more
+	turned     time.Time  // of turns: when those that died first came back
+	others     []*node    // of turns: those that went on
+	copied     *crew.Peer // of clone: the second process
+	filled     time.Time  // of disk-full: when the disk had no room left
+	struck     time.Time  // of failpoint: when the victim had come to its place
+	mounted    bool       // of disk-full: the victim's data directory is a disk of its own
 }
 
 // Bounds on a fault's length in case the swarm makes no progress.
 const (
 	longestFault = 10 * time.Second
+	longestPair  = 60 * time.Second
 	chaseFor     = 15 * time.Second
 )
 
@@ -175,7 +177,7 @@ func (r *runner) victims(f *fault) []*node {
 		return r.juniors()
 	case Late, Clock:
 		return []*node{r.addNode()}
-	case Pair:
+	case Pair, FlapPair:
 		i := int(f.Pick % uint64(len(sound)))
 		return []*node{sound[i], sound[(i+1)%len(sound)]}
 	case WipeTwo:
@@ -257,7 +259,7 @@ func (r *runner) goesOn(f *fault) error {
 		r.underLoad(f)
 	case DiskFull:
 		return r.fillDisk(f)
-	case Flap:
+	case Flap, FlapPair:
 		return r.flap(f)
 	case Turns:
 		return r.takeTurns(f)
@@ -293,7 +295,11 @@ func (r *runner) due(f *fault) bool {
 		}
 	default:
 	}
-	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= r.cfg.stretch(longestFault)
+	longest := longestFault
+	if r.cfg.pairAlone() { // its slots are what counts
+		longest = longestPair
+	}
+	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= r.cfg.stretch(longest)
 	return enough && since.Seconds() >= f.Seconds
 }
 

@@ -18,7 +18,8 @@ type gate struct {
 	slot   uint64        // the newest that peers may train for
 	held   time.Duration // that the swarm waited
 	looked time.Time
-	step   time.Time // when it last opened for a step that a peer waits for
+	step   time.Time            // when it last opened for a step that a peer waits for
+	opened map[uint64]time.Time // for each slot
 }
 
 // look counts the time since the last look if the swarm has waited.
@@ -28,6 +29,17 @@ func (g *gate) look(waiting bool) {
 		g.held += now.Sub(g.looked)
 	}
 	g.looked = now
+}
+
+// opens lets peers train up to a slot.
+func (g *gate) opens(last uint64) {
+	if g.opened == nil {
+		g.opened = map[uint64]time.Time{}
+	}
+	for slot := g.slot + 1; slot <= last; slot++ {
+		g.opened[slot] = time.Now()
+	}
+	g.slot = last
 }
 
 // stepAfter is how long a peer is on its way back before the gate opens for one more slot, and how
@@ -80,6 +92,6 @@ func (r *runner) openGate() error {
 	if next == last {
 		r.remember() // all peers are up for the last time
 	}
-	r.gate.slot = next
+	r.gate.opens(next)
 	return crew.OpenGate(filepath.Join(r.dir, gateFile), next)
 }

@@ -30,7 +30,7 @@ func (r *runner) inject(f *fault) error {
 	case Clock:
 		f.victims[0].Env = append(f.victims[0].Env, order.Clock+"="+fast.String())
 	case Load:
-		return f.load()
+		return r.load(f)
 	case Clone:
 		return r.clone(f)
 	case DiskFull:
@@ -41,7 +41,7 @@ func (r *runner) inject(f *fault) error {
 		return r.links.Mute(f.Victims...)
 	case Cut, Flap:
 		return r.links.Cut(f.Victims...)
-	case Pair:
+	case Pair, FlapPair:
 		return r.links.CutPair(f.Victims[0], f.Victims[1])
 	case Loss:
 		return r.links.SetLink(f.Victims[0], lab.Link{Delay: r.cfg.link().Delay, Loss: 20})
@@ -92,9 +92,9 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 		r.boot.hurt = nil
 		return r.startBoot(ctx)
 	case Load:
-		f.unload()
+		f.busy.end()
 		return r.startNode(f.victims[0])
-	case Cut, Flap, Pair, OneWay:
+	case Cut, Flap, Pair, FlapPair, OneWay:
 		return r.links.Heal(f.Victims...)
 	case Partition, Apart:
 		return r.links.Heal()
@@ -114,10 +114,13 @@ func (r *runner) flap(f *fault) error {
 		return nil
 	}
 	f.flips = due
-	if due%2 == 0 {
-		return r.links.Cut(f.Victims...)
+	switch {
+	case due%2 == 1:
+		return r.links.Heal(f.Victims...)
+	case f.Kind == FlapPair:
+		return r.links.CutPair(f.Victims[0], f.Victims[1])
 	}
-	return r.links.Heal(f.Victims...)
+	return r.links.Cut(f.Victims...)
 }
 
 // The namespaces' names begin with labName, so that a later run removes those of a crashed one.

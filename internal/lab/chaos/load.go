@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -13,27 +14,41 @@ import (
 // busyLoops is how many processes take the processors in a fault of kind Load.
 const busyLoops = 10
 
-// load starts processes that do nothing but take time on all processors.
-func (f *fault) load() error {
+// loops are processes that do nothing but take time on all processors.
+type loops []*exec.Cmd
+
+// busyLoop ends by itself, in a second or so, once the process that has started it is gone.
+const busyLoop = `while kill -0 $PPID 2>/dev/null; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done`
+
+// start starts so many.
+func (l *loops) start(n int) error {
 	var errs []error
-	for range busyLoops {
-		cmd := exec.Command("sh", "-c", "while :; do :; done")
+	for range n {
+		cmd := exec.Command("sh", "-c", busyLoop)
 		if err := cmd.Start(); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		f.busy = append(f.busy, cmd)
+		*l = append(*l, cmd)
 	}
 	return errors.Join(errs...)
 }
 
-// unload ends them.
-func (f *fault) unload() {
-	for _, cmd := range f.busy {
+// end ends them.
+func (l *loops) end() {
+	for _, cmd := range *l {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // it was killed
 	}
-	f.busy = nil
+	*l = nil
+}
+
+// load begins a fault of kind Load. Where the whole run has its load there is nothing to begin.
+func (r *runner) load(f *fault) error {
+	if r.cfg.Load > 0 {
+		return nil
+	}
+	return f.busy.start(busyLoops)
 }
 
 // underLoad takes note of members that are lost to nothing but load, and kills the victim once the
@@ -66,11 +81,27 @@ func (r *runner) missed(f *fault) bool {
 	if !said && took < r.cfg.stretch(longestFault) {
 		return false
 	}
+	f.missedIn = took
 	if took > r.cfg.lostLate() {
 		r.slow = append(r.slow, fmt.Sprintf("peer %d was missed %v after it was killed, with load from slot %d on",
 			f.victims[0].n, took.Round(10*time.Millisecond), f.BegunSlot))
 	}
 	return true
+}
+
+// checkLoad: no member is lost to load, and one that is killed under it is missed in time.
+func (r *runner) checkLoad() Check {
+	var fine []string
+	if r.cfg.Load > 0 {
+		fine = append(fine, fmt.Sprintf("%d busy processes all the time", r.cfg.Load))
+	}
+	for _, f := range r.done {
+		if f.missedIn > 0 {
+			fine = append(fine, fmt.Sprintf("missed %v after it was killed: peer %d", f.missedIn.Round(10*time.Millisecond),
+				f.Victims[0]))
+		}
+	}
+	return verdict(CheckLoad, r.slow, strings.Join(fine, "; "))
 }
 
 // misses says whether a peer takes another one for lost, as it last said.

@@ -50,7 +50,7 @@ func (k Kind) mayCost() cost {
 		return cost{down: victims, says: "the victim's contributions while it is not heard, and until it is back"}
 	case Slow, Loss: // a victim that leads leaves out those of which it heard nothing for too long
 		return cost{down: everybody, says: "contributions that come too late"}
-	case Pair:
+	case Pair, FlapPair:
 		return cost{says: "nothing: others forward between the two"}
 	case All:
 		return cost{down: everybody, says: "the slot under way"}

@@ -136,6 +136,7 @@ var mutants = map[string]func(m *mutant){
 	CheckHang:     func(m *mutant) { m.failure = errors.New("no progress") },
 	CheckBack:     func(m *mutant) { *m.done[0].Return = 20 },
 	CheckFeedback: func(m *mutant) { m.writes(m.nodes[1].Log, feedbackLost+"\n") },
+	CheckPairs:    func(m *mutant) { m.cfg.Kinds = lab.Names[Kind]{Pair} },
 	CheckLoad:     func(m *mutant) { m.slow = []string{"peer 1 was lost"} },
 	CheckFaults:   func(m *mutant) { m.odd = []string{"both go on"} },
 	CheckExits:    func(m *mutant) { m.ended = []string{"peer 1 ended by itself"} },

@@ -3,6 +3,8 @@ package chaos
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
@@ -27,7 +29,7 @@ func (c Config) stretch(d time.Duration) time.Duration {
 
 // schedule draws the faults, and makes them as long as the preset wants it.
 func (c Config) schedule() []Fault {
-	faults := Schedule(c.Seed, c.Peers, c.Slots, c.Kinds)
+	faults := c.drawn()
 	seconds := func(s float64) float64 { return math.Round(10*c.stretch(time.Second).Seconds()*s) / 10 }
 	for i := range faults {
 		f := &faults[i]
@@ -40,6 +42,30 @@ func (c Config) schedule() []Fault {
 		}
 		f.Seconds, f.Nap = seconds(f.Seconds), seconds(f.Nap)
 	}
+	return faults
+}
+
+// drawn draws the faults. Where the whole run has its load the fault of kind Load is a kill, and
+// comes once, at the end: until then no member may be lost to load. A pair that is asked for alone
+// is cut once, for half of the slots: then there are as many others to compare their time with.
+func (c Config) drawn() []Fault {
+	once := func(k Kind) bool { return k.cutsPair() && c.pairAlone() || k == Load && c.Load > 0 }
+	faults := Schedule(c.Seed, c.Peers, c.Slots, slices.DeleteFunc(slices.Clone(c.Kinds), once))
+	if c.Slots < minSlots {
+		return faults
+	}
+	rng := rand.New(rand.NewPCG(c.Seed, 0x6f_6e_63_65))
+	for _, k := range c.Kinds {
+		if !once(k) {
+			continue
+		}
+		f := Fault{Slot: c.Slots - quietLast, Kind: k, Pick: rng.Uint64() >> 32}
+		if k != Load {
+			f.Slot, f.Slots = max(quietFirst, c.Slots/4), c.Slots/2
+		}
+		faults = append([]Fault{f}, faults...) // before one at the run's end
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.Slot, b.Slot) })
 	return faults
 }
 

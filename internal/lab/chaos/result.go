@@ -33,10 +33,11 @@ type Result struct {
 	// from a slot's first plan until it was committed, the median; 0: no log has a plan
 	ReductionSeconds float64 `json:"reduction_seconds"`
 	// by all processes; of killed ones as they last said
-	BytesSent     uint64   `json:"bytes_sent"`
-	BytesReceived uint64   `json:"bytes_received"`
-	Memory        []Memory `json:"memory"`
-	WallSeconds   float64  `json:"wall_seconds"`
+	Pair          *PairSlots `json:"pair,omitempty"` // nil: too few slots to say
+	BytesSent     uint64     `json:"bytes_sent"`
+	BytesReceived uint64     `json:"bytes_received"`
+	Memory        []Memory   `json:"memory"`
+	WallSeconds   float64    `json:"wall_seconds"`
 
 	Replay string `json:"replay"` // the command line that runs the schedule again
 	Dir    string `json:"dir,omitempty"`
@@ -69,6 +70,7 @@ func (r *runner) result(failure error) Result {
 	}
 	res.Recovery = recoveries(res.Faults)
 	res.SlotsPerHour = r.slotsPerHour()
+	res.Pair = r.pairSlots()
 	res.ReductionSeconds, _ = spread(r.ledger.reductions())
 	var ends []ending
 	var logs [][]eventlog.Line
@@ -83,8 +85,7 @@ func (r *runner) result(failure error) Result {
 	goals, inTime := checkBack(r.done, r.cfg.backGoal())
 	res.Goals = append([]Goal{}, goals...)
 	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure), inTime,
-		r.checkFeedback(), verdict(CheckLoad, r.slow, ""),
-		verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
+		r.checkFeedback(), r.checkPairs(), r.checkLoad(), verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }

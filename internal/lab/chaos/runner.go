@@ -37,6 +37,7 @@ type runner struct {
 	oneFounds bool
 	testbed   lab.Testbed
 	links     *lab.Lab // the testbed, if links can be changed
+	busy      loops    // that take the processors for the whole run
 	crew      *crew.Crew
 	screen    *swarm.Screen
 
@@ -83,6 +84,9 @@ func (r *runner) open(ctx context.Context) (err error) {
 	}
 	if r.crew, err = crew.New(r.cfg.Setting, r.testbed); err != nil {
 		return errors.Join(err, r.testbed.Close())
+	}
+	if err := r.busy.start(r.cfg.Load); err != nil {
+		return errors.Join(err, r.close())
 	}
 	return nil
 }
@@ -222,8 +226,9 @@ func (r *runner) reap() {
 // close ends all processes.
 func (r *runner) close() error {
 	for _, f := range r.active {
-		f.unload()
+		f.busy.end()
 	}
+	r.busy.end()
 	for _, p := range r.nodes {
 		if p.Process != nil {
 			p.thaw()

@@ -154,7 +154,7 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 			// smaller side, with trust crash
 			f.Seconds += forkTime
 		}
-	case Flap, Slow, Pair, Loss:
+	case Flap, Slow, Pair, FlapPair, Loss:
 		f.Seconds = seconds(3, 6)
 	}
 	return f
@@ -189,6 +189,7 @@ const (
 	Clone    Kind = "clone"     // a second process runs with a copy of a peer's data directory
 	DiskFull Kind = "disk-full" // a peer's disk gets full
 	WipeTwo  Kind = "wipe-two"  // wipe of two peers at once
+	FlapPair Kind = "flap-pair" // a pair that comes and goes
 	OneWay   Kind = "one-way"   // what a peer sends reaches nobody, and it hears the others
 	// a peer crashes, or sleeps, at a place in its code (package failpoint)
 	Failpoint Kind = "failpoint"
@@ -197,10 +198,10 @@ const (
 	Apart Kind = "apart"
 )
 
-var byName = []Kind{Clone, DiskFull, WipeTwo, OneWay, Failpoint, Clock, Apart}
+var byName = []Kind{Clone, DiskFull, WipeTwo, FlapPair, OneWay, Failpoint, Clock, Apart}
 
 // links are the kinds that change links, and so need network namespaces.
-var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss, OneWay, Apart}
+var links = []Kind{Cut, Partition, Flap, Slow, Pair, FlapPair, Loss, OneWay, Apart}
 
 // alone says whether a kind begins when no other fault is under way, and no other one begins before
 // its end.
