@@ -1,9 +1,11 @@
 package attacks
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +32,7 @@ const (
 // bout is one run with bad peers, or without any.
 type bout struct {
 	s           *nodetest.Swarm
+	ctx         context.Context // ends with the run
 	attack      attack
 	honest, bad []*nodetest.Peer
 
@@ -57,7 +60,9 @@ type trial struct {
 	Named   int      `json:"named"`   // of these
 	After   uint64   `json:"after"`   // slots, until the last was; 1: in its first lie's
 	Evicted int      `json:"evicted"` // bad peers
-	Unseen  []int    `json:"unseen"`  // of each that was not named: its lies that steps have taken
+	Late    []string `json:"late"`    // of each that was not named in time: why it should have been
+	Last    []uint64 `json:"last"`    // of each bad peer: the slot of its last contribution
+	Left    float64  `json:"left"`    // loss if they leave then; 0: not measured
 	Accused []string `json:"accused,omitempty"`
 	Bad     marks    `json:"bad_marks"`    // of contributions by bad peers
 	Honest  marks    `json:"honest_marks"` // of contributions by honest ones
@@ -70,28 +75,40 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 	ok = t.Run(name, func(t *testing.T) {
 		spec := cfg.spec(a, bad, mode, seed)
 		nodetest.RunOver(t, sim.NewMemory, 10*time.Millisecond, spec, 0, func(s *nodetest.Swarm) {
+			ctx, cancel := context.WithCancel(s.T.Context())
+			defer cancel()
 			b := &bout{
-				s: s, attack: a, known: map[place][]float32{}, began: map[*nodetest.Peer]uint64{},
+				s: s, ctx: ctx, attack: a, known: map[place][]float32{}, began: map[*nodetest.Peer]uint64{},
 				named: map[*nodetest.Peer]uint64{}, gone: map[*nodetest.Peer]bool{},
 			}
 			b.run(t, sc, bad)
 			b.marked(&r.Honest, &r.Bad)
 			r.Loss, r.Accused, r.Lied = b.loss(), b.wrong, len(b.began)
 			for _, p := range b.bad {
-				began, lied := b.began[p]
-				if at, ok := b.named[p]; ok {
-					r.Named++
-					r.After = max(r.After, at+1-min(began, at))
-				} else if lied {
-					r.Unseen = append(r.Unseen, b.taken(p, began))
-				}
-				if b.gone[p] {
-					r.Evicted++
-				}
+				r.take(b, p)
 			}
 		})
 	})
 	return r, ok
+}
+
+// take takes in what became of a bad peer.
+func (r *trial) take(b *bout, p *nodetest.Peer) {
+	if at, ok := b.named[p]; ok {
+		r.Named++
+		r.After = max(r.After, at+1-min(b.began[p], at))
+	}
+	if why := b.late(p); why != "" {
+		r.Late = append(r.Late, why)
+	}
+	if b.gone[p] {
+		r.Evicted++
+	}
+	last := uint64(0)
+	for _, n := range b.taken(p) {
+		last = max(last, n)
+	}
+	r.Last = append(r.Last, last)
 }
 
 // spec is that of the run. Bad peers beyond f, and strangers, join when it is under way.
@@ -189,6 +206,11 @@ func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 		}
 		return
 	case "peer.stands_out", "peer.suspected", "peer.evicted":
+	case "peer.refused":
+		if detail, _ := e.Fields["detail"].(string); b.attack.refused == "" ||
+			!strings.Contains(detail, b.attack.refused) {
+			return
+		}
 	default:
 		return
 	}

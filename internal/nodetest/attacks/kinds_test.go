@@ -1,10 +1,15 @@
 package attacks
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
@@ -16,24 +21,26 @@ import (
 // attack is a way to do harm.
 type attack struct {
 	name     string
-	owner    bool // bad peers lie as owners: that must cost nothing
+	free     bool // must cost nothing but the data of those that are evicted
 	proven   bool // a proof evicts them
-	unnamed  bool // such values are like an honest peer's, and nobody can tell
 	again    bool // bad peers send what they have truly offered before
 	opposite bool // bad peers point the other way than honest ones
-	founders int  // that four strangers join: compared with these alone; 0: no strangers
+	// how many of so many bad peers must be named in time; nil: all (docs/operations/trust.md)
+	least    func(bad int) int
+	refused  string // words of the refusals that name them
+	founders int    // that four strangers join: compared with these alone; 0: no strangers
 	// open says why the present code does not withstand it; empty: it does
 	open string
 	arm  func(b *bout, p *nodetest.Peer)
 }
 
 var attacks = []attack{
-	{name: "flip-1", opposite: true, arm: offers(scaled(-1))},
+	{name: "flip-1", opposite: true, least: oneBeyondLiars, arm: offers(scaled(-1))},
 	{name: "flip-10", arm: offers(scaled(-10))},
 	{name: "scale-1e6", arm: offers(scaled(1e6))},
 	{name: "noise-100", arm: offers(noise)},
-	{name: "little", unnamed: true, arm: offers(little)},
-	{name: "inner-product", opposite: true, arm: offers(innerProduct)},
+	{name: "little", least: twoOfSeveral, arm: offers(little)},
+	{name: "inner-product", opposite: true, least: oneBeyondLiars, arm: offers(innerProduct)},
 	{name: "replay", again: true, arm: offers(replay)},
 	{name: "zeros", arm: offers(scaled(0))},
 	{name: "copy", arm: offers(twin)},
@@ -45,17 +52,19 @@ var attacks = []attack{
 	}},
 	{name: "false-norms", proven: true, arm: falseNorms},
 	{name: "hide", arm: hide},
+	{name: "equivocate-owners", proven: true, arm: lab("equivocate-owners")},
+	{name: "bad-auditor", free: true, refused: "proves nothing", arm: lab("bad-auditor")},
 	{name: "strangers-flip-10", founders: 3, arm: offers(scaled(-10))},
 	{name: "strangers-scale-1e6", founders: 3, arm: offers(scaled(1e6))},
 	{name: "strangers-flip-1", founders: 3, arm: offers(scaled(-1))},
 	{name: "strangers-of-4-flip-10", founders: 4, arm: offers(scaled(-10))},
 	{name: "strangers-of-4-scale-1e6", founders: 4, arm: offers(scaled(1e6))},
 	{name: "strangers-of-4-flip-1", founders: 4, arm: offers(scaled(-1))},
-	{name: "owner-10", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -10) })},
-	{name: "owner-1", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -1) })},
-	{name: "owner-one-frame", owner: true, proven: true, arm: owns(oneFrame())},
-	{name: "owner-zeros", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { clear(x) })},
-	{name: "owner-stale", owner: true, proven: true, arm: staleOwner},
+	{name: "owner-10", free: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -10) })},
+	{name: "owner-1", free: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -1) })},
+	{name: "owner-one-frame", free: true, proven: true, arm: owns(oneFrame())},
+	{name: "owner-zeros", free: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { clear(x) })},
+	{name: "owner-stale", free: true, proven: true, arm: staleOwner},
 }
 
 func names() (all []string) {
@@ -63,6 +72,24 @@ func names() (all []string) {
 		all = append(all, a.name)
 	}
 	return all
+}
+
+// oneBeyondLiars is for peers that send the opposite. With more than f of them the others have too
+// little in common for cosines.
+func oneBeyondLiars(bad int) int {
+	if bad > liars {
+		return 1
+	}
+	return bad
+}
+
+// twoOfSeveral is for values that are like an honest peer's. Nobody can tell one such peer, and two
+// are told by sending the same bytes. A third one has seen other peers' values.
+func twoOfSeveral(bad int) int {
+	if bad < 2 {
+		return 0
+	}
+	return 2
 }
 
 func scale(x []float32, by float32) {
@@ -127,6 +154,52 @@ func replay(b *bout, p *nodetest.Peer, slotNumber uint64, x []float32) {
 // twin sends what an honest peer has offered.
 func twin(b *bout, _ *nodetest.Peer, slotNumber uint64, x []float32) {
 	copy(x, b.offered(b.honest[0], slotNumber))
+}
+
+// lab has a peer do what hostile processes of a kind do (package hostile).
+func lab(kind string) func(*bout, *nodetest.Peer) {
+	return func(b *bout, p *nodetest.Peer) {
+		folder := b.s.T.TempDir()
+		p.Hooks = func(h *testhooks.Hooks) {
+			if err := hostile.Turn(b.ctx, h, kind, folder); err != nil {
+				b.s.T.Error(err)
+			}
+		}
+		p.OnEvent = func(e p2pdiloco.Event) {
+			if e.Name != "slot.applied" {
+				return
+			}
+			if next := e.Fields["slot"].(uint64) + 1; next >= firstLie {
+				b.begins(p, next)
+				if err := os.WriteFile(filepath.Join(folder, "begin"), nil, 0o600); err != nil {
+					b.s.T.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// leave is what it costs that bad peers are evicted: each leaves with its offer to a slot, which
+// still counts. In mode streaming the next one is on its way once that slot is applied. For slot 0
+// a peer leaves before it contributes.
+func leave(after []uint64) attack {
+	return attack{name: fmt.Sprintf("leave-after-%v", after), arm: func(b *bout, p *nodetest.Peer) {
+		last, told, once := after[len(b.bad)-1], make(chan struct{}), sync.Once{}
+		leaves := func() { once.Do(func() { close(told) }) }
+		p.Main = b.s.LeaveOrEnd(told)
+		p.Hooks = func(h *testhooks.Hooks) {
+			h.Offer = func(slotNumber uint64, _ *allreduce.Contribution) {
+				if slotNumber >= last {
+					leaves()
+				}
+			}
+		}
+		p.OnEvent = func(p2pdiloco.Event) {
+			if last == 0 {
+				leaves()
+			}
+		}
+	}}
 }
 
 // falseNorms commits to norms that the frames do not have.

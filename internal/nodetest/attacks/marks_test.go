@@ -38,15 +38,38 @@ func (b *bout) steps() iter.Seq[slot.Record] {
 	}
 }
 
-// taken counts the contributions of a peer that steps have taken, from a slot on.
-func (b *bout) taken(p *nodetest.Peer, from uint64) (n int) {
+// taken are the slots whose steps have taken a contribution of a peer.
+func (b *bout) taken(p *nodetest.Peer) (slots []uint64) {
 	its := func(o slot.Offer) bool { return o.Peer == b.s.ID(p) }
 	for r := range b.steps() {
-		if r.Slot >= from && slices.ContainsFunc(r.Contributions, its) {
+		if slices.ContainsFunc(r.Contributions, its) {
+			slots = append(slots, r.Slot)
+		}
+	}
+	return slots
+}
+
+// late says of a bad peer why it should have been named earlier; empty: it was named in time. A
+// newcomer takes turns with others, so a step may have taken few of its contributions so far.
+func (b *bout) late(p *nodetest.Peer) string {
+	began, lied := b.began[p]
+	if !lied {
+		return ""
+	}
+	at, named := b.named[p]
+	n := 0 // contributions from which it could be told
+	for _, slotNumber := range b.taken(p) {
+		if slotNumber >= began && (!named || slotNumber < at) {
 			n++
 		}
 	}
-	return n
+	switch after := at + 1 - min(began, at); {
+	case !named && n >= judged:
+		return fmt.Sprintf("a bad peer is not named, of %d contributions", n)
+	case named && after > namedWithin && n > judged:
+		return fmt.Sprintf("named after %d slots and %d contributions, not within %d or %d", after, n, namedWithin, judged)
+	}
+	return ""
 }
 
 // marked counts the marks in the records of all steps in which bad peers may lie.

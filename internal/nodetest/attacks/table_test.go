@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"testing"
 	"text/tabwriter"
 )
@@ -15,6 +16,8 @@ type row struct {
 	Attack  string   `json:"attack"`
 	Bad     int      `json:"bad"`
 	Over    float64  `json:"over_honest"`       // of the same seed, a mean; 0.01: 1%
+	Beyond  float64  `json:"over_leaving"`      // where those that are evicted just leave
+	Left    int      `json:"leaving"`           // of these there were so many
 	Named   int      `json:"named"`             // bad peers of all seeds
 	Of      int      `json:"named_of"`          // those that have lied
 	After   uint64   `json:"named_after_slots"` // at most
@@ -43,9 +46,10 @@ type result struct {
 	Rows   []row    `json:"rows"`
 }
 
-// The goal for every attack that can be told from honest values: within so many slots of its first
-// lie a bad peer is named, if steps have taken so many of its contributions. A newcomer takes turns
-// with others, so it may have had fewer. Package conduct judges five together.
+// The goal for every attack that can be told from honest values: a bad peer is named within so many
+// slots of its first lie, or by so many of its contributions that steps have taken. A newcomer
+// takes turns with others, so it may have had fewer in these slots. Package conduct judges five
+// together.
 const (
 	namedWithin = 10 // slots
 	judged      = 5  // contributions
@@ -54,11 +58,9 @@ const (
 // TestTable plays attacks beside honest runs, and prints the table. But for attacks that are known
 // to be open, it fails where a run does not end well, where an honest peer is accused, also in a
 // run of honest peers alone, where nobody lies, where a lie that can be proven does not evict the
-// liar, where a bad peer is not named that can be told, or too late, and where bad owners cost
-// anything.
-//
-// Of more than f peers that send the opposite, one at least must be named: with so many against
-// them the others have too little in common for cosines (docs/operations/trust.md).
+// liar, where fewer bad peers are named in time than must be, where owners do not mark most of what
+// more than f peers send that point the other way, and where bad owners or auditors cost more than
+// the seeds differ by: of a run with as much data, which those that are evicted here just leave.
 func TestTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole nodes that train")
@@ -99,7 +101,7 @@ func TestTable(t *testing.T) {
 
 // measure plays all that was asked for in a mode.
 func (r *result) measure(t *testing.T, cfg config, sc *school, mode string) {
-	bases := map[int]honest{}
+	bases, leaving := map[int]honest{}, map[string]trial{}
 	for _, a := range cfg.attacks {
 		if _, ok := bases[a.founders]; !ok {
 			h := honest{Mode: mode, Alone: a.founders}
@@ -120,17 +122,36 @@ func (r *result) measure(t *testing.T, cfg config, sc *school, mode string) {
 			w := row{Mode: mode, Attack: a.name, Bad: bad, Open: a.open}
 			for seed := range cfg.seeds {
 				if got, ok := play(t, cfg, sc, a, bad, mode, seed+1); ok {
+					if got.Evicted == bad && a.founders == 0 {
+						got.leave(t, cfg, sc, mode, leaving)
+					}
 					w.Trials = append(w.Trials, got)
 				}
 			}
 			w.sumUp(a, bases[a.founders])
 			r.Rows = append(r.Rows, w)
-			t.Logf("%s, %s by %d: %+.2f%%, %d of %d named after %d slots, %d evicted, missed %q", mode, a.name, bad,
-				100*w.Over, w.Named, w.Of, w.After, w.Evicted, w.Missed)
+			t.Logf("%s, %s by %d: %+.2f%%, %s, %d of %d named after %d slots, %d evicted, missed %q", mode, a.name, bad,
+				100*w.Over, w.beyond(), w.Named, w.Of, w.After, w.Evicted, w.Missed)
 			if a.founders > 0 {
 				break
 			}
 		}
+	}
+}
+
+// leave measures what the missing data costs: the same peers leave a run of the same seed after the
+// last slot that has taken their contributions. Runs that are known are not played again.
+func (x *trial) leave(t *testing.T, cfg config, sc *school, mode string, known map[string]trial) {
+	name := fmt.Sprint(x.Seed, x.Last)
+	same, ok := known[name]
+	if !ok {
+		same, _ = play(t, cfg, sc, leave(x.Last), len(x.Last), mode, x.Seed)
+		known[name] = same
+	}
+	x.Left = same.Loss
+	x.Accused = append(x.Accused, same.Accused...)
+	if !slices.Equal(same.Last, x.Last) {
+		t.Errorf("seed %d: peers left after slots %v, and not after %v", x.Seed, same.Last, x.Last)
 	}
 }
 
@@ -147,8 +168,11 @@ func (h *honest) sumUp() {
 
 // sumUp says what the seeds give together, and which goals were missed.
 func (w *row) sumUp(a attack, base honest) {
-	sum, pairs := 0.0, 0.0
+	sum, pairs, beyond := 0.0, 0.0, 0.0
 	for _, x := range w.Trials {
+		if x.Left > 0 {
+			w.Left, beyond = w.Left+1, beyond+x.Loss/x.Left-1
+		}
 		for _, same := range base.Trials {
 			if same.Seed == x.Seed {
 				sum, pairs = sum+x.Loss/same.Loss-1, pairs+1
@@ -166,41 +190,54 @@ func (w *row) sumUp(a attack, base honest) {
 		return // the runs have failed
 	}
 	w.Over = sum / pairs
+	cost, what := w.Over, "honest"
+	if w.Left > 0 {
+		w.Beyond = beyond / float64(w.Left)
+		cost, what = w.Beyond, "leaving"
+	}
 	if w.Of == 0 {
 		w.Missed = append(w.Missed, "nobody has lied: more slots are needed")
 	}
 	if a.proven && w.Evicted < w.Of {
 		w.Missed = append(w.Missed, fmt.Sprintf("evicted %d of %d", w.Evicted, w.Of))
 	}
-	if a.owner && w.Over > max(base.Spread, leastSpread*float64(w.Bad)) {
-		w.Missed = append(w.Missed, fmt.Sprintf("bad owners cost %.2f%%", 100*w.Over))
+	if a.free && cost > base.Spread {
+		w.Missed = append(w.Missed, fmt.Sprintf("it costs %.2f%% more than %s peers, whose seeds differ by %.2f%%",
+			100*cost, what, 100*base.Spread))
 	}
-	if !a.unnamed {
-		w.Missed = append(w.Missed, w.late(a)...)
+	w.Missed = append(w.Missed, w.late(a)...)
+	if a.opposite && w.Bad > liars && 2*w.Liars.Marked < w.Liars.Of {
+		w.Missed = append(w.Missed, fmt.Sprintf("owners mark %v contributions of bad peers", w.Liars))
 	}
 }
 
-// late says of whom it was not said in time what it does.
+// late says of whom it was not said in time what it does, where it is more than need not be named.
 func (w *row) late(a attack) (missed []string) {
 	for _, x := range w.Trials {
-		if a.opposite && w.Bad > liars && x.Named > 0 {
+		may := 0
+		if a.least != nil {
+			least := a.least(w.Bad)
+			if may = w.Bad - least; x.Named < least {
+				missed = append(missed, fmt.Sprintf("seed %d: %d are named, and %d must be", x.Seed, x.Named, least))
+			}
+		}
+		if len(x.Late) <= may {
 			continue
 		}
-		if x.After > namedWithin {
-			missed = append(missed, fmt.Sprintf("seed %d: named after %d slots, not within %d", x.Seed, x.After, namedWithin))
-		}
-		for _, n := range x.Unseen {
-			if n >= judged {
-				missed = append(missed, fmt.Sprintf("seed %d: a bad peer is not named, of %d contributions", x.Seed, n))
-			}
+		for _, why := range x.Late {
+			missed = append(missed, fmt.Sprintf("seed %d: %s", x.Seed, why))
 		}
 	}
 	return missed
 }
 
-// leastSpread, for each bad peer, is taken for the seeds' spread where few of them happen to lie
-// closer together: the data of an owner that is evicted is missing from then on.
-const leastSpread = 0.01
+// beyond is the loss over that of leaving peers, in words.
+func (w row) beyond() string {
+	if w.Left == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f%%", 100*w.Beyond)
+}
 
 func (r *result) print(out io.Writer) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -219,7 +256,7 @@ func (r *result) print(out io.Writer) {
 			}
 		}
 	}
-	fmt.Fprintln(table, "mode\tattack\tbad\tloss over honest\tnamed\tafter slots\tevicted\tmarked, bad\tmarked, honest\tgoals")
+	fmt.Fprintln(table, "mode\tattack\tbad\tloss over honest\tover leaving\tnamed\tafter slots\tevicted\tmarked, bad\tmarked, honest\tgoals")
 	for _, w := range r.Rows {
 		goals := "hold"
 		if len(w.Missed) > 0 {
@@ -229,7 +266,7 @@ func (r *result) print(out io.Writer) {
 		if w.Named == 0 {
 			after = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%+.2f%%\t%d of %d\t%s\t%d\t%v\t%v\t%s\n", w.Mode, w.Attack, w.Bad, 100*w.Over, w.Named,
-			w.Of, after, w.Evicted, w.Liars, w.Honest, goals)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%+.2f%%\t%s\t%d of %d\t%s\t%d\t%v\t%v\t%s\n", w.Mode, w.Attack, w.Bad, 100*w.Over,
+			w.beyond(), w.Named, w.Of, after, w.Evicted, w.Liars, w.Honest, goals)
 	}
 }
