@@ -52,10 +52,10 @@ func TempDir(path string) (string, error) {
 }
 
 // temporary makes something new under a name that isTemp knows.
-func temporary[T any](path string, make func(name string) (T, error)) (made T, err error) {
+func temporary[T any](path string, begin func(name string) (T, error)) (made T, err error) {
 	for range 100 {
 		name := "." + filepath.Base(path) + "." + strconv.FormatUint(uint64(rand.Uint32()), 10)
-		made, err = make(filepath.Join(filepath.Dir(path), name))
+		made, err = begin(filepath.Join(filepath.Dir(path), name))
 		if !errors.Is(err, fs.ErrExist) {
 			break
 		}
