@@ -40,8 +40,8 @@ type Dialer struct {
 	}
 }
 
-// NewDialer dials from a host until the goroutines of the group have ended. What it knows of members
-// is the last that it forgets.
+// NewDialer dials from a host until the goroutines of the group have ended. What it knows of
+// members is the last that it forgets.
 func NewDialer(h host.Host, group *tasks.Group, lookup Lookup, member func(peer.ID) bool, log *slog.Logger) *Dialer {
 	d := &Dialer{host: h, lookup: lookup, log: log, group: group, apart: newApart(member)}
 	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})

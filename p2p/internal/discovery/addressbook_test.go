@@ -65,7 +65,10 @@ func TestLongUnseenPeersAreForgotten(t *testing.T) {
 		}
 		peers = append(
 			peers,
-			remembered{ID: id, Addrs: []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")}, Seen: time.Now().Add(-age)},
+			remembered{
+				ID: id, Addrs: []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")},
+				Seen: time.Now().Add(-age),
+			},
 		)
 	}
 	b, err := json.Marshal(peers)

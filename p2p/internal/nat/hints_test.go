@@ -39,9 +39,8 @@ func lies(h host.Host) (asked *atomic.Int32) {
 		}
 		defer back.Close()
 		_ = pbio.NewDelimitedWriter(back).WriteMsg(&pb.DialBack{Nonce: msg.GetDialRequest().GetNonce()})
-		_ = pbio.NewDelimitedWriter(s).WriteMsg(&pb.Message{Msg: &pb.Message_DialResponse{DialResponse: &pb.DialResponse{
-			Status: pb.DialResponse_OK, DialStatus: pb.DialStatus_OK,
-		}}})
+		said := &pb.DialResponse{Status: pb.DialResponse_OK, DialStatus: pb.DialStatus_OK}
+		_ = pbio.NewDelimitedWriter(s).WriteMsg(&pb.Message{Msg: &pb.Message_DialResponse{DialResponse: said}})
 	})
 	return asked
 }
