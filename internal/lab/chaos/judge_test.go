@@ -31,7 +31,8 @@ func siege() *assault {
 
 func (a *assault) checks() []Check {
 	return []Check{
-		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
+		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkStrangers(),
+		a.checkOwners(), a.checkBranch(), a.checkSaid(),
 		a.checkProof(), a.checkBlame(), a.checkNamed(),
 	}
 }
@@ -99,6 +100,7 @@ func blindly(a *assault) {
 }
 
 func wanted(words ...string) change { return func(a *assault) { a.attack.said = words } }
+func usurped(a *assault)            { a.ledger.members = []string{"peer-5"} }
 func proven(a *assault)             { a.attack.proof = true }
 func mayProve(a *assault)           { a.attack.mayProve = true }
 
@@ -123,12 +125,12 @@ func TestJudge(t *testing.T) {
 	}{
 		"all is well":          {},
 		"no occasion":          {[]change{func(a *assault) { a.attack.peers = 0 }}, CheckCame, "no occasion"},
-		"usurped":              {[]change{func(a *assault) { a.ledger.members = []string{"peer-5"} }}, CheckPlaces, "peer 1"},
+		"usurped":              {[]change{usurped}, CheckPlaces, "peer 1"},
 		"alone":                {[]change{line(3, alone)}, CheckShares, "slot 7 has contributions of 0 of 4"},
 		"strangers in turns":   {[]change{outnumbered(1)}, "", ""},
-		"strangers outnumber":  {[]change{outnumbered(2)}, CheckStrange, "slot 7 has contributions of 2 newcomers beside 3"},
+		"strangers outnumber":  {[]change{outnumbered(2)}, CheckStrange, "2 newcomers beside 3"},
 		"strangers do nothing": {[]change{outnumbered(0)}, CheckStrange, "no slot has a contribution"},
-		"a stranger votes":     {[]change{outnumbered(1), electing(4)}, CheckStrange, "1 of them have a vote in slot 7"},
+		"a stranger votes":     {[]change{outnumbered(1), electing(4)}, CheckStrange, "1 of them have a vote"},
 		"one votes, one comes": {[]change{outnumbered(2), electing(4), blindly}, "", ""},
 		"and two come":         {[]change{outnumbered(4), electing(4), blindly}, CheckStrange, "3 newcomers beside 4"},
 		"owns it all":          {[]change{line(0, planned(6, 1))}, CheckOwners, "slot 6"},

@@ -97,8 +97,8 @@ func (r *runner) checkLoad() Check {
 	}
 	for _, f := range r.done {
 		if f.missedIn > 0 {
-			fine = append(fine, fmt.Sprintf("missed %v after it was killed: peer %d", f.missedIn.Round(10*time.Millisecond),
-				f.Victims[0]))
+			took := f.missedIn.Round(10 * time.Millisecond)
+			fine = append(fine, fmt.Sprintf("missed %v after it was killed: peer %d", took, f.Victims[0]))
 		}
 	}
 	return verdict(CheckLoad, r.slow, strings.Join(fine, "; "))

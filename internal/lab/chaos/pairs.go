@@ -91,7 +91,8 @@ func (r *runner) checkPairs() Check {
 	p := r.pairSlots()
 	var faults []string
 	if r.cfg.pairAlone() && p == nil {
-		faults = []string{fmt.Sprintf("fewer than %d slots passed with a cut pair, or without: more are needed", leastSlots)}
+		faults = []string{fmt.Sprintf("fewer than %d slots passed with a cut pair, or without: more are needed",
+			leastSlots)}
 	}
 	if p == nil {
 		return verdict(CheckPairs, faults, "")

@@ -25,7 +25,8 @@ func TestACutPairCostsLittle(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	pair := func(from, to float64) Injected {
 		at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
-		return Injected{Fault: Fault{Kind: Pair}, Victims: []int{1, 2}, began: at(from), lifted: at(to), over: at(to + 2)}
+		f := Fault{Kind: Pair}
+		return Injected{Fault: f, Victims: []int{1, 2}, began: at(from), lifted: at(to), over: at(to + 2)}
 	}
 	// two that the check does not look at, six undisturbed ones, and those with the cut pair
 	with := func(cut ...float64) *runner {
@@ -51,7 +52,7 @@ func TestACutPairCostsLittle(t *testing.T) {
 		ok   bool
 		says string
 	}{
-		"half as long again":       {slow, false, "a slot took 1.50 s (median of 6), an undisturbed one 1.00 s: 1.50 times"},
+		"half as long again":       {slow, false, "1.50 s (median of 6), an undisturbed one 1.00 s: 1.50 times"},
 		"a fifth longer":           {good, true, "1.20 times"},
 		"too few slots":            {few, false, "fewer than 6 slots"},
 		"held back":                {held, true, "1.00 times"},

@@ -85,7 +85,9 @@ func (r *runner) result(failure error) Result {
 	goals, inTime := checkBack(r.done, r.cfg.backGoal())
 	res.Goals = append([]Goal{}, goals...)
 	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure), inTime,
-		r.checkFeedback(), r.checkPairs(), r.checkLoad(), verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
+		r.checkFeedback(), r.checkPairs(), r.checkLoad(), verdict(CheckFaults, r.odd, ""),
+		verdict(CheckExits, r.ended, ""),
+		checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }

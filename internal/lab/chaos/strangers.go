@@ -29,8 +29,8 @@ func (a *assault) checkStrangers() Check {
 		}
 		seats = min(seats, n)
 		if n-seats > max(1, (honest+seats)*share/1000) {
-			faults = append(faults, fmt.Sprintf("slot %d has contributions of %d newcomers beside %d others", commit.Slot,
-				n-seats, honest+seats))
+			faults = append(faults, fmt.Sprintf("slot %d has contributions of %d newcomers beside %d others",
+				commit.Slot, n-seats, honest+seats))
 		}
 		blind = blind || n > 0 && honest < minHonest
 	})

@@ -67,7 +67,8 @@ func (b *bout) late(p *nodetest.Peer) string {
 	case !named && n >= judged:
 		return fmt.Sprintf("a bad peer is not named, of %d contributions", n)
 	case named && after > namedWithin && n > judged:
-		return fmt.Sprintf("named after %d slots and %d contributions, not within %d or %d", after, n, namedWithin, judged)
+		return fmt.Sprintf("named after %d slots and %d contributions, not within %d or %d", after, n, namedWithin,
+			judged)
 	}
 	return ""
 }
