@@ -20,7 +20,7 @@ func TestPieces(t *testing.T) {
 		}
 		plan := slot.Plan{Slot: 1}
 		for i := range rapid.IntRange(1, 40).Draw(t, "peers") {
-			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i)})
+			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i), Weight: 1})
 		}
 		plan.Pieces = Pieces(p, 0, plan.Offers)
 		if err := Check(p, plan); err != nil { // covers, joins, on the grid, owned by the group
@@ -84,7 +84,7 @@ func checkInheritance(t *rapid.T, g Grid, before, after slot.Plan, gone slot.Pee
 func TestDivideIsBounded(t *testing.T) {
 	p := testParams(3*slot.MaxSegments, 1)
 	plan := slot.Plan{
-		Slot: 1, Offers: []slot.Offer{{Peer: "a"}, {Peer: "b"}, {Peer: "c"}, {Peer: "d"}},
+		Slot: 1, Offers: offersOf(4),
 		Gone: slot.Bitmap{1},
 	}
 	for i := range uint64(slot.MaxSegments) {
@@ -112,7 +112,7 @@ func TestDivideMovesOnlyWhatIsFree(t *testing.T) {
 		plan := slot.Plan{Slot: 1}
 		n := rapid.IntRange(1, 20).Draw(t, "peers")
 		for i := range n {
-			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i)})
+			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i), Weight: 1})
 		}
 		plan.Gone = slot.NewBitmap(n)
 		plan.Pieces = Divide(p, plan)

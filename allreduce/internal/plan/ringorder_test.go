@@ -28,7 +28,7 @@ func apart(l slot.Links, i, j int) { l.Ways[i][j], l.Ways[j][i] = slot.LinkNone,
 
 func offersOf(n int) (os []slot.Offer) {
 	for i := range n {
-		os = append(os, slot.Offer{Peer: peerName(i)})
+		os = append(os, slot.Offer{Peer: peerName(i), Weight: 1})
 	}
 	return os
 }
