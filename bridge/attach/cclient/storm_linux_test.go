@@ -30,14 +30,24 @@ type said struct {
 }
 
 // sane is a node's part of a conversation of a rank whose tensors have 10 elements.
-func sane() []said {
-	share := &wire.Share{Elements: 10, Offset: memory.Offset, Size: memory.Size(10), Epoch: 1, Writes: []byte{1, 1}}
+func sane() []said { return conversation(10, memory.Offset, 2) }
+
+// shares are conversations in which SHARE does not fit: too many elements, a place that no float32
+// has, and less memory than SHARE says.
+func shares() [][]said {
+	return [][]said{
+		conversation(20, memory.Offset, 2), conversation(10, memory.Offset+2, 2), conversation(10, memory.Offset, -1),
+	}
+}
+
+func conversation(elements, offset uint64, files int) []said {
+	share := &wire.Share{Elements: elements, Offset: offset, Size: memory.Size(10), Epoch: 1, Writes: []byte{1, 1}}
 	all := []said{
 		{wire.Append(nil, 1, &wire.Welcome{Version: wire.Version, Run: "storm", DataDir: "/data", PID: 1}), 0},
-		{wire.Append(nil, 2, share), 2},
+		{wire.Append(nil, 2, share), files},
 	}
 	for i, m := range []wire.Message{
-		&wire.Info{RunID: "abcd", Mode: "sync", InnerSteps: 3}, &wire.Fill{}, &wire.Load{End: 10, Generation: 1},
+		&wire.Info{RunID: "abcd", Mode: "sync", InnerSteps: 3}, &wire.Fill{}, &wire.Load{End: elements, Generation: 1},
 		&wire.Evaluate{}, &wire.Train{Slot: 1, Steps: 3, Look: 1, Export: wire.ExportGradient, MemberIDs: "a\nb"},
 		&wire.Go{}, &wire.Notice{Text: "paused"}, &wire.Export{Begin: 2, End: 9, Kind: wire.ExportParams},
 		&wire.Save{Folder: "/data/1"}, &wire.Restore{Folder: "/data/1", World: 2}, &wire.Cancel{},
@@ -155,13 +165,13 @@ func say(c *net.UnixConn, m said) error {
 }
 
 // TestWhateverANodeSays: torn, oversized and garbled messages, in any order, with any numbers and
-// descriptors. The client ends with a sentence each time: it does not hang, touches no memory beyond
-// its own (the sanitizers stop it), and leaks none. With a SHARE of more elements than the rank's
-// tensors have, it loaded over the end of the parameters, and with a descriptor of less memory than
-// SHARE said it died of a SIGBUS.
+// descriptors. The client ends with a sentence each time: it does not hang, touches no memory
+// beyond its own (the sanitizers stop it), and leaks none. With a SHARE of more elements than the
+// rank's tensors have, it loaded over the end of the parameters, and with a descriptor of less
+// memory than SHARE said it died of a SIGBUS.
 func TestWhateverANodeSays(t *testing.T) {
 	program := compile(t, "testdata/storm.c")
-	cases := testlevel.Choose(100, 300, 20_000)
+	cases := testlevel.Choose(60, 150, 20_000)
 	path := filepath.Join(t.TempDir(), "attach.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -176,11 +186,14 @@ func TestWhateverANodeSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill() }()
-	random := testlevel.Random(t)
+	random, unfit := testlevel.Random(t), shares()
 	for n := range cases {
 		all := sane()
-		if n > 0 {
+		switch {
+		case n > len(unfit):
 			all = storm(random, all)
+		case n > 0:
+			all = unfit[n-1]
 		}
 		_ = l.SetDeadline(time.Now().Add(time.Minute))
 		c, err := l.AcceptUnix()
@@ -201,6 +214,11 @@ func TestWhateverANodeSays(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if len(lines) != cases || lines[0] != "1 the run has ended" {
 		t.Fatalf("%d ends of %d, the first %q", len(lines), cases, lines[0])
+	}
+	for _, line := range lines[1 : 1+len(unfit)] {
+		if line != "2 the node shares memory that does not fit this layout" {
+			t.Errorf("memory that does not fit: %q", line)
+		}
 	}
 	ends := map[string]int{}
 	for _, line := range lines {
