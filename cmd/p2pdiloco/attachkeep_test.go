@@ -36,23 +36,15 @@ func (b *hurtBox) killNode(random *rand.Rand, most time.Duration) {
 	b.begin()
 }
 
-// noted are the numbers that the first rank has noted: what each LOAD kept, and then all its
-// steps.
+// noted are the numbers that the first rank has noted: what each LOAD kept, and then all its steps.
+// Another rank may have done more or fewer of those that were lost.
 func (b *hurtBox) noted() (kepts []int, all int) {
 	b.t.Helper()
-	var first string
-	for i, log := range b.logs {
-		text, err := os.ReadFile(log + kept)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if i == 0 {
-			first = string(text)
-		} else if string(text) != first {
-			b.t.Errorf("the ranks have kept %q and %q", first, text)
-		}
+	text, err := os.ReadFile(b.logs[0] + kept)
+	if err != nil {
+		b.t.Fatal(err)
 	}
-	for _, word := range strings.Fields(first) {
+	for _, word := range strings.Fields(string(text)) {
 		n, _ := strconv.Atoi(word)
 		kepts = append(kepts, n)
 	}
