@@ -27,7 +27,7 @@ const (
 
 // compile makes a program of a C file, which every warning spoils. It stops at a fault, unless
 // there are flags for something else.
-func compile(t *testing.T, source string, flags ...string) (program string) {
+func compile(t testing.TB, source string, flags ...string) (program string) {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -163,7 +163,7 @@ func start(t *testing.T, server *attach.Server, program string) (wait func() (st
 	}
 }
 
-func listen(t *testing.T) *attach.Server {
+func listen(t testing.TB) *attach.Server {
 	t.Helper()
 	server, err := attach.Listen(attach.Config{DataDir: t.TempDir(), Run: "test"})
 	if err != nil {

@@ -14,25 +14,18 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// TestMemoryOfABox: two ranks, processes with a model of 50 million parameters each, and the node's
-// side take two vectors beside the models, all of their memory counted and shared pages once. So
-// neither the client nor the node keeps a copy of a vector.
-func TestMemoryOfABox(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 800 MB")
-	}
-	const world, vector = 2, 200_000_000 // bytes
+// wide starts ranks with a model of that many times 1000 parameters each, and returns what ends
+// them.
+func wide(ctx context.Context, t testing.TB, server *attach.Server, world, rows int) (ranks []*exec.Cmd, end func()) {
+	t.Helper()
 	program := compile(t, "testdata/wide.c", "-O2")
-	before := pss(t, os.Getpid())
-	server := listen(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var ranks []*exec.Cmd
+	ctx, cancel := context.WithCancel(ctx)
 	for rank := range world {
-		cmd := exec.CommandContext(ctx, program, strconv.Itoa(rank), strconv.Itoa(world))
+		cmd := exec.CommandContext(ctx, program, strconv.Itoa(rank), strconv.Itoa(world), strconv.Itoa(rows))
 		cmd.Env = append(os.Environ(), attach.Variable+"="+server.Path())
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -40,22 +33,46 @@ func TestMemoryOfABox(t *testing.T) {
 		}
 		ranks = append(ranks, cmd)
 	}
-	shared := oneRound(ctx, t, server)
-	if shared < 2*vector || shared > 2*vector+vector/100 {
-		t.Errorf("%d MB are shared as the status says, two vectors have %d", shared/1e6, 2*vector/1_000_000)
+	return ranks, func() {
+		cancel()
+		for _, cmd := range ranks {
+			_ = cmd.Wait()
+		}
 	}
-	used := pss(t, os.Getpid()) - before
-	for _, cmd := range ranks {
-		used += pss(t, cmd.Process.Pid)
+}
+
+// TestMemoryOfABox: the ranks, processes with a model of 50 million parameters each, and the
+// node's side take two vectors beside the models, whatever the number of ranks, all of their
+// memory counted and shared pages once. So neither the client nor the node keeps a copy of a
+// vector.
+func TestMemoryOfABox(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 800 MB")
 	}
-	const most = (world+2)*vector + vector/4 // programs and their stacks
-	t.Logf("two ranks and the node's side have %d MB, %d of them the ranks' models", used/1e6, world*vector/1_000_000)
-	if used > most || used < (world+2)*vector*9/10 {
-		t.Errorf("they have %d MB, two models and two vectors have %d", used/1e6, (world+2)*vector/1_000_000)
-	}
-	cancel()
-	for _, cmd := range ranks {
-		_ = cmd.Wait()
+	const vector = 200_000_000 // bytes
+	for _, world := range testlevel.Choose(nil, []int{1, 2}, []int{1, 2, 4}) {
+		t.Run(fmt.Sprint(world), func(t *testing.T) {
+			before := pss(t, os.Getpid())
+			server := listen(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			ranks, end := wide(ctx, t, server, world, vector/4000)
+			defer end()
+			shared := oneRound(ctx, t, server)
+			if shared < 2*vector || shared > 2*vector+vector/100 {
+				t.Errorf("%d MB are shared as the status says, two vectors have %d", shared/1e6, 2*vector/1_000_000)
+			}
+			used := pss(t, os.Getpid()) - before
+			for _, cmd := range ranks {
+				used += pss(t, cmd.Process.Pid)
+			}
+			most := (world+2)*vector + vector/4 // programs and their stacks
+			t.Logf("%d ranks and the node's side have %d MB, %d of them the ranks' models", world, used/1e6,
+				world*vector/1_000_000)
+			if used > most || used < (world+2)*vector*9/10 {
+				t.Errorf("they have %d MB, the models and two vectors have %d", used/1e6, (world+2)*vector/1_000_000)
+			}
+		})
 	}
 }
 
@@ -112,8 +129,8 @@ func pss(t *testing.T, pid int) (n int) {
 	return 0
 }
 
-// TestAFullSharedMemoryFolder: containers have 64 MiB in /dev/shm, and other programs fill them. The
-// vectors are not there, so a trainer attaches and trains although not a byte is left.
+// TestAFullSharedMemoryFolder: containers have 64 MiB in /dev/shm, and other programs fill them.
+// The vectors are not there, so a trainer attaches and trains although not a byte is left.
 func TestAFullSharedMemoryFolder(t *testing.T) {
 	const folder = "/dev/shm"
 	if !attachtest.OnFullTmpfs(t, folder) {
@@ -131,8 +148,8 @@ func TestAFullSharedMemoryFolder(t *testing.T) {
 }
 
 // TestTooLittleMemoryIsSaid: a model that this machine has no room for is refused before the first
-// step, with the node's sentence. It was not tested that this comes to the trainer at all; a client
-// that maps more than there is dies at its first write.
+// step, with the node's sentence. It was not tested that this comes to the trainer at all; a
+// client that maps more than there is dies at its first write.
 func TestTooLittleMemoryIsSaid(t *testing.T) {
 	server := listen(t)
 	cmd := exec.CommandContext(t.Context(), compile(t, "testdata/huge.c"))
