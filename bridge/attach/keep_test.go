@@ -36,7 +36,8 @@ func outlives(t *testing.T, start []float32, steps int) (toys []*attachtest.Toy,
 		toys = append(toys, toy)
 		all = append(all, &attachtest.Rank{Trainer: toy})
 	}
-	m, tr, ended := attached(t, Config{Looks: time.Microsecond}, all...) // they ask after every step
+	// they ask after every step
+	m, tr, ended := attached(t, Config{Looks: time.Microsecond}, all...)
 	tr.KeepSteps(true)
 	copy(tr.start, start)
 	if err := tr.Load(t.Context(), tr.start); err != nil {

@@ -4,8 +4,6 @@ package attachtest
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -39,8 +37,8 @@ type Rank struct {
 	Info    wire.Info
 	Notices []wire.Notice
 
-	// Held is what the rank has of a node that was killed. Close sets it, for the next rank with the
-	// same Trainer.
+	// Held is what the rank has of a node that was killed. Close sets it, for the next rank with
+	// the same Trainer.
 	Held Held
 
 	socket   *net.UnixConn
@@ -55,20 +53,6 @@ type Rank struct {
 	loaded uint64 // the generation that was loaded last, whole; 0: none
 	before Held   // what HELLO said
 }
-
-// Held is the mark of the vector that was loaded last, and what was done since.
-type Held struct {
-	Mark          string
-	Steps, Tokens uint64
-}
-
-// Ended is the node's last word.
-type Ended struct {
-	Code wire.Code
-	Text string
-}
-
-func (e *Ended) Error() string { return fmt.Sprintf("error %d: %s", e.Code, e.Text) }
 
 // Run attaches and trains, until the node ends it, with *Ended, or ctx ends.
 func (r *Rank) Run(ctx context.Context, path string) error {
@@ -369,15 +353,6 @@ func (r *Rank) ask(train, steps uint64) (giveUp bool, look uint64, err error) {
 	}
 }
 
-// Leave says that the rank goes, and whether the peer is to leave the run.
-func (r *Rank) Leave(reason string, run bool) error {
-	m := &wire.Leave{Reason: reason}
-	if run {
-		m.Run = 1
-	}
-	return r.send(r.next(), m)
-}
-
 // Ping measures the way to the node and back.
 func (r *Rank) Ping() (time.Duration, error) {
 	began := time.Now()
@@ -409,15 +384,6 @@ func (r *Rank) Close() {
 			_ = unix.Munmap(b)
 		}
 	}
-}
-
-// mark is that of the vector that was loaded last, if the node has left one.
-func (r *Rank) mark() string {
-	b := r.mapped[0]
-	if r.loaded == 0 || b == nil || binary.LittleEndian.Uint64(b[16:]) != r.loaded {
-		return ""
-	}
-	return hex.EncodeToString(b[24:56])
 }
 
 // Start is what the node writes, for tests.
