@@ -25,10 +25,10 @@ const (
 	feedbackHead  = len(feedbackMagic) + 2*len(slot.Root{}) + 8 // bytes
 )
 
-// feedbackFile keeps on disk what a peer owes (feedback): one file, of the newest checkpoint, with the
-// state's slot and root. A restart takes up an older checkpoint and applies the outcomes since. It
-// takes up the debt when it comes to the state that the debt belongs to; if it never does, the debt
-// is dropped.
+// feedbackFile keeps on disk what a peer owes (feedback): one file, of the newest checkpoint, with
+// the state's slot and root. A restart takes up an older checkpoint and applies the outcomes since.
+// It takes up the debt when it comes to the state that the debt belongs to; if it never does, the
+// debt is dropped.
 //
 //	magic | run ID root | slot u64 | state root | fragments, float32 | SHA-256 of all before
 //
@@ -50,8 +50,8 @@ type feedbackAt struct {
 	root slot.Root
 }
 
-// openFeedbackFile reads the file in a folder. One that cannot be used is reported in the log, and is done
-// without.
+// openFeedbackFile reads the file in a folder. One that cannot be used is reported in the log, and
+// is done without.
 func openFeedbackFile(cfg Config, f *feedback) *feedbackFile {
 	if f == nil {
 		return nil
