@@ -168,9 +168,9 @@ func (c *contributions) settle(record slot.Record) {
 //   - The debt must be known before the next contribution is encoded; otherwise it would be paid
 //     twice. So the caller waits for the contribution under way before it encodes the next one. The
 //     overlapped modes lose nothing by that, for its slot must be applied before the next offer.
-//   - The debt is kept on disk with the newest checkpoint (feedbackFile). A process that starts goes
-//     on with it from the state that it belongs to; a contribution that is listed after that has
-//     paid it, and its own residual went with the process that died, so then nothing is owed.
+//   - The debt is kept on disk with the newest checkpoint (feedbackFile). A process that starts
+//     goes on with it from the state that it belongs to; one that is listed after that has paid it,
+//     and its own residual went with the process that died, so then nothing is owed.
 //   - Nothing is owed after a state was fetched because records were missed or a branch was given
 //     up. That loses one slot's rounding.
 //   - Outcomes are encoded without feedback, for owners change from slot to slot (codec.Outcome).
