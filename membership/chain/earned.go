@@ -42,8 +42,11 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 	for i, o := range record.Contributions {
 		earns[o.Peer] = earned{2*elements[i] >= all && o.NormSq <= most, against.Has(i)}
 	}
+	judged := c.judged(record)
 	return func(m slot.Member) uint16 {
 		switch e := earns[m.Peer]; {
+		case e.accepted && !judged && slot.Find(c.Electorate(), m.Peer) < 0:
+			return m.Credit
 		case e.accepted:
 			return min(m.Credit+contributionCredit, mostCredit)
 		case e.against:
@@ -51,6 +54,23 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 		}
 		return max(m.Credit, 1) - 1
 	}
+}
+
+// judged says whether a member without a vote may earn something in a step. Where leastJudges
+// members with a vote have credit, so many have to contribute: nothing is marked where fewer do,
+// and below fullSeats one contribution earns a vote.
+func (c *Chain) judged(step slot.Record) bool {
+	able, judges := 0, 0
+	for _, e := range c.Electorate() {
+		contributes := slices.ContainsFunc(step.Contributions, func(o slot.Offer) bool { return o.Peer == e.Peer })
+		if contributes {
+			judges++
+		}
+		if contributes || e.Credit > 0 {
+			able++
+		}
+	}
+	return judges >= leastJudges || able < leastJudges
 }
 
 // Against returns which contributions to a step are marked in more than half of the elements.

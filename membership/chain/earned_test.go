@@ -46,6 +46,30 @@ func TestOverlongContributionsEarnNothing(t *testing.T) {
 	}
 }
 
+// While three members with a vote train, a step to which fewer of them contributed earns a newcomer
+// nothing: nobody has judged what it sent.
+func TestUnjudgedStepsEarnNewcomersNothing(t *testing.T) {
+	for _, c := range []struct{ name, members, contributors, want string }{
+		{"all of three", "A32 B32 C32 x0", "abcx", "A40 B40 C40 x8"},
+		{"two of three", "A32 B32 C32 x3", "abx", "A40 B40 C31 x3"},
+		{"one of three", "A32 B32 C32 x3", "ax", "A40 B31 C31 x3"},
+		{"three of four", "A32 B32 C32 D32 x3", "abcx", "A40 B40 C40 D31 x11"},
+		{"the third trains no more", "A32 B32 C0 x3", "abx", "A40 B40 C0 x11"},
+		{"two are no judges", "A32 B32 x3", "ax", "A40 B31 x11"},
+		{"a founder that trains nothing", "A32 x0 y0", "xy", "A31 x8 y8"},
+		{"who does not contribute loses all the same", "A32 B32 C32 x3 y3", "abx", "A40 B40 C31 x3 y2"},
+	} {
+		w := found(t, seatRules(1), c.members)
+		var listed []slot.Member
+		for _, m := range w.Members() {
+			listed = append(listed, slot.Member{Peer: m.Peer, Incarnation: 1})
+		}
+		if got := w.add(w.record(c.contributors, seatElements), Turnover{Listed: listed}); got != c.want {
+			t.Errorf("%s: %s became %s, want %s", c.name, c.members, got, c.want)
+		}
+	}
+}
+
 // What is marked as against the others in so many of the 8 elements earns nothing, and takes away
 // as much as another one earns where that is more than half of them.
 func TestContributionsThatAreMarked(t *testing.T) {
