@@ -8,7 +8,7 @@ import "time"
 // began anew from 0 an honest peer would contradict itself. So numbers are far from the largest
 // that there is, a peer is told of no more than so many in the pause between two attempts, and
 // takes part in none that is further ahead. Honest peers that a liar has led apart come together
-// again: each hears the numbers of the other.
+// again once it is silent: each hears the numbers of the other.
 type attempts struct {
 	next  uint32 // the lowest number that no message has named here
 	room  uint32 // by how much messages may raise it until the pause is over

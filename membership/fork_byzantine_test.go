@@ -252,37 +252,3 @@ func TestAForkEvictsNobodyWithoutReason(t *testing.T) {
 		t.Errorf("a fork that evicts nobody: %v", err)
 	}
 }
-
-// Two of four electors are convicted, the senior among them, which is more than the run withstands.
-// The two others are all that are left, and no quorum can come back: they go on without the
-// convicted at once. They are half of the electors without the senior, and waited for their
-// operators for ever.
-func TestThoseThatAreNotConvictedGoOn(t *testing.T) {
-	l := forkingLab(t, 4, time.Hour)
-	senior := slot.Senior(l.peers[0].m.chain.Electorate()).Peer
-	slices.SortFunc(l.peers, func(a, b *labPeer) int { return btoi(b.id == senior) - btoi(a.id == senior) })
-	liars, honest := l.peers[:2], l.peers[2:]
-	c := honest[0].m.chain
-	for _, p := range liars {
-		var words []wire.Message
-		for i := range 2 {
-			words = append(words, labSigned(p, wire.Vote{Vote: slot.Vote{Ref: c.Next(), Hash: slot.Hash([]byte{byte(i)})}}))
-		}
-		for _, q := range honest {
-			for _, w := range words {
-				_ = q.step(w)
-			}
-		}
-		p.crash()
-		p.gone = true
-	}
-	l.peers = honest
-	at := c.Tip().Slot
-	if !l.run(time.Minute, func() bool {
-		return !slices.ContainsFunc(honest, func(p *labPeer) bool {
-			return len(p.m.chain.Tip().Evicted) != 2 || p.m.chain.Tip().Slot < at+3
-		})
-	}) {
-		t.Fatalf("they do not go on\n%s", l.show())
-	}
-}

@@ -29,7 +29,7 @@ func (fk *fork) enough(list []slot.Member) bool {
 	return !fk.chain.MajorityForks() || fk.chain.MayFork(func(e slot.Member) bool {
 		_, in := chain.FindMember(list, e.Peer, e.Incarnation)
 		return in
-	}, fk.convicted())
+	})
 }
 
 // mayDraft says whether it is a peer's turn to draft a fork, of a list of peers that could sign it.

@@ -208,25 +208,15 @@ func (pm *pacemaker) reducing() bool {
 	return l.plan != nil && l.draft == nil && l.proposal == nil
 }
 
-// succeeds says whether the followed leader is gone, was removed, went to another branch, or cannot
-// lead: then nobody waits for its time to be over. A peer that hears no quorum is more likely the
-// one that was cut off.
+// succeeds says whether the followed leader is gone, was removed, or went to another branch: then
+// nobody waits for its time to be over. A peer that hears no quorum is more likely the one that was
+// cut off.
 func (pm *pacemaker) succeeds() bool {
 	leader := ofMember(pm.open.leader(pm.open.ballot))
 	_, gone := pm.presence.goneSince(leader)
-	gone = gone || pm.cannotLead(leader) || pm.presence.onAnotherBranch(leader) || pm.motions.barred(leader.peer)
+	gone = gone || pm.presence.onAnotherBranch(leader) || pm.motions.barred(leader.peer)
 	_, runs := pm.counting()
 	return gone && runs && pm.quorum.heard()
-}
-
-// cannotLead says whether a leader goes on saying that it lacks the state after the tip, for as
-// long as others that are silent are waited for, and has shown no plan or draft. It starts nothing
-// before it has that state. Where progress keeps a leader in its place, it has none.
-func (pm *pacemaker) cannotLead(leader memberKey) bool {
-	d, a := pm.open, pm.presence.known[leader]
-	since, runs := pm.counting()
-	return pm.cfg.Rules.Byzantine && runs && leader != pm.self && d.plan == nil && d.draft == nil && d.proposal == nil &&
-		pm.now-since >= pm.cfg.Timing.Lost && a != nil && a.alive != nil && a.alive.Applied < pm.chain.Height()
 }
 
 // accessTimeouts is the number of Timing.Patience for which a draft of an access record counts as

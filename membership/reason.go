@@ -78,7 +78,7 @@ func (m *Machine) whyPaused() string {
 
 // tooFew says whether fewer electors are heard than it takes to go on without a quorum.
 func (m *Machine) tooFew() bool {
-	return m.fork.without && m.chain.MajorityForks() && !m.chain.MayFork(m.quorum.present, m.fork.convicted())
+	return m.fork.without && m.chain.MajorityForks() && !m.chain.MayFork(m.quorum.present)
 }
 
 // whatNext says what ends the pause: the return of some, or what happens if they stay away.

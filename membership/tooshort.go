@@ -13,7 +13,8 @@ import (
 // tooShort keeps the attempts at the open slot that this peer has seen end because fewer than
 // min_peers were left of a group: some members are heard, and take no part in the reduction.
 // Nobody may decide the slot without them, so it is tried again, ever more seldom. No leader can do
-// better than another one, so none is deposed meanwhile.
+// better than another one, so none is deposed meanwhile; but for one that listed too few, by
+// mistake or so that the slot does not end: its term goes on as always.
 type tooShort struct {
 	group slot.Root     // of the newest one
 	tries int           // how many there were
@@ -43,18 +44,28 @@ func (pa *participant) noteShort() {
 	if s.lost = lost; s.group == d.groupReports.group {
 		return
 	}
-	s.group, s.until = d.groupReports.group, pa.now+pa.cfg.Timing.Retry<<min(s.tries, 5)
-	s.tries++
-	d.life = max(d.life, s.until)
-	if d.owed != never {
-		d.owed = max(d.owed, s.until)
+	s.group = d.groupReports.group
+	if pa.tooFewWithout(lost) {
+		s.until = pa.now + pa.cfg.Timing.Retry<<min(s.tries, 5)
+		d.life = max(d.life, s.until)
+		if d.owed != never {
+			d.owed = max(d.owed, s.until)
+		}
 	}
+	s.tries++
 	if s.tries == shortTries {
 		pa.event(Event{
 			Kind: EventShort, Height: d.ref.Height, Slot: p.Slot, Ballot: d.ballot, Peer: lost[0], Members: lost,
 			Detail: pa.whyShort(),
 		})
 	}
+}
+
+// tooFewWithout says whether fewer than min_peers are left for any leader's group, without some
+// peers.
+func (pa *participant) tooFewWithout(lost []slot.PeerID) bool {
+	others := slices.DeleteFunc(pa.presence.offers(), func(o slot.Offer) bool { return slices.Contains(lost, o.Peer) })
+	return len(others) < pa.chain.Rules().MinPeers
 }
 
 // whyShort says which members keep the open slot from being decided, and what a person can do; ""

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // A run needs all of its members for a slot, and one is heard and takes no part. That cannot be
@@ -59,5 +62,38 @@ func TestWhoKeepsASlotFromMinPeers(t *testing.T) {
 				t.Errorf("once it takes part: %q\n%s", why, l.show())
 			}
 		})
+	}
+}
+
+// A leader lists fewer than it could, and then takes no part itself: the slot does not end with its
+// group. Others could have had it decided, so nobody holds anything back for this leader, and its
+// term runs out. Without that it could go on so for ever.
+func TestALeaderThatListsTooFewIsNotSpared(t *testing.T) {
+	for _, c := range []struct {
+		min    int
+		spared bool
+	}{{3, false}, {4, true}} {
+		rules := labRules()
+		rules.MinPeers, rules.StartPeers, rules.Byzantine = c.min, 4, true
+		l := newLab(t, rules, labTiming)
+		for _, n := range "ABCD" {
+			l.add(string(n))
+		}
+		l.connect()
+		m := l.peer("A").m
+		if !l.run(time.Minute, func() bool { return l.slots() >= 2 && len(m.presence.offers()) == 4 }) {
+			t.Fatal(l.show())
+		}
+		d, bad := m.open, l.peer("D").id
+		d.last = &slot.Plan{Slot: 3}
+		for _, o := range m.presence.offers() {
+			if o.Peer != l.peer("C").id {
+				d.last.Offers = append(d.last.Offers, o)
+			}
+		}
+		d.groupReports = groupReports{group: d.last.Group(), lost: []ReportLost{{Peer: bad, Reason: wire.LostConnection}}}
+		if m.participant.noteShort(); d.short.tries != 1 || (d.short.until > 0) != c.spared {
+			t.Errorf("min_peers %d: %d tries, nothing before %v", c.min, d.short.tries, d.short.until)
+		}
 	}
 }

@@ -14,25 +14,8 @@ import (
 func (c *Chain) MajorityForks() bool { return c.rules.byzantineAt(len(c.Electorate())) }
 
 // MayFork says whether the peers for which in holds are enough electors of the tip to fork it,
-// where that takes a majority, by a fork that evicts some keys.
-func (c *Chain) MayFork(in func(slot.Member) bool, evicted []slot.PeerID) bool {
-	return c.rules.mayFork(c.Electorate(), in, evicted)
-}
-
-// mayFork says whether some of the electors of a record are enough to fork it. More than half are,
-// or half with the senior. Where the fork evicts more of them than may lie, so that no quorum can
-// come back, the same share of the others is enough, and of all more than may lie: nobody signs a
-// fork that evicts a key against which it knows nothing, and one of those that sign is honest.
-func (r Rules) mayFork(electors []slot.Member, in func(slot.Member) bool, evicted []slot.PeerID) bool {
-	if slot.Majority(electors, in) {
-		return true
-	}
-	others := slices.DeleteFunc(slices.Clone(electors), func(e slot.Member) bool {
-		return slices.Contains(evicted, e.Peer)
-	})
-	f := r.Liars(len(electors))
-	return len(electors)-len(others) > f && CountMembers(others, in) > f && slot.Majority(others, in)
-}
+// where that takes a majority.
+func (c *Chain) MayFork(in func(slot.Member) bool) bool { return slot.Majority(c.Electorate(), in) }
 
 // checkFork enforces which peers may fork the tip together. Anybody may found a run.
 func (c *Chain) checkFork(r slot.Record) error {
@@ -45,7 +28,7 @@ func (c *Chain) checkFork(r slot.Record) error {
 			_, in := FindMember(electors, e.Peer, e.Incarnation)
 			return in
 		}
-		if !c.MayFork(signs, r.Evicted) {
+		if !c.MayFork(signs) {
 			return Invalid("a fork by %d of %d electors: it takes more than half, or half with the senior",
 				CountMembers(c.Electorate(), signs), len(c.Electorate()))
 		}
@@ -106,14 +89,11 @@ func (c *Chain) Provisional() (p Provisional, is bool) {
 	return p, true
 }
 
-// newProvisional makes a fork of the record with these electors provisional. Those that it evicts
-// are none of them, where that takes the signature of an honest one.
+// newProvisional makes a fork of the record with these electors provisional.
 func newProvisional(fork slot.Record, before []slot.Member) Provisional {
-	n := len(before)
-	if n > 3 {
-		n = CountMembers(before, func(e slot.Member) bool { return !slices.Contains(fork.Evicted, e.Peer) })
+	return Provisional{
+		Height: fork.Height - 1, Electors: before, Few: 2*signersOf(before, fork) < len(before),
 	}
-	return Provisional{Height: fork.Height - 1, Electors: before, Few: 2*signersOf(before, fork) < n}
 }
 
 // ForkedFrom says whether this chain parted from another one by a fork that is provisional still,

@@ -116,7 +116,7 @@ func (r Rules) checkLink(record slot.Record, electors []slot.Member) error {
 		return r.checkFounding(record)
 	case record.Kind != slot.Fork && !r.Grows(electors, record.Electors()):
 		return Invalid("a link at height %d with too few of the electors before", record.Height)
-	case record.Kind == slot.Fork && r.byzantineAt(len(electors)) && !r.mayFork(electors, in, record.Evicted):
+	case record.Kind == slot.Fork && r.byzantineAt(len(electors)) && !slot.Majority(electors, in):
 		return Invalid("a fork at height %d by too few of its electors", record.Height-1)
 	}
 	return nil

@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -156,6 +157,21 @@ func (w *seatworld) next(peers string, trainers map[slot.PeerID]bool) {
 	w.compare(r)
 }
 
+// judged says whether three electors have contributed, if three are able to.
+func judged(members map[slot.PeerID]*naiveMember, contributors string) bool {
+	able, judges := 0, 0
+	for p, m := range members {
+		switch contributes := strings.Contains(contributors, string(p)); {
+		case m.seat == 0 || m.absent:
+		case contributes:
+			able, judges = able+1, judges+1
+		case m.credit > 0:
+			able++
+		}
+	}
+	return able < 3 || judges >= 3
+}
+
 // follow changes the naive world as the record says, whether or not it is valid.
 func (w *seatworld) follow(
 	r slot.Record, turn Turnover, deleted map[slot.PeerID]bool, contributors string, share uint64,
@@ -168,9 +184,10 @@ func (w *seatworld) follow(
 		if r.Kind == slot.Step {
 			in := slices.Contains([]rune(contributors), rune(p[0])) &&
 				(2*share >= seatElements || contributors[0] == p[0])
-			if in {
+			switch {
+			case in && (judged(old, contributors) || c.seat > 0 && !c.absent):
 				c.credit = min(c.credit+8, 256)
-			} else {
+			case !in:
 				c.credit = max(c.credit-1, 0)
 			}
 		}

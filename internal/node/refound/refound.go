@@ -118,7 +118,7 @@ func (cfg Config) check(old spec.Spec) error {
 	switch {
 	case !slices.Contains(cfg.Founders, cfg.Self):
 		return fmt.Errorf("this peer, %s, is not among those that are to go on: name it, too", cfg.Self)
-	case !ledger.MajorityForks() || ledger.MayFork(left, nil):
+	case !ledger.MajorityForks() || ledger.MayFork(left):
 		return fmt.Errorf("these peers are enough to go on with run %s itself, which loses nothing: start them, and, "+
 			"if they stay paused, p2pdiloco recover", old.Name)
 	}
