@@ -145,7 +145,7 @@ func (pn *planner) weigh(alive []slot.PeerID, reports []report) accusations {
 		in[peer] = true
 	}
 	for _, r := range reports {
-		if !in[r.by] || !in[r.of] {
+		if !in[r.by] || !in[r.of] || pn.awaitsMore(r) {
 			continue
 		}
 		acc.against[r.of] = append(acc.against[r.of], r.by)

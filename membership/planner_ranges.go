@@ -16,11 +16,11 @@ import (
 // out, the next group is without those that enough owners have lost in this one. It costs a member
 // one slot at most, and only after such an attempt.
 
-// rangesLost is what the owners of a group say of contributors that they lost, and of themselves.
+// rangesLost is what the owners of a leader's groups say of contributors that they lost, and of
+// themselves.
 type rangesLost struct {
-	group slot.Root
-	of    map[slot.PeerID]map[slot.PeerID]struct{} // the owners that lost a contributor
-	out   map[slot.PeerID]struct{}                 // owners that ran out of ranges
+	of  map[slot.PeerID]map[slot.PeerID]struct{} // the owners that lost a contributor
+	out map[slot.PeerID]struct{}                 // owners that ran out of ranges
 }
 
 // noteRanges takes in a report of an owner of the plan.
@@ -30,10 +30,8 @@ func (pn *planner) noteRanges(r report) {
 	if p == nil || len(p.Ring) > 0 || !slices.ContainsFunc(p.Pieces, func(q slot.Piece) bool { return q.Owner == r.by }) {
 		return
 	}
-	if s.group != l.group || s.of == nil {
-		*s = rangesLost{
-			group: l.group, of: map[slot.PeerID]map[slot.PeerID]struct{}{}, out: map[slot.PeerID]struct{}{},
-		}
+	if s.of == nil {
+		*s = rangesLost{of: map[slot.PeerID]map[slot.PeerID]struct{}{}, out: map[slot.PeerID]struct{}{}}
 	}
 	switch {
 	case r.reason == wire.LostRanges:
@@ -44,6 +42,12 @@ func (pn *planner) noteRanges(r report) {
 		}
 		s.of[r.of][r.by] = struct{}{}
 	}
+}
+
+// awaitsMore says whether a report is an owner's word that it has no room, and others may say so
+// soon: alone it would cost the owner its place, and the group what was reduced.
+func (pn *planner) awaitsMore(r report) bool {
+	return r.reason == wire.LostRanges && pn.now-r.at < pn.cfg.Timing.Lost
 }
 
 // enoughOwners says whether the word of some owners counts. Where members may lie it takes more
@@ -67,7 +71,7 @@ func (pn *planner) enoughOwners(owners map[slot.PeerID]struct{}) bool {
 func (pn *planner) beginWithoutDroppers() bool {
 	l := pn.open.lead
 	s := l.ranges
-	if l.plan == nil || s.group != l.group || !pn.enoughOwners(s.out) {
+	if l.plan == nil || !pn.enoughOwners(s.out) {
 		return false
 	}
 	droppers := pn.droppers()

@@ -57,6 +57,9 @@ func TestContributorsThatUseUpTheRanges(t *testing.T) {
 	if p := leader.m.open.lead.plan; p == nil || !slices.ContainsFunc(p.Offers, func(o slot.Offer) bool { return o.Peer == strangers[0] }) {
 		t.Fatal("one owner has the strangers left out")
 	}
+	if p := leader.m.open.lead.plan; p.Group() != first.Group() || p.Gone.Count() > 0 {
+		t.Fatal("an owner that ran out is left out before others may say the same")
+	}
 	_ = lost(c, c.id, wire.LostRanges)
 	p := leader.m.open.lead.plan
 	if p == nil || p.Group() == first.Group() {
