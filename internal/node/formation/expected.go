@@ -24,7 +24,7 @@ func (f *Formation) awaits() (p slot.PeerID, founder bool) {
 		return "", false
 	}
 	for q, given := range f.mu.promises {
-		if f.fresh(given.at) && (p == "" || q < p) {
+		if f.counts(given) && (p == "" || q < p) {
 			p = q
 		}
 	}
@@ -54,21 +54,44 @@ func (f *Formation) noteExpected(h p2p.Hello) {
 	}
 }
 
-// settlesElsewhere says whether another peer is to settle the spec: one with a lower ID that this
-// one hears, or that others hear, or one that is about to found the run. mu is held.
-func (f *Formation) settlesElsewhere() bool {
+// othersFirst says whether this peer waits for another one to settle the spec, or has not looked
+// around. If none of those that go first settles, the patience of the others must not end at once,
+// or each of them founds: it grows with the number of those that go first. mu is held.
+func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
+	ahead, patience := f.ahead(), searchingWait*f.cfg.Discovery
+	switch {
+	case waited < patience:
+		return !looked || ahead > 0
+	case f.cfg.Found || waited >= time.Duration(ahead)*patience:
+		return false
+	}
+	if !f.mu.outwaited {
+		f.mu.outwaited = true
+		f.log.Warn("other peers come first to found this run, and none of them has done so: still waiting for them. "+
+			"If they are not yours, have this peer found the run (Found, --found)", "peers", ahead, "waited", waited)
+	}
+	return true
+}
+
+// ahead counts the peers that are to settle the spec before this one: those with a lower ID that
+// this one hears, or that others hear, and those that are about to found the run. One that has
+// broken its word here is not among them, though others may still wait for it. mu is held.
+func (f *Formation) ahead() (n int) {
 	self := f.cfg.Network.ID()
-	for p, at := range f.mu.searching {
-		if p < self && f.fresh(at) {
-			return true
+	heard := func(p slot.PeerID) bool { return p < self && f.fresh(f.mu.searching[p]) }
+	for p := range f.mu.searching {
+		if heard(p) {
+			n++
 		}
 	}
 	for p, e := range f.mu.expected {
-		if (p < self || e.founder) && f.fresh(e.at) {
-			return true
+		given, known := f.mu.promises[p]
+		broken := e.founder && known && given.broken()
+		if (p < self || e.founder) && f.fresh(e.at) && !broken && !heard(p) {
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // fresh says whether what was heard at a time still counts.

@@ -57,3 +57,40 @@ func TestOthersHearWhoSettles(t *testing.T) {
 		}
 	})
 }
+
+// A peer waits for each lower one that searches. Two that wait for a third one, which never settles
+// a spec, would else both found when the same time has passed. One that is told to found the run
+// does not wait longer for many than for one: a stranger may have many IDs.
+func TestEachLowerPeerIsWaitedFor(t *testing.T) {
+	for lower, found := range map[int]bool{1: false, 3: false, 7: true} {
+		synctest.Test(t, func(t *testing.T) {
+			net := sim.NewMemory(t, 1, time.Millisecond)
+			n, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(net.Hosts[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = n.Close() })
+			cfg := testConfig(n, "sim")
+			cfg.Given, cfg.Found = presetSpec(), found
+			f := New(cfg)
+			seeking := p2p.Hello{Run: "sim", Given: map[string]string{"layout": "of a lower peer"}}
+			began := time.Now()
+			for f.spec() == nil && time.Since(began) < time.Hour {
+				for i := range lower {
+					f.receive(slot.PeerID([]byte{0, byte(i)}), seeking)
+				}
+				if err := f.decide(began, true); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(cfg.Hello)
+			}
+			want := searchingWait * cfg.Discovery
+			if !found {
+				want *= time.Duration(lower)
+			}
+			if took := time.Since(began) - cfg.Hello; took != want {
+				t.Errorf("behind %d peers it settles after %s, want %s (told to found: %v)", lower, took, want, found)
+			}
+		})
+	}
+}

@@ -80,10 +80,9 @@ type Formation struct {
 		expected  map[slot.PeerID]expected // peers from which others expect the spec
 		unfounded bool                     // see Unfounded
 		otherRuns map[slot.PeerID]error    // peers of other runs of this name, and how those differ
+		outwaited bool                     // see othersFirst
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
-		// when the first peer said that it is about to found the run; zero: none has
-		promisedSince time.Time
 	}
 }
 
@@ -310,7 +309,7 @@ func (f *Formation) wait(ctx context.Context, until <-chan time.Time) error {
 var errOtherRun = errors.New("it is in another run of this name")
 
 const (
-	// searchingWait is the number of discovery windows for which this peer waits for a searching
+	// searchingWait is the number of discovery windows for which this peer waits for each searching
 	// peer with a lower ID to settle the spec.
 	searchingWait = 5
 	// hearsSearching is the number of pauses between hellos after which a silent peer does not
@@ -343,7 +342,7 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 	if last := f.lastPromise(); last.After(began) && !f.cfg.Found {
 		began = last // the others have waited as long as this peer
 	}
-	if time.Since(began) < searchingWait*f.cfg.Discovery && (!looked || f.settlesElsewhere()) {
+	if f.othersFirst(time.Since(began), looked) {
 		return nil // another peer settles its spec, and this one adopts it
 	}
 	if len(f.given.Layout) == 0 || waits {
