@@ -33,13 +33,16 @@ func TestAttemptsDoNotRunOut(t *testing.T) {
 	}, chain.Turnover{Listed: members})
 	for range 70_000 {
 		f := &a.m.fork.forking
-		_ = a.m.fork.onDraft(labSigned(liar, wire.ForkDraft{}), wire.ForkDraft{Ballot: f.next + maxAttemptStep - 1, Record: r}, false)
+		draft := wire.ForkDraft{Ballot: f.next + maxAttemptStep - 1, Record: r}
+		_ = a.m.fork.onDraft(labSigned(liar, wire.ForkDraft{}), draft, false)
 	}
 	_ = a.m.fork.onDraft(labSigned(liar, wire.ForkDraft{}), wire.ForkDraft{Ballot: 1<<32 - 1, Record: r}, false)
 	if n := a.m.fork.next; n > 2*maxAttemptStep {
 		t.Errorf("the next attempt is number %d", n)
 	}
-	if !l.run(time.Minute, func() bool { return b.m.chain.Tip().Kind == slot.Fork || len(b.m.chain.Electorate()) == 2 }) {
+	if !l.run(time.Minute, func() bool {
+		return b.m.chain.Tip().Kind == slot.Fork || len(b.m.chain.Electorate()) == 2
+	}) {
 		t.Fatalf("no fork\n%s", l.show())
 	}
 }

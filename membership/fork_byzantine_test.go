@@ -139,8 +139,8 @@ func TestAForkByFewIsFound(t *testing.T) {
 		f.serve(5*time.Second, nil)
 		for _, p := range honest {
 			if moved := p.m.chain.Has(f.chain.Height(), f.chain.TipHash()); moved != planted {
-				t.Errorf("planted %v: %s moved %v, doubts %v\n%s\n%s", planted, p.name, moved, p.m.doubts.peers, l.show(),
-					strings.Join(l.log[max(0, len(l.log)-10):], "\n"))
+				t.Errorf("planted %v: %s moved %v, doubts %v\n%s\n%s", planted, p.name, moved, p.m.doubts.peers,
+					l.show(), strings.Join(l.log[max(0, len(l.log)-10):], "\n"))
 			}
 		}
 	}

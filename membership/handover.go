@@ -222,7 +222,8 @@ func (ho *handover) notGiven(p slot.Plan, term int) (ps []slot.PeerID) {
 	}
 	for i, peer := range ho.list.peers {
 		at := slot.Find(ho.chain.Members(), peer)
-		if at >= 0 && ho.living(ho.chain.Members()[at]) && !ho.hides(ho.chain.Members()[at]) && ho.list.had[i] > ho.cfg.Timing.slack(term) {
+		if at >= 0 && ho.living(ho.chain.Members()[at]) && !ho.hides(ho.chain.Members()[at]) &&
+			ho.list.had[i] > ho.cfg.Timing.slack(term) {
 			ps = append(ps, peer)
 		}
 	}

@@ -149,7 +149,8 @@ func (co *competing) takePart(from slot.PeerID, p wire.PastPart) error {
 		return ErrStale
 	}
 	last, size := p.Part+1 == p.Parts, len(p.Data)
-	if p.Part >= p.Parts || p.Parts > wire.MaxPast/wire.PastPartSize || size == 0 || !last && size != wire.PastPartSize {
+	if p.Part >= p.Parts || p.Parts > wire.MaxPast/wire.PastPartSize || size == 0 ||
+		!last && size != wire.PastPartSize {
 		// many small parts would take all the time that others wait
 		co.doubts.add(from, "a part of its past is not as long as parts are")
 		co.gathering = nil

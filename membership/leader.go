@@ -161,7 +161,8 @@ func (le *leader) startWork() {
 // goesOn says whether the plan that was at work before goes on under this leader.
 func (le *leader) goesOn() bool {
 	l, last := le.open.lead, le.open.last
-	if last == nil || slices.Contains([]slot.Root{l.givenUp, le.open.short.group}, last.Group()) || !le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
+	if last == nil || slices.Contains([]slot.Root{l.givenUp, le.open.short.group}, last.Group()) ||
+		!le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
 		le.open.hides(last.Offers, le.now) {
 		return false
 	}

@@ -27,7 +27,8 @@ type rangesLost struct {
 func (pn *planner) noteRanges(r report) {
 	l := pn.open.lead
 	p, s := l.plan, &l.ranges
-	if p == nil || len(p.Ring) > 0 || !slices.ContainsFunc(p.Pieces, func(q slot.Piece) bool { return q.Owner == r.by }) {
+	owns := func(q slot.Piece) bool { return q.Owner == r.by }
+	if p == nil || len(p.Ring) > 0 || !slices.ContainsFunc(p.Pieces, owns) {
 		return
 	}
 	if s.of == nil {
@@ -86,8 +87,8 @@ func (pn *planner) beginWithoutDroppers() bool {
 		l.excluded[p] = before.Offers[before.Place(p)].Seq
 		pn.event(Event{
 			Kind: EventSuspected, Height: l.ref.Height, Slot: before.Slot, Ballot: l.ref.Ballot, Peer: p,
-			Detail: "ended its streams to many owners one after the other, which left no room in the outcome: it is left " +
-				"out of the step",
+			Detail: "ended its streams to many owners one after the other, which left no room in the outcome: it is " +
+				"left out of the step",
 		})
 	}
 	l.givenUp, l.ranges = l.group, rangesLost{}

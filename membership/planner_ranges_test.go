@@ -54,7 +54,7 @@ func TestContributorsThatUseUpTheRanges(t *testing.T) {
 		t.Fatalf("the reports alone move the leader: %v", p)
 	}
 	_ = lost(b, b.id, wire.LostRanges)
-	if p := leader.m.open.lead.plan; p == nil || !slices.ContainsFunc(p.Offers, func(o slot.Offer) bool { return o.Peer == strangers[0] }) {
+	if p := leader.m.open.lead.plan; p == nil || !hasOffer(p.Offers, strangers[0]) {
 		t.Fatal("one owner has the strangers left out")
 	}
 	if p := leader.m.open.lead.plan; p.Group() != first.Group() || p.Gone.Count() > 0 {

@@ -34,7 +34,8 @@ func TestRandomFindsFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestRandom$", "-rapid.seed=20261126", // the same worlds
+			// the same worlds each time
+			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestRandom$", "-rapid.seed=20261126",
 				"-rapid.shrinktime=1ms", "-rapid.nofailfile")
 			cmd.Env = append(os.Environ(), plantVariable+"="+name, "P2PDILOCO_TEST=nightly")
 			begun := time.Now()

@@ -82,9 +82,10 @@ func (pa *participant) whyShort() string {
 	}
 	who, many := strings.Join(names[:min(len(names), 8)], ", "), len(s.lost) > 1
 	text := fmt.Sprintf("slot %d waits, since min_peers is %d: ", d.last.Slot, pa.chain.Rules().MinPeers)
-	if others := d.last.Living() - 1; 2*len(s.lost) > others && slices.Contains(livingOf(*d.last), pa.cfg.Self) && others > 1 {
-		return text + fmt.Sprintf("in %d tries this peer got nothing of %s: check its network (p2pdiloco doctor), or start "+
-			"it again", s.tries, who)
+	takesPart := slices.Contains(livingOf(*d.last), pa.cfg.Self)
+	if others := d.last.Living() - 1; takesPart && others > 1 && 2*len(s.lost) > others {
+		return text + fmt.Sprintf("in %d tries this peer got nothing of %s: check its network (p2pdiloco doctor), or "+
+			"start it again", s.tries, who)
 	}
 	text += fmt.Sprintf("%s %s heard, and took no part in %d tries: start %s again, or remove %[4]s (p2pdiloco remove)",
 		who, map[bool]string{false: "is", true: "are"}[many], s.tries, map[bool]string{false: "it", true: "them"}[many])

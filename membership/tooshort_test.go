@@ -39,7 +39,9 @@ func TestWhoKeepsASlotFromMinPeers(t *testing.T) {
 					t.Errorf("%s says %d times who is missing", p.name, n)
 				}
 				why := p.m.View().Reason
-				for _, part := range []string{"min_peers is 4", bad.id.Short() + " is heard", "remove", "needs 1 more"} {
+				for _, part := range []string{
+					"min_peers is 4", bad.id.Short() + " is heard", "remove", "needs 1 more",
+				} {
 					if !strings.Contains(why, part) {
 						t.Errorf("%s says %q, without %q", p.name, why, part)
 					}
@@ -91,7 +93,9 @@ func TestALeaderThatListsTooFewIsNotSpared(t *testing.T) {
 				d.last.Offers = append(d.last.Offers, o)
 			}
 		}
-		d.groupReports = groupReports{group: d.last.Group(), lost: []ReportLost{{Peer: bad, Reason: wire.LostConnection}}}
+		d.groupReports = groupReports{
+			group: d.last.Group(), lost: []ReportLost{{Peer: bad, Reason: wire.LostConnection}},
+		}
 		if m.participant.noteShort(); d.short.tries != 1 || (d.short.until > 0) != c.spared {
 			t.Errorf("min_peers %d: %d tries, nothing before %v", c.min, d.short.tries, d.short.until)
 		}

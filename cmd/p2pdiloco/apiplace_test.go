@@ -16,7 +16,7 @@ import (
 // that is given in another one finds it. It said that the peer has crashed.
 func TestARelativeSocketIsFoundFromAnotherFolder(t *testing.T) {
 	t.Parallel()
-	home, err := os.MkdirTemp("", "api") // a socket's path is short
+	home, err := os.MkdirTemp("", "api") //nolint:usetesting // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}

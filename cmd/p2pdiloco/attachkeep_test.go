@@ -44,7 +44,7 @@ func (b *hurtBox) noted() (kepts []int, all int) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, word := range strings.Fields(string(text)) {
+	for word := range strings.FieldsSeq(string(text)) {
 		n, _ := strconv.Atoi(word)
 		kepts = append(kepts, n)
 	}
@@ -97,7 +97,8 @@ func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
 	kepts, all := box.noted()
 	t.Logf("kept: %v steps", kepts)
 	if len(kepts) != 2 || slices.Contains(kepts, 0) || all != rounds*steps {
-		t.Errorf("they kept %v steps when the node came back, and did %d for %d rounds of %d", kepts, all, rounds, steps)
+		t.Errorf("they kept %v steps when the node came back, and did %d for %d rounds of %d", kepts, all, rounds,
+			steps)
 	}
 }
 

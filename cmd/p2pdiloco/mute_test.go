@@ -54,7 +54,7 @@ func TestAPeerThatWaitsForItsRanksIsListed(t *testing.T) {
 // request.
 func TestPeersThatHangAreListed(t *testing.T) {
 	t.Parallel()
-	home, err := os.MkdirTemp("", "hang") // a socket's path is short
+	home, err := os.MkdirTemp("", "hang") //nolint:usetesting // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func TestOnlyAFileThatWasSetAsideIsSaidToBe(t *testing.T) {
 		err := &CorruptError{Path: path, Why: "rotten"}
 		f.setAside("state", err)
 		_, moved := os.Stat(path + corruptSuffix)
-		if said := strings.Contains(err.Error(), "set aside as state.corrupt"); said != (moved == nil) || said == readOnly {
+		said := strings.Contains(err.Error(), "set aside as state.corrupt")
+		if said != (moved == nil) || said == readOnly {
 			t.Errorf("read only is %v: %v; the file: %v", readOnly, err, moved)
 		}
 	}

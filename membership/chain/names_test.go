@@ -116,7 +116,8 @@ func TestDecisionsAreBounded(t *testing.T) {
 	c.access = a
 	d := []slot.Decision{{Action: slot.Remove, Peer: "other"}}
 	if err := c.CheckAccess(slot.Record{Kind: slot.Access, Height: 2, Decisions: d}); err == nil ||
-		err.Error() != "breaks the rules of the ledger: more decisions about peers than a run may have: a new run is due" {
+		err.Error() != "breaks the rules of the ledger: more decisions about peers than a run may "+
+			"have: a new run is due" {
 		t.Errorf("one more decision: %v", err)
 	}
 }

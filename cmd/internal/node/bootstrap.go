@@ -88,7 +88,7 @@ func (f *bootstrapFlags) run(ctx context.Context, printed output) error {
 	var ports string
 	if identity != "" {
 		ports = identity + ".ports"
-		unlock := func() {}
+		var unlock func()
 		if ctx, unlock, err = f.lock(ctx, identity, log); err != nil {
 			return err
 		}

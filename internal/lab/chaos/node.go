@@ -36,8 +36,8 @@ type lifetime struct {
 
 // useful are the events that say something about the chain, the state or the process.
 var useful = []string{
-	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned", "slot.waits",
-	"slot.committed", "slot.applied", "state.synced", "run.switched", "run.done",
+	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned",
+	"slot.waits", "slot.committed", "slot.applied", "state.synced", "run.switched", "run.done",
 }
 
 // talk are the events in which a peer says something of another one.

@@ -56,7 +56,9 @@ func openFeedbackFile(cfg Config, f *feedback) *feedbackFile {
 	if f == nil {
 		return nil
 	}
-	d := &feedbackFile{fs: cfg.FS, path: filepath.Join(cfg.Dir, feedbackName), run: cfg.Run.ID, feedback: f, log: cfg.Logger}
+	d := &feedbackFile{
+		fs: cfg.FS, path: filepath.Join(cfg.Dir, feedbackName), run: cfg.Run.ID, feedback: f, log: cfg.Logger,
+	}
 	if d.fs == nil {
 		d.fs = disk.OS
 	}

@@ -88,7 +88,8 @@ func indebted(t *testing.T, dir string) *contributions {
 
 func reopened(dir string, run slot.Root) (c *contributions, d *feedbackFile, log *strings.Builder) {
 	c, log = debtor(codec.Int4, 1, 0), new(strings.Builder)
-	d = openFeedbackFile(Config{Dir: dir, Run: Run{ID: run}, Logger: slog.New(slog.NewTextHandler(log, nil))}, c.feedback)
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	d = openFeedbackFile(Config{Dir: dir, Run: Run{ID: run}, Logger: logger}, c.feedback)
 	return c, d, log
 }
 

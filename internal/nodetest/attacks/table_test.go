@@ -247,7 +247,8 @@ func (w row) beyond() string {
 func (r *result) print(out io.Writer) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer table.Flush() //nolint:errcheck // nobody could be told
-	fmt.Fprintf(table, "common start: held-out loss %.4f; %d slots, attacks from slot %d on\n", r.Start, r.Slots, firstLie)
+	fmt.Fprintf(table, "common start: held-out loss %.4f; %d slots, attacks from slot %d on\n", r.Start, r.Slots,
+		firstLie)
 	for _, h := range r.Honest {
 		who := "eight honest peers"
 		if h.Alone > 0 {
