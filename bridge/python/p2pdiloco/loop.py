@@ -76,6 +76,7 @@ class Loop:
         self._train: Optional[Message] = None
         self._place = Place()
         self._tally = Tally()
+        self._told = False  # weights come from tokens, not from the number of steps
         self._began = 0.0  # when the inner steps of the TRAIN began
         self._view = View()
         self._over = False  # the run had ended when its node was left
@@ -248,7 +249,8 @@ class Loop:
         if self._torn or self._train is None:
             self.reset()
         if self._mode() == "sync":
-            if self._tally.steps > 0:
+            # a node that is killed meanwhile leaves the same slot, and the steps in the model
+            while not self.finished and self._tally.kept + self._tally.steps > 0:
                 self._border(self._offer())
         elif self._trained:
             self._drain(session)
@@ -283,6 +285,7 @@ class Loop:
         it a round weighs its steps, times tokens_per_step. All peers must count the same thing, and
         of ranks that train on the same data one."""
         self._tally.weight += int(n)
+        self._told = True
 
     def report(self, loss: Any) -> None:
         """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It does not wait for
@@ -345,10 +348,11 @@ class Loop:
         info = self._session.info if self._session is not None else None
         if info is None:
             return dict(self._resume)
-        tally = self._tally
-        return {
-            "run_id": info.run_id, "slot": tally.slot, "steps": tally.steps, "weight": tally.weight
-        }
+        tally, weight = self._tally, self._tally.weight
+        if self._told or weight > 0:
+            weight += tally.kept_weight
+        steps = tally.kept + tally.steps
+        return {"run_id": info.run_id, "slot": tally.slot, "steps": steps, "weight": weight}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where state_dict was taken, if the run is still at that slot; load the model's
@@ -370,6 +374,7 @@ class Loop:
             return
         self._held.put(copy)
         self._tally.steps, self._tally.weight = state["steps"], state["weight"]
+        self._told = self._told or state["weight"] > 0
 
     # Looking.
 
@@ -443,14 +448,14 @@ class Loop:
         if offer is not None and before is not None:
             went_on = self._train is None or self._train.slot != before.slot
             if went_on and session.contributed:
-                self._tally.contribute(offer.tokens)
+                self._tally.contribute(self._tally.kept_weight + offer.tokens)
             self._tally.end(stall=time.monotonic() - began)
         if self._train is None:
             info = session.info
             at = (info.slot if info.root else info.last_slot) if info is not None else 0
             self._tally.begin(int(at) or self._tally.slot)
             return
-        self._tally.begin(int(self._train.slot) - 1)
+        self._tally.begin(int(self._train.slot) - 1, session.kept)
         if self._resume:
             self._takes_up(self._train, copy)
         self._take(self._train)
@@ -465,7 +470,7 @@ class Loop:
     def _take(self, train: Message) -> None:
         """Takes a task's place in the data."""
         self._own = True
-        self.sync_every = train.steps
+        self.sync_every = self._tally.kept + train.steps
         self._place = Place(
             train.member, max(train.members, train.member + 1), train.seed, train.part,
             train.part_steps, train.part_done + self._tally.steps, self._place.round + 1,

@@ -128,6 +128,88 @@ class Keeping(AttachCase):
                 d.step()
         self.stub.join()
 
+    def test_force_sync_goes_on_until_the_model_is_an_anchor(self):
+        """The node dies with an early offer. The next one keeps those steps and asks for the rest
+        of the same slot: force_sync returned with two steps in the model that nobody else has, and
+        did nothing when it was called again."""
+        seen = {}
+
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(3, bytes(range(32)))
+            node.train(slot=1, steps=4)
+            node.hang_up()
+            node.gather(epoch=2)
+            node.load([5.0, 7.0], keep=1)
+            seen["offer"] = node.train(slot=1, steps=2, part_done=2)[0]
+            seen["gradient"] = node.local.tolist()
+            node.load([1.0, 1.0])
+            seen["next"] = node.train(slot=2, steps=4)[0]
+
+        model = model_of()
+        with self.assertLogs("p2pdiloco"), self.attach(play, model, tokens_per_step=10) as d:
+            for _ in range(2):
+                with torch.no_grad():
+                    model.w -= torch.tensor([0.5, 0.25])
+                d.step()
+            d.force_sync()
+            self.assertEqual((model.w.tolist(), d.rounds), ([1.0, 1.0], 1))
+            self.assertEqual((d.metrics.weight, d.metrics.slot), (20, 1))
+            d.force_sync()  # nothing is there
+        self.stub.join()
+        self.assertEqual((seen["offer"].steps, seen["gradient"]), (0, [1.0, 0.5]))
+        self.assertEqual(seen["next"].kind, wire.LEAVE)
+
+    def test_a_checkpoint_has_the_kept_steps_in_it(self):
+        """Else a model of three steps came back as one of one, and did two of them once more."""
+        for tokens, weight in ((0, 0), (7, 21)):
+            with self.subTest(tokens), self.assertLogs("p2pdiloco"):
+                self.checkpoint(tokens, weight)
+
+    def checkpoint(self, tokens, weight):
+        seen = {}
+
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(3, bytes(range(32)))
+            self.begin(node, node.ranks[0], 2)
+            node.hang_up()
+            node.gather(epoch=2)
+            node.load([5.0, 7.0], keep=1)
+            node.send(node.ranks[0], Message(wire.TRAIN, 99, slot=1, steps=2, members=1))
+            node.gather(epoch=3)
+            node.load([5.0, 7.0])
+            seen["offer"] = node.train(slot=1, steps=4)[0]
+            seen["gradient"] = node.local.tolist()
+            node.load([1.0, 1.0])
+            node.end()
+
+        def step():
+            with torch.no_grad():
+                model.w -= torch.tensor([0.5, 0.25])
+            if tokens:
+                d.tokens(tokens)
+            d.step()
+
+        model = model_of()
+        with self.attach(play, model, tokens_per_step=10) as d:
+            d._session.info = Message(wire.INFO, 0, run_id="a run", mode="sync", inner_steps=4)
+            for _ in range(3):
+                step()
+            state = d.state_dict()
+            self.assertEqual((state["steps"], state["weight"]), (3, weight))
+            self.assertEqual((d.metrics.steps, d.sync_every), (3, 4))
+            d.load_state_dict(state)
+            self.assertEqual((d.metrics.steps, d.sync_every), (3, 4))
+            step()
+            self.assertTrue(d.finished)
+        self.stub.join()
+        offer = seen["offer"]
+        self.assertEqual((offer.steps, offer.tokens), (4, 4 * (tokens or 10)))
+        self.assertEqual(seen["gradient"], [2.0, 1.0])
+
     def test_two_nodes_die(self):
         """The second one before it has said anything: the third is told what the first had left."""
 

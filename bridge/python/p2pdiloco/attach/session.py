@@ -176,6 +176,12 @@ class Session:
         """Whether this process is a child, made by fork, of the one that attached."""
         return os.getpid() != self._pid
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        """Steps and tokens that the model has in it beside those of the TRAIN under way: ranks that
+        have outlived a node keep them."""
+        return self._base
+
     # Connecting.
 
     def _connect(self, timeout: float) -> None:
@@ -484,7 +490,7 @@ class Session:
     def reset(self) -> None:
         """Attaches again as a new set, in all ranks: the next border loads the anchor."""
         self._drop()
-        self._loaded, self._kept = 0, Kept()
+        self._loaded, self._kept, self._base = 0, Kept(), (0, 0)
         self._train, self._gave_up = None, False
         self._resets += 1
         self._connect(self._node_timeout)
@@ -502,7 +508,7 @@ class Session:
     def close(self) -> None:
         """Closes the socket and unmaps the memory."""
         self._drop()
-        self._train, self._loaded, self._kept = None, 0, Kept()
+        self._train, self._loaded, self._kept, self._base = None, 0, Kept(), (0, 0)
         self._unmap()
 
     def _unmap(self) -> None:
