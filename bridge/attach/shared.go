@@ -30,6 +30,7 @@ type shared struct {
 	startFile    *memory.File
 	startRead    *os.File // for ranks, which may not write it
 	write        bool     // they may
+	shares       bool     // a set has got them
 
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
@@ -38,6 +39,9 @@ type shared struct {
 
 	bytes atomic.Uint64 // of all mappings, for any goroutine
 }
+
+// newFile is memory.New, which tests make fail.
+var newFile = memory.New
 
 // set is the memory of one set.
 type set struct {
@@ -55,11 +59,11 @@ func (s *shared) next(e box.Share) (files []*os.File, err error) {
 		}
 	}
 	s.drop()
-	local, err := memory.New(s.size)
+	local, err := newFile(s.size)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.unbegin())
 	}
-	s.came = &set{e.Epoch, len(e.Shares), local, e.Held}
+	s.came, s.shares = &set{e.Epoch, len(e.Shares), local, e.Held}, true
 	s.count()
 	start := s.startRead
 	if s.write {
@@ -71,7 +75,7 @@ func (s *shared) next(e box.Share) (files []*os.File, err error) {
 // begin makes what stays for good.
 func (s *shared) begin(e box.Share) (err error) {
 	s.layout, s.size = e.Layout, memory.Size(e.Elements)
-	if s.startFile, err = memory.New(s.size); err != nil {
+	if s.startFile, err = newFile(s.size); err != nil {
 		return err
 	}
 	if s.startRead, err = s.startFile.ReadOnly(); err == nil {
@@ -89,6 +93,18 @@ func (s *shared) begin(e box.Share) (err error) {
 	}
 	s.start = start
 	return nil
+}
+
+// unbegin gives back what a model has taken that fits once but not twice, so that the next one may
+// have another layout. Where a set has shared it, it stays.
+func (s *shared) unbegin() error {
+	if s.shares {
+		return nil
+	}
+	start, local := s.start, s.local
+	s.layout, s.size, s.start, s.local = nil, 0, nil, nil
+	s.count()
+	return errors.Join(start.Close(), local.Close(), s.startFile.Close(), s.startRead.Close())
 }
 
 // adopt has the node work in the memory of the set that has come. The old local is lost.
