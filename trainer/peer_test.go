@@ -56,8 +56,9 @@ func TestPiecesOfATaskAddUp(t *testing.T) {
 	if a.Done != 4 || a.Steps != 3 || b.Done != 7 || b.Steps != 7 {
 		t.Errorf("%+v, %+v", a, b)
 	}
-	sum := Stats{}.Plus(Stats{Steps: 1, Tokens: 10, Loss: 4}).Plus(Stats{Steps: 3, Tokens: 30, Loss: 8, GradNorm: 4})
-	if sum != (Stats{Steps: 4, Tokens: 40, Loss: 7, GradNorm: 3}) {
+	sum := Stats{}.Plus(Stats{Steps: 1, Tokens: 10, Loss: 4})
+	sum = sum.Plus(Stats{Steps: 3, Kept: 2, Tokens: 30, Loss: 8, GradNorm: 4})
+	if sum != (Stats{Steps: 4, Kept: 2, Tokens: 40, Loss: 7, GradNorm: 3}) {
 		t.Errorf("%+v", sum)
 	}
 	reported := 0

@@ -112,11 +112,14 @@ func (t *Trainer) goOn(ctx context.Context, task trainer.Task) (trainer.Stats, e
 	task.Report(done)
 	if done >= task.Steps {
 		t.exported = false // local is a new one
-		return trainer.Stats{Steps: done, Tokens: kept.Tokens, Loss: math.NaN()}, nil
+		return trainer.Stats{Steps: done, Kept: done, Tokens: kept.Tokens, Loss: math.NaN()}, nil
 	}
 	rest := task.Piece(done, task.Steps)
 	rest.Progress = func(more int) { task.Report(done + more) }
 	stats, err := t.train(ctx, rest)
-	stats.Steps, stats.Tokens = stats.Steps+done, stats.Tokens+kept.Tokens
+	if stats.Steps == 0 {
+		stats.Loss = math.NaN()
+	}
+	stats.Steps, stats.Kept, stats.Tokens = stats.Steps+done, done, stats.Tokens+kept.Tokens
 	return stats, err
 }

@@ -102,7 +102,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 		if l.life.Over() {
 			return stats, l.ended()
 		}
-		l.rate.cut(task.Steps, took)
+		l.rate.cut(task.Steps, stats.Kept, took)
 		if err := l.land(ctx); err != nil { // it is settled
 			return stats, err
 		}
@@ -113,7 +113,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	}
 	stats.Steps = cmp.Or(stats.Steps, task.Steps)
 	l.model.trained(stats)
-	l.rate.note(stats.Steps, took)
+	l.rate.trained(stats, took)
 	return stats, nil
 }
 
