@@ -56,13 +56,18 @@ type meteredStream struct {
 	carries atomic.Bool
 }
 
-// meter takes a stream of the relay's, which ends with the task group.
+// meter takes a stream of the relay's, which ends with the task group. One that carries from the
+// beginning is a stop stream.
 func (r *Relay) meter(s network.Stream, carries bool) *meteredStream {
 	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Relay.Duration)}
 	m.carries.Store(carries)
 	ctx, cancel := context.WithCancel(r.env.Tasks.Context())
 	stop := context.AfterFunc(r.env.Tasks.Context(), func() { _ = s.Reset() })
-	ended := r.circuits.add(s.Conn().RemotePeer())
+	side := &r.opened
+	if carries {
+		side = &r.reached
+	}
+	ended := side.add(s.Conn().RemotePeer())
 	m.ctx, m.end = ctx, func() { stop(); cancel(); ended() }
 	return m
 }

@@ -117,33 +117,52 @@ func TestStrangersDoNotHoldUpMembers(t *testing.T) {
 	})
 }
 
-// TestStrangersHaveFewCircuits: the connections of one stranger through a member are few, at either
-// end; those of members, and of a relay that knows of no members, are not.
+// TestStrangersHaveFewCircuits: a stranger opens few connections through a member, and strangers
+// have few to one of them, and half of those to a member. Members, and all where a relay knows of
+// no members, have more. Strangers that connect to a newcomer cut it off from no member: each of
+// two could be within its share, and the newcomer beyond.
 func TestStrangersHaveFewCircuits(t *testing.T) {
 	r := newRelay(Env{}, Config{Relay: RelayConfig{Open: true}.WithDefaults()})
 	r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 	r.env.Log = slog.New(slog.DiscardHandler)
 	from := multiaddr.StringCast("/ip4/203.0.113.1/tcp/1")
-	open := func(id peer.ID) *meteredStream { return r.meter(&paperStream{conn: paperConn{peer: id}}, false) }
 	var streams []*meteredStream
-	for range guestCircuits + 1 {
-		streams = append(streams, open("member"), open("stranger"))
+	open := func(id peer.ID, reached bool, circuits int) {
+		for range circuits {
+			streams = append(streams, r.meter(&paperStream{conn: paperConn{peer: id}}, reached))
+		}
 	}
-	if !r.AllowConnect("stranger", from, "other") {
+	open("member", false, guestCircuits+1)
+	open("stranger", false, guestCircuits+1)
+	open("newcomer", true, guestCircuits)
+	open("member", true, relayCircuits/2)
+	if !r.AllowConnect("stranger", from, "other") || !r.AllowConnect("other", from, "newcomer") {
 		t.Error("a relay without members has guests")
 	}
-	r.env.Members.Set(map[peer.ID]struct{}{"member": {}})
-	if r.AllowConnect("stranger", from, "other") || r.AllowConnect("other", from, "stranger") {
-		t.Error("a stranger gets more connections")
-	}
-	if !r.AllowConnect("member", from, "other") || !r.AllowConnect("other", from, "member") {
-		t.Error("a member does not")
+	r.env.Members.Set(map[peer.ID]struct{}{"member": {}, "second": {}})
+	for _, c := range []struct {
+		src, to peer.ID
+		want    bool
+	}{
+		{"stranger", "second", false},
+		{"other", "newcomer", false},
+		{"other", "member", false},
+		{"other", "second", true},
+		{"other", "stranger", true},
+		{"newcomer", "second", true},
+		{"newcomer", "stranger", true},
+		{"member", "newcomer", true},
+		{"second", "member", true},
+	} {
+		if got := r.AllowConnect(c.src, from, c.to); got != c.want {
+			t.Errorf("%s to %s: %v", c.src, c.to, got)
+		}
 	}
 	for _, s := range streams {
 		_ = s.Reset()
 		_ = s.Reset()
 	}
-	if !r.AllowConnect("stranger", from, "other") || len(r.circuits.mu.of) > 0 {
-		t.Errorf("connections that ended count: %v", r.circuits.mu.of)
+	if !r.AllowConnect("stranger", from, "newcomer") || len(r.opened.mu.of)+len(r.reached.mu.of) > 0 {
+		t.Errorf("connections that ended count: %v, %v", r.opened.mu.of, r.reached.mu.of)
 	}
 }

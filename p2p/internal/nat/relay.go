@@ -17,7 +17,7 @@ import (
 const (
 	relayBuffer      = 32 << 10 // bytes, each way of a relayed connection
 	relayCircuits    = 1024     // relayed connections of one peer
-	guestCircuits    = 16       // and of one that is neither a member nor served by name
+	guestCircuits    = 16       // that one which is neither a member nor served by name may open
 	relayReservation = time.Hour
 )
 
@@ -34,9 +34,10 @@ type Relay struct {
 	listed  map[peer.ID]bool
 	asked   questions
 	guests  guests
-	// streams of the relay's, by the peer at the other end: a circuit has one with either
-	circuits circuits
-	mu       struct {
+	// streams of the relay's, by the peer at the other end. A circuit has one with either: with the
+	// peer that opened it, and with the one that it leads to
+	opened, reached circuits
+	mu              struct {
 		sync.Mutex
 		service *relay.Relay // nil: not serving
 	}
@@ -132,18 +133,27 @@ func (r *Relay) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
 
 // AllowConnect implements relay.ACLFilter: may a peer connect to one that has a reservation?
 func (r *Relay) AllowConnect(src peer.ID, from multiaddr.Multiaddr, to peer.ID) bool {
-	for _, id := range []peer.ID{src, to} {
-		// the stream on which it is asked counts
-		if r.isGuest(id) && r.circuits.of(id) > guestCircuits {
-			r.env.Log.Info("not relaying more connections of a peer that is no member", "peer", id, "from", from)
-			return false
-		}
+	if r.isGuest(src) && r.crowds(src, to) {
+		r.env.Log.Info("not relaying more connections of a peer that is no member", "peer", src, "from", from, "to", to)
+		return false
 	}
 	if r.allowed.Busy(r.isGuest(src), time.Now()) {
 		r.env.Log.Info("not relaying for one peer more: too much waits already", "peer", src, "from", from)
 		return false
 	}
 	return r.mayUse(src, from)
+}
+
+// crowds says whether a guest has opened its share of circuits, or would take one to a peer that
+// is kept for a member. Those that others open to a peer cost it none of its own: strangers would
+// cut a newcomer off by connecting to it.
+func (r *Relay) crowds(guest, to peer.ID) bool {
+	most := relayCircuits / 2
+	if r.isGuest(to) {
+		most = guestCircuits
+	}
+	// the stream on which it is asked is one that the guest opened
+	return r.opened.of(guest) > guestCircuits || r.reached.of(to) >= most
 }
 
 func (r *Relay) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
