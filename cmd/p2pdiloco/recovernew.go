@@ -33,10 +33,11 @@ func (n *newRun) register(fs *pflag.FlagSet) {
 }
 
 // notGiven refuses the flags of --new-run without it: what is left of that command line means
-// something else, a fork of the old run.
+// something else, a fork of the old run. In the environment and a config file they are settings of
+// join and export.
 func (n *newRun) notGiven(fs *pflag.FlagSet) error {
 	for _, name := range []string{"founders", "slot"} {
-		if f := fs.Lookup(name); sources.Rank(fs, name) > 0 {
+		if f := fs.Lookup(name); sources.OnCommandLine(fs, name) {
 			return sources.Faultf(name, f.Value, "it is for --new-run, which founds the run anew; without that, "+
 				"recover forks the run that there is. Nothing was done: add --new-run, or leave this out")
 		}

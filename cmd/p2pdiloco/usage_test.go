@@ -92,6 +92,16 @@ func TestWrongCommandLines(t *testing.T) {
 	})
 }
 
+// TestRecoverBesideSettings: the founders of a peer's run are a setting of join in the environment.
+// That is no wish for a new run, and the peer could not be made to go on.
+func TestRecoverBesideSettings(t *testing.T) {
+	t.Setenv("P2PDILOCO_FOUNDERS", "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv")
+	t.Setenv("P2PDILOCO_SLOT", "41")
+	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{
+		{"recover --yes --data-dir " + t.TempDir(), "no peer runs with the data directory"},
+	})
+}
+
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	none := dir + "/none"

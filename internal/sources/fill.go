@@ -99,10 +99,12 @@ func Given(fs *pflag.FlagSet, flag, value string) string {
 	return place + printable(value)
 }
 
+// commandLine is the rank of the command line: more than that of any other source.
+const commandLine = 1 << 10
+
 // Rank says how much a flag's source counts: 0 for a default, more for a source that wins over
 // others, most for the command line.
 func Rank(fs *pflag.FlagSet, flag string) int {
-	const commandLine = 1 << 10
 	f := fs.Lookup(flag)
 	if f == nil || !f.Changed {
 		return 0
@@ -112,3 +114,7 @@ func Rank(fs *pflag.FlagSet, flag string) int {
 	}
 	return commandLine
 }
+
+// OnCommandLine says whether a flag has its value from the command line: it was meant for this
+// command then, and not for another one that has a setting of the same name.
+func OnCommandLine(fs *pflag.FlagSet, flag string) bool { return Rank(fs, flag) == commandLine }
