@@ -84,6 +84,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 
 // lastWords prints why a command has failed. If nobody reads that, the program ends all the same.
 func lastWords(stderr io.Writer, text string) {
+	outlivePipes()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -13,14 +14,14 @@ import (
 // UntilSignal returns a context that ends with the first SIGINT or SIGTERM, or SIGHUP, which a
 // terminal sends that is closed. It calls first at that moment, and second at the next signal, even
 // if first has not returned: what it prints may have no reader. A hang-up is never the second one,
-// as a shell and the system send it both. Until stop, an output whose reader has ended (SIGPIPE) is
-// an error of the write and does not end the process. stop gives the signals back and waits for the
-// watcher, and a moment for first.
+// as a shell and the system send it both. From then on, an output whose reader has ended is an error
+// of the write (outlivePipes). stop gives the signals back and waits for the watcher, and a moment
+// for first.
 func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals, pipes := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, endings()...)
-	signal.Notify(pipes, syscall.SIGPIPE) // nobody reads it, and no child inherits this
+	outlivePipes()
 	quit, done, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -49,13 +50,18 @@ func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, 
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
-		signal.Stop(pipes)
 		close(quit)
 		<-done
 		awaitFor(time.Second, told)
 		cancel()
 	}
 }
+
+// outlivePipes makes an output whose reader has ended (SIGPIPE) an error of the write for the rest of
+// the process: it would end it with a status of its own, also while it prints its last lines.
+var outlivePipes = sync.OnceFunc(func() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads it, and no child inherits this
+})
 
 // endings are the signals that ask a command to end. One that was started with nohup outlives its
 // terminal.
