@@ -9,11 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // abandoned is how long nobody has written to what a process was making that was killed.
 const abandoned = time.Hour
+
+// partSuffix ends the names of what is being made. Users keep their own files beside it, hidden ones
+// with a date in the name among them: only this program gives such names.
+const partSuffix = ".p2pdiloco-part"
 
 // writeAtOnce is how much is written between two looks at whether it is still wanted.
 const writeAtOnce = 4 << 20
@@ -51,16 +56,22 @@ func TempDir(path string) (string, error) {
 	return temporary(path, func(name string) (string, error) { return name, os.Mkdir(name, 0o777) })
 }
 
-// temporary makes something new under a name that isTemp knows.
+// temporary makes something new under a name that isPart knows.
 func temporary[T any](path string, begin func(name string) (T, error)) (made T, err error) {
 	for range 100 {
-		name := "." + filepath.Base(path) + "." + strconv.FormatUint(uint64(rand.Uint32()), 10)
+		name := "." + filepath.Base(path) + "." + strconv.FormatUint(uint64(rand.Uint32()), 10) + partSuffix
 		made, err = begin(filepath.Join(filepath.Dir(path), name))
 		if !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}
 	return made, err
+}
+
+// isPart says whether temporary gives such a name for one of the name of.
+func isPart(name, of string) bool {
+	name, ok := strings.CutSuffix(name, partSuffix)
+	return ok && isTemp(name, of)
 }
 
 // Until is w for as long as ctx lasts: after that its writes fail.
@@ -91,7 +102,7 @@ func SweepOld(path string) {
 		return
 	}
 	for _, e := range entries {
-		if left := filepath.Join(dir, e.Name()); isTemp(e.Name(), filepath.Base(path)) && isOld(left) {
+		if left := filepath.Join(dir, e.Name()); isPart(e.Name(), filepath.Base(path)) && isOld(left) {
 			if e.IsDir() {
 				files, _ := os.ReadDir(left)
 				for _, f := range files {

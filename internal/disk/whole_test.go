@@ -45,7 +45,8 @@ func holds(t *testing.T, path, want string) {
 
 // A file whose writing is interrupted is not there, and neither is a part of it: parts of models
 // filled disks, under names that ls does not show. What a killed process has left goes at the next
-// time, and what another process is writing stays.
+// time, and what another process is writing stays, and what is the user's: a hidden folder with a date
+// in its name was emptied.
 func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model")
@@ -64,8 +65,9 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	if entries, _ := os.ReadDir(dir); !errors.Is(err, context.Canceled) || len(entries) > 0 {
 		t.Errorf("%v, and there is %v", err, entries)
 	}
-	dead, lives := filepath.Join(dir, ".model.1"), filepath.Join(dir, ".model.2")
-	for _, folder := range []string{dead, lives} {
+	dead, lives := filepath.Join(dir, ".model.1"+partSuffix), filepath.Join(dir, ".model.2"+partSuffix)
+	users := filepath.Join(dir, ".model.20240101")
+	for _, folder := range []string{dead, lives, users} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +76,7 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 		}
 	}
 	long := time.Now().Add(-2 * abandoned)
-	for _, name := range []string{filepath.Join(dead, "part"), dead, lives} {
+	for _, name := range []string{filepath.Join(dead, "part"), dead, lives, filepath.Join(users, "part"), users} {
 		if err := os.Chtimes(name, long, long); err != nil {
 			t.Fatal(err)
 		}
@@ -86,11 +88,13 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	if err := WriteWhole(t.Context(), path, false, write); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second file of the name: %v", err)
 	}
-	if _, err := os.Stat(lives); err != nil {
-		t.Errorf("what another process writes: %v", err)
-	}
-	if err := os.RemoveAll(lives); err != nil {
-		t.Fatal(err)
+	for _, stays := range []string{lives, users} {
+		if _, err := os.Stat(filepath.Join(stays, "part")); err != nil {
+			t.Errorf("what another process writes, or the user keeps: %v", err)
+		}
+		if err := os.RemoveAll(stays); err != nil {
+			t.Fatal(err)
+		}
 	}
 	holds(t, path, "all")
 }
