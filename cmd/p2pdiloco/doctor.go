@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,7 +123,10 @@ func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	findings = slices.Concat(findings, doctor.Local(doctor.Host{}, look.dir, look.need), look.extra, look.view.Check())
+	findings = slices.Concat(findings, doctor.Local(doctor.Host{}, look.dir, look.need), look.extra)
+	if look.view != nil {
+		findings = slices.Concat(findings, look.view.Check())
+	}
 	if f.json {
 		err = cli.PrintJSON(stdout, struct {
 			Worst    doctor.Level     `json:"worst"`
@@ -141,60 +146,104 @@ func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) err
 type look struct {
 	dir   string
 	need  doctor.Need
-	view  *doctor.View
+	view  *doctor.View // nil: of this machine alone
 	extra []doctor.Finding
 }
 
-// look asks the peer that runs here, or looks from outside if there is none.
+// look asks the peer that runs here, or looks from outside if there is none. Where a peer runs that
+// gives no status, and nothing names another run to look at, it is this machine that is examined.
 func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error) {
-	p, err := f.peer(ctx)
+	p, mute, err := f.peer(ctx)
 	if err != nil {
 		return nil, err
+	}
+	l := &look{dir: f.dir}
+	for _, m := range mute {
+		l.extra = append(l.extra, muteFinding(m))
 	}
 	if p != nil {
 		fmt.Fprintf(stderr, "asking the peer that runs here, %s of run %s; it probes its members\n",
 			p.Status.Peer.Short(), p.Status.Run)
-		return lookInside(ctx, p, f.bootstrap), nil
+		lookInside(ctx, l, p, f.bootstrap)
+		return l, nil
 	}
-	dir := f.dir
-	if dir == "" {
-		if dir, err = statedir.Base(); err != nil {
+	if l.dir == "" {
+		if l.dir, err = statedir.Base(); err != nil {
 			return nil, err
 		}
 	}
-	fmt.Fprintf(stderr, "no peer of the run is running here: looking at the run from outside for up to %s\n", f.timeout)
-	l := &look{dir: dir}
+	who := "no peer of the run is running here"
+	if len(mute) > 0 {
+		who = "the peer that runs here gives no status"
+		if f.run == "" && len(f.bootstrap) == 0 {
+			fmt.Fprintf(stderr, "%s: looking at this machine alone\n", who)
+			return l, nil
+		}
+	}
+	fmt.Fprintf(stderr, "%s: looking at the run from outside for up to %s\n", who, f.timeout)
 	return l, f.lookOutside(ctx, l)
 }
 
-// peer is the running peer to ask; nil if there is none.
-func (f *doctorFlags) peer(ctx context.Context) (*local.Peer, error) {
+// muteFinding is what is said of a peer that runs and gives no status.
+func muteFinding(p local.Peer) doctor.Finding {
+	found := doctor.Finding{
+		Check: "peer", Level: doctor.Warn, What: p.Told().Error(),
+		Do: "do what it waits for; doctor asks it once it has started, and it probes its members then",
+	}
+	var timeout net.Error
+	if errors.As(p.Mute, &timeout) && timeout.Timeout() {
+		found.Level = doctor.Fail
+		found.Do = "see whether its process is stopped or waits for a disk (ps: state T or D); if it stays so, kill " +
+			"it and start it again with its data directory"
+	}
+	return found
+}
+
+// peer is the running peer to ask, nil if there is none, and those that run and give no status.
+func (f *doctorFlags) peer(ctx context.Context) (_ *local.Peer, mute []local.Peer, err error) {
 	if local.Names(f.api) || f.dir != "" {
-		if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !local.Names(f.api) {
-			return nil, nil //nolint:nilnil // no peer runs with its data there
-		}
-		addr, token, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p := &local.Peer{Addr: addr, Dir: f.dir, Token: token}
-		_, err = api.Get(ctx, addr, token, &p.Status)
-		return p, err
+		return f.named(ctx)
 	}
 	all, err := local.Peers(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if f.run != "" {
-		all = slices.DeleteFunc(all, func(p local.Peer) bool { return p.Status.Run != f.run })
+	var told []local.Peer
+	for _, p := range all {
+		switch {
+		case p.Mute != nil: // its run is not known
+			mute = append(mute, p)
+		case f.run == "" || p.Status.Run == f.run:
+			told = append(told, p)
+		}
 	}
-	switch len(all) {
+	switch len(told) {
 	case 0:
-		return nil, nil //nolint:nilnil // no peer runs
+		return nil, mute, nil
 	case 1:
-		return &all[0], all[0].Told()
+		return &told[0], mute, nil
 	}
-	return nil, local.Several(all)
+	return nil, nil, local.Several(told)
+}
+
+// named is peer where the command line names one.
+func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Peer, err error) {
+	if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !local.Names(f.api) {
+		return nil, nil, nil // no peer runs with its data there
+	}
+	addr, token, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := local.Peer{Addr: addr, Dir: f.dir, Token: token}
+	_, p.Mute = api.Get(ctx, addr, token, &p.Status)
+	switch {
+	case p.Mute == nil:
+		return &p, nil, nil
+	case api.Runs(p.Mute):
+		return nil, []local.Peer{p}, nil
+	}
+	return nil, nil, p.Mute
 }
 
 // needOf is the disk space that a model needs.

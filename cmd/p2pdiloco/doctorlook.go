@@ -18,19 +18,19 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// lookInside is the view of a peer that runs here.
-func lookInside(ctx context.Context, p *local.Peer, bootstrap []string) *look {
+// lookInside takes the view of a peer that runs here.
+func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string) {
 	s := p.Status
 	v := &doctor.View{Run: s.Run, Node: s.Peer.String(), Addrs: s.Addrs, Own: ownAddresses(), Reach: reachOf(s.Reach)}
 	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}
 	var probes []p2pdiloco.PeerProbe
-	l := &look{dir: p.Dir, need: needOf(s.Spec, s.Parameters), view: v}
+	l.dir, l.need, l.view = p.Dir, needOf(s.Spec, s.Parameters), v
 	if err := api.Probe(ctx, p.Addr, p.Token, &probes); err != nil && len(s.Members) > 1 {
-		l.extra = []doctor.Finding{{
+		l.extra = append(l.extra, doctor.Finding{
 			Check: "probe", Level: doctor.Warn,
 			What: "the peer that runs here did not probe its members: " + err.Error(),
 			Do:   "run doctor as the user who started the peer, with --data-dir if the peer was given one",
-		}}
+		})
 	}
 	for _, r := range probes {
 		v.Peers = append(v.Peers, peerOf(r, true))
@@ -46,7 +46,6 @@ func lookInside(ctx context.Context, p *local.Peer, bootstrap []string) *look {
 			v.Slot.Step, v.Slot.Steps = c.StepTime, uint64(c.Steps)
 		}
 	}
-	return l
 }
 
 func reachOf(r p2p.Reach) *doctor.Reach {
@@ -120,7 +119,7 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		v.Bootstrap.Err = strings.TrimPrefix(err.Error(), p2p.ErrNoBootstrap.Error()+": ")
 	}
 	if f.ticket != nil && f.ticket.Token != nil {
-		l.extra = f.private(v)
+		l.extra = append(l.extra, f.private(v)...)
 		return nil
 	}
 	spec := f.greet(ctx, n, found)

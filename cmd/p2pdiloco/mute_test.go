@@ -12,6 +12,9 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // lists runs a command without a data directory until it fails with all of the texts.
@@ -59,25 +62,55 @@ func TestPeersThatHangAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
-	const hung = 5
-	for _, peer := range "12345"[:hung] {
-		dir := filepath.Join(home, "p2pdiloco", "run", "peer-"+string(peer))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		l, err := net.Listen("unix", filepath.Join(dir, "api.sock")) //nolint:noctx // it accepts nothing
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		if err := os.WriteFile(filepath.Join(dir, "api"), []byte("unix:"+l.Addr().String()+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"peer-1", "peer-2", "peer-3", "peer-4", "peer-5"} {
+		hang(t, home, name)
 	}
 	began := time.Now()
 	lists(t, home, "status", "several peers run here", "peer-1   (status API at", "peer-5   (status API at")
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// hang makes the traces of a peer that accepts requests and answers none.
+func hang(t *testing.T, home, name string) {
+	t.Helper()
+	dir := filepath.Join(home, "p2pdiloco", "run", name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "api.sock")) //nolint:noctx // it accepts nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	for name, text := range map[string]string{statedir.APIFile: "unix:" + l.Addr().String(), statedir.TokenFile: "token"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A peer that hangs, perhaps because the disk is full, is what doctor is run for: it says so, and
+// examines the machine. It ended with the request that failed, and with --run it said that no peer
+// runs here.
+func TestDoctorWhereAPeerHangs(t *testing.T) {
+	t.Parallel()
+	home, err := os.MkdirTemp("", "hang") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	hang(t, home, "peer-1")
+	for _, args := range [][]string{
+		nil,
+		{"--data-dir", filepath.Join(home, "p2pdiloco", "run", "peer-1")},
+		{"--run", swarm.RunName("test"), "--timeout", "1s"},
+	} {
+		e := examine(t, home, cli.ExitFailed, args...)
+		if e.level("peer") != doctor.Fail || e.level("disk") == "" {
+			t.Errorf("%q: %+v", args, e.Findings)
+		}
 	}
 }
 
