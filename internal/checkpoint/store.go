@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -160,6 +161,9 @@ func (s *Store) LoadNewest(accept func(Checkpoint) bool, vectors ...[]float32) (
 		err := s.Load(c, vectors...)
 		if err == nil {
 			return c, nil
+		}
+		if errors.Is(err, context.Canceled) { // nobody wants it any more (disk.FSUntil)
+			return Checkpoint{}, err
 		}
 		s.folder.log.Warn("cannot use a checkpoint, trying the one before", "height", c.Height, "slot", c.Slot,
 			"error", err)

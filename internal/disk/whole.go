@@ -20,9 +20,6 @@ const abandoned = time.Hour
 // with a date in the name among them: only this program gives such names.
 const partSuffix = ".p2pdiloco-part"
 
-// writeAtOnce is how much is written between two looks at whether it is still wanted.
-const writeAtOnce = 4 << 20
-
 // WriteWhole makes a file that is there whole and durable, or not at all, with the mode that new
 // files of this user have. Without replace it fails with fs.ErrExist if the file exists. When ctx
 // ends it stops, and leaves nothing behind. What killed processes have left of the same file goes.
@@ -72,25 +69,6 @@ func temporary[T any](path string, begin func(name string) (T, error)) (made T, 
 func isPart(name, of string) bool {
 	name, ok := strings.CutSuffix(name, partSuffix)
 	return ok && isTemp(name, of)
-}
-
-// Until is w for as long as ctx lasts: after that its writes fail.
-func Until(ctx context.Context, w io.Writer) io.Writer { return &until{ctx, w} }
-
-type until struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (u *until) Write(b []byte) (n int, err error) {
-	for err == nil && len(b) > n {
-		if err = u.ctx.Err(); err == nil {
-			var more int
-			more, err = u.w.Write(b[n:min(len(b), n+writeAtOnce)])
-			n += more
-		}
-	}
-	return n, err
 }
 
 // SweepOld removes what processes have left beside path that died while they made it, a file or a

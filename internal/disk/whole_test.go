@@ -52,11 +52,11 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	path := filepath.Join(dir, "model")
 	ctx, cancel := context.WithCancel(t.Context())
 	err := WriteWhole(ctx, path, false, func(w io.Writer) error {
-		if _, err := w.Write(make([]byte, 3*writeAtOnce)); err != nil {
+		if _, err := w.Write(make([]byte, 3*atOnce)); err != nil {
 			return err
 		}
 		cancel()
-		n, err := w.Write(make([]byte, 3*writeAtOnce))
+		n, err := w.Write(make([]byte, 3*atOnce))
 		if n > 0 {
 			t.Errorf("%d bytes more", n)
 		}

@@ -33,7 +33,7 @@ var tinyValues = []float32{
 
 func open(t *testing.T, dir string) *Folder {
 	t.Helper()
-	f, err := Open(dir)
+	f, err := Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestWhatIsWrongWithAFolderIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := edit(t, c.change)
-			if f, err := Open(dir); err == nil || !strings.Contains(err.Error(), c.want) ||
+			if f, err := Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), c.want) ||
 				!strings.Contains(err.Error(), dir) {
 				t.Errorf("%v, %v, want %q", f, err, c.want)
 			}
@@ -184,7 +184,7 @@ func TestWhatIsWrongWithAFolderIsSaid(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(t.TempDir(), "x"): "no such file", tiny + "/config.json": "it is a file",
 	} {
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package hffolder
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ func newSource(o Output) (source, error) {
 	s := source{dir: o.Like, config: config.Text, dtypes: make([]safetensors.DType, len(o.Layout))}
 	var like *Folder
 	if holds(o.Like, "*"+extension) {
-		if like, err = Open(o.Like); err != nil {
+		if like, err = Open(context.Background(), o.Like); err != nil {
 			return source{}, err
 		}
 		defer like.Close()

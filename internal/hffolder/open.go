@@ -1,6 +1,7 @@
 package hffolder
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,15 +37,16 @@ type Folder struct {
 	Config  Config
 	Tensors []safetensors.Tensor // of all files, in the order of their names
 
-	file  string // the only one, of OpenFile
+	ctx   context.Context // reading ends with it
+	file  string          // the only one, of OpenFile
 	files []*os.File
 	in    map[string]*safetensors.File // by the tensor's name
 	heads map[string][]byte            // of tensors that were compared
 }
 
 // Open opens a folder and checks config.json, the index and the headers of all weights. Errors name
-// the file, and what to do.
-func Open(dir string) (*Folder, error) {
+// the file, and what to do. When ctx ends, reading its weights fails, also later.
+func Open(ctx context.Context, dir string) (*Folder, error) {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = errors.New("it is a file: name the folder that holds config.json")
@@ -52,7 +54,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model folder %s: %w", dir, err)
 	}
-	f := &Folder{Dir: dir, in: map[string]*safetensors.File{}}
+	f := &Folder{Dir: dir, ctx: ctx, in: map[string]*safetensors.File{}}
 	if f.Config, err = readConfig(dir); err == nil {
 		err = f.openWeights()
 	}
@@ -67,7 +69,7 @@ func Open(dir string) (*Folder, error) {
 // OpenFile opens one file of weights as a folder that has no config.json, so that Match and Read
 // treat both alike. Tensors whose names begin with ignore are left out, if that is not empty.
 func OpenFile(path, ignore string) (*Folder, error) {
-	f := &Folder{in: map[string]*safetensors.File{}, file: path}
+	f := &Folder{ctx: context.Background(), in: map[string]*safetensors.File{}, file: path}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no file", path)
 	}
@@ -137,7 +139,7 @@ func (f *Folder) openFile(name string) (*safetensors.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	weights, err := safetensors.Open(file, info.Size())
+	weights, err := safetensors.Open(disk.ReaderUntil(f.ctx, file), info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

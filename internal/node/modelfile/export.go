@@ -73,7 +73,7 @@ func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
 	// then
 	const tries = 3
 	for try := 1; ; try++ {
-		of, a, err := openArchive(cfg)
+		of, a, err := openArchive(ctx, cfg)
 		if err == nil {
 			err = a.Advance(ctx)
 		}
@@ -114,8 +114,8 @@ func within(path string) error {
 	return nil
 }
 
-// openArchive opens the states of a data directory without a node.
-func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error) {
+// openArchive opens the states of a data directory without a node, for as long as ctx lasts.
+func openArchive(ctx context.Context, cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error) {
 	dir := datadir.At(disk.OS, cfg.DataDir)
 	known, err := dir.LoadSpec(spec.Spec{})
 	switch {
@@ -144,7 +144,7 @@ func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error)
 		return of, nil, fmt.Errorf("%s holds no checkpoint yet: a peer makes its first when it founds or joins the "+
 			"run; try again then", dir.Root)
 	}
-	a, err = replica.OpenArchive(rules.Replica(of, of.RunID()), states, saved, cfg.Slot, cfg.Logger)
+	a, err = replica.OpenArchive(disk.FSUntil(ctx, disk.OS), rules.Replica(of, of.RunID()), states, saved, cfg.Slot, cfg.Logger)
 	return of, a, err
 }
 

@@ -32,7 +32,7 @@ func Import(ctx context.Context, folder, out string, replace bool) (Imported, er
 			return Imported{}, fmt.Errorf("init: %w", err)
 		}
 	}
-	f, err := hffolder.Open(folder)
+	f, err := hffolder.Open(ctx, folder)
 	if err != nil {
 		return Imported{}, fmt.Errorf("init: %w", err)
 	}

@@ -1,6 +1,7 @@
 package modelfile
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -63,7 +64,7 @@ func ReadInitial(path string, layout trainer.Layout, dst []float32, logger *slog
 
 func openInitial(path string) (*hffolder.Folder, error) {
 	if dir, ok := strings.CutPrefix(path, FolderPrefix); ok {
-		return hffolder.Open(dir)
+		return hffolder.Open(context.Background(), dir)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder: name a .safetensors file, or a Hugging Face folder as %s%s", path,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -23,13 +24,16 @@ type Archive struct {
 
 // OpenArchive loads the newest checkpoint in dir, up to the wanted slot, that the records which are
 // kept certify.
-func OpenArchive(run Run, dir string, kept wire.Saved, wanted *uint64, log *slog.Logger) (*Archive, error) {
+func OpenArchive(fsys disk.FS, run Run, dir string, kept wire.Saved, wanted *uint64, log *slog.Logger) (*Archive,
+	error,
+) {
 	a := &Archive{chain: kept.Chain, wanted: wanted}
 	if kept.Past != nil {
 		a.floor = kept.Past.Floor
 	}
 	var err error
-	if a.model, err = openModel(run, dir, checkpoint.Config{Logger: log, ReadOnly: true}, a.record); err != nil {
+	cfg := checkpoint.Config{Logger: log, FS: fsys, ReadOnly: true}
+	if a.model, err = openModel(run, dir, cfg, a.record); err != nil {
 		return nil, err
 	}
 	return a, a.restore()

@@ -49,7 +49,7 @@ func TestARunFromFolderToFolder(t *testing.T) {
 		s.Start(s.Peers...)
 		s.Finish(time.Minute, s.Peers...)
 		whole, half := exportedBoth(t, s.Peers[0].Dir, folder)
-		f, err := hffolder.Open(half)
+		f, err := hffolder.Open(t.Context(), half)
 		if err != nil {
 			t.Fatal(err)
 		}
