@@ -14,9 +14,9 @@ import (
 // UntilSignal returns a context that ends with the first SIGINT or SIGTERM, or SIGHUP, which a
 // terminal sends that is closed. It calls first at that moment, and second at the next signal, even
 // if first has not returned: what it prints may have no reader. A hang-up is never the second one,
-// as a shell and the system send it both. From then on, an output whose reader has ended is an error
-// of the write (outlivePipes). stop gives the signals back and waits for the watcher, and a moment
-// for first.
+// as a shell and the system send it both. From then on, an output whose reader has ended is an
+// error of the write (outlivePipes). stop gives the signals back and waits for the watcher, and a
+// moment for first.
 func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -57,10 +57,11 @@ func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, 
 	}
 }
 
-// outlivePipes makes an output whose reader has ended (SIGPIPE) an error of the write for the rest of
-// the process: it would end it with a status of its own, also while it prints its last lines.
+// outlivePipes makes an output whose reader has ended (SIGPIPE) an error of the write for the rest
+// of the process: it would end it with a status of its own, also while it prints its last lines.
 var outlivePipes = sync.OnceFunc(func() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads it, and no child inherits this
+	// nobody reads it, and no child inherits this
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 })
 
 // endings are the signals that ask a command to end. One that was started with nohup outlives its
