@@ -10,8 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
-// An export that is not wanted any more ends with the checkpoint that it reads. It is not a fault of
-// the checkpoint, and no older one is tried.
+// An export that is not wanted any more ends with the checkpoint that it reads. It is not a fault
+// of the checkpoint, and no older one is tried.
 func TestLoadingEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)

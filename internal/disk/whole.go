@@ -16,8 +16,8 @@ import (
 // abandoned is how long nobody has written to what a process was making that was killed.
 const abandoned = time.Hour
 
-// partSuffix ends the names of what is being made. Users keep their own files beside it, hidden ones
-// with a date in the name among them: only this program gives such names.
+// partSuffix ends the names of what is being made. Users keep their own files beside it, hidden
+// ones with a date in the name among them: only this program gives such names.
 const partSuffix = ".p2pdiloco-part"
 
 // WriteWhole makes a file that is there whole and durable, or not at all, with the mode that new

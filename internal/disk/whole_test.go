@@ -45,8 +45,8 @@ func holds(t *testing.T, path, want string) {
 
 // A file whose writing is interrupted is not there, and neither is a part of it: parts of models
 // filled disks, under names that ls does not show. What a killed process has left goes at the next
-// time, and what another process is writing stays, and what is the user's: a hidden folder with a date
-// in its name was emptied.
+// time, and what another process is writing stays, and what is the user's: a hidden folder with a
+// date in its name was emptied.
 func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model")
