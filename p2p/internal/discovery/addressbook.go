@@ -223,8 +223,8 @@ func (b *addressBook) known() []peer.AddrInfo {
 	return out
 }
 
-// missed are the members, and then those that were members, that are not connected. Who is evicted
-// or removed is not among them.
+// missed are the members, and then those that were members, that are not connected, of either those
+// lost last first. Who is evicted or removed is not among them.
 func (b *addressBook) missed() (ids []peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 
 const (
 	rejoinEvery = 30 * time.Second // between two rounds of dials
-	// dials begun in one round: 50 members that are gone for good cost five dials a minute
-	rejoinAtOnce = 2
+	// dials begun in one round, one of them to whoever was lost last: 50 members that are gone for
+	// good cost eight dials a minute
+	rejoinAtOnce = 3
 	rejoinFirst  = rejoinEvery // pause after the first failure; doubles
 	// rejoinMost is where that ends. A cut network that is whole again comes together after it.
 	rejoinMost = 2 * time.Minute
@@ -51,8 +52,9 @@ func (r *rejoiner) run() {
 	}
 }
 
-// due are the peers to be dialled in this round, those dialled longest ago first; of those never
-// dialled members go before former ones. Where nobody is connected the bootstrapper dials all that
+// due are the peers to be dialled in this round. The first is a member, or else the former one that
+// was lost last: the other half of a network that is cut is not behind all that have ever left. The
+// others are those dialled longest ago. Where nobody is connected the bootstrapper dials all that
 // are remembered.
 func (r *rejoiner) due(now time.Time) (ids []peer.ID) {
 	if len(r.env.Host.Network().Peers()) == 0 {
@@ -61,13 +63,7 @@ func (r *rejoiner) due(now time.Time) (ids []peer.ID) {
 	missed := r.book.missed()
 	r.forgetThoseBack(missed)
 	for len(ids) < rejoinAtOnce {
-		best, found := peer.ID(""), false
-		for _, id := range missed {
-			if next := r.tries[id].next; !r.isNode(id) && !next.After(now) &&
-				(!found || next.Before(r.tries[best].next)) {
-				best, found = id, true
-			}
-		}
+		best, found := r.pick(missed, now, len(ids) > 0)
 		if !found {
 			break
 		}
@@ -76,6 +72,22 @@ func (r *rejoiner) due(now time.Time) (ids []peer.ID) {
 		ids = append(ids, best)
 	}
 	return ids
+}
+
+// pick is one of the missed peers that may be dialled now: the first, or that whose turn it is, the
+// one dialled longest ago.
+func (r *rejoiner) pick(missed []peer.ID, now time.Time, inTurn bool) (best peer.ID, found bool) {
+	for _, id := range missed {
+		next := r.tries[id].next
+		switch {
+		case r.isNode(id) || next.After(now):
+		case !inTurn:
+			return id, true
+		case !found || next.Before(r.tries[best].next):
+			best, found = id, true
+		}
+	}
+	return best, found
 }
 
 // forgetThoseBack drops what was noted of peers that are not missed any more. Where one of them has

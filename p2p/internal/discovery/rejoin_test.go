@@ -121,7 +121,7 @@ func TestMembersThatAreGoneCostFewDials(t *testing.T) {
 			return all
 		}
 		for hour := range 3 {
-			if all := count(60); all > 6*60 {
+			if all := count(60); all > 9*60 {
 				t.Errorf("%d dials in hour %d", all, hour)
 			}
 		}
@@ -132,6 +132,54 @@ func TestMembersThatAreGoneCostFewDials(t *testing.T) {
 		}
 		if dials[barred] > 0 || len(dials) != gone {
 			t.Errorf("the barred peer was dialled %d times, of the others %d were", dials[barred], len(dials))
+		}
+	})
+}
+
+// A network is cut in which 100 members have come and gone: the other half is dialled every two
+// minutes, also once it was dropped from the record. It had its turn with all that are gone, and
+// stayed away for a quarter of an hour after the cut.
+func TestThoseLostLastAreDialledFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, 10*time.Millisecond)
+		n := simulated(t, s, 0, wan())
+		s.Connect(0, 1)
+		some := func(count int) map[peer.ID]struct{} {
+			ids := make(map[peer.ID]struct{})
+			for range count {
+				id, err := peerOf(t)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids[id] = struct{}{}
+			}
+			return ids
+		}
+		for range 100 {
+			n.Remember(some(1))
+			time.Sleep(time.Minute)
+		}
+		half := some(4)
+		n.Remember(half)
+		time.Sleep(time.Minute)
+		n.Remember(map[peer.ID]struct{}{s.Hosts[1].ID(): {}})
+		r := newRejoiner(n.env, n.book, func(peer.ID) bool { return false })
+		last, longest := time.Now(), time.Duration(0)
+		dialled := make(map[peer.ID]bool)
+		for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); {
+			for _, id := range r.due(time.Now()) {
+				if _, lost := half[id]; lost {
+					longest, last = max(longest, time.Since(last)), time.Now()
+				}
+				dialled[id] = true
+			}
+			time.Sleep(jittered(rejoinEvery))
+		}
+		if longest > rejoinMost+rejoinEvery {
+			t.Errorf("nobody of the other half was dialled for %s", longest)
+		}
+		if len(dialled) != 104 {
+			t.Errorf("of the 104 that are gone %d were dialled", len(dialled))
 		}
 	})
 }
