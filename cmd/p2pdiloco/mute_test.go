@@ -84,7 +84,9 @@ func hang(t *testing.T, home, name string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	for name, text := range map[string]string{statedir.APIFile: "unix:" + l.Addr().String(), statedir.TokenFile: "token"} {
+	for name, text := range map[string]string{
+		statedir.APIFile: "unix:" + l.Addr().String(), statedir.TokenFile: "token",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

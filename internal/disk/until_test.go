@@ -44,7 +44,8 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	if n, err := ReaderUntil(ctx, f).ReadAt(all, atOnce); n != 2*atOnce+1 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d bytes, %v", n, err)
 	}
-	if n, err := ReaderUntil(ctx, endsAfter{f, cancel}).ReadAt(all, 0); n > atOnce || !errors.Is(err, context.Canceled) {
+	n, err := ReaderUntil(ctx, endsAfter{f, cancel}).ReadAt(all, 0)
+	if n > atOnce || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if _, err := f.Read(all); !errors.Is(err, context.Canceled) {

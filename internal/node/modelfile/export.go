@@ -144,7 +144,8 @@ func openArchive(ctx context.Context, cfg ExportConfig) (of spec.Spec, a *replic
 		return of, nil, fmt.Errorf("%s holds no checkpoint yet: a peer makes its first when it founds or joins the "+
 			"run; try again then", dir.Root)
 	}
-	a, err = replica.OpenArchive(disk.FSUntil(ctx, disk.OS), rules.Replica(of, of.RunID()), states, saved, cfg.Slot, cfg.Logger)
+	run := rules.Replica(of, of.RunID())
+	a, err = replica.OpenArchive(disk.FSUntil(ctx, disk.OS), run, states, saved, cfg.Slot, cfg.Logger)
 	return of, a, err
 }
 
