@@ -133,7 +133,8 @@ func TestStepsOutliveTheNode(t *testing.T) {
 			if all[0].Loads[0].Keep != 1 || !slices.Equal(tr.local, want) {
 				t.Errorf("%+v, and the pseudo-gradient differs: %t", all[0].Loads, !slices.Equal(tr.local, want))
 			}
-			if stats.Steps != 40 || stats.Kept != steps || stats.Tokens != 80 || done[0] != steps || done[len(done)-1] < steps {
+			if stats.Steps != 40 || stats.Kept != steps || stats.Tokens != 80 || done[0] != steps ||
+				done[len(done)-1] < steps {
 				t.Errorf("%+v, reported %v", stats, done)
 			}
 			wantText(t, fmt.Errorf("%q", m.said()), fmt.Sprintf("it keeps the %d inner steps", steps))
