@@ -7,8 +7,8 @@
 
 It runs compare.py (peers that share the GPU against DDP on equal tokens), bench_export.py (export
 and import beside two copies) and, with a pack of bridge/trainers/cuda/pack.sh, its check.sh.
-OUT/gpu.json has all figures, OUT/gpu.md the tables for docs/gpu.md. A part that fails is reported as
-such, and the others go on. It needs what compare.py needs.
+OUT/gpu.json has all figures, OUT/gpu.md the tables for docs/gpu.md. A part that fails or hangs is
+reported as such, and the others go on. It needs Linux, and what compare.py needs.
 """
 
 import argparse
@@ -19,12 +19,14 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 BRIDGE = HERE.parents[1] / "bridge"
+GRACE = 40  # seconds from SIGTERM to SIGKILL; compare.py takes up to 20
 
 
 def arguments():
@@ -58,24 +60,23 @@ def parts(args):
 
 
 def run(name, command, figures, limit):
-    """Runs a part. What it prints is shown, and kept."""
+    """Runs a part. What it prints is shown, and kept. A part that hangs may print nothing."""
     print(f"== {name}\n", flush=True)
     began, text = time.monotonic(), []
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    reader = threading.Thread(target=show, args=(process.stdout, text), daemon=True)
+    reader.start()
     try:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            text.append(line)
-            if time.monotonic() - began > limit:
-                raise subprocess.TimeoutExpired(command, limit)
-        status = process.wait(max(1, limit - (time.monotonic() - began)))
+        status = process.wait(limit)
         result = "ok" if status == 0 else "skipped" if status == 77 else f"failed: status {status}"
     except subprocess.TimeoutExpired:
         result = f"late: over {limit:.0f} s"
     finally:
         if process.poll() is None:
-            process.terminate()  # it ends what it has started
-            process.wait()
+            end(process)
+        reader.join(1)  # something that it has left may have its output still open
     found = None
     if figures.exists():
         found = json.loads(figures.read_text())
@@ -84,6 +85,35 @@ def run(name, command, figures, limit):
         part=name, result=result, seconds=time.monotonic() - began, figures=found,
         text="".join(text),
     )
+
+
+def show(lines, text):
+    with lines:
+        for line in lines:
+            print(line, end="", flush=True)
+            text.append(line)
+
+
+def end(leader):
+    """Ends a process and what it has started: compare.py does that at SIGTERM, and check.sh may
+    not. Both are gone in the end, with all of their session."""
+    tell(leader.pid, signal.SIGTERM)
+    try:
+        leader.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        pass
+    tell(leader.pid, signal.SIGKILL)
+    leader.wait()
+
+
+def tell(session, number):
+    """Sends a signal to all processes of a session; timeout(1) makes a group of its own in it."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(folder.name)) == session:
+                os.kill(int(folder.name), number)
+        except ProcessLookupError:
+            pass  # it has ended meanwhile
 
 
 def machine(device):
