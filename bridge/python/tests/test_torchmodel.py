@@ -83,6 +83,7 @@ class Fragment(unittest.TestCase):
                 held.torch.export(38, 41, gradient=False)
             self.assertEqual(moved, [12, 12, 7, 2, 2, 1, 1], dtype)
 
+
 class Choice(unittest.TestCase):
     def test_parameters_once_in_order_without_frozen_ones(self):
         trained = ["scale", "embedding.weight", "norm.weight", "norm.bias"]

@@ -42,7 +42,6 @@ class Figures(unittest.TestCase):
         with self.assertRaises(compare.Failed):
             compare.collect(JOB, [TRAINER] * 2, [NODE, dict(NODE, state_root="x")])
 
-
     def test_the_idle_share_of_a_gpu(self):
         """What comes before the first use and after the last is start and end of processes."""
         self.assertAlmostEqual(compare.idle("0\n0\n100\n50\n0\n50\n0\n"), 0.5)
