@@ -17,6 +17,7 @@ import (
 // mistake or so that the slot does not end: its term goes on as always.
 type tooShort struct {
 	group slot.Root     // of the newest one
+	held  slot.Root     // the newest one after which nothing is planned for a while
 	tries int           // how many there were
 	lost  []slot.PeerID // that failed this peer in the newest one
 	until time.Duration // no plan before
@@ -32,26 +33,31 @@ func (pa *participant) noteShort() {
 	if len(p.Ring) > 0 {
 		return
 	}
-	var lost []slot.PeerID
+	var lost, all []slot.PeerID // all: and those that the leader knows to be gone
 	for _, r := range d.groupReports.lost {
-		if i := p.Place(r.Peer); i >= 0 && !p.Gone.Has(i) && r.Reason != wire.LostOutcome && r.Peer != pa.cfg.Self {
+		i := p.Place(r.Peer)
+		if i < 0 || r.Reason == wire.LostOutcome || r.Peer == pa.cfg.Self {
+			continue
+		}
+		if all = union(all, []slot.PeerID{r.Peer}); !p.Gone.Has(i) {
 			lost = union(lost, []slot.PeerID{r.Peer})
 		}
 	}
 	if len(lost) == 0 || p.Living()-len(lost) >= pa.chain.Rules().MinPeers {
 		return
 	}
-	if s.lost = lost; s.group == d.groupReports.group {
-		return
-	}
-	s.group = d.groupReports.group
-	if pa.tooFewWithout(lost) {
-		s.until = pa.now + pa.cfg.Timing.Retry<<min(s.tries, 5)
+	group := d.groupReports.group
+	if s.lost = lost; s.held != group && pa.tooFewWithout(all) {
+		s.held, s.until = group, pa.now+pa.cfg.Timing.Retry<<min(s.tries, 5)
 		d.life = max(d.life, s.until)
 		if d.owed != never {
 			d.owed = max(d.owed, s.until)
 		}
 	}
+	if s.group == group {
+		return
+	}
+	s.group = group
 	s.tries++
 	if s.tries == shortTries {
 		pa.event(Event{

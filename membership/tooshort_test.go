@@ -99,5 +99,12 @@ func TestALeaderThatListsTooFewIsNotSpared(t *testing.T) {
 		if m.participant.noteShort(); d.short.tries != 1 || (d.short.until > 0) != c.spared {
 			t.Errorf("min_peers %d: %d tries, nothing before %v", c.min, d.short.tries, d.short.until)
 		}
+		// The leader takes one of the two for gone. Without both nobody's group is large enough.
+		d.last.Gone = slot.NewBitmap(3)
+		d.last.Gone.Set(d.last.Place(bad))
+		d.groupReports.lost = append(d.groupReports.lost, ReportLost{Peer: l.peer("B").id, Reason: wire.LostConnection})
+		if m.participant.noteShort(); d.short.tries != 1 || d.short.until == 0 {
+			t.Errorf("min_peers %d, two lost: %d tries, nothing before %v", c.min, d.short.tries, d.short.until)
+		}
 	}
 }

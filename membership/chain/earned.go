@@ -46,7 +46,7 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 	return func(m slot.Member) uint16 {
 		switch e := earns[m.Peer]; {
 		case e.accepted && !judged && slot.Find(c.Electorate(), m.Peer) < 0:
-			return m.Credit
+			return min(m.Credit+unjudgedCredit, mostCredit)
 		case e.accepted:
 			return min(m.Credit+contributionCredit, mostCredit)
 		case e.against:
@@ -56,9 +56,13 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 	}
 }
 
-// judged says whether a member without a vote may earn something in a step. Where leastJudges
-// members with a vote have credit, so many have to contribute: nothing is marked where fewer do,
-// and below fullSeats one contribution earns a vote.
+// unjudgedCredit is what a step that too few judge earns a member without a vote: a member with one
+// that stays away must not keep all others from theirs.
+const unjudgedCredit = 1
+
+// judged says whether a member without a vote may earn all of a contribution's credit in a step.
+// Where leastJudges members with a vote have credit, so many have to contribute: nothing is marked
+// where fewer do, and below fullSeats one contribution earns a vote.
 func (c *Chain) judged(step slot.Record) bool {
 	able, judges := 0, 0
 	for _, e := range c.Electorate() {

@@ -47,17 +47,17 @@ func TestOverlongContributionsEarnNothing(t *testing.T) {
 }
 
 // While three members with a vote train, a step to which fewer of them contributed earns a newcomer
-// nothing: nobody has judged what it sent.
-func TestUnjudgedStepsEarnNewcomersNothing(t *testing.T) {
+// next to nothing: nobody has judged what it sent.
+func TestUnjudgedStepsEarnNewcomersLittle(t *testing.T) {
 	for _, c := range []struct{ name, members, contributors, want string }{
 		{"all of three", "A32 B32 C32 x0", "abcx", "A40 B40 C40 x8"},
-		{"two of three", "A32 B32 C32 x3", "abx", "A40 B40 C31 x3"},
-		{"one of three", "A32 B32 C32 x3", "ax", "A40 B31 C31 x3"},
+		{"two of three", "A32 B32 C32 x3", "abx", "A40 B40 C31 x4"},
+		{"one of three", "A32 B32 C32 x3", "ax", "A40 B31 C31 x4"},
 		{"three of four", "A32 B32 C32 D32 x3", "abcx", "A40 B40 C40 D31 x11"},
 		{"the third trains no more", "A32 B32 C0 x3", "abx", "A40 B40 C0 x11"},
 		{"two are no judges", "A32 B32 x3", "ax", "A40 B31 x11"},
 		{"a founder that trains nothing", "A32 x0 y0", "xy", "A31 x8 y8"},
-		{"who does not contribute loses all the same", "A32 B32 C32 x3 y3", "abx", "A40 B40 C31 x3 y2"},
+		{"who does not contribute loses all the same", "A32 B32 C32 x3 y3", "abx", "A40 B40 C31 x4 y2"},
 	} {
 		w := found(t, seatRules(1), c.members)
 		var listed []slot.Member

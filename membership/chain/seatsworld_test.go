@@ -187,7 +187,9 @@ func (w *seatworld) follow(
 			switch {
 			case in && (judged(old, contributors) || c.seat > 0 && !c.absent):
 				c.credit = min(c.credit+8, 256)
-			case !in:
+			case in:
+				c.credit = min(c.credit+1, 256)
+			default:
 				c.credit = max(c.credit-1, 0)
 			}
 		}
