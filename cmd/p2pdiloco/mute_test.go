@@ -98,7 +98,7 @@ func hang(t *testing.T, home, name string) {
 // runs here.
 func TestDoctorWhereAPeerHangs(t *testing.T) {
 	t.Parallel()
-	home, err := os.MkdirTemp("", "hang") // a socket's path is short
+	home, err := os.MkdirTemp("", "hang") //nolint:usetesting // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
