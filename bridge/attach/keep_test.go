@@ -30,11 +30,22 @@ func (m *machine) die() {
 // of 40. It returns their models, and what they would tell the next node.
 func outlives(t *testing.T, start []float32, steps int) (toys []*attachtest.Toy, held []attachtest.Held) {
 	t.Helper()
+	node := make(chan func(), 1)
+	die := sync.OnceFunc(func() { (<-node)() })
+	var there sync.WaitGroup
+	there.Add(2)
 	var all []*attachtest.Rank
 	for range 2 {
 		toy := &attachtest.Toy{Target: 1, Pace: time.Millisecond}
 		toys = append(toys, toy)
-		all = append(all, &attachtest.Rank{Trainer: toy})
+		come := sync.OnceFunc(there.Done)
+		all = append(all, &attachtest.Rank{Trainer: toy, OnStep: func(step uint64) {
+			if int(step) == steps {
+				come()
+				there.Wait()
+				die()
+			}
+		}})
 	}
 	// they ask after every step
 	m, tr, ended := attached(t, Config{Looks: time.Microsecond}, all...)
@@ -43,23 +54,11 @@ func outlives(t *testing.T, start []float32, steps int) (toys []*attachtest.Toy,
 	if err := tr.Load(t.Context(), tr.start); err != nil {
 		t.Fatal(err)
 	}
-	var there sync.WaitGroup
-	there.Add(2)
-	die := sync.OnceFunc(func() {
+	node <- func() {
 		for tr.loop.memory.start.Word(markedWord).Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		m.die()
-	})
-	for _, r := range all {
-		come := sync.OnceFunc(there.Done)
-		r.OnStep = func(step uint64) {
-			if int(step) == steps {
-				come()
-				there.Wait()
-				die()
-			}
-		}
 	}
 	if _, err := tr.Train(t.Context(), trainer.Task{Slot: 1, Steps: 40, PartSteps: 40}); err == nil {
 		t.Fatal("the node did not die")
@@ -130,15 +129,15 @@ func TestStepsOutliveTheNode(t *testing.T) {
 			}
 			m, tr, all := next(t, toys, held)
 			stats, done := begin(t, tr, vector())
-			if all[0].Loads[0].Keep != 1 || !slices.Equal(tr.local, want) {
-				t.Errorf("%+v, and the pseudo-gradient differs: %t", all[0].Loads, !slices.Equal(tr.local, want))
+			if all[0].Loads()[0].Keep != 1 || !slices.Equal(tr.local, want) {
+				t.Errorf("%+v, and the pseudo-gradient differs: %t", all[0].Loads(), !slices.Equal(tr.local, want))
 			}
 			if stats.Steps != 40 || stats.Kept != steps || stats.Tokens != 80 || done[0] != steps ||
 				done[len(done)-1] < steps {
 				t.Errorf("%+v, reported %v", stats, done)
 			}
 			wantText(t, fmt.Errorf("%q", m.said()), fmt.Sprintf("it keeps the %d inner steps", steps))
-			if begin(t, tr, vector()); all[0].Loads[1].Keep != 0 || !slices.Equal(tr.local, want) {
+			if begin(t, tr, vector()); all[0].Loads()[1].Keep != 0 || !slices.Equal(tr.local, want) {
 				t.Error("the next load keeps what is there, too")
 			}
 		})
@@ -167,8 +166,8 @@ func TestWhatRanksHoldIsVoid(t *testing.T) {
 			_, tr, all := next(t, toys, c.held)
 			tr.KeepSteps(c.keeps)
 			stats, _ := begin(t, tr, c.start)
-			if all[0].Loads[0].Keep != 0 || stats.Steps != 40 || stats.Tokens != 80 {
-				t.Errorf("%+v, %+v", all[0].Loads[0], stats)
+			if all[0].Loads()[0].Keep != 0 || stats.Steps != 40 || stats.Tokens != 80 {
+				t.Errorf("%+v, %+v", all[0].Loads()[0], stats)
 			}
 			copy(tr.start, c.start)
 			want := begins(t, c.start)
@@ -182,7 +181,7 @@ func TestWhatRanksHoldIsVoid(t *testing.T) {
 	if err := tr.LoadRange(t.Context(), 0, tr.start[:240]); err != nil {
 		t.Fatal(err)
 	}
-	if all[0].Loads[0].Keep != 0 {
+	if all[0].Loads()[0].Keep != 0 {
 		t.Error("a part was kept")
 	}
 }

@@ -375,7 +375,7 @@ func TestNotFinite(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantEnded(t, ended)
-		if first := next.Loads[0]; first.Begin != 0 || first.End != 253 {
+		if first := next.Loads()[0]; first.Begin != 0 || first.End != 253 {
 			t.Errorf("%s: the next set began with elements %d to %d of the model", mode, first.Begin, first.End)
 		}
 	}

@@ -312,15 +312,15 @@ func TestRefusals(t *testing.T) {
 	}
 	defer first.Close()
 	for _, c := range []struct {
-		rank attachtest.Rank
+		rank *attachtest.Rank
 		code wire.Code
 		text string
 	}{
-		{attachtest.Rank{Set: "pid 80"}, wire.CodeBusy, "pid 71 trains this run here"},
-		{attachtest.Rank{Set: "pid 71"}, wire.CodeRank, "rank 0 of 1 is attached already"},
-		{attachtest.Rank{Set: "pid 71", Number: 4}, wire.CodeRank, "rank 4 of 1"},
-		{attachtest.Rank{RunName: "another"}, wire.CodeRun, `takes part in run "my-run"`},
-		{attachtest.Rank{Version: 2 << 16}, wire.CodeVersion, "speaks attach protocol 1, the client 2"},
+		{&attachtest.Rank{Set: "pid 80"}, wire.CodeBusy, "pid 71 trains this run here"},
+		{&attachtest.Rank{Set: "pid 71"}, wire.CodeRank, "rank 0 of 1 is attached already"},
+		{&attachtest.Rank{Set: "pid 71", Number: 4}, wire.CodeRank, "rank 4 of 1"},
+		{&attachtest.Rank{RunName: "another"}, wire.CodeRun, `takes part in run "my-run"`},
+		{&attachtest.Rank{Version: 2 << 16}, wire.CodeVersion, "speaks attach protocol 1, the client 2"},
 	} {
 		c.rank.Trainer, c.rank.World = toy, 1
 		wantCode(t, c.rank.Attach(m.server.Path()), c.code, c.text)

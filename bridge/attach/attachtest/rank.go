@@ -33,7 +33,6 @@ type Rank struct {
 
 	NodePID uint64 // of WELCOME
 	Writes  []byte // of SHARE, once attached
-	Loads   []wire.Load
 	Info    wire.Info
 	Notices []wire.Notice
 
@@ -49,6 +48,7 @@ type Rank struct {
 	released bool
 	live     []float32 // scratch
 
+	seen   seen
 	loads  int
 	loaded uint64 // the generation that was loaded last, whole; 0: none
 	before Held   // what HELLO said
@@ -238,7 +238,7 @@ func (r *Rank) load(ctx context.Context, m *wire.Load) error {
 	if r.loaded = m.Generation; m.End-m.Begin < uint64(len(r.start)) {
 		r.loaded = 0
 	}
-	r.Loads = append(r.Loads, *m)
+	r.seen.load(*m)
 	if r.OnLoad != nil {
 		defer func() { r.OnLoad(r.start, m.Generation) }()
 	}

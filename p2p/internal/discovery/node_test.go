@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
 	"go.uber.org/goleak"
 
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
@@ -70,6 +71,13 @@ func alone(t *testing.T, cfg Config) *node {
 	}
 	t.Cleanup(func() { _ = h.Close() })
 	return newNode(t, h, cfg)
+}
+
+// remembers puts a peer into the address book, as its file does.
+func (n *node) remembers(id peer.ID, addrs ...multiaddr.Multiaddr) {
+	n.book.mu.Lock()
+	defer n.book.mu.Unlock()
+	n.book.mu.peers[id] = remembered{ID: id, Addrs: addrs}
 }
 
 func (n *node) advertise(t *testing.T, run string) { n.Advertise(t.Context(), NewPlaces(run)) }

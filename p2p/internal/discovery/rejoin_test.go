@@ -100,9 +100,7 @@ func TestMembersThatAreGoneCostFewDials(t *testing.T) {
 				t.Fatal(err)
 			}
 			members[id], barred = struct{}{}, id
-			n.book.mu.peers[id] = remembered{ID: id, Addrs: []multiaddr.Multiaddr{
-				multiaddr.StringCast(fmt.Sprintf("/ip4/1.2.3.4/udp/%d/quic-v1", 1+i)),
-			}}
+			n.remembers(id, multiaddr.StringCast(fmt.Sprintf("/ip4/1.2.3.4/udp/%d/quic-v1", 1+i)))
 		}
 		n.Remember(members)
 		n.Bar([]peer.ID{barred})
@@ -218,7 +216,7 @@ func TestADialTakesWhatIsRemembered(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)
 		n := simulated(t, s, 0, wan())
 		id := s.Hosts[1].ID()
-		n.book.mu.peers[id] = remembered{ID: id, Addrs: s.Hosts[1].Addrs()}
+		n.remembers(id, s.Hosts[1].Addrs()...)
 		if err := n.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: id}); err != nil {
 			t.Error(err)
 		}
