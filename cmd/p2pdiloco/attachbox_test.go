@@ -100,7 +100,7 @@ func (s *stopping) follow(r *attachtest.Rank, file *os.File, pace time.Duration)
 	r.OnWelcome = func() { pause(s.log, gathering) }
 	r.OnLoad = func(start []float32, generation uint64) {
 		fmt.Fprintf(file, "%s.%d.%d %s\n", r.Set, r.NodePID, generation, checksum(start))
-		if last := r.Loads[len(r.Loads)-1]; last.Keep == 1 {
+		if loads := r.Loads(); loads[len(loads)-1].Keep == 1 {
 			note(s.log+kept, r.Held.Steps)
 		}
 		s.Pace = pace
@@ -111,8 +111,8 @@ func (s *stopping) follow(r *attachtest.Rank, file *os.File, pace time.Duration)
 	}
 	steps, at := 0, 0
 	r.OnStep = func(uint64) {
-		if len(r.Loads) > at {
-			at = len(r.Loads)
+		if len(r.Loads()) > at {
+			at = len(r.Loads())
 			note(s.log+stepped, uint64(at))
 		}
 		if steps++; steps == 25 && exists(s.log+writing) {
