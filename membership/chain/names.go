@@ -42,21 +42,28 @@ func (a *Access) meet(r slot.Record, before []slot.Member, private bool, proven 
 // gone lists the names of those that are no members, in the order in which they are forgotten:
 // those without a contribution first, then those that went first, then the lower ID.
 func (a *Access) gone(tip slot.Record, proven map[slot.PeerID]struct{}) (ps []slot.PeerID) {
-	for p := range a.ever {
-		if slot.Find(tip.Members, p) < 0 {
-			ps = append(ps, p)
-		}
+	type former struct {
+		peer        slot.PeerID
+		listed      uint64
+		contributed int
 	}
-	contributed := func(p slot.PeerID) bool { _, is := proven[p]; return is }
-	slices.SortFunc(ps, func(p, q slot.PeerID) int {
-		switch cp := contributed(p); {
-		case cp != contributed(q) && cp:
-			return 1
-		case cp != contributed(q):
-			return -1
+	var all []former
+	for p, listed := range a.ever {
+		if slot.Find(tip.Members, p) >= 0 {
+			continue
 		}
-		return cmp.Or(cmp.Compare(a.ever[p], a.ever[q]), cmp.Compare(p, q))
+		f := former{peer: p, listed: listed}
+		if _, contributed := proven[p]; contributed {
+			f.contributed = 1
+		}
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(f, g former) int {
+		return cmp.Or(f.contributed-g.contributed, cmp.Compare(f.listed, g.listed), cmp.Compare(f.peer, g.peer))
 	})
+	for _, f := range all {
+		ps = append(ps, f.peer)
+	}
 	return ps
 }
 
