@@ -75,6 +75,9 @@ func (t *Trainer) marks() (end func()) {
 	var hashing sync.WaitGroup
 	m := &t.loop.memory
 	generation := m.start.Word(loadsWord).Load()
+	if m.start.Word(markedWord).Load() == generation {
+		return func() {}
+	}
 	hashing.Go(func() {
 		if sum, ok := markOf(t.start, &stop); ok {
 			m.leave(sum, generation)
@@ -86,14 +89,15 @@ func (t *Trainer) marks() (end func()) {
 	}
 }
 
-// outlived says whether the ranks of a set that has come hold inner steps that grew from a vector.
-func (t *Trainer) outlived(start []float32) bool {
+// outlived says whether the ranks of a set that has come hold inner steps that grew from a vector,
+// and its mark.
+func (t *Trainer) outlived(start []float32) (m mark, yes bool) {
 	held := t.loop.memory.held
 	if !t.keeps || !t.fresh || held.Mark == "" || held.Steps == 0 {
-		return false
+		return m, false
 	}
-	m, _ := markOf(start, new(atomic.Bool))
-	return m.String() == held.Mark
+	m, _ = markOf(start, new(atomic.Bool))
+	return m, m.String() == held.Mark
 }
 
 // keep takes over the steps of ranks that have outlived a node.

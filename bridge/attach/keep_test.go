@@ -223,6 +223,36 @@ func TestTwoNodesDie(t *testing.T) {
 	}
 }
 
+// TestANodeDiesAsItHasKeptSteps: before it could hash the vector again. The third one keeps the
+// steps of the first, which were lost.
+func TestANodeDiesAsItHasKeptSteps(t *testing.T) {
+	toys, held := outlives(t, vector(), 17)
+	var all []*attachtest.Rank
+	for i, toy := range toys {
+		all = append(all, &attachtest.Rank{Trainer: toy, Held: held[i]})
+	}
+	m, tr, ended := attached(t, Config{Looks: time.Microsecond}, all...)
+	tr.KeepSteps(true)
+	copy(tr.start, vector())
+	if err := tr.Load(t.Context(), tr.start); err != nil {
+		t.Fatal(err)
+	}
+	m.die()
+	for i, c := range ended {
+		<-c
+		if all[i].Held != held[i] {
+			t.Errorf("rank %d: %+v is left of %+v", i, all[i].Held, held[i])
+		}
+	}
+	_, tr, all = next(t, toys, held)
+	if stats, _ := begin(t, tr, vector()); stats.Kept != 17 || !slices.Equal(tr.local, begins(t, vector())) {
+		t.Errorf("%+v", stats)
+	}
+	if all[0].Loads()[0].Keep != 1 {
+		t.Error("the ranks began anew")
+	}
+}
+
 // TestAVectorIsMarkedBesideTheSteps: a node that gives up waits for no hash, and what was not
 // hashed to its end has no mark.
 func TestAVectorIsMarkedBesideTheSteps(t *testing.T) {

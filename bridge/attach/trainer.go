@@ -165,7 +165,12 @@ func (t *Trainer) Load(ctx context.Context, start []float32) error { return t.Lo
 func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
 	t.whole = len(src) == len(t.start)
 	m := &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src))}
-	if t.kept = (box.Held{}); t.whole && t.outlived(src) {
+	var held mark
+	outlived := false
+	if t.kept = (box.Held{}); t.whole {
+		held, outlived = t.outlived(src)
+	}
+	if outlived {
 		m.Keep = 1
 		t.keep()
 	}
@@ -179,6 +184,9 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 		copy(t.start[begin:], src)
 	}
 	m.Generation = t.loop.memory.start.Word(loadsWord).Add(1)
+	if outlived { // before ranks are told: they keep their steps although this node is killed at once, too
+		t.loop.memory.leave(held, m.Generation)
+	}
 	_, err := t.ask(ctx, m)
 	return err
 }
