@@ -184,7 +184,7 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 		copy(t.start[begin:], src)
 	}
 	m.Generation = t.loop.memory.start.Word(loadsWord).Add(1)
-	if outlived { // before ranks are told: they keep their steps although this node is killed at once, too
+	if outlived { // before they are told: they keep their steps although this node is killed, too
 		t.loop.memory.leave(held, m.Generation)
 	}
 	_, err := t.ask(ctx, m)
