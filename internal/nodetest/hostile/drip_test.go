@@ -139,16 +139,16 @@ func roughen(task p2pdiloco.Task, x []float32) {
 func TestAMemberOnASlowLinkCounts(t *testing.T) {
 	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(2, 4), 0, func(s *nodetest.Swarm) {
 		for i := range 4 {
-			s.Net.Rate = 20_000_000
+			s.Net.Rate = 10_000_000
 			if i == 2 {
 				s.Net.Rate /= 10
 			}
 			p := s.Add()
-			// 8 MB: 12 MB out of and into each
+			// 4 MB: 6 MB out of and into each
 			p.Trainer = &nodetest.Bowl{
 				Target: float32(p.Host),
 				Pace:   10 * time.Millisecond,
-				Size:   2_000_000,
+				Size:   1_000_000,
 				Spoil:  roughen,
 			}
 		}
