@@ -34,12 +34,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Peer is a node and what is around it. Its methods may be called from any goroutine.
+// Peer is a node and its services. Its methods may be called from any goroutine.
 type Peer struct {
 	options Options
 	cfg     p2pdiloco.Config
 	began   time.Time
-	around
+	services
 
 	ctx    context.Context // of joining and the trainer's making
 	cancel context.CancelFunc
@@ -49,7 +49,7 @@ type Peer struct {
 
 	leaving sync.Once // the announcement to the others
 	left    error
-	ending  sync.Once // of what is around
+	ending  sync.Once // of the services
 	ended   error
 }
 
@@ -177,7 +177,7 @@ func (p *Peer) stop() *p2pdiloco.Node {
 	return p.node
 }
 
-// end closes what is around the node, once.
+// end closes the services, once.
 func (p *Peer) end(err error) error {
 	p.ending.Do(func() { p.ended = p.cleanUp() })
 	return errors.Join(err, p.ended)

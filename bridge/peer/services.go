@@ -13,8 +13,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
-// around is what stands around a node.
-type around struct {
+// services are what a program runs beside a node: its files, its API, its metrics.
+type services struct {
 	claim   *statedir.Claim // nil where the directory was given
 	dir     datadir.Dir     // locked from the start to the end
 	events  *eventsFile     // nil: there is none
