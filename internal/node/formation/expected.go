@@ -11,10 +11,12 @@ import (
 // a spec of its own. So a peer without a spec says in its hello from whom it expects one, of those
 // that it hears itself. It does not pass on what others say: that would outlive the peer.
 
-// expected is from whom others expect the spec.
+// expected is from whom another peer expects the spec. Each has one word: a stranger could else
+// name a thousand, and all would be waited for.
 type expected struct {
-	at      time.Time // when one of them last said so
-	founder bool      // it is about to found the run
+	peer    slot.PeerID
+	at      time.Time // when the other one last said so
+	founder bool      // that peer is about to found the run
 }
 
 // awaits returns the peer from which this one expects the spec, of those that it hears itself; ""
@@ -43,14 +45,23 @@ func (f *Formation) awaits() (p slot.PeerID, founder bool) {
 }
 
 // noteExpected takes in from whom a peer without a spec expects one.
-func (f *Formation) noteExpected(h p2p.Hello) {
-	if h.Awaits == "" || h.Awaits == f.cfg.Network.ID() {
-		return
-	}
+func (f *Formation) noteExpected(from slot.PeerID, h p2p.Hello) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.mu.expected[h.Awaits]; known || len(f.mu.expected) < maxKnown {
-		f.mu.expected[h.Awaits] = expected{time.Now(), h.AwaitsFounder}
+	if h.Awaits == "" || h.Awaits == f.cfg.Network.ID() {
+		delete(f.mu.expected, from)
+		return
+	}
+	_, known := f.mu.expected[from]
+	if !known && len(f.mu.expected) >= maxKnown {
+		for q, e := range f.mu.expected {
+			if !f.fresh(e.at) {
+				delete(f.mu.expected, q)
+			}
+		}
+	}
+	if known || len(f.mu.expected) < maxKnown {
+		f.mu.expected[from] = expected{h.Awaits, time.Now(), h.AwaitsFounder}
 	}
 }
 
@@ -84,14 +95,15 @@ func (f *Formation) ahead() (n int) {
 			n++
 		}
 	}
-	for p, e := range f.mu.expected {
-		given, known := f.mu.promises[p]
+	others := make(map[slot.PeerID]bool)
+	for _, e := range f.mu.expected {
+		given, known := f.promiseOf(e.peer)
 		broken := e.founder && known && given.broken()
-		if (p < self || e.founder) && f.fresh(e.at) && !broken && !heard(p) {
-			n++
+		if (e.peer < self || e.founder) && f.fresh(e.at) && !broken && !heard(e.peer) {
+			others[e.peer] = true
 		}
 	}
-	return n
+	return n + len(others)
 }
 
 // fresh says whether what was heard at a time still counts.

@@ -76,11 +76,15 @@ type Formation struct {
 		incarnation slot.Incarnation // this peer's incarnation, once its vote log is open
 		// peers without a spec that could settle one, with the time of their last hello
 		searching map[slot.PeerID]time.Time
-		promises  map[slot.PeerID]promise  // peers that are about to found the run
-		expected  map[slot.PeerID]expected // peers from which others expect the spec
-		unfounded bool                     // see Unfounded
-		otherRuns map[slot.PeerID]error    // peers of other runs of this name, and how those differ
-		outwaited bool                     // see othersFirst
+		promises  map[slot.PeerID]promise // peers that are about to found the run
+		past      map[slot.PeerID]promise // peers that did not do so in time, or fell silent
+		// the last time that one of the past was waited for
+		lastPromise time.Time
+		crowded     time.Time                // when a promise last found no room
+		expected    map[slot.PeerID]expected // from whom each other peer expects the spec
+		unfounded   bool                     // see Unfounded
+		otherRuns   map[slot.PeerID]error    // peers of other runs of this name, how those differ
+		outwaited   bool                     // see othersFirst
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
 	}
@@ -96,7 +100,8 @@ func New(cfg Config) *Formation {
 	}
 	f.mu.preset = cmp.Or(cfg.Preset, cfg.Default)
 	f.mu.searching, f.mu.otherRuns = make(map[slot.PeerID]time.Time), make(map[slot.PeerID]error)
-	f.mu.promises, f.mu.expected = make(map[slot.PeerID]promise), make(map[slot.PeerID]expected)
+	f.mu.promises, f.mu.past = make(map[slot.PeerID]promise), make(map[slot.PeerID]promise)
+	f.mu.expected = make(map[slot.PeerID]expected)
 	return f
 }
 
@@ -107,7 +112,7 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 	}
 	if len(h.Spec) == 0 {
 		f.noteSearching(p, h.Given)
-		f.noteExpected(h)
+		f.noteExpected(p, h)
 		return
 	}
 	if !f.isNews(p, h) {
@@ -179,9 +184,24 @@ func (f *Formation) noteSearching(p slot.PeerID, given map[string]string) {
 			}
 		}
 	}
-	if met || len(f.mu.searching) < maxKnown {
+	if met || len(f.mu.searching) < maxKnown || f.dropSearching(p) {
 		f.mu.searching[p] = time.Now()
 	}
+}
+
+// dropSearching makes room for a searching peer: one that is not heard any more gives up its place,
+// or else the highest one, if it is above the new one. Nobody waits for higher ones. mu is held.
+func (f *Formation) dropSearching(p slot.PeerID) bool {
+	highest := p
+	for q, at := range f.mu.searching {
+		if !f.fresh(at) {
+			highest = q
+			break
+		}
+		highest = max(highest, q)
+	}
+	delete(f.mu.searching, highest)
+	return len(f.mu.searching) < maxKnown
 }
 
 // isNews says whether a peer's spec is worth parsing; parsing a large layout takes long. A spec

@@ -120,6 +120,8 @@ type waiting struct {
 	stranger slot.PeerID     // it has the lowest ID
 	said     p2p.Hello       // by the stranger
 	settled  time.Duration   // when the first peer settled a spec
+
+	crowd func(*Formation, time.Duration) // what a peer hears first at a time; may be nil
 }
 
 // newWaiting makes n peers and a stranger.
@@ -150,7 +152,7 @@ func newWaiting(t *testing.T, n int) *waiting {
 func (w *waiting) run(t *testing.T) {
 	const founding = 5 * time.Minute
 	began, founds := time.Now(), make([]time.Time, len(w.peers))
-	for time.Since(began) < 3*promiseWait {
+	for time.Since(began) < 4*promiseWait {
 		w.greet(t, time.Since(began))
 		for i, f := range w.peers {
 			since := began.Add(w.joins[i])
@@ -182,13 +184,16 @@ func (w *waiting) greet(t *testing.T, now time.Duration) {
 		if now < w.joins[i] {
 			continue
 		}
+		if w.crowd != nil {
+			w.crowd(f, now)
+		}
 		f.receive(w.stranger, w.said)
 		for j, g := range w.peers {
 			if j == i || now < w.joins[j] {
 				continue
 			}
 			h := g.hello()
-			if h.Awaits == w.stranger && now >= w.joins[j]+promiseWait {
+			if w.crowd == nil && h.Awaits == w.stranger && now >= w.joins[j]+promiseWait {
 				t.Fatalf("peer %d of the order of IDs still says after %s that it awaits the stranger", j, now)
 			}
 			f.receive(g.cfg.Network.ID(), h)

@@ -1,0 +1,133 @@
+package formation
+
+import (
+	"encoding/binary"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// stranger is the ID of one of many strangers, above or below all others.
+func stranger(first byte, i int) slot.PeerID {
+	return slot.PeerID(binary.BigEndian.AppendUint16([]byte{first}, uint16(i)))
+}
+
+// As many strangers as are remembered say that they are about to found the run, and do not. A peer
+// that says so after them is waited for all the same, whether they repeat it or fall silent, and
+// those that wait are in one run.
+func TestManyPromisesDivideNobody(t *testing.T) {
+	for name, repeated := range map[string]time.Duration{
+		"once": 0, "for ever": 3 * promiseWait,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWaiting(t, 3)
+				w.crowd = func(f *Formation, now time.Duration) {
+					for i := 0; now <= repeated && i < maxKnown; i++ {
+						f.mu.Lock()
+						f.notePromise(stranger(0xff, i), nil)
+						f.mu.Unlock()
+					}
+				}
+				w.run(t)
+				for i, f := range w.peers {
+					if s := f.spec(); s == nil || !isOf(*s, w.peers[0].cfg.Network.ID()) {
+						t.Errorf("peer %d of the order of IDs is not in the run that the first one founds", i)
+					}
+				}
+				most := 2*promiseWait + 2*w.peers[0].cfg.Hello*hearsSearching
+				if w.settled < promiseWait || w.settled > most {
+					t.Errorf("the first spec is settled after %s, want %s to %s", w.settled, promiseWait, most)
+				}
+			})
+		})
+	}
+}
+
+// What a peer has broken stays known after its place was given away, and what is remembered of
+// such peers is bounded.
+func TestABrokenPromiseGetsNoMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.notePromise(stranger(0, 0), nil)
+		time.Sleep(promiseWait / 2)
+		for i := range maxKnown { // the silent one gives its place to one of these
+			f.notePromise(stranger(1, i), nil)
+		}
+		f.notePromise(stranger(0, 0), nil)
+		time.Sleep(promiseWait / 2)
+		f.notePromise(stranger(0, 0), nil)
+		if given, _ := f.promiseOf(stranger(0, 0)); !given.broken() {
+			t.Error("a peer that was silent for a while is given its time again")
+		}
+		for i := range maxPast + maxKnown {
+			f.notePromise(stranger(2, i), nil)
+			if i%maxKnown == 0 {
+				time.Sleep(promiseWait)
+			}
+		}
+		time.Sleep(promiseWait)
+		if f.awaitsFounder() {
+			t.Error("it waits for a peer that has had its time")
+		}
+		if len(f.mu.past) > maxPast || len(f.mu.promises) > maxKnown {
+			t.Errorf("it remembers %d promises and %d of the past", len(f.mu.promises), len(f.mu.past))
+		}
+	})
+}
+
+// Strangers that search, or name others, do not fill what is remembered for good: a lower ID comes
+// before higher ones, and whoever is heard before whoever is silent.
+func TestSearchingStrangersHideNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		hello := p2p.Hello{Run: f.given.Name, Given: map[string]string{"layout": "of another peer"}}
+		ahead := func() int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.ahead()
+		}
+		for i := range maxKnown {
+			hello.Awaits = stranger(0, i)
+			f.receive(stranger(0xff, i), hello)
+		}
+		hello.Awaits = ""
+		f.receive("\x00", hello)
+		if n := ahead(); n != maxKnown+1 {
+			t.Errorf("%d peers are ahead, want %d: one is hidden by higher ones", n, maxKnown+1)
+		}
+		for i := range maxKnown {
+			f.receive(stranger(0, i), hello)
+		}
+		time.Sleep(hearsSearching * f.cfg.Hello)
+		hello.Awaits = "\x00\x01"
+		f.receive("\x00\x02", hello)
+		if n := ahead(); n != 2 {
+			t.Errorf("%d peers are ahead, want the one that is heard and the one that it awaits", n)
+		}
+	})
+}
+
+// A stranger that names a thousand peers in turn is heard as one.
+func TestOneStrangerSpeaksForOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		hello := p2p.Hello{Run: f.given.Name, AwaitsFounder: true}
+		for i := range maxKnown {
+			hello.Awaits = stranger(0xff, i)
+			f.receive("\xff", hello)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := f.ahead(); n != 1 {
+			t.Errorf("%d peers are ahead by the word of one, want 1", n)
+		}
+	})
+}
