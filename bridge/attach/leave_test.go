@@ -4,11 +4,15 @@ package attach
 
 import (
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -40,5 +44,35 @@ func TestRanksThatLeaveAfterTheSameStep(t *testing.T) {
 	}
 	if a, b := last[0].Load(), last[1].Load(); a != 4 || b != 4 {
 		t.Errorf("they came to steps %d and %d, want 4", a, b)
+	}
+}
+
+// TestARankSaysWhoIsMissing: rank 0 has not attached, and the lowest of those that have prints so.
+// Only the node did, whose output nobody sees where a trainer has started it.
+func TestARankSaysWhoIsMissing(t *testing.T) {
+	m := newMachine(t, Config{Timeout: 2 * time.Second})
+	var all []*attachtest.Rank
+	var attached sync.WaitGroup
+	for i := range 2 {
+		r := &attachtest.Rank{Trainer: &attachtest.Toy{}, Number: uint64(1 + i), World: 3, Set: "three"}
+		all = append(all, r)
+		attached.Go(func() { wantCode(t, r.Attach(m.server.Path()), wire.CodeTimeout, "rank 0 of 3 has not attached") })
+	}
+	const want = "rank 0 of 3 has not attached"
+	loop, told := m.server.loop, false
+	for now := time.Now(); !told; now = now.Add(time.Hour) {
+		loop.do(func() []box.Effect {
+			if !strings.Contains(loop.box.Missing(), want) {
+				return nil
+			}
+			said := loop.gathering(now)
+			told = len(said) > 0
+			return said
+		})
+		time.Sleep(time.Millisecond)
+	}
+	attached.Wait()
+	if n := all[0].Notices; len(n) != 1 || !strings.Contains(n[0].Text, want) || len(all[1].Notices) != 0 {
+		t.Errorf("rank 1 reads %+v, rank 2 %+v", n, all[1].Notices)
 	}
 }

@@ -82,7 +82,7 @@ func (l *loop) run() {
 			l.memory.beat()
 			l.carryOut(l.box.Tick(now, l.memory.steps()))
 			l.carryOut(l.missing(now))
-			l.gathering(now)
+			l.carryOut(l.gathering(now))
 		case <-l.over:
 			return
 		}
@@ -215,8 +215,9 @@ const (
 	gathersStep = time.Minute
 )
 
-// gathering tells people which ranks the others wait for.
-func (l *loop) gathering(now time.Time) {
+// gathering tells people which ranks the others wait for, also in the output of a rank: where a
+// trainer has started the node, nobody sees the node's.
+func (l *loop) gathering(now time.Time) []box.Effect {
 	missing := l.box.Missing()
 	switch {
 	case missing == "":
@@ -225,8 +226,11 @@ func (l *loop) gathering(now time.Time) {
 		l.tell = now.Add(gathersFor)
 	case !now.Before(l.tell):
 		l.tell = now.Add(gathersStep)
-		l.cfg.Notice("the trainer is not complete: " + missing + ". Training begins when all of them have")
+		text := "the trainer is not complete: " + missing + ". Training begins when all of them have"
+		l.cfg.Notice(text)
+		return l.box.TellLowest(&wire.Notice{Level: wire.NoticeWarn, Text: text})
 	}
+	return nil
 }
 
 // attachesAnew is the time that a trainer has which ends its connection and attaches again at once,

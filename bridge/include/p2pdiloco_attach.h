@@ -325,7 +325,7 @@ P2PA_FN int p2pa_receive(struct p2pa *a, struct p2pa_message *m) {
         int warning = p2pa_get(m, 1) > 0;
         p2pa_get_text(m, 2, text, sizeof text);
         if (a->config.notice) a->config.notice(a, warning, text);
-        else if (a->config.rank == 0) fprintf(stderr, "p2pdiloco: %s\n", text);
+        else if (a->config.rank == 0 || !a->start) fprintf(stderr, "p2pdiloco: %s\n", text);
     } else if (m->type == P2PA_INFO) {
         p2pa_get_text(m, 1, a->run_id, sizeof a->run_id);
         p2pa_get_text(m, 3, a->mode, sizeof a->mode);

@@ -116,6 +116,9 @@ func (r *Rank) greet() error {
 		return r.lastWord(err)
 	}
 	m, _, files, err := r.receive()
+	for err == nil && r.noted(m) {
+		m, _, files, err = r.receive()
+	}
 	if err != nil {
 		return err
 	}

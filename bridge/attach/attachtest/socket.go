@@ -50,6 +50,15 @@ func (r *Rank) receive() (wire.Message, uint64, []int, error) {
 	return m, h.ID, s.files, nil
 }
 
+// noted keeps a NOTICE. Of other messages it is false.
+func (r *Rank) noted(m wire.Message) bool {
+	n, ok := m.(*wire.Notice)
+	if ok {
+		r.Notices = append(r.Notices, *n)
+	}
+	return ok
+}
+
 // stream reads from a socket, and keeps descriptors.
 type stream struct {
 	socket *net.UnixConn

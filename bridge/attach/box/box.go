@@ -249,6 +249,15 @@ func (b *Box) Missing() string {
 	return b.set.missing()
 }
 
+// TellLowest tells the rank of the lowest number of those that wait for the others. People read
+// what one rank prints, and rank 0 may be the one that is missing.
+func (b *Box) TellLowest(m wire.Message) []Effect {
+	if b.Missing() == "" {
+		return nil
+	}
+	return []Effect{Send{b.set.sorted()[0].conn, 0, m}}
+}
+
 // Came says whether all ranks of some set have ever attached.
 func (b *Box) Came() bool { return b.epoch > 0 }
 

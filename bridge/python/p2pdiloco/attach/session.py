@@ -310,7 +310,7 @@ class Session:
             text = message.text or f"the node gave no reason (code {message.code})"
             raise _KINDS.get(message.code, Error)(text)
         if message.kind == wire.NOTICE:
-            if self._rank == 0:
+            if self._rank == 0 or self._memory is None:  # before that, the node tells one rank alone
                 _log.log(logging.WARNING if message.level else logging.INFO, "%s", message.text)
             return None
         if message.kind == wire.INFO:
