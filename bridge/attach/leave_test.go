@@ -4,6 +4,7 @@ package attach
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -74,5 +76,27 @@ func TestARankSaysWhoIsMissing(t *testing.T) {
 	attached.Wait()
 	if n := all[0].Notices; len(n) != 1 || !strings.Contains(n[0].Text, want) || len(all[1].Notices) != 0 {
 		t.Errorf("rank 1 reads %+v, rank 2 %+v", n, all[1].Notices)
+	}
+}
+
+// TestAMachineWithLittleMemory: what is shared fits, and the node does not. People are told before
+// the first step, by the node and by rank 0. The kernel ended the node in the first round.
+func TestAMachineWithLittleMemory(t *testing.T) {
+	free = func() uint64 { return (nodeVectors - 1) * memory.Size(253) }
+	defer func() { free = memory.Free }()
+	r := &attachtest.Rank{Trainer: &attachtest.Toy{}}
+	m, tr, ended := attached(t, Config{}, r)
+	loaded(t, tr)
+	const want = "which is 12 times the model, and 1 MiB are free"
+	wantText(t, fmt.Errorf("%q", m.said()), want)
+	if err := m.server.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended[0]
+	if len(r.Notices) != 1 || !strings.Contains(r.Notices[0].Text, want) {
+		t.Errorf("rank 0 reads %+v", r.Notices)
+	}
+	if said := scarce(1<<30, nodeVectors<<30); said != "" {
+		t.Errorf("where it fits: %s", said)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -260,6 +261,10 @@ func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
 
 // share makes the memory of a set, and sends it to all ranks.
 func (l *loop) share(e box.Share) (effects []box.Effect) {
+	var scarcity string
+	if l.memory.start == nil {
+		scarcity = scarce(memory.Size(e.Elements), free())
+	}
 	files, err := l.memory.next(e)
 	if err != nil {
 		l.cfg.Logger.Error("a trainer was refused", "err", err)
@@ -274,6 +279,10 @@ func (l *loop) share(e box.Share) (effects []box.Effect) {
 	}
 	if l.said {
 		l.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
+	}
+	if scarcity != "" {
+		l.cfg.Notice(scarcity)
+		effects = append(effects, l.box.Tell(&wire.Notice{Level: wire.NoticeWarn, Text: scarcity})...)
 	}
 	l.lostAt, l.said, l.seeks = time.Time{}, false, false
 	l.wake()

@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 )
 
 // Names in the data directory.
@@ -103,11 +104,7 @@ func (s *Server) listen() error {
 	}
 	path := filepath.Join(dir, socketFile)
 	if len(path) > maxSocketPath {
-		base := os.Getenv("XDG_RUNTIME_DIR")
-		if !filepath.IsAbs(base) {
-			base = os.TempDir()
-		}
-		if s.place, err = os.MkdirTemp(base, "p2pdiloco-"); err != nil { // for this user alone
+		if s.place, err = place(dir); err != nil {
 			return err
 		}
 		path = filepath.Join(s.place, socketFile)
@@ -123,6 +120,21 @@ func (s *Server) listen() error {
 		err = errors.Join(err, s.listener.Close())
 	}
 	return err
+}
+
+// place makes the folder for the socket of a data directory whose path is too long. It has the same
+// name each time: ranks that have outlived a node look where they were told to. Where that name is
+// another user's, a new one is made.
+func place(dir string) (string, error) {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(base) {
+		base = os.TempDir()
+	}
+	sum := hashtree.Sum256([]byte(dir))
+	if named := filepath.Join(base, fmt.Sprintf("p2pdiloco-%x", sum[:8])); own(named) == nil {
+		return named, nil
+	}
+	return os.MkdirTemp(base, "p2pdiloco-") // for this user alone
 }
 
 // removeStale removes a socket that a node has left behind that was killed.

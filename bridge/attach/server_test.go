@@ -443,7 +443,19 @@ func TestTheSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	if deep := newMachine(t, Config{DataDir: long}); len(deep.server.Path()) > maxSocketPath {
+	deep := newMachine(t, Config{DataDir: long})
+	if len(deep.server.Path()) > maxSocketPath {
 		t.Errorf("%s", deep.server.Path())
+	}
+	// where the node is killed, its ranks wait at this path for the next one
+	folder := filepath.Dir(deep.server.Path())
+	if again, err := place(long); again != folder || err != nil {
+		t.Errorf("ranks wait in %s, the next node listens in %s, %v", folder, again, err)
+	}
+	if err := os.Chmod(folder, 0o777); err != nil { // as another user leaves it
+		t.Fatal(err)
+	}
+	if third, err := place(long); third == folder || err != nil {
+		t.Error("a folder that others can use is taken")
 	}
 }

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 
@@ -40,8 +41,26 @@ type shared struct {
 	bytes atomic.Uint64 // of all mappings, for any goroutine
 }
 
-// newFile is memory.New, which tests make fail.
-var newFile = memory.New
+// Tests replace them.
+var (
+	newFile = memory.New
+	free    = memory.Free
+)
+
+// nodeVectors is how many vectors of the model a node has at its peak in mode sync, the two shared
+// ones among them (measured: docs/pytorch.md). Other modes and codecs with feedback have more.
+const nodeVectors = 12
+
+// scarce warns of a node that may not fit where its two shared vectors do; empty: it fits. It is no
+// refusal: how many vectors a mode has at once is not known so exactly, and a machine may swap.
+func scarce(vector, free uint64) string {
+	if free/nodeVectors >= vector {
+		return ""
+	}
+	return fmt.Sprintf("this peer takes about %d MiB in mode sync, which is %d times the model, and %d MiB are free on "+
+		"this machine or in its cgroup: the kernel may end it, or another program, in the first round. End other "+
+		"programs, raise the limit, or take a smaller model", nodeVectors*vector>>20, nodeVectors, free>>20)
+}
 
 // set is the memory of one set.
 type set struct {

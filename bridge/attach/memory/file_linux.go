@@ -14,7 +14,7 @@ type File struct{ *os.File }
 // New makes a file of that many bytes, whose size is fixed for good: a rank that truncated it would
 // crash the node. All of it is there from the beginning.
 func New(size uint64) (*File, error) {
-	if err := fits(size, free()); err != nil {
+	if err := fits(size, Free()); err != nil {
 		return nil, err
 	}
 	fd, err := unix.MemfdCreate("p2pdiloco-vectors", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

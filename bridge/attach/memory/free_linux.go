@@ -21,8 +21,8 @@ func fits(size, free uint64) error {
 		"on this machine or in its cgroup: end other programs, or raise the limit", size>>20, free>>20)
 }
 
-// free is how much memory a process here may still take; what cannot be read does not count.
-func free() uint64 {
+// Free is how much memory a process here may still take; what cannot be read does not count.
+func Free() uint64 {
 	meminfo, _ := os.ReadFile("/proc/meminfo")
 	least := available(string(meminfo))
 	cgroups, _ := os.ReadFile("/proc/self/cgroup")

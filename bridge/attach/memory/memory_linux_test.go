@@ -24,7 +24,7 @@ func TestTooLittleMemory(t *testing.T) {
 	if f, err := New(1 << 62); err == nil || !strings.Contains(err.Error(), "too little memory") {
 		t.Errorf("%v, %v", f, err)
 	}
-	if n := free(); n == 0 || n == math.MaxUint64 {
+	if n := Free(); n == 0 || n == math.MaxUint64 {
 		t.Errorf("%d bytes are free here", n)
 	}
 }
