@@ -57,8 +57,8 @@ func scarce(vector, free uint64) string {
 	if free/nodeVectors >= vector {
 		return ""
 	}
-	return fmt.Sprintf("this peer takes about %d MiB in mode sync, which is %d times the model, and %d MiB are free on "+
-		"this machine or in its cgroup: the kernel may end it, or another program, in the first round. End other "+
+	return fmt.Sprintf("this peer takes about %d MiB in mode sync, which is %d times the model, and %d MiB are free "+
+		"on this machine or in its cgroup: the kernel may end it, or another program, in the first round. End other "+
 		"programs, raise the limit, or take a smaller model", nodeVectors*vector>>20, nodeVectors, free>>20)
 }
 
