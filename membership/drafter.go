@@ -332,9 +332,10 @@ func (dr *drafter) auditFailed() bool {
 		if !hides && !dr.audits.convicted(o.Peer) {
 			continue
 		}
-		seq, known := l.excluded[o.Peer]
-		l.excluded[o.Peer], bad = o.Seq, true
-		if hides && !(known && seq == o.Seq) {
+		known := l.excluded[o.Peer]
+		l.exclude(o)
+		bad = true
+		if hides && known != l.excluded[o.Peer] {
 			dr.event(Event{
 				Kind: EventSuspected, Height: l.ref.Height, Slot: dr.chain.OpenSlot(), Ballot: l.ref.Ballot,
 				Peer:   o.Peer,

@@ -50,6 +50,8 @@ type passedOver struct {
 	had   []time.Duration // for how long the leader had the offer of each when the list came
 	// electors that an earlier list of the same leader had
 	dropped []slot.PeerID
+	// members that one had, and that this one has no others for
+	failed []slot.PeerID
 }
 
 // turn begins a term's account, unless it is that of the followed term already.
@@ -187,18 +189,26 @@ func (ho *handover) saw(p slot.Plan) {
 }
 
 // missing compares a list with what its leader has been given a moment ago. Newcomers count as far
-// as their share reaches.
+// as their share reaches; those that the leader has listed before, and those that showed this peer
+// nothing in this slot, use it up first, as they do for the leader.
 func (ho *handover) missing(p slot.Plan) passedOver {
-	all := slices.Clone(p.Offers)
-	for peer, at := range ho.term.given {
-		_, listed := ho.term.listed[peer]
-		if !listed && p.Place(peer) < 0 && ho.now-at > ho.cfg.Timing.slack(int(ho.open.term())) {
-			all = append(all, slot.Offer{Peer: peer})
+	inTime := func(peer slot.PeerID) bool {
+		at, given := ho.term.given[peer]
+		return given && ho.now-at > ho.cfg.Timing.slack(int(ho.open.term()))
+	}
+	all, before := slices.Clone(p.Offers), ho.usedUp()
+	for _, e := range ho.chain.Members() {
+		if p.Place(e.Peer) < 0 && (inTime(e.Peer) || slices.Contains(before, e.Peer)) {
+			all = append(all, slot.Offer{Peer: e.Peer})
 		}
 	}
 	out := passedOver{group: p.Group()}
-	for _, o := range ho.chain.WithinShare(all) {
-		if p.Place(o.Peer) < 0 {
+	for _, o := range ho.chain.WithinShare(all, before...) {
+		switch _, listed := ho.term.listed[o.Peer]; {
+		case p.Place(o.Peer) >= 0:
+		case listed:
+			out.failed = append(out.failed, o.Peer)
+		case inTime(o.Peer):
 			out.peers = append(out.peers, o.Peer)
 		}
 	}
@@ -212,6 +222,18 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 		out.had = append(out.had, ho.now-ho.term.given[peer])
 	}
 	return out
+}
+
+// usedUp lists the members that keep a newcomer's place in the lists of this leader.
+func (ho *handover) usedUp() (ps []slot.PeerID) {
+	for _, e := range ho.chain.Members() {
+		_, listed := ho.term.listed[e.Peer]
+		a := ho.presence.known[ofMember(e)]
+		if listed || a != nil && a.offer != nil && ho.open.wasUnshown(*a.offer) {
+			ps = append(ps, e.Peer)
+		}
+	}
+	return ps
 }
 
 // notGiven lists the living members that a plan passes over, in a term: a leader has a moment to

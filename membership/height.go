@@ -109,6 +109,13 @@ func (d *openHeight) isUnshown(o slot.Offer, now time.Duration) bool {
 	return known && o.Seq <= u.seq && now < u.until
 }
 
+// wasUnshown says whether this peer could once get nothing of the contribution of an offer, at this
+// height.
+func (d *openHeight) wasUnshown(o slot.Offer) bool {
+	_, known := d.unshown[o.Root]
+	return known
+}
+
 // hides says whether this peer could lately get nothing of one of the contributions.
 func (d *openHeight) hides(offers []slot.Offer, now time.Duration) bool {
 	return slices.ContainsFunc(offers, func(o slot.Offer) bool { return d.isUnshown(o, now) })
@@ -161,14 +168,13 @@ type planning struct {
 	reports  []report          // reports in this group of one peer about another
 	// owners that stated ranges of too few contributors, since when
 	statesTooFew map[slot.PeerID]time.Duration
-	// peers left out of plans, with the sequence number of the offer at that time
-	excluded map[slot.PeerID]uint64
-	banned   map[slot.PeerID]struct{} // those of them that sent bad values or bytes
-	ranges   rangesLost               // what owners say of their ranges
-	holdOff  time.Duration            // no plan before this time
-	failures int                      // attempts that were given up at this height
-	parted   []slot.PeerID            // peers left out of rings because a neighbour reported them
-	givenUp  slot.Root                // the group of the last one
+	excluded     map[slot.PeerID]exclusion // peers left out of plans
+	banned       map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
+	ranges       rangesLost                // what owners say of their ranges
+	holdOff      time.Duration             // no plan before this time
+	failures     int                       // attempts that were given up at this height
+	parted       []slot.PeerID             // left out of rings because a neighbour reported them
+	givenUp      slot.Root                 // the group of the last one
 	// when the reduction last made progress, by a statement or by bytes that came here
 	progressAt    time.Duration
 	leftOutSilent int           // how often owners that owe statements were left out
@@ -238,7 +244,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
 		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
-			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
+			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]exclusion{},
 			banned: map[slot.PeerID]struct{}{}, statesTooFew: map[slot.PeerID]time.Duration{}, holdOff: never,
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},

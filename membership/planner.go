@@ -52,26 +52,72 @@ func (pn *planner) planDue() bool {
 // offers lists the standing offers that a plan lists: of members that showed this peer nothing
 // lately only those that electors wait for.
 func (pn *planner) offers() []slot.Offer {
-	offers, out := pn.eligible(), pn.hiders.out()
-	shown := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
-		return slices.Contains(out, o.Peer) && !pn.open.wanted(o.Peer)
-	})
-	if len(shown) < max(1, pn.chain.Rules().MinPeers) {
+	offers := pn.eligible()
+	shown := pn.withoutHiders(offers)
+	if pn.tooFew(shown) {
 		return offers
 	}
 	return shown
 }
 
-// eligible lists the standing offers that a plan may list: nobody takes a plan with an offer that
-// its leader cannot prove.
-func (pn *planner) eligible() []slot.Offer {
-	offers := slices.DeleteFunc(pn.presence.offers(), func(o slot.Offer) bool {
+func (pn *planner) tooFew(offers []slot.Offer) bool {
+	return len(offers) < max(1, pn.chain.Rules().MinPeers)
+}
+
+// withoutHiders lists those of the offers whose members this peer does not leave out for what they
+// did in slots before, or for which electors wait.
+func (pn *planner) withoutHiders(offers []slot.Offer) []slot.Offer {
+	out := pn.hiders.out()
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
+		return slices.Contains(out, o.Peer) && !pn.open.wanted(o.Peer)
+	})
+}
+
+// standing lists the offers to the open slot that this peer can prove: nobody takes a plan with
+// another.
+func (pn *planner) standing() []slot.Offer {
+	return slices.DeleteFunc(pn.presence.offers(), func(o slot.Offer) bool {
 		return !pn.proofs.has([]slot.Offer{o})
 	})
-	if l := pn.open.lead; l != nil {
-		offers = l.eligible(offers, func(o slot.Offer) bool { return pn.open.isUnshown(o, pn.now) })
+}
+
+// eligible lists the standing offers that a plan may list.
+func (pn *planner) eligible() []slot.Offer { return pn.mayReturn(pn.standing()) }
+
+// mayReturn lists those of the offers that this leader has not left out of its groups, or not for
+// good. Without those that are left out for good there may be too few.
+func (pn *planner) mayReturn(offers []slot.Offer) []slot.Offer {
+	l := pn.open.lead
+	if l == nil {
+		return offers
 	}
-	return offers
+	unshown := func(o slot.Offer) bool { return pn.open.isUnshown(o, pn.now) }
+	once := l.eligible(offers, 1, unshown)
+	if !pn.chain.Rules().Byzantine || pn.tooFew(once) {
+		return l.eligible(offers, maxProven, unshown)
+	}
+	return once
+}
+
+// withinShare lists those of some standing offers that a new group takes. A newcomer that was left
+// out of a group of this slot uses up its place: else the next one took it, and with as many names
+// as there are the slot would be reduced again and again.
+func (pn *planner) withinShare(standing []slot.Offer) []slot.Offer {
+	var before []slot.PeerID
+	for _, o := range standing {
+		if _, out := pn.open.lead.excluded[o.Peer]; out || pn.open.wasUnshown(o) {
+			before = append(before, o.Peer)
+		}
+	}
+	return pn.mayReturn(pn.chain.WithinShare(standing, before...))
+}
+
+// listed are the offers of a new group.
+func (pn *planner) listed() []slot.Offer {
+	if list := pn.withinShare(pn.withoutHiders(pn.standing())); !pn.tooFew(list) {
+		return list
+	}
+	return pn.chain.WithinShare(pn.offers())
 }
 
 // mayStillOffer says whether a member without an offer is worth waiting for.
@@ -101,12 +147,26 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 	return !a.leaving && (a.alive == nil || a.alive.Contributes)
 }
 
+// exclusion says how a peer was left out of the groups of a leader.
+type exclusion struct {
+	seq   uint64 // of its offer, the last time
+	times int
+}
+
+// exclude leaves the contributor of an offer out of further groups.
+func (l *planning) exclude(o slot.Offer) {
+	e := l.excluded[o.Peer]
+	if e.times == 0 || o.Seq > e.seq {
+		l.excluded[o.Peer] = exclusion{o.Seq, e.times + 1}
+	}
+}
+
 // eligible are the offers that are not left out of plans. A left-out peer comes back with a fresh
-// offer.
-func (l *planning) eligible(offers []slot.Offer, unshown func(slot.Offer) bool) []slot.Offer {
+// offer, so many times: each time it may have all that was reduced thrown away.
+func (l *planning) eligible(offers []slot.Offer, back int, unshown func(slot.Offer) bool) []slot.Offer {
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
-		seq, out := l.excluded[o.Peer]
-		return out && o.Seq <= seq || unshown(o)
+		e, out := l.excluded[o.Peer]
+		return out && (o.Seq <= e.seq || e.times > back) || unshown(o)
 	})
 }
 
@@ -117,7 +177,7 @@ func (pn *planner) startPlan() {
 	s := pn.chain.OpenSlot()
 	pn.issue(slot.Plan{
 		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: s, Fragment: pn.chain.Rules().Fragment(s),
-		Offers: pn.chain.WithinShare(pn.offers()), Usual: pn.chain.UsualWeight(),
+		Offers: pn.listed(), Usual: pn.chain.UsualWeight(),
 	})
 }
 

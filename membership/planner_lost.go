@@ -241,7 +241,7 @@ func (pn *planner) noteOwing() {
 func (pn *planner) leaveOut(out []slot.PeerID) {
 	l := pn.open.lead
 	for _, p := range out {
-		l.excluded[p] = l.plan.Offers[l.plan.Place(p)].Seq
+		l.exclude(l.plan.Offers[l.plan.Place(p)])
 		detail := "failed in the reduction"
 		if _, bad := l.banned[p]; bad {
 			detail = sentBad

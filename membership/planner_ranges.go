@@ -84,7 +84,7 @@ func (pn *planner) beginWithoutDroppers() bool {
 	}
 	before := l.plan
 	for _, p := range droppers {
-		l.excluded[p] = before.Offers[before.Place(p)].Seq
+		l.exclude(before.Offers[before.Place(p)])
 		pn.event(Event{
 			Kind: EventSuspected, Height: l.ref.Height, Slot: before.Slot, Ballot: l.ref.Ballot, Peer: p,
 			Detail: "ended its streams to many owners one after the other, which left no room in the outcome: it is " +

@@ -112,7 +112,7 @@ func waitsFor(rule wire.Rule, whom []slot.PeerID) string {
 func (pn *planner) awaited(rules ...wire.Rule) func(slot.PeerID) bool {
 	l := pn.open.lead
 	late := map[slot.PeerID]bool{}
-	for _, o := range pn.chain.WithinShare(pn.eligible()) {
+	for _, o := range pn.withinShare(pn.standing()) {
 		late[o.Peer] = l.plan.Place(o.Peer) < 0 && pn.presence.heardOf(o.Peer)
 	}
 	return func(elector slot.PeerID) bool {

@@ -13,7 +13,8 @@ import (
 // hiders are the members of whose contributions this peer could get nothing when it checked an
 // outcome. That proves nothing, and costs the slot another reduction. So when this peer leads it
 // leaves such a member out of its plans: for a slot, for twice as many each time that it happens
-// again soon, and never more members than may lie, since the others would not follow.
+// again soon, and never more electors than may lie, since the others would not follow. Members
+// without a vote hold nothing up, and cost nothing to make: no number of them is too many.
 type hiders struct {
 	*facts
 	*effects
@@ -73,5 +74,10 @@ func (hs *hiders) out() (out []slot.PeerID) {
 		}
 	}
 	slices.SortFunc(out, func(a, b slot.PeerID) int { return cmp.Or(times[b]-times[a], cmpPeer(a, b)) })
-	return out[:min(len(out), hs.tolerated())]
+	electors := 0
+	return slices.DeleteFunc(out, func(p slot.PeerID) bool {
+		elects := slot.Find(hs.chain.Electorate(), p) >= 0
+		electors += btoi(elects)
+		return elects && electors > hs.tolerated()
+	})
 }

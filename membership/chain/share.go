@@ -27,8 +27,9 @@ const sharesFrom = 3
 // earned and sharesFrom are taken, newcomers are few among the contributors: else names, which cost
 // nothing, would outvote the trimmed mean (BYZANTINE a8). Those with most credit come first, then
 // those that have waited longest since a slot took them, so that they take turns, then those that
-// are members for longest. One is always taken, and as many as it takes to close the slot.
-func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
+// are members for longest. One is always taken, and as many as it takes to close the slot. Those
+// that were in a group of this slot before keep their places, ahead of all others.
+func (c *Chain) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.Offer {
 	if !c.rules.Byzantine || len(c.Electorate()) < sharesFrom {
 		return offers
 	}
@@ -43,8 +44,9 @@ func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
 	if len(newcomers) <= room {
 		return offers
 	}
+	later := func(m slot.Member) int { return map[bool]int{false: 1}[slices.Contains(before, m.Peer)] }
 	slices.SortFunc(newcomers, func(a, b slot.Member) int {
-		return cmp.Or(cmp.Compare(b.Credit, a.Credit), cmp.Compare(c.spent[a.Peer].slot, c.spent[b.Peer].slot),
+		return cmp.Or(later(a)-later(b), cmp.Compare(b.Credit, a.Credit), cmp.Compare(c.spent[a.Peer].slot, c.spent[b.Peer].slot),
 			byCredit(a, b))
 	})
 	out := newcomers[room:]

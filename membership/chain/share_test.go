@@ -13,17 +13,20 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 		share         uint64
 		min           int
 		offers, want  string
+		before        []slot.PeerID
 	}{
-		{"half of the others", "A32 B32 C32 D32 w0 x0 y0 z0", 500, 1, "abcdwxyz", "abcdwx"},
-		{"fewer others, fewer newcomers", "A32 B32 C32 D32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcw"},
-		{"one is always taken", "A32 B32 C32 D32 w0 x0", 1, 1, "awx", "aw"},
-		{"and without others", "A32 B32 C32 D32 w0 x0", 500, 1, "wx", "w"},
-		{"as many as it takes", "A32 B32 C32 D32 w0 x0 y0 z0", 500, 4, "awxyz", "awxy"},
-		{"most credit first", "A32 B32 C32 D32 w0 x8 y16 z7", 500, 1, "abcdwxyz", "abcdxy"},
-		{"who earned a seat is no newcomer", "A32 B32 C32 D32 w32 x31 y0 z0", 500, 1, "abcdwxyz", "abcdwxy"},
-		{"an elector with little credit neither", "A32 B32 C32 D0 w0 x0 y0", 500, 1, "abcdwxy", "abcdwx"},
-		{"three have a share as well", "A32 B32 C32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcw"},
-		{"two take everybody", "A32 B8 w0 x0 y0 z0", 500, 1, "abwxyz", "abwxyz"},
+		{"half of the others", "A32 B32 C32 D32 w0 x0 y0 z0", 500, 1, "abcdwxyz", "abcdwx", nil},
+		{"fewer others, fewer newcomers", "A32 B32 C32 D32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcw", nil},
+		{"one is always taken", "A32 B32 C32 D32 w0 x0", 1, 1, "awx", "aw", nil},
+		{"and without others", "A32 B32 C32 D32 w0 x0", 500, 1, "wx", "w", nil},
+		{"as many as it takes", "A32 B32 C32 D32 w0 x0 y0 z0", 500, 4, "awxyz", "awxy", nil},
+		{"most credit first", "A32 B32 C32 D32 w0 x8 y16 z7", 500, 1, "abcdwxyz", "abcdxy", nil},
+		{"who earned a seat is no newcomer", "A32 B32 C32 D32 w32 x31 y0 z0", 500, 1, "abcdwxyz", "abcdwxy", nil},
+		{"an elector with little credit neither", "A32 B32 C32 D0 w0 x0 y0", 500, 1, "abcdwxy", "abcdwx", nil},
+		{"three have a share as well", "A32 B32 C32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcw", nil},
+		{"who was there before keeps its place", "A32 B32 C32 D32 w9 x0 y0 z0", 500, 1, "abcdwxyz", "abcdwz", []slot.PeerID{"z"}},
+		{"and uses it up", "A32 B32 C32 D32 w9 x0 y0 z0", 500, 1, "abcdwxyz", "abcdyz", []slot.PeerID{"z", "y"}},
+		{"two take everybody", "A32 B8 w0 x0 y0 z0", 500, 1, "abwxyz", "abwxyz", nil},
 	} {
 		rules := seatRules(1)
 		rules.NewcomerShare, rules.MinPeers = c.share, c.min
@@ -33,7 +36,7 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 			offers = append(offers, slot.Offer{Peer: slot.PeerID(p)})
 		}
 		got := ""
-		for _, o := range w.WithinShare(offers) {
+		for _, o := range w.WithinShare(offers, c.before...) {
 			got += string(o.Peer)
 		}
 		if got != c.want {

@@ -1,0 +1,214 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// withStrangers is an audited lab of some honest electors, and of so many members without a vote.
+func withStrangers(t *testing.T, electors string, n int) (l *lab, strangers []*labPeer) {
+	l = auditedLab(t, electors)
+	for i := range n {
+		strangers = append(strangers, l.add(string(rune('a'+i))))
+	}
+	l.connect()
+	if !l.run(2*time.Minute, func() bool { return len(l.peers[1].m.chain.Members()) >= len(electors)+n }) {
+		t.Fatal(l.show())
+	}
+	return l, strangers
+}
+
+// countGroups runs a lab for so many slots within a time. It returns how many terms were lost
+// meanwhile, and which groups each slot had. With each step it calls each for every leader that has
+// a plan.
+func (l *lab) countGroups(t *testing.T, slots uint64, in time.Duration, electors int, each func(by *labPeer)) (
+	lost int, groups map[uint64]map[slot.Root]bool,
+) {
+	t.Helper()
+	honest := l.peers[1].m
+	height, end := honest.chain.Height(), honest.chain.Tip().Slot+slots
+	groups = map[uint64]map[slot.Root]bool{}
+	done := l.run(in, func() bool {
+		for _, p := range l.peers[:electors] {
+			lead := p.m.open.lead
+			if lead == nil || lead.plan == nil {
+				continue
+			}
+			s := lead.plan.Slot
+			if groups[s] == nil {
+				groups[s] = map[slot.Root]bool{}
+			}
+			groups[s][lead.group] = true
+			if each != nil {
+				each(p)
+			}
+		}
+		return honest.chain.Tip().Slot >= end
+	})
+	if !done {
+		t.Fatalf("%d slots are not decided in %v, ballot %d\n%s", slots, in, honest.open.ballot, l.show())
+	}
+	for _, c := range honest.chain.Commits()[height:] {
+		lost += int(c.Certificate.Ballot / slot.Tries)
+	}
+	return lost, groups
+}
+
+// most is the largest number of groups of a slot.
+func most(groups map[uint64]map[slot.Root]bool) (n int) {
+	for _, g := range groups {
+		n = max(n, len(g))
+	}
+	return n
+}
+
+// Members without a vote that show auditors nothing cost no term, however many they are, and nobody
+// refuses an honest leader: those that a leader leaves out keep the newcomers' places in the slot.
+func TestManyHidersCostNoTerms(t *testing.T) {
+	for _, c := range []struct {
+		electors string
+		hiders   int
+	}{{"ABCD", 4}, {"ABCD", 12}, {"ABCDEFG", 12}} {
+		t.Run(fmt.Sprint(c.electors, c.hiders), func(t *testing.T) {
+			l := auditedLab(t, c.electors)
+			for i := range c.hiders {
+				l.add(string(rune('a' + i))).auditor.hides = "*"
+			}
+			l.connect()
+			all := len(c.electors) + c.hiders
+			if !l.run(2*time.Minute, func() bool { return len(l.peers[1].m.chain.Members()) >= all }) {
+				t.Fatal(l.show())
+			}
+			lost, groups := l.countGroups(t, 20, time.Minute, len(c.electors), nil)
+			if lost > 0 || most(groups) > 4 {
+				t.Errorf("%d terms are lost, and a slot has %d groups\n%s", lost, most(groups), l.show())
+			}
+			for _, line := range l.log {
+				if strings.Contains(line, "peer.refused") {
+					t.Error(line)
+				}
+			}
+		})
+	}
+}
+
+// failsIn has a peer report itself lost once a segment has its contribution.
+func failsIn(leader, p *labPeer) (failed bool) {
+	lead := leader.m.open.lead
+	if lead == nil || lead.plan == nil || leader == p {
+		return false
+	}
+	i := lead.plan.Place(p.id)
+	if i < 0 || lead.plan.Gone.Has(i) {
+		return false
+	}
+	for _, s := range lead.segments {
+		if s.Contributors.Has(i) {
+			_ = leader.step(labSigned(p, wire.Lost{
+				Ref: lead.ref, Group: lead.group, Peer: p.id, Reason: wire.LostConnection,
+			}))
+			return true
+		}
+	}
+	return false
+}
+
+// However many members without a vote fail in the reduction, each once, a slot has two groups: the
+// next of them does not take the place of the one before.
+func TestManyThatFailCostOneGroup(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 12)
+	_, groups := l.countGroups(t, 20, time.Minute, 4, func(leader *labPeer) {
+		for _, p := range strangers {
+			failsIn(leader, p)
+		}
+	})
+	if n := most(groups); n > 3 {
+		t.Errorf("a slot has %d groups", n)
+	}
+}
+
+// offersAnew announces the next offer of a peer, of other bytes, to some peers.
+func offersAnew(p *labPeer, o slot.Offer, to ...*labPeer) {
+	o.Seq++
+	o.Root[0]++
+	for _, q := range to {
+		_ = q.step(labSigned(p, wire.Offer{Offer: o}))
+	}
+}
+
+// A member that fails and offers anew comes back once in a slot.
+func TestWhoFailsComesBackOnce(t *testing.T) {
+	for _, name := range []string{"a", "D"} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := withStrangers(t, "ABCD", 1)
+			l.goesOn(t, 1)
+			p := l.peer(name)
+			_, groups := l.countGroups(t, 3, time.Minute, 4, func(leader *labPeer) {
+				lead := leader.m.open.lead
+				if i := lead.plan.Place(p.id); i >= 0 && leader != p && len(lead.segments) > 0 && !lead.plan.Gone.Has(i) {
+					offersAnew(p, lead.plan.Offers[i], leader)
+					failsIn(leader, p)
+				}
+			})
+			if n := most(groups); n > 3 || n < 2 {
+				t.Errorf("a slot has %d groups", n)
+			}
+		})
+	}
+}
+
+// A member that hides and offers anew comes back once in a slot.
+func TestWhoHidesComesBackOnce(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 1)
+	p := strangers[0]
+	p.auditor.hides = "*"
+	drafts := map[slot.Root]bool{}
+	_, groups := l.countGroups(t, 6, time.Minute, 4, func(leader *labPeer) {
+		lead := leader.m.open.lead
+		if i := lead.plan.Place(p.id); i >= 0 && !drafts[lead.plan.Offers[i].Root] {
+			drafts[lead.plan.Offers[i].Root] = true
+			offersAnew(p, lead.plan.Offers[i], l.peers[:4]...)
+		}
+	})
+	if n := most(groups); n > 3 {
+		t.Errorf("a slot has %d groups", n)
+	}
+}
+
+// Strangers that fail in turns, and of whom the next always comes before those that have failed,
+// use up the newcomers' places of a slot, and no more.
+func TestThoseThatOfferInTurnsUseUpTheShare(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 12)
+	first := len(strangers) - 1
+	for _, p := range strangers[:first] {
+		p.trains = false
+		p.report(ReportContributes{})
+	}
+	l.goesOn(t, 1)
+	next, at, failed := first, uint64(0), 0
+	_, groups := l.countGroups(t, 10, time.Minute, 4, func(leader *labPeer) {
+		lead := leader.m.open.lead
+		if lead.plan.Slot != at {
+			next, at = first, lead.plan.Slot
+		}
+		for _, p := range strangers {
+			if i := lead.plan.Place(p.id); i < 0 || next == 0 || len(lead.segments) == 0 {
+				continue
+			}
+			o := lead.plan.Offers[0]
+			next--
+			o.Peer, o.Root[0] = strangers[next].id, byte(next)
+			_ = leader.step(labSigned(strangers[next], wire.Offer{Offer: o}))
+			failed += btoi(failsIn(leader, p))
+			return
+		}
+	})
+	if n := most(groups); n > 3 || failed < 5 {
+		t.Errorf("%d times one fails, and a slot has %d groups", failed, n)
+	}
+}
