@@ -230,6 +230,40 @@ class Keeping(AttachCase):
                 d.step()
         self.stub.join()
 
+    def test_a_node_dies_as_its_rank_has_kept_the_steps(self):
+        """It lived for LOAD with keep and no longer: the third node is told of the same steps."""
+
+        def play(node):
+            node.gather()
+            node.load([5.0, 7.0], generation=3)
+            node.mark(3, bytes(32))
+            self.begin(node, node.ranks[0], 3)
+            for epoch in (2, 3, 4):
+                node.hang_up()
+                node.gather(epoch=epoch)
+                hello = node.hellos[0]
+                self.assertEqual((hello.held, hello.held_steps), ("00" * 32, 3))
+                self.assertEqual(hello.held_tokens, 30)
+                node.mark(epoch, bytes(32))  # the node leaves it before it says LOAD
+                node.load([5.0, 7.0], generation=epoch, keep=1)
+            seen["offer"] = node.train(slot=1, steps=1, part_done=3)[0]
+            seen["gradient"] = node.local.tolist()
+            node.load([1.0, 1.0])
+            node.end()
+
+        seen, done = {}, 0
+        model = model_of()
+        with self.assertLogs("p2pdiloco"):
+            with self.attach(play, model, tokens_per_step=10) as d:
+                while not d.finished:
+                    with torch.no_grad():
+                        model.w -= torch.tensor([0.5, 0.25])
+                    done += 1
+                    d.step()
+        self.stub.join()
+        self.assertEqual((seen["offer"].steps, done), (1, 4))
+        self.assertEqual(seen["gradient"], [2.0, 1.0])
+
     def test_reset_keeps_nothing(self):
         def play(node):
             node.gather()
