@@ -53,8 +53,8 @@ class DiLoCo(Loop):
         was when this process is started again.
     on_event: called with every event (a dict) of a node that is started here, in the thread that
         trains, after a step and after a round.
-    node_timeout: seconds to wait for a node that is gone. leave_timeout: seconds that leaving waits
-        at most for the node's end.
+    node_timeout: seconds to wait for a node that is gone, and at least 30 for one that is there and
+        shows no sign of life. leave_timeout: seconds that leaving waits at most for the node's end.
     options: as p2pdiloco join has them, with _ for -: bootstrap, rounds, start_peers, preset,
         data_dir, outer_lr and so on. They are for a node that is started here.
     """

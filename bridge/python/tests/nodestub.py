@@ -164,6 +164,11 @@ class Stub:
         self._maps[0][24:56] = mark
         self._maps[0][16:24] = generation.to_bytes(8, "little")
 
+    def beat(self):
+        """Counts the beat on in start's words."""
+        beat = int.from_bytes(self._maps[0][:8], "little")
+        self._maps[0][:8] = (beat + 1).to_bytes(8, "little")
+
     def load(self, values=None, generation=1, **fields):
         if values is not None:
             self.start[:] = array.array("f", values)

@@ -42,6 +42,11 @@ class Memory:
         """Says how many steps of the TRAIN are done. A rank that never says so counts as hung."""
         struct.pack_into("<Q", self._local, self._line, steps)
 
+    def beat(self) -> int:
+        """The node's beat: another number four times a second, for as long as the node lives."""
+        (beat,) = struct.unpack_from("<Q", self._start, 0)
+        return int(beat)
+
     def mark(self, generation: int) -> str:
         """The mark that the node has left of what was loaded as this generation; "" for none."""
         (of,) = struct.unpack_from("<Q", self._start, _MARKED)

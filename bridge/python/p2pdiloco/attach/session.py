@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import functools
 import logging
 import os
 import select
@@ -30,14 +31,17 @@ from ..errors import (
     NodeGone,
     NotFinite,
 )
-from . import wire
+from . import status, watch, wire
 from .memory import Memory
+from .watch import Watch
 from .wire import Message, Piece, TensorSpec
 
 _log = logging.getLogger("p2pdiloco")
 _CLIENT = "python 0.1"
 _RETRY = 0.2  # seconds between two attempts to connect
 _IDLE = 0.5  # seconds between two calls of idle
+_GATHERS = 10.0  # seconds for the other ranks to attach, until the missing ones are named
+_REMINDS = 60.0  # seconds between two such warnings
 
 # Codes of ERROR (docs/attach.md, section 6).
 _KINDS: dict[int, type[Error]] = {
@@ -133,8 +137,8 @@ class Session:
     find: gives the socket's path, or None where there is none yet; it is asked again whenever the
         node is gone. rank, world: among the ranks of this box. set: the same text in all of them,
         and another one after every start. run: the run's name; "" takes the node's. connect_timeout
-        and node_timeout: seconds to wait for the node at first, and when it is gone. idle: called
-        about twice a second while border waits.
+        and node_timeout: seconds to wait for the node at first, and when it is gone, or is there
+        and shows no sign of life. idle: called about twice a second while border waits.
     """
 
     def __init__(
@@ -146,6 +150,8 @@ class Session:
         self._rank, self._world, self._set = rank, world, set or f"pid {os.getpid()}"
         self._run, self._node_timeout, self._idle = run, node_timeout, idle
         self._resets = 0
+        self._watch, self._beat = Watch(), 0
+        self._remind = 0.0  # when missing ranks are named next
         self._id = 0
         self._pid = os.getpid()
         _sessions.add(self)
@@ -190,7 +196,10 @@ class Session:
         said = False
         while True:
             try:
-                return self._attach()
+                return self._attach(max(until - time.monotonic(), 1.0))
+            except NodeGone:
+                self._drop()
+                raise
             except (Busy, OSError) as err:
                 self._drop()
                 if time.monotonic() > until:
@@ -212,7 +221,7 @@ class Session:
             "p2pdiloco join --run RUN --trainer attach, or see its log for why it ended"
         )
 
-    def _attach(self) -> None:
+    def _attach(self, timeout: float) -> None:
         path = self._find()
         if path is None:
             raise FileNotFoundError(errno.ENOENT, "no node listens here")
@@ -220,6 +229,8 @@ class Session:
         connection.settimeout(None)
         self._socket = connection
         connection.connect(path)
+        self._watch.pid, self._watch.data_dir = watch.process(connection), ""
+        self._watch.begin(timeout)  # HELLO is answered at once, whatever the node does
         hello = Message(
             wire.HELLO, self._next(), version=wire.VERSION, rank=self._rank, world=self._world,
             set=self._set + (f".{self._resets}" if self._resets else ""), run=self._run,
@@ -234,12 +245,38 @@ class Session:
                 f"{welcome.version >> 16}: install the same release of both"
             )
         self.data_dir, self.node_pid = welcome.data_dir, welcome.pid
+        self._watch.pid, self._watch.data_dir = welcome.pid, welcome.data_dir
+        patience = max(self._node_timeout, watch.QUIET)  # a busy machine may take some seconds
+        self._remind = time.monotonic()
+        self._watch.begin(patience, functools.partial(self._gathers, path), _GATHERS)
         layout = Message(
             wire.LAYOUT, self._next(), tensors=tuple(self._held.tensors),
             pieces=tuple(self._held.pieces),
         )
         self._send(layout)
         self._share(*self._wait_with_memory(layout.id))
+        self._watch.begin(patience, self._beats)
+
+    def _gathers(self, path: str) -> bool:
+        """Whether the node lives, which has shared no memory yet. It says now and then which ranks
+        are missing: their node's own output may be in a file."""
+        if not watch.answers(path):
+            return False
+        if self._world > 1 and time.monotonic() >= self._remind:
+            self._remind = time.monotonic() + _REMINDS
+            missing = status.missing(self.data_dir)
+            if self._rank == 0 or not missing or missing.startswith(("rank 0 ", "ranks 0,")):
+                _log.warning(
+                    "rank %d of %d waits: %s. Training begins when all ranks of this machine have "
+                    "attached: each of them makes its DiLoCo, and not rank 0 alone", self._rank,
+                    self._world, missing or "it seems that not all of the others have attached",
+                )
+        return True
+
+    def _beats(self) -> bool:
+        """Whether the node's beat has moved. It does so whatever the node's rounds do."""
+        before, self._beat = self._beat, self._memory.beat() if self._memory is not None else 0
+        return self._beat != before
 
     def _share(self, share: Message, descriptors: list[int]) -> None:
         if len(descriptors) != 2:
@@ -288,6 +325,8 @@ class Session:
         """Reads so many bytes, and takes descriptors that come with them."""
         data = bytearray()
         while len(data) < size:
+            while self._silent():
+                pass
             if descriptors is None:
                 part = self._link().recv(size - len(data))
             else:
@@ -297,6 +336,7 @@ class Session:
                 descriptors.extend(fds)
             if not part:
                 raise ConnectionResetError(errno.ECONNRESET, "the node closed the connection")
+            self._watch.heard()
             data += part
         return bytes(data)
 
@@ -355,6 +395,9 @@ class Session:
             return None
         except _Own as err:
             raise err.error from None
+        except NodeGone:  # it is there, and attaching anew would wait for it as long once more
+            self.close()
+            raise
         except ConnectionError as err:
             self._reattach(err)
             return self.border()
@@ -382,10 +425,14 @@ class Session:
                 self._answer(message)
 
     def _silent(self) -> bool:
-        """Waits until there is something to read, but not for long; whether there is nothing."""
-        poll = select.poll()
+        """Waits until there is something to read, but not for long; whether there is nothing. If
+        the node has been quiet for too long, NodeGone is raised."""
+        poll, began = select.poll(), time.monotonic()
         poll.register(self._link(), select.POLLIN)
-        return not poll.poll(1000 * _IDLE)
+        if poll.poll(1000 * _IDLE):
+            return False
+        self._watch.silent(time.monotonic() - began)
+        return True
 
     def _answer(self, request: Message) -> None:
         """Does what the node asks for. If that fails, the node and the other ranks are told, and it
@@ -452,6 +499,9 @@ class Session:
         try:
             self._send(ask)
             go = self._wait(wire.GO, ask.id)
+        except NodeGone:
+            self.close()
+            raise
         except ConnectionError as err:
             self._reattach(err)
             return False

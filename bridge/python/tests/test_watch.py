@@ -1,0 +1,239 @@
+"""A node that is there and does nothing, and one that waits for the other ranks."""
+
+import nodestub  # first: it puts the package on the path
+
+import array
+import contextlib
+import http.server
+import os
+import pathlib
+import socket
+import socketserver
+import threading
+import time
+import unittest
+from unittest import mock
+
+from p2pdiloco import Lost, NodeGone
+from p2pdiloco.attach import session, status, watch, wire
+from p2pdiloco.attach.session import Offer, Session
+from p2pdiloco.attach.wire import Message
+from p2pdiloco.flat import FlatHeld
+
+
+def held():
+    return FlatHeld([("w", (2,))], array.array("f", [1.0, 2.0]))
+
+
+class WatchCase(unittest.TestCase):
+    def setUp(self):
+        for module, name, value in (
+            (watch, "QUIET", 0.3), (session, "_IDLE", 0.05), (session, "_GATHERS", 0.2),
+            (watch, "_ANSWER", 0.2),
+        ):
+            patch = mock.patch.object(module, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.over = threading.Event()
+
+    def attach(self, play, **options):
+        self.stub = nodestub.Stub(self, play)
+        self.addCleanup(self.over.set)  # before the stub's own, which waits for play
+        options = {"node_timeout": 1.0, **options}
+        attached = Session(self.stub.find, held(), **options)
+        self.addCleanup(attached.close)
+        return attached
+
+    def refused(self, logs, *texts):
+        """One warning, and an error, have said what to do."""
+        self.assertEqual(len(logs.output), 1, logs.output)
+        for text in ("has shown no sign of life", "p2pdiloco status", *texts):
+            self.assertIn(text, logs.output[0])
+
+
+class Quiet(WatchCase):
+    def test_a_node_that_does_not_answer(self):
+        """A stopped process, in whose name the system takes connections."""
+        path = os.path.join(nodestub.tempfile.mkdtemp(), "attach.sock")
+        self.addCleanup(nodestub.shutil.rmtree, os.path.dirname(path))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(path)
+            listener.listen()
+            pid, began = os.getpid(), time.monotonic()
+            with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaisesRegex(
+                NodeGone, rf"\(pid {pid}\) has shown no sign of life for 1 s: .*kill -CONT {pid}"
+            ):
+                Session(lambda: path, held(), connect_timeout=1.0)
+        self.refused(logs, f"pid {pid}")
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_a_node_that_falls_silent_while_a_border_waits(self):
+        def play(node):
+            node.gather()
+            node.load([1.0, 1.0])
+            node.train(steps=1)
+            self.over.wait(30)
+
+        attached = self.attach(play)
+        attached.border()
+        with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaisesRegex(
+            NodeGone, r"\(pid 1\) has shown no sign of life for 1 s: it is stopped or hangs"
+        ):
+            attached.border(Offer(1, 1))
+        self.refused(logs, f"--data-dir {os.path.dirname(self.stub.path)}")
+
+    def test_a_node_that_falls_silent_while_a_rank_asks_whether_to_go_on(self):
+        def play(node):
+            node.gather()
+            node.load([1.0, 1.0])
+            node.train(steps=9, look=1)
+            self.over.wait(30)
+
+        attached = self.attach(play)
+        attached.border()
+        with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaises(NodeGone):
+            attached.at(1)
+        self.refused(logs)
+
+    def test_a_node_that_falls_silent_in_the_midst_of_a_message(self):
+        def play(node):
+            node.gather()
+            raw = wire.pack(Message(wire.LOAD, 1, end=2, generation=1))
+            node.ranks[0].sendall(raw[:20])
+            self.over.wait(30)
+
+        attached = self.attach(play)
+        with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaises(NodeGone):
+            attached.border()
+        self.refused(logs)
+
+    def test_a_long_reduction_is_not_silence(self):
+        """The node sends nothing for longer than the timeout, and its beat goes on."""
+
+        def play(node):
+            node.gather()
+            node.load([1.0, 1.0])
+            node.train(steps=1)
+            until = time.monotonic() + 2
+            while time.monotonic() < until:
+                node.beat()
+                time.sleep(0.02)
+            node.load([2.0, 2.0])
+            node.train(slot=2, steps=1)
+
+        attached = self.attach(play)
+        attached.border()
+        with self.assertNoLogs():
+            self.assertEqual(attached.border(Offer(1, 1)).slot, 2)
+        attached.close()
+
+    def test_a_node_that_was_stopped_for_a_while(self):
+        def play(node):
+            node.gather()
+            self.over.wait(30)
+            node.load([1.0, 1.0])
+            node.train(steps=1)
+
+        attached = self.attach(play, node_timeout=60.0)
+        threading.Timer(1, self.over.set).start()
+        with self.assertLogs("p2pdiloco", "WARNING") as logs:
+            self.assertEqual(attached.border().steps, 1)
+        self.assertEqual(len(logs.output), 2, logs.output)
+        self.assertIn("the node of this machine (pid 1) goes on", logs.output[1])
+        attached.close()
+
+    def test_time_in_which_this_process_was_stopped_does_not_count(self):
+        """As with Ctrl-Z, which stops the node as well."""
+        quiet = watch.Watch()
+        quiet.begin(10.0)
+        with self.assertLogs("p2pdiloco", "WARNING"):
+            quiet.silent(3600.0)
+
+    @contextlib.contextmanager
+    def assertNoLogs(self):
+        with mock.patch.object(watch, "_log") as log:
+            yield
+        self.assertEqual(log.mock_calls, [])
+
+
+class Gathering(WatchCase):
+    def play(self, seconds, lives=True):
+        """Plays a node that one of two ranks has attached to, and that waits so long for the
+        other. Meanwhile it refuses those who only look whether it lives."""
+
+        def play(node):
+            connection, hello = node.accept()
+            node.welcome(connection, hello)
+            layout = node.receive(connection)
+            until = time.monotonic() + seconds
+            node._listener.settimeout(0.05)
+            while time.monotonic() < until and not self.over.is_set():
+                try:
+                    other, _ = node.accept() if lives else self.over.wait(0.05) or (None, None)
+                except socket.timeout:
+                    continue
+                if other is not None:
+                    node.send(other, Message(wire.ERROR, 0, code=1, text="PING before HELLO"))
+                    other.close()
+            node.send(connection, Message(
+                wire.ERROR, layout.id, code=10, text="rank 1 of 2 has not attached for 2s"
+            ))
+
+        return play
+
+    def test_the_missing_rank_is_named(self):
+        with mock.patch.object(status, "missing", return_value="rank 1 of 2 has not attached"):
+            with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaisesRegex(
+                Lost, "rank 1 of 2 has not attached for 2s"
+            ):
+                self.attach(self.play(2), world=2, set="both")
+        self.assertEqual(len(logs.output), 1, logs.output)
+        self.assertIn("rank 0 of 2 waits: rank 1 of 2 has not attached. Tr", logs.output[0])
+
+    def test_the_lowest_rank_that_is_there_names_it(self):
+        for missing, says in (
+            ("ranks 0, 1 of 3 have not attached", True), ("rank 0 of 3 has not attached", True),
+            ("rank 1 of 3 has not attached", False), ("", True),
+        ):
+            with self.subTest(missing), mock.patch.object(status, "missing", return_value=missing):
+                with mock.patch.object(session, "_log") as log, self.assertRaises(Lost):
+                    self.attach(self.play(1), rank=2, world=3, set="both")
+                self.assertEqual(log.warning.call_count, says)
+
+    def test_a_node_that_falls_silent(self):
+        with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaises(NodeGone):
+            self.attach(self.play(10, lives=False), world=2, set="both")
+        self.refused(logs)
+
+    def test_what_a_node_says_of_the_missing(self):
+        folder = pathlib.Path(nodestub.tempfile.mkdtemp())
+        self.addCleanup(nodestub.shutil.rmtree, folder)
+        text = "rank 1 of 2 has not attached"
+        for code, body, want in (
+            (503, f"the peer waits for its trainer (gathering: {text}): it looks", text),
+            (200, '{"trainer":"gathering: ranks 0, 2, … of 9 have not attached"}',
+             "ranks 0, 2, … of 9 have not attached"),
+            (200, '{"trainer":"2 ranks, training"}', ""),
+        ):
+            class Answer(http.server.BaseHTTPRequestHandler):
+                def do_GET(self):
+                    self.send_response(code)
+                    self.end_headers()
+                    self.wfile.write(body.encode())
+
+                def log_message(self, *arguments):
+                    pass
+
+                def address_string(self):
+                    return ""
+
+            path = folder / f"{len(want)}.sock"
+            with self.subTest(body), socketserver.UnixStreamServer(str(path), Answer) as server:
+                (folder / "api").write_text(f"unix:{path}\n")
+                threading.Thread(target=server.handle_request, daemon=True).start()
+                self.assertEqual(status.missing(str(folder)), want)
+        self.assertEqual(status.missing(str(folder / "nothing")), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
