@@ -518,6 +518,9 @@ P2PA_FN int p2pa_attach(struct p2pa *a, const struct p2pa_config *c) {
                                         "every start");
     if (!c->params && (!c->load || !c->export_range))
         return p2pa_fail(a, P2PA_ERROR, "give params, or load and export_range");
+    if (c->pieces && !c->export_range)
+        return p2pa_fail(a, P2PA_ERROR, "pieces are given, and no export_range: give it, because only it knows where "
+                                        "they lie; without it all of params is written");
     clock_gettime(CLOCK_MONOTONIC, &began);
     for (;;) {
         int s = p2pa_attach_once(a, path);
@@ -663,19 +666,22 @@ P2PA_FN void p2pa_pack_at(struct p2pa_bytes *b, uint64_t id, uint64_t train, uin
 /* Says that so many steps of the TRAIN are done, and asks the node whether to go on where it wants to be asked. If
  * not P2PA_GO_ON, call p2pa_border with these steps; a failure is returned there. */
 P2PA_FN int p2pa_step(struct p2pa *a, uint64_t steps) {
-    struct p2pa_bytes b = {NULL, 0, 0};
     struct p2pa_message m;
     if (p2pa_here(a) || a->failed) return P2PA_GIVE_UP;
     memcpy(a->map_local + 64 * a->config.rank, &steps, 8);
-    if (!a->train.look || steps != a->train.look || steps >= a->train.steps) return P2PA_GO_ON;
-    p2pa_pack_at(&b, ++a->last_id, a->train.id, steps);
-    if (!(a->failed = p2pa_send_and_free(a, &b)))
-        a->failed = p2pa_wait(a, &m, P2PA_GO, a->last_id);
-    if (a->failed) return P2PA_GIVE_UP;
-    a->train.look = p2pa_get(&m, 2);
-    if (p2pa_get(&m, 1) == 0) return P2PA_GO_ON;
-    a->train.export_kind = 0; /* after "give up" nothing is exported */
-    return P2PA_GIVE_UP;
+    if (steps >= a->train.steps) return P2PA_GO_ON;
+    while (a->train.look && a->train.look <= steps) { /* at each look, also where steps are counted in leaps */
+        struct p2pa_bytes b = {NULL, 0, 0};
+        p2pa_pack_at(&b, ++a->last_id, a->train.id, a->train.look);
+        if (!(a->failed = p2pa_send_and_free(a, &b)))
+            a->failed = p2pa_wait(a, &m, P2PA_GO, a->last_id);
+        if (a->failed) return P2PA_GIVE_UP;
+        a->train.look = p2pa_get(&m, 2);
+        if (p2pa_get(&m, 1) == 0) continue;
+        a->train.export_kind = 0; /* after "give up" nothing is exported */
+        return P2PA_GIVE_UP;
+    }
+    return P2PA_GO_ON;
 }
 
 P2PA_FN void p2pa_pack_leave(struct p2pa_bytes *b, uint64_t id, const char *reason, int run) {

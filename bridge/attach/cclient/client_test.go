@@ -250,9 +250,16 @@ func loaded(t *testing.T, server *attach.Server) (context.Context, *attach.Train
 }
 
 // Steps are given up at a look, and the next ones go on.
-func TestExampleGivesUp(t *testing.T) {
+func TestExampleGivesUp(t *testing.T) { testGivesUp(t, example) }
+
+// TestLooksBetweenTheSteps: a trainer that says every second step never came to the look after the
+// first one. It was not asked any more, and gave up nothing.
+func TestLooksBetweenTheSteps(t *testing.T) { testGivesUp(t, "testdata/leaps.c") }
+
+func testGivesUp(t *testing.T, source string) {
+	t.Helper()
 	server := listen(t)
-	start(t, server, compile(t, example))
+	start(t, server, compile(t, source))
 	ctx, tr, params := loaded(t, server)
 	short, stop := context.WithTimeout(ctx, time.Second/2)
 	defer stop()
@@ -300,6 +307,14 @@ func TestExampleSaysWhatTheNodeSaidInTheMidstOfSteps(t *testing.T) {
 func TestSeveralRanksNeedASet(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), compile(t, "testdata/no_set.c")).CombinedOutput()
 	if want := "1 several ranks, and no set: give all of them the same text"; !strings.HasPrefix(string(out), want) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// TestPiecesNeedAnExport: without one all of params was written, over the parts of the other ranks.
+func TestPiecesNeedAnExport(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), compile(t, "testdata/pieces.c")).CombinedOutput()
+	if want := "1 pieces are given, and no export_range: give it"; !strings.HasPrefix(string(out), want) {
 		t.Errorf("%s, %v", out, err)
 	}
 }
