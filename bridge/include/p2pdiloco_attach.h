@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,9 @@
 #define P2PA_VERSION (UINT64_C(1) << 16)
 #define P2PA_MAX_BODY (64u << 20)
 #define P2PA_DIMS 8 /* of a tensor at most */
+#ifndef P2PA_QUIET
+#define P2PA_QUIET 30 /* seconds without a sign of life of the node, until that is said */
+#endif
 
 enum { P2PA_OK = 0, P2PA_ENDED = 1, P2PA_ERROR = 2, P2PA_GONE = 3 }; /* GONE: attach again, when the node is back */
 enum { P2PA_GO_ON = 0, P2PA_GIVE_UP = 1 };
@@ -84,7 +88,9 @@ struct p2pa_config {
     const char *path; /* of the socket; NULL: P2PDILOCO_ATTACH in the environment */
     const char *run, *set;     /* set: NULL is "pid N", for world 1 */
     uint64_t rank, world;      /* world 0 is 1 */
-    double timeout;            /* seconds to wait for a node, and for one that is busy; 0 is 60 */
+    /* Seconds to wait for a node, and for one that is busy; 0 is 60. If it is given, it counts also for one that is
+     * stopped or hangs, and then is P2PA_QUIET at least; else that is said, and waited for. */
+    double timeout;
     const struct p2pa_tensor *tensors;
     size_t count;
     const struct p2pa_piece *pieces; /* NULL: every tensor whole */
@@ -125,7 +131,9 @@ struct p2pa {
     int fd, fds[2], trains;
     int failed; /* how a step's question has failed; the next border returns it */
     pid_t pid;
-    uint64_t last_id;
+    uint64_t last_id, node_pid, beat;
+    double quiet; /* seconds without a sign of life */
+    int met, told; /* met: there was a WELCOME; told: people know that it is quiet */
     size_t size, piece_count;
     unsigned char *map_start, *map_local, *body;
     size_t body_cap;
@@ -269,9 +277,49 @@ P2PA_FN int p2pa_here(struct p2pa *a) {
     return a->fd < 0 ? p2pa_fail(a, P2PA_ERROR, "this rank is not attached to a node") : P2PA_OK;
 }
 
+P2PA_FN void p2pa_heard(struct p2pa *a) { a->quiet = 0, a->told = 0; }
+
+/* Takes in that nothing came for half a second. What the node does for a slot may take hours: after SHARE its beat
+ * counts. Before, it waits for the other ranks, and nothing shows whether it lives. */
+P2PA_FN int p2pa_silent(struct p2pa *a) {
+    double limit = a->config.timeout > 0 ? a->config.timeout : a->met ? 0 : 60;
+    char text[1024];
+    a->quiet += 0.5;
+    if (a->start) {
+        uint64_t beat;
+        memcpy(&beat, a->map_start, 8);
+        if (beat != a->beat) p2pa_heard(a);
+        a->beat = beat;
+    }
+    if (a->quiet < P2PA_QUIET) return P2PA_OK;
+    if (a->met && !a->start)
+        snprintf(text, sizeof text, "rank %llu of %llu has waited %.0f s: other ranks have not attached, or the node "
+                 "(pid %llu) is stopped or hangs: p2pdiloco status --data-dir %.600s says which",
+                 (unsigned long long)a->config.rank, (unsigned long long)(a->config.world ? a->config.world : 1),
+                 a->quiet, (unsigned long long)a->node_pid, a->data_dir);
+    else if (a->met)
+        snprintf(text, sizeof text, "the node of this machine (pid %llu) has shown no sign of life for %.0f s: it is "
+                 "stopped or hangs: see p2pdiloco status --data-dir %.600s, and end it with kill -9 if it does not go on",
+                 (unsigned long long)a->node_pid, a->quiet, a->data_dir);
+    else
+        snprintf(text, sizeof text, "the node of this machine has not answered for %.0f s: it is stopped or hangs: see "
+                 "p2pdiloco status", a->quiet);
+    if (limit > 0 && a->quiet >= limit && (a->start || !a->met)) return p2pa_fail(a, P2PA_GONE, text);
+    if (!a->told && a->config.notice) a->config.notice(a, 1, text);
+    else if (!a->told) fprintf(stderr, "p2pdiloco: %s\n", text);
+    a->told = 1;
+    return P2PA_OK;
+}
+
 P2PA_FN int p2pa_read(struct p2pa *a, void *to, size_t n) {
     unsigned char *p = (unsigned char *)to;
     while (n) {
+        struct pollfd ready = {a->fd, POLLIN, 0};
+        int some = poll(&ready, 1, 500), s = P2PA_OK;
+        if (some == 0) s = p2pa_silent(a);
+        if (s) return s;
+        if (some == 0 || (some < 0 && errno == EINTR)) continue;
+        p2pa_heard(a);
         union { struct cmsghdr align; char room[CMSG_SPACE(2 * sizeof(int))]; } control;
         struct iovec v = {p, n};
         struct msghdr h;
@@ -471,6 +519,8 @@ P2PA_FN int p2pa_attach_once(struct p2pa *a, const char *path) {
     memcpy(to.sun_path, path, strlen(path));
     if ((a->fd = socket(AF_UNIX, SOCK_STREAM, 0)) < 0) return p2pa_fail(a, P2PA_ERROR, strerror(errno));
     fcntl(a->fd, F_SETFD, FD_CLOEXEC);
+    a->met = 0;
+    p2pa_heard(a);
 #ifdef SO_NOSIGPIPE
     int on = 1;
     setsockopt(a->fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
@@ -485,6 +535,7 @@ P2PA_FN int p2pa_attach_once(struct p2pa *a, const char *path) {
     if ((s = p2pa_send(a, &b)) == P2PA_OK && (s = p2pa_wait(a, &m, P2PA_WELCOME, a->last_id)) == P2PA_OK) {
         uint64_t major = p2pa_get(&m, 1) >> 16;
         p2pa_get_text(&m, 3, a->data_dir, sizeof a->data_dir);
+        a->node_pid = p2pa_get(&m, 4), a->met = 1;
         if (major != P2PA_VERSION >> 16) {
             snprintf(a->error, sizeof a->error, "this client speaks attach protocol %d, the node %d: install the same "
                      "release of both", (int)(P2PA_VERSION >> 16), (int)major);
