@@ -107,10 +107,26 @@ class Alone(SwarmCase):
     def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
         """As torchrun ends rank 0, when rank 1 has failed at an import. Its node would wait for a
         trainer for ever."""
+        rank, node = self.rank_0_of_2()
+        rank.kill()
+        self.until(lambda: not os.path.exists(f"/proc/{node}"), 5)
+
+    def test_a_rank_that_never_comes_is_named_where_the_others_print(self):
+        """As with DiLoCo in rank 0 alone, which waited without a line: its node prints to a file,
+        and the API has no status yet. The end is an exception that names the rank as well."""
+        rank, node = self.rank_0_of_2(trainer_timeout="15s")
+        rank.end(1)
+        missing = "rank 1 of 2 has not attached"
+        self.assertIn(f"rank 0 of 2 waits: {missing}. Training begins when all", rank.told())
+        self.assertIn(f"p2pdiloco.errors.Lost: {missing} for 15s (--trainer-timeout)", rank.told())
+        self.assertFalse(os.path.exists(f"/proc/{node}"))
+
+    def rank_0_of_2(self, **settings):
+        """A rank that has started its node, and waits for the other rank."""
         data = self.folder / "box"
         settings = dict(
             run=self.run_name, found=True, bootstrap=[self.bootstrap], listen=[LISTEN],
-            data_dir=str(data), kind="flat",
+            data_dir=str(data), kind="flat", **settings,
         )
         rank = Process(
             self, "rank 0", [sys.executable, str(HERE / "box_peer.py"), json.dumps(settings)],
@@ -120,8 +136,7 @@ class Alone(SwarmCase):
         self.until((data / "attach").exists)
         node = node_pid(data)
         self.addCleanup(self.end_process, node)
-        rank.kill()
-        self.until(lambda: not os.path.exists(f"/proc/{node}"), 5)
+        return rank, node
 
     def test_numpy_without_torch(self):
         settings = dict(inner_steps=20, rounds=10, start_peers=2, momentum="0.5")
