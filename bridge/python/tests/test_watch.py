@@ -4,18 +4,15 @@ import nodestub  # first: it puts the package on the path
 
 import array
 import contextlib
-import http.server
 import os
-import pathlib
 import socket
-import socketserver
 import threading
 import time
 import unittest
 from unittest import mock
 
 from p2pdiloco import Lost, NodeGone
-from p2pdiloco.attach import session, status, watch, wire
+from p2pdiloco.attach import session, watch, wire
 from p2pdiloco.attach.session import Offer, Session
 from p2pdiloco.attach.wire import Message
 from p2pdiloco.flat import FlatHeld
@@ -157,7 +154,7 @@ class Quiet(WatchCase):
 
 
 class Gathering(WatchCase):
-    def play(self, seconds, lives=True):
+    def play(self, seconds, lives=True, notices=0):
         """Plays a node that one of two ranks has attached to, and that waits so long for the
         other. Meanwhile it refuses those who only look whether it lives."""
 
@@ -165,6 +162,9 @@ class Gathering(WatchCase):
             connection, hello = node.accept()
             node.welcome(connection, hello)
             layout = node.receive(connection)
+            for _ in range(notices):
+                text = "the trainer is not complete: rank 1 of 2 has not attached"
+                node.send(connection, Message(wire.NOTICE, 0, level=1, text=text))
             until = time.monotonic() + seconds
             node._listener.settimeout(0.05)
             while time.monotonic() < until and not self.over.is_set():
@@ -182,57 +182,18 @@ class Gathering(WatchCase):
         return play
 
     def test_the_missing_rank_is_named(self):
-        with mock.patch.object(status, "missing", return_value="rank 1 of 2 has not attached"):
-            with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaisesRegex(
-                Lost, "rank 1 of 2 has not attached for 2s"
-            ):
-                self.attach(self.play(2), world=2, set="both")
-        self.assertEqual(len(logs.output), 1, logs.output)
-        self.assertIn("rank 0 of 2 waits: rank 1 of 2 has not attached. Tr", logs.output[0])
-
-    def test_the_lowest_rank_that_is_there_names_it(self):
-        for missing, says in (
-            ("ranks 0, 1 of 3 have not attached", True), ("rank 0 of 3 has not attached", True),
-            ("rank 1 of 3 has not attached", False), ("", True),
-        ):
-            with self.subTest(missing), mock.patch.object(status, "missing", return_value=missing):
-                with mock.patch.object(session, "_log") as log, self.assertRaises(Lost):
-                    self.attach(self.play(1), rank=2, world=3, set="both")
-                self.assertEqual(log.warning.call_count, says)
+        """By the node, to one of the ranks that are there; it may not be rank 0."""
+        for rank in (0, 1):
+            with self.subTest(rank), self.assertLogs("p2pdiloco", "WARNING") as logs:
+                with self.assertRaisesRegex(Lost, "rank 1 of 2 has not attached for 2s"):
+                    self.attach(self.play(0.5, notices=1), rank=rank, world=2, set="both")
+            self.assertEqual(len(logs.output), 1, logs.output)
+            self.assertIn("not complete: rank 1 of 2 has not attached", logs.output[0])
 
     def test_a_node_that_falls_silent(self):
         with self.assertLogs("p2pdiloco", "WARNING") as logs, self.assertRaises(NodeGone):
             self.attach(self.play(10, lives=False), world=2, set="both")
         self.refused(logs)
-
-    def test_what_a_node_says_of_the_missing(self):
-        folder = pathlib.Path(nodestub.tempfile.mkdtemp())
-        self.addCleanup(nodestub.shutil.rmtree, folder)
-        text = "rank 1 of 2 has not attached"
-        for code, body, want in (
-            (503, f"the peer waits for its trainer (gathering: {text}): it looks", text),
-            (200, '{"trainer":"gathering: ranks 0, 2, … of 9 have not attached"}',
-             "ranks 0, 2, … of 9 have not attached"),
-            (200, '{"trainer":"2 ranks, training"}', ""),
-        ):
-            class Answer(http.server.BaseHTTPRequestHandler):
-                def do_GET(self):
-                    self.send_response(code)
-                    self.end_headers()
-                    self.wfile.write(body.encode())
-
-                def log_message(self, *arguments):
-                    pass
-
-                def address_string(self):
-                    return ""
-
-            path = folder / f"{len(want)}.sock"
-            with self.subTest(body), socketserver.UnixStreamServer(str(path), Answer) as server:
-                (folder / "api").write_text(f"unix:{path}\n")
-                threading.Thread(target=server.handle_request, daemon=True).start()
-                self.assertEqual(status.missing(str(folder)), want)
-        self.assertEqual(status.missing(str(folder / "nothing")), "")
 
 
 if __name__ == "__main__":

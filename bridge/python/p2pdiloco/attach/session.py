@@ -31,7 +31,7 @@ from ..errors import (
     NodeGone,
     NotFinite,
 )
-from . import status, watch, wire
+from . import watch, wire
 from .memory import Memory
 from .watch import Watch
 from .wire import Message, Piece, TensorSpec
@@ -40,8 +40,7 @@ _log = logging.getLogger("p2pdiloco")
 _CLIENT = "python 0.1"
 _RETRY = 0.2  # seconds between two attempts to connect
 _IDLE = 0.5  # seconds between two calls of idle
-_GATHERS = 10.0  # seconds for the other ranks to attach, until the missing ones are named
-_REMINDS = 60.0  # seconds between two such warnings
+_GATHERS = 10.0  # seconds between two looks whether a node lives that waits for other ranks
 
 # Codes of ERROR (docs/attach.md, section 6).
 _KINDS: dict[int, type[Error]] = {
@@ -151,7 +150,6 @@ class Session:
         self._run, self._node_timeout, self._idle = run, node_timeout, idle
         self._resets = 0
         self._watch, self._beat = Watch(), 0
-        self._remind = 0.0  # when missing ranks are named next
         self._id = 0
         self._pid = os.getpid()
         _sessions.add(self)
@@ -247,8 +245,7 @@ class Session:
         self.data_dir, self.node_pid = welcome.data_dir, welcome.pid
         self._watch.pid, self._watch.data_dir = welcome.pid, welcome.data_dir
         patience = max(self._node_timeout, watch.QUIET)  # a busy machine may take some seconds
-        self._remind = time.monotonic()
-        self._watch.begin(patience, functools.partial(self._gathers, path), _GATHERS)
+        self._watch.begin(patience, functools.partial(watch.answers, path), _GATHERS)
         layout = Message(
             wire.LAYOUT, self._next(), tensors=tuple(self._held.tensors),
             pieces=tuple(self._held.pieces),
@@ -256,22 +253,6 @@ class Session:
         self._send(layout)
         self._share(*self._wait_with_memory(layout.id))
         self._watch.begin(patience, self._beats)
-
-    def _gathers(self, path: str) -> bool:
-        """Whether the node lives, which has shared no memory yet. It says now and then which ranks
-        are missing: their node's own output may be in a file."""
-        if not watch.answers(path):
-            return False
-        if self._world > 1 and time.monotonic() >= self._remind:
-            self._remind = time.monotonic() + _REMINDS
-            missing = status.missing(self.data_dir)
-            if self._rank == 0 or not missing or missing.startswith(("rank 0 ", "ranks 0,")):
-                _log.warning(
-                    "rank %d of %d waits: %s. Training begins when all ranks of this machine have "
-                    "attached: each of them makes its DiLoCo, and not rank 0 alone", self._rank,
-                    self._world, missing or "it seems that not all of the others have attached",
-                )
-        return True
 
     def _beats(self) -> bool:
         """Whether the node's beat has moved. It does so whatever the node's rounds do."""
@@ -350,7 +331,7 @@ class Session:
             text = message.text or f"the node gave no reason (code {message.code})"
             raise _KINDS.get(message.code, Error)(text)
         if message.kind == wire.NOTICE:
-            if self._rank == 0 or self._memory is None:  # before that, the node tells one rank alone
+            if self._rank == 0 or self._memory is None:  # before that, one rank alone is told
                 _log.log(logging.WARNING if message.level else logging.INFO, "%s", message.text)
             return None
         if message.kind == wire.INFO:

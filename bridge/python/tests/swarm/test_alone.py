@@ -117,7 +117,7 @@ class Alone(SwarmCase):
         rank, node = self.rank_0_of_2(trainer_timeout="15s")
         rank.end(1)
         missing = "rank 1 of 2 has not attached"
-        self.assertIn(f"rank 0 of 2 waits: {missing}. Training begins when all", rank.told())
+        self.assertIn(f"the trainer is not complete: {missing}. Training", rank.told())
         self.assertIn(f"p2pdiloco.errors.Lost: {missing} for 15s (--trainer-timeout)", rank.told())
         self.assertFalse(os.path.exists(f"/proc/{node}"))
 
