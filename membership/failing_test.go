@@ -2,7 +2,6 @@ package membership
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,66 +210,5 @@ func TestThoseThatOfferInTurnsUseUpTheShare(t *testing.T) {
 	})
 	if n := most(groups); n > 3 || failed < 5 {
 		t.Errorf("%d times one fails, and a slot has %d groups", failed, n)
-	}
-}
-
-// A member that fails in each reduction costs ever fewer slots another one, whoever leads.
-func TestWhoFailsInEachSlotIsLeftOutForLonger(t *testing.T) {
-	for _, name := range []string{"a", "D"} {
-		t.Run(name, func(t *testing.T) {
-			l, _ := withStrangers(t, "ABCD", 1)
-			p := l.peer(name)
-			fails := func(leader *labPeer) { failsIn(leader, p) }
-			l.countGroups(t, 20, time.Minute, 4, fails)
-			lost, groups := l.countGroups(t, 40, time.Minute, 4, fails)
-			twice := 0
-			for _, g := range groups {
-				twice += btoi(len(g) > 1)
-			}
-			if lost > 0 || twice > 10 {
-				t.Errorf("%d terms are lost, and %d of 40 slots are reduced again", lost, twice)
-			}
-		})
-	}
-}
-
-// A member that fails now and then, as one with a bad link does, is left out for a slot at most.
-func TestWhoFailsNowAndThenStillContributes(t *testing.T) {
-	l := auditedLab(t, "ABCD")
-	p, failed := l.peer("D"), uint64(0)
-	began := l.peers[1].m.chain.OpenSlot()
-	l.countGroups(t, 60, time.Minute, 4, func(leader *labPeer) {
-		if open := leader.m.chain.OpenSlot(); open >= failed+6 && failsIn(leader, p) {
-			failed = open
-		}
-	})
-	if n := len(contributed(l.peers[1], p.id, began)); n < 40 {
-		t.Errorf("it contributes to %d of 60 slots", n)
-	}
-}
-
-// The word of one leader does not have a member left out of another's plans.
-func TestALeaderAloneHasNobodyLeftOut(t *testing.T) {
-	l := auditedLab(t, "ABCD")
-	m := l.peer("A").m
-	for range 20 {
-		m.planner.hiders.noteFailed(labID("D"), labID("B"))
-	}
-	open := m.chain.OpenSlot()
-	next := func() {
-		if open++; !l.run(time.Minute, func() bool { return m.chain.OpenSlot() >= open }) {
-			t.Fatal(l.show())
-		}
-	}
-	if next(); len(m.planner.hiders.out()) > 0 {
-		t.Error("it is left out on the word of one leader")
-	}
-	m.planner.hiders.noteFailed(labID("D"), labID("C"))
-	if next(); !slices.Equal(m.planner.hiders.out(), []slot.PeerID{labID("D")}) {
-		t.Errorf("on the word of two %s are left out", labNames(m.planner.hiders.out()))
-	}
-	m.planner.hiders.noteFailed(labID("D"), labID("B"))
-	if next(); len(m.planner.hiders.out()) > 0 {
-		t.Error("once it was left out the word of a leader counts again")
 	}
 }

@@ -224,20 +224,6 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 	return out
 }
 
-// noteFailed takes in whom the leader has begun a new list without, of those that are heard.
-func (ho *handover) noteFailed(p slot.Plan) {
-	if p.Group() != ho.list.group {
-		return
-	}
-	leader := ho.open.leader(ho.open.ballot).Peer
-	for _, peer := range ho.list.failed {
-		if at := slot.Find(ho.chain.Members(), peer); at >= 0 && ho.living(ho.chain.Members()[at]) {
-			ho.hiders.noteFailed(peer, leader)
-		}
-	}
-	ho.list.failed = nil
-}
-
 // usedUp lists the members that keep a newcomer's place in the lists of this leader.
 func (ho *handover) usedUp() (ps []slot.PeerID) {
 	for _, e := range ho.chain.Members() {

@@ -62,7 +62,6 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 		d.draft = nil
 	}
 	pa.handover.saw(p)
-	pa.handover.noteFailed(p)
 	pa.acceptor.sawLife(p.Revision)
 	pa.event(Event{
 		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,

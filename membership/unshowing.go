@@ -18,8 +18,7 @@ import (
 type hiders struct {
 	*facts
 	*effects
-	of      map[memberKey]hider
-	failing map[memberKey]failing // for what leaders say, not for what this peer saw
+	of map[memberKey]hider
 }
 
 type hider struct {
@@ -32,16 +31,8 @@ const mostLeftOut = 16
 
 func (h hider) leftOut() uint64 { return uint64(min(1<<min(h.times-1, 10), mostLeftOut)) }
 
-// again counts one time more, in an open slot. What came before counts if the member has not taken
-// part since for twice as long as it was left out, and a grace.
-func (h hider) again(open, grace uint64) hider {
-	if h.times > 0 && open <= h.slot+3*h.leftOut()+grace {
-		return hider{open, h.times + 1}
-	}
-	return hider{open, 1}
-}
-
-// note takes in that a member hides in the open slot.
+// note takes in that a member hides in the open slot. What it did before counts if it has not taken
+// part since for twice as long as it was left out.
 func (hs *hiders) note(p slot.PeerID) {
 	members, open := hs.chain.Members(), hs.chain.OpenSlot()
 	i := slot.Find(members, p)
@@ -56,10 +47,16 @@ func (hs *hiders) note(p slot.PeerID) {
 		return !listed
 	})
 	by := ofMember(members[i])
-	if h, known := hs.of[by]; known && h.slot >= open {
+	h, again := hs.of[by]
+	switch {
+	case again && h.slot >= open:
 		return
+	case again && open <= h.slot+3*h.leftOut():
+		h.times++
+	default:
+		h.times = 1
 	}
-	h := hs.of[by].again(open, 0)
+	h.slot = open
 	hs.of[by] = h
 	hs.event(Event{
 		Kind: EventSuspected, Height: hs.chain.Height(), Slot: open, Peer: p,
@@ -71,20 +68,10 @@ func (hs *hiders) note(p slot.PeerID) {
 // out lists the members that a plan for the open slot leaves out.
 func (hs *hiders) out() (out []slot.PeerID) {
 	open, times := hs.chain.OpenSlot(), map[slot.PeerID]int{}
-	note := func(p slot.PeerID, h hider) {
-		if h.times == 0 || h.slot >= open || open > h.slot+h.leftOut() {
-			return
-		}
-		if times[p] == 0 {
-			out = append(out, p)
-		}
-		times[p] = max(times[p], h.times)
-	}
 	for by, h := range hs.of {
-		note(by.peer, h)
-	}
-	for by, f := range hs.failing {
-		note(by.peer, f.hider)
+		if h.slot < open && open <= h.slot+h.leftOut() {
+			out, times[by.peer] = append(out, by.peer), h.times
+		}
 	}
 	slices.SortFunc(out, func(a, b slot.PeerID) int { return cmp.Or(times[b]-times[a], cmpPeer(a, b)) })
 	electors := 0
