@@ -50,8 +50,6 @@ type passedOver struct {
 	had   []time.Duration // for how long the leader had the offer of each when the list came
 	// electors that an earlier list of the same leader had
 	dropped []slot.PeerID
-	// members that one had, and that this one has no others for
-	failed []slot.PeerID
 }
 
 // turn begins a term's account, unless it is that of the followed term already.
@@ -204,11 +202,7 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 	}
 	out := passedOver{group: p.Group()}
 	for _, o := range ho.chain.WithinShare(all, before...) {
-		switch _, listed := ho.term.listed[o.Peer]; {
-		case p.Place(o.Peer) >= 0:
-		case listed:
-			out.failed = append(out.failed, o.Peer)
-		case inTime(o.Peer):
+		if _, listed := ho.term.listed[o.Peer]; p.Place(o.Peer) < 0 && !listed && inTime(o.Peer) {
 			out.peers = append(out.peers, o.Peer)
 		}
 	}
@@ -224,12 +218,14 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 	return out
 }
 
-// usedUp lists the members that keep a newcomer's place in the lists of this leader.
+// usedUp lists the members that keep a newcomer's place in the lists of this leader. The offer of
+// one that was evicted is gone, for the leader as well.
 func (ho *handover) usedUp() (ps []slot.PeerID) {
 	for _, e := range ho.chain.Members() {
 		_, listed := ho.term.listed[e.Peer]
 		a := ho.presence.known[ofMember(e)]
-		if listed || a != nil && a.offer != nil && ho.open.wasUnshown(*a.offer) {
+		offered := a != nil && a.offer != nil
+		if listed && (offered || ofMember(e) == ho.self) || offered && ho.open.wasUnshown(*a.offer) {
 			ps = append(ps, e.Peer)
 		}
 	}

@@ -168,6 +168,7 @@ type planning struct {
 	reports  []report          // reports in this group of one peer about another
 	// owners that stated ranges of too few contributors, since when
 	statesTooFew map[slot.PeerID]time.Duration
+	listed       map[slot.PeerID]struct{}  // peers that some plan had
 	excluded     map[slot.PeerID]exclusion // peers left out of plans
 	banned       map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
 	ranges       rangesLost                // what owners say of their ranges
@@ -244,7 +245,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
 		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
-			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]exclusion{},
+			revision: uint32(boot&0xffff) << 16, listed: map[slot.PeerID]struct{}{}, excluded: map[slot.PeerID]exclusion{},
 			banned: map[slot.PeerID]struct{}{}, statesTooFew: map[slot.PeerID]time.Duration{}, holdOff: never,
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},

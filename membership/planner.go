@@ -99,13 +99,13 @@ func (pn *planner) mayReturn(offers []slot.Offer) []slot.Offer {
 	return once
 }
 
-// withinShare lists those of some standing offers that a new group takes. A newcomer that was left
-// out of a group of this slot uses up its place: else the next one took it, and with as many names
-// as there are the slot would be reduced again and again.
+// withinShare lists those of some standing offers that a new group takes. A newcomer that was in a
+// group of this slot keeps its place, and uses it up where it was left out: else the next one took
+// it, and with as many names as there are the slot would be reduced again and again.
 func (pn *planner) withinShare(standing []slot.Offer) []slot.Offer {
 	var before []slot.PeerID
 	for _, o := range standing {
-		if _, out := pn.open.lead.excluded[o.Peer]; out || pn.open.wasUnshown(o) {
+		if _, listed := pn.open.lead.listed[o.Peer]; listed || pn.open.wasUnshown(o) {
 			before = append(before, o.Peer)
 		}
 	}
@@ -223,6 +223,9 @@ func (pn *planner) issue(p slot.Plan) {
 		}
 	}
 	l.plan, l.segments, l.statesTooFew, l.progressAt = &p, kept, map[slot.PeerID]time.Duration{}, pn.now
+	for _, o := range p.Offers {
+		l.listed[o.Peer] = struct{}{}
+	}
 	pn.noteOwing()
 	pn.sendPlan()
 }

@@ -230,6 +230,35 @@ class Keeping(AttachCase):
                 d.step()
         self.stub.join()
 
+    def test_the_next_node_names_the_ranks_that_it_lacks(self):
+        """To rank 1, which still maps the memory of the one before: rank 0 has not outlived it."""
+        text = "the trainer is not complete: rank 0 of 2 has not attached"
+
+        def play(node):
+            node.gather(2)
+            node.hang_up()
+            connection, hello = node.accept()
+            node.welcome(connection, hello)
+            node.receive(connection)
+            node.send(connection, Message(wire.NOTICE, 0, level=1, text=text))
+            node.send(connection, Message(wire.ERROR, 0, code=11, text="the run has ended"))
+
+        self.stub = nodestub.Stub(self, play)
+
+        def attach(rank):
+            flat = FlatHeld([("w", (2,))], array.array("f", [1.0, 2.0]))
+            return Session(self.stub.find, flat, rank=rank, world=2, set="both", node_timeout=5.0)
+
+        other = threading.Thread(target=lambda: attach(0).close())
+        other.start()
+        with self.assertLogs("p2pdiloco") as logs:
+            attached = attach(1)
+            self.addCleanup(attached.close)
+            other.join()
+            with self.assertRaises(errors.Ended):
+                attached.border()
+        self.assertTrue(any(text in line for line in logs.output), logs.output)
+
     def test_a_node_dies_as_its_rank_has_kept_the_steps(self):
         """It lived for LOAD with keep and no longer: the third node is told of the same steps."""
 

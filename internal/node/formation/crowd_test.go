@@ -115,6 +115,24 @@ func TestSearchingStrangersHideNobody(t *testing.T) {
 	})
 }
 
+// A peer that was started again has heard nobody yet, and says that it awaits nobody. What it said
+// before stands for as long as what any other said: else two that hear each other through it alone
+// found two runs.
+func TestARestartTakesNoWordBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		between := p2p.Hello{Run: f.given.Name, Awaits: "\x00"}
+		f.receive("\xff", between)
+		between.Awaits = ""
+		f.receive("\xff", between)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := f.ahead(); n != 1 {
+			t.Errorf("%d peers are ahead, want the one that was awaited", n)
+		}
+	})
+}
+
 // A stranger that names a thousand peers in turn is heard as one.
 func TestOneStrangerSpeaksForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,11 +44,15 @@ func (f *Formation) awaits() (p slot.PeerID, founder bool) {
 	return p, false
 }
 
-// noteExpected takes in from whom a peer without a spec expects one.
+// noteExpected takes in from whom a peer without a spec expects one, where that is one that comes
+// before this peer. One that says nothing may have been started again, and has heard nobody yet.
 func (f *Formation) noteExpected(from slot.PeerID, h p2p.Hello) {
+	if h.Awaits == "" {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if h.Awaits == "" || h.Awaits == f.cfg.Network.ID() {
+	if self := f.cfg.Network.ID(); h.Awaits == self || h.Awaits > self && !h.AwaitsFounder {
 		delete(f.mu.expected, from)
 		return
 	}

@@ -150,6 +150,7 @@ class Session:
         self._run, self._node_timeout, self._idle = run, node_timeout, idle
         self._resets = 0
         self._watch, self._beat = Watch(), 0
+        self._shared = False  # with the node that it is attached to
         self._id = 0
         self._pid = os.getpid()
         _sessions.add(self)
@@ -194,7 +195,7 @@ class Session:
         said = False
         while True:
             try:
-                return self._attach(max(until - time.monotonic(), 1.0))
+                return self._attach(max(until - time.monotonic(), watch.QUIET))
             except NodeGone:
                 self._drop()
                 raise
@@ -223,6 +224,7 @@ class Session:
         path = self._find()
         if path is None:
             raise FileNotFoundError(errno.ENOENT, "no node listens here")
+        self._shared = False
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(None)
         self._socket = connection
@@ -243,7 +245,8 @@ class Session:
                 f"{welcome.version >> 16}: install the same release of both"
             )
         self.data_dir, self.node_pid = welcome.data_dir, welcome.pid
-        self._watch.pid, self._watch.data_dir = welcome.pid, welcome.data_dir
+        self._watch.pid = watch.process(connection, welcome.pid)
+        self._watch.data_dir = welcome.data_dir
         patience = max(self._node_timeout, watch.QUIET)  # a busy machine may take some seconds
         self._watch.begin(patience, functools.partial(watch.answers, path), _GATHERS)
         layout = Message(
@@ -278,7 +281,7 @@ class Session:
                 f"the node shares memory that does not fit this layout: {err}"
             ) from err
         self._unmap()
-        self._memory = memory
+        self._memory, self._shared = memory, True
         self._held.attach(memory, [b == 1 for b in share.writes])
 
     # Messages.
@@ -331,7 +334,7 @@ class Session:
             text = message.text or f"the node gave no reason (code {message.code})"
             raise _KINDS.get(message.code, Error)(text)
         if message.kind == wire.NOTICE:
-            if self._rank == 0 or self._memory is None:  # before that, one rank alone is told
+            if self._rank == 0 or not self._shared:  # before that, one rank alone is told
                 _log.log(logging.WARNING if message.level else logging.INFO, "%s", message.text)
             return None
         if message.kind == wire.INFO:

@@ -78,11 +78,12 @@ class Watch:
         )
 
 
-def process(connection: socket.socket) -> int:
-    """The process that listens at the other end; 0 where the system does not say."""
+def process(connection: socket.socket, told: int = 0) -> int:
+    """The process that listens at the other end, as this process can name it: 0 where it lives in
+    another namespace, and what it has told of itself where the system does not say."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
-        return 0
+        return told
     size = struct.calcsize("3i")
     pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, size))
     return max(int(pid), 0)
