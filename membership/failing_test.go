@@ -150,7 +150,8 @@ func TestWhoFailsComesBackOnce(t *testing.T) {
 			p := l.peer(name)
 			_, groups := l.countGroups(t, 3, time.Minute, 4, func(leader *labPeer) {
 				lead := leader.m.open.lead
-				if i := lead.plan.Place(p.id); i >= 0 && leader != p && len(lead.segments) > 0 && !lead.plan.Gone.Has(i) {
+				i := lead.plan.Place(p.id)
+				if i >= 0 && leader != p && len(lead.segments) > 0 && !lead.plan.Gone.Has(i) {
 					offersAnew(p, lead.plan.Offers[i], leader)
 					failsIn(leader, p)
 				}

@@ -245,7 +245,8 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
 		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
-			revision: uint32(boot&0xffff) << 16, listed: map[slot.PeerID]struct{}{}, excluded: map[slot.PeerID]exclusion{},
+			revision: uint32(boot&0xffff) << 16,
+			listed:   map[slot.PeerID]struct{}{}, excluded: map[slot.PeerID]exclusion{},
 			banned: map[slot.PeerID]struct{}{}, statesTooFew: map[slot.PeerID]time.Duration{}, holdOff: never,
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},

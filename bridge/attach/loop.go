@@ -227,7 +227,7 @@ func (l *loop) gathering(now time.Time) []box.Effect {
 		l.tell = now.Add(gathersFor)
 	case !now.Before(l.tell):
 		l.tell = now.Add(gathersStep)
-		text := "the trainer is not complete: " + missing + ". Training begins when all of them have, and not rank 0 alone"
+		text := "the trainer is not complete: " + missing + ". Training begins when all have, and not rank 0 alone"
 		l.cfg.Notice(text)
 		return l.box.TellLowest(&wire.Notice{Level: wire.NoticeWarn, Text: text})
 	}

@@ -46,8 +46,8 @@ func (c *Chain) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.O
 	}
 	later := func(m slot.Member) int { return map[bool]int{false: 1}[slices.Contains(before, m.Peer)] }
 	slices.SortFunc(newcomers, func(a, b slot.Member) int {
-		return cmp.Or(later(a)-later(b), cmp.Compare(b.Credit, a.Credit), cmp.Compare(c.spent[a.Peer].slot, c.spent[b.Peer].slot),
-			byCredit(a, b))
+		return cmp.Or(later(a)-later(b), cmp.Compare(b.Credit, a.Credit),
+			cmp.Compare(c.spent[a.Peer].slot, c.spent[b.Peer].slot), byCredit(a, b))
 	})
 	out := newcomers[room:]
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
