@@ -24,7 +24,7 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 		{"who earned a seat is no newcomer", "A32 B32 C32 D32 w32 x31 y0 z0", 500, 1, "abcdwxyz", "abcdwxy", nil},
 		{"an elector with little credit neither", "A32 B32 C32 D0 w0 x0 y0", 500, 1, "abcdwxy", "abcdwx", nil},
 		{"three have a share as well", "A32 B32 C32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcw", nil},
-		{"who was there keeps its place", "A32 B32 C32 D32 w9 x0 y0 z0", 500, 1, "abcdwxyz", "abcdwz", []slot.PeerID{"z"}},
+		{"who was there stays", "A32 B32 C32 D32 w9 x0 y0 z0", 500, 1, "abcdwxyz", "abcdwz", []slot.PeerID{"z"}},
 		{"and uses it up", "A32 B32 C32 D32 w9 x0 y0 z0", 500, 1, "abcdwxyz", "abcdyz", []slot.PeerID{"z", "y"}},
 		{"two take everybody", "A32 B8 w0 x0 y0 z0", 500, 1, "abwxyz", "abwxyz", nil},
 	} {
