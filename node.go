@@ -189,6 +189,15 @@ func (n *Node) keepState() {
 	}
 }
 
+// Err says why the node has ended by itself: its identity is used twice, or its disk fails. That
+// may be after Run has returned. It is nil while the node lives, and where it was closed.
+func (n *Node) Err() error {
+	if n.life.Failed() || !n.life.Over() && n.driver.Err() != nil {
+		return n.ended()
+	}
+	return nil
+}
+
 // ended says why a closed node is closed: ErrClosed, and the fault that ended it, if one did.
 func (n *Node) ended() error { return n.life.Err(n.driver.Err()) }
 

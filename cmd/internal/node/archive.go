@@ -113,8 +113,7 @@ func (f *archiveFlags) takePart(ctx context.Context, node archived, out io.Write
 		return true
 	})
 	if err == nil { // it is over, and served from here on
-		<-ctx.Done()
-		return node.Close()
+		return errors.Join(unlessAsked(ctx, serveOn(ctx, node)), node.Close())
 	}
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()

@@ -78,6 +78,7 @@ type ending struct {
 	mu         sync.Mutex
 	outcomes   []error
 	phase      p2pdiloco.Phase
+	fault      error
 	left, over bool
 }
 
@@ -92,6 +93,11 @@ func (e *ending) look(change func()) (outcomes int, left, over bool) {
 func (e *ending) Status() (s p2pdiloco.Status) {
 	e.look(func() { s.Phase = e.phase })
 	return s
+}
+
+func (e *ending) Err() (err error) {
+	e.look(func() { err = e.fault })
+	return err
 }
 
 func (e *ending) Leave(context.Context) error { e.look(func() { e.left = true }); return nil }
@@ -156,4 +162,19 @@ func TestAnArchiveStaysUnderItsRun(t *testing.T) {
 			t.Errorf("run %q: its archive lies in %s, not in %s", run, f.dir, want)
 		}
 	}
+}
+
+// A node may end by itself after the run has: its identity is used twice. An archive that serves
+// the model ends then, too. It stayed, and served nothing.
+func TestAnArchiveNoticesThatItsNodeHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := &ending{outcomes: []error{nil}}
+		kept := make(chan error)
+		go func() { kept <- (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{}) }()
+		time.Sleep(time.Hour)
+		node.look(func() { node.fault = p2pdiloco.ErrCloned })
+		if err := <-kept; !errors.Is(err, p2pdiloco.ErrCloned) || !node.over {
+			t.Errorf("it ends with %v, closed %v", err, node.over)
+		}
+	})
 }

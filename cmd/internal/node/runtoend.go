@@ -12,6 +12,7 @@ import (
 type endless interface {
 	Run(ctx context.Context) error
 	Status() p2pdiloco.Status
+	Err() error
 }
 
 // lookAgain is how often a peer that lacks the run's final model looks whether it has come.
@@ -39,4 +40,19 @@ func runToEnd(ctx context.Context, node endless, looks func(error) bool) error {
 
 func lacksFinal(p p2pdiloco.Phase) bool {
 	return p == p2pdiloco.PhaseEndedBranch || p == p2pdiloco.PhaseEndedMissed
+}
+
+// serveOn lets a node whose run is over serve what it has until ctx ends, or the node does by
+// itself.
+func serveOn(ctx context.Context, node endless) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookAgain):
+			if err := node.Err(); err != nil {
+				return err
+			}
+		}
+	}
 }

@@ -77,9 +77,8 @@ func serve(cmd *cobra.Command, s *settings.Settings, dir string) error {
 	return p.run(cmd.Context())
 }
 
-// stay serves what a peer has until ctx ends.
+// stay serves what a peer has until ctx ends, or the peer does by itself.
 func (p *participant) stay(ctx context.Context, node *p2pdiloco.Node) error {
 	p.say("serving the model of slot %d to peers that come, until this peer is stopped (Ctrl-C)", node.Status().Slot)
-	<-ctx.Done()
-	return ctx.Err()
+	return serveOn(ctx, node)
 }
