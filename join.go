@@ -162,21 +162,28 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	if err := n.dir.CheckIdentity(); err != nil {
 		return err
 	}
+	n.net, err = p2p.New(ctx, networkOf(n.cfg, n.dir))
+	return err
+}
+
+// networkOf has the settings of the network of a peer, which remembers what it knows in dir.
+func networkOf(c Config, dir datadir.Dir) p2p.Config {
 	cfg := p2p.WAN()
-	if n.cfg.Preset == PresetLAN {
+	if c.Preset == PresetLAN {
 		cfg = p2p.LAN()
 	}
-	cfg.IdentityFile, cfg.PeersFile = n.dir.Path(datadir.IdentityFile), n.dir.Path(datadir.PeersFile)
-	cfg.PortsFile = n.dir.Path(datadir.PortsFile)
-	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
-	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = n.cfg.Logger, n.cfg.MaxUpload, n.cfg.MaxDownload
-	cfg.Announce, cfg.PortMap = n.cfg.Announce, !n.cfg.NoPortMap && n.cfg.Preset != PresetLAN
-	cfg.NoForwarding = n.cfg.NoRelaying
-	if !n.cfg.NoRelaying {
+	cfg.IdentityFile, cfg.PeersFile = dir.Path(datadir.IdentityFile), dir.Path(datadir.PeersFile)
+	cfg.PortsFile = dir.Path(datadir.PortsFile)
+	cfg.Listen, cfg.Bootstrap = c.Listen, c.Bootstrap
+	// A member that comes back looks everywhere. A newcomer with a mistyped address must not found.
+	cfg.MDNS = len(c.Bootstrap) == 0 || dir.Has(datadir.LedgerFile)
+	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = c.Logger, c.MaxUpload, c.MaxDownload
+	cfg.Announce, cfg.PortMap = c.Announce, !c.NoPortMap && c.Preset != PresetLAN
+	cfg.NoForwarding = c.NoRelaying
+	if !c.NoRelaying {
 		cfg.Relay = p2p.MemberRelay()
 	}
-	n.net, err = p2p.New(ctx, cfg)
-	return err
+	return cfg
 }
 
 // settle says hello to the run's peers until it is known which spec holds. A restarted peer knows

@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -35,5 +36,22 @@ func TestTheTimeUntilFoundingIsSaid(t *testing.T) {
 			t.Errorf("run %s, trust %q, newcomer %v, model %v: %q, want %q", spec.Name, c.trust, c.newcomer, c.model,
 				got, c.want)
 		}
+	}
+}
+
+// A member that comes back looks on the local network as well: the bootstrap node that it names may
+// be gone, and the others' addresses may have changed. A newcomer with a mistyped address does not:
+// it would found a run.
+func TestWhoLooksOnTheLocalNetwork(t *testing.T) {
+	dir := datadir.At(disk.OS, t.TempDir())
+	named := Config{Bootstrap: []string{"/ip4/192.0.2.1/tcp/1/p2p/x"}}
+	if networkOf(named, dir).MDNS || !networkOf(Config{}, dir).MDNS {
+		t.Error("a newcomer looks where it names a bootstrap node, or looks nowhere")
+	}
+	if err := os.WriteFile(dir.Path(datadir.LedgerFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !networkOf(named, dir).MDNS {
+		t.Error("a member that comes back looks only at its bootstrap node")
 	}
 }

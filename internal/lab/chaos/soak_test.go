@@ -103,6 +103,7 @@ func TestSoakIsJudged(t *testing.T) {
 		{"a check failed", 100, 1000, false, false, 1000},
 		{"nothing to compare with", 100, 1000, true, false, 0},
 		{"few faults had time", 100, 1000, true, false, 1000},
+		{"a fault missed its leader", 100, 1000, true, false, 1000},
 	} {
 		r := SoakResult{
 			Faulted: Soaked{OK: c.ok, Slots: c.slots, Tokens: c.tokens},
@@ -112,6 +113,7 @@ func TestSoakIsJudged(t *testing.T) {
 		if r.Faulted.Left = 1; c.name == "few faults had time" {
 			r.Faulted.Left = 2
 		}
+		r.Faulted.Faults[3].Missed = c.name == "a fault missed its leader"
 		if r.judge(); r.Met != c.want {
 			t.Errorf("%s: met is %v", c.name, r.Met)
 		}

@@ -74,14 +74,26 @@ func (r *SoakResult) judge() {
 	}
 	r.OK = r.Faulted.OK && r.Control.OK
 	if all := len(r.Faulted.Faults) + r.Faulted.Left; all > 0 {
-		r.FaultsRatio = float64(len(r.Faulted.Faults)) / float64(all)
+		r.FaultsRatio = float64(all-r.cameNot()) / float64(all)
 	}
 	r.Met = r.OK && r.SlotsRatio >= GoalSlots && r.TokensRatio >= GoalTokens && r.hurtEnough()
 }
 
 // hurtEnough says whether so many of the faults that were drawn came about as should. One may have
 // come too late.
-func (r SoakResult) hurtEnough() bool { return r.Faulted.Left <= 1 || r.FaultsRatio >= GoalFaults }
+func (r SoakResult) hurtEnough() bool { return r.cameNot() <= 1 || r.FaultsRatio >= GoalFaults }
+
+// cameNot counts the faults that were drawn and did not come about: there was no time for them, or
+// no leader could be caught.
+func (r SoakResult) cameNot() (n int) {
+	n = r.Faulted.Left
+	for _, f := range r.Faulted.Faults {
+		if f.Missed {
+			n++
+		}
+	}
+	return n
+}
 
 // print writes the result for people.
 func (r SoakResult) print(out io.Writer) {
