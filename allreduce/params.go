@@ -26,9 +26,6 @@ const (
 // Aggregators lists all aggregators.
 func Aggregators() []Aggregator { return plan.Aggregators() }
 
-// Schedules lists all schedules.
-func Schedules() []Schedule { return plan.Schedules() }
-
 // Pieces divides a fragment among the peers that made offers; see [plan.Pieces].
 func Pieces(p Params, fragment uint32, offers []slot.Offer) []slot.Piece {
 	return plan.Pieces(p, fragment, offers)

@@ -85,11 +85,6 @@ type SignedStatement struct {
 // MaxEvidence is the most evidence that is attached to one record, so that it fits into a message.
 const MaxEvidence = 64
 
-// Empty says whether nothing is attached.
-func (a Attachments) Empty() bool {
-	return len(a.Leaves)+len(a.Retired)+len(a.Statements)+len(a.Evidence) == 0
-}
-
 // check verifies all signatures, for a record at a position. Whose they must be, and what they
 // prove, the machine says.
 func (a Attachments) check(at Position, run slot.Root, verify slot.Verifier) error {

@@ -18,8 +18,6 @@ const (
 var (
 	// ErrFailed ends a command with ExitFailed and no further message: the command has printed one.
 	ErrFailed error = &exitError{ExitFailed, nil}
-	// ErrUsage is ErrFailed with ExitUsage.
-	ErrUsage error = &exitError{ExitUsage, nil}
 	// ErrBranch is ErrFailed with ExitBranch.
 	ErrBranch error = &exitError{ExitBranch, nil}
 	// ErrInterrupted ends a command that a signal stopped.
