@@ -374,6 +374,7 @@ P2PA_FN int p2pa_receive(struct p2pa *a, struct p2pa_message *m) {
         p2pa_get_text(m, 2, text, sizeof text);
         if (a->config.notice) a->config.notice(a, warning, text);
         else if (a->config.rank == 0 || !a->start) fprintf(stderr, "p2pdiloco: %s\n", text);
+        if (!a->start) a->told = 1; /* it has said for whom it waits: silence until SHARE is no news */
     } else if (m->type == P2PA_INFO) {
         p2pa_get_text(m, 1, a->run_id, sizeof a->run_id);
         p2pa_get_text(m, 3, a->mode, sizeof a->mode);

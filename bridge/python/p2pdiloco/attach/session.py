@@ -248,7 +248,8 @@ class Session:
         self._watch.pid = watch.process(connection, welcome.pid)
         self._watch.data_dir = welcome.data_dir
         patience = max(self._node_timeout, watch.QUIET)  # a busy machine may take some seconds
-        self._watch.begin(patience, functools.partial(watch.answers, path), _GATHERS)
+        alive = functools.partial(watch.answers, path)
+        self._watch.begin(patience, alive, _GATHERS, sharing=True)
         layout = Message(
             wire.LAYOUT, self._next(), tensors=tuple(self._held.tensors),
             pieces=tuple(self._held.pieces),
