@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,5 +212,43 @@ func TestThoseThatOfferInTurnsUseUpTheShare(t *testing.T) {
 	})
 	if n := most(groups); n > 3 || failed < 5 {
 		t.Errorf("%d times one fails, and a slot has %d groups", failed, n)
+	}
+}
+
+// Where another one fails, the newcomers of the first group stay in the next, though one that comes
+// before them has offered meanwhile: voters count so, too.
+func TestNewcomersKeepTheirPlacesWhereAnotherFails(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 6)
+	first := len(strangers) - 2
+	for _, p := range strangers[:first] {
+		p.trains = false
+		p.report(ReportContributes{})
+	}
+	l.goesOn(t, 1)
+	d, failed, listed := l.peer("D"), map[uint64]bool{}, map[uint64][]slot.PeerID{}
+	l.countGroups(t, 6, time.Minute, 4, func(leader *labPeer) {
+		lead := leader.m.open.lead
+		s := lead.plan.Slot
+		var newcomers []slot.PeerID
+		for _, p := range strangers {
+			if lead.plan.Place(p.id) >= 0 {
+				newcomers = append(newcomers, p.id)
+			}
+		}
+		switch i := lead.plan.Place(d.id); {
+		case failed[s]:
+			if i < 0 && !slices.Equal(newcomers, listed[s]) {
+				t.Errorf("slot %d: %v were listed, and %v are after D has failed", s, listed[s], newcomers)
+			}
+		case leader != d && i >= 0 && len(lead.segments) > 0 && lead.plan.Place(strangers[first].id) >= 0:
+			o := lead.plan.Offers[lead.plan.Place(strangers[first].id)]
+			o.Peer, o.Root[0] = strangers[0].id, 1
+			_ = leader.step(labSigned(strangers[0], wire.Offer{Offer: o}))
+			listed[s] = newcomers
+			failed[s] = failsIn(leader, d)
+		}
+	})
+	if len(failed) < 2 {
+		t.Errorf("D has failed in %d slots", len(failed))
 	}
 }
