@@ -101,8 +101,8 @@ func TestChurn(t *testing.T) {
 	var table strings.Builder
 	table.WriteString(churnHead)
 	for _, c := range []churnConfig{
-		{peers: 8, slots: testlevel.Choose(10, 20, 60), coarse: churnTiming.Beat / 2},
-		{peers: 64, slots: testlevel.Choose(1, 2, 12), coarse: churnTiming.Beat},
+		{peers: 8, slots: testlevel.Choose(10, 10, 60), coarse: churnTiming.Beat / 2},
+		{peers: 64, slots: testlevel.Choose(1, 1, 12), coarse: churnTiming.Beat},
 		{peers: 500, slots: testlevel.Choose(0, 0, 3), coarse: churnTiming.Beat},
 	} {
 		if c.slots == 0 {

@@ -30,7 +30,7 @@ func TestExploreLiar(t *testing.T) {
 			rules := labRules()
 			rules.Byzantine = true
 			x, w := newLiarsWorld(t, rules, 4, c.tries)
-			x.limit, x.terms, x.crashes = testlevel.Choose(1_000, 4_000, 300_000), c.terms, c.crashes
+			x.limit, x.terms, x.crashes = testlevel.Choose(1_000, 2_000, 300_000), c.terms, c.crashes
 			begun := time.Now()
 			complete := x.explore(w)
 			t.Logf("%d worlds, %d peer states, %d messages, complete=%v, %v", x.worlds, len(x.locals), len(x.parcels),

@@ -32,7 +32,7 @@ import (
 // The worlds are the same each time, so that a change is to blame for what it breaks. Nightly they
 // are others each time.
 func TestRandom(t *testing.T) {
-	setFlag(t, "rapid.checks", testlevel.Choose("40", "60", "3000"))
+	setFlag(t, "rapid.checks", testlevel.Choose("40", "40", "3000"))
 	if flag.Lookup("rapid.seed").Value.String() == "0" && !testlevel.Nightly() {
 		setFlag(t, "rapid.seed", "20261125")
 	}

@@ -107,7 +107,7 @@ func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
 // run have it; no rank loads a torn anchor, and both peers end with one model.
 func TestRanksOutliveTheNodeInAllModes(t *testing.T) {
 	t.Parallel()
-	kills := testlevel.Choose(1, 2, 20)
+	kills := testlevel.Choose(1, 1, 20)
 	for _, mode := range []string{"sync", "delayed", "eager", "async", "streaming"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

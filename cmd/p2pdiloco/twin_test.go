@@ -151,7 +151,7 @@ func TestRestartsOverQUIC(t *testing.T) {
 	t.Parallel()
 	c, dir := startCrowd(t, overQUIC), filepath.Join(t.TempDir(), "data")
 	var events []string
-	for i := range testlevel.Choose(2, 4, 12) {
+	for i := range testlevel.Choose(2, 2, 12) {
 		p, e := c.start(dir)
 		events = append(events, e)
 		clitest.AwaitEvent(t, e, "its start", clitest.Named("peer.started"))

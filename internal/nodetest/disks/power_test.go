@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // onPower puts peers on disks that lose power.
@@ -44,7 +45,7 @@ func lose(s *nodetest.Swarm, p *nodetest.Peer, d *powerfs.FS) {
 // at a time, and of all at once. All come back on what their disks hold, and nothing agreed is
 // lost.
 func TestPowerCutsOfWholeNodes(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range testlevel.Choose[uint64](1, 1, 4) {
 		t.Run("", func(t *testing.T) {
 			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(14, 3), 3, func(s *nodetest.Swarm) {
 				rng, disks := rand.New(rand.NewPCG(seed, 0)), onPower(s)

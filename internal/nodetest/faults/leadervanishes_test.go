@@ -8,14 +8,16 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // The leader of a slot vanishes at one moment after another, from its plan to past its commit: with
 // 10 ms of latency each of the phases (plan, reduction, draft, proposal, votes, commit) lasts a few
 // of these steps.
 func TestTheLeaderVanishesAtAnyMomentOfItsSlot(t *testing.T) {
-	for step := range 14 {
-		after := time.Duration(step) * 11 * time.Millisecond
+	steps := testlevel.Choose(7, 7, 14)
+	for step := range steps {
+		after := time.Duration(step) * 154 * time.Millisecond / time.Duration(steps)
 		t.Run(after.String(), func(t *testing.T) {
 			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(4, 4), 4, func(s *nodetest.Swarm) {
 				victim := s.WhenLeader(2, "slot.planned", func(p *nodetest.Peer) {
@@ -65,7 +67,7 @@ func TestTheLeaderVanishesBeforeItsPlan(t *testing.T) {
 
 // Any two of five vanish at once, at seeded moments: with trust crash the other three are a quorum.
 func TestTwoOfFiveVanishAtOnce(t *testing.T) {
-	for seed := range 5 {
+	for seed := range testlevel.Choose(3, 3, 5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			spec := nodetest.Spec(5, 5)
 			spec.Trust = p2pdiloco.TrustCrash

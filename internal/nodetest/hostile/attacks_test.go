@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // spoiler is a trainer that makes another pseudo-gradient of the one that it has: moved is by how
@@ -61,6 +62,10 @@ func TestContributionsThatAttack(t *testing.T) {
 		}),
 		"copy":   copies,
 		"replay": replays,
+	}
+	if !testlevel.Nightly() {
+		delete(attacks, "flip") // as in TestContributorsThatStandOut
+		delete(attacks, "scale")
 	}
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {

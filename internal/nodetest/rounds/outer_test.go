@@ -14,7 +14,7 @@ import (
 func TestOuterOptimizersOverRestarts(t *testing.T) {
 	for _, outer := range outeropt.Names() {
 		t.Run(outer, func(t *testing.T) {
-			spec := nodetest.Spec(12, 2)
+			spec := nodetest.Spec(8, 2)
 			spec.Outer, spec.DNEvery = outer, 3
 			nodetest.Run(t, 10*time.Millisecond, spec, 3, func(s *nodetest.Swarm) {
 				s.Start(s.Peers[:2]...)
