@@ -11,23 +11,19 @@ import (
 // Chain holds certified records, from R_0 on without a gap, or from a height where it begins with a
 // summary of the older ones (Past). It only grows: records after another fork form another chain.
 type Chain struct {
-	rules   Rules
-	pin     slot.Root     // a record that the chain must have; zero: none
-	pinned  bool          // the chain has its pin, or needs none
-	past    *past         // nil: all records are held
-	commits []wire.Commit // of the heights above the floor
-	hashes  []slot.Root   // from that of the record at the floor on
+	rules Rules
+	records
 	state
 }
 
 // New makes a chain of R_0 alone, the record that follows from the run spec. If the pin is not
 // zero, the chain must contain the record with that hash.
 func New(rules Rules, pin slot.Root) *Chain {
-	genesis := slot.Genesis(rules.Run).Hash()
-	return &Chain{
-		rules: rules, pin: pin, hashes: []slot.Root{genesis}, pinned: pin.IsZero() || pin == genesis,
-		state: newState(rules),
-	}
+	genesis := slot.Genesis(rules.Run)
+	hash := genesis.Hash()
+	return &Chain{rules, records{
+		genesis: genesis, pin: pin, pinned: pin.IsZero() || pin == hash, hashes: []slot.Root{hash},
+	}, newState(rules)}
 }
 
 // UpTo returns a new chain with the records up to a height, which is not below Start.
@@ -45,32 +41,13 @@ func (c *Chain) UpTo(height uint64) *Chain {
 // clone returns a new chain with the same records.
 func (c *Chain) clone() *Chain {
 	b := *c
-	b.commits, b.hashes, b.state = slices.Clip(c.commits), slices.Clip(c.hashes), c.state.clone()
+	b.state = c.state.clone()
+	b.clip()
 	return &b
 }
 
-// Commits returns the certified records that are held, from height Floor()+1 on. They must not be
-// changed.
-func (c *Chain) Commits() []wire.Commit { return c.commits }
-
-// Above returns the certified records above a height, which is not below Floor. They must not be
-// changed.
-func (c *Chain) Above(height uint64) []wire.Commit { return c.commits[height-c.Floor():] }
-
-// Commit returns the certified record at a height that is held, above 0.
-func (c *Chain) Commit(height uint64) wire.Commit { return c.commits[height-c.Floor()-1] }
-
-// Hash returns the hash of the record at a height that the chain has, not below Floor.
-func (c *Chain) Hash(height uint64) slot.Root { return c.hashes[height-c.Floor()] }
-
 // Rules returns the run spec's values that the chain is checked against.
 func (c *Chain) Rules() Rules { return c.rules }
-
-// Pin returns the hash of a record that the chain must have; zero: none.
-func (c *Chain) Pin() slot.Root { return c.pin }
-
-// Pinned says whether the chain has its pin, or needs none.
-func (c *Chain) Pinned() bool { return c.pinned }
 
 // Branch names the chain: it is the hash of the newest fork record, zero while there is only R_0.
 func (c *Chain) Branch() slot.Root { return c.branch }
@@ -91,23 +68,6 @@ func (c *Chain) Credit() *Credit { return c.credit }
 // Parts returns the parts of the data that a peer was assigned, by slot.
 func (c *Chain) Parts(p slot.PeerID) []Part { return c.assigner.parts(p) }
 
-// Height returns the height of the tip; 0 while only R_0 is known.
-func (c *Chain) Height() uint64 { return c.Floor() + uint64(len(c.commits)) }
-
-// Tip returns the newest certified record.
-func (c *Chain) Tip() slot.Record { return c.At(c.Height()) }
-
-// TipHash returns the hash of the tip.
-func (c *Chain) TipHash() slot.Root { return c.hashes[len(c.hashes)-1] }
-
-// At returns the record at a height that is held, or at height 0.
-func (c *Chain) At(height uint64) slot.Record {
-	if height == 0 {
-		return slot.Genesis(c.rules.Run)
-	}
-	return c.Commit(height).Record
-}
-
 // Founding returns the hash of the record at height 1, or zero while there is none.
 func (c *Chain) Founding() slot.Root { return c.founding }
 
@@ -122,15 +82,6 @@ func (c *Chain) Next() slot.Ref { return slot.Ref{Height: c.Height() + 1, Prev: 
 
 // OpenSlot returns the number of the outer step that comes next.
 func (c *Chain) OpenSlot() uint64 { return c.Tip().Slot + 1 }
-
-// StateRoot returns the certified root of the state after a height, which the record above names,
-// if that one is held.
-func (c *Chain) StateRoot(height uint64) (slot.Root, bool) {
-	if !c.Holds(height + 1) {
-		return slot.Root{}, false
-	}
-	return c.At(height + 1).StateRoot, true
-}
 
 // Ended says that the last step is recorded.
 func (c *Chain) Ended() bool { return c.rules.LastSlot > 0 && c.Tip().Slot >= c.rules.LastSlot }
@@ -160,9 +111,7 @@ func (c *Chain) Push(commit wire.Commit) { c.pushHashed(commit, commit.Record.Ha
 
 func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 	c.state.follow(c.rules, commit.Record, hash, c.Tip())
-	c.commits = append(c.commits, commit)
-	c.hashes = append(c.hashes, hash)
-	c.pinned = c.pinned || hash == c.pin
+	c.add(commit, hash)
 }
 
 // WorkAfter returns the chain's work with one more record: steps add their contributions' weights,
@@ -200,31 +149,17 @@ func (c *Chain) Staying(members []slot.Member) (n int) {
 	return n
 }
 
-// Has says whether the chain is known to have a record at a height.
-func (c *Chain) Has(height uint64, hash slot.Root) bool {
-	switch {
-	case height > c.Height():
-		return false
-	case height >= c.Floor():
-		return c.Hash(height) == hash
-	}
-	return c.past.links[height] == hash
-}
-
 // CommonHeight returns the height of the newest record that two chains of one run are known to
 // share. Meets says whether both hold it.
-func (c *Chain) CommonHeight(o *Chain) uint64 {
-	h, least := min(c.Height(), o.Height()), max(c.Floor(), o.Floor())
-	for ; h >= least; h-- {
-		if c.Hash(h) == o.Hash(h) {
-			return h
-		}
-		if h == 0 {
-			break
-		}
-	}
-	return c.commonLink(o)
-}
+func (c *Chain) CommonHeight(o *Chain) uint64 { return c.commonHeight(&o.records) }
+
+// Meets says whether both chains hold the newest record that they share, and can be taken back to
+// it.
+func (c *Chain) Meets(o *Chain) bool { return c.meets(&o.records) }
+
+// GoesOn says whether a chain goes on from this one, whose tip it may not hold any more: it has all
+// links of this one, and no other ones up to its tip.
+func (c *Chain) GoesOn(o *Chain) bool { return c.goesOn(&o.records) }
 
 // SharedSince says whether a record above a height lists a second member.
 func (c *Chain) SharedSince(height uint64) bool { return c.shared > height }

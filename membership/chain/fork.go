@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // MajorityForks says whether a fork of the tip takes more than half of its electors, or half with
@@ -102,30 +101,12 @@ func newProvisional(fork slot.Record, before []slot.Member) Provisional {
 // next link, or the record that names its summary, has the certificate of a quorum of the same
 // electors.
 func (c *Chain) ForkedFrom(o *Chain) bool {
-	common := c.commonLink(o)
+	common := c.commonLink(&o.records)
 	at, forked := c.linkAbove(common)
 	if _, theirs := o.linkAbove(common); common == 0 || !forked || theirs {
 		return false
 	}
 	return slices.ContainsFunc(c.provisional, func(p Provisional) bool { return p.Height+1 == at })
-}
-
-// linkAbove returns the height of the lowest link above a height, and whether it is a fork; 0: none
-// is there.
-func (c *Chain) linkAbove(height uint64) (at uint64, fork bool) {
-	if c.past != nil {
-		for _, b := range c.past.Links {
-			if l, err := wire.ParseLink(b); err == nil && l.Head.Record.Height > height {
-				return l.Head.Record.Height, l.Head.Record.Kind == slot.Fork
-			}
-		}
-	}
-	for h := max(height, c.Start()) + 1; h <= c.Height(); h++ {
-		if isLink(c.At(h), c.At(h-1).Electors()) {
-			return h, c.At(h).Kind == slot.Fork
-		}
-	}
-	return 0, false
 }
 
 // stillProvisional lists the forks that are provisional once a record follows the tip.

@@ -27,110 +27,9 @@ type past struct {
 	links map[uint64]slot.Root // hashes of the links, by height
 }
 
-// Floor is the height up to which records are not held whole; 0: all are held.
-func (c *Chain) Floor() uint64 {
-	if c.past == nil {
-		return 0
-	}
-	return c.past.Floor
-}
-
-// Lowest is the lowest height whose record At gives.
-func (c *Chain) Lowest() uint64 {
-	if c.past == nil {
-		return 0
-	}
-	return c.past.Floor + 1
-}
-
-// Start is the lowest height that the chain can be taken back to: that of its summary, or 0.
-func (c *Chain) Start() uint64 {
-	if c.past == nil {
-		return 0
-	}
-	return c.past.Height
-}
-
-// Holds says whether the record at a height is held whole.
-func (c *Chain) Holds(height uint64) bool { return height > c.Floor() && height <= c.Height() }
-
-// Past returns what the chain keeps in the place of old records; nil: it holds all records.
-func (c *Chain) Past() *wire.Past {
-	if c.past == nil {
-		return nil
-	}
-	return &c.past.Past
-}
-
-// Meets says whether both chains hold the newest record that they share, and can be taken back to
-// it.
-func (c *Chain) Meets(o *Chain) bool {
-	h := c.CommonHeight(o)
-	return h >= max(c.Start(), o.Start()) && c.Hash(h) == o.Hash(h)
-}
-
-// LastingAbove returns the hash of a record above a height that outlives those around it: the
-// record right above, if it is held, else the first link.
-func (c *Chain) LastingAbove(height uint64) (hash slot.Root) {
-	if c.Holds(height + 1) {
-		return c.Hash(height + 1)
-	}
-	first := c.Height() + 1
-	for h, l := range c.linkHashes() {
-		if h > height && h < first {
-			first, hash = h, l
-		}
-	}
-	return hash
-}
-
 // Lasting returns the hash of the newest link, or zero: a newcomer that is given it as its pin can
 // check it however old it is by then.
 func (c *Chain) Lasting() slot.Root { return c.linked.newest }
-
-// commonLink returns the height of the newest link that two chains share, or 0.
-func (c *Chain) commonLink(o *Chain) (height uint64) {
-	theirs := o.linkHashes()
-	for h, hash := range c.linkHashes() {
-		if h > height && theirs[h] == hash {
-			height = h
-		}
-	}
-	return height
-}
-
-// linkHashes returns the hashes of all links of the chain, by height.
-func (c *Chain) linkHashes() map[uint64]slot.Root {
-	all := map[uint64]slot.Root{}
-	from := c.Start()
-	if c.past != nil {
-		maps.Copy(all, c.past.links)
-	}
-	for h := from + 1; h <= c.Height(); h++ {
-		if isLink(c.At(h), c.At(h-1).Electors()) {
-			all[h] = c.Hash(h)
-		}
-	}
-	return all
-}
-
-// GoesOn says whether a chain goes on from this one, whose tip it may not hold any more: it has all
-// links of this one, and no other ones up to its tip.
-func (c *Chain) GoesOn(o *Chain) bool {
-	if c.Height() >= o.Floor() {
-		return o.Has(c.Height(), c.TipHash())
-	}
-	ours := c.linkHashes()
-	for h, hash := range o.past.links {
-		if h <= c.Height() {
-			if ours[h] != hash {
-				return false
-			}
-			delete(ours, h)
-		}
-	}
-	return len(ours) == 0
-}
 
 // Resume makes the chain that a store has kept. It verifies nothing.
 func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*Chain, error) {
@@ -161,10 +60,10 @@ func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entrie
 	if err != nil || s.height != p.Height {
 		return nil, Invalid("a summary at height %d that is not one: %v", p.Height, err)
 	}
-	c := &Chain{
-		rules: rules, pin: pin, past: &past{p, map[uint64]slot.Root{}}, state: s,
+	c := &Chain{rules, records{
+		genesis: slot.Genesis(rules.Run), pin: pin, past: &past{p, map[uint64]slot.Root{}},
 		commits: slices.Clip(slices.Clone(window)), hashes: []slot.Root{window[0].Record.Prev},
-	}
+	}, s}
 	for _, b := range p.Links {
 		l, err := wire.ParseLink(b)
 		if err != nil {
@@ -177,20 +76,6 @@ func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entrie
 	}
 	c.pinned = c.holdsPin()
 	return c, nil
-}
-
-// holdsPin says whether the chain as it begins has its pin, or needs none.
-func (c *Chain) holdsPin() bool {
-	if c.pin.IsZero() || c.pin == slot.Genesis(c.rules.Run).Hash() || c.pin == c.past.Pin ||
-		slices.Contains(c.hashes, c.pin) {
-		return true
-	}
-	for _, hash := range c.past.links {
-		if hash == c.pin {
-			return true
-		}
-	}
-	return false
 }
 
 // beginning returns the chain as it was at Start.
