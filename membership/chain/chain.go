@@ -2,7 +2,6 @@ package chain
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -14,6 +13,7 @@ type Chain struct {
 	rules Rules
 	records
 	state
+	recent recent
 }
 
 // New makes a chain of R_0 alone, the record that follows from the run spec. If the pin is not
@@ -23,7 +23,7 @@ func New(rules Rules, pin slot.Root) *Chain {
 	hash := genesis.Hash()
 	return &Chain{rules, records{
 		genesis: genesis, pin: pin, pinned: pin.IsZero() || pin == hash, hashes: []slot.Root{hash},
-	}, newState(rules)}
+	}, newState(rules), newRecent(rules)}
 }
 
 // UpTo returns a new chain with the records up to a height, which is not below Start.
@@ -111,6 +111,7 @@ func (c *Chain) Push(commit wire.Commit) { c.pushHashed(commit, commit.Record.Ha
 
 func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 	c.state.follow(c.rules, commit.Record, hash, c.Tip())
+	c.recent.follow(commit.Record)
 	c.add(commit, hash)
 }
 
@@ -178,14 +179,4 @@ func (c *Chain) Listing(p slot.PeerID, inc slot.Incarnation) slot.Member {
 }
 
 // Pace returns the pace by the chain's newest slots.
-func (c *Chain) Pace() Pace {
-	keep := paceWindow + int(c.rules.MaxStaleness) + 2 // bases are so many slots back
-	var records []slot.Record
-	for h := c.Height(); h > 0 && len(records) < keep; h-- {
-		if r := c.At(h); r.Kind == slot.Step {
-			records = append(records, r)
-		}
-	}
-	slices.Reverse(records)
-	return Pace{c.rules.Pace, records}
-}
+func (c *Chain) Pace() Pace { return c.recent.pace(c.rules) }

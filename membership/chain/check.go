@@ -174,19 +174,7 @@ func (c *Chain) CheckOutcome(fragment uint32, contributions []slot.Offer, segmen
 // reduction outlives records that change only the members. The contribution of a lost peer still
 // counts, that of a removed peer does not.
 func (c *Chain) MayContribute(p slot.PeerID) bool {
-	if c.access.Removed(p) {
-		return false
-	}
-	for h := c.Height(); h > 0; h-- {
-		r := c.At(h)
-		if slot.Find(r.Members, p) >= 0 {
-			return true
-		}
-		if !r.Kind.KeepsSlot() {
-			return false
-		}
-	}
-	return false
+	return !c.access.Removed(p) && c.recent.lists(p)
 }
 
 // CheckOffer says whether an offer may enter the open slot. A sequence number is spent once (HOLES

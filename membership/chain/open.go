@@ -26,7 +26,7 @@ func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := c.lookBack(p.Height); !ok {
+	if _, full := c.recent.floor(); !full {
 		return nil, Invalid("a summary at height %d with too few records", p.Height)
 	}
 	if err := (statedPast{c, links}).check(); err != nil {

@@ -27,6 +27,9 @@ type PaceRules struct {
 	TrimPermille uint64
 }
 
+// steps returns how many of the newest steps say the pace: bases are up to so many slots back.
+func (PaceRules) steps(maxStaleness uint64) int { return paceWindow + int(maxStaleness) + 2 }
+
 // Pace holds what the chain says of its members' speeds. It is a pure function of the step records,
 // so all peers agree on it and anybody can check it later. It is immutable.
 //

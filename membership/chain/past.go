@@ -14,7 +14,7 @@ import (
 //
 //	links    heads and certificates of all records that changed who decides the next ones
 //	summary  what the records up to a height amount to; the record above that names its hash
-//	window   whole records below that height, as many as the rules look back
+//	window   whole records below that height, as many as the rules look back (recent)
 //
 // A newcomer that gets these verifies the links one by one, each against the electors of the one
 // before (BYZANTINE 10), then the certificate of the record that names the summary, and goes on
@@ -63,7 +63,7 @@ func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entrie
 	c := &Chain{rules, records{
 		genesis: slot.Genesis(rules.Run), pin: pin, past: &past{p, map[uint64]slot.Root{}},
 		commits: slices.Clip(slices.Clone(window)), hashes: []slot.Root{window[0].Record.Prev},
-	}, s}
+	}, s, newRecent(rules)}
 	for _, b := range p.Links {
 		l, err := wire.ParseLink(b)
 		if err != nil {
@@ -73,6 +73,7 @@ func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entrie
 	}
 	for _, commit := range window {
 		c.hashes = append(c.hashes, commit.Record.Hash())
+		c.recent.follow(commit.Record)
 	}
 	c.pinned = c.holdsPin()
 	return c, nil
@@ -90,37 +91,19 @@ func (c *Chain) beginning() *Chain {
 	return b
 }
 
-// windowSteps is how many of the newest step records the rules look at.
-func (r Rules) windowSteps() int { return max(weightWindow, paceWindow+int(r.MaxStaleness)+2) }
-
-// lookBack returns the lowest height whose record the rules may ask for when the tip is at a
-// height, less one; false if the chain is too short for a window.
-func (c *Chain) lookBack(height uint64) (floor uint64, ok bool) {
-	steps := c.rules.windowSteps()
-	for h := height; h > c.Floor(); h-- {
-		if c.At(h).Kind == slot.Step {
-			steps--
-		}
-		if steps == 0 {
-			return h - 1, true
-		}
-	}
-	return 0, false
-}
-
 // Prune forgets the records that no rule asks for any more, of those that are older than the newest
 // `keep` ones and than the record that this branch may be taken back to. It returns what the chain
 // keeps in their place; of the links only those that are new.
 func (c *Chain) Prune(keep uint64) (p wire.Past, pruned bool) {
 	start, ok := c.newStart(keep)
-	if !ok {
-		return p, false
-	}
-	floor, ok := c.lookBack(start)
-	if !ok || floor <= c.Floor() {
+	if _, full := c.recent.floor(); !ok || !full {
 		return p, false
 	}
 	at := c.UpTo(start)
+	floor, ok := at.recent.floor()
+	if !ok || floor <= c.Floor() {
+		return p, false
+	}
 	p = wire.Past{Floor: floor, Height: start, Summary: at.state.append(nil)}
 	if !c.pin.IsZero() && at.pinned {
 		p.Pin = c.pin

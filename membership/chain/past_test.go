@@ -198,7 +198,7 @@ func TestPrunedChainIsTheSame(t *testing.T) {
 func sameState(t *testing.T, name string, a, b *Chain) {
 	t.Helper()
 	if a.TipHash() != b.TipHash() || !bytes.Equal(a.state.append(nil), b.state.append(nil)) ||
-		a.UsualWeight() != b.UsualWeight() || fmt.Sprint(a.Pace()) != fmt.Sprint(b.Pace()) {
+		fmt.Sprint(a.recent) != fmt.Sprint(b.recent) {
 		t.Fatalf("%s: another state at height %d", name, a.Height())
 	}
 	if h := a.Height() / 2; a.Floor() == 0 { // it holds all records
@@ -441,7 +441,7 @@ func TestProvisionalChainsStaySmall(t *testing.T) {
 		}
 		held = max(held, len(w.Commits()))
 	})
-	most := MaxSiblingAge + 3*16 + w.rules.windowSteps()
+	most := MaxSiblingAge + 3*16 + newRecent(w.rules).window
 	if w.BranchKind() != IsProvisional || w.Start() < w.Height()-MaxSiblingAge-16 || held > most {
 		t.Errorf("branch %v at height %d: it can be taken back to %d, and held %d records", w.BranchKind(), w.Height(),
 			w.Start(), held)

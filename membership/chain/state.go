@@ -8,9 +8,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// state is what the records of a chain amount to, beside the newest ones themselves: the rules ask
-// for no other record. All peers with the same records have the same, so a record can name its hash
-// (Summary).
+// state is what the records of a chain amount to, beside the newest ones themselves (recent): the
+// rules ask for no other record. All peers with the same records have the same, so a record can
+// name its hash (Summary).
 type state struct {
 	height   uint64
 	founding slot.Root // hash of the record at height 1; zero: there is none

@@ -7,9 +7,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// weightWindow is the number of step records whose contributions' weights bound those of the next.
-const weightWindow = 16
-
 // Weighing returns what the contributions to the open slot weigh. A bound by what is usual in the
 // run keeps a member from moving the model, or from making a branch the better one, by claiming a
 // large weight: a cap that suits all runs does not.
@@ -26,15 +23,7 @@ func (c *Chain) UsualWeight() uint64 {
 	if c.rules.MaxWeightRatio == 0 {
 		return 0
 	}
-	var all []slot.Offer
-	for h, steps := c.stepHeight, 0; h > 0 && steps < weightWindow; h-- {
-		r := c.At(h)
-		if r.Kind == slot.Step {
-			steps++
-			all = append(all, r.Contributions...)
-		}
-	}
-	return slot.MedianWeight(all)
+	return c.recent.usualWeight()
 }
 
 // workOf returns what contributions add to the work.

@@ -1,0 +1,65 @@
+package chain
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// recent holds the newest records, which are all that the rules look at whole: what they ask of
+// older ones is in state. So a chain keeps these below its summary, and forgets the others. Its
+// slices never change in place, so copies may share them.
+type recent struct {
+	window int           // how many steps it holds at most
+	steps  []slot.Record // the newest steps, the oldest first
+	open   []slot.Record // of the open slot: the record that it began with, and those since
+}
+
+// weightWindow is the number of step records whose contributions' weights bound those of the next.
+const weightWindow = 16
+
+func newRecent(rules Rules) recent {
+	return recent{window: max(weightWindow, rules.Pace.steps(rules.MaxStaleness))}
+}
+
+// follow takes in the chain's next record.
+func (v *recent) follow(r slot.Record) {
+	if r.Kind == slot.Step {
+		v.steps = append(slices.Clone(newest(v.steps, v.window-1)), r)
+	}
+	if !r.Kind.KeepsSlot() {
+		v.open = nil
+	}
+	v.open = append(slices.Clip(v.open), r)
+}
+
+// floor returns the height below the oldest record that it holds; false: it could hold more steps.
+func (v *recent) floor() (height uint64, full bool) {
+	if len(v.steps) < v.window {
+		return 0, false
+	}
+	return v.steps[0].Height - 1, true
+}
+
+// lists says whether a record of the open slot has a peer among its members.
+func (v *recent) lists(p slot.PeerID) bool {
+	return slices.ContainsFunc(v.open, func(r slot.Record) bool { return slot.Find(r.Members, p) >= 0 })
+}
+
+// usualWeight returns the median of the weights of the newest contributions, of an even number the
+// lower one in the middle; 0: there are none.
+func (v *recent) usualWeight() uint64 {
+	var all []slot.Offer
+	for _, r := range newest(v.steps, weightWindow) {
+		all = append(all, r.Contributions...)
+	}
+	return slot.MedianWeight(all)
+}
+
+// pace returns the pace by the newest slots.
+func (v *recent) pace(rules Rules) Pace {
+	return Pace{rules.Pace, newest(v.steps, rules.Pace.steps(rules.MaxStaleness))}
+}
+
+// newest returns the last n, or as many as there are.
+func newest(all []slot.Record, n int) []slot.Record { return all[max(0, len(all)-n):] }

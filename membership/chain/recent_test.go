@@ -1,0 +1,62 @@
+package chain
+
+import (
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Of the records that it is given, recent holds the newest steps and those of the open slot, and a
+// copy of before stays as it was.
+func TestRecentHoldsTheNewest(t *testing.T) {
+	member := func(p slot.PeerID) []slot.Member { return []slot.Member{{Peer: p}} }
+	v := newRecent(Rules{MaxStaleness: 1})
+	if v.window != paceWindow+1+2 {
+		t.Fatalf("a window of %d steps", v.window)
+	}
+	if _, full := v.floor(); full || v.lists("A") || v.usualWeight() != 0 {
+		t.Errorf("of no records it holds %+v", v)
+	}
+	height := uint64(0)
+	push := func(kind slot.Kind, members []slot.Member, weight uint64) {
+		height++
+		r := slot.Record{Height: height, Kind: kind, Members: members}
+		if kind == slot.Step {
+			r.Contributions = []slot.Offer{{Weight: weight}}
+		}
+		v.follow(r)
+	}
+	push(slot.Fork, member("A"), 0)
+	push(slot.Members, member("B"), 0)
+	if !v.lists("A") || !v.lists("B") || v.lists("C") {
+		t.Error("the first slot has other members than the records since the fork list")
+	}
+	for w := range 2 * v.window {
+		if floor, full := v.floor(); full != (w >= v.window) || full && floor != height-uint64(v.window) {
+			t.Fatalf("after %d steps: above height %d, %v", w, floor, full)
+		}
+		push(slot.Step, member("C"), uint64(w))
+	}
+	before := v
+	push(slot.Members, member("D"), 0)
+	push(slot.Access, member("E"), 0)
+	for p, want := range map[slot.PeerID]bool{"B": false, "C": true, "D": true, "E": true} {
+		if v.lists(p) != want || before.lists(p) != (p == "C") {
+			t.Errorf("%s: %v, and before %v", p, v.lists(p), before.lists(p))
+		}
+	}
+	// of the weights 22 to 37 the lower one in the middle
+	if last := 2*v.window - 1; v.usualWeight() != uint64(last-weightWindow/2) {
+		t.Errorf("the usual weight is %d", v.usualWeight())
+	}
+	push(slot.Fork, member("D"), 0)
+	if v.lists("C") || !v.lists("D") || len(v.steps) != v.window {
+		t.Error("a fork does not begin the slot anew, or takes steps away")
+	}
+	a, b := before, before
+	a.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("F")})
+	b.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("G")})
+	if !a.lists("F") || a.lists("G") || before.lists("F") || before.lists("G") {
+		t.Error("copies share what was added after they parted")
+	}
+}
