@@ -118,25 +118,25 @@ func (a *Access) BarredBy(r slot.Record, p slot.PeerID) bool {
 
 // CheckAccess enforces what an access record must look like. VerifyMotions checks the signatures of
 // its motions, which costs more.
-func (c *Chain) CheckAccess(r slot.Record) error {
-	if n := len(r.Decisions); n == 0 || n > slot.MaxDecisions || c.Ended() {
+func (pos *position) CheckAccess(r slot.Record) error {
+	if n := len(r.Decisions); n == 0 || n > slot.MaxDecisions || pos.Ended() {
 		return Invalid("an access record with %d decisions", n)
 	}
 	renew := false
 	for i, d := range r.Decisions {
-		if c.access.full(d) {
+		if pos.access.full(d) {
 			return Invalid("more decisions about peers than a run may have: a new run is due")
 		}
 		if i > 0 && r.Decisions[i-1].Compare(d) >= 0 {
 			return Invalid("decisions are not sorted")
 		}
-		if err := c.checkDecision(d, r.Height); err != nil {
+		if err := pos.checkDecision(d, r.Height); err != nil {
 			return err
 		}
 		renew = renew || d.Action != slot.Readmit
 	}
-	switch renew = renew && c.rules.Private; {
-	case renew && c.access.keys[r.Key]:
+	switch renew = renew && pos.rules.Private; {
+	case renew && pos.access.keys[r.Key]:
 		return Invalid("an access record that gives the run no new secret")
 	case !renew && !r.Key.IsZero():
 		return Invalid("an access record with a secret that nobody asked for")
@@ -146,17 +146,17 @@ func (c *Chain) CheckAccess(r slot.Record) error {
 
 // checkDecision checks that a decision is possible, that its turn is now, and that motions of a
 // quorum of those that decide about the peer ask for it.
-func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
+func (pos *position) checkDecision(d slot.Decision, height uint64) error {
 	switch {
-	case (d.Action == slot.Rotate) != (d.Peer == "") || d.Action == slot.Rotate && !c.rules.Private ||
-		!c.access.CanDecide(d.Action, d.Peer):
+	case (d.Action == slot.Rotate) != (d.Peer == "") || d.Action == slot.Rotate && !pos.rules.Private ||
+		!pos.access.CanDecide(d.Action, d.Peer):
 		return Invalid("a decision to %s peer %q", d.Action, d.Peer.Short())
-	case d.Turn != c.access.turns[d.Peer]:
-		return Invalid("a decision by orders of turn %d in turn %d", d.Turn, c.access.turns[d.Peer])
+	case d.Turn != pos.access.turns[d.Peer]:
+		return Invalid("a decision by orders of turn %d in turn %d", d.Turn, pos.access.turns[d.Peer])
 	}
-	deciders := c.Deciders(d.Peer)
+	deciders := pos.Deciders(d.Peer)
 	// a record stays small enough to be sent
-	if n, most := len(d.Motions), c.rules.Votes(len(deciders)); n > most {
+	if n, most := len(d.Motions), pos.rules.Votes(len(deciders)); n > most {
 		return Invalid("a decision with %d orders, where %d do", n, most)
 	}
 	ordered := map[slot.PeerID]bool{}
@@ -167,7 +167,7 @@ func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
 		}
 		ordered[o.Peer] = true
 	}
-	if !c.rules.Quorum(deciders, func(e slot.Member) bool { return ordered[e.Peer] }) {
+	if !pos.rules.Quorum(deciders, func(e slot.Member) bool { return ordered[e.Peer] }) {
 		return Invalid("%d of %d members ordered to %s %s: too few", len(ordered), len(deciders), d.Action,
 			d.Peer.Short())
 	}
@@ -178,20 +178,20 @@ func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
 // members may lie, an elector has no say in its own removal: it would stand in the way of it as if
 // it were honest. Of fewer than four electors all count, because they withstand no liar anyway, and
 // the second of two or three could remove the first one by itself otherwise.
-func (c *Chain) Deciders(about slot.PeerID) []slot.Member {
-	if !c.rules.byzantineAt(len(c.Electorate())) {
-		return c.Electorate()
+func (pos *position) Deciders(about slot.PeerID) []slot.Member {
+	if !pos.rules.byzantineAt(len(pos.Electorate())) {
+		return pos.Electorate()
 	}
-	return slices.DeleteFunc(slices.Clone(c.Electorate()), func(e slot.Member) bool { return e.Peer == about })
+	return slices.DeleteFunc(slices.Clone(pos.Electorate()), func(e slot.Member) bool { return e.Peer == about })
 }
 
 // VerifyMotions says whether the motions in a record, if there are any, carry the signatures of the
 // peers that they name. Check comes first.
-func (c *Chain) VerifyMotions(r slot.Record, verify slot.Verifier) error {
+func (pos *position) VerifyMotions(r slot.Record, verify slot.Verifier) error {
 	for _, d := range r.Decisions {
 		for _, o := range d.Motions {
-			by := c.Electorate()[slot.Find(c.Electorate(), o.Peer)]
-			data := slot.SignedBytes(slot.TypeMotion, c.rules.Run, by.Peer, by.Incarnation,
+			by := pos.Electorate()[slot.Find(pos.Electorate(), o.Peer)]
+			data := slot.SignedBytes(slot.TypeMotion, pos.rules.Run, by.Peer, by.Incarnation,
 				d.Motion(o.From).Append(nil))
 			if !verify(o.Peer, data, o.Sig) {
 				return Invalid("an order of %s with a wrong signature", o.Peer.Short())

@@ -18,29 +18,29 @@ func Invalid(format string, args ...any) error {
 // Check says whether a record may follow the tip. It is a pure function of the chain and the rules,
 // without clock or presence: voters ask it before they vote, and so does every peer that is shown a
 // certificate.
-func (c *Chain) Check(r slot.Record) error {
-	tip := c.Tip()
+func (pos *position) Check(r slot.Record) error {
+	tip := pos.tip
 	switch {
-	case r.Run != c.rules.Run:
+	case r.Run != pos.rules.Run:
 		return Invalid("the record belongs to run %s", r.Run.Short())
-	case r.Height != c.Height()+1 || r.Prev != c.TipHash():
-		return Invalid("the record at height %d does not follow the tip at height %d", r.Height, c.Height())
-	case c.Closed():
+	case r.Height != pos.tip.Height+1 || r.Prev != pos.tipHash:
+		return Invalid("the record at height %d does not follow the tip at height %d", r.Height, pos.tip.Height)
+	case pos.Closed():
 		return Invalid("the run is closed")
 	}
-	work := c.WorkAfter(r.Kind, r.Contributions)
+	work := pos.WorkAfter(r.Kind, r.Contributions)
 	if r.Kind == slot.Fork {
-		work = c.WorkOfFork(r.Members)
+		work = pos.WorkOfFork(r.Members)
 	}
 	if r.Work != work {
 		return Invalid("work %d, %d expected", r.Work, work)
 	}
 	if r.Kind == slot.Step { // first: what members earn is reckoned from its contributions
-		if err := c.checkStep(r); err != nil {
+		if err := pos.checkStep(r); err != nil {
 			return err
 		}
 	}
-	if err := c.checkMembers(r); err != nil {
+	if err := pos.checkMembers(r); err != nil {
 		return err
 	}
 	switch {
@@ -51,9 +51,9 @@ func (c *Chain) Check(r slot.Record) error {
 	case r.Fragment != 0 || r.Usual != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
 		return Invalid("a %s record with an outcome", r.Kind)
 	case tip.Height == 0:
-		return c.rules.checkFounding(r)
+		return pos.rules.checkFounding(r)
 	case r.Kind == slot.Access:
-		return c.CheckAccess(r)
+		return pos.CheckAccess(r)
 	case !r.Key.IsZero() || len(r.Decisions) > 0:
 		return Invalid("a %s record with decisions", r.Kind)
 	}
@@ -85,7 +85,7 @@ func (r Rules) checkFounding(record slot.Record) error {
 // checkMembers enforces order, seniority and growth. Growth (HOLES H13, H14): the old members in
 // the list are a quorum of it, so that newcomers, one and all, can be lost or leave without
 // stopping the run.
-func (c *Chain) checkMembers(r slot.Record) error {
+func (pos *position) checkMembers(r slot.Record) error {
 	if n := len(r.Members); n == 0 || n > slot.MaxMembers {
 		return Invalid("%d members", n)
 	}
@@ -93,18 +93,18 @@ func (c *Chain) checkMembers(r slot.Record) error {
 		if i > 0 && r.Members[i-1].Peer >= m.Peer {
 			return Invalid("members are not sorted")
 		}
-		if c.access.BarredBy(r, m.Peer) {
+		if pos.access.BarredBy(r, m.Peer) {
 			return Invalid("%s is a member and was removed", m.Peer.Short())
 		}
 	}
-	if err := c.checkSettled(r); err != nil {
+	if err := pos.checkSettled(r); err != nil {
 		return err
 	}
 	switch {
 	case r.Kind == slot.Fork:
-		return c.checkFork(r)
-	case c.Height() == 0:
-	case !c.rules.Grows(c.Electorate(), r.Electors()):
+		return pos.checkFork(r)
+	case pos.tip.Height == 0:
+	case !pos.rules.Grows(pos.Electorate(), r.Electors()):
 		return Invalid("too few of the %d members were members before", len(r.Members))
 	}
 	return nil
@@ -117,77 +117,79 @@ func standing(m slot.Member) string {
 
 // TakesStep says whether a step may come next: not before the founding, after the end, or without
 // the peers that the run starts with.
-func (c *Chain) TakesStep() bool {
-	return c.Height() > 0 && !c.Ended() && (c.Tip().Slot > 0 || c.Starts())
+func (pos *position) TakesStep() bool {
+	return pos.tip.Height > 0 && !pos.Ended() && (pos.tip.Slot > 0 || pos.Starts())
 }
 
 // Starts says whether the members are as many as the run starts with, or, where the first ones get
 // credit for their seats, were so once.
-func (c *Chain) Starts() bool {
-	return len(c.Members()) >= c.rules.StartPeers || c.rules.Byzantine && c.seating.started
+func (pos *position) Starts() bool {
+	return len(pos.Members()) >= pos.rules.StartPeers || pos.rules.Byzantine && pos.seating.started
 }
 
 // LacksPeers says whether offers wait for more members: the run needs them to start, or a slot to
 // close.
-func (c *Chain) LacksPeers() bool { return !c.TakesStep() || len(c.Members()) < c.rules.MinPeers }
+func (pos *position) LacksPeers() bool {
+	return !pos.TakesStep() || len(pos.Members()) < pos.rules.MinPeers
+}
 
-func (c *Chain) checkStep(r slot.Record) error {
+func (pos *position) checkStep(r slot.Record) error {
 	switch {
-	case c.Height() == 0:
+	case pos.tip.Height == 0:
 		return Invalid("a step before the founding")
-	case r.Slot != c.OpenSlot():
-		return Invalid("slot %d after slot %d", r.Slot, c.Tip().Slot)
-	case c.Ended():
+	case r.Slot != pos.OpenSlot():
+		return Invalid("slot %d after slot %d", r.Slot, pos.tip.Slot)
+	case pos.Ended():
 		return Invalid("slot %d is past the run's last", r.Slot)
-	case r.Usual != c.UsualWeight():
-		return Invalid("a usual weight of %d, %d expected", r.Usual, c.UsualWeight())
-	case r.Slot == 1 && !c.Starts():
-		return Invalid("slot 1 with %d members: %d must be there first", len(c.Members()), c.rules.StartPeers)
+	case r.Usual != pos.UsualWeight():
+		return Invalid("a usual weight of %d, %d expected", r.Usual, pos.UsualWeight())
+	case r.Slot == 1 && !pos.Starts():
+		return Invalid("slot 1 with %d members: %d must be there first", len(pos.Members()), pos.rules.StartPeers)
 	}
-	return c.CheckOutcome(r.Fragment, r.Contributions, r.Segments)
+	return pos.CheckOutcome(r.Fragment, r.Contributions, r.Segments)
 }
 
 // CheckOutcome enforces what a step's contributions and segments must look like: a draft's as well
 // as a record's.
-func (c *Chain) CheckOutcome(fragment uint32, contributions []slot.Offer, segments []slot.Segment) error {
-	if due := c.rules.Fragment(c.OpenSlot()); fragment != due {
-		return Invalid("fragment %d in slot %d, which updates fragment %d", fragment, c.OpenSlot(), due)
+func (pos *position) CheckOutcome(fragment uint32, contributions []slot.Offer, segments []slot.Segment) error {
+	if due := pos.rules.Fragment(pos.OpenSlot()); fragment != due {
+		return Invalid("fragment %d in slot %d, which updates fragment %d", fragment, pos.OpenSlot(), due)
 	}
-	if n := len(contributions); n < max(1, c.rules.MinPeers) || n > slot.MaxMembers {
+	if n := len(contributions); n < max(1, pos.rules.MinPeers) || n > slot.MaxMembers {
 		return Invalid("%d contributors", n)
 	}
 	for i, o := range contributions {
 		if i > 0 && contributions[i-1].Peer >= o.Peer {
 			return Invalid("contributions are not sorted")
 		}
-		if !c.MayContribute(o.Peer) {
+		if !pos.MayContribute(o.Peer) {
 			return Invalid("%s contributes and is no member", o.Peer.Short())
 		}
-		if err := c.CheckOffer(o); err != nil {
+		if err := pos.CheckOffer(o); err != nil {
 			return err
 		}
 	}
-	return c.checkSegments(len(contributions), segments)
+	return pos.checkSegments(len(contributions), segments)
 }
 
 // MayContribute says whether a peer was a member at any time since the open slot began: its
 // reduction outlives records that change only the members. The contribution of a lost peer still
 // counts, that of a removed peer does not.
-func (c *Chain) MayContribute(p slot.PeerID) bool {
-	return !c.access.Removed(p) && c.recent.lists(p)
+func (pos *position) MayContribute(p slot.PeerID) bool {
+	return !pos.access.Removed(p) && pos.recent.lists(p)
 }
 
 // CheckOffer says whether an offer may enter the open slot. A sequence number is spent once (HOLES
 // H24).
-func (c *Chain) CheckOffer(o slot.Offer) error {
-	switch s := c.OpenSlot(); {
+func (pos *position) CheckOffer(o slot.Offer) error {
+	switch s := pos.OpenSlot(); {
 	case o.Slot != s:
 		return Invalid("an offer for slot %d in slot %d", o.Slot, s)
-	case o.Base >= s || o.Base+c.rules.MaxStaleness < s-1:
+	case o.Base >= s || o.Base+pos.rules.MaxStaleness < s-1:
 		return Invalid("an offer from slot %d is too stale for slot %d", o.Base, s)
-	case o.Seq <= c.SpentSeq(o.Peer):
+	case o.Seq <= pos.SpentSeq(o.Peer):
 		return Invalid("offer %d of %s is spent", o.Seq, o.Peer.Short())
-	case o.Weight == 0 || c.rules.MaxWeight > 0 && o.Weight > c.rules.MaxWeight:
+	case o.Weight == 0 || pos.rules.MaxWeight > 0 && o.Weight > pos.rules.MaxWeight:
 		return Invalid("an offer of weight %d", o.Weight)
 	case !slot.IsNormSq(o.NormSq):
 		return Invalid("an offer whose squared norm is %v", o.NormSq)
@@ -197,7 +199,7 @@ func (c *Chain) CheckOffer(o slot.Offer) error {
 
 // checkSegments checks that the segments cover the open slot's fragment in order, that each has
 // contributors, and that each contributor is in one.
-func (c *Chain) checkSegments(contributors int, segments []slot.Segment) error {
+func (pos *position) checkSegments(contributors int, segments []slot.Segment) error {
 	if n := len(segments); n == 0 || n > slot.MaxSegments {
 		return Invalid("%d segments", n)
 	}
@@ -207,18 +209,18 @@ func (c *Chain) checkSegments(contributors int, segments []slot.Segment) error {
 			return Invalid("segments do not join at element %d", at)
 		}
 		at = s.Range.End
-		if !s.Contributors.Fits(contributors) || s.Contributors.Count() < max(1, c.rules.MinPeers) {
+		if !s.Contributors.Fits(contributors) || s.Contributors.Count() < max(1, pos.rules.MinPeers) {
 			return Invalid("a set of %d contributors in %d bytes, over %d", s.Contributors.Count(), len(s.Contributors),
 				contributors)
 		}
-		if err := c.rules.CheckMarks(s); err != nil {
+		if err := pos.rules.CheckMarks(s); err != nil {
 			return err
 		}
 		for i := range all {
 			all[i] |= s.Contributors[i]
 		}
 	}
-	if elements := c.rules.Elements(c.OpenSlot()); at != elements {
+	if elements := pos.rules.Elements(pos.OpenSlot()); at != elements {
 		return Invalid("segments end at element %d of %d", at, elements)
 	}
 	if all.Count() != contributors {

@@ -1,8 +1,8 @@
-// Package chain holds the certified records of a run (records.go), what they amount to (state.go,
-// recent.go), and everything that follows from these alone: which record may come next (check.go),
-// which peers may be members (access.go), which have contributed (credit.go), which members have a
-// vote where that is earned (seats*.go), which member trains on which part of the data (assign.go),
-// and how many inner steps each member is to do (pace.go).
+// Package chain holds the certified records of a run (records.go), what they amount to (position.go
+// with state.go and recent.go), and what follows from that alone: which record may come next
+// (check.go), which peers may be members (access.go), which have contributed (credit.go), which
+// members have a vote where that is earned (seats*.go), which member trains on which part of the
+// data (assign.go), and how many inner steps each member is to do (pace.go).
 //
 // A Chain only grows. Extend verifies a record with its certificate and appends it; Push appends
 // one that was verified before. A chain that follows another branch is another Chain: UpTo gives a

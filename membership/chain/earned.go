@@ -17,7 +17,7 @@ const overlong = 8
 // stays a newcomer. One that is marked in more than half of the elements takes away as much as
 // another one earns: what is marked at random earns nothing in the long run, and honest values
 // that are marked now and then earn more than they lose.
-func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
+func (pos *position) creditAfter(record slot.Record) func(slot.Member) uint16 {
 	if record.Kind != slot.Step {
 		return func(m slot.Member) uint16 { return m.Credit }
 	}
@@ -28,7 +28,7 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 		all += s.Range.Len()
 		places, known := counted[string(s.Contributors)]
 		if !known {
-			places = c.rules.counted(record, s)
+			places = pos.rules.counted(record, s)
 			counted[string(s.Contributors)] = places
 		}
 		marked := s.Marked()
@@ -38,14 +38,14 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 			}
 		}
 	}
-	earns, most := map[slot.PeerID]earned{}, c.longest(record.Contributions)
+	earns, most := map[slot.PeerID]earned{}, pos.longest(record.Contributions)
 	for i, o := range record.Contributions {
 		earns[o.Peer] = earned{2*elements[i] >= all && o.NormSq <= most, against.Has(i)}
 	}
-	judged := c.judged(record)
+	judged := pos.judged(record)
 	return func(m slot.Member) uint16 {
 		switch e := earns[m.Peer]; {
-		case e.accepted && !judged && slot.Find(c.Electorate(), m.Peer) < 0:
+		case e.accepted && !judged && slot.Find(pos.Electorate(), m.Peer) < 0:
 			return min(m.Credit+unjudgedCredit, mostCredit)
 		case e.accepted:
 			return min(m.Credit+contributionCredit, mostCredit)
@@ -63,9 +63,9 @@ const unjudgedCredit = 1
 // judged says whether a member without a vote may earn all of a contribution's credit in a step.
 // Where leastJudges members with a vote have credit, so many have to contribute: nothing is marked
 // where fewer do, and below fullSeats one contribution earns a vote.
-func (c *Chain) judged(step slot.Record) bool {
+func (pos *position) judged(step slot.Record) bool {
 	able, judges := 0, 0
-	for _, e := range c.Electorate() {
+	for _, e := range pos.Electorate() {
 		contributes := slices.ContainsFunc(step.Contributions, func(o slot.Offer) bool { return o.Peer == e.Peer })
 		if contributes {
 			judges++
@@ -122,11 +122,11 @@ func (r Rules) counted(record slot.Record, s slot.Segment) (places []int) {
 // median of those by members that are no newcomers, of an even number the lower one in the middle.
 // If there are none of these, all count. There is no bound where that median is 0, or where a peer
 // shows a step that nobody contributed to: it is refused later.
-func (c *Chain) longest(contributions []slot.Offer) float64 {
+func (pos *position) longest(contributions []slot.Offer) float64 {
 	var settled, all []float64
 	for _, o := range contributions {
 		all = append(all, o.NormSq)
-		if _, is := c.newcomer(o.Peer); !is {
+		if _, is := pos.newcomer(o.Peer); !is {
 			settled = append(settled, o.NormSq)
 		}
 	}

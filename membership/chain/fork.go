@@ -10,30 +10,32 @@ import (
 // the senior. It does where members may lie and are enough to withstand one that does: a few liars
 // could fork any record otherwise, and make it work as much as they like. Fewer than four electors
 // withstand no liar anyway, and whoever is left of them may fork.
-func (c *Chain) MajorityForks() bool { return c.rules.byzantineAt(len(c.Electorate())) }
+func (pos *position) MajorityForks() bool { return pos.rules.byzantineAt(len(pos.Electorate())) }
 
 // MayFork says whether the peers for which in holds are enough electors of the tip to fork it,
 // where that takes a majority.
-func (c *Chain) MayFork(in func(slot.Member) bool) bool { return slot.Majority(c.Electorate(), in) }
+func (pos *position) MayFork(in func(slot.Member) bool) bool {
+	return slot.Majority(pos.Electorate(), in)
+}
 
 // checkFork enforces which peers may fork the tip together. Anybody may found a run.
-func (c *Chain) checkFork(r slot.Record) error {
-	if c.Height() == 0 {
+func (pos *position) checkFork(r slot.Record) error {
+	if pos.tip.Height == 0 {
 		return nil
 	}
-	if c.MajorityForks() {
+	if pos.MajorityForks() {
 		electors := r.Electors()
 		signs := func(e slot.Member) bool {
 			_, in := FindMember(electors, e.Peer, e.Incarnation)
 			return in
 		}
-		if !c.MayFork(signs) {
+		if !pos.MayFork(signs) {
 			return Invalid("a fork by %d of %d electors: it takes more than half, or half with the senior",
-				CountMembers(c.Electorate(), signs), len(c.Electorate()))
+				CountMembers(pos.Electorate(), signs), len(pos.Electorate()))
 		}
 		return nil
 	}
-	if stay := c.Staying(r.Members); stay != 0 && stay != len(r.Members) {
+	if stay := pos.Staying(r.Members); stay != 0 && stay != len(r.Members) {
 		return Invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay,
 			len(r.Members)-stay)
 	}
@@ -61,11 +63,11 @@ const (
 )
 
 // BranchKind returns the worst that the chain's forks make of it.
-func (c *Chain) BranchKind() BranchKind {
+func (pos *position) BranchKind() BranchKind {
 	switch {
-	case slices.ContainsFunc(c.provisional, func(p Provisional) bool { return p.Few }):
+	case slices.ContainsFunc(pos.provisional, func(p Provisional) bool { return p.Few }):
 		return IsBranch
-	case len(c.provisional) > 0:
+	case len(pos.provisional) > 0:
 		return IsProvisional
 	}
 	return IsRun
@@ -76,13 +78,13 @@ func (c *Chain) BranchKind() BranchKind {
 // one of the records after it include a quorum of those before it. Those that a quorum's motions
 // have removed since do not count: so operators say that the branch is the run. They cannot say it
 // of a fork that fewer than half signed.
-func (c *Chain) Provisional() (p Provisional, is bool) {
-	if len(c.provisional) == 0 {
+func (pos *position) Provisional() (p Provisional, is bool) {
+	if len(pos.provisional) == 0 {
 		return p, false
 	}
-	p = c.provisional[max(0, slices.IndexFunc(c.provisional, func(p Provisional) bool { return p.Few }))]
+	p = pos.provisional[max(0, slices.IndexFunc(pos.provisional, func(p Provisional) bool { return p.Few }))]
 	p.Missing = slices.DeleteFunc(slices.Clone(p.Electors), func(e slot.Member) bool {
-		_, stays := FindMember(c.Electorate(), e.Peer, e.Incarnation)
+		_, stays := FindMember(pos.Electorate(), e.Peer, e.Incarnation)
 		return stays
 	})
 	return p, true

@@ -8,13 +8,13 @@ const leastJudges = 3
 // Judges returns which of the offers are by members with a vote, where votes are earned. Their
 // values say what points the other way (slot.Segment.Against). Newcomers do not say it: they would
 // speak for each other. It is empty where these are fewer than leastJudges.
-func (c *Chain) Judges(offers []slot.Offer) slot.Bitmap {
-	if !c.rules.Byzantine {
+func (pos *position) Judges(offers []slot.Offer) slot.Bitmap {
+	if !pos.rules.Byzantine {
 		return nil
 	}
 	judges := slot.NewBitmap(len(offers))
 	for i, o := range offers {
-		if slot.Find(c.Electorate(), o.Peer) >= 0 {
+		if slot.Find(pos.Electorate(), o.Peer) >= 0 {
 			judges.Set(i)
 		}
 	}

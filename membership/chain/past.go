@@ -29,7 +29,7 @@ type past struct {
 
 // Lasting returns the hash of the newest link, or zero: a newcomer that is given it as its pin can
 // check it however old it is by then.
-func (c *Chain) Lasting() slot.Root { return c.linked.newest }
+func (pos *position) Lasting() slot.Root { return pos.linked.newest }
 
 // Resume makes the chain that a store has kept. It verifies nothing.
 func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*Chain, error) {
@@ -60,10 +60,13 @@ func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entrie
 	if err != nil || s.height != p.Height {
 		return nil, Invalid("a summary at height %d that is not one: %v", p.Height, err)
 	}
-	c := &Chain{rules, records{
-		genesis: slot.Genesis(rules.Run), pin: pin, past: &past{p, map[uint64]slot.Root{}},
-		commits: slices.Clip(slices.Clone(window)), hashes: []slot.Root{window[0].Record.Prev},
-	}, s, newRecent(rules)}
+	c := &Chain{
+		records{
+			genesis: slot.Genesis(rules.Run), pin: pin, past: &past{p, map[uint64]slot.Root{}},
+			commits: slices.Clip(slices.Clone(window)), hashes: []slot.Root{window[0].Record.Prev},
+		},
+		position{rules: rules, state: s, recent: newRecent(rules)},
+	}
 	for _, b := range p.Links {
 		l, err := wire.ParseLink(b)
 		if err != nil {
@@ -75,6 +78,7 @@ func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entrie
 		c.hashes = append(c.hashes, commit.Record.Hash())
 		c.recent.follow(commit.Record)
 	}
+	c.tip, c.tipHash = c.Tip(), c.TipHash()
 	c.pinned = c.holdsPin()
 	return c, nil
 }

@@ -14,14 +14,14 @@ import (
 //
 // HAVEs of the second kind are carried along from ballot to ballot: asked for anew, one newcomer
 // that falls silent could stop the height (BYZANTINE a13).
-func (c *Chain) CheckQC(q wire.QC, r slot.Record) error {
+func (pos *position) CheckQC(q wire.QC, r slot.Record) error {
 	if q.Hash != r.Hash() {
 		return Invalid("a QC for another record")
 	}
 	now, ever := map[member]bool{}, map[member]bool{}
 	for _, h := range q.Haves {
 		who := member{h.Peer, h.Incarnation}
-		_, elector := FindMember(c.Electorate(), h.Peer, h.Incarnation)
+		_, elector := FindMember(pos.Electorate(), h.Peer, h.Incarnation)
 		_, listed := FindMember(r.Electors(), h.Peer, h.Incarnation)
 		if !elector && !listed {
 			return Invalid("a QC with a HAVE of %s, which is no elector", h.Peer.Short())
@@ -29,9 +29,9 @@ func (c *Chain) CheckQC(q wire.QC, r slot.Record) error {
 		now[who], ever[who] = h.Ballot == q.Ballot, true
 	}
 	switch {
-	case !c.rules.Quorum(c.Electorate(), func(m slot.Member) bool { return now[memberOf(m)] }):
-		return Invalid("a QC of %d HAVEs, which are no quorum of %d electors", len(q.Haves), len(c.Electorate()))
-	case c.TooFewHaves(r, func(m slot.Member) bool { return ever[memberOf(m)] }):
+	case !pos.rules.Quorum(pos.Electorate(), func(m slot.Member) bool { return now[memberOf(m)] }):
+		return Invalid("a QC of %d HAVEs, which are no quorum of %d electors", len(q.Haves), len(pos.Electorate()))
+	case pos.TooFewHaves(r, func(m slot.Member) bool { return ever[memberOf(m)] }):
 		return Invalid("a QC of %d HAVEs, which are too few of those that its record lists", len(q.Haves))
 	}
 	return nil
@@ -39,19 +39,19 @@ func (c *Chain) CheckQC(q wire.QC, r slot.Record) error {
 
 // TooFewHaves says whether those that gave HAVE for a record are too few of the electors that it
 // lists: no quorum of them, or without one that is no elector yet.
-func (c *Chain) TooFewHaves(r slot.Record, gave func(slot.Member) bool) bool {
+func (pos *position) TooFewHaves(r slot.Record, gave func(slot.Member) bool) bool {
 	for _, m := range r.Electors() {
-		if _, elector := FindMember(c.Electorate(), m.Peer, m.Incarnation); !elector && !gave(m) {
+		if _, elector := FindMember(pos.Electorate(), m.Peer, m.Incarnation); !elector && !gave(m) {
 			return true
 		}
 	}
-	return !c.rules.Quorum(r.Electors(), gave)
+	return !pos.rules.Quorum(r.Electors(), gave)
 }
 
 // CheckGrounds says whether a draft's grounds justify its record in a ballot: there are promises of
 // a quorum of the electors, and the record is that of the highest lock that they name, if they name
 // one (BYZANTINE 4). The signatures were checked before.
-func (c *Chain) CheckGrounds(g wire.Grounds, ballot uint32, r slot.Record) error {
+func (pos *position) CheckGrounds(g wire.Grounds, ballot uint32, r slot.Record) error {
 	if ballot == 0 {
 		if len(g.Promises) > 0 || g.QC != nil {
 			return Invalid("a draft of ballot 0 with promises")
@@ -65,9 +65,9 @@ func (c *Chain) CheckGrounds(g wire.Grounds, ballot uint32, r slot.Record) error
 		}
 		gave[member{p.Peer, p.Incarnation}] = true
 	}
-	if !c.rules.Quorum(c.Electorate(), func(m slot.Member) bool { return gave[memberOf(m)] }) {
+	if !pos.rules.Quorum(pos.Electorate(), func(m slot.Member) bool { return gave[memberOf(m)] }) {
 		return Invalid("a draft of ballot %d with %d promises, which are no quorum of %d electors", ballot,
-			len(g.Promises), len(c.Electorate()))
+			len(g.Promises), len(pos.Electorate()))
 	}
 	switch lock := g.Highest(); {
 	case lock == nil && g.QC == nil:
@@ -75,7 +75,7 @@ func (c *Chain) CheckGrounds(g wire.Grounds, ballot uint32, r slot.Record) error
 	case lock == nil || g.QC == nil || g.QC.Lock() != *lock:
 		return Invalid("a draft of ballot %d without the QC of the highest lock that its promises name", ballot)
 	}
-	return c.CheckQC(*g.QC, r)
+	return pos.CheckQC(*g.QC, r)
 }
 
 type member struct {

@@ -60,19 +60,19 @@ type Turnover struct {
 
 // Settle returns a record of the height above the tip, which is no fork, with the members, absent
 // members and evicted keys that follow from a turnover, and the summary that it has to name.
-func (c *Chain) Settle(r slot.Record, t Turnover) slot.Record {
-	r.Summary = c.SummaryAbove()
+func (pos *position) Settle(r slot.Record, t Turnover) slot.Record {
+	r.Summary = pos.SummaryAbove()
 	r.Members, r.Absent, r.Evicted = nil, nil, nil
-	if !c.rules.Byzantine {
+	if !pos.rules.Byzantine {
 		for _, m := range t.Listed {
-			r.Members = append(r.Members, c.Listing(m.Peer, m.Incarnation))
+			r.Members = append(r.Members, pos.Listing(m.Peer, m.Incarnation))
 		}
 		return r
 	}
-	tip := c.Tip()
+	tip := pos.tip
 	r.Height = tip.Height + 1
 	r.Evicted = evict(tip.Evicted, t.Evicted)
-	credit := c.creditAfter(r)
+	credit := pos.creditAfter(r)
 	for _, m := range slices.Concat(tip.Members, tip.Absent) {
 		m.Credit, m.Seat = credit(m), 0
 		if slot.Find(t.Listed, m.Peer) < 0 && m.Credit > 0 && !slices.Contains(r.Evicted, m.Peer) &&
@@ -83,7 +83,7 @@ func (c *Chain) Settle(r slot.Record, t Turnover) slot.Record {
 	r.Absent = mostCredited(r.Absent, slot.MaxMembers)
 	known := len(r.Absent)
 	for _, m := range t.Listed {
-		if e, old := c.entry(m); old {
+		if e, old := pos.entry(m); old {
 			known++
 			e.Credit = credit(e)
 			m = e
@@ -92,16 +92,16 @@ func (c *Chain) Settle(r slot.Record, t Turnover) slot.Record {
 		}
 		r.Members = append(r.Members, m)
 	}
-	c.creditFirst(r.Members, known)
+	pos.creditFirst(r.Members, known)
 	if t.Seat != "" {
-		c.seat(r, t.Seat)
+		pos.seat(r, t.Seat)
 	}
 	return r
 }
 
 // entry returns what the tip says of a member, absent or not.
-func (c *Chain) entry(m slot.Member) (e slot.Member, ok bool) {
-	tip := c.Tip()
+func (pos *position) entry(m slot.Member) (e slot.Member, ok bool) {
+	tip := pos.tip
 	if e, ok = FindMember(tip.Members, m.Peer, m.Incarnation); ok {
 		return e, true
 	}
@@ -110,12 +110,12 @@ func (c *Chain) entry(m slot.Member) (e slot.Member, ok bool) {
 
 // creditFirst gives the first members of a run the credit for a seat: whoever says how many peers a
 // run starts with trusts these. known is how many of its entries a record has from the one below.
-func (c *Chain) creditFirst(members []slot.Member, known int) {
-	if c.seating.started {
+func (pos *position) creditFirst(members []slot.Member, known int) {
+	if pos.seating.started {
 		return
 	}
 	for i := range members {
-		if members[i].Since == c.Height()+1 && known < c.rules.StartPeers {
+		if members[i].Since == pos.tip.Height+1 && known < pos.rules.StartPeers {
 			members[i].Credit = seatCredit
 			known++
 		}
@@ -148,8 +148,8 @@ func byCredit(a, b slot.Member) int {
 }
 
 // seat gives a member a seat: that of the elector with least credit, if there is no free one.
-func (c *Chain) seat(r slot.Record, p slot.PeerID) {
-	if c.rules.full(len(r.Electors())) {
+func (pos *position) seat(r slot.Record, p slot.PeerID) {
+	if pos.rules.full(len(r.Electors())) {
 		r.Members[slot.Find(r.Members, leastCredited(r.Electors()).Peer)].Seat = 0
 	}
 	if i := slot.Find(r.Members, p); i >= 0 {
@@ -178,16 +178,18 @@ func seatsAbove(n int) int {
 
 // Candidates lists the members of which one may get a seat in a record, which Settle returned
 // without giving one: those with most credit first.
-func (c *Chain) Candidates(r slot.Record) []slot.Member {
+func (pos *position) Candidates(r slot.Record) []slot.Member {
 	electors := r.Electors()
 	n := len(electors)
-	if !c.rules.Byzantine || n == 0 {
+	if !pos.rules.Byzantine || n == 0 {
 		return nil
 	}
-	able := slices.DeleteFunc(slices.Clone(r.Members), func(m slot.Member) bool { return m.Elects() || !c.eligible(m) })
+	able := slices.DeleteFunc(slices.Clone(r.Members), func(m slot.Member) bool {
+		return m.Elects() || !pos.eligible(m)
+	})
 	switch {
-	case c.rules.full(n):
-		if c.seating.replaced > 0 && r.Height < c.seating.replaced+replaceEvery {
+	case pos.rules.full(n):
+		if pos.seating.replaced > 0 && r.Height < pos.seating.replaced+replaceEvery {
 			return nil
 		}
 		least := 2 * leastCredited(electors).Credit
@@ -195,7 +197,7 @@ func (c *Chain) Candidates(r slot.Record) []slot.Member {
 	case n >= fullSeats && n+len(able) < seatsAbove(n):
 		return nil
 	}
-	if len(able) == 0 || !c.seatKeepsQuorum(r, able[0].Peer) {
+	if len(able) == 0 || !pos.seatKeepsQuorum(r, able[0].Peer) {
 		return nil
 	}
 	slices.SortFunc(able, byCredit)
@@ -203,19 +205,19 @@ func (c *Chain) Candidates(r slot.Record) []slot.Member {
 }
 
 // seatKeepsQuorum says whether the electors that stay are a quorum of all, with one more.
-func (c *Chain) seatKeepsQuorum(r slot.Record, p slot.PeerID) bool {
+func (pos *position) seatKeepsQuorum(r slot.Record, p slot.PeerID) bool {
 	r.Members = slices.Clone(r.Members)
-	c.seat(r, p)
-	return c.rules.Grows(c.Electorate(), r.Electors())
+	pos.seat(r, p)
+	return pos.rules.Grows(pos.Electorate(), r.Electors())
 }
 
 // eligible says whether a member without a seat has earned one, with the credit that the next
 // record leaves to it.
-func (c *Chain) eligible(m slot.Member) bool {
+func (pos *position) eligible(m slot.Member) bool {
 	need := uint16(seatCredit)
-	if len(c.Electorate()) < fullSeats {
+	if len(pos.Electorate()) < fullSeats {
 		need = firstSeatCredit
 	}
-	_, was := FindMember(c.seating.leftOut, m.Peer, m.Incarnation)
+	_, was := FindMember(pos.seating.leftOut, m.Peer, m.Incarnation)
 	return was || m.Credit >= need
 }

@@ -8,14 +8,14 @@ import (
 
 // checkSettled says whether the members that a record lists follow from those below it, whatever
 // turnover its leader chose. Why a member was dropped is not in the record.
-func (c *Chain) checkSettled(r slot.Record) error {
-	t, err := c.turnoverOf(r)
+func (pos *position) checkSettled(r slot.Record) error {
+	t, err := pos.turnoverOf(r)
 	if err != nil {
 		return err
 	}
-	want := c.Settle(r, t)
+	want := pos.Settle(r, t)
 	if r.Kind == slot.Fork {
-		want = c.SettleFork(r, t)
+		want = pos.SettleFork(r, t)
 	}
 	if len(r.Members) != len(want.Members) {
 		return Invalid("%d members, where %d should be", len(r.Members), len(want.Members))
@@ -44,19 +44,19 @@ func (c *Chain) checkSettled(r slot.Record) error {
 }
 
 // turnoverOf returns the turnover that leads to a record, if there is one.
-func (c *Chain) turnoverOf(r slot.Record) (t Turnover, err error) {
+func (pos *position) turnoverOf(r slot.Record) (t Turnover, err error) {
 	t.Listed = r.Members
 	t.Deleted = func(e slot.Member) bool {
 		_, absent := FindMember(r.Absent, e.Peer, e.Incarnation)
 		return !absent
 	}
-	evicted := c.Tip().Evicted
+	evicted := pos.tip.Evicted
 	for _, p := range r.Evicted {
 		if !slices.Contains(evicted, p) {
 			t.Evicted = append(t.Evicted, p)
 		}
 	}
-	if r.Kind == slot.Fork || !c.rules.Byzantine {
+	if r.Kind == slot.Fork || !pos.rules.Byzantine {
 		return t, nil
 	}
 	for _, m := range r.Members {
@@ -70,7 +70,7 @@ func (c *Chain) turnoverOf(r slot.Record) (t Turnover, err error) {
 	}
 	if p := t.Seat; p != "" {
 		t.Seat = ""
-		if !slices.ContainsFunc(c.Candidates(c.Settle(r, t)), func(m slot.Member) bool { return m.Peer == p }) {
+		if !slices.ContainsFunc(pos.Candidates(pos.Settle(r, t)), func(m slot.Member) bool { return m.Peer == p }) {
 			return t, Invalid("a seat for %s, which it cannot have now", p.Short())
 		}
 		t.Seat = p
@@ -89,25 +89,25 @@ const seatsOfStrangers = 3
 //   - Fewer electors: those that are listed sign, and keep the seats that they have. If none has
 //     one, the three with most credit get theirs. Members that are not listed are absent.
 //   - Peers that are no members of the tip, and hold its state, begin without credit.
-func (c *Chain) SettleFork(r slot.Record, t Turnover) slot.Record {
-	if !c.rules.Byzantine {
-		return c.Settle(r, t)
+func (pos *position) SettleFork(r slot.Record, t Turnover) slot.Record {
+	if !pos.rules.Byzantine {
+		return pos.Settle(r, t)
 	}
-	many := c.rules.byzantineAt(len(c.Electorate()))
+	many := pos.rules.byzantineAt(len(pos.Electorate()))
 	signs := map[slot.PeerID]bool{}
 	for _, m := range t.Listed {
 		signs[m.Peer] = m.Elects() || !many
 	}
 	if many {
-		t.Listed = slices.DeleteFunc(slices.Clone(c.Members()), func(m slot.Member) bool {
+		t.Listed = slices.DeleteFunc(slices.Clone(pos.Members()), func(m slot.Member) bool {
 			return slices.Contains(t.Evicted, m.Peer)
 		})
 	}
 	r.Kind = slot.Fork
-	r = c.Settle(r, Turnover{Listed: t.Listed, Deleted: t.Deleted, Evicted: t.Evicted})
+	r = pos.Settle(r, Turnover{Listed: t.Listed, Deleted: t.Deleted, Evicted: t.Evicted})
 	for i := range r.Members {
 		m := &r.Members[i]
-		if c.Height() == 0 {
+		if pos.tip.Height == 0 {
 			m.Seat, m.Credit = r.Height, seatCredit
 		} else if !signs[m.Peer] {
 			m.Seat = 0

@@ -11,9 +11,9 @@ import (
 func Newcomer(m slot.Member) bool { return !m.Elects() && m.Credit < seatCredit }
 
 // newcomer says whether a peer is one by the newest record, and what that says of it.
-func (c *Chain) newcomer(p slot.PeerID) (m slot.Member, is bool) {
-	if i := slot.Find(c.Members(), p); i >= 0 {
-		m = c.Members()[i]
+func (pos *position) newcomer(p slot.PeerID) (m slot.Member, is bool) {
+	if i := slot.Find(pos.Members(), p); i >= 0 {
+		m = pos.Members()[i]
 	}
 	return m, Newcomer(m)
 }
@@ -29,25 +29,25 @@ const sharesFrom = 3
 // those that have waited longest since a slot took them, so that they take turns, then those that
 // are members for longest. One is always taken, and as many as it takes to close the slot. Those
 // that were in a group of this slot before keep their places, ahead of all others.
-func (c *Chain) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.Offer {
-	if !c.rules.Byzantine || len(c.Electorate()) < sharesFrom {
+func (pos *position) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.Offer {
+	if !pos.rules.Byzantine || len(pos.Electorate()) < sharesFrom {
 		return offers
 	}
 	var newcomers []slot.Member
 	for _, o := range offers {
-		if m, is := c.newcomer(o.Peer); is {
+		if m, is := pos.newcomer(o.Peer); is {
 			m.Peer = o.Peer
 			newcomers = append(newcomers, m)
 		}
 	}
-	room := c.shareBeside(len(offers) - len(newcomers))
+	room := pos.shareBeside(len(offers) - len(newcomers))
 	if len(newcomers) <= room {
 		return offers
 	}
 	later := func(m slot.Member) int { return map[bool]int{false: 1}[slices.Contains(before, m.Peer)] }
 	slices.SortFunc(newcomers, func(a, b slot.Member) int {
 		return cmp.Or(later(a)-later(b), cmp.Compare(b.Credit, a.Credit),
-			cmp.Compare(c.spent[a.Peer].slot, c.spent[b.Peer].slot), byCredit(a, b))
+			cmp.Compare(pos.spent[a.Peer].slot, pos.spent[b.Peer].slot), byCredit(a, b))
 	})
 	out := newcomers[room:]
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
@@ -56,15 +56,15 @@ func (c *Chain) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.O
 }
 
 // shareBeside is how many newcomers a plan takes beside so many others.
-func (c *Chain) shareBeside(others int) int {
-	return max(1, others*int(c.rules.NewcomerShare)/1000, c.rules.MinPeers-others)
+func (pos *position) shareBeside(others int) int {
+	return max(1, others*int(pos.rules.NewcomerShare)/1000, pos.rules.MinPeers-others)
 }
 
 // Awaited is how many members without an offer, beside so many offers, count as contributors that a
 // slot has to wait for. Where newcomers are few in a plan, so are those among them that have not
 // contributed lately, and have no seat: they may never offer.
-func (c *Chain) Awaited(offers int, without []slot.Member) int {
-	if !c.rules.Byzantine || len(c.Electorate()) < sharesFrom {
+func (pos *position) Awaited(offers int, without []slot.Member) int {
+	if !pos.rules.Byzantine || len(pos.Electorate()) < sharesFrom {
 		return len(without)
 	}
 	known := 0
@@ -73,12 +73,12 @@ func (c *Chain) Awaited(offers int, without []slot.Member) int {
 			known++
 		}
 	}
-	return known + min(len(without)-known, c.shareBeside(offers+known))
+	return known + min(len(without)-known, pos.shareBeside(offers+known))
 }
 
 // MayOwn says whether a member may own pieces of a reduction: where votes are earned and enough are
 // taken to withstand a liar, an owner is an elector, or has contributed lately.
-func (c *Chain) MayOwn(p slot.PeerID) bool {
-	m, _ := c.newcomer(p)
-	return !c.rules.byzantineAt(len(c.Electorate())) || m.Elects() || m.Credit > 0
+func (pos *position) MayOwn(p slot.PeerID) bool {
+	m, _ := pos.newcomer(p)
+	return !pos.rules.byzantineAt(len(pos.Electorate())) || m.Elects() || m.Credit > 0
 }

@@ -12,16 +12,16 @@ import (
 
 // SummaryAbove returns the hash of the chain's summary, if the record above the tip has to name it;
 // zero if not.
-func (c *Chain) SummaryAbove() slot.Root {
-	every := c.rules.SummaryEvery
-	if every == 0 || (c.Height()+1)%every != 0 {
+func (pos *position) SummaryAbove() slot.Root {
+	every := pos.rules.SummaryEvery
+	if every == 0 || (pos.tip.Height+1)%every != 0 {
 		return slot.Root{}
 	}
-	if c.summed == nil {
-		h := summaryHash(c.state.append(nil))
-		c.summed = &h
+	if pos.summed == nil {
+		h := summaryHash(pos.state.append(nil))
+		pos.summed = &h
 	}
-	return *c.summed
+	return *pos.summed
 }
 
 func summaryHash(summary []byte) slot.Root {

@@ -10,7 +10,7 @@ import (
 // Weighing returns what the contributions to the open slot weigh. A bound by what is usual in the
 // run keeps a member from moving the model, or from making a branch the better one, by claiming a
 // large weight: a cap that suits all runs does not.
-func (c *Chain) Weighing() slot.Weighing { return c.rules.weighing(c.UsualWeight()) }
+func (pos *position) Weighing() slot.Weighing { return pos.rules.weighing(pos.UsualWeight()) }
 
 func (r Rules) weighing(usual uint64) slot.Weighing {
 	return slot.Weighing{Ratio: r.MaxWeightRatio, Usual: usual, Empties: r.Byzantine}
@@ -19,17 +19,17 @@ func (r Rules) weighing(usual uint64) slot.Weighing {
 // UsualWeight returns the median of the weights of the contributions in the newest step records, of
 // an even number the lower one in the middle: what the plan and the record of the open slot state.
 // It is 0 if there are none, or the rules do not ask for it.
-func (c *Chain) UsualWeight() uint64 {
-	if c.rules.MaxWeightRatio == 0 {
+func (pos *position) UsualWeight() uint64 {
+	if pos.rules.MaxWeightRatio == 0 {
 		return 0
 	}
-	return c.recent.usualWeight()
+	return pos.recent.usualWeight()
 }
 
 // workOf returns what contributions add to the work.
-func (c *Chain) workOf(contributions []slot.Offer) (work uint64) {
-	most := cmp.Or(c.rules.MaxWeight, math.MaxUint64)
-	for _, w := range c.Weighing().Weights(contributions) {
+func (pos *position) workOf(contributions []slot.Offer) (work uint64) {
+	most := cmp.Or(pos.rules.MaxWeight, math.MaxUint64)
+	for _, w := range pos.Weighing().Weights(contributions) {
 		work = saturatingAdd(work, min(w, most))
 	}
 	return work
