@@ -35,7 +35,7 @@ func (g *group) opening(from, to int) []byte {
 	r := newReduction(context.Background(), g.engines[from], g.plan, g.own[from], nil)
 	defer r.cancel()
 	i := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
-	return newFeed(newPiece(r, g.plan.Pieces[i])).opening()
+	return newFeed(newPiece(newRotation(r), g.plan.Pieces[i])).opening()
 }
 
 // accept runs Accept on bytes that end, and returns its error.

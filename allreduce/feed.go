@@ -88,7 +88,7 @@ func (f *feed) send(ctx context.Context, l *link) error {
 	}
 	alive := time.NewTicker(l.stall / 4)
 	defer alive.Stop()
-	credit := f.r.window
+	credit := f.of.window
 	for next := f.first; ; {
 		if credit > 0 && next < f.last {
 			if err := f.sendFrame(l, next, credit == 1 || next+1 == f.last); err != nil {
@@ -194,16 +194,10 @@ type Coming struct {
 
 // Coming lists the pieces of other owners that are under way, in a rotation: they are not complete,
 // and their owners are not lost.
-func (r *Reduction) Coming() (all []Coming) {
+func (r *Reduction) Coming() []Coming {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, piece := range r.mu.plan.Pieces {
-		if f := r.mu.feeds[piece]; f != nil && f.status == pieceOpen {
-			size := uint64(r.out.Size(f.first, f.last))
-			all = append(all, Coming{piece, min(size, f.whole+f.taken.Load()-f.before), size})
-		}
-	}
-	return all
+	return r.rotation.coming()
 }
 
 // heard takes an alive message. An owner that is held up by another contributor names it long

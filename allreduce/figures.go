@@ -34,14 +34,18 @@ func spread(row slot.FigureRow, set []*input, group int) slot.FigureRow {
 func (r *Reduction) Figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.mu.own {
+	return r.rotation.figures(rng, peers)
+}
+
+func (rot *rotation) figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool) {
+	for _, p := range rot.own {
 		if p.holds(rng) {
-			return r.pick(p.piece, p.figures, rng, peers), true
+			return rot.pick(p.piece, p.figures, rng, peers), true
 		}
 	}
-	for _, f := range r.mu.feeds {
+	for _, f := range rot.feeds {
 		if f.holds(rng) {
-			return r.pick(f.piece, f.figures, rng, peers), true
+			return rot.pick(f.piece, f.figures, rng, peers), true
 		}
 	}
 	return nil, false
@@ -53,8 +57,9 @@ func (p *piece) holds(rng slot.Range) bool {
 	return p.status == pieceDone && p.Range.Begin <= rng.Begin && rng.End <= p.Range.End && p.r.grid.OnGrid(rng)
 }
 
-// pick takes out the rows of a range and the figures of some peers. mu is held.
-func (r *Reduction) pick(p *piece, all []slot.FigureRow, rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow) {
+// pick takes out the rows of a range and the figures of some peers.
+func (rot *rotation) pick(p *piece, all []slot.FigureRow, rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow) {
+	r := rot.r
 	first, last := r.grid.FramesOf(rng)
 	if len(all) != p.last-p.first {
 		return nil

@@ -43,7 +43,7 @@ type arrival struct {
 }
 
 func newInput(p *ownPiece, place int, o slot.Offer) *input {
-	w := p.r.window
+	w := p.of.window
 	in := &input{
 		p: p, place: place, offer: o, free: make(chan struct{}, w), full: make(chan arrival, w),
 		gone: make(chan struct{}),
@@ -73,7 +73,7 @@ func (in *input) lost(reason Reason, err error) {
 	r.mu.Lock()
 	in.quit()
 	if reason != Connection {
-		for _, p := range r.mu.own {
+		for _, p := range in.p.of.own {
 			if other := p.inputs[in.place]; other != nil {
 				other.quit()
 			}
@@ -84,7 +84,7 @@ func (in *input) lost(reason Reason, err error) {
 		return
 	}
 	r.mu.Lock()
-	r.mu.dropped.Set(in.place)
+	in.p.of.dropped.Set(in.place)
 	r.mu.Unlock()
 	r.lose(in.offer.Peer, reason, err)
 }
@@ -98,7 +98,7 @@ func (in *input) absent() bool {
 		return false
 	}
 	in.quit()
-	r.mu.dropped.Set(in.place)
+	in.p.of.dropped.Set(in.place)
 	return true
 }
 
@@ -255,10 +255,11 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.leaves[in.place] == nil {
-		r.mu.leaves[in.place] = leaves
+	known := in.p.of.leaves
+	if known[in.place] == nil {
+		known[in.place] = leaves
 	}
-	return r.mu.leaves[in.place], nil
+	return known[in.place], nil
 }
 
 // readFrame reads a frame, checks it, and hands it to the reducer.

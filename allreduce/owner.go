@@ -37,11 +37,11 @@ type ownPiece struct {
 func newOwnPiece(p *piece) *ownPiece {
 	own := &ownPiece{
 		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
-		rooms: make([]time.Time, p.r.window), before: map[int][]float32{},
+		rooms: make([]time.Time, p.of.window), before: map[int][]float32{},
 	}
 	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
-		if !p.r.mu.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
+		if !p.of.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
 			own.inputs[i] = newInput(own, i, o)
 		}
 	}
@@ -203,7 +203,7 @@ func (p *ownPiece) open(set []*input, f int) *span {
 func (p *ownPiece) awaitWide(contributors int) bool {
 	for {
 		p.r.mu.Lock()
-		wide, revised := p.r.mu.plan.Wide(contributors, p.r.engine.cfg.Params.MinPeers), p.r.mu.revised
+		wide, revised := p.r.mu.plan.Wide(contributors, p.r.engine.cfg.Params.MinPeers), p.of.revised
 		p.r.mu.Unlock()
 		if wide {
 			return true

@@ -11,6 +11,7 @@ import (
 // piece is what pieces have in common that are reduced here and that are fed to another owner.
 type piece struct {
 	slot.Piece
+	of          *rotation
 	r           *Reduction
 	first, last int // frames [first, last) of the vector
 	ctx         context.Context
@@ -27,10 +28,10 @@ const (
 	pieceFailed             // its owner was lost: it comes by a revision, or is fetched elsewhere
 )
 
-func newPiece(r *Reduction, p slot.Piece) *piece {
-	np := &piece{Piece: p, r: r}
-	np.first, np.last = r.grid.FramesOf(p.Range)
-	np.ctx, np.cancel = context.WithCancel(r.ctx)
+func newPiece(of *rotation, p slot.Piece) *piece {
+	np := &piece{Piece: p, of: of, r: of.r}
+	np.first, np.last = of.r.grid.FramesOf(p.Range)
+	np.ctx, np.cancel = context.WithCancel(of.r.ctx)
 	return np
 }
 

@@ -2,13 +2,11 @@ package allreduce
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
-	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -23,8 +21,9 @@ type Reduction struct {
 	usual  uint64 // weight; see slot.Weighing
 	self   int    // place in the group
 	own    *Contribution
-	window int
 	result []byte // encoded outcome of the whole fragment; each piece has one writer
+
+	rotation *rotation // mu guards it
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -42,19 +41,13 @@ type Reduction struct {
 		sync.Mutex
 		plan     slot.Plan
 		sink     Sink
-		revised  chan struct{} // closed and replaced when plan changes
-		ended    bool          // nothing may join any more
+		ended    bool // nothing may join any more
 		released bool
-		own      map[slot.Piece]*ownPiece
-		feeds    map[slot.Piece]*feed
 		ring     *ring                      // the circle that runs, in schedule ring
 		round    map[slot.Piece]*roundPiece // all pieces, in schedule ring
 		lost     map[slot.PeerID]Reason     // told to the sink
-		dropped  slot.Bitmap                // contributors that own pieces do without
 		complete chan struct{}              // closed when every piece is in result
 		settled  chan struct{}              // closed when every piece is in result or will not come
-		cosine   similarity.Mean            // between contributions
-		leaves   [][]slot.FrameLeaf         // of contributions, by place; nil where none came
 	}
 }
 
@@ -64,14 +57,10 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 		self: plan.Place(e.cfg.Self), own: own,
 	}
 	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
-	r.window = r.grid.Window(len(plan.Offers))
-	r.mu.plan, r.mu.sink, r.mu.revised = plan, sink, make(chan struct{})
-	r.mu.own, r.mu.feeds = make(map[slot.Piece]*ownPiece), make(map[slot.Piece]*feed)
+	r.rotation = newRotation(r)
+	r.mu.plan, r.mu.sink = plan, sink
 	r.mu.round = make(map[slot.Piece]*roundPiece)
 	r.mu.lost = make(map[slot.PeerID]Reason)
-	r.mu.dropped = slot.NewBitmap(len(plan.Offers))
-	r.mu.leaves = make([][]slot.FrameLeaf, len(plan.Offers))
-	r.mu.leaves[r.self] = own.leaves
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	own.Hold()
@@ -81,7 +70,11 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 // run starts all goroutines.
 func (r *Reduction) run() {
 	r.mu.Lock()
-	r.startPieces()
+	if len(r.mu.plan.Ring) > 0 {
+		r.startRing()
+	} else {
+		r.rotation.start()
+	}
 	r.mu.Unlock()
 	go func() {
 		defer r.engine.wg.Done()
@@ -96,31 +89,16 @@ func (r *Reduction) run() {
 // attach gives a peer's stream its input. The stream then counts as one of the piece's goroutines.
 // errEarly says that the stream is of a plan that has not arrived here.
 func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
-	if h.Ring {
-		return r.attachRing(from, h)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.mu.own[slot.Piece{Range: h.Range, Owner: r.engine.cfg.Self}]
-	at := r.mu.plan.Place(from)
 	switch {
 	case r.mu.ended:
 		return nil, ErrClosed
-	case at < 0 || at == r.self || h.Frames != uint32(r.grid.Frames):
-		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
-	case p == nil && !outdated(h, r.mu.plan):
-		return nil, errEarly
-	case p == nil:
-		return nil, fmt.Errorf("%w: piece %v is not reduced here", errUnwanted, h.Range)
+	case h.Ring:
+		return r.attachRing(from, h)
+	default:
+		return r.rotation.attach(from, h)
 	}
-	in := p.inputs[at]
-	if in == nil || in.left || in.attached {
-		return nil, fmt.Errorf("%w: the peer was lost or has a stream already", errUnwanted)
-	}
-	in.attached = true
-	r.received.Add(helloSize)
-	p.enter()
-	return in, nil
 }
 
 // lose tells the sink of a failed peer, once. What fails because the reduction is over is no
@@ -185,16 +163,10 @@ func mark(c chan struct{}, closed bool) chan struct{} {
 // statusOf is how far a piece of the plan is; one that has just been given to another owner has not
 // begun. mu is held.
 func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
-	if own := r.mu.own[p]; own != nil {
-		return own.status
-	}
-	if f := r.mu.feeds[p]; f != nil {
-		return f.status
-	}
 	if p := r.mu.round[p]; p != nil {
 		return p.status
 	}
-	return pieceOpen
+	return r.rotation.status(p)
 }
 
 // Leaves is what a peer's contribution commits to, of each frame of the fragment, not copied: of
@@ -203,8 +175,12 @@ func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
 func (r *Reduction) Leaves(peer slot.PeerID) (leaves []slot.FrameLeaf, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := r.mu.plan.Place(peer); i >= 0 {
-		leaves = r.mu.leaves[i]
+	switch i := r.mu.plan.Place(peer); {
+	case i < 0:
+	case i == r.self:
+		leaves = r.own.leaves
+	default:
+		leaves = r.rotation.leaves[i]
 	}
 	return leaves, leaves != nil
 }

@@ -28,19 +28,13 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 		return ErrClosed
 	}
 	r.mu.plan, r.mu.sink = plan, sink
-	for i := range r.offers {
-		if plan.Gone.Has(i) {
-			r.drop(i)
-		}
+	if len(plan.Ring) > 0 {
+		r.startRing()
+	} else {
+		r.rotation.turn()
 	}
-	r.startPieces()
-	close(r.mu.revised)
-	r.mu.revised = make(chan struct{})
 	r.tally()
-	var closed []closedRange
-	for _, p := range r.mu.own {
-		closed = append(closed, p.closed...)
-	}
+	closed := r.rotation.closed()
 	for _, p := range r.mu.round {
 		for _, s := range p.closed {
 			closed = append(closed, closedRange{Segment: s})
@@ -59,59 +53,10 @@ func (r *Reduction) withdraw(plan slot.Plan) (out []*piece) {
 	defer r.reading.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, p := range r.mu.own {
-		if !slices.Contains(plan.Pieces, key) {
-			delete(r.mu.own, key)
-			out = append(out, p.piece)
-		}
-	}
-	for key, f := range r.mu.feeds {
-		if !slices.Contains(plan.Pieces, key) {
-			delete(r.mu.feeds, key)
-			out = append(out, f.piece)
-		}
-	}
 	for key := range r.mu.round {
 		if !slices.Contains(plan.Pieces, key) {
 			delete(r.mu.round, key)
 		}
 	}
-	return out
-}
-
-// startPieces starts all pieces of the plan that do not run yet. Feeds start in ring order, from
-// the next peer on. mu is held.
-func (r *Reduction) startPieces() {
-	if len(r.mu.plan.Ring) > 0 {
-		r.startRing()
-		return
-	}
-	n := len(r.offers)
-	for shift := range n {
-		owner := r.offers[(r.self+shift)%n].Peer
-		for _, p := range r.mu.plan.Pieces {
-			switch {
-			case p.Owner != owner:
-			case shift == 0 && r.mu.own[p] == nil:
-				r.mu.own[p] = newOwnPiece(newPiece(r, p))
-				r.mu.own[p].start()
-			case shift > 0 && r.mu.feeds[p] == nil:
-				f := newFeed(newPiece(r, p))
-				r.mu.feeds[p] = f
-				f.spawn(f.run)
-			}
-		}
-	}
-}
-
-// drop leaves a contributor out of what the own pieces have not reduced yet, and of all that come.
-// mu is held.
-func (r *Reduction) drop(place int) {
-	r.mu.dropped.Set(place)
-	for _, p := range r.mu.own {
-		if in := p.inputs[place]; in != nil {
-			in.quit()
-			in.cancel()
-		}
-	}
+	return r.rotation.takeOut(plan)
 }

@@ -179,14 +179,10 @@ func (r *Reduction) stopRing(next slot.Plan) {
 	}
 }
 
-// attachRing gives the stream of the peer before to the circle it is for.
+// attachRing gives the stream of the peer before to the circle it is for. mu is held.
 func (r *Reduction) attachRing(from slot.PeerID, h hello) (guest, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	g := r.mu.ring
 	switch {
-	case r.mu.ended:
-		return nil, ErrClosed
 	case (g == nil || g.key != h.Round) && !outdated(h, r.mu.plan):
 		return nil, errEarly
 	case g == nil || g.key != h.Round:

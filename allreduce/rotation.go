@@ -1,0 +1,147 @@
+package allreduce
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// rotation is the schedule in which each contributor feeds each owner: the own pieces, and a feed
+// to the owner of each other piece. Pieces live through revisions that leave them as they are. The
+// reduction's mu guards all that changes, and is held where nothing else is said.
+type rotation struct {
+	r       *Reduction
+	window  int           // frames that a contributor may be ahead
+	revised chan struct{} // closed and replaced when the plan changes
+	own     map[slot.Piece]*ownPiece
+	feeds   map[slot.Piece]*feed
+	dropped slot.Bitmap        // contributors that own pieces do without
+	cosine  similarity.Mean    // between contributions
+	leaves  [][]slot.FrameLeaf // of others' contributions, by place; nil where none came
+}
+
+func newRotation(r *Reduction) *rotation {
+	n := len(r.offers)
+	return &rotation{
+		r: r, window: r.grid.Window(n), revised: make(chan struct{}), own: make(map[slot.Piece]*ownPiece),
+		feeds: make(map[slot.Piece]*feed), dropped: slot.NewBitmap(n), leaves: make([][]slot.FrameLeaf, n),
+	}
+}
+
+// start starts all pieces of the plan that do not run yet. Feeds start in ring order, from the next
+// peer on.
+func (rot *rotation) start() {
+	r, n := rot.r, len(rot.r.offers)
+	for shift := range n {
+		owner := r.offers[(r.self+shift)%n].Peer
+		for _, p := range r.mu.plan.Pieces {
+			switch {
+			case p.Owner != owner:
+			case shift == 0 && rot.own[p] == nil:
+				rot.own[p] = newOwnPiece(newPiece(rot, p))
+				rot.own[p].start()
+			case shift > 0 && rot.feeds[p] == nil:
+				f := newFeed(newPiece(rot, p))
+				rot.feeds[p] = f
+				f.spawn(f.run)
+			}
+		}
+	}
+}
+
+// takeOut takes out the pieces that the next plan has no more.
+func (rot *rotation) takeOut(next slot.Plan) (out []*piece) {
+	for key, p := range rot.own {
+		if !slices.Contains(next.Pieces, key) {
+			delete(rot.own, key)
+			out = append(out, p.piece)
+		}
+	}
+	for key, f := range rot.feeds {
+		if !slices.Contains(next.Pieces, key) {
+			delete(rot.feeds, key)
+			out = append(out, f.piece)
+		}
+	}
+	return out
+}
+
+// turn goes on by a revision: the own pieces drop the contributors that are gone, the new pieces
+// start, and those that wait for more contributors look again.
+func (rot *rotation) turn() {
+	for i := range rot.r.offers {
+		if rot.r.mu.plan.Gone.Has(i) {
+			rot.drop(i)
+		}
+	}
+	rot.start()
+	close(rot.revised)
+	rot.revised = make(chan struct{})
+}
+
+// drop leaves a contributor out of what the own pieces have not reduced yet, and of all that come.
+func (rot *rotation) drop(place int) {
+	rot.dropped.Set(place)
+	for _, p := range rot.own {
+		if in := p.inputs[place]; in != nil {
+			in.quit()
+			in.cancel()
+		}
+	}
+}
+
+// attach gives a contributor's stream the input that it is for.
+func (rot *rotation) attach(from slot.PeerID, h hello) (guest, error) {
+	r := rot.r
+	p := rot.own[slot.Piece{Range: h.Range, Owner: r.engine.cfg.Self}]
+	at := r.mu.plan.Place(from)
+	switch {
+	case at < 0 || at == r.self || h.Frames != uint32(r.grid.Frames):
+		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
+	case p == nil && !outdated(h, r.mu.plan):
+		return nil, errEarly
+	case p == nil:
+		return nil, fmt.Errorf("%w: piece %v is not reduced here", errUnwanted, h.Range)
+	}
+	in := p.inputs[at]
+	if in == nil || in.left || in.attached {
+		return nil, fmt.Errorf("%w: the peer was lost or has a stream already", errUnwanted)
+	}
+	in.attached = true
+	r.received.Add(helloSize)
+	p.enter()
+	return in, nil
+}
+
+// status is how far a piece of the plan is; one that has just been given to another owner has not
+// begun.
+func (rot *rotation) status(p slot.Piece) pieceStatus {
+	if own := rot.own[p]; own != nil {
+		return own.status
+	}
+	if f := rot.feeds[p]; f != nil {
+		return f.status
+	}
+	return pieceOpen
+}
+
+// closed lists the own ranges that are reduced.
+func (rot *rotation) closed() (all []closedRange) {
+	for _, p := range rot.own {
+		all = append(all, p.closed...)
+	}
+	return all
+}
+
+// coming lists the pieces of other owners that are under way.
+func (rot *rotation) coming() (all []Coming) {
+	for _, piece := range rot.r.mu.plan.Pieces {
+		if f := rot.feeds[piece]; f != nil && f.status == pieceOpen {
+			size := uint64(rot.r.out.Size(f.first, f.last))
+			all = append(all, Coming{piece, min(size, f.whole+f.taken.Load()-f.before), size})
+		}
+	}
+	return all
+}
