@@ -23,7 +23,9 @@ type Reduction struct {
 	own    *Contribution
 	result []byte // encoded outcome of the whole fragment; each piece has one writer
 
-	rotation *rotation // mu guards it
+	// mu guards both
+	rotation *rotation
+	rings    *rings
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -31,8 +33,6 @@ type Reduction struct {
 	sent     atomic.Uint64
 	received atomic.Uint64
 	ranges   atomic.Int32 // that were opened in own pieces
-	// of the own contribution, once a circle knows them; the circle's that runs
-	norms []float64
 
 	// held for reading while bytes are lent (Hold), for writing when complete pieces lose their
 	// owner, or the buffer goes to the next reduction; taken before mu
@@ -43,11 +43,9 @@ type Reduction struct {
 		sink     Sink
 		ended    bool // nothing may join any more
 		released bool
-		ring     *ring                      // the circle that runs, in schedule ring
-		round    map[slot.Piece]*roundPiece // all pieces, in schedule ring
-		lost     map[slot.PeerID]Reason     // told to the sink
-		complete chan struct{}              // closed when every piece is in result
-		settled  chan struct{}              // closed when every piece is in result or will not come
+		lost     map[slot.PeerID]Reason // told to the sink
+		complete chan struct{}          // closed when every piece is in result
+		settled  chan struct{}          // closed when every piece is in result or will not come
 	}
 }
 
@@ -57,9 +55,8 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 		self: plan.Place(e.cfg.Self), own: own,
 	}
 	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
-	r.rotation = newRotation(r)
+	r.rotation, r.rings = newRotation(r), newRings(r)
 	r.mu.plan, r.mu.sink = plan, sink
-	r.mu.round = make(map[slot.Piece]*roundPiece)
 	r.mu.lost = make(map[slot.PeerID]Reason)
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
 	r.ctx, r.cancel = context.WithCancel(ctx)
@@ -71,7 +68,7 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 func (r *Reduction) run() {
 	r.mu.Lock()
 	if len(r.mu.plan.Ring) > 0 {
-		r.startRing()
+		r.rings.start()
 	} else {
 		r.rotation.start()
 	}
@@ -95,7 +92,7 @@ func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
 	case r.mu.ended:
 		return nil, ErrClosed
 	case h.Ring:
-		return r.attachRing(from, h)
+		return r.rings.attach(from, h)
 	default:
 		return r.rotation.attach(from, h)
 	}
@@ -163,8 +160,8 @@ func mark(c chan struct{}, closed bool) chan struct{} {
 // statusOf is how far a piece of the plan is; one that has just been given to another owner has not
 // begun. mu is held.
 func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
-	if p := r.mu.round[p]; p != nil {
-		return p.status
+	if len(r.mu.plan.Ring) > 0 {
+		return r.rings.status(p)
 	}
 	return r.rotation.status(p)
 }

@@ -1,10 +1,6 @@
 package allreduce
 
-import (
-	"slices"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-)
+import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
 // revise turns to another plan of the same group, in four steps:
 //
@@ -17,10 +13,10 @@ import (
 //
 // All other pieces go on: no byte is sent twice.
 func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
-	r.stopRing(plan)
-	for _, p := range r.withdraw(plan) {
-		p.cancel()
-		p.wg.Wait()
+	if len(plan.Ring) > 0 {
+		r.rings.withdraw(plan)
+	} else {
+		r.rotation.withdraw(plan)
 	}
 	r.mu.Lock()
 	if r.mu.ended {
@@ -29,34 +25,15 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 	}
 	r.mu.plan, r.mu.sink = plan, sink
 	if len(plan.Ring) > 0 {
-		r.startRing()
+		r.rings.start()
 	} else {
 		r.rotation.turn()
 	}
 	r.tally()
-	closed := r.rotation.closed()
-	for _, p := range r.mu.round {
-		for _, s := range p.closed {
-			closed = append(closed, closedRange{Segment: s})
-		}
-	}
+	closed := append(r.rotation.closed(), r.rings.closed()...)
 	r.mu.Unlock()
 	for _, s := range closed {
 		sink.SegmentDone(s.Segment, s.figures, s.alike)
 	}
 	return nil
-}
-
-// withdraw takes out the pieces that a plan has no more.
-func (r *Reduction) withdraw(plan slot.Plan) (out []*piece) {
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key := range r.mu.round {
-		if !slices.Contains(plan.Pieces, key) {
-			delete(r.mu.round, key)
-		}
-	}
-	return r.rotation.takeOut(plan)
 }

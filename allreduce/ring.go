@@ -35,6 +35,7 @@ import (
 // frame on it needs the rest. Partial results that were under way are begun again, from
 // contributions that all peers still have; a range never mixes circles.
 type ring struct {
+	of     *rings
 	r      *Reduction
 	key    plan.RoundKey
 	circle plan.Circle
@@ -73,18 +74,6 @@ type parcel struct {
 	n     int      // how many contributions are in it
 }
 
-// roundPiece is what stands of a piece through all circles. have is guarded by the mu of the ring
-// that runs, the rest that changes by the reduction's.
-type roundPiece struct {
-	slot.Piece
-	first, last int
-	have        int // frames [first, have) are in the result
-	status      pieceStatus
-	begin       int            // own piece: the first frame of the range that is open
-	hashes      []slot.Root    // own piece: of the frames that are reduced; the reader's
-	closed      []slot.Segment // own piece
-}
-
 // partial is room for a partial result.
 type partial struct {
 	values []float32
@@ -98,45 +87,24 @@ func (p *partial) grow(n int) {
 	p.values = p.values[:n]
 }
 
-// startRing starts a circle, if none of the plan's runs. mu is held.
-func (r *Reduction) startRing() {
-	if r.mu.ring != nil {
-		return
-	}
-	current := r.mu.plan
+// newRing makes a circle of the plan. The reduction's mu is held.
+func newRing(of *rings) *ring {
+	r, current := of.r, of.r.mu.plan
 	g := &ring{
-		r: r, key: plan.KeyOf(current), circle: plan.CircleOf(current), place: r.self, stir: make(chan struct{}, 1),
-		came: make(chan struct{}), known: make(chan struct{}),
+		of: of, r: r, key: plan.KeyOf(current), circle: plan.CircleOf(current), place: r.self,
+		stir: make(chan struct{}, 1), came: make(chan struct{}), known: make(chan struct{}),
 	}
 	g.ctx, g.cancel = context.WithCancel(r.ctx)
 	g.trim = r.engine.cfg.Params.Trimmed(len(g.circle))
 	g.window = r.grid.RoundWindow(len(current.Pieces), g.trim)
 	g.mu.norms = make(map[int][]float64)
 	for _, p := range current.Pieces {
-		rp := r.mu.round[p]
-		if rp == nil {
-			rp = &roundPiece{Piece: p}
-			rp.first, rp.last = r.grid.FramesOf(p.Range)
-			rp.have, rp.begin = rp.first, rp.first
-			r.mu.round[p] = rp
-		}
-		if rp.status == pieceFailed {
-			rp.status = pieceOpen
-		}
-		g.pieces = append(g.pieces, rp)
+		g.pieces = append(g.pieces, of.piece(p))
 		g.seats = append(g.seats, g.circle.Position(current.Place(p.Owner), r.self))
 		g.mu.begin = append(g.mu.begin, -1)
 	}
 	g.weigh(current)
-	r.mu.ring = g
-	clear(r.mu.lost) // a peer that failed in another circle may fail in this one, too
-	if len(g.circle) == 1 {
-		g.spawn(g.alone)
-		return
-	}
-	g.spawn(g.learn)
-	g.spawn(g.run)
-	g.spawn(g.watch)
+	return g
 }
 
 // weigh finds the scales of all in the circle.
@@ -159,42 +127,6 @@ func (g *ring) weigh(current slot.Plan) {
 	if !agg.Clip {
 		close(g.known)
 	}
-}
-
-// stopRing ends the circle that runs, unless the plan goes on with it, and closes the ranges that
-// it has begun here.
-func (r *Reduction) stopRing(next slot.Plan) {
-	r.mu.Lock()
-	g := r.mu.ring
-	if g == nil || g.key == plan.KeyOf(next) && g.ctx.Err() == nil {
-		r.mu.Unlock()
-		return
-	}
-	r.mu.ring = nil
-	r.mu.Unlock()
-	g.cancel()
-	g.wg.Wait()
-	for _, p := range g.pieces {
-		g.closeRange(p, p.have)
-	}
-}
-
-// attachRing gives the stream of the peer before to the circle it is for. mu is held.
-func (r *Reduction) attachRing(from slot.PeerID, h hello) (guest, error) {
-	g := r.mu.ring
-	switch {
-	case (g == nil || g.key != h.Round) && !outdated(h, r.mu.plan):
-		return nil, errEarly
-	case g == nil || g.key != h.Round:
-		return nil, errUnwanted
-	case g.attached || len(g.circle) < 2 || from != g.peer(g.circle.Before(g.place)):
-		return nil, errUnwanted
-	}
-	g.attached = true
-	close(g.came)
-	r.received.Add(helloSize)
-	g.enter()
-	return g, nil
 }
 
 func (g *ring) enter() {

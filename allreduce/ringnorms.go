@@ -19,7 +19,7 @@ func (g *ring) learn() {
 	if !g.r.engine.cfg.Params.Clip {
 		return
 	}
-	if g.r.norms == nil {
+	if g.of.norms == nil {
 		norms, err := g.ownNorms()
 		if err != nil {
 			g.lost(g.place, err)
@@ -27,9 +27,9 @@ func (g *ring) learn() {
 		if norms == nil {
 			return
 		}
-		g.r.norms = norms
+		g.of.norms = norms
 	}
-	g.heardOf(g.place, g.r.norms)
+	g.heardOf(g.place, g.of.norms)
 }
 
 // ownNorms are those of the own contribution; nil once the circle has ended.

@@ -51,8 +51,21 @@ func (rot *rotation) start() {
 	}
 }
 
-// takeOut takes out the pieces that the next plan has no more.
+// withdraw stops the pieces that the next plan has no more, and waits until they have ended. mu is
+// not held.
+func (rot *rotation) withdraw(next slot.Plan) {
+	for _, p := range rot.takeOut(next) {
+		p.cancel()
+		p.wg.Wait()
+	}
+}
+
+// takeOut takes out the pieces that the next plan has no more. mu is not held.
 func (rot *rotation) takeOut(next slot.Plan) (out []*piece) {
+	rot.r.reading.Lock()
+	defer rot.r.reading.Unlock()
+	rot.r.mu.Lock()
+	defer rot.r.mu.Unlock()
 	for key, p := range rot.own {
 		if !slices.Contains(next.Pieces, key) {
 			delete(rot.own, key)

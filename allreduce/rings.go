@@ -1,0 +1,136 @@
+package allreduce
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// rings is the schedule in which neighbours alone have streams: one circle after the other, each
+// with the peers that are left, and what stands of the pieces through all of them. The reduction's
+// mu guards what changes, and is held where nothing else is said.
+type rings struct {
+	r       *Reduction
+	current *ring                      // the circle that runs
+	round   map[slot.Piece]*roundPiece // all pieces
+	// of the own contribution, once a circle knows them; used without mu by the circle that runs
+	norms []float64
+}
+
+// roundPiece is what stands of a piece through all circles. have is guarded by the mu of the ring
+// that runs, the rest that changes by the reduction's.
+type roundPiece struct {
+	slot.Piece
+	first, last int
+	have        int // frames [first, have) are in the result
+	status      pieceStatus
+	begin       int            // own piece: the first frame of the range that is open
+	hashes      []slot.Root    // own piece: of the frames that are reduced; the reader's
+	closed      []slot.Segment // own piece
+}
+
+func newRings(r *Reduction) *rings { return &rings{r: r, round: make(map[slot.Piece]*roundPiece)} }
+
+// start starts a circle, if none of the plan's runs.
+func (rs *rings) start() {
+	if rs.current != nil {
+		return
+	}
+	g := newRing(rs)
+	rs.current = g
+	clear(rs.r.mu.lost) // a peer that failed in another circle may fail in this one, too
+	if len(g.circle) == 1 {
+		g.spawn(g.alone)
+		return
+	}
+	g.spawn(g.learn)
+	g.spawn(g.run)
+	g.spawn(g.watch)
+}
+
+// piece is what stands of a piece that a circle begins with.
+func (rs *rings) piece(p slot.Piece) *roundPiece {
+	rp := rs.round[p]
+	if rp == nil {
+		rp = &roundPiece{Piece: p}
+		rp.first, rp.last = rs.r.grid.FramesOf(p.Range)
+		rp.have, rp.begin = rp.first, rp.first
+		rs.round[p] = rp
+	}
+	if rp.status == pieceFailed {
+		rp.status = pieceOpen
+	}
+	return rp
+}
+
+// withdraw ends the circle that runs, unless the next plan goes on with it, and takes out the
+// pieces that are not in the plan. mu is not held.
+func (rs *rings) withdraw(next slot.Plan) {
+	rs.stop(next)
+	r := rs.r
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range rs.round {
+		if !slices.Contains(next.Pieces, key) {
+			delete(rs.round, key)
+		}
+	}
+}
+
+// stop ends the circle that runs, unless the next plan goes on with it, and closes the ranges that
+// it has begun here. mu is not held.
+func (rs *rings) stop(next slot.Plan) {
+	rs.r.mu.Lock()
+	g := rs.current
+	if g == nil || g.key == plan.KeyOf(next) && g.ctx.Err() == nil {
+		rs.r.mu.Unlock()
+		return
+	}
+	rs.current = nil
+	rs.r.mu.Unlock()
+	g.cancel()
+	g.wg.Wait()
+	for _, p := range g.pieces {
+		g.closeRange(p, p.have)
+	}
+}
+
+// attach gives the stream of the peer before to the circle that it is for.
+func (rs *rings) attach(from slot.PeerID, h hello) (guest, error) {
+	g, running := rs.current, rs.r.mu.plan
+	switch {
+	case (g == nil || g.key != h.Round) && !outdated(h, running):
+		return nil, errEarly
+	case g == nil || g.key != h.Round:
+		return nil, errUnwanted
+	case g.attached || len(g.circle) < 2 || from != g.peer(g.circle.Before(g.place)):
+		return nil, errUnwanted
+	}
+	g.attached = true
+	close(g.came)
+	rs.r.received.Add(helloSize)
+	g.enter()
+	return g, nil
+}
+
+// status is how far a piece of the plan is; one that has just been given to another owner has not
+// begun.
+func (rs *rings) status(p slot.Piece) pieceStatus {
+	if rp := rs.round[p]; rp != nil {
+		return rp.status
+	}
+	return pieceOpen
+}
+
+// closed lists the own ranges that are reduced.
+func (rs *rings) closed() (all []closedRange) {
+	for _, p := range rs.round {
+		for _, s := range p.closed {
+			all = append(all, closedRange{Segment: s})
+		}
+	}
+	return all
+}
