@@ -20,7 +20,7 @@ func (p *ownPiece) compare(f int, cols [][]float32) {
 	m.Add(cols)
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	p.of.cosine.Join(m)
+	p.of.cosines.Join(m)
 }
 
 // chosen says whether frame f is one of those that are compared.
@@ -66,5 +66,5 @@ func (p *ownPiece) compareBefore(f int, cols [][]float32, row slot.FigureRow) {
 func (r *Reduction) Cosine() similarity.Mean {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rotation.cosine
+	return r.schedule.cosine()
 }

@@ -7,6 +7,9 @@
 // reduced frames back: 2(N-1)/N of the vector in and out of every peer, as in a ring, but the owner
 // sees all N values, so any aggregator is exact.
 //
+// In schedule ring only neighbours have streams, and partial results pass from peer to peer
+// (ring.go). A reduction has one of the two schedules, behind one interface (schedule.go).
+//
 // Two parts are kept apart:
 //   - package plan is pure: parameters, the division of a vector, the choice of a schedule, and the
 //     aggregation of one frame.
@@ -20,7 +23,7 @@
 //	bytes, done := r.Hold(ranges)                    // encoded, once the pieces of a range are complete
 //	r.Retire()                                       // decided: peers on slow links still get the rest
 //
-// The data path of one piece, with k contributors:
+// The data path of one piece in a rotation, with k contributors:
 //
 //  1. Contributor: one goroutine for each (piece, owner) writes hello, the hashes and norms of all
 //     frames of the whole contribution, then raw frames in order, at most a window ahead of the

@@ -411,7 +411,7 @@ func TestWindowIsKept(t *testing.T) {
 		g.start(1)
 		synctest.Wait()
 		_, received := g.running[0].Traffic()
-		most := len(g.opening(1, 0)) + g.running[0].rotation.window*(400+headerSize)
+		most := len(g.opening(1, 0)) + g.running[0].schedule.(*rotation).window*(400+headerSize)
 		if int(received) != most {
 			t.Errorf("%d bytes received, want a window: %d", received, most)
 		}

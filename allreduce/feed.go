@@ -197,7 +197,7 @@ type Coming struct {
 func (r *Reduction) Coming() []Coming {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rotation.coming()
+	return r.schedule.coming()
 }
 
 // heard takes an alive message. An owner that is held up by another contributor names it long

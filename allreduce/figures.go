@@ -34,7 +34,7 @@ func spread(row slot.FigureRow, set []*input, group int) slot.FigureRow {
 func (r *Reduction) Figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.rotation.figures(rng, peers)
+	return r.schedule.figures(rng, peers)
 }
 
 func (rot *rotation) figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool) {

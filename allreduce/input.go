@@ -255,7 +255,7 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := in.p.of.leaves
+	known := in.p.of.seen
 	if known[in.place] == nil {
 		known[in.place] = leaves
 	}

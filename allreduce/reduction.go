@@ -2,6 +2,7 @@ package allreduce
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,9 +24,7 @@ type Reduction struct {
 	own    *Contribution
 	result []byte // encoded outcome of the whole fragment; each piece has one writer
 
-	// mu guards both
-	rotation *rotation
-	rings    *rings
+	schedule schedule // mu guards what it keeps
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -55,7 +54,7 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 		self: plan.Place(e.cfg.Self), own: own,
 	}
 	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
-	r.rotation, r.rings = newRotation(r), newRings(r)
+	r.schedule = newSchedule(r, plan)
 	r.mu.plan, r.mu.sink = plan, sink
 	r.mu.lost = make(map[slot.PeerID]Reason)
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
@@ -67,11 +66,7 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 // run starts all goroutines.
 func (r *Reduction) run() {
 	r.mu.Lock()
-	if len(r.mu.plan.Ring) > 0 {
-		r.rings.start()
-	} else {
-		r.rotation.start()
-	}
+	r.schedule.start()
 	r.mu.Unlock()
 	go func() {
 		defer r.engine.wg.Done()
@@ -88,14 +83,24 @@ func (r *Reduction) run() {
 func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	at := r.mu.plan.Place(from)
 	switch {
 	case r.mu.ended:
 		return nil, ErrClosed
-	case h.Ring:
-		return r.rings.attach(from, h)
-	default:
-		return r.rotation.attach(from, h)
+	case !h.Ring && (at < 0 || at == r.self || h.Frames != uint32(r.grid.Frames)):
+		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
 	}
+	in, err := r.schedule.attach(from, h)
+	switch {
+	case err != nil:
+		return nil, err
+	case in == nil && !outdated(h, r.mu.plan):
+		return nil, errEarly
+	case in == nil:
+		return nil, fmt.Errorf("%w: the piece or circle that it is for does not run here", errUnwanted)
+	}
+	r.received.Add(helloSize)
+	return in, nil
 }
 
 // lose tells the sink of a failed peer, once. What fails because the reduction is over is no
@@ -136,7 +141,7 @@ func (r *Reduction) lastWord(ctx context.Context, reason Reason) bool {
 func (r *Reduction) tally() {
 	complete, settled := true, true
 	for _, piece := range r.mu.plan.Pieces {
-		s := r.statusOf(piece)
+		s := r.schedule.status(piece)
 		complete, settled = complete && s == pieceDone, settled && s != pieceOpen
 	}
 	r.mu.complete, r.mu.settled = mark(r.mu.complete, complete), mark(r.mu.settled, settled)
@@ -157,15 +162,6 @@ func mark(c chan struct{}, closed bool) chan struct{} {
 	return c
 }
 
-// statusOf is how far a piece of the plan is; one that has just been given to another owner has not
-// begun. mu is held.
-func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
-	if len(r.mu.plan.Ring) > 0 {
-		return r.rings.status(p)
-	}
-	return r.rotation.status(p)
-}
-
 // Leaves is what a peer's contribution commits to, of each frame of the fragment, not copied: of
 // this peer itself, and of those that have sent theirs here, which are checked against the root
 // that was offered. The norms are claims; those of the frames that were reduced here are true.
@@ -177,7 +173,7 @@ func (r *Reduction) Leaves(peer slot.PeerID) (leaves []slot.FrameLeaf, ok bool) 
 	case i == r.self:
 		leaves = r.own.leaves
 	default:
-		leaves = r.rotation.leaves[i]
+		leaves = r.schedule.leaves(i)
 	}
 	return leaves, leaves != nil
 }
@@ -220,7 +216,7 @@ func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.mu.plan.Pieces {
-		if p.Range.Begin < rng.End && rng.Begin < p.Range.End && r.statusOf(p) != pieceDone {
+		if p.Range.Begin < rng.End && rng.Begin < p.Range.End && r.schedule.status(p) != pieceDone {
 			return nil, false
 		}
 	}

@@ -5,32 +5,25 @@ import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 // revise turns to another plan of the same group, in four steps:
 //
 //  1. pieces that are not in it any more stop: their owners are gone. In schedule ring all pieces
-//     stop, since the ring is another one;
+//     stop, since the circle is another one;
 //  2. it waits until their goroutines have ended, so that a range of the result has one writer;
-//  3. the own pieces drop the contributors that are gone, and the new pieces start;
+//  3. the own pieces drop the contributors that are gone, and the new pieces or the new circle
+//     start;
 //  4. the sink is told once more of all own ranges that are closed: another leader may not know
 //     them.
 //
 // All other pieces go on: no byte is sent twice.
 func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
-	if len(plan.Ring) > 0 {
-		r.rings.withdraw(plan)
-	} else {
-		r.rotation.withdraw(plan)
-	}
+	r.schedule.withdraw(plan)
 	r.mu.Lock()
 	if r.mu.ended {
 		r.mu.Unlock()
 		return ErrClosed
 	}
 	r.mu.plan, r.mu.sink = plan, sink
-	if len(plan.Ring) > 0 {
-		r.rings.start()
-	} else {
-		r.rotation.turn()
-	}
+	r.schedule.turn()
 	r.tally()
-	closed := append(r.rotation.closed(), r.rings.closed()...)
+	closed := r.schedule.closed()
 	r.mu.Unlock()
 	for _, s := range closed {
 		sink.SegmentDone(s.Segment, s.figures, s.alike)

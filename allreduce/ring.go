@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Schedule ring. Each peer has one stream to the next peer of the ring and one from the peer
@@ -305,8 +304,5 @@ func (g *ring) opens(p *roundPiece, f int) error {
 }
 
 func (g *ring) takePartial() *partial { return g.r.engine.partials.Get().(*partial) }
-
-// guest is what serves a stream that a peer has opened.
-type guest interface{ serve(s wire.Stream) }
 
 var errOutOfTurn = errors.New("sent out of turn")

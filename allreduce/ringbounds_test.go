@@ -25,7 +25,7 @@ func TestRingWindowIsKept(t *testing.T) {
 		_, _ = before.Write(g.opening0())
 		synctest.Wait()
 		table := 4 * len(g.plan.Pieces)
-		window := g.running[1].rings.current.window
+		window := g.running[1].schedule.(*rings).current.window
 		_, received := g.running[1].Traffic()
 		if most := helloSize + table + window*(4*frame+headerSize); int(received) != most {
 			t.Errorf("%d bytes received, want a window: %d", received, most)
@@ -42,7 +42,7 @@ func TestRingWindowIsKept(t *testing.T) {
 	first, _ := g.engines[0].grids[0].FramesOf(g.plan.Pieces[2].Range) // begins at peer 0
 	_, s := g.dial(0, 1)
 	b := g.opening0()
-	for f := range g.running[0].rings.current.window + 1 {
+	for f := range g.running[0].schedule.(*rings).current.window + 1 {
 		b = append(b, partialOf(first+f, 1, 2, 3, 4)...)
 	}
 	if _, err := s.Write(b); err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
+	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -32,11 +33,14 @@ type roundPiece struct {
 
 func newRings(r *Reduction) *rings { return &rings{r: r, round: make(map[slot.Piece]*roundPiece)} }
 
-// start starts a circle, if none of the plan's runs.
-func (rs *rings) start() {
-	if rs.current != nil {
-		return
+// turn starts a circle unless the one that runs is the plan's.
+func (rs *rings) turn() {
+	if rs.current == nil {
+		rs.start()
 	}
+}
+
+func (rs *rings) start() {
 	g := newRing(rs)
 	rs.current = g
 	clear(rs.r.mu.lost) // a peer that failed in another circle may fail in this one, too
@@ -100,24 +104,19 @@ func (rs *rings) stop(next slot.Plan) {
 
 // attach gives the stream of the peer before to the circle that it is for.
 func (rs *rings) attach(from slot.PeerID, h hello) (guest, error) {
-	g, running := rs.current, rs.r.mu.plan
+	g := rs.current
 	switch {
-	case (g == nil || g.key != h.Round) && !outdated(h, running):
-		return nil, errEarly
-	case g == nil || g.key != h.Round:
-		return nil, errUnwanted
+	case !h.Ring || g == nil || g.key != h.Round:
+		return nil, nil
 	case g.attached || len(g.circle) < 2 || from != g.peer(g.circle.Before(g.place)):
 		return nil, errUnwanted
 	}
 	g.attached = true
 	close(g.came)
-	rs.r.received.Add(helloSize)
 	g.enter()
 	return g, nil
 }
 
-// status is how far a piece of the plan is; one that has just been given to another owner has not
-// begun.
 func (rs *rings) status(p slot.Piece) pieceStatus {
 	if rp := rs.round[p]; rp != nil {
 		return rp.status
@@ -125,7 +124,6 @@ func (rs *rings) status(p slot.Piece) pieceStatus {
 	return pieceOpen
 }
 
-// closed lists the own ranges that are reduced.
 func (rs *rings) closed() (all []closedRange) {
 	for _, p := range rs.round {
 		for _, s := range p.closed {
@@ -134,3 +132,11 @@ func (rs *rings) closed() (all []closedRange) {
 	}
 	return all
 }
+
+// In a ring no peer sees another one's contribution, and none has a stream from the owner of each
+// piece.
+
+func (rs *rings) coming() []Coming                                           { return nil }
+func (rs *rings) figures(slot.Range, []slot.PeerID) ([]slot.FigureRow, bool) { return nil, false }
+func (rs *rings) cosine() (none similarity.Mean)                             { return none }
+func (rs *rings) leaves(int) []slot.FrameLeaf                                { return nil }

@@ -18,15 +18,15 @@ type rotation struct {
 	own     map[slot.Piece]*ownPiece
 	feeds   map[slot.Piece]*feed
 	dropped slot.Bitmap        // contributors that own pieces do without
-	cosine  similarity.Mean    // between contributions
-	leaves  [][]slot.FrameLeaf // of others' contributions, by place; nil where none came
+	cosines similarity.Mean    // between contributions
+	seen    [][]slot.FrameLeaf // leaves of others' contributions, by place; nil where none came
 }
 
 func newRotation(r *Reduction) *rotation {
 	n := len(r.offers)
 	return &rotation{
 		r: r, window: r.grid.Window(n), revised: make(chan struct{}), own: make(map[slot.Piece]*ownPiece),
-		feeds: make(map[slot.Piece]*feed), dropped: slot.NewBitmap(n), leaves: make([][]slot.FrameLeaf, n),
+		feeds: make(map[slot.Piece]*feed), dropped: slot.NewBitmap(n), seen: make([][]slot.FrameLeaf, n),
 	}
 }
 
@@ -105,31 +105,21 @@ func (rot *rotation) drop(place int) {
 	}
 }
 
-// attach gives a contributor's stream the input that it is for.
+// attach gives a contributor's stream the input that it is for. The contributor is in the group.
 func (rot *rotation) attach(from slot.PeerID, h hello) (guest, error) {
-	r := rot.r
-	p := rot.own[slot.Piece{Range: h.Range, Owner: r.engine.cfg.Self}]
-	at := r.mu.plan.Place(from)
-	switch {
-	case at < 0 || at == r.self || h.Frames != uint32(r.grid.Frames):
-		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
-	case p == nil && !outdated(h, r.mu.plan):
-		return nil, errEarly
-	case p == nil:
-		return nil, fmt.Errorf("%w: piece %v is not reduced here", errUnwanted, h.Range)
+	p := rot.own[slot.Piece{Range: h.Range, Owner: rot.r.engine.cfg.Self}]
+	if h.Ring || p == nil {
+		return nil, nil
 	}
-	in := p.inputs[at]
+	in := p.inputs[rot.r.mu.plan.Place(from)]
 	if in == nil || in.left || in.attached {
 		return nil, fmt.Errorf("%w: the peer was lost or has a stream already", errUnwanted)
 	}
 	in.attached = true
-	r.received.Add(helloSize)
 	p.enter()
 	return in, nil
 }
 
-// status is how far a piece of the plan is; one that has just been given to another owner has not
-// begun.
 func (rot *rotation) status(p slot.Piece) pieceStatus {
 	if own := rot.own[p]; own != nil {
 		return own.status
@@ -140,7 +130,6 @@ func (rot *rotation) status(p slot.Piece) pieceStatus {
 	return pieceOpen
 }
 
-// closed lists the own ranges that are reduced.
 func (rot *rotation) closed() (all []closedRange) {
 	for _, p := range rot.own {
 		all = append(all, p.closed...)
@@ -148,7 +137,6 @@ func (rot *rotation) closed() (all []closedRange) {
 	return all
 }
 
-// coming lists the pieces of other owners that are under way.
 func (rot *rotation) coming() (all []Coming) {
 	for _, piece := range rot.r.mu.plan.Pieces {
 		if f := rot.feeds[piece]; f != nil && f.status == pieceOpen {
@@ -158,3 +146,7 @@ func (rot *rotation) coming() (all []Coming) {
 	}
 	return all
 }
+
+func (rot *rotation) cosine() similarity.Mean { return rot.cosines }
+
+func (rot *rotation) leaves(place int) []slot.FrameLeaf { return rot.seen[place] }

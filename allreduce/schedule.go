@@ -1,0 +1,45 @@
+package allreduce
+
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// schedule is how a group reduces: a rotation or a ring. A reduction has one schedule for good,
+// because all plans of a group have the same ring (slot.Plan.Group). The reduction's mu is held
+// where nothing else is said.
+type schedule interface {
+	// start begins with the first plan.
+	start()
+	// withdraw stops what the next plan has no more, and waits until it has ended. mu is not held.
+	withdraw(next slot.Plan)
+	// turn goes on by a revision.
+	turn()
+	// attach returns what serves a stream. It is nil without an error if nothing here is for the
+	// hello, as for a hello of the other schedule.
+	attach(from slot.PeerID, h hello) (guest, error)
+
+	// status is how far a piece of the plan is; one that has just been given to another owner has
+	// not begun.
+	status(p slot.Piece) pieceStatus
+	// closed lists the own ranges that are reduced.
+	closed() []closedRange
+	// coming lists the pieces of other owners that are under way.
+	coming() []Coming
+
+	// What a peer has seen of others' contributions: see Reduction.Figures, Cosine and Leaves.
+	figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool)
+	cosine() similarity.Mean
+	leaves(place int) []slot.FrameLeaf
+}
+
+// guest is what serves a stream that a peer has opened.
+type guest interface{ serve(s wire.Stream) }
+
+func newSchedule(r *Reduction, first slot.Plan) schedule {
+	if len(first.Ring) > 0 {
+		return newRings(r)
+	}
+	return newRotation(r)
+}
