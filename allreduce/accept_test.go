@@ -25,7 +25,7 @@ func (g *group) dial(from, to int) (*link, wire.Stream) {
 		g.t.Fatal(err)
 	}
 	r := &Reduction{engine: g.engines[from]}
-	l, _ := (&piece{r: r}).link(context.Background(), s)
+	l, _ := r.link(context.Background(), s)
 	l.together = 0
 	return l, s
 }

@@ -56,7 +56,7 @@ func (f *feed) open() (wire.Stream, error) {
 // carry sends on one goroutine and receives on this one. Its error is of the side that failed
 // first.
 func (f *feed) carry(s wire.Stream) error {
-	l, stop := f.link(f.ctx, s)
+	l, stop := f.r.link(f.ctx, s)
 	defer stop()
 	l.meter = f.r.engine.meter.to(f.Owner)
 	ctx, cancel := context.WithCancel(f.ctx)

@@ -170,7 +170,7 @@ func (in *input) take() (*frame, error) {
 // serve carries one contributor's stream to its end. The hello has been read.
 func (in *input) serve(s wire.Stream) {
 	defer in.p.leave()
-	l, stop := in.p.link(in.ctx, s)
+	l, stop := in.p.r.link(in.ctx, s)
 	defer stop()
 	l.meter = in.p.r.engine.meter.to(in.offer.Peer)
 	ctx, cancel := context.WithCancel(in.ctx)

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // piece is what pieces have in common that are reduced here and that are fed to another owner.
@@ -63,18 +62,5 @@ func (p *piece) end(s pieceStatus) {
 	if p.status == pieceOpen {
 		p.status = s
 		p.r.tally()
-	}
-}
-
-// link wraps a stream and has it reset when ctx ends. Call stop once the stream is closed and
-// nobody reads or writes any more.
-func (p *piece) link(ctx context.Context, s wire.Stream) (l *link, stop func()) {
-	out := p.r.engine.joint.Get().(*[outBytes]byte)
-	l = &link{s: s, stall: p.r.engine.cfg.Stall, sent: &p.r.sent, received: &p.r.received}
-	l.out, l.together = out[:0], p.r.engine.together
-	unwatch := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	return l, func() {
-		unwatch()
-		p.r.engine.joint.Put(out)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // serve carries the stream of the peer before to its end. The hello has been read.
 func (g *ring) serve(s wire.Stream) {
 	defer g.leave()
-	l, stop := g.link(s)
+	l, stop := g.r.link(g.ctx, s)
 	defer stop()
 	in := &incoming{ring: g, l: l, seen: make([]int, len(g.pieces))}
 	err := in.readAll()
@@ -31,19 +31,6 @@ func (g *ring) serve(s wire.Stream) {
 		return
 	}
 	g.lost(g.circle.Before(g.place), err)
-}
-
-// link wraps a stream and has it reset when the circle ends.
-// Call stop once the stream is closed and nobody reads or writes any more.
-func (g *ring) link(s wire.Stream) (l *link, stop func()) {
-	out := g.r.engine.joint.Get().(*[outBytes]byte)
-	l = &link{s: s, stall: g.r.engine.cfg.Stall, sent: &g.r.sent, received: &g.r.received}
-	l.out, l.together = out[:0], g.r.engine.together
-	unwatch := context.AfterFunc(g.ctx, func() { _ = s.Reset() })
-	return l, func() {
-		unwatch()
-		g.r.engine.joint.Put(out)
-	}
 }
 
 // ownError is a fault of this peer's own contribution.

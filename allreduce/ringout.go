@@ -30,7 +30,7 @@ func (g *ring) run() {
 
 // carry greets, and then writes on this goroutine and reads signs of life on another one.
 func (g *ring) carry(s wire.Stream) error {
-	l, stop := g.link(s)
+	l, stop := g.r.link(g.ctx, s)
 	defer stop()
 	l.meter = g.r.engine.meter.to(g.peer(g.circle.Next(g.place)))
 	err := l.writeAll(g.greeting())
