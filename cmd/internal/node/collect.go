@@ -7,6 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // collector listens to a node's events. Its methods may be called from any goroutine.
@@ -18,6 +19,7 @@ type collector struct {
 		dir     string // the data directory
 		first   *float64
 		last    *float64
+		ending  p2pdiloco.Phase // how the run has ended here; empty: it has not
 	}
 }
 
@@ -30,6 +32,11 @@ func (c *collector) observe(e p2pdiloco.Event) {
 		c.mu.dir, _ = e.Fields["data_dir"].(string)
 	case "slot.applied":
 		c.mu.applied++
+	case "run.final":
+		as, _ := e.Fields["ends_as"].(string)
+		c.mu.ending = phases[as]
+	case "run.switched": // what has ended was given up
+		c.mu.ending = ""
 	case "trainer.stats":
 		if tokens, ok := e.Fields["tokens"].(uint64); ok {
 			c.mu.tokens += tokens
@@ -48,6 +55,23 @@ func (c *collector) dataDir() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.dir
+}
+
+// phases are those at the end of a run, by the field ends_as of run.final.
+var phases = map[string]p2pdiloco.Phase{
+	membership.EndsAsRun.String():       p2pdiloco.PhaseEnded,
+	membership.EndsProvisional.String(): p2pdiloco.PhaseEndedProvisional,
+	membership.EndsAsBranch.String():    p2pdiloco.PhaseEndedBranch,
+}
+
+// since is a phase, or that at the end of the run where this has come since.
+func (c *collector) since(p p2pdiloco.Phase) p2pdiloco.Phase {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.ending == "" || ended(p) {
+		return p
+	}
+	return c.mu.ending
 }
 
 // statusLeft is what a report says of a peer that ended before the run did.

@@ -151,8 +151,14 @@ func unlessAsked(ctx context.Context, err error) error {
 	return nil
 }
 
+// leaver is a peer that can be ended.
+type leaver interface {
+	Leave(ctx context.Context) error
+	Close() error
+}
+
 // finish leaves the run, or closes the peer if the run has ended, and prints the report.
-func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node) error {
+func (p *participant) finish(joined leaver, node endless) error {
 	last := node.Status()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
@@ -165,6 +171,9 @@ func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node) error {
 	if now := node.Status(); now.Slot > last.Slot {
 		now.Phase = last.Phase
 		last = now // a contribution that was offered still counted
+	}
+	if !failed { // the closing record may have come while this peer left
+		last.Phase = p.collect.since(last.Phase)
 	}
 	r := p.collect.sumUp(last, time.Since(p.began))
 	if last.Phase == p2pdiloco.PhaseEndedBranch && err == nil {
