@@ -133,7 +133,10 @@ var mutants = map[string]func(m *mutant){
 			}
 		}
 	},
-	CheckHang:     func(m *mutant) { m.failure = errors.New("no progress") },
+	CheckHang: func(m *mutant) {
+		m.gate.slot, m.ledger.progress = lastSlot, time.Now().Add(-2*stuckAfter)
+		m.failure = m.stuck()
+	},
 	CheckBack:     func(m *mutant) { *m.done[0].Return = 20 },
 	CheckFeedback: func(m *mutant) { m.writes(m.nodes[1].Log, feedbackLost+"\n") },
 	CheckPairs:    func(m *mutant) { m.cfg.Kinds = lab.Names[Kind]{Pair} },
