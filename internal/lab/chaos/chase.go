@@ -15,7 +15,11 @@ func (r *runner) chasing() *fault {
 // chase strikes at a leader as soon as a log says that its phase has come.
 func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
 	id := f.caught(p, l)
-	if id == "" || !r.strike(f, id) {
+	if id == "" {
+		return
+	}
+	if !r.strike(f, id) {
+		f.spared = true
 		return
 	}
 	if f.Phase == PhaseCommit {
@@ -52,7 +56,7 @@ func (r *runner) chaseIdle(f *fault) {
 	}
 	for _, p := range r.sound() {
 		if s := p.status; s.Height == r.ledger.height && s.Leader != "" {
-			r.strike(f, s.Leader.String())
+			f.spared = !r.strike(f, s.Leader.String()) || f.spared
 			return
 		}
 	}

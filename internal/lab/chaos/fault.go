@@ -23,8 +23,10 @@ type Injected struct {
 	// from its end until all victims took part again
 	Return *float64 `json:"return_seconds"`
 	// when they did: processes that ran or waited to, for each processor; 0: unknown
-	Load   float64 `json:"load,omitempty"`
-	Missed bool    `json:"missed,omitempty"` // no leader could be caught
+	Load float64 `json:"load,omitempty"`
+	// no leader could be caught, or the victim did not come to its place
+	Missed bool   `json:"missed,omitempty"`
+	Excuse string `json:"excuse,omitempty"` // why it may have been missed, where that is no fault
 	// it began while a slot was being reduced
 	InReduction bool `json:"in_reduction,omitempty"`
 
@@ -64,6 +66,9 @@ type fault struct {
 	copied     *crew.Peer // of clone: the second process
 	filled     time.Time  // of disk-full: when the disk had no room left
 	struck     time.Time  // of failpoint: when the victim had come to its place
+	from       int        // of failpoint: the victim's events before it had its order
+	spared     bool       // of leader: one in its phase was hurt already
+	forked     bool       // of apart: a side goes on as a branch
 	mounted    bool       // of disk-full: the victim's data directory is a disk of its own
 }
 
@@ -72,6 +77,7 @@ const (
 	longestFault = 10 * time.Second
 	longestPair  = 60 * time.Second
 	chaseFor     = 15 * time.Second
+	chaseMost    = 60 * time.Second
 )
 
 // advance takes every fault one step further, and begins those that are due.
@@ -233,8 +239,9 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 	switch f.stage {
 	case armed:
 		r.chaseIdle(f)
-		if f.stage == armed && time.Since(f.armedAt) > r.cfg.stretch(chaseFor) {
-			f.stage, f.Missed, f.Victims = over, true, []int{}
+		if f.stage == armed && !r.mayStillCome(f) {
+			f.stage, f.Victims = over, []int{}
+			r.miss(f)
 		}
 	case on:
 		if err := r.goesOn(f); err != nil {

@@ -1,14 +1,21 @@
 package chaos
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
 
 // takeTurns kills the peers that are left once they have gone on, and starts those that died first.
 func (r *runner) takeTurns(f *fault) error {
-	if !f.turned.IsZero() || r.ledger.slot == f.BegunSlot && time.Since(f.began) < r.cfg.turnAfter() {
+	if !f.turned.IsZero() {
 		return nil
+	}
+	if r.ledger.slot == f.BegunSlot {
+		if time.Since(f.began) < r.cfg.turnAfter() {
+			return nil
+		}
+		r.inVain(f, noBranch, machineLoad())
 	}
 	f.others = slices.DeleteFunc(slices.Clone(r.nodes), func(p *node) bool { return p.gone })
 	killAll(f.others)
@@ -19,7 +26,38 @@ func (r *runner) takeTurns(f *fault) error {
 // turned says whether those that died first have gone on, too: the same slot was committed anew, or
 // another one.
 func (r *runner) turned(f *fault) bool {
-	return !f.turned.IsZero() && (r.ledger.newest.After(f.turned) || time.Since(f.turned) >= r.cfg.turnAfter())
+	switch {
+	case f.turned.IsZero():
+		return false
+	case r.ledger.newest.After(f.turned):
+		return true
+	case time.Since(f.turned) < r.cfg.turnAfter():
+		return false
+	}
+	if 2*len(f.victims) > len(f.members) {
+		r.inVain(f, "those that had died first did not go on", machineLoad())
+	}
+	return true
+}
+
+const noBranch = "nobody went on as a branch"
+
+// busyMachine is how many processes there are for each processor where a peer may stand still for
+// so long that it counts as one that was away, and begins anew to wait until it forks.
+const busyMachine = 8
+
+// inVain takes note of what did not come within turnAfter though the fault is about it, and the
+// load meanwhile. Only with trust crash does a minority fork, and only where there is a slot left.
+func (r *runner) inVain(f *fault, what string, load float64) {
+	if !r.cfg.forks() || f.BegunSlot+1 >= r.cfg.Slots {
+		return
+	}
+	text := fmt.Sprintf("slot %d: %s: %s in %v", f.BegunSlot, f, what, r.cfg.turnAfter())
+	if load > busyMachine {
+		r.light = append(r.light, fmt.Sprintf("%s, with %.1f processes for each processor", text, load))
+		return
+	}
+	r.odd = append(r.odd, text)
 }
 
 // needsSlot says whether peers need a slot to go on with, while others are gone, so that one writes

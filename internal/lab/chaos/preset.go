@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 )
@@ -70,11 +71,18 @@ func (c Config) drawn() []Fault {
 }
 
 // turnAfter is for how long those that are left may take to go on in a fault of kind Turns, and
-// after them those that come back: with trust crash the former fork the run, with trust byzantine
-// they wait.
+// after them those that come back: with trust crash the former fork the run, also on a busy
+// machine. With trust byzantine they wait in vain.
 func (c Config) turnAfter() time.Duration {
-	return c.timing().Ledger.ForkAfter + c.stretch(15*time.Second)
+	slack := 15 * time.Second
+	if c.forks() {
+		slack = 30 * time.Second
+	}
+	return c.timing().Ledger.ForkAfter + c.stretch(slack)
 }
+
+// forks says whether fewer than a quorum go on as a branch.
+func (c Config) forks() bool { return c.Trust != p2pdiloco.TrustByzantine }
 
 // lostLate is how long it may take until the others miss a peer that was killed under load: three
 // times what the preset takes for lost.

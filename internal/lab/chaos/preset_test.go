@@ -36,7 +36,7 @@ func TestPresetWANTakesLonger(t *testing.T) {
 		t.Error("no partition waits for a fork")
 	}
 	if lan.stretch(returnWithin) != returnWithin || wan.stretch(time.Second) != 20*time.Second ||
-		wan.lostLate() != 90*time.Second || wan.turnAfter() != 10*time.Minute {
+		wan.lostLate() != 90*time.Second || wan.turnAfter() != 15*time.Minute {
 		t.Errorf("bounds: %v, %v, %v", wan.stretch(time.Second), wan.lostLate(), wan.turnAfter())
 	}
 	if lan.link() == wan.link() || wan.link() != wanLink {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -85,8 +86,8 @@ func (r *runner) result(failure error) Result {
 	goals, inTime := checkBack(r.done, r.cfg.backGoal())
 	res.Goals = append([]Goal{}, goals...)
 	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure), inTime,
-		r.checkFeedback(), r.checkPairs(), r.checkLoad(), verdict(CheckFaults, r.odd, ""),
-		verdict(CheckExits, r.ended, ""),
+		r.checkFeedback(), r.checkPairs(), r.checkLoad(), r.checkHappen(),
+		verdict(CheckFaults, r.odd, strings.Join(r.light, "; ")), verdict(CheckExits, r.ended, ""),
 		checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
@@ -148,10 +149,7 @@ func recoveries(faults []Injected) map[string]*Recovery {
 	took, back := map[string][]float64{}, map[string][]float64{}
 	all := map[string]*Recovery{}
 	for _, f := range faults {
-		name := string(f.Kind)
-		if at := string(f.Phase) + string(f.Place); at != "" {
-			name += ":" + at
-		}
+		name := f.name()
 		if all[name] == nil {
 			all[name] = &Recovery{}
 		}

@@ -55,6 +55,7 @@ type runner struct {
 	ended   []string // processes that ended though nobody asked them to
 	slow    []string // what load did to the members
 	odd     []string // faults of which not the right thing came
+	light   []string // faults of which less came than was meant, without a fault of the peers
 	soak    *soak    // nil: the run is over after a number of slots
 	memory  []Memory
 	drawnAt time.Time

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,15 +40,30 @@ func (r *runner) weight(p *node) []string {
 }
 
 // oneSideEnded says whether one side of a fault of kind Apart has finished the run, and the other
-// one has gone on without it, as far as it may.
+// one has gone on without it, as far as it may. With trust crash one of them must have forked in
+// time.
 func (r *runner) oneSideEnded(f *fault) bool {
+	branch := func(p *node) bool { return p.status.Provisional != "" }
+	f.forked = f.forked || slices.ContainsFunc(r.nodes, branch)
 	others := slices.DeleteFunc(slices.Clone(r.nodes), func(p *node) bool { return p.hurt == f })
 	met := func(ended, goesOn []*node) bool {
 		return !slices.ContainsFunc(ended, func(p *node) bool {
 			return !p.gone && p.status.Phase != p2pdiloco.PhaseEnded
-		}) && (r.cfg.Trust == p2pdiloco.TrustByzantine || slices.ContainsFunc(goesOn, func(p *node) bool {
-			return p.status.Provisional != "" && p.status.Slot >= min(f.BegunSlot+outworkAfter, r.cfg.Slots)
+		}) && (!r.cfg.forks() || slices.ContainsFunc(goesOn, func(p *node) bool {
+			return branch(p) && p.status.Slot >= min(f.BegunSlot+outworkAfter, r.cfg.Slots)
 		}))
 	}
-	return met(others, f.victims) || met(f.victims, others) || time.Since(f.began) > 2*r.cfg.turnAfter()
+	most := r.cfg.turnAfter()
+	switch since := time.Since(f.began); {
+	case met(others, f.victims) || met(f.victims, others):
+		return true
+	case r.cfg.forks() && !f.forked && since > most:
+		r.inVain(f, noBranch, machineLoad())
+		return true
+	case since > 2*most:
+		r.light = append(r.light, fmt.Sprintf("slot %d: %s: after %v no side had ended with a heavier branch beside it",
+			f.BegunSlot, f, 2*most))
+		return true
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -21,15 +22,17 @@ func TestApartMeetsAfterOneEnd(t *testing.T) {
 		gone          bool // the others' processes have ended
 		late, over    bool
 		heavy, victim int
+		inVain        string // what is said of it
 	}{
-		{"the others end, and the fork goes on", "crash", ended, run, "it forked", 46, false, false, true, 2, 2},
-		{"their processes are gone", "crash", "", run, "it forked", 46, true, false, true, 2, 2},
-		{"the others have not ended", "crash", run, run, "it forked", 46, false, false, false, 2, 2},
-		{"the fork has done too little", "crash", ended, run, "it forked", 45, false, false, false, 2, 2},
-		{"there is no fork", "crash", ended, run, "", 40, false, false, false, 2, 2},
-		{"nor will there be any", "crash", ended, run, "", 40, false, true, true, 2, 2},
-		{"the other way round", "crash", run, ended, "", 60, false, false, false, 2, 2},
-		{"a minority waits", "byzantine", ended, run, "", 40, false, false, true, 2, 1},
+		{"the others end, and the fork goes on", "crash", ended, run, "it forked", 46, false, false, true, 2, 2, ""},
+		{"their processes are gone", "crash", "", run, "it forked", 46, true, false, true, 2, 2, ""},
+		{"the others have not ended", "crash", run, run, "it forked", 46, false, false, false, 2, 2, ""},
+		{"the fork has done too little", "crash", ended, run, "it forked", 45, false, false, false, 2, 2, ""},
+		{"there is no fork", "crash", ended, run, "", 40, false, false, false, 2, 2, ""},
+		{"nor will there be any", "crash", ended, run, "", 40, false, true, true, 2, 2, noBranch},
+		{"a branch that does too little", "crash", ended, run, "it forked", 45, false, true, true, 2, 2, "no side had ended"},
+		{"the other way round", "crash", run, ended, "", 60, false, false, false, 2, 2, ""},
+		{"a minority waits", "byzantine", ended, run, "", 40, false, false, true, 2, 1, ""},
 	} {
 		r := paper(4)
 		r.cfg.Trust, r.cfg.Kinds = c.trust, []Kind{Apart}
@@ -49,8 +52,13 @@ func TestApartMeetsAfterOneEnd(t *testing.T) {
 			p.hurt, p.gone = f, false
 			p.status = p2pdiloco.Status{Phase: c.cut, Provisional: c.fork, Slot: c.slot}
 		}
-		if over := r.oneSideEnded(f); over != c.over || heavy != c.heavy {
+		over := r.oneSideEnded(f)
+		if over != c.over || heavy != c.heavy {
 			t.Errorf("%s: over %v, %d heavy peers", c.name, over, heavy)
+		}
+		said := strings.Join(append(r.odd, r.light...), "; ")
+		if !strings.Contains(said, c.inVain) || (said == "") != (c.inVain == "") {
+			t.Errorf("%s: it says %q", c.name, said)
 		}
 	}
 }

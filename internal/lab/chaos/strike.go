@@ -32,6 +32,7 @@ func (p *node) orders() string { return p.Data + ".failpoint" }
 // arm gives the victim its order: to crash, or to sleep, where it next comes to a place.
 func (f *fault) arm() error {
 	p := f.victims[0]
+	f.from = len(p.lines)
 	p.asked = f.Nap == 0 // it ends by a signal, as a peer does that chaos kills
 	o := order.Order{Place: string(f.Place), Act: order.Crash}
 	if f.Nap > 0 {
@@ -53,12 +54,13 @@ func (r *runner) struck(f *fault) error {
 				f.Place, swarm.Tail(p.Log)))
 			return nil
 		}
-		if time.Since(f.armedAt) < r.cfg.stretch(chaseFor) && r.onItsWay(f) || time.Since(f.armedAt) < lastChance {
+		if r.mayStillCome(f) && r.onItsWay(f) || time.Since(f.armedAt) < lastChance {
 			return nil
 		}
 		inTime, err := order.Disarm(p.orders())
-		if f.Missed = inTime; inTime {
+		if inTime {
 			p.asked = false
+			r.miss(f)
 		}
 		if err != nil || inTime {
 			return err

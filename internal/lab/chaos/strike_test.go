@@ -62,7 +62,7 @@ func TestAPlaceThatIsMissed(t *testing.T) {
 		slot uint64
 		ago  time.Duration
 		want bool
-	}{{5, 0, false}, {5, lastChance, false}, {59, lastChance, true}, {5, chaseFor, true}} {
+	}{{5, 0, false}, {5, lastChance, false}, {59, lastChance, true}, {5, chaseMost, true}} {
 		r, f := atPlace(t, false, 0)
 		r.ledger.slot, f.armedAt = c.slot, f.armedAt.Add(-c.ago)
 		r.mustStrike(t, f)

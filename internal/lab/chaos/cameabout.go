@@ -1,0 +1,97 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// CheckHappen is the check that faults that wait for something did come about.
+const CheckHappen = "faults come about"
+
+// fairSlots is in how many slots a victim comes to each place, and a leader to each phase: a peer
+// keeps a checkpoint every four slots.
+const fairSlots = 4
+
+// chaseSlots is in how many slots at most a fault may come about. Other faults need slots, too.
+const chaseSlots = 3 * fairSlots
+
+// mayStillCome says whether to wait on for a fault that waits for something. Where slots are slow,
+// as on a busy machine, they count and not the time, up to a bound.
+func (r *runner) mayStillCome(f *fault) bool {
+	since, slots := time.Since(f.armedAt), r.chances(f)
+	if slots >= chaseSlots {
+		return false
+	}
+	return since < r.cfg.stretch(chaseFor) || slots < fairSlots && since < r.cfg.stretch(chaseMost)
+}
+
+// chances counts the slots in which a fault could have come about: those that its victim has
+// applied, and for a leader, whoever that is, those of the swarm.
+func (r *runner) chances(f *fault) (slots uint64) {
+	if f.Kind == Leader {
+		return r.ledger.slot - f.BegunSlot
+	}
+	for _, l := range f.victims[0].lines[f.from:] {
+		if l.Event == "slot.applied" {
+			slots++
+		}
+	}
+	return slots
+}
+
+// miss gives a fault up that has not come about, and says why it need not have.
+func (r *runner) miss(f *fault) {
+	f.Missed = true
+	switch {
+	case r.chances(f) < fairSlots:
+		f.Excuse = "too few slots"
+	case f.spared:
+		f.Excuse = "the leader was hurt already"
+	case f.Kind == Failpoint && r.electors() < len(r.ledger.members):
+		f.Excuse = "not all members have a vote"
+	}
+}
+
+// checkHappen: a fault that comes about never is one that a run says nothing of. Each kind, phase
+// and place must have come about that had a chance to, and half of all faults.
+func (r *runner) checkHappen() Check {
+	came, failed, excused := map[string]bool{}, map[string]int{}, map[string]string{}
+	missed := 0
+	for _, f := range r.done {
+		switch name := f.name(); {
+		case !f.Missed:
+			came[name] = true
+			continue
+		case f.Excuse != "":
+			excused[name] = f.Excuse
+		default:
+			failed[name]++
+		}
+		missed++
+	}
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		if !came[name] {
+			faults = append(faults, fmt.Sprintf("%s: missed (%d times), and had its chance", name, failed[name]))
+		}
+	}
+	if 2*missed > len(r.done) {
+		faults = append(faults, fmt.Sprintf("%d of %d faults were missed", missed, len(r.done)))
+	}
+	fine := []string{fmt.Sprintf("%d of %d", len(r.done)-missed, len(r.done))}
+	for _, name := range slices.Sorted(maps.Keys(excused)) {
+		fine = append(fine, fmt.Sprintf("%s missed: %s", name, excused[name]))
+	}
+	return verdict(CheckHappen, faults, strings.Join(fine, "; "))
+}
+
+// name is the kind of a fault, and the phase or place of it.
+func (f Fault) name() string {
+	if at := string(f.Phase) + string(f.Place); at != "" {
+		return string(f.Kind) + ":" + at
+	}
+	return string(f.Kind)
+}
