@@ -30,12 +30,15 @@ type loop struct {
 	over    chan struct{}     // closed when nothing more is posted
 	own     sync.WaitGroup
 	reads   sync.WaitGroup
+	makes   sync.WaitGroup // makes memory, and frees it
+	room    sync.Mutex     // of the goroutine that makes memory
 
 	// These belong to the goroutine.
 	box    *box.Box
 	conns  map[box.Conn]*conn
 	last   box.Conn
 	memory shared
+	making *making         // under way; nil: none
 	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
 	asked  *call           // under way
 	loss   error           // why the last set is gone; nil: there was none
@@ -64,6 +67,7 @@ func newLoop(cfg Config) *loop {
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),
 	}
+	l.memory.discard = func(f *memory.File) { l.makes.Go(func() { _ = f.Close() }) }
 	l.own.Go(l.run)
 	return l
 }
@@ -116,12 +120,14 @@ func (l *loop) close() error {
 			sockets = append(sockets, c)
 		}
 		l.quit(errClosed)
+		l.unwanted()
 		return nil
 	})
 	for _, c := range sockets { // they have been told already
 		_ = c.socket.Close()
 	}
 	l.reads.Wait()
+	l.makes.Wait()
 	close(l.over)
 	l.own.Wait()
 	return l.memory.close()
@@ -166,7 +172,9 @@ func (l *loop) effect(e box.Effect) []box.Effect {
 			_ = c.socket.Close()
 		}
 	case box.Share:
-		return l.share(e)
+		l.share(e)
+	case box.Unwanted:
+		l.unwanted()
 	case box.Answered:
 		l.answered(e)
 	case box.Lost:
@@ -191,6 +199,10 @@ func (l *loop) quit(why error) {
 // next one. The node may not call its trainer for long, as when it looks for the run.
 func (l *loop) missing(now time.Time) []box.Effect {
 	if l.lostAt.IsZero() || l.stop != nil || l.box.Over() {
+		return nil
+	}
+	if l.making != nil { // a trainer is there; if that is lost, the time begins anew
+		l.lostAt = now
 		return nil
 	}
 	wait := l.cfg.Return
@@ -257,36 +269,6 @@ func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
 		return l.gone(c, err)
 	}
 	return nil
-}
-
-// share makes the memory of a set, and sends it to all ranks.
-func (l *loop) share(e box.Share) (effects []box.Effect) {
-	var scarcity string
-	if l.memory.start == nil {
-		scarcity = scarce(memory.Size(e.Elements), free())
-	}
-	files, err := l.memory.next(e)
-	if err != nil {
-		l.cfg.Logger.Error("a trainer was refused", "err", err)
-		l.cfg.Notice("a trainer was refused before its first step: " + err.Error())
-		return l.box.Unshared(box.Fault{Code: wire.CodeMemory, Text: err.Error()})
-	}
-	l.cfg.Logger.Info("a trainer has attached", "ranks", len(e.Shares), "epoch", e.Epoch)
-	for _, s := range e.Shares {
-		m := s.Message.(*wire.Share)
-		m.Offset, m.Size = offset, l.memory.size
-		effects = append(effects, l.send(s, files)...)
-	}
-	if l.said {
-		l.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
-	}
-	if scarcity != "" {
-		l.cfg.Notice(scarcity)
-		effects = append(effects, l.box.Tell(&wire.Notice{Level: wire.NoticeWarn, Text: scarcity})...)
-	}
-	l.lostAt, l.said, l.seeks = time.Time{}, false, false
-	l.wake()
-	return effects
 }
 
 // wake tells those who wait for a set to look again.

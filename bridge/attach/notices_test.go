@@ -12,8 +12,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 )
 
-// The ledger's loop tells the ranks of events. It does not wait while the memory of a set is made,
-// which takes seconds for a large model, nor while a rank reads nothing.
+// The ledger's loop tells the ranks of events. It does not wait while a rank reads nothing, or the
+// socket's loop has other things to do.
 func TestANoticeWaitsForNobody(t *testing.T) {
 	rank := &attachtest.Rank{Trainer: &attachtest.Toy{}}
 	m, tr, ended := attached(t, Config{Timeout: 20 * time.Second}, rank)

@@ -210,8 +210,7 @@ func (s *Server) Dismiss(code wire.Code, text string) {
 }
 
 // Notify tells the ranks a line for people. level is wire.NoticeInfo or wire.NoticeWarn. It does
-// not wait for a rank that reads nothing, nor for the memory of a new set: what does not fit into
-// the queue is left out.
+// not wait for a rank that reads nothing: what does not fit into the queue is left out.
 func (s *Server) Notify(level uint64, text string) {
 	select {
 	case s.loop.notices <- &wire.Notice{Level: level, Text: text}:

@@ -29,9 +29,9 @@ type shared struct {
 	size         uint64
 	start, local *memory.Region // nil before the first set
 	startFile    *memory.File
-	startRead    *os.File // for ranks, which may not write it
-	write        bool     // they may
-	shares       bool     // a set has got them
+	localFile    *memory.File // of the set that the node works with
+	startRead    *os.File     // for ranks, which may not write it
+	write        bool         // they may
 
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
@@ -39,6 +39,9 @@ type shared struct {
 	held  box.Held // of the set that the node works with
 
 	bytes atomic.Uint64 // of all mappings, for any goroutine
+
+	// discard closes a file that nobody here wants any more. To free its memory takes long.
+	discard func(*memory.File)
 }
 
 // Tests replace them.
@@ -70,74 +73,68 @@ type set struct {
 	held  box.Held
 }
 
-// next makes the memory of a set, and returns the descriptors for its ranks.
-func (s *shared) next(e box.Share) (files []*os.File, err error) {
-	if s.start == nil {
-		if err := s.begin(e); err != nil {
-			return nil, err
+// next takes over the files of a set, if it returns no error. start is nil where the node has one.
+func (s *shared) next(e box.Share, start, local *memory.File) error {
+	if start != nil {
+		if err := s.begin(e, start); err != nil {
+			return err
 		}
 	}
 	s.drop()
-	local, err := newFile(s.size)
-	if err != nil {
-		return nil, errors.Join(err, s.unbegin())
-	}
-	s.came, s.shares = &set{e.Epoch, len(e.Shares), local, e.Held}, true
+	s.came = &set{e.Epoch, len(e.Shares), local, e.Held}
 	s.count()
+	return nil
+}
+
+// begin takes over what stays for good.
+func (s *shared) begin(e box.Share, file *memory.File) error {
+	size := memory.Size(e.Elements)
+	read, err := file.ReadOnly()
+	if err != nil {
+		return err
+	}
+	start, err := memory.Reserve(size)
+	if err != nil {
+		return errors.Join(err, read.Close())
+	}
+	local, err := memory.Reserve(size)
+	if err != nil {
+		return errors.Join(err, start.Close(), read.Close())
+	}
+	if err := start.Map(file); err != nil {
+		return errors.Join(err, local.Close(), start.Close(), read.Close())
+	}
+	s.layout, s.size, s.start, s.local, s.startFile, s.startRead = e.Layout, size, start, local, file, read
+	return nil
+}
+
+// descriptors are what the ranks of the set that has come map.
+func (s *shared) descriptors() []*os.File {
 	start := s.startRead
 	if s.write {
 		start = s.startFile.File
 	}
-	return []*os.File{start, local.File}, nil
-}
-
-// begin makes what stays for good.
-func (s *shared) begin(e box.Share) (err error) {
-	s.layout, s.size = e.Layout, memory.Size(e.Elements)
-	if s.startFile, err = newFile(s.size); err != nil {
-		return err
-	}
-	if s.startRead, err = s.startFile.ReadOnly(); err == nil {
-		s.local, err = memory.Reserve(s.size)
-	}
-	var start *memory.Region
-	if err == nil {
-		start, err = memory.Reserve(s.size)
-	}
-	if err == nil {
-		err = start.Map(s.startFile)
-	}
-	if err != nil {
-		return errors.Join(err, s.startFile.Close())
-	}
-	s.start = start
-	return nil
-}
-
-// unbegin gives back what a model has taken that fits once but not twice, so that the next one may
-// have another layout. Where a set has shared it, it stays.
-func (s *shared) unbegin() error {
-	if s.shares {
-		return nil
-	}
-	start, local := s.start, s.local
-	s.layout, s.size, s.start, s.local = nil, 0, nil, nil
-	s.count()
-	return errors.Join(start.Close(), local.Close(), s.startFile.Close(), s.startRead.Close())
+	return []*os.File{start, s.came.local.File}
 }
 
 // adopt has the node work in the memory of the set that has come. The old local is lost.
 func (s *shared) adopt() error {
-	err := s.local.Map(s.came.local)
-	s.epoch, s.world, s.held = s.came.epoch, s.came.world, s.came.held
-	s.drop() // the mapping needs no descriptor
-	return err
+	if err := s.local.Map(s.came.local); err != nil {
+		return err
+	}
+	if s.localFile != nil {
+		s.discard(s.localFile)
+	}
+	s.epoch, s.world, s.held, s.localFile = s.came.epoch, s.came.world, s.came.held, s.came.local
+	s.came = nil
+	s.count()
+	return nil
 }
 
 // drop forgets a set that the node does not work with yet.
 func (s *shared) drop() {
 	if s.came != nil {
-		_ = s.came.local.Close()
+		s.discard(s.came.local)
 	}
 	s.came = nil
 	s.count()
@@ -178,10 +175,13 @@ func (s *shared) clearSteps() {
 }
 
 func (s *shared) close() error {
-	s.drop()
 	s.bytes.Store(0)
-	if s.start == nil {
-		return nil
+	err := closeFiles(s.startFile, s.localFile)
+	if s.came != nil {
+		err = errors.Join(err, s.came.local.Close())
 	}
-	return errors.Join(s.start.Close(), s.local.Close(), s.startFile.Close(), s.startRead.Close())
+	if s.start == nil {
+		return err
+	}
+	return errors.Join(err, s.start.Close(), s.local.Close(), s.startRead.Close())
 }

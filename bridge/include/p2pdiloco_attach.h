@@ -293,8 +293,8 @@ P2PA_FN int p2pa_silent(struct p2pa *a) {
     }
     if (a->quiet < P2PA_QUIET) return P2PA_OK;
     if (a->met && !a->start)
-        snprintf(text, sizeof text, "rank %llu of %llu has waited %.0f s: other ranks have not attached, or the node "
-                 "(pid %llu) is stopped or hangs: p2pdiloco status --data-dir %.600s says which",
+        snprintf(text, sizeof text, "rank %llu of %llu has waited %.0f s: other ranks have not attached, the node makes "
+                 "the memory, or the node (pid %llu) is stopped or hangs: p2pdiloco status --data-dir %.600s says which",
                  (unsigned long long)a->config.rank, (unsigned long long)(a->config.world ? a->config.world : 1),
                  a->quiet, (unsigned long long)a->node_pid, a->data_dir);
     else if (a->met)

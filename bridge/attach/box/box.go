@@ -23,7 +23,7 @@ type Config struct {
 // Box is the machine. The zero value is of no use: New makes one.
 type Box struct {
 	cfg     Config
-	layout  trainer.Layout // of the first set that was whole; all later ones have it, too
+	layout  trainer.Layout // of the first set that shared the memory; all later ones have it, too
 	set     *set           // that has the node; nil: none
 	epoch   uint64         // of the newest set that shared the memory
 	lastID  uint64
@@ -122,16 +122,6 @@ func (b *Box) Garbled(conn Conn, why string) []Effect {
 // Dismiss sends the set away.
 func (b *Box) Dismiss(f Fault) []Effect { return b.dismiss(nil, f) }
 
-// Unshared sends a set away whose memory could not be had. It does not count as one that has shared
-// any, and the first one's model is not kept: a smaller one may come next.
-func (b *Box) Unshared(f Fault) []Effect {
-	b.set.shares = false
-	if b.epoch--; b.epoch == 0 {
-		b.layout = nil
-	}
-	return b.Dismiss(f)
-}
-
 // dismiss sends all ranks of the set away but one, which knows why.
 func (b *Box) dismiss(but *rank, f Fault) (effects []Effect) {
 	if b.set == nil {
@@ -142,8 +132,11 @@ func (b *Box) dismiss(but *rank, f Fault) (effects []Effect) {
 			effects = append(effects, refuse(r.conn, &f)...)
 		}
 	}
-	if b.set.shares {
+	switch {
+	case b.set.shares:
 		effects = append(effects, Lost{f})
+	case b.set.layout != nil:
+		effects = append(effects, Unwanted{})
 	}
 	if b.set.leaves != "" {
 		effects = append(effects, Leave{b.set.leaves})
@@ -194,7 +187,7 @@ func (b *Box) Tick(now time.Time, steps []uint64) []Effect {
 		return b.Dismiss(*fault(wire.CodeClosed, "rank %d of %d has left the run, and this rank has not within %v: "+
 			"the peer leaves. All ranks must do the same number of steps", b.set.first, b.set.world, leaveTime))
 	}
-	if b.set.moved(now, steps) || b.set.shares && b.request == nil {
+	if b.set.moved(now, steps) || b.set.layout != nil && b.request == nil { // it waits for the node
 		b.set.heard(now)
 	}
 	if idle := now.Sub(b.set.last); b.cfg.Timeout <= 0 || idle < b.cfg.Timeout {
@@ -226,8 +219,10 @@ func (b *Box) State() string {
 	switch {
 	case b.set == nil:
 		return "no trainer"
-	case !b.set.shares:
+	case b.set.layout == nil:
 		return "gathering: " + b.set.missing()
+	case !b.set.shares:
+		return fmt.Sprintf("%d ranks, for which the shared memory is made", b.set.world)
 	case b.request == nil:
 		return fmt.Sprintf("%d ranks, at the border", b.set.world)
 	}
@@ -243,7 +238,7 @@ var doing = map[wire.Type]string{
 
 // Missing says which ranks the others wait for; empty: nobody waits for any.
 func (b *Box) Missing() string {
-	if b.set == nil || b.set.shares {
+	if b.set == nil || b.set.layout != nil {
 		return ""
 	}
 	return b.set.missing()
@@ -258,7 +253,7 @@ func (b *Box) TellLowest(m wire.Message) []Effect {
 	return []Effect{Send{b.set.sorted()[0].conn, 0, m}}
 }
 
-// Came says whether all ranks of some set have ever attached.
+// Came says whether all ranks of some set have ever attached, and were given the memory.
 func (b *Box) Came() bool { return b.epoch > 0 }
 
 func (b *Box) rank(conn Conn) *rank {

@@ -23,8 +23,9 @@ type (
 	}
 	// Close ends a connection, after what was sent on it.
 	Close struct{ Conn Conn }
-	// Share asks for the memory of a set: each of the messages goes out with the descriptors. Where
-	// no memory can be had, the shell calls Unshared.
+	// Share asks for the memory of a set, which may take long. When it is there, the shell calls
+	// Shared, and sends each of the messages with the descriptors. Where none can be had, it calls
+	// Unshared.
 	Share struct {
 		Epoch    uint64
 		Elements uint64
@@ -32,6 +33,8 @@ type (
 		Shares   []Send
 		Held     Held
 	}
+	// Unwanted says that the set is gone for which memory is asked. The shell calls neither.
+	Unwanted struct{}
 	// Answered hands the node the answers of all ranks, by rank, to the request of an id.
 	Answered struct {
 		ID      uint64
@@ -47,6 +50,7 @@ type (
 func (Send) effect()     {}
 func (Close) effect()    {}
 func (Share) effect()    {}
+func (Unwanted) effect() {}
 func (Answered) effect() {}
 func (Lost) effect()     {}
 func (Leave) effect()    {}

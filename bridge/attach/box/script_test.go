@@ -19,12 +19,14 @@ import (
 //
 //	hello conn=1 rank=0 world=2 set=a       what a rank sends: also layout, done, offer, at, ping, leave, fill
 //	closed conn=1 · garbled conn=1          what happens to its connection
+//	memory · no-memory                      what was asked for is there, or cannot be had
 //	ask LOAD · ask TRAIN steps=100 · give-up · dismiss · end · know    what the node does
 //	tick 10s steps=(3,4)                    time goes by; steps are the ranks' words
 //	state
 //
 // The model is w[8 3] and b[5]. pieces=all is all of it, pieces=1/2 its second half as rows, and
-// pieces=flat:1/2 the same as flat ranges; pieces=box:TENSOR:OFFSETS:EXTENTS is one box.
+// pieces=flat:1/2 the same as flat ranges; pieces=box:TENSOR:OFFSETS:EXTENTS is one box. The memory
+// is there at once, but for layout … slow.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &script{box: New(Config{
@@ -65,7 +67,15 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			HeldTokens: number("steps", 0),
 		})
 	case "layout":
-		return receive(2, layout(t, text("pieces", "all"), text("names", "w,b")))
+		effects := s.box.Receive(s.now, conn, 2, layout(t, text("pieces", "all"), text("names", "w,b")))
+		if n := len(effects); n > 0 && !d.HasArg("slow") {
+			if _, wants := effects[n-1].(Share); wants {
+				effects = append(effects, s.box.Shared(s.now)...)
+			}
+		}
+		return show(effects)
+	case "memory":
+		return show(s.box.Shared(s.now))
 	case "done":
 		return receive(number("id", s.id), &wire.Done{Status: number("status", 0)})
 	case "offer":
@@ -198,6 +208,8 @@ func show(effects []Effect) string {
 			for _, s := range e.Shares {
 				fmt.Fprintf(&b, "  to %d: %s\n", s.Conn, message(s.ID, s.Message))
 			}
+		case Unwanted:
+			b.WriteString("the memory is not wanted\n")
 		case Answered:
 			fmt.Fprintf(&b, "answered %d by %d ranks\n", e.ID, len(e.Answers))
 		case Lost:

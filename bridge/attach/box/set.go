@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // set are the ranks of one start of a trainer. It is all or nothing.
@@ -15,7 +16,8 @@ type set struct {
 	client string
 	world  uint64
 	ranks  map[uint64]*rank // by number; without those that have left
-	shares bool             // all were laid out, and the memory went to them
+	layout trainer.Layout   // that all were laid out with; nil before
+	shares bool             // the memory went to them
 	last   time.Time        // something was heard or seen to move
 	steps  []uint64         // the ranks' words when that was looked at
 
@@ -157,7 +159,7 @@ func (s *set) laid() (n uint64) {
 	return n
 }
 
-// whole has the memory shared with a set that has come together.
+// whole has the memory made for a set that has come together.
 func (b *Box) whole(now time.Time) []Effect {
 	ranks := b.set.sorted()
 	held := make([]*wire.Layout, len(ranks))
@@ -174,9 +176,8 @@ func (b *Box) whole(now time.Time) []Effect {
 	if err != nil {
 		return b.Dismiss(Fault{wire.CodeLayout, err.Error()})
 	}
-	b.layout, b.set.shares = layout, true
-	b.epoch++
-	e := Share{Epoch: b.epoch, Elements: layout.Elements(), Layout: layout, Held: b.set.held()}
+	b.set.layout = layout
+	e := Share{Epoch: b.epoch + 1, Elements: layout.Elements(), Layout: layout, Held: b.set.held()}
 	for i, r := range ranks {
 		e.Shares = append(e.Shares, Send{r.conn, r.id, &wire.Share{
 			Elements: e.Elements, Epoch: e.Epoch, Writes: writes[i],
@@ -184,9 +185,24 @@ func (b *Box) whole(now time.Time) []Effect {
 		r.laid = new(wire.Layout) // it may be large, and nobody needs it any more
 	}
 	b.set.heard(now)
-	effects := []Effect{e}
-	if b.info != nil {
-		effects = append(effects, b.Tell(b.info)...)
+	return []Effect{e}
+}
+
+// Shared says that the memory of the set is there, and that the messages of its Share go out before
+// what this returns.
+func (b *Box) Shared(now time.Time) []Effect {
+	b.layout, b.set.shares = b.set.layout, true
+	b.epoch++
+	b.set.heard(now)
+	if b.info == nil {
+		return nil
 	}
-	return effects
+	return b.Tell(b.info)
+}
+
+// Unshared sends a set away whose memory could not be had. It does not count as one that has shared
+// any, and the first one's model is not kept: a smaller one may come next.
+func (b *Box) Unshared(f Fault) []Effect {
+	b.set.layout = nil
+	return b.Dismiss(f)
 }

@@ -32,7 +32,8 @@ func quiet(t *testing.T, program, path, timeout string) (end, warnings string) {
 // TestANodeThatStandsStill: the client waited for it in silence, and without an end.
 func TestANodeThatStandsStill(t *testing.T) {
 	program := compile(t, "testdata/quiet.c")
-	all, missing := sane(), "rank 0 of 1 has waited 2 s: other ranks have not attached, or the node (pid 1)"
+	all, missing := sane(), "rank 0 of 1 has waited 2 s: other ranks have not attached, the node makes the memory, "+
+		"or the node (pid 1)"
 	still := "the node of this machine (pid 1) has shown no sign of life for 2 s: it is stopped or hangs"
 	ended := said{wire.Append(nil, 0, &wire.Error{Code: wire.CodeEnded, Text: "the run has ended"}), 0}
 	tests := map[string]struct {

@@ -2,6 +2,7 @@ package cclient
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func say(c *net.UnixConn, m said) error {
 		if m.files < 0 && i == 1 {
 			size = 4096
 		}
-		f, err := memory.New(size)
+		f, err := memory.New(context.Background(), size)
 		if err != nil {
 			return err
 		}

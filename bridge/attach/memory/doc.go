@@ -1,7 +1,7 @@
 // Package memory makes and maps the vectors that a node shares with the ranks of a trainer
 // (docs/attach.md, section 5).
 //
-//	f, err := memory.New(size)        // refuses what this machine has no room for
+//	f, err := memory.New(ctx, size)   // refuses what this machine has no room for
 //	region, err := memory.Reserve(size)
 //	err = region.Map(f)               // as often as there is a new file: the addresses stay
 //	region.Word(0).Add(1)

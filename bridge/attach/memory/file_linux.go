@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,9 +12,13 @@ import (
 // File is memory with a descriptor, and without a name.
 type File struct{ *os.File }
 
+// fillPiece is how many bytes are made between two looks whether to stop.
+const fillPiece = 64 << 20
+
 // New makes a file of that many bytes, whose size is fixed for good: a rank that truncated it would
-// crash the node. All of it is there from the beginning.
-func New(size uint64) (*File, error) {
+// crash the node. All of it is there from the beginning, which takes half a second a GB. It stops
+// when ctx ends.
+func New(ctx context.Context, size uint64) (*File, error) {
 	if err := fits(size, Free()); err != nil {
 		return nil, err
 	}
@@ -22,18 +27,28 @@ func New(size uint64) (*File, error) {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	f := &File{os.NewFile(uintptr(fd), "p2pdiloco-vectors")}
-	if err := f.fill(size); err != nil {
+	if err := f.fill(ctx, size); err != nil {
 		return nil, errors.Join(fmt.Errorf("%d MiB of memory to share with the trainer: %w", size>>20, err), f.Close())
 	}
 	return f, nil
 }
 
-func (f *File) fill(size uint64) error {
+func (f *File) fill(ctx context.Context, size uint64) error {
 	if err := f.Truncate(int64(size)); err != nil {
 		return err
 	}
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size)); err != nil {
-		return os.NewSyscallError("fallocate", err)
+	fd := int(f.Fd())
+	for at := uint64(0); at < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(fillPiece, size-at)
+		switch err := unix.Fallocate(fd, 0, int64(at), int64(n)); {
+		case err == nil:
+			at += n
+		case !errors.Is(err, unix.EINTR): // a signal came: the piece is not there
+			return os.NewSyscallError("fallocate", err)
+		}
 	}
 	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	return os.NewSyscallError("fcntl", err)

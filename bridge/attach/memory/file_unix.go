@@ -2,17 +2,22 @@
 
 package memory
 
-import "os"
+import (
+	"context"
+	"errors"
+	"os"
+)
 
 // File is a file without a name, mapped by all that share it.
 type File struct {
 	*os.File
-	readOnly *os.File
+	readOnly *os.File // nil once it was asked for
 }
 
-// New makes a temporary file of that many bytes and unlinks it.
-func New(size uint64) (*File, error) {
-	f, read, err := unnamed("", size)
+// New makes a temporary file of that many bytes and unlinks it. All of them are written. It stops
+// when ctx ends.
+func New(ctx context.Context, size uint64) (*File, error) {
+	f, read, err := unnamed(ctx, "", size)
 	if err != nil {
 		return nil, err
 	}
@@ -20,4 +25,16 @@ func New(size uint64) (*File, error) {
 }
 
 // ReadOnly returns a descriptor for reading alone, once.
-func (f *File) ReadOnly() (*os.File, error) { return f.readOnly, nil }
+func (f *File) ReadOnly() (read *os.File, err error) {
+	read, f.readOnly = f.readOnly, nil
+	return read, nil
+}
+
+// Close closes the descriptors that nobody else has.
+func (f *File) Close() error {
+	err := f.File.Close()
+	if f.readOnly != nil {
+		err = errors.Join(err, f.readOnly.Close())
+	}
+	return err
+}

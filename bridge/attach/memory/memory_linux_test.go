@@ -21,7 +21,7 @@ func TestTooLittleMemory(t *testing.T) {
 	if err := fits(4<<20, 4<<20); err != nil {
 		t.Error(err)
 	}
-	if f, err := New(1 << 62); err == nil || !strings.Contains(err.Error(), "too little memory") {
+	if f, err := New(t.Context(), 1<<62); err == nil || !strings.Contains(err.Error(), "too little memory") {
 		t.Errorf("%v, %v", f, err)
 	}
 	if n := Free(); n == 0 || n == math.MaxUint64 {
@@ -34,7 +34,7 @@ func TestTooLittleMemory(t *testing.T) {
 // same, and the first write to it would kill the node.
 func TestAFullFileSystem(t *testing.T) {
 	dir := t.TempDir()
-	f, read, err := unnamed(dir, Size(20_000))
+	f, read, err := unnamed(t.Context(), dir, Size(20_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestAFullFileSystem(t *testing.T) {
 	if !attachtest.OnFullTmpfs(t, small) {
 		return
 	}
-	_, _, err = unnamed(small, Size(1<<20))
+	_, _, err = unnamed(t.Context(), small, Size(1<<20))
 	if err == nil || !strings.HasPrefix(err.Error(), "4 MiB of memory to share with the trainer: ") ||
 		!strings.Contains(err.Error(), "no space left on device") {
 		t.Error(err)
@@ -111,7 +111,7 @@ func TestReadingWhatIsFree(t *testing.T) {
 // another file comes there.
 func TestFilesAndRegions(t *testing.T) {
 	const d = 20_000
-	f, err := New(Size(d))
+	f, err := New(t.Context(), Size(d))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestFilesAndRegions(t *testing.T) {
 	if theirs[64] != 7 || theirs[Offset+4*d-1] != 0x3f {
 		t.Error("the memory is not shared")
 	}
-	next, err := New(Size(d))
+	next, err := New(t.Context(), Size(d))
 	if err != nil {
 		t.Fatal(err)
 	}

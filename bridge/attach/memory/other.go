@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"os"
 )
@@ -13,7 +14,7 @@ var errSystem = errors.New("trainers can attach on Linux, macOS and other Unix s
 type File struct{ *os.File }
 
 // New returns an error: on this system no memory can be shared with a trainer.
-func New(uint64) (*File, error) { return nil, errSystem }
+func New(context.Context, uint64) (*File, error) { return nil, errSystem }
 
 // ReadOnly returns an error.
 func (f *File) ReadOnly() (*os.File, error) { return nil, errSystem }

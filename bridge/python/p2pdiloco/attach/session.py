@@ -249,7 +249,7 @@ class Session:
         self._watch.data_dir = welcome.data_dir
         patience = max(self._node_timeout, watch.QUIET)  # a busy machine may take some seconds
         alive = functools.partial(watch.answers, path)
-        self._watch.begin(patience, alive, _GATHERS, sharing=True)
+        self._watch.begin(patience, alive, _GATHERS)
         layout = Message(
             wire.LAYOUT, self._next(), tensors=tuple(self._held.tensors),
             pieces=tuple(self._held.pieces),

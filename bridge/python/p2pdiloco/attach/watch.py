@@ -32,14 +32,12 @@ class Watch:
         self.begin(0.0)
 
     def begin(
-        self, limit: float, alive: Optional[Callable[[], bool]] = None, every: float = 0.0,
-        sharing: bool = False,
+        self, limit: float, alive: Optional[Callable[[], bool]] = None, every: float = 0.0
     ) -> None:
         """Begins to wait in another way. limit: seconds without a sign of life after which
         NodeGone is raised. alive: asks whether there was one; None: only what the node sends is.
-        every: seconds between two such questions. sharing: the node makes the shared memory, and
-        answers nobody meanwhile, which takes long for a model of many GB."""
-        self._limit, self._alive, self._every, self._sharing = limit, alive, every, sharing
+        every: seconds between two such questions."""
+        self._limit, self._alive, self._every = limit, alive, every
         self._quiet, self._due, self._said = 0.0, every, False
 
     def heard(self) -> None:
@@ -74,12 +72,6 @@ class Watch:
     def _state(self, seconds: float) -> str:
         status = "p2pdiloco status" + (f" --data-dir {self.data_dir}" if self.data_dir else "")
         pid = str(self.pid) if self.pid else "PID"
-        if self._sharing:
-            return (
-                f"has shown no sign of life for {seconds:.0f} s: it is stopped or hangs, or makes "
-                f"the memory for a very large model. See {status}; kill -CONT {pid} lets a stopped "
-                "one go on"
-            )
         return (
             f"has shown no sign of life for {seconds:.0f} s: it is stopped or hangs. See {status}; "
             f"kill -CONT {pid} lets a stopped one go on, and kill -9 {pid} makes room for another"

@@ -1,0 +1,119 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+)
+
+// making is the memory of a set that has come together. It takes seconds for a model of many GB,
+// because all of it is there from the beginning. A goroutine makes it, and the loop answers
+// meanwhile:
+//
+//	Share     the goroutine makes the files, when the one before has ended
+//	Unwanted  a rank was lost, or the node ends: the goroutine stops, and closes what it has
+//	          the loop takes over the files, and sends them to the ranks
+type making struct {
+	share    box.Share
+	first    bool // start is made, too
+	scarcity string
+	stop     context.CancelFunc
+}
+
+// share has the memory of a set made.
+func (l *loop) share(e box.Share) {
+	ctx, stop := context.WithCancel(context.Background())
+	m := &making{share: e, first: l.memory.start == nil, stop: stop}
+	if m.first {
+		m.scarcity = scarce(memory.Size(e.Elements), free())
+	}
+	l.making = m
+	l.makes.Go(func() {
+		defer stop()
+		l.make(ctx, m)
+	})
+}
+
+// unwanted has no memory made any more.
+func (l *loop) unwanted() {
+	if l.making != nil {
+		l.making.stop()
+		l.making = nil
+	}
+}
+
+// make makes the files of a set, and has the loop take them over. Only one set's are made at a
+// time: what the one before has taken is free again then.
+func (l *loop) make(ctx context.Context, m *making) {
+	l.room.Lock()
+	defer l.room.Unlock()
+	start, local, err := m.files(ctx)
+	taken := false
+	l.do(func() (effects []box.Effect) {
+		if l.making == m {
+			l.making = nil
+			effects, taken = l.made(m, start, local, err)
+		}
+		return effects
+	})
+	if !taken {
+		_ = closeFiles(start, local)
+	}
+}
+
+// files makes what the set needs: start is nil where the node has one.
+func (m *making) files(ctx context.Context) (start, local *memory.File, err error) {
+	size := memory.Size(m.share.Elements)
+	if m.first {
+		if start, err = newFile(ctx, size); err != nil {
+			return nil, nil, err
+		}
+	}
+	if local, err = newFile(ctx, size); err != nil {
+		return nil, nil, errors.Join(err, closeFiles(start))
+	}
+	return start, local, nil
+}
+
+func closeFiles(files ...*memory.File) (err error) {
+	for _, f := range files {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}
+
+// made sends the memory to all ranks. Where it could not be had, the set is sent away.
+func (l *loop) made(m *making, start, local *memory.File, err error) (effects []box.Effect, taken bool) {
+	e := m.share
+	if err == nil {
+		err = l.memory.next(e, start, local)
+	}
+	if err != nil {
+		l.cfg.Logger.Error("a trainer was refused", "err", err)
+		l.cfg.Notice("a trainer was refused before its first step: " + err.Error())
+		return l.box.Unshared(box.Fault{Code: wire.CodeMemory, Text: err.Error()}), false
+	}
+	l.cfg.Logger.Info("a trainer has attached", "ranks", len(e.Shares), "epoch", e.Epoch)
+	known := l.box.Shared(time.Now())
+	for _, s := range e.Shares {
+		share := s.Message.(*wire.Share)
+		share.Offset, share.Size = offset, l.memory.size
+		effects = append(effects, l.send(s, l.memory.descriptors())...)
+	}
+	if l.said {
+		l.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
+	}
+	if m.scarcity != "" {
+		l.cfg.Notice(m.scarcity)
+		known = append(known, l.box.Tell(&wire.Notice{Level: wire.NoticeWarn, Text: m.scarcity})...)
+	}
+	l.lostAt, l.said, l.seeks = time.Time{}, false, false
+	l.wake()
+	return append(known, effects...), true
+}
