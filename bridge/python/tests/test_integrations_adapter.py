@@ -3,6 +3,7 @@
 import support  # noqa: F401  (puts the package of this tree first)
 
 import os
+import pathlib
 import types
 import unittest
 from unittest import mock
@@ -78,6 +79,14 @@ class Sampling(unittest.TestCase):
         self.assertFalse(settings.given(None, {}))
         with self.assertRaisesRegex(p2pdiloco.Invalid, "no run"):
             adapter.Adapter(rounds=3).begin(Model(), None)
+
+
+class Size(unittest.TestCase):
+    def test_each_integration_is_a_page(self):
+        """What a library needs of its own is little: the rest belongs in the adapter."""
+        for path in pathlib.Path(adapter.__file__).parent.glob("*_*.py"):
+            if path.name != "__init__.py":
+                self.assertLessEqual(len(path.read_text().splitlines()), 80, path.name)
 
 
 if __name__ == "__main__":
