@@ -143,6 +143,8 @@ var deeds = map[chaos.Attack]string{
 	"inner-product":     "contributes the opposite of half of the others' mean, as it guesses",
 	"strangers-flip":    "four strangers that contribute the opposite of what they have trained",
 	"strangers-scale":   "four strangers that contribute a million times what they have trained",
+	"strangers-hide":    "three strangers that offer, and show auditors nothing",
+	"strangers-fail":    "three strangers that offer, and then fail each reduction",
 }
 
 // attacksHelp lists all attacks, a line for each.

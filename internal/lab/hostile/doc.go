@@ -8,6 +8,7 @@
 //	reducing.go  owners and contributors that state what is false, or hide it
 //	contributing.go
 //	             contributors of other values, other weights, or with two faces
+//	strangers.go strangers that offer, and then show auditors nothing or fail the reduction
 //	auditing.go  electors that accuse falsely, ask for everything, or look at nothing
 //	glutton.go   how they ask for everything
 //	voting.go    members and newcomers that hold back what they owe

@@ -38,6 +38,8 @@ var kinds = map[string]func(*liar) habit{
 	"inner-product":     guesses("the opposite of half of the mean", innerProduct),
 	"strangers-flip":    scales(-1),
 	"strangers-scale":   scales(1e6),
+	"strangers-hide":    hide,
+	"strangers-fail":    fail,
 }
 
 // Kinds are the names of all kinds, sorted.

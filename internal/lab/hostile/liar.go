@@ -49,6 +49,8 @@ type habit struct {
 	claims func(slotNumber, weight uint64) uint64
 	// audits may replace a stream of an audit, which this peer has opened or accepted.
 	audits func(opened bool, s canonical.Stream) canonical.Stream
+	// exchanges may replace a stream of the all-reduce, which this peer has opened or accepted.
+	exchanges func(opened bool, s canonical.Stream) canonical.Stream
 	// passes says whether this peer gives HAVE for an outcome of a slot without checking it.
 	passes func(slotNumber uint64) bool
 	// acts is called every actEvery.

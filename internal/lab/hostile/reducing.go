@@ -31,13 +31,8 @@ func (l *liar) turnReduction(h *testhooks.Hooks) {
 			return weight
 		}
 	}
-	if audits := l.habit.audits; audits != nil {
-		h.Streams = func(protocol string, opened bool, s wire.Stream) wire.Stream {
-			if protocol == p2p.ProtocolAudit {
-				l.attacking(func() { s = audits(opened, s) })
-			}
-			return s
-		}
+	if l.habit.audits != nil || l.habit.exchanges != nil {
+		h.Streams = l.turnStream
 	}
 	if passes := l.habit.passes; passes != nil {
 		h.Passes = func(slotNumber uint64) (pass bool) {
@@ -45,6 +40,17 @@ func (l *liar) turnReduction(h *testhooks.Hooks) {
 			return pass
 		}
 	}
+}
+
+// turnStream is given each stream that this peer has opened or accepted.
+func (l *liar) turnStream(protocol string, opened bool, s wire.Stream) wire.Stream {
+	turn := map[string]func(bool, wire.Stream) wire.Stream{
+		p2p.ProtocolAudit: l.habit.audits, p2p.ProtocolExchange: l.habit.exchanges,
+	}[protocol]
+	if turn != nil {
+		l.attacking(func() { s = turn(opened, s) })
+	}
+	return s
 }
 
 // attacking calls a function of the habit once the attack has begun.

@@ -1,0 +1,54 @@
+package hostile
+
+import (
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// hide gives owners what it has offered, and shows auditors nothing.
+func hide(l *liar) habit {
+	return habit{audits: func(opened bool, s wire.Stream) wire.Stream {
+		if opened {
+			return s
+		}
+		l.did("slot %d: auditors are shown nothing", l.driver.View().Tip.Slot+1)
+		return silent{s}
+	}}
+}
+
+// failingWays is how many ways fail has, in turns of a slot each.
+const failingWays = 2
+
+// fail offers, and then takes no part in the reduction: in one slot nothing comes on its streams,
+// in the next one they break. In neither it has bytes for anybody, as a contributor or as an owner.
+func fail(l *liar) habit {
+	return habit{exchanges: func(_ bool, s wire.Stream) wire.Stream {
+		now := l.driver.View().Tip.Slot + 1
+		if now%failingWays == 0 {
+			l.did("slot %d: the reduction gets nothing of it", now)
+			return silent{s}
+		}
+		l.did("slot %d: its streams of the reduction break", now)
+		return &broken{Stream: s}
+	}}
+}
+
+// brokenAfter is how many bytes are written on a broken stream: those that say who writes.
+const brokenAfter = 256
+
+var errBroken = errors.New("the stream is broken")
+
+// broken is a stream that is reset after the first bytes.
+type broken struct {
+	wire.Stream
+	written int
+}
+
+func (b *broken) Write(p []byte) (int, error) {
+	n, err := b.Stream.Write(p[:min(len(p), brokenAfter-b.written)])
+	if b.written += n; err == nil && n < len(p) {
+		err = errors.Join(errBroken, b.Reset())
+	}
+	return n, err
+}
