@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
@@ -24,8 +25,11 @@ type input struct {
 	offer    slot.Offer
 	attached bool // its stream has arrived; guarded by the reduction's mu
 	left     bool // it gives no more frames than it has; guarded by the reduction's mu
-	ctx      context.Context
-	cancel   context.CancelFunc
+	// when it last did what it owes, in nanoseconds of Unix time; 0 before, and never once nothing
+	// is owed
+	moved  atomic.Int64
+	ctx    context.Context
+	cancel context.CancelFunc
 	// room for frames: window tokens, one taken by each frame that is not reduced yet
 	free    chan struct{}
 	full    chan arrival  // checked frames in order, for the reducer
@@ -213,6 +217,10 @@ func (in *input) readAll(l *link) error {
 	}
 	moved := progress{at: time.Now()}
 	for f := in.p.first; ; {
+		in.moved.Store(moved.at.UnixNano())
+		if f == in.p.last {
+			in.moved.Store(never)
+		}
 		h, err := l.readHeader()
 		switch {
 		case errors.Is(err, io.EOF) && f == in.p.last:
@@ -264,10 +272,11 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 
 // readFrame reads a frame, checks it, and hands it to the reducer.
 func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) error {
-	fr, err := in.take()
+	fr, err := in.take() // it may have waited here for the reducer
 	if err != nil {
 		return err
 	}
+	in.moved.Store(time.Now().UnixNano())
 	g := in.p.r.grid
 	if cap(fr.buf) < g.FrameSize(f) {
 		fr.buf = make([]byte, g.FrameSize(0)) // none is larger

@@ -5,7 +5,8 @@ import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 // revise turns to another plan of the same group, in four steps:
 //
 //  1. pieces that are not in it any more stop: their owners are gone. In schedule ring all pieces
-//     stop, since the circle is another one;
+//     stop, since the circle is another one. In a rotation the owner first names the contributors
+//     that are gone and that it has waited for, too;
 //  2. it waits until their goroutines have ended, so that a range of the result has one writer;
 //  3. the own pieces drop the contributors that are gone, and the new pieces or the new circle
 //     start;

@@ -54,6 +54,7 @@ func (rot *rotation) start() {
 // withdraw stops the pieces that the next plan has no more, and waits until they have ended. mu is
 // not held.
 func (rot *rotation) withdraw(next slot.Plan) {
+	rot.loseSilent(next)
 	for _, p := range rot.takeOut(next) {
 		p.cancel()
 		p.wg.Wait()

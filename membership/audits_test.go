@@ -7,15 +7,19 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // auditedLab is a run of members that train, may lie, and audit outcomes; f of 3f+1 may lie. It has
 // decided a step.
-func auditedLab(t *testing.T, names string) *lab {
+func auditedLab(t *testing.T, names string, change ...func(*chain.Rules)) *lab {
 	t.Helper()
 	rules := labRules()
 	rules.Byzantine, rules.AuditSamples, rules.StartPeers = true, 8, len(names)
+	for _, c := range change {
+		c(&rules)
+	}
 	l := newLab(t, rules, labTiming)
 	for _, n := range names {
 		l.add(string(n))

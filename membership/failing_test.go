@@ -252,3 +252,74 @@ func TestNewcomersKeepTheirPlacesWhereAnotherFails(t *testing.T) {
 		t.Errorf("D has failed in %d slots", len(failed))
 	}
 }
+
+// Strangers that fail in the reduction, for all that need them, cost ever fewer slots, though they
+// take turns and each fails now and then only.
+func TestStrangersThatFailAreLeftOutForLonger(t *testing.T) {
+	const most = 18 // of 40 slots: each of six is tried in one of 17, once it has failed five times
+	l, strangers := withStrangers(t, "ABCD", 6)
+	for _, p := range strangers {
+		p.broken = true
+	}
+	failed := map[uint64]bool{}
+	each := func(by *labPeer) {
+		plan := by.m.open.lead.plan
+		if slices.ContainsFunc(strangers, func(p *labPeer) bool { return plan.Place(p.id) >= 0 }) {
+			failed[plan.Slot] = true
+		}
+	}
+	l.countGroups(t, 60, time.Minute, 4, each)
+	clear(failed)
+	if lost, _ := l.countGroups(t, 40, time.Minute, 4, each); lost > 0 || len(failed) > most {
+		t.Errorf("%d terms are lost, and strangers fail in %d of 40 slots", lost, len(failed))
+	}
+	for _, p := range strangers {
+		p.broken = false
+	}
+	l.countGroups(t, 40, time.Minute, 4, nil)
+	for _, p := range strangers {
+		if len(contributed(l.peer("A"), p.id, 1)) == 0 {
+			t.Errorf("%s does not contribute though it does not fail any more", p.name)
+		}
+	}
+}
+
+// A stranger that fails one elector alone is asked for by the others, and costs no term. One with a
+// vote is left out of no further slot.
+func TestWhoFailsOneElectorIsPlannedWith(t *testing.T) {
+	for _, name := range []string{"a", "D"} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := withStrangers(t, "ABCD", 1)
+			p, a := l.peer(name), l.peer("A")
+			began := a.m.chain.OpenSlot()
+			lost, _ := l.countGroups(t, 40, time.Minute, 4, func(*labPeer) {
+				if d := a.m.open; d.last != nil && d.last.Place(p.id) >= 0 {
+					a.m.planner.hiders.fails(p.id)
+				}
+			})
+			if n := len(contributed(a, p.id, began)); lost > 0 || n < 25 {
+				t.Errorf("%d terms are lost, and it contributes to %d of 40 slots", lost, n)
+			}
+		})
+	}
+}
+
+// Whoever fails now and then is forgiven if something of it has counted meanwhile, and not if it
+// has only waited.
+func TestWaitingIsNotForgiven(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 2)
+	idle, works := strangers[0], strangers[1]
+	idle.trains = false
+	idle.report(ReportContributes{})
+	hs := l.peer("A").m.planner.hiders
+	l.countGroups(t, 6, time.Minute, 4, nil)
+	for range 5 {
+		hs.fails(idle.id)
+		hs.fails(works.id)
+		l.countGroups(t, 6, time.Minute, 4, nil)
+	}
+	times := func(p *labPeer) int { return hs.failing[memberKey{p.id, p.inc}].times }
+	if times(idle) != 5 || times(works) != 1 {
+		t.Errorf("%d times of late count for the one that waits, and %d for the other", times(idle), times(works))
+	}
+}

@@ -144,6 +144,9 @@ func (pa *participant) accuse(r ReportLost) {
 			Detail: sentBad,
 		})
 	}
+	if r.Reason != wire.LostOutcome && r.Reason != wire.LostRanges {
+		pa.handover.hiders.fails(r.Peer)
+	}
 	pa.sendLost(r)
 	pa.noteShort()
 }

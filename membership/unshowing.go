@@ -14,16 +14,19 @@ import (
 // outcome. That proves nothing, and costs the slot another reduction. So when this peer leads it
 // leaves such a member out of its plans: for a slot, for twice as many each time that it happens
 // again soon, and never more electors than may lie, since the others would not follow. Members
-// without a vote hold nothing up, and cost nothing to make: no number of them is too many.
+// without a vote hold nothing up, and cost nothing to make: no number of them is too many. Such a
+// member is left out in the same way after it has failed this peer in a reduction.
 type hiders struct {
 	*facts
 	*effects
-	of map[memberKey]hider
+	of      map[memberKey]hider
+	failing map[memberKey]hider // without a vote, that failed this peer in a reduction
 }
 
 type hider struct {
 	slot  uint64 // the newest slot in which it hid
 	times int
+	spent uint64 // the sequence number of its newest contribution that counted, at that time
 }
 
 // mostLeftOut is for how many slots a member is left out at most.
@@ -31,37 +34,59 @@ const mostLeftOut = 16
 
 func (h hider) leftOut() uint64 { return uint64(min(1<<min(h.times-1, 10), mostLeftOut)) }
 
-// note takes in that a member hides in the open slot. What it did before counts if it has not taken
-// part since for twice as long as it was left out.
+// holds says whether the member is left out of the plan for a slot.
+func (h hider) holds(open uint64) bool { return h.slot < open && open <= h.slot+h.leftOut() }
+
+// note takes in that a member hides in the open slot.
 func (hs *hiders) note(p slot.PeerID) {
+	if hs.of == nil {
+		hs.of = map[memberKey]hider{}
+	}
+	hs.count(hs.of, p, "does not show what it has offered")
+}
+
+// fails takes in that a member has failed this peer in the reduction of the open slot. Each leader
+// would else plan with it, and each slot cost another reduction. Members with a vote are left out
+// of no further slot for that: a link fails now and then, and they object to plans without them.
+func (hs *hiders) fails(p slot.PeerID) {
+	if hs.tolerated() == 0 || slot.Find(hs.chain.Electorate(), p) >= 0 {
+		return
+	}
+	if hs.failing == nil {
+		hs.failing = map[memberKey]hider{}
+	}
+	hs.count(hs.failing, p, "fails in the reduction")
+}
+
+// count counts in what a member does in the open slot, once. What it did before counts unless it
+// has taken part since for twice as long as it was left out, and something of it has counted:
+// strangers would else take turns, and each be forgiven before its next one.
+func (hs *hiders) count(in map[memberKey]hider, p slot.PeerID, what string) {
 	members, open := hs.chain.Members(), hs.chain.OpenSlot()
 	i := slot.Find(members, p)
 	if i < 0 || p == hs.cfg.Self {
 		return
 	}
-	if hs.of == nil {
-		hs.of = map[memberKey]hider{}
-	}
-	maps.DeleteFunc(hs.of, func(k memberKey, _ hider) bool {
+	maps.DeleteFunc(in, func(k memberKey, _ hider) bool {
 		_, listed := chain.FindMember(members, k.peer, k.inc)
 		return !listed
 	})
 	by := ofMember(members[i])
-	h, again := hs.of[by]
+	h, again := in[by]
 	switch {
 	case again && h.slot >= open:
 		return
-	case again && open <= h.slot+3*h.leftOut():
+	case again && (open <= h.slot+3*h.leftOut() || hs.chain.SpentSeq(p) == h.spent):
 		h.times++
 	default:
 		h.times = 1
 	}
-	h.slot = open
-	hs.of[by] = h
+	h.slot, h.spent = open, hs.chain.SpentSeq(p)
+	in[by] = h
 	hs.event(Event{
 		Kind: EventSuspected, Height: hs.chain.Height(), Slot: open, Peer: p,
-		Detail: fmt.Sprintf("does not show what it has offered (%d times of late): plans of this peer leave it out "+
-			"until slot %d", h.times, open+h.leftOut()),
+		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times,
+			open+h.leftOut()),
 	})
 }
 
@@ -69,8 +94,13 @@ func (hs *hiders) note(p slot.PeerID) {
 func (hs *hiders) out() (out []slot.PeerID) {
 	open, times := hs.chain.OpenSlot(), map[slot.PeerID]int{}
 	for by, h := range hs.of {
-		if h.slot < open && open <= h.slot+h.leftOut() {
+		if h.holds(open) {
 			out, times[by.peer] = append(out, by.peer), h.times
+		}
+	}
+	for by, h := range hs.failing {
+		if h.holds(open) && times[by.peer] == 0 && slot.Find(hs.chain.Electorate(), by.peer) < 0 {
+			out = append(out, by.peer)
 		}
 	}
 	slices.SortFunc(out, func(a, b slot.PeerID) int { return cmp.Or(times[b]-times[a], cmpPeer(a, b)) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // A contributor that shows auditors nothing, slot after slot, costs ever fewer slots a reduction
@@ -71,4 +72,54 @@ func TestNoMoreHidersThanLiarsAreLeftOut(t *testing.T) {
 	if got := hs.out(); len(got) != 1 || got[0] == labID("A") {
 		t.Errorf("%s are left out; want one other member", labNames(got))
 	}
+}
+
+// Contributors with credit and no vote that are all too slow for the audits are left out, however
+// many they are: the run goes on with the others, loses no term, and takes them back once they
+// show what they offer.
+func TestTenSlowContributorsCostNoTerms(t *testing.T) {
+	l := auditedLab(t, "ABCD", func(r *chain.Rules) { r.MaxElectors, r.NewcomerShare = 4, 3000 })
+	var slow []*labPeer
+	for i := range 10 {
+		slow = append(slow, l.add(string(rune('a'+i))))
+	}
+	l.connect()
+	honest := l.peer("B").m
+	credited := func(p *labPeer) bool {
+		i := slot.Find(honest.chain.Members(), p.id)
+		return i >= 0 && honest.chain.Members()[i].Credit >= 32 && !honest.chain.Members()[i].Elects()
+	}
+	all := func() bool { return !slices.ContainsFunc(slow, func(p *labPeer) bool { return !credited(p) }) }
+	if !l.run(10*time.Minute, all) {
+		t.Fatalf("not all have credit\n%s", l.show())
+	}
+	for _, p := range slow {
+		p.auditor.hides = "*"
+	}
+	began := honest.chain.OpenSlot()
+	const slots = 24
+	lost, groups := l.countGroups(t, slots, 5*time.Minute, 4, nil)
+	again := 0
+	for _, g := range groups {
+		again += btoi(len(g) > 1)
+	}
+	t.Logf("%d of %d slots are reduced again", again, slots)
+	if lost > 0 || again > slots/2 {
+		t.Errorf("%d terms are lost, and %d of %d slots are reduced again", lost, again, slots)
+	}
+	for _, p := range l.peers[:4] {
+		if n := len(contributed(l.peer("B"), p.id, began)); n < slots-2 {
+			t.Errorf("%s counts in %d of %d slots", p.name, n, slots)
+		}
+	}
+	for _, p := range slow {
+		p.auditor.hides = ""
+	}
+	l.countGroups(t, slots, 5*time.Minute, 4, nil)
+	for _, p := range slow {
+		if n := len(contributed(l.peer("B"), p.id, began+slots)); n == 0 {
+			t.Errorf("%s never counts again", p.name)
+		}
+	}
+	l.onlyEvicted(t)
 }
