@@ -149,3 +149,90 @@ func TestOneStrangerSpeaksForOne(t *testing.T) {
 		}
 	})
 }
+
+// As many strangers as are remembered say whom they await: all the same peer, one that is heard
+// here, or a founder that has broken its word. Another peer's word still counts.
+func TestManyWordsHideNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		awaits  slot.PeerID
+		founder bool
+		want    int
+	}{
+		"one lower peer":     {awaits: "\x00\x01", want: 2},
+		"one that is heard":  {awaits: "\x00\x02", want: 2},
+		"a broken founder":   {awaits: "\xff\xff", founder: true, want: 1},
+		"the one it names":   {awaits: "\x00", want: 1},
+		"a founder of later": {awaits: "\xff\xfe", founder: true, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newWaiting(t, 1).peers[0]
+				f.mu.Lock()
+				f.notePromise("\xff\xff", nil)
+				f.mu.Unlock()
+				time.Sleep(promiseWait)
+				if c.awaits == "\x00\x02" {
+					f.receive(c.awaits, p2p.Hello{Run: f.given.Name, Given: map[string]string{"layout": "of another peer"}})
+				}
+				for i := range maxKnown {
+					f.receive(stranger(0xff, i), p2p.Hello{
+						Run: f.given.Name, Awaits: c.awaits, AwaitsFounder: c.founder,
+					})
+				}
+				f.receive("\xff", p2p.Hello{Run: f.given.Name, Awaits: "\x00"})
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if n := f.ahead(); n != c.want || len(f.mu.expected) > maxKnown {
+					t.Errorf("%d peers are ahead by %d words, want %d", n, len(f.mu.expected), c.want)
+				}
+			})
+		})
+	}
+}
+
+// Strangers that each name another lower peer fill all places, and are waited for that long.
+func TestWordsThatFillAllPlacesCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		for i := range maxKnown + 1 {
+			f.receive(stranger(0xff, i), p2p.Hello{Run: f.given.Name, Awaits: stranger(0, i)})
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := f.ahead(); n != maxKnown {
+			t.Errorf("%d peers are ahead, want %d", n, maxKnown)
+		}
+	})
+}
+
+// A stranger that says the same as an honest peer, so that the word of that one gives up its place,
+// and then takes it back, hides nobody before the honest peer repeats itself.
+func TestAWordTakenBackHidesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		says := func(p, awaits slot.PeerID) {
+			f.receive(p, p2p.Hello{Run: f.given.Name, Awaits: awaits})
+		}
+		ahead := func() int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.ahead()
+		}
+		says("\xff", "\x00")
+		for i := range maxKnown - 1 {
+			says(stranger(0xff, i), "\x00\x01")
+		}
+		says("\xff\xff\xff", "\x00") // in the place of the honest one
+		if n := ahead(); n != 2 {
+			t.Fatalf("%d peers are ahead, want 2", n)
+		}
+		says("\xff\xff\xff", "\x00\x01")
+		if n := ahead(); n != 2 {
+			t.Errorf("%d peers are ahead once a word is taken back, want 2", n)
+		}
+		time.Sleep(2 * hearsSearching * f.cfg.Hello)
+		if n := ahead(); n != 0 {
+			t.Errorf("%d peers are ahead, and none is named any more", n)
+		}
+	})
+}

@@ -56,17 +56,39 @@ func (f *Formation) noteExpected(from slot.PeerID, h p2p.Hello) {
 		delete(f.mu.expected, from)
 		return
 	}
-	_, known := f.mu.expected[from]
-	if !known && len(f.mu.expected) >= maxKnown {
-		for q, e := range f.mu.expected {
-			if !f.fresh(e.at) {
-				delete(f.mu.expected, q)
-			}
+	e := expected{h.Awaits, time.Now(), h.AwaitsFounder}
+	if _, known := f.mu.expected[from]; known || len(f.mu.expected) < maxKnown || f.dropExpected(e) {
+		f.mu.expected[from] = e
+	}
+}
+
+// dropExpected makes room for a word. Those give up their places that do not count, and those of a
+// peer that another word names, too: it is waited for all the same. So strangers that fill all
+// places are waited for as long as so many peers of theirs. mu is held.
+func (f *Formation) dropExpected(word expected) bool {
+	f.mu.crowdedWords = time.Now()
+	named := map[slot.PeerID]bool{word.peer: true}
+	for q, e := range f.mu.expected {
+		if !f.isAhead(e) || named[e.peer] {
+			delete(f.mu.expected, q)
 		}
+		named[e.peer] = true
 	}
-	if known || len(f.mu.expected) < maxKnown {
-		f.mu.expected[from] = expected{h.Awaits, time.Now(), h.AwaitsFounder}
-	}
+	return len(f.mu.expected) < maxKnown
+}
+
+// isAhead says whether the peer that a word names is to settle the spec before this one, and is not
+// heard here. mu is held.
+func (f *Formation) isAhead(e expected) bool {
+	self := f.cfg.Network.ID()
+	given, known := f.promiseOf(e.peer)
+	broken := e.founder && known && given.broken()
+	return (e.peer < self || e.founder) && f.fresh(e.at) && !broken && !f.hearsLower(e.peer)
+}
+
+// hearsLower says whether this peer hears one with a lower ID that searches. mu is held.
+func (f *Formation) hearsLower(p slot.PeerID) bool {
+	return p < f.cfg.Network.ID() && f.fresh(f.mu.searching[p])
 }
 
 // othersFirst says whether this peer waits for another one to settle the spec, or has not looked
@@ -90,24 +112,26 @@ func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
 
 // ahead counts the peers that are to settle the spec before this one: those with a lower ID that
 // this one hears, or that others hear, and those that are about to found the run. One that has
-// broken its word here is not among them, though others may still wait for it. mu is held.
+// broken its word here is not among them, though others may still wait for it. While words were
+// dropped of late, a peer whose last word is taken back still counts until the others had the time
+// to repeat theirs. mu is held.
 func (f *Formation) ahead() (n int) {
-	self := f.cfg.Network.ID()
-	heard := func(p slot.PeerID) bool { return p < self && f.fresh(f.mu.searching[p]) }
 	for p := range f.mu.searching {
-		if heard(p) {
+		if f.hearsLower(p) {
 			n++
 		}
 	}
 	others := make(map[slot.PeerID]bool)
 	for _, e := range f.mu.expected {
-		given, known := f.promiseOf(e.peer)
-		broken := e.founder && known && given.broken()
-		if (e.peer < self || e.founder) && f.fresh(e.at) && !broken && !heard(e.peer) {
+		if f.isAhead(e) {
 			others[e.peer] = true
 		}
 	}
-	return n + len(others)
+	n += len(others)
+	if !f.fresh(f.mu.crowdedWords) || n >= f.mu.most || !f.fresh(f.mu.mostAt) {
+		f.mu.most, f.mu.mostAt = n, time.Now()
+	}
+	return f.mu.most
 }
 
 // fresh says whether what was heard at a time still counts.

@@ -85,6 +85,10 @@ type Formation struct {
 		unfounded   bool                     // see Unfounded
 		otherRuns   map[slot.PeerID]error    // peers of other runs of this name, how those differ
 		outwaited   bool                     // see othersFirst
+		// when words of the expected last gave up their places, and the most peers that were ahead
+		// since
+		crowdedWords, mostAt time.Time
+		most                 int
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
 	}
