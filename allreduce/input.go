@@ -25,8 +25,8 @@ type input struct {
 	offer    slot.Offer
 	attached bool // its stream has arrived; guarded by the reduction's mu
 	left     bool // it gives no more frames than it has; guarded by the reduction's mu
-	// when it last did what it owes, in nanoseconds of Unix time; 0 before, and never once nothing
-	// is owed
+	// when it last did what it owes, in nanoseconds since the piece began; 0 before, and never once
+	// nothing is owed
 	moved  atomic.Int64
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -217,7 +217,7 @@ func (in *input) readAll(l *link) error {
 	}
 	moved := progress{at: time.Now()}
 	for f := in.p.first; ; {
-		in.moved.Store(moved.at.UnixNano())
+		in.moved.Store(int64(moved.at.Sub(in.p.began)))
 		if f == in.p.last {
 			in.moved.Store(never)
 		}
@@ -276,7 +276,7 @@ func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) er
 	if err != nil {
 		return err
 	}
-	in.moved.Store(time.Now().UnixNano())
+	in.moved.Store(int64(time.Since(in.p.began)))
 	g := in.p.r.grid
 	if cap(fr.buf) < g.FrameSize(f) {
 		fr.buf = make([]byte, g.FrameSize(0)) // none is larger

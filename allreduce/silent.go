@@ -36,6 +36,6 @@ const never = math.MaxInt64
 // fails says whether this owner has waited for the contributor for so long: it owes a frame, and
 // the reducer has used up what it sent. The reduction's mu is held.
 func (in *input) fails(wait time.Duration) bool {
-	since := max(in.moved.Load(), in.p.began.UnixNano())
-	return !in.left && len(in.full) == 0 && since != never && time.Now().UnixNano()-since >= int64(wait)
+	moved := in.moved.Load()
+	return !in.left && len(in.full) == 0 && moved != never && time.Since(in.p.began)-time.Duration(moved) >= wait
 }

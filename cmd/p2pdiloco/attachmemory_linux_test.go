@@ -196,7 +196,8 @@ func (m *measured) attached(t *testing.T, program string, world int) {
 	})
 	rows, _ := strconv.Atoi(m.elements)
 	for rank := range world {
-		cmd := exec.CommandContext(t.Context(), program, strconv.Itoa(rank), strconv.Itoa(world), strconv.Itoa(rows/1000))
+		cmd := exec.CommandContext(t.Context(), program, strconv.Itoa(rank), strconv.Itoa(world),
+			strconv.Itoa(rows/1000))
 		cmd.Env = append(os.Environ(), attach.Variable+"="+strings.TrimSpace(string(socket)))
 		m.ranks = append(m.ranks, m.start(t, cmd))
 	}

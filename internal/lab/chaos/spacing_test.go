@@ -30,7 +30,10 @@ func TestApartMeetsAfterOneEnd(t *testing.T) {
 		{"the fork has done too little", "crash", ended, run, "it forked", 45, false, false, false, 2, 2, ""},
 		{"there is no fork", "crash", ended, run, "", 40, false, false, false, 2, 2, ""},
 		{"nor will there be any", "crash", ended, run, "", 40, false, true, true, 2, 2, noBranch},
-		{"a branch that does too little", "crash", ended, run, "it forked", 45, false, true, true, 2, 2, "no side had ended"},
+		{
+			"a branch that does too little", "crash", ended, run, "it forked", 45, false, true, true, 2, 2,
+			"no side had ended",
+		},
 		{"the other way round", "crash", run, ended, "", 60, false, false, false, 2, 2, ""},
 		{"a minority waits", "byzantine", ended, run, "", 40, false, false, true, 2, 1, ""},
 	} {

@@ -172,7 +172,9 @@ func TestManyWordsHideNoOther(t *testing.T) {
 				f.mu.Unlock()
 				time.Sleep(promiseWait)
 				if c.awaits == "\x00\x02" {
-					f.receive(c.awaits, p2p.Hello{Run: f.given.Name, Given: map[string]string{"layout": "of another peer"}})
+					f.receive(c.awaits, p2p.Hello{
+						Run: f.given.Name, Given: map[string]string{"layout": "of another peer"},
+					})
 				}
 				for i := range maxKnown {
 					f.receive(stranger(0xff, i), p2p.Hello{
