@@ -185,13 +185,6 @@ func (f *feed) arrived(bytes int) {
 	f.r.moved()
 }
 
-// Coming is how much has come of a piece that another owner reduces.
-type Coming struct {
-	slot.Piece
-	Bytes uint64 // of a frame that is on its way as it is sent: it may be compressed
-	Size  uint64
-}
-
 // Coming lists the pieces of other owners that are under way, in a rotation: they are not complete,
 // and their owners are not lost.
 func (r *Reduction) Coming() []Coming {

@@ -1,22 +1,6 @@
 package allreduce
 
-import (
-	"math"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-)
-
-// Rounded is the norm of a squared norm, as figures have it.
-func Rounded(normSq float64) float32 { return float32(math.Sqrt(normSq)) }
-
-// Along is a scalar product over the norm of the other vector, as figures have it; 0 where that is
-// zero.
-func Along(dot, normSq float64) float32 {
-	if normSq == 0 {
-		return 0
-	}
-	return float32(dot / math.Sqrt(normSq))
-}
+import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
 // spread puts a row about some contributors of a group into one about all of it. Nothing is said of
 // the others.

@@ -1,6 +1,8 @@
 package allreduce
 
 import (
+	"math"
+
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -124,4 +126,16 @@ func (g *gauge) row(norms []float64) slot.FigureRow {
 		}
 	}
 	return row
+}
+
+// Rounded is the norm of a squared norm, as figures have it.
+func Rounded(normSq float64) float32 { return float32(math.Sqrt(normSq)) }
+
+// Along is a scalar product over the norm of the other vector, as figures have it; 0 where that is
+// zero.
+func Along(dot, normSq float64) float32 {
+	if normSq == 0 {
+		return 0
+	}
+	return float32(dot / math.Sqrt(normSq))
 }

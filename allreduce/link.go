@@ -2,7 +2,6 @@ package allreduce
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,19 +43,6 @@ type link struct {
 	sent     *atomic.Uint64 // bytes
 	received *atomic.Uint64
 	meter    func() func(bytes int) // if set, measures writes: meter.to
-}
-
-// link wraps a stream of the reduction and has it reset when ctx ends. Call stop once the stream is
-// closed and nobody reads or writes any more.
-func (r *Reduction) link(ctx context.Context, s wire.Stream) (l *link, stop func()) {
-	out := r.engine.joint.Get().(*[outBytes]byte)
-	l = &link{s: s, stall: r.engine.cfg.Stall, sent: &r.sent, received: &r.received}
-	l.out, l.together = out[:0], r.engine.together
-	unwatch := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	return l, func() {
-		unwatch()
-		r.engine.joint.Put(out)
-	}
 }
 
 // direction is what is kept for one direction. Its deadline is renewed lazily: setting one costs a

@@ -82,14 +82,6 @@ type span struct {
 	rows  []slot.FigureRow // of its frames; none in a run without roots
 }
 
-// closedRange is a range that is reduced, the root of its figures, and how its contributions lie to
-// each other.
-type closedRange struct {
-	slot.Segment
-	figures slot.Root
-	alike   Alike
-}
-
 // reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it
 // belongs in the result. Where a contributor is lost the range ends with the last frame that was
 // complete with it, and the next one begins without it: what the others have sent counts as it is.

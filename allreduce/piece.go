@@ -19,14 +19,6 @@ type piece struct {
 	status      pieceStatus    // guarded by the reduction's mu
 }
 
-type pieceStatus uint8
-
-const (
-	pieceOpen   pieceStatus = iota
-	pieceDone               // its bytes are in the result
-	pieceFailed             // its owner was lost: it comes by a revision, or is fetched elsewhere
-)
-
 func newPiece(of *rotation, p slot.Piece) *piece {
 	np := &piece{Piece: p, of: of, r: of.r}
 	np.first, np.last = of.r.grid.FramesOf(p.Range)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Reduction is one group's plan being carried out, through all its revisions.
@@ -61,6 +62,13 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	own.Hold()
 	return r
+}
+
+func newSchedule(r *Reduction, first slot.Plan) schedule {
+	if len(first.Ring) > 0 {
+		return newRings(r)
+	}
+	return newRotation(r)
 }
 
 // run starts all goroutines.
@@ -134,6 +142,19 @@ func (r *Reduction) lastWord(ctx context.Context, reason Reason) bool {
 		return true
 	case <-timer.C:
 		return false
+	}
+}
+
+// link wraps a stream of the reduction and has it reset when ctx ends. Call stop once the stream is
+// closed and nobody reads or writes any more.
+func (r *Reduction) link(ctx context.Context, s wire.Stream) (l *link, stop func()) {
+	out := r.engine.joint.Get().(*[outBytes]byte)
+	l = &link{s: s, stall: r.engine.cfg.Stall, sent: &r.sent, received: &r.received}
+	l.out, l.together = out[:0], r.engine.together
+	unwatch := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	return l, func() {
+		unwatch()
+		r.engine.joint.Put(out)
 	}
 }
 

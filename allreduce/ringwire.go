@@ -7,23 +7,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// A stream of a ring goes from a peer to the next one. Its opener writes
-//
-//	hello | table | norms, partial results and reduced frames as they come
-//
-// and hears a table and alive messages. A table says how many frames of each piece its sender has,
-// u32 each, in the plan's order.
-const ringMagic = 0x50324447 // "P2DG"
-
-// The kinds of frames in a ring.
-const (
-	// lanes of a frame: float32, little-endian, lane after lane (kernel.Lanes)
-	kindPartial frameKind = 16
-	kindPassed  frameKind = 17 // encoded outcome of a frame
-	// index: a place in the plan; its squared norm of each frame, float64, big-endian
-	kindNorms frameKind = 18
-)
-
 // greeting is the hello and the table in one write.
 func (g *ring) greeting() []byte {
 	plan := g.r.Plan()

@@ -37,9 +37,26 @@ type schedule interface {
 // guest is what serves a stream that a peer has opened.
 type guest interface{ serve(s wire.Stream) }
 
-func newSchedule(r *Reduction, first slot.Plan) schedule {
-	if len(first.Ring) > 0 {
-		return newRings(r)
-	}
-	return newRotation(r)
+// pieceStatus is how far a piece is.
+type pieceStatus uint8
+
+const (
+	pieceOpen   pieceStatus = iota
+	pieceDone               // its bytes are in the result
+	pieceFailed             // its owner was lost: it comes by a revision, or is fetched elsewhere
+)
+
+// closedRange is a range that is reduced, the root of its figures, and how its contributions lie to
+// each other.
+type closedRange struct {
+	slot.Segment
+	figures slot.Root
+	alike   Alike
+}
+
+// Coming is how much has come of a piece that another owner reduces.
+type Coming struct {
+	slot.Piece
+	Bytes uint64 // of a frame that is on its way as it is sent: it may be compressed
+	Size  uint64
 }

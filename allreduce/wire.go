@@ -24,6 +24,14 @@ const (
 	packedLeast = 2 // bytes of a packed frame: the method, and something
 )
 
+// A stream of a ring goes from a peer to the next one. Its opener writes
+//
+//	hello | table | norms, partial results and reduced frames as they come
+//
+// and hears a table and alive messages. A table says how many frames of each piece its sender has,
+// u32 each, in the plan's order.
+const ringMagic = 0x50324447 // "P2DG"
+
 // hello says what a stream is for. It is the first thing on it, and of fixed size. The stream
 // belongs to the group, the range and its owner, which receives the hello. It lives through
 // revisions that leave the piece as it is.
@@ -104,6 +112,15 @@ const (
 	// as raw, compressed (pack.go): method u8, then bytes; shorter than the frame
 	kindPackedRaw     frameKind = 8
 	kindPackedReduced frameKind = 9 // as reduced, compressed
+)
+
+// The kinds of frames in a ring.
+const (
+	// lanes of a frame: float32, little-endian, lane after lane (kernel.Lanes)
+	kindPartial frameKind = 16
+	kindPassed  frameKind = 17 // encoded outcome of a frame
+	// index: a place in the plan; its squared norm of each frame, float64, big-endian
+	kindNorms frameKind = 18
 )
 
 // packed is the kind of a raw or reduced frame that is compressed.
