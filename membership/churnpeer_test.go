@@ -77,7 +77,7 @@ func (p *churnPeer) look() {
 		if q.alive == nil || q == p {
 			continue
 		}
-		a := p.m.presence.meet(memberKey{q.id, q.inc}, p.w.now, members, p.m.chain.Credit())
+		a := p.m.presence.meet(memberKey{q.id, q.inc}, p.w.now, members, p.m.chain.Newcomers())
 		a.heard, a.alive, a.suspected = p.w.now, q.alive, false
 	}
 	p.w.at(2*p.w.cfg.coarse, p.look)

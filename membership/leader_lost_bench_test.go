@@ -22,7 +22,7 @@ func BenchmarkFallen(b *testing.B) {
 	}
 	m.chain.Push(wire.Commit{Record: slot.Record{Height: 1, Kind: slot.Members, Members: members}})
 	for _, e := range members {
-		m.presence.meet(ofMember(e), m.now, members, m.chain.Credit())
+		m.presence.meet(ofMember(e), m.now, members, m.chain.Newcomers())
 	}
 	m.open.lead = newLeading(m.open.ref, 1)
 	var reports []report

@@ -267,7 +267,7 @@ func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 	m := l.peer(labName(l.peers[0].m.open.leader(0).Peer)).m
 	tip := m.chain.Tip()
 	claim := func(inc slot.Incarnation) *contact {
-		a := m.presence.meet(memberKey{labID("Z"), inc}, m.now, tip.Members, m.chain.Credit())
+		a := m.presence.meet(memberKey{labID("Z"), inc}, m.now, tip.Members, m.chain.Newcomers())
 		a.joinHeard, a.alive = m.now, &wire.Alive{
 			Synced: true, Tip: m.chain.TipHash(), Height: tip.Height,
 			Applied: tip.Height,

@@ -52,7 +52,7 @@ func newPresence(f *facts, e *effects) *presence {
 
 // meet finds or makes the entry of a peer. Above maxStrangers the stranger heard longest ago is
 // dropped; strangers that never contributed are dropped first.
-func (pr *presence) meet(w memberKey, now time.Duration, members []slot.Member, c *chain.Credit) *contact {
+func (pr *presence) meet(w memberKey, now time.Duration, members []slot.Member, c *chain.Newcomers) *contact {
 	if a := pr.known[w]; a != nil {
 		return a
 	}
@@ -131,7 +131,7 @@ func (pr *presence) heard(msg wire.Message) {
 	switch msg.Body.(type) {
 	case wire.Alive, wire.Join:
 		if a == nil {
-			a = pr.meet(w, pr.now, pr.chain.Members(), pr.chain.Credit())
+			a = pr.meet(w, pr.now, pr.chain.Members(), pr.chain.Newcomers())
 		}
 	}
 	if a == nil {

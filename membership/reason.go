@@ -130,7 +130,7 @@ func (m *Machine) whyJoining() string {
 
 // whyWaiting says why a newcomer of an open run may not be listed yet.
 func (m *Machine) whyWaiting() string {
-	c := m.chain.Credit()
+	c := m.chain.Newcomers()
 	if s := m.chain.Tip().Slot; c.BacksOff(m.cfg.Self, s) {
 		times, until := c.BackOff(m.cfg.Self)
 		return fmt.Sprintf("this peer came and went %d times without contributing: it may be a member after "+

@@ -28,7 +28,7 @@ func (ro *roster) room() int {
 	if !ro.cfg.Open || ro.needsPeers() {
 		return slot.MaxMembers
 	}
-	return ro.chain.Credit().Room()
+	return ro.chain.Newcomers().Room()
 }
 
 // needsPeers says whether no slot can close any more without newcomers.
@@ -46,7 +46,7 @@ func (ro *roster) needsPeers() bool {
 
 // works says whether a member has contributed, and still does.
 func (ro *roster) works(e slot.Member) bool {
-	return ro.chain.Credit().Contributed(e.Peer) && ro.contributes(e)
+	return ro.chain.Newcomers().Contributed(e.Peer) && ro.contributes(e)
 }
 
 // contributes says whether a member is likely to contribute to the open slot.
@@ -73,7 +73,7 @@ func (ro *roster) admissible() []*contact {
 }
 
 func (ro *roster) mayCome(p slot.PeerID, room int) bool {
-	c := ro.chain.Credit()
+	c := ro.chain.Newcomers()
 	return c.Contributed(p) || room > 0 && !c.BacksOff(p, ro.chain.Tip().Slot)
 }
 

@@ -57,7 +57,7 @@ func (ro *roster) keeps(e slot.Member, r slot.Record) bool {
 func (ro *roster) withNewcomers(r slot.Record, next []slot.Member, ready func(*contact) bool) []slot.Member {
 	room := ro.room()
 	for _, a := range ro.newcomers() {
-		proven := ro.chain.Credit().Contributed(a.peer)
+		proven := ro.chain.Newcomers().Contributed(a.peer)
 		if !ready(a) && !ro.cfg.Rules.Byzantine || len(next) >= slot.MaxMembers || !proven && room == 0 ||
 			r.Kind != slot.Step && ro.comesTooOften(a.peer) && !ro.needsPeers() {
 			continue
@@ -111,7 +111,7 @@ func (ro *roster) changeDue(ready func(*contact) bool) bool {
 func (ro *roster) newcomers() []*contact {
 	all := ro.admissible()
 	slices.SortStableFunc(all, func(a, b *contact) int {
-		return cmp.Or(-compareBools(ro.chain.Credit().Contributed(a.peer), ro.chain.Credit().Contributed(b.peer)),
+		return cmp.Or(-compareBools(ro.chain.Newcomers().Contributed(a.peer), ro.chain.Newcomers().Contributed(b.peer)),
 			cmp.Compare(a.joinSince, b.joinSince))
 	})
 	return all

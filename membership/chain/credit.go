@@ -1,124 +1,144 @@
 package chain
 
 import (
-	"maps"
+	"math"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Where anybody may come, a name costs nothing: a flood of them, each twice as many as there are
-// members, would outnumber those that train within one slot. So leaders list newcomers at the pace
-// at which members show that they train. It is a policy of leaders, which all follow alike since it
-// is a function of the chain, and no rule of validity: what a quorum decided otherwise is decided.
-const (
-	// newcomers that may be listed before the first step, when no peer can have contributed: at
-	// least this many, or firstFactor times Rules.StartPeers
-	firstNewcomers = 16
-	firstFactor    = 4
-	fewNewcomers   = 2       // in a slot, at least
-	maxBackOff     = 6       // doublings
-	backOffMemory  = 64      // slots after its end in which another doubles it
-	maxLeavers     = 1 << 12 // peers whose comings and goings are kept in mind
-)
+// overlong is how many times as long as the usual ones a contribution may be that earns credit.
+// Honest ones are far from it; peers call such values too large (allreduce/figures).
+const overlong = 8
 
-// Credit keeps which peers of one chain have contributed, and which only came and went.
-type Credit struct {
-	proven   map[slot.PeerID]struct{} // contributed to a step: they come and go as they like
-	leavers  map[slot.PeerID]backOff  // were members, and went without
-	quota    int                      // newcomers of the open slot
-	admitted int                      // of these, listed already
-}
-
-// backOff says how long a peer must stay away that came and went without contributing.
-type backOff struct {
-	times int
-	until uint64 // it is not listed before this slot is done
-}
-
-func newCredit(rules Rules) *Credit {
-	return &Credit{
-		proven: map[slot.PeerID]struct{}{}, leavers: map[slot.PeerID]backOff{},
-		quota: max(firstNewcomers, firstFactor*rules.StartPeers),
+// creditAfter returns the credit that the next record leaves to a member. A contribution counts
+// where it is in a segment's set, weighs something, and is not marked as against the others
+// (slot.Segment.Against). One that is overlong earns nothing: whoever sends values without measure
+// stays a newcomer. One that is marked in more than half of the elements takes away as much as
+// another one earns: what is marked at random earns nothing in the long run, and honest values
+// that are marked now and then earn more than they lose.
+func (pos *position) creditAfter(record slot.Record) func(slot.Member) uint16 {
+	if record.Kind != slot.Step {
+		return func(m slot.Member) uint16 { return m.Credit }
 	}
-}
-
-func (c *Credit) clone() *Credit {
-	b := *c
-	b.proven, b.leavers = maps.Clone(c.proven), maps.Clone(c.leavers)
-	return &b
-}
-
-// Quota returns how many newcomers that never contributed the open slot may list.
-func (c *Credit) Quota() int { return c.quota }
-
-// Room returns how many of them it may still list.
-func (c *Credit) Room() int { return max(0, c.quota-c.admitted) }
-
-// BackOff says how often a peer came and went without contributing, and the slot that must be done
-// before it is listed again.
-func (c *Credit) BackOff(p slot.PeerID) (times int, until uint64) {
-	return c.leavers[p].times, c.leavers[p].until
-}
-
-// follow takes in the chain's next record, which came after one with the members before.
-func (c *Credit) follow(r slot.Record, before []slot.Member) {
-	for _, o := range r.Contributions {
-		c.proven[o.Peer] = struct{}{}
-		delete(c.leavers, o.Peer)
-	}
-	c.admitted += c.eachUnproven(r.Members, before, func(slot.PeerID) {})
-	if r.Slot > 0 { // no peer could contribute before
-		c.eachUnproven(before, r.Members, func(p slot.PeerID) { c.left(p, r.Slot) })
-	}
-	if r.Kind == slot.Step {
-		c.nextSlot(r)
-	}
-}
-
-// eachUnproven visits the peers that are in one list and not in the other, and never contributed.
-// Both lists are sorted by peer.
-func (c *Credit) eachUnproven(in, notIn []slot.Member, visit func(slot.PeerID)) (n int) {
-	for _, e := range in {
-		for len(notIn) > 0 && notIn[0].Peer < e.Peer {
-			notIn = notIn[1:]
+	elements := make([]uint64, len(record.Contributions)) // in whose sets each contributor is
+	against, all := Against(record), uint64(0)
+	counted := map[string][]int{} // by set: most segments have the same one
+	for _, s := range record.Segments {
+		all += s.Range.Len()
+		places, known := counted[string(s.Contributors)]
+		if !known {
+			places = pos.rules.counted(record, s)
+			counted[string(s.Contributors)] = places
 		}
-		if len(notIn) > 0 && notIn[0].Peer == e.Peer || c.Contributed(e.Peer) {
-			continue
-		}
-		visit(e.Peer)
-		n++
-	}
-	return n
-}
-
-// left notes that a peer went without contributing. The first time costs it nothing: people start a
-// program, stop it and start it again.
-func (c *Credit) left(p slot.PeerID, at uint64) {
-	v, known := c.leavers[p]
-	if !known && len(c.leavers) >= maxLeavers {
-		return
-	}
-	v.until = at + 1<<min(v.times, maxBackOff) - 1
-	v.times++
-	c.leavers[p] = v
-}
-
-// nextSlot opens the slot after a step: each member that contributes vouches for one newcomer.
-func (c *Credit) nextSlot(r slot.Record) {
-	working := CountMembers(r.Members, func(e slot.Member) bool { return c.Contributed(e.Peer) })
-	c.quota, c.admitted = max(fewNewcomers, working), 0
-	for p, v := range c.leavers {
-		if v.until+backOffMemory < r.Slot {
-			delete(c.leavers, p)
+		marked := s.Marked()
+		for _, i := range places {
+			if !marked.Has(i) {
+				elements[i] += s.Range.Len()
+			}
 		}
 	}
+	earns, most := map[slot.PeerID]earned{}, pos.longest(record.Contributions)
+	for i, o := range record.Contributions {
+		earns[o.Peer] = earned{2*elements[i] >= all && o.NormSq <= most, against.Has(i)}
+	}
+	judged := pos.judged(record)
+	return func(m slot.Member) uint16 {
+		switch e := earns[m.Peer]; {
+		case e.accepted && !judged && slot.Find(pos.Electorate(), m.Peer) < 0:
+			return min(m.Credit+unjudgedCredit, mostCredit)
+		case e.accepted:
+			return min(m.Credit+contributionCredit, mostCredit)
+		case e.against:
+			return max(m.Credit, contributionCredit) - contributionCredit
+		}
+		return max(m.Credit, 1) - 1
+	}
 }
 
-// Contributed says whether a record has listed a contribution of a peer.
-func (c *Credit) Contributed(p slot.PeerID) bool {
-	_, ok := c.proven[p]
-	return ok
+// unjudgedCredit is what a step that too few judge earns a member without a vote: a member with one
+// that stays away must not keep all others from theirs.
+const unjudgedCredit = 1
+
+// judged says whether a member without a vote may earn all of a contribution's credit in a step.
+// Where leastJudges members with a vote have credit, so many have to contribute: nothing is marked
+// where fewer do, and below fullSeats one contribution earns a vote.
+func (pos *position) judged(step slot.Record) bool {
+	able, judges := 0, 0
+	for _, e := range pos.Electorate() {
+		contributes := slices.ContainsFunc(step.Contributions, func(o slot.Offer) bool { return o.Peer == e.Peer })
+		if contributes {
+			judges++
+		}
+		if contributes || e.Credit > 0 {
+			able++
+		}
+	}
+	return judges >= leastJudges || able < leastJudges
 }
 
-// BacksOff says whether a peer came and went too often to be listed again in the slot after done.
-func (c *Credit) BacksOff(p slot.PeerID, done uint64) bool { return done < c.leavers[p].until }
+// Against returns which contributions to a step are marked in more than half of the elements.
+func Against(step slot.Record) slot.Bitmap {
+	marked, whole := make([]uint64, len(step.Contributions)), uint64(0)
+	for _, s := range step.Segments {
+		whole += s.Range.Len()
+		against := s.Marked()
+		for i := range marked {
+			if against.Has(i) {
+				marked[i] += s.Range.Len()
+			}
+		}
+	}
+	all := slot.NewBitmap(len(marked))
+	for i, n := range marked {
+		if 2*n > whole {
+			all.Set(i)
+		}
+	}
+	return all
+}
+
+// earned says what a contribution is worth to its member.
+type earned struct{ accepted, against bool }
+
+// counted returns the places of the contributions that weigh something in a segment of a record.
+func (r Rules) counted(record slot.Record, s slot.Segment) (places []int) {
+	var offers []slot.Offer
+	var at []int
+	for i, o := range record.Contributions {
+		if s.Contributors.Has(i) {
+			offers, at = append(offers, o), append(at, i)
+		}
+	}
+	for i, w := range r.weighing(record.Usual).Weights(offers) {
+		if w > 0 {
+			places = append(places, at[i])
+		}
+	}
+	return places
+}
+
+// longest returns the largest squared norm of a contribution that earns credit: overlong times the
+// median of those by members that are no newcomers, of an even number the lower one in the middle.
+// If there are none of these, all count. There is no bound where that median is 0, or where a peer
+// shows a step that nobody contributed to: it is refused later.
+func (pos *position) longest(contributions []slot.Offer) float64 {
+	var settled, all []float64
+	for _, o := range contributions {
+		all = append(all, o.NormSq)
+		if _, is := pos.newcomer(o.Peer); !is {
+			settled = append(settled, o.NormSq)
+		}
+	}
+	if len(settled) == 0 {
+		settled = all
+	}
+	if len(settled) == 0 {
+		return math.Inf(1)
+	}
+	slices.Sort(settled)
+	if middle := settled[(len(settled)-1)/2]; middle > 0 {
+		return overlong * overlong * middle
+	}
+	return math.Inf(1)
+}

@@ -1,6 +1,6 @@
 // Package chain holds the certified records of a run (records.go), what they amount to (position.go
 // with state.go and recent.go), and what follows from that alone: which record may come next
-// (check.go), which peers may be members (access.go), which have contributed (credit.go), which
+// (check.go), which peers may be members (access.go), which have contributed (newcomers.go), which
 // members have a vote where that is earned (seats*.go), which member trains on which part of the
 // data (assign.go), and how many inner steps each member is to do (pace.go).
 //

@@ -95,7 +95,7 @@ func (f forgery) open() error {
 		c.Parts(p)
 	}
 	c.Pace().All(c.OpenSlot(), c.Members())
-	c.Credit().Room()
+	c.Newcomers().Room()
 	c.Provisional()
 	return c.UpTo(c.Start()).Extend(c.Commit(c.Height()), trusting)
 }
@@ -162,11 +162,11 @@ func TestOpenRefusesWhatRecordsDoNotLeadTo(t *testing.T) {
 		"turns":                  func(s *state) { s.access.turns["p"] = 1 << 40 },
 		"another secret":         func(s *state) { s.access.key[0]++ },
 		"no secret":              func(s *state) { clear(s.access.keys) },
-		"nobody contributed":     func(s *state) { clear(s.credit.proven) },
-		"newcomers":              func(s *state) { s.credit.quota++ },
-		"newcomers listed":       func(s *state) { s.credit.admitted++ },
-		"away for long":          func(s *state) { s.credit.leavers["p"] = backOff{1, 1 << 40} },
-		"away for no time":       func(s *state) { s.credit.leavers["p"] = backOff{0, 1} },
+		"nobody contributed":     func(s *state) { clear(s.newcomers.proven) },
+		"newcomers":              func(s *state) { s.newcomers.quota++ },
+		"newcomers listed":       func(s *state) { s.newcomers.admitted++ },
+		"away for long":          func(s *state) { s.newcomers.leavers["p"] = backOff{1, 1 << 40} },
+		"away for no time":       func(s *state) { s.newcomers.leavers["p"] = backOff{0, 1} },
 		"another elector":        func(s *state) { s.electors = slices.Repeat(s.electors, 2) },
 		"a fork":                 func(s *state) { s.provisional = []Provisional{{Height: 9, Electors: s.electors}} },
 		"before the first slot":  func(s *state) { s.seating.started = false },

@@ -75,7 +75,7 @@ func (s statedPast) statesNames() bool {
 	tip := s.Tip()
 	for p, listed := range s.access.ever {
 		if listed == 0 || listed > tip.Height ||
-			!s.rules.Private && !s.credit.Contributed(p) && slot.Find(tip.Members, p) < 0 {
+			!s.rules.Private && !s.newcomers.Contributed(p) && slot.Find(tip.Members, p) < 0 {
 			return false
 		}
 	}

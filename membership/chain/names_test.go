@@ -54,7 +54,7 @@ func TestNamesAreForgotten(t *testing.T) {
 			t.Errorf("%s: %d names are remembered", name, n)
 		}
 		first := s.access.Ever("0000-000")
-		if want := name == "private, the first do"; first != want || s.credit.Contributed("0000-000") != want {
+		if want := name == "private, the first do"; first != want || s.newcomers.Contributed("0000-000") != want {
 			t.Errorf("%s: the first visitor is remembered: %v", name, first)
 		}
 		if newest := slot.PeerID(fmt.Sprintf("%04d-000", steps-2)); !s.access.Ever(newest) {

@@ -36,8 +36,8 @@ func (pos *position) SpentSeq(p slot.PeerID) uint64 { return pos.spent[p].seq }
 // Access returns what the records say about the peers that may be members.
 func (pos *position) Access() *Access { return pos.access }
 
-// Credit returns what the records say of past contributions.
-func (pos *position) Credit() *Credit { return pos.credit }
+// Newcomers returns which peers have contributed by the records, and which only came and went.
+func (pos *position) Newcomers() *Newcomers { return pos.newcomers }
 
 // Parts returns the parts of the data that a peer was assigned, by slot.
 func (pos *position) Parts(p slot.PeerID) []Part { return pos.assigner.parts(p) }

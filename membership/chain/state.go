@@ -22,7 +22,7 @@ type state struct {
 	linked     linked
 	spent      map[slot.PeerID]spending
 	access     *Access
-	credit     *Credit
+	newcomers  *Newcomers
 	electors   []slot.Member // of the tip
 	// forks that fewer than a quorum made, the oldest first; never changed in place
 	provisional []Provisional
@@ -36,14 +36,14 @@ type spending struct{ seq, slot uint64 }
 
 func newState(rules Rules) state {
 	return state{
-		spent: map[slot.PeerID]spending{}, access: newAccess(), credit: newCredit(rules),
+		spent: map[slot.PeerID]spending{}, access: newAccess(), newcomers: newNewcomers(rules),
 		assigner: newAssigner(rules),
 	}
 }
 
 func (s state) clone() state {
 	s.spent = maps.Clone(s.spent)
-	s.access, s.credit, s.assigner = s.access.clone(), s.credit.clone(), s.assigner.clone()
+	s.access, s.newcomers, s.assigner = s.access.clone(), s.newcomers.clone(), s.assigner.clone()
 	return s
 }
 
@@ -68,13 +68,13 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 	}
 	s.height = r.Height
 	s.provisional = s.stillProvisional(rules, r)
-	s.credit.follow(r, tip.Members)
+	s.newcomers.follow(r, tip.Members)
 	s.seating = s.seating.follow(r, s.electors, rules.StartPeers)
 	s.electors = r.Electors()
 	for _, o := range r.Contributions {
 		s.spent[o.Peer] = spending{o.Seq, r.Slot}
 	}
-	s.access.meet(r, tip.Members, rules.Private, s.credit.proven)
+	s.access.meet(r, tip.Members, rules.Private, s.newcomers.proven)
 	s.access.follow(r, hash)
 	s.assigner.follow(r, func(p slot.PeerID) uint64 { return s.spent[p].slot })
 	// Entries of peers long gone would fill the map. Their old offers cannot come back, because an

@@ -79,7 +79,7 @@ func (s statedPast) checkStated() error {
 		what = "with other contributions"
 	case !s.access.stated(tip) || !s.statesNames():
 		what = "with an impossible admission"
-	case !s.statesCredit():
+	case !s.statesNewcomers():
 		what = "with other newcomers"
 	case !s.links.forked(s.provisional):
 		what = "with forks that are none"
@@ -128,7 +128,7 @@ func (s statedPast) statesSpent() bool {
 	tip, newest := s.Tip(), s.newestContributions()
 	for p, n := range newest {
 		lately := n.slot+s.rules.MaxStaleness >= tip.Slot
-		if lately && s.spent[p] != n || !s.credit.Contributed(p) && !s.access.forgets(tip) {
+		if lately && s.spent[p] != n || !s.newcomers.Contributed(p) && !s.access.forgets(tip) {
 			return false
 		}
 	}
@@ -158,21 +158,22 @@ func (a *Access) stated(tip slot.Record) bool {
 	return a.keys[slot.Root{}] && a.keys[a.key] && !slices.ContainsFunc(tip.Members, absent)
 }
 
-// statesCredit says whether the newcomers of the open slot are those that the window lists, and
+// statesNewcomers says whether the newcomers of the open slot are those that the window lists, and
 // others stay away for as long as a peer may have to.
-func (s statedPast) statesCredit() bool {
+func (s statedPast) statesNewcomers() bool {
 	step, tip := s.At(s.stepHeight), s.Tip()
-	now := Credit{proven: s.credit.proven, leavers: map[slot.PeerID]backOff{}}
+	now := Newcomers{proven: s.newcomers.proven, leavers: map[slot.PeerID]backOff{}}
 	now.nextSlot(step)
 	for h := s.stepHeight + 1; h <= s.Height(); h++ {
 		now.admitted += now.eachUnproven(s.At(h).Members, s.At(h-1).Members, func(slot.PeerID) {})
 	}
-	for _, v := range s.credit.leavers {
+	for _, v := range s.newcomers.leavers {
 		if v.times < 1 || uint64(v.times) > tip.Height || v.until > tip.Slot+1<<maxBackOff {
 			return false
 		}
 	}
-	return s.credit.quota == now.quota && s.credit.admitted == now.admitted && len(s.credit.leavers) <= maxLeavers
+	n := s.newcomers
+	return n.quota == now.quota && n.admitted == now.admitted && len(n.leavers) <= maxLeavers
 }
 
 func (s seating) stated(tip slot.Record) bool {

@@ -39,8 +39,8 @@ func (s *state) append(b []byte) []byte {
 	b = appendMap(b, s.spent, func(b []byte, v spending) []byte {
 		return canonical.AppendU64(canonical.AppendU64(b, v.seq), v.slot)
 	})
-	b = s.access.append(b, s.credit.proven)
-	b = s.credit.append(b)
+	b = s.access.append(b, s.newcomers.proven)
+	b = s.newcomers.append(b)
 	b = appendMembers(b, s.electors)
 	b = canonical.AppendU32(b, uint32(len(s.provisional)))
 	for _, p := range s.provisional {
@@ -69,7 +69,7 @@ func (a *Access) append(b []byte, proven map[slot.PeerID]struct{}) []byte {
 	return b
 }
 
-func (c *Credit) append(b []byte) []byte {
+func (c *Newcomers) append(b []byte) []byte {
 	b = appendMap(b, c.leavers, func(b []byte, v backOff) []byte {
 		return canonical.AppendU64(canonical.AppendU32(b, uint32(v.times)), v.until)
 	})
@@ -134,10 +134,10 @@ func parseSummary(rules Rules, b []byte, most int) (s state, err error) {
 	s.stepWork, s.stepHeight, s.shared = r.U64(), r.U64(), r.U64()
 	s.linked = linked{r.U64(), r.root(), r.root()}
 	s.spent = readMap(r, 16, func() spending { return spending{r.U64(), r.U64()} })
-	s.credit = &Credit{proven: map[slot.PeerID]struct{}{}}
-	s.access = readAccess(r, s.credit.proven)
-	s.credit.leavers = readMap(r, 12, func() backOff { return backOff{int(r.U32()), r.U64()} })
-	s.credit.quota, s.credit.admitted = int(r.U32()), int(r.U32())
+	s.newcomers = &Newcomers{proven: map[slot.PeerID]struct{}{}}
+	s.access = readAccess(r, s.newcomers.proven)
+	s.newcomers.leavers = readMap(r, 12, func() backOff { return backOff{int(r.U32()), r.U64()} })
+	s.newcomers.quota, s.newcomers.admitted = int(r.U32()), int(r.U32())
 	s.electors = readMembers(r)
 	for range r.Count(r.most, 13) {
 		s.provisional = append(s.provisional, Provisional{Height: r.U64(), Electors: readMembers(r), Few: r.Bool()})
