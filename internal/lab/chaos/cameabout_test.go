@@ -29,12 +29,16 @@ func TestFaultsComeAbout(t *testing.T) {
 		{"no faults", nil, true, "0 of 0"},
 		{"all came", []Injected{kill, at(PhaseVote, false, "")}, true, "2 of 2"},
 		{
-			"a phase never came", []Injected{kill, kill, at(PhaseIdle, false, ""), at(PhaseVote, true, "")}, false,
+			"a phase never came",
+			[]Injected{kill, kill, at(PhaseIdle, false, ""), at(PhaseVote, true, "")},
+			false,
 			"leader:vote",
 		},
 		{"it came once", []Injected{kill, at(PhaseVote, true, ""), at(PhaseVote, false, "")}, true, "2 of 3"},
 		{
-			"it had no chance", []Injected{kill, at(PhaseVote, true, "too few slots")}, true,
+			"it had no chance",
+			[]Injected{kill, at(PhaseVote, true, "too few slots")},
+			true,
 			"leader:vote missed: too few slots",
 		},
 		{
