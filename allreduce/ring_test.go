@@ -55,6 +55,9 @@ func TestRingIsTheReference(t *testing.T) {
 			g.startAll(g.gone...)
 			g.wait()
 			g.check()
+			for _, r := range g.running {
+				r.wg.Wait() // streams end by themselves: an engine that closes resets them
+			}
 			g.close()
 			for i, s := range g.sinks {
 				if l := s.lost(); len(l) > 0 && !slices.Contains(g.gone, i) {
