@@ -272,11 +272,11 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 
 // readFrame reads a frame, checks it, and hands it to the reducer.
 func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) error {
-	fr, err := in.take() // it may have waited here for the reducer
+	in.moved.Store(never) // a frame comes, or waits for the reducer
+	fr, err := in.take()
 	if err != nil {
 		return err
 	}
-	in.moved.Store(int64(time.Since(in.p.began)))
 	g := in.p.r.grid
 	if cap(fr.buf) < g.FrameSize(f) {
 		fr.buf = make([]byte, g.FrameSize(0)) // none is larger

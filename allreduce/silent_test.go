@@ -62,6 +62,49 @@ func TestWhoIsGoneAtOnceIsNotNamed(t *testing.T) {
 	})
 }
 
+// A contributor whose frame comes all the time, however slowly, is not silent: others judge its pace.
+func TestWhoseFrameComesIsNotNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(4000, 100), 4, rand.New(rand.NewPCG(9, 9)),
+			func(c *Config) { c.Stall = 4 * time.Second })
+		g.startAll(3)
+		for to := range 3 {
+			go g.drips(3, to)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		g.revise(3)
+		for i := range 3 {
+			g.start(i)
+		}
+		synctest.Wait()
+		for i := range 3 {
+			if lost := g.sinks[i].lost(); len(lost) > 0 {
+				t.Errorf("owner %d names %v", i, lost)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		g.close()
+	})
+}
+
+// drips plays a contributor that sends a byte of its first frame each 10 ms.
+func (g *group) drips(from, to int) {
+	l, s := g.dial(from, to)
+	if err := l.writeAll(g.opening(from, to)); err != nil {
+		return
+	}
+	grid := g.engines[from].grids[0]
+	at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
+	first, _ := grid.FramesOf(g.plan.Pieces[at].Range)
+	frame := grid.Frame(g.own[from].data, first)
+	for _, b := range append(header{kindRaw, uint32(first), uint32(len(frame))}.Append(nil), frame...) {
+		if _, err := s.Write([]byte{b}); err != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // beginsWith plays a contributor to the first piece of an owner that sends so many frames and then
 // nothing.
 func (g *group) beginsWith(from, to, frames int) {

@@ -256,8 +256,8 @@ func TestNewcomersKeepTheirPlacesWhereAnotherFails(t *testing.T) {
 // Strangers that fail in the reduction, for all that need them, cost ever fewer slots, though they
 // take turns and each fails now and then only.
 func TestStrangersThatFailAreLeftOutForLonger(t *testing.T) {
-	const most = 18 // of 40 slots: each of six is tried in one of 17, once it has failed five times
-	l, strangers := withStrangers(t, "ABCD", 6)
+	const most = 20 // of 40 slots: each of three fails two leaders of 18 slots, in the end
+	l, strangers := withStrangers(t, "ABCD", 3)
 	for _, p := range strangers {
 		p.broken = true
 	}
@@ -294,13 +294,51 @@ func TestWhoFailsOneElectorIsPlannedWith(t *testing.T) {
 			began := a.m.chain.OpenSlot()
 			lost, _ := l.countGroups(t, 40, time.Minute, 4, func(*labPeer) {
 				if d := a.m.open; d.last != nil && d.last.Place(p.id) >= 0 {
-					a.m.planner.hiders.fails(p.id)
+					a.m.planner.hiders.fails(p.id, a.id)
+					a.m.planner.hiders.fails(p.id, l.peer("B").id)
 				}
 			})
 			if n := len(contributed(a, p.id, began)); lost > 0 || n < 25 {
 				t.Errorf("%d terms are lost, and it contributes to %d of 40 slots", lost, n)
 			}
 		})
+	}
+}
+
+// A leader that lies lists a stranger, sends it no plan, and says that it is gone, so that it seems
+// to fail all owners. The others plan with it when they lead.
+func TestALeaderHasNobodyLeftOutForLonger(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 1)
+	a, liar := strangers[0], l.peer("D")
+	began := l.peer("A").m.chain.OpenSlot()
+	lost, _ := l.countGroups(t, 40, time.Minute, 4, func(by *labPeer) { a.broken = by == liar })
+	if n := len(contributed(l.peer("A"), a.id, began)); lost > 0 || n < 20 {
+		t.Errorf("%d terms are lost, and it contributes to %d of 40 slots", lost, n)
+	}
+}
+
+// Strangers on poor links fail in one of ten slots in which others plan with them, and a leader that
+// lies has them seem to fail in all of its own. They are left out for a while, and not for good.
+func TestALeaderKeepsNobodyOutThatFailsNowAndThen(t *testing.T) {
+	l, strangers := withStrangers(t, "ABCD", 2)
+	liar, began := l.peer("D"), l.peer("A").m.chain.OpenSlot()
+	tries, newest, bad := map[string]int{}, map[string]uint64{}, map[string]bool{}
+	l.countGroups(t, 100, 10*time.Minute, 4, func(by *labPeer) {
+		clear(liar.m.planner.hiders.failing)
+		plan := by.m.open.lead.plan
+		for i, p := range strangers {
+			if by != liar && plan.Place(p.id) >= 0 && newest[p.name] != plan.Slot {
+				newest[p.name] = plan.Slot
+				tries[p.name]++
+				bad[p.name] = tries[p.name]%10 == 3+i
+			}
+			p.broken = by == liar || bad[p.name] && newest[p.name] == plan.Slot
+		}
+	})
+	for _, p := range strangers {
+		if n := len(contributed(l.peer("A"), p.id, began)); n < 30 {
+			t.Errorf("%s contributes to %d of 100 slots", p.name, n)
+		}
 	}
 }
 
@@ -314,8 +352,10 @@ func TestWaitingIsNotForgiven(t *testing.T) {
 	hs := l.peer("A").m.planner.hiders
 	l.countGroups(t, 6, time.Minute, 4, nil)
 	for range 5 {
-		hs.fails(idle.id)
-		hs.fails(works.id)
+		for _, leader := range []string{"A", "B"} {
+			hs.fails(idle.id, l.peer(leader).id)
+			hs.fails(works.id, l.peer(leader).id)
+		}
 		l.countGroups(t, 6, time.Minute, 4, nil)
 	}
 	times := func(p *labPeer) int { return hs.failing[memberKey{p.id, p.inc}].times }

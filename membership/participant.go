@@ -145,7 +145,7 @@ func (pa *participant) accuse(r ReportLost) {
 		})
 	}
 	if r.Reason != wire.LostOutcome && r.Reason != wire.LostRanges {
-		pa.handover.hiders.fails(r.Peer)
+		pa.handover.hiders.fails(r.Peer, pa.open.leader(pa.open.last.Ballot).Peer)
 	}
 	pa.sendLost(r)
 	pa.noteShort()

@@ -15,12 +15,20 @@ import (
 // leaves such a member out of its plans: for a slot, for twice as many each time that it happens
 // again soon, and never more electors than may lie, since the others would not follow. Members
 // without a vote hold nothing up, and cost nothing to make: no number of them is too many. Such a
-// member is left out in the same way after it has failed this peer in a reduction.
+// member is left out in the same way after it has failed this peer in reductions.
 type hiders struct {
 	*facts
 	*effects
 	of      map[memberKey]hider
-	failing map[memberKey]hider // without a vote, that failed this peer in a reduction
+	failing map[memberKey]hider // without a vote, that failed this peer in reductions
+	under   map[memberKey]failedUnder
+}
+
+// failedUnder are the leaders under whom a member has failed this peer since it was last left out,
+// or one of its contributions counted.
+type failedUnder struct {
+	spent   uint64 // the sequence number of that contribution
+	leaders []slot.PeerID
 }
 
 type hider struct {
@@ -46,16 +54,42 @@ func (hs *hiders) note(p slot.PeerID) {
 }
 
 // fails takes in that a member has failed this peer in the reduction of the open slot. Each leader
-// would else plan with it, and each slot cost another reduction. Members with a vote are left out
-// of no further slot for that: a link fails now and then, and they object to plans without them.
-func (hs *hiders) fails(p slot.PeerID) {
-	if hs.tolerated() == 0 || slot.Find(hs.chain.Electorate(), p) >= 0 {
+// would else plan with it, and each slot cost another reduction. It counts once it has failed under
+// more leaders than may lie: one that lies can send a member no plan, and then say that it is gone.
+// Members with a vote are left out of no further slot for that: a link fails now and then, and they
+// object to plans without them.
+func (hs *hiders) fails(p, leader slot.PeerID) {
+	i := slot.Find(hs.chain.Members(), p)
+	if hs.tolerated() == 0 || i < 0 || slot.Find(hs.chain.Electorate(), p) >= 0 {
 		return
 	}
 	if hs.failing == nil {
-		hs.failing = map[memberKey]hider{}
+		hs.failing, hs.under = map[memberKey]hider{}, map[memberKey]failedUnder{}
 	}
-	hs.count(hs.failing, p, "fails in the reduction")
+	hs.onlyMembers()
+	by := ofMember(hs.chain.Members()[i])
+	u := hs.under[by]
+	if spent := hs.chain.SpentSeq(p); u.spent != spent {
+		u = failedUnder{spent: spent}
+	}
+	u.leaders = slices.DeleteFunc(append(without(u.leaders, leader), leader), func(l slot.PeerID) bool {
+		return slot.Find(hs.chain.Electorate(), l) < 0
+	})
+	if hs.under[by] = u; len(u.leaders) > hs.tolerated() {
+		delete(hs.under, by) // or one leader that lies would renew it
+		hs.count(hs.failing, p, "fails in the reduction")
+	}
+}
+
+// onlyMembers forgets those that are no members any more.
+func (hs *hiders) onlyMembers() {
+	gone := func(k memberKey) bool {
+		_, listed := chain.FindMember(hs.chain.Members(), k.peer, k.inc)
+		return !listed
+	}
+	maps.DeleteFunc(hs.of, func(k memberKey, _ hider) bool { return gone(k) })
+	maps.DeleteFunc(hs.failing, func(k memberKey, _ hider) bool { return gone(k) })
+	maps.DeleteFunc(hs.under, func(k memberKey, _ failedUnder) bool { return gone(k) })
 }
 
 // count counts in what a member does in the open slot, once. What it did before counts unless it
@@ -67,10 +101,7 @@ func (hs *hiders) count(in map[memberKey]hider, p slot.PeerID, what string) {
 	if i < 0 || p == hs.cfg.Self {
 		return
 	}
-	maps.DeleteFunc(in, func(k memberKey, _ hider) bool {
-		_, listed := chain.FindMember(members, k.peer, k.inc)
-		return !listed
-	})
+	hs.onlyMembers()
 	by := ofMember(members[i])
 	h, again := in[by]
 	switch {

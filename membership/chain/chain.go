@@ -41,7 +41,8 @@ func (c *Chain) UpTo(height uint64) *Chain {
 func (c *Chain) clone() *Chain {
 	b := *c
 	b.state = c.state.clone()
-	b.clip()
+	b.records.clip()
+	b.recent.clip()
 	return &b
 }
 

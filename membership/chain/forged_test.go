@@ -280,3 +280,28 @@ func FuzzForgedPast(f *testing.F) {
 		_ = g.seal().open()
 	})
 }
+
+// A stranger shows the links of the run with a window of its own making, one slot with very many
+// records that nobody has signed. It costs no more than to read them.
+func TestALongSlotBelowASummaryIsReadOnce(t *testing.T) {
+	f := forgedRuns[1].forge(t, 4)
+	s, err := parseSummary(f.w.rules, f.past.Summary, maxEntries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 20_000 // copying what is there for each would take a minute
+	p := f.past
+	p.Height = p.Floor + n
+	s.height = p.Height
+	p.Summary = s.append(nil)
+	commits, prev := make([]wire.Commit, n+1), slot.Root{1}
+	for i := range commits {
+		r := slot.Record{Height: p.Floor + uint64(i) + 1, Kind: slot.Members, Prev: prev}
+		prev, commits[i].Record = r.Hash(), r
+	}
+	within(t, 20*time.Second, "a window of one slot", func() {
+		if _, err := Open(f.w.rules, slot.Root{}, p, commits, verifyEd25519); !errors.Is(err, ErrInvalid) {
+			t.Errorf("it is opened with %v", err)
+		}
+	})
+}

@@ -7,8 +7,8 @@ import (
 )
 
 // recent holds the newest records, which are all that the rules look at whole: what they ask of
-// older ones is in state. So a chain keeps these below its summary, and forgets the others. Its
-// slices never change in place, so copies may share them.
+// older ones is in state. So a chain keeps these below its summary, and forgets the others. A copy
+// is clipped before it follows.
 type recent struct {
 	window int           // how many steps it holds at most
 	steps  []slot.Record // the newest steps, the oldest first
@@ -30,8 +30,11 @@ func (v *recent) follow(r slot.Record) {
 	if !r.Kind.KeepsSlot() {
 		v.open = nil
 	}
-	v.open = append(slices.Clip(v.open), r)
+	v.open = append(v.open, r)
 }
+
+// clip has records that are added later leave those of a copy alone.
+func (v *recent) clip() { v.open = slices.Clip(v.open) }
 
 // floor returns the height below the oldest record that it holds; false: it could hold more steps.
 func (v *recent) floor() (height uint64, full bool) {

@@ -54,6 +54,8 @@ func TestRecentHoldsTheNewest(t *testing.T) {
 		t.Error("a fork does not begin the slot anew, or takes steps away")
 	}
 	a, b := before, before
+	a.clip()
+	b.clip()
 	a.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("F")})
 	b.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("G")})
 	if !a.lists("F") || a.lists("G") || before.lists("F") || before.lists("G") {

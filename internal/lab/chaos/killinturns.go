@@ -64,6 +64,7 @@ func (r *runner) inVain(f *fault, what string, load float64) {
 // to a full disk, or so that one comes to a place where it fails.
 func (r *runner) needsSlot() bool {
 	return slices.ContainsFunc(r.active, func(f *fault) bool {
-		return f.stage == on && (f.Kind == Turns || !f.filled.IsZero() || f.Kind == Failpoint && r.onItsWay(f))
+		return f.stage == on && (f.Kind == Turns || !f.filled.IsZero() || f.Kind == Failpoint && r.onItsWay(f) ||
+			f.Kind == Load && r.ledger.slot == f.BegunSlot) // it kills its victim after a slot
 	})
 }

@@ -238,3 +238,21 @@ func TestAWordTakenBackHidesNobody(t *testing.T) {
 		}
 	})
 }
+
+// Words that are too old to count make room, and not the one that says the same and counts.
+func TestOldWordsTakeNoNewOneWithThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWaiting(t, 1).peers[0]
+		for i := range maxKnown - 1 {
+			f.receive(stranger(0xff, i), p2p.Hello{Run: f.given.Name, Awaits: "\x00"})
+		}
+		time.Sleep(2 * hearsSearching * f.cfg.Hello)
+		f.receive("\xff", p2p.Hello{Run: f.given.Name, Awaits: "\x00"})
+		f.receive("\xff\xff\xff", p2p.Hello{Run: f.given.Name, Awaits: "\x00\x01"})
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if _, kept := f.mu.expected["\xff"]; !kept || f.ahead() != 2 {
+			t.Errorf("it waits for %d peers, not 2; the newer word is kept: %v", f.ahead(), kept)
+		}
+	})
+}

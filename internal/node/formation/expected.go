@@ -71,6 +71,7 @@ func (f *Formation) dropExpected(word expected) bool {
 	for q, e := range f.mu.expected {
 		if !f.isAhead(e) || named[e.peer] {
 			delete(f.mu.expected, q)
+			continue
 		}
 		named[e.peer] = true
 	}
