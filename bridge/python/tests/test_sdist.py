@@ -31,7 +31,7 @@ class SourceDistribution(unittest.TestCase):
             self.assertRegex(text, r"go build ./cmd/p2pdiloco\), and name it in P2PDILOCO_BINARY")
             self.run_in(
                 folder, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
-                "--no-build-isolation", "--target", str(there), made,
+                "--no-build-isolation", "--target", str(there), made, PATH="/nowhere",  # without Go
             )
             program = folder / "program"
             program.write_text("#!/bin/sh\necho \"the program: $*\"\n")

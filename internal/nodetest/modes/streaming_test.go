@@ -142,7 +142,7 @@ func TestStreamingIsItsEquations(t *testing.T) {
 		{3, 10, "0", "0.5", p2pdiloco.OrderSequential},
 		{4, 11, "2", "0.5", p2pdiloco.OrderStrided},
 		{4, 8, "2", "0", p2pdiloco.OrderSequential},
-		{3, 10, "3", "0", p2pdiloco.OrderStrided}, // from here at night: another delay alone
+		{3, 10, "3", "0", p2pdiloco.OrderStrided}, // from here at night: other delays
 		{4, 10, "1", "0", p2pdiloco.OrderStrided},
 	}
 	for i, c := range cases[:testlevel.Choose(7, 7, 9)] {
