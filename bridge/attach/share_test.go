@@ -87,19 +87,52 @@ func (f *files) wantOpen(want int) {
 // waiting are ranks that wait for the memory. Each can be killed.
 func (f *files) waiting(m *machine, set string, world int) (all []*attachtest.Rank, told []chan error) {
 	f.t.Helper()
-	var welcome sync.WaitGroup
+	all, told = f.welcome(m, set, world)
+	f.asked()
+	return all, told
+}
+
+// welcome are ranks that attach.
+func (f *files) welcome(m *machine, set string, world int) (all []*attachtest.Rank, told []chan error) {
+	f.t.Helper()
 	for i := range world {
-		welcome.Add(1)
+		welcome, c := make(chan struct{}), make(chan error, 1)
 		r := &attachtest.Rank{
-			Trainer: &attachtest.Toy{}, Number: uint64(i), World: uint64(world), Set: set, OnWelcome: welcome.Done,
+			Trainer: &attachtest.Toy{}, Number: uint64(i), World: uint64(world), Set: set,
+			OnWelcome: func() { close(welcome) },
 		}
-		c := make(chan error, 1)
 		all, told = append(all, r), append(told, c)
 		go func() { c <- r.Attach(m.server.Path()) }()
+		select {
+		case <-welcome:
+		case err := <-c:
+			f.t.Fatalf("rank %d of %s is not welcome: %v", i, set, err)
+		case <-time.After(10 * time.Second):
+			f.t.Fatalf("rank %d of %s waits for a welcome", i, set)
+		}
 	}
-	welcome.Wait()
-	<-f.asks
 	return all, told
+}
+
+// asked waits until a file is asked for.
+func (f *files) asked() {
+	f.t.Helper()
+	select {
+	case <-f.asks:
+	case <-time.After(10 * time.Second):
+		f.t.Fatal("no file is asked for")
+	}
+}
+
+// alone waits until the node knows that its trainer is gone. A set that comes before that is told
+// that another one trains here.
+func (m *machine) alone() {
+	m.t.Helper()
+	for end := time.Now().Add(10 * time.Second); m.server.State() != "no trainer"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			m.t.Fatalf("the trainer is not gone: %s", m.server.State())
+		}
+	}
 }
 
 func soon(t *testing.T, what string, c <-chan error) error {
@@ -159,7 +192,8 @@ func TestTheBeatGoesOnWhileMemoryIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	first[0].Kill()
-	<-f.asks // start
+	f.asked() // local of the first
+	m.alone()
 	_, told = f.waiting(m, "second", 2)
 	beat := m.server.loop.memory.start.Word(beatWord)
 	before := beat.Load()
@@ -191,7 +225,7 @@ func TestARankGoesWhileMemoryIsMade(t *testing.T) {
 	m := newMachine(t, Config{})
 	all, told := f.waiting(m, "first", 2)
 	f.slow <- struct{}{} // start is there, local is not
-	<-f.asks
+	f.asked()
 	all[1].Kill()
 	wantCode(t, soon(t, "the last word", told[0]), wire.CodeLost, "rank 1 of 2 was lost")
 	<-told[1]
@@ -204,6 +238,7 @@ func TestARankGoesWhileMemoryIsMade(t *testing.T) {
 	all[1].Kill()
 	<-told[0]
 	<-told[1]
+	m.alone()
 	_, told = f.waiting(m, "third", 1)
 	close(f.slow)
 	if err := soon(t, "the memory", told[0]); err != nil {
@@ -221,7 +256,7 @@ func TestTheNodeEndsWhileMemoryIsMade(t *testing.T) {
 	m := newMachine(t, Config{})
 	_, told := f.waiting(m, "first", 2)
 	f.slow <- struct{}{}
-	<-f.asks
+	f.asked()
 	closed := make(chan error, 1)
 	go func() { closed <- m.server.Close() }()
 	for _, c := range told {
@@ -264,9 +299,7 @@ func TestAModelThatFitsOnceIsForgotten(t *testing.T) {
 	}
 	tr.start[0] = 7
 	r.Close()
-	for m.server.State() != "no trainer" {
-		time.Sleep(time.Millisecond)
-	}
+	m.alone()
 	_, err = attach(d/4, 0)
 	wantCode(t, err, wire.CodeMemory, "too little memory")
 	if tr.start[0] != 7 {
