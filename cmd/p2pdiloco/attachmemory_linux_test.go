@@ -86,8 +86,8 @@ func plain(name, elements, dir string, bootstrap []string) (err error) {
 // TestMemoryOfAWholeNode: a node that is the program itself, and 1, 2 and 4 ranks, all processes,
 // with a model of 50 million parameters each, in a run with another peer. A peer that trains in its
 // own process has two vectors for that beside what the node itself needs. At its peak the machine
-// with ranks, without their models, has no more than that one, for any number of ranks: so
-// attaching adds two vectors at most.
+// with ranks, without their models, has about as much as that one, for any number of ranks: so
+// attaching adds two vectors, and one more copy of the model would be seen.
 func TestMemoryOfAWholeNode(t *testing.T) {
 	if !testlevel.Nightly() {
 		t.Skip("it takes 6 GB and minutes: at night")
@@ -118,7 +118,7 @@ func TestMemoryOfAWholeNode(t *testing.T) {
 				world, peak/1e6, node/1e6, float64(own)/vector)
 			if world == 0 {
 				alone = own
-			} else if own > alone+vector { // garbage is not collected at the same moments
+			} else if own > alone+vector*3/4 { // garbage is not collected at the same moments: up to 0.4 was seen
 				t.Errorf("%.2f vectors more than a peer with its trainer in its own process", float64(own-alone)/vector)
 			}
 		})
