@@ -76,12 +76,16 @@ func (l *loop) run() {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	for {
+		notices := l.notices
+		if l.making != nil { // the ranks get them after the memory
+			notices = nil
+		}
 		select {
 		case p := <-l.posted:
 			l.pass()
 			l.carryOut(p.f())
 			close(p.done)
-		case n := <-l.notices:
+		case n := <-notices:
 			l.carryOut(l.box.Tell(n))
 		case now := <-ticker.C:
 			l.memory.beat()
@@ -94,9 +98,10 @@ func (l *loop) run() {
 	}
 }
 
-// pass tells the ranks the lines that wait.
+// pass tells the ranks the lines that wait. Ranks that have no memory yet take none: then they go on
+// waiting.
 func (l *loop) pass() {
-	for len(l.notices) > 0 { // nobody else takes them
+	for l.making == nil && len(l.notices) > 0 { // nobody else takes them
 		l.carryOut(l.box.Tell(<-l.notices))
 	}
 }

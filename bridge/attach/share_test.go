@@ -176,7 +176,8 @@ func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 }
 
 // TestTheBeatGoesOnWhileMemoryIsMade: a set comes again. The node beats, and does not take the
-// trainer for gone although it makes memory for longer than it would wait for one.
+// trainer for gone although it makes memory for longer than it would wait for one. What people are
+// told meanwhile reaches the ranks.
 func TestTheBeatGoesOnWhileMemoryIsMade(t *testing.T) {
 	f := slowFiles(t)
 	m := newMachine(t, Config{Return: time.Second})
@@ -194,7 +195,8 @@ func TestTheBeatGoesOnWhileMemoryIsMade(t *testing.T) {
 	first[0].Kill()
 	f.asked() // local of the first
 	m.alone()
-	_, told = f.waiting(m, "second", 2)
+	second, told := f.waiting(m, "second", 2)
+	m.server.Notify(wire.NoticeWarn, "paused: no quorum")
 	beat := m.server.loop.memory.start.Word(beatWord)
 	before := beat.Load()
 	time.Sleep(2 * time.Second)
@@ -210,6 +212,12 @@ func TestTheBeatGoesOnWhileMemoryIsMade(t *testing.T) {
 	for _, c := range told {
 		if err := soon(t, "the memory", c); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for i, r := range second { // what was said meanwhile comes with the memory
+		_, err := r.Ping()
+		if got := r.Notices; err != nil || len(got) != 1 || got[0].Text != "paused: no quorum" {
+			t.Errorf("rank %d: %v, it was told %+v", i, err, got)
 		}
 	}
 	if err := tr.Return(bounded(t), trainer.ErrAnew); err != nil {

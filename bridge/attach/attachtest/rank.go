@@ -362,7 +362,10 @@ func (r *Rank) Ping() (time.Duration, error) {
 	if err := r.send(r.next(), &wire.Ping{}); err != nil {
 		return 0, err
 	}
-	_, _, _, err := r.receive()
+	m, _, _, err := r.receive()
+	for err == nil && r.noted(m) {
+		m, _, _, err = r.receive()
+	}
 	return time.Since(began), err
 }
 
