@@ -30,6 +30,8 @@ func placeOf(b wire.Body) slot.Ref {
 		return b.Ref
 	case wire.Commit:
 		return b.Certificate.Ref
+	case wire.NotYet:
+		return b.Ref
 	}
 	return slot.Ref{}
 }
@@ -71,6 +73,7 @@ func (x *explorer) checkSent(w *world, id int) {
 				x.fail(w, fmt.Sprintf("I6: %s gives HAVE twice in ballot %d", labName(o.From), b.Ballot))
 			}
 		})
+		x.checkAudited(w)
 	}
 }
 

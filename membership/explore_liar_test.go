@@ -22,12 +22,15 @@ type liar struct {
 	at       int      // its place among the peers
 	ref      slot.Ref // of the height that it attacks, at ballot 0
 	tries    uint32
+	follows  bool // it leads none of these ballots
 	electors []slot.Member
 	records  []slot.Record
 	attached map[slot.Root]wire.Attachments
 	proofs   map[slot.Root][]wire.OfferProof
 	owned    map[slot.Root]bool // reduced bytes that it serves
-	terms    []uint32           // ballots of later terms that it promises from the beginning
+	// by record, for audits; without a signature the statement is the liar's
+	stated map[slot.Root]wire.SignedSegment
+	terms  []uint32 // ballots of later terms that it promises from the beginning
 
 	lies  map[string][]*lie // by what was said
 	chain *chain.Chain      // below the attacked height
@@ -54,6 +57,8 @@ type knowledge struct {
 	prepared []uint32    // ballots for which honest leaders want promises
 	drafted  []wire.Lock // drafts and proposals of honest leaders
 	proposed []wire.Lock
+	plans    []wire.Plan    // of honest leaders
+	claims   []wire.Message // OFFERs and SEGMENTs
 }
 
 // newLiarsWorld makes a world of n electors, one of which lies: the first leader.
@@ -126,6 +131,10 @@ func (x *explorer) knows(w *world) (k knowledge, key string) {
 		b = append(b, byte(id), byte(id>>8))
 		from, inc, sig := p.msg.From, p.msg.Incarnation, p.msg.Sig
 		switch m := p.msg.Body.(type) {
+		case wire.Plan:
+			k.plans = append(k.plans, m)
+		case wire.Segment:
+			k.claims = append(k.claims, p.msg)
 		case wire.Draft:
 			k.records[m.Hash] = m.Record
 			k.drafted = append(k.drafted, wire.Lock{Ballot: m.Ballot, Hash: m.Hash})
@@ -261,6 +270,9 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 	vote := func(k wire.Lock) slot.Vote { return slot.Vote{Ref: at(k.Ballot), Hash: k.Hash} }
 	hashes := slices.SortedFunc(maps.Keys(k.records), func(a, b slot.Root) int { return slices.Compare(a[:], b[:]) })
 	for b := range l.tries {
+		if l.follows {
+			break
+		}
 		grounds := x.inventGrounds(k, b, hashes)
 		if b > 0 {
 			lies = append(lies, wire.Retry{Ref: at(b)})
@@ -271,6 +283,7 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 				if g.QC == nil || g.QC.Hash == h {
 					drafted := wire.Drafted{
 						Record: k.records[h], Proofs: l.proofs[h], Attached: l.attached[h], Grounds: g,
+						Owners: x.ownersAt(at(b), k.records[h]),
 					}
 					lies = append(lies, wire.Draft{Vote: vote(v), Drafted: drafted})
 				}
@@ -306,7 +319,7 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 			lies = append(lies, promise)
 		}
 	}
-	return lies
+	return append(lies, x.auditLies(k)...)
 }
 
 // qcOf is the best QC that there are HAVEs for, with those of the liar and of strangers that the

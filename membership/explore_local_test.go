@@ -27,6 +27,10 @@ type local struct {
 	// were told.
 	floorAt wire.Position
 	floor   uint32
+	// records that its audits have passed, and a set of places: whose contributions it got nothing
+	// of
+	passed map[slot.Root]bool
+	dark   uint
 }
 
 // localDisk is what survives a crash. Its contents are shared between locals and replaced, never
@@ -54,6 +58,8 @@ const (
 	inOver
 	inUnheard // the peer arg is taken for lost
 	inJob
+	inAudit // the job that arg tells, with the answer that it tells
+	inAsked // it leads, and could not show the contribution of the peer arg
 )
 
 // effect is the outcome of an input: what comes of the peer, and what it sent.
@@ -103,6 +109,7 @@ func copyMachine(m *Machine) *Machine {
 	t := &c.handover.term
 	t.given, t.handed, t.listed = maps.Clone(t.given), maps.Clone(t.handed), maps.Clone(t.listed)
 	c.presence.connected = maps.Clone(m.presence.connected)
+	copyAudits(c, m)
 	c.proofs.known = make(map[slot.PeerID][]provenOffer, len(m.proofs.known))
 	for p, offers := range m.proofs.known {
 		c.proofs.known[p] = slices.Clone(offers)
@@ -196,6 +203,9 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		for i := range v.NumField() {
 			if t := v.Field(i).Type(); v.Type() != reflect.TypeFor[Machine]() && !isGroup(v.Type()) &&
 				(isPart(t) || isShared(t)) {
+				if h, ok := v.Field(i).Type(), v.Type() == reflect.TypeFor[audits](); ok && h == reflect.TypeFor[*hiders]() {
+					b = appendValue(b, v.Field(i).Elem().FieldByName("of"))
+				}
 				continue // the machine has it, too
 			}
 			b = appendValue(b, v.Field(i))
@@ -256,7 +266,7 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 	case inDie:
 		return local{dead: true}, nil, ""
 	case inCrash:
-		return local{disk: x.crashed(l.disk), floorAt: l.floorAt, floor: l.floor}, nil, ""
+		return local{disk: x.crashed(l.disk), floorAt: l.floorAt, floor: l.floor, passed: l.passed}, nil, ""
 	case inRestart:
 		return x.restart(p, l)
 	}
@@ -276,6 +286,10 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 		l.m.settle()
 	case inJob:
 		x.work(p, &l, l.jobs[in.arg])
+	case inAudit:
+		x.audit(&l, in.arg)
+	case inAsked:
+		x.askedInVain(&l, x.ids[in.arg])
 	}
 	return x.drain(p, l)
 }
@@ -299,7 +313,9 @@ func (x *explorer) step(m *Machine, msg wire.Message) {
 			}
 		}
 	}
-	x.liar.forgetGrounds(m)
+	if x.audits == nil { // without them a draft seems to be a leader's free choice
+		x.liar.forgetGrounds(m)
+	}
 }
 
 // restart makes a machine from the disk alone. Time stands still, and nobody is taken for lost.
@@ -364,14 +380,31 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				x.reduce(p, &l, reduce.Plan)
 				continue
 			}
-			l.jobs = append(slices.DeleteFunc(slices.Clone(l.jobs),
-				func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) }), w)
+			x.addJob(&l, w)
 		}
 		for _, msg := range own {
 			x.step(l.m, msg)
 		}
 	}
-	return l, sent, ""
+	return l, sent, x.wrongs(l)
+}
+
+// addJob keeps the newest job of a kind: of audits, the newest of a record.
+func (x *explorer) addJob(l *local, w Work) {
+	audit, isAudit := w.(WorkAudit)
+	if _, sample := w.(WorkSample); sample {
+		return // only audits of drafts are played
+	}
+	if _, hold := w.(WorkHold); hold && x.audits != nil && x.audits.atHand {
+		x.work(0, l, w)
+		return
+	}
+	l.jobs = append(slices.DeleteFunc(slices.Clone(l.jobs), func(o Work) bool {
+		if old, ok := o.(WorkAudit); ok && isAudit {
+			return old.Record == audit.Record
+		}
+		return reflect.TypeOf(o) == reflect.TypeOf(w)
+	}), w)
 }
 
 // inBrief is a message as peers get it that hold a part of it. A draft stays whole: its leader
@@ -453,6 +486,18 @@ func (x *explorer) crashed(d localDisk) localDisk {
 // reduce lets an owner reduce its pieces at once: from all of the group that are not gone. A piece
 // that it has done is done.
 func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
+	for _, piece := range plan.Pieces {
+		done := func(s ReportSegment) bool { return s.Segment.Range == piece.Range }
+		if piece.Owner == x.ids[p] && !slices.ContainsFunc(l.m.open.groupReports.stated, done) {
+			s := x.reduced(plan, piece)
+			l.store(s.Root)
+			l.m.Report(x.now, ReportSegment{Group: plan.Group(), Segment: s})
+		}
+	}
+}
+
+// reduced is what an owner makes of a piece. Where there are audits, it follows from the inputs.
+func (x *explorer) reduced(plan slot.Plan, piece slot.Piece) slot.Segment {
 	set := slot.NewBitmap(len(plan.Offers))
 	for i := range plan.Offers {
 		if !plan.Gone.Has(i) {
@@ -460,17 +505,12 @@ func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
 		}
 	}
 	group := plan.Group()
-	for _, piece := range plan.Pieces {
-		done := func(s ReportSegment) bool { return s.Segment.Range == piece.Range }
-		if piece.Owner == x.ids[p] && !slices.ContainsFunc(l.m.open.groupReports.stated, done) {
-			root := slot.Hash(fmt.Appendf(group[:], "%v %v by %s", piece.Range, set, piece.Owner))
-			l.store(root)
-			l.m.Report(x.now, ReportSegment{
-				Group:   group,
-				Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root},
-			})
-		}
+	s := slot.Segment{Range: piece.Range, Contributors: set}
+	if s.Root = slot.Hash(fmt.Appendf(group[:], "%v %v by %s", piece.Range, set, piece.Owner)); x.audits != nil {
+		inputs := inputsOf(plan, s)
+		s.Root = slot.Hash(inputs[:])
 	}
+	return s
 }
 
 func (l *local) store(roots ...slot.Root) {

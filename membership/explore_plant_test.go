@@ -223,6 +223,10 @@ func (x *explorer) offers(w *world) []wire.Message {
 
 // addStep adds a step of these offers. The liar alone has what it says to be their mean.
 func (x *explorer) addStep(offers ...wire.Message) slot.Record {
+	return x.addStepOf(slot.Hash([]byte("junk")), offers...)
+}
+
+func (x *explorer) addStepOf(outcome slot.Root, offers ...wire.Message) slot.Record {
 	l, c := x.liar, x.liar.chain
 	slices.SortFunc(offers, func(a, b wire.Message) int { return cmpPeer(a.From, b.From) })
 	r := x.record(slot.Members, c.Members())
@@ -235,7 +239,7 @@ func (x *explorer) addStep(offers ...wire.Message) slot.Record {
 		proofs = append(proofs, wire.OfferProof{Incarnation: o.Incarnation, Sig: o.Sig})
 	}
 	r.Segments = []slot.Segment{{
-		Range: slot.Range{End: c.Rules().Elements(c.OpenSlot())}, Contributors: set, Root: slot.Hash([]byte("junk")),
+		Range: slot.Range{End: c.Rules().Elements(c.OpenSlot())}, Contributors: set, Root: outcome,
 	}}
 	r.Work = c.WorkAfter(slot.Step, r.Contributions)
 	r = c.Settle(r, chain.Turnover{Listed: c.Members()})

@@ -180,12 +180,23 @@ func (g *guide) own(w *world) *world {
 
 // restarted starts a peer that has crashed, or does what the workers are asked for.
 func (g *guide) restarted(w *world) *world {
+	var audits []option
 	g.ownOptions(w, func(p int, in input, by func() string) {
-		if in.kind == inRestart || in.kind == inJob && g.r.IntN(4) > 0 {
+		switch {
+		case in.kind == inAudit || in.kind == inAsked:
+			audits = append(audits, option{p, in, by})
+		case in.kind == inRestart || in.kind == inJob && g.r.IntN(4) > 0:
 			w = g.take(w, p, in, by)
 		}
 	})
-	return w
+	if len(audits) == 0 {
+		return w
+	}
+	o := audits[g.r.IntN(len(audits))]
+	if in := o.in; in.kind == inAudit && !g.mayAnswer(g.locals[w.peers[o.p]], in.arg) {
+		return w
+	}
+	return g.take(w, o.p, o.in, o.by)
 }
 
 // delivered hands over a message of an honest peer, or what all of them have said of its kind.

@@ -32,6 +32,12 @@ type explorer struct {
 	at    map[slot.MessageType]bool
 	plant plant // the fault to be found
 	liar  *liar // nil: nobody lies
+	// what audits may find; nil: there are none
+	audits *explorerAudits
+	// one of so many worlds is followed to the end; 0: none
+	continueOne, continued int
+	slowest                uint32 // term that one of these went to
+	certifiable, decisions int    // of the worlds that were wandered to
 
 	locals   []local
 	localIDs map[uint64]int
@@ -115,10 +121,6 @@ func newExplorer(t *testing.T, n, newcomers int, slots uint64) (*explorer, *worl
 
 func newExplorerOf(t *testing.T, rules chain.Rules, n, newcomers int, slots uint64) (*explorer, *world) {
 	l := newLab(t, rules, labTiming)
-	x := &explorer{
-		rules: l.rules, slots: slots, localIDs: map[uint64]int{}, parcelID: map[string]int{}, memo: map[step]effect{},
-		seen: map[string]bool{}, limit: 1 << 30,
-	}
 	for i := range n + newcomers {
 		name := string(rune('A' + i))
 		l.add(name).trains = false
@@ -134,7 +136,15 @@ func newExplorerOf(t *testing.T, rules chain.Rules, n, newcomers int, slots uint
 	}) {
 		t.Fatal("the run was not founded")
 	}
-	x.now = l.now
+	return explorerOf(l, slots)
+}
+
+// explorerOf starts from what the peers of a lab have on their disks.
+func explorerOf(l *lab, slots uint64) (*explorer, *world) {
+	x := &explorer{
+		rules: l.rules, slots: slots, localIDs: map[uint64]int{}, parcelID: map[string]int{}, memo: map[step]effect{},
+		seen: map[string]bool{}, limit: 1 << 30, now: l.now,
+	}
 	w := &world{}
 	for _, p := range l.peers {
 		x.ids, x.incs = append(x.ids, p.id), append(x.incs, p.inc)
@@ -274,6 +284,7 @@ func (x *explorer) explore(start *world) (complete bool) {
 				x.seen[k] = true
 				x.worlds++
 				x.checkHad(next)
+				x.visited(next)
 				queue = append(queue, next)
 			}
 		}
@@ -284,10 +295,11 @@ func (x *explorer) explore(start *world) (complete bool) {
 	return x.fault == ""
 }
 
-// deliverAtOnce delivers what was said before the bounds were set.
+// deliverAtOnce delivers what was said in a world before the bounds were set. Other worlds may have
+// been visited by then.
 func (x *explorer) deliverAtOnce(w *world, is func(slot.MessageType) bool) {
 	for id := 0; id < len(x.parcels); id++ {
-		if p := x.parcels[id]; p.to >= 0 && x.locals[w.peers[p.to]].m != nil && is(p.msg.Body.Type()) {
+		if p := x.parcels[id]; w.has(id) && p.to >= 0 && x.locals[w.peers[p.to]].m != nil && is(p.msg.Body.Type()) {
 			x.apply(w, p.to, input{inParcel, id})
 		}
 	}
@@ -322,7 +334,7 @@ func (x *explorer) ownOptions(w *world, try func(int, input, func() string)) {
 		if l.dead {
 			continue
 		}
-		if w.deaths < x.deaths {
+		if w.deaths < x.deaths && x.mayDie(p) {
 			try(p, input{inDie, 0}, func() string { return name + " dies" })
 		}
 		if l.m == nil {
@@ -366,4 +378,5 @@ func (x *explorer) tryOwn(w *world, p int, l local, try func(int, input, func() 
 			try(p, input{inJob, i}, func() string { return fmt.Sprintf("%s does %T", name, j) })
 		}
 	}
+	x.tryAudits(w, p, l, try)
 }
