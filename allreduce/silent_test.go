@@ -62,7 +62,8 @@ func TestWhoIsGoneAtOnceIsNotNamed(t *testing.T) {
 	})
 }
 
-// A contributor whose frame comes all the time, however slowly, is not silent: others judge its pace.
+// A contributor whose frame comes all the time, however slowly, is not silent: others judge its
+// pace.
 func TestWhoseFrameComesIsNotNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t, testParams(4000, 100), 4, rand.New(rand.NewPCG(9, 9)),

@@ -317,8 +317,9 @@ func TestALeaderHasNobodyLeftOutForLonger(t *testing.T) {
 	}
 }
 
-// Strangers on poor links fail in one of ten slots in which others plan with them, and a leader that
-// lies has them seem to fail in all of its own. They are left out for a while, and not for good.
+// Strangers on poor links fail in one of ten slots in which others plan with them, and a leader
+// that lies has them seem to fail in all of its own. They are left out for a while, and not for
+// good.
 func TestALeaderKeepsNobodyOutThatFailsNowAndThen(t *testing.T) {
 	l, strangers := withStrangers(t, "ABCD", 2)
 	liar, began := l.peer("D"), l.peer("A").m.chain.OpenSlot()

@@ -98,8 +98,8 @@ func (l *loop) run() {
 	}
 }
 
-// pass tells the ranks the lines that wait. Ranks that have no memory yet take none: then they go on
-// waiting.
+// pass tells the ranks the lines that wait. Ranks that have no memory yet take none: then they go
+// on waiting.
 func (l *loop) pass() {
 	for l.making == nil && len(l.notices) > 0 { // nobody else takes them
 		l.carryOut(l.box.Tell(<-l.notices))

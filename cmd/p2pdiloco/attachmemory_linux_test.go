@@ -118,7 +118,7 @@ func TestMemoryOfAWholeNode(t *testing.T) {
 				world, peak/1e6, node/1e6, float64(own)/vector)
 			if world == 0 {
 				alone = own
-			} else if own > alone+vector*3/4 { // garbage is not collected at the same moments: up to 0.4 was seen
+			} else if own > alone+vector*3/4 { // garbage is collected at other moments: .4 was seen
 				t.Errorf("%.2f vectors more than a peer with its trainer in its own process", float64(own-alone)/vector)
 			}
 		})

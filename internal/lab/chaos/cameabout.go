@@ -25,7 +25,16 @@ func (r *runner) mayStillCome(f *fault) bool {
 	if slots >= chaseSlots {
 		return false
 	}
-	return since < r.cfg.stretch(chaseFor) || slots < fairSlots && since < r.cfg.stretch(chaseMost)
+	return since < r.cfg.stretch(chaseFor) || slots < f.fair() && since < r.cfg.stretch(chaseMost)
+}
+
+// fair is how many slots must have passed until a fault has had its chance. A failpoint needs two
+// more: one was under way when it got its order, and the last is told before it is over.
+func (f *fault) fair() uint64 {
+	if f.Kind == Failpoint {
+		return fairSlots + 2
+	}
+	return fairSlots
 }
 
 // chances counts the slots in which a fault could have come about: those that its victim has
@@ -46,7 +55,7 @@ func (r *runner) chances(f *fault) (slots uint64) {
 func (r *runner) miss(f *fault) {
 	f.Missed = true
 	switch {
-	case r.chances(f) < fairSlots:
+	case r.chances(f) < f.fair():
 		f.Excuse = "too few slots"
 	case f.spared:
 		f.Excuse = "the leader was hurt already"

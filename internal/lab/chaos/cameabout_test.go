@@ -91,12 +91,17 @@ func TestALeaderThatIsMissed(t *testing.T) {
 		{"in slow slots", chaseFor, fairSlots - 1, false, false, ""},
 		{"in slow slots, for long", chaseMost, fairSlots - 1, false, true, "too few slots"},
 		{"the leader is down", chaseFor, fairSlots, true, true, "the leader was hurt already"},
+		{"nobody is that leader", chaseFor, fairSlots, false, true, ""},
 	} {
 		r := paper(5)
 		f := chasedFor(r, c.ago, c.slots)
 		r.active = []*fault{f}
 		if c.hurt {
 			r.suffer(Kill, 2)
+		} else if c.name == "nobody is that leader" {
+			r.nodes[1].ID = "another"
+		}
+		if c.hurt || r.nodes[1].ID == "another" {
 			r.chase(f, r.nodes[1], eventlog.Line{Event: "record.proposed", Slot: 6, Kind: "step"})
 		}
 		if err := r.step(t.Context(), f); err != nil || f.Missed != c.missed || f.Excuse != c.excuse {
@@ -116,11 +121,11 @@ func TestAPlaceThatSlowSlotsMiss(t *testing.T) {
 		missed   bool
 		excuse   string
 	}{
-		{"in all slots", chaseFor, fairSlots, 1, true, ""},
+		{"in all slots", chaseFor, fairSlots + 2, 1, true, ""},
 		{"in many fast slots", lastChance, chaseSlots, 1, true, ""},
-		{"in slow slots", chaseFor, fairSlots - 1, 1, false, ""},
-		{"in slow slots, for long", chaseMost, fairSlots - 1, 1, true, "too few slots"},
-		{"without a vote", chaseFor, fairSlots, 0, true, "not all members have a vote"},
+		{"in slow slots", chaseFor, fairSlots + 1, 1, false, ""},
+		{"in slow slots, for long", chaseMost, fairSlots + 1, 1, true, "too few slots"},
+		{"without a vote", chaseFor, fairSlots + 2, 0, true, "not all members have a vote"},
 	} {
 		r, f := atPlace(t, false, 0)
 		p := r.nodes[0]

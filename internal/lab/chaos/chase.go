@@ -1,6 +1,10 @@
 package chaos
 
-import "github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
 
 // chasing is the fault that waits for its phase, if there is one.
 func (r *runner) chasing() *fault {
@@ -19,7 +23,7 @@ func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
 		return
 	}
 	if !r.strike(f, id) {
-		f.spared = true
+		f.spared = f.spared || r.isHurt(id)
 		return
 	}
 	if f.Phase == PhaseCommit {
@@ -56,10 +60,16 @@ func (r *runner) chaseIdle(f *fault) {
 	}
 	for _, p := range r.sound() {
 		if s := p.status; s.Height == r.ledger.height && s.Leader != "" {
-			f.spared = !r.strike(f, s.Leader.String()) || f.spared
+			leader := s.Leader.String()
+			f.spared = !r.strike(f, leader) && r.isHurt(leader) || f.spared
 			return
 		}
 	}
+}
+
+// isHurt says whether a fault hurts a peer already.
+func (r *runner) isHurt(id string) bool {
+	return slices.ContainsFunc(r.nodes, func(p *node) bool { return p.ID == id && p.hurt != nil })
 }
 
 // strike kills a leader, unless another fault hurts it already, and says whether it did.
