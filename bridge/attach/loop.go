@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -39,6 +38,7 @@ type loop struct {
 	last   box.Conn
 	memory shared
 	making *making         // under way; nil: none
+	freed  chan struct{}   // closed when all that was discarded so far is free
 	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
 	asked  *call           // under way
 	loss   error           // why the last set is gone; nil: there was none
@@ -61,13 +61,14 @@ type post struct {
 func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), notices: make(chan *wire.Notice, maxNotices),
-		over: make(chan struct{}), conns: make(map[box.Conn]*conn), done: make(chan struct{}),
+		over: make(chan struct{}), conns: make(map[box.Conn]*conn), done: make(chan struct{}), freed: make(chan struct{}),
 		memory: shared{write: cfg.WriteStart},
 		box: box.New(box.Config{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),
 	}
-	l.memory.discard = func(f *memory.File) { l.makes.Go(func() { _ = f.Close() }) }
+	close(l.freed)
+	l.memory.discard = l.discard
 	l.own.Go(l.run)
 	return l
 }

@@ -14,12 +14,13 @@ import (
 // because all of it is there from the beginning. A goroutine makes it, and the loop answers
 // meanwhile:
 //
-//	Share     the goroutine makes the files, when the one before has ended
+//	Share     the goroutine makes the files, when the one before has ended and what it had is free
 //	Unwanted  a rank was lost, or the node ends: the goroutine stops, and closes what it has
 //	          the loop takes over the files, and sends them to the ranks
 type making struct {
 	share    box.Share
-	first    bool // start is made, too
+	first    bool            // start is made, too
+	freed    <-chan struct{} // closed: what was discarded before is free
 	scarcity string
 	stop     context.CancelFunc
 }
@@ -27,10 +28,7 @@ type making struct {
 // share has the memory of a set made.
 func (l *loop) share(e box.Share) {
 	ctx, stop := context.WithCancel(context.Background())
-	m := &making{share: e, first: l.memory.start == nil, stop: stop}
-	if m.first {
-		m.scarcity = scarce(memory.Size(e.Elements), free())
-	}
+	m := &making{share: e, first: l.memory.start == nil, freed: l.freed, stop: stop}
 	l.making = m
 	l.makes.Go(func() {
 		defer stop()
@@ -46,11 +44,29 @@ func (l *loop) unwanted() {
 	}
 }
 
+// discard frees memory beside the loop. What is made later waits for that.
+func (l *loop) discard(f *memory.File) {
+	before, freed := l.freed, make(chan struct{})
+	l.freed = freed
+	l.makes.Go(func() {
+		_ = closeFile(f)
+		<-before
+		close(freed)
+	})
+}
+
 // make makes the files of a set, and has the loop take them over. Only one set's are made at a
-// time: what the one before has taken is free again then.
+// time, and when what was discarded is free: what earlier sets have taken is free again then.
 func (l *loop) make(ctx context.Context, m *making) {
 	l.room.Lock()
 	defer l.room.Unlock()
+	select {
+	case <-m.freed:
+	case <-ctx.Done(): // nobody wants it any more
+	}
+	if m.first {
+		m.scarcity = scarce(memory.Size(m.share.Elements), free())
+	}
 	start, local, err := m.files(ctx)
 	taken := false
 	l.do(func() (effects []box.Effect) {
@@ -82,7 +98,7 @@ func (m *making) files(ctx context.Context) (start, local *memory.File, err erro
 func closeFiles(files ...*memory.File) (err error) {
 	for _, f := range files {
 		if f != nil {
-			err = errors.Join(err, f.Close())
+			err = errors.Join(err, closeFile(f))
 		}
 	}
 	return err

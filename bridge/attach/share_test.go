@@ -128,9 +128,15 @@ func (f *files) asked() {
 // that another one trains here.
 func (m *machine) alone() {
 	m.t.Helper()
-	for end := time.Now().Add(10 * time.Second); m.server.State() != "no trainer"; time.Sleep(time.Millisecond) {
+	m.reaches("no trainer")
+}
+
+// reaches waits until the node says that of its trainer.
+func (m *machine) reaches(state string) {
+	m.t.Helper()
+	for end := time.Now().Add(10 * time.Second); m.server.State() != state; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			m.t.Fatalf("the trainer is not gone: %s", m.server.State())
+			m.t.Fatalf("the node says %q, not %q", m.server.State(), state)
 		}
 	}
 }

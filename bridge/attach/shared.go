@@ -46,8 +46,9 @@ type shared struct {
 
 // Tests replace them.
 var (
-	newFile = memory.New
-	free    = memory.Free
+	newFile   = memory.New
+	closeFile = (*memory.File).Close
+	free      = memory.Free
 )
 
 // nodeVectors is how many vectors of the model a node has at its peak in mode sync, the two shared

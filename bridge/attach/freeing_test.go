@@ -1,0 +1,125 @@
+//go:build unix
+
+package attach
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
+)
+
+// freeing frees memory when a test lets it.
+type freeing struct {
+	begun chan struct{} // a file is to be closed
+	let   chan struct{} // closed: files are closed at once
+	once  sync.Once
+	held  atomic.Int64 // so many are not closed yet
+}
+
+// slowFreeing holds up the closing of all files until let is closed.
+func slowFreeing(t *testing.T) *freeing {
+	f := &freeing{begun: make(chan struct{}, 100), let: make(chan struct{})}
+	closeFile = func(file *memory.File) error {
+		f.held.Add(1)
+		defer f.held.Add(-1)
+		f.begun <- struct{}{}
+		<-f.let
+		return file.Close()
+	}
+	t.Cleanup(func() { closeFile = (*memory.File).Close })
+	return f
+}
+
+func (f *freeing) release() { f.once.Do(func() { close(f.let) }) }
+
+// wait waits until a file is to be closed.
+func (f *freeing) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-f.begun:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is freed")
+	}
+}
+
+// TestMemoryIsFreeBeforeTheNextIsMade: the node works in one set's memory. The next set goes before
+// the node calls it, and a third comes while the second one's memory is being freed. It was told
+// that there is too little memory, on a machine with room for start and two locals.
+func TestMemoryIsFreeBeforeTheNextIsMade(t *testing.T) {
+	f := slowFiles(t)
+	close(f.slow)
+	frees := slowFreeing(t)
+	defer frees.release()
+	m := newMachine(t, Config{})
+	attach := func(set string) *attachtest.Rank {
+		all, told := f.waiting(m, set, 1)
+		if err := soon(t, "the memory", told[0]); err != nil {
+			t.Fatal(err)
+		}
+		return all[0]
+	}
+	first := attach("first")
+	f.asked() // local
+	if _, err := m.server.Trainer(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	m.alone()
+	attach("second").Close()
+	m.alone()
+	frees.wait(t)
+	_, told := f.welcome(m, "third", 1)
+	select {
+	case <-f.asks:
+		t.Errorf("memory is made while %d files are not closed yet", frees.held.Load())
+		f.asks <- struct{}{}
+	case err := <-told[0]:
+		t.Errorf("it does not wait: %v", err)
+		told[0] <- err
+	case <-time.After(time.Second / 2):
+	}
+	frees.release()
+	if err := soon(t, "the memory", told[0]); err != nil {
+		t.Fatal(err)
+	}
+	f.wantOpen(3) // start, and two locals
+}
+
+// TestMemoryThatIsFreedIsNotScarce: the first set goes while its memory is made. What it had is no
+// reason to warn the next one.
+func TestMemoryThatIsFreedIsNotScarce(t *testing.T) {
+	f := slowFiles(t)
+	frees := slowFreeing(t)
+	defer frees.release()
+	free = func() uint64 {
+		if frees.held.Load() > 0 {
+			return 0
+		}
+		return 1 << 40
+	}
+	t.Cleanup(func() { free = memory.Free })
+	m := newMachine(t, Config{})
+	all, told := f.waiting(m, "first", 1)
+	f.slow <- struct{}{} // start is there, local is not
+	f.asked()
+	all[0].Kill()
+	<-told[0]
+	m.alone()
+	frees.wait(t)
+	_, told = f.welcome(m, "second", 2)
+	m.reaches("2 ranks, for which the shared memory is made")
+	frees.release()
+	close(f.slow)
+	for _, c := range told {
+		if err := soon(t, "the memory", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said := m.said(); len(said) > 0 {
+		t.Errorf("people are told: %q", said)
+	}
+}
