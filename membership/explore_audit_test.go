@@ -34,8 +34,8 @@ func TestExploreAudits(t *testing.T) {
 			if x.fault == "" {
 				x.wander(w, rand.New(rand.NewPCG(3, 4)), 200, 2*x.limit)
 			}
-			t.Logf("%d worlds, then %d by chance, of which %d have a QC and %d decide; %d followed, to term %d; %v", first,
-				x.worlds-first, x.certifiable, x.decisions, x.continued, x.slowest, time.Since(begun))
+			t.Logf("%d worlds, then %d by chance, of which %d have a QC and %d decide; %d followed, to term %d; %v",
+				first, x.worlds-first, x.certifiable, x.decisions, x.continued, x.slowest, time.Since(begun))
 			if x.fault != "" {
 				t.Fatalf("%s\n%s", x.fault, strings.Join(x.trace, "\n"))
 			}
@@ -115,7 +115,8 @@ func TestExploreLateAuditDoesNotStopTheHeight(t *testing.T) {
 		l, b, c := labName(lead), others[0], others[1]
 		w = x.play(t, w,
 			"the liar . to "+l+": SEGMENT", l+"'s audit .* finds 0 false, is not shown those of $",
-			b+"'s audit .* finds 0 false, is not shown those of $", c+"'s audit .* finds 0 false, is not shown those of .$",
+			b+"'s audit .* finds 0 false, is not shown those of $",
+			c+"'s audit .* finds 0 false, is not shown those of .$",
 			b+" to "+l+": HAVE", "the liar . to "+l+": HAVE", l+" to "+b+": PROPOSE",
 			"term 0 is over for "+b, "term 0 is over for "+c, "term 0 is over for "+l)
 		terms, decided := x.goesOn(w, true, 1<<len(x.ids)-1, longestFair)

@@ -91,7 +91,7 @@ func (f *fair) round() {
 	if f.heard && f.now/fairStep%5 == 0 {
 		f.liarLives()
 	}
-	for steps := 0; steps < 10_000; steps++ {
+	for range 10_000 {
 		if len(f.queue) > 0 {
 			next := f.queue[0]
 			f.queue = f.queue[1:]
@@ -132,8 +132,9 @@ func (f *fair) liarLives() {
 		}
 		tip := l.m.chain.Tip()
 		f.tells(wire.Alive{
-			Branch: l.m.chain.Branch(), Height: tip.Height, Tip: l.m.chain.TipHash(), Work: tip.Work, Applied: tip.Height,
-			Synced: true, Slot: tip.Slot, Contributes: true,
+			Branch: l.m.chain.Branch(), Height: tip.Height, Tip: l.m.chain.TipHash(), Work: tip.Work,
+			Applied: tip.Height,
+			Synced:  true, Slot: tip.Slot, Contributes: true,
 		})
 		return
 	}

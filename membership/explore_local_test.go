@@ -203,8 +203,10 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		for i := range v.NumField() {
 			if t := v.Field(i).Type(); v.Type() != reflect.TypeFor[Machine]() && !isGroup(v.Type()) &&
 				(isPart(t) || isShared(t)) {
-				if h, ok := v.Field(i).Type(), v.Type() == reflect.TypeFor[audits](); ok && h == reflect.TypeFor[*hiders]() {
-					b = appendValue(b, v.Field(i).Elem().FieldByName("of"))
+				if v.Type() == reflect.TypeFor[audits]() && v.Field(i).Type() == reflect.TypeFor[*hiders]() {
+					for _, name := range []string{"of", "failing", "under"} {
+						b = appendValue(b, v.Field(i).Elem().FieldByName(name))
+					}
 				}
 				continue // the machine has it, too
 			}
