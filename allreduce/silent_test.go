@@ -70,7 +70,7 @@ func TestWhoseFrameComesIsNotNamed(t *testing.T) {
 			func(c *Config) { c.Stall = 4 * time.Second })
 		g.startAll(3)
 		for to := range 3 {
-			go g.drips(3, to)
+			g.drips(3, to)
 		}
 		time.Sleep(2500 * time.Millisecond)
 		g.revise(3)
@@ -92,18 +92,21 @@ func TestWhoseFrameComesIsNotNamed(t *testing.T) {
 func (g *group) drips(from, to int) {
 	l, s := g.dial(from, to)
 	if err := l.writeAll(g.opening(from, to)); err != nil {
-		return
+		g.t.Fatal(err)
 	}
 	grid := g.engines[from].grids[0]
 	at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
 	first, _ := grid.FramesOf(g.plan.Pieces[at].Range)
 	frame := grid.Frame(g.own[from].data, first)
-	for _, b := range append(header{kindRaw, uint32(first), uint32(len(frame))}.Append(nil), frame...) {
-		if _, err := s.Write([]byte{b}); err != nil {
-			return
+	all := append(header{kindRaw, uint32(first), uint32(len(frame))}.Append(nil), frame...)
+	go func() {
+		for _, b := range all {
+			if _, err := s.Write([]byte{b}); err != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	}()
 }
 
 // beginsWith plays a contributor to the first piece of an owner that sends so many frames and then
