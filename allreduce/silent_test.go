@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -48,16 +49,7 @@ func TestWhoIsGoneAtOnceIsNotNamed(t *testing.T) {
 			func(c *Config) { c.Stall = 4 * time.Second })
 		g.startAll(3)
 		time.Sleep(time.Second)
-		g.revise(3)
-		for i := range 3 {
-			g.start(i)
-		}
-		synctest.Wait()
-		for i := range 3 {
-			if lost := g.sinks[i].lost(); len(lost) > 0 {
-				t.Errorf("owner %d names %v", i, lost)
-			}
-		}
+		g.isGoneForNobody(3)
 		g.close()
 	})
 }
@@ -73,19 +65,33 @@ func TestWhoseFrameComesIsNotNamed(t *testing.T) {
 			g.drips(3, to)
 		}
 		time.Sleep(2500 * time.Millisecond)
-		g.revise(3)
-		for i := range 3 {
-			g.start(i)
-		}
-		synctest.Wait()
-		for i := range 3 {
-			if lost := g.sinks[i].lost(); len(lost) > 0 {
-				t.Errorf("owner %d names %v", i, lost)
-			}
-		}
+		g.isGoneForNobody(3)
 		time.Sleep(2 * time.Second)
 		g.close()
 	})
+}
+
+// isGoneForNobody revises the plan to one without a contributor, and fails if an owner names it.
+func (g *group) isGoneForNobody(gone int) {
+	g.t.Helper()
+	g.revise(gone)
+	for i := range gone {
+		g.start(i)
+	}
+	synctest.Wait()
+	for i := range gone {
+		if lost := g.sinks[i].lost(); len(lost) > 0 {
+			g.t.Errorf("owner %d names %v", i, lost)
+		}
+	}
+}
+
+// firstFrame returns the first frame of the first piece of an owner, and the contributor's grid.
+func (g *group) firstFrame(from, to int) (first int, grid plan.Grid) {
+	grid = g.engines[from].grids[0]
+	at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
+	first, _ = grid.FramesOf(g.plan.Pieces[at].Range)
+	return first, grid
 }
 
 // drips plays a contributor that sends a byte of its first frame each 10 ms.
@@ -94,9 +100,7 @@ func (g *group) drips(from, to int) {
 	if err := l.writeAll(g.opening(from, to)); err != nil {
 		g.t.Fatal(err)
 	}
-	grid := g.engines[from].grids[0]
-	at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
-	first, _ := grid.FramesOf(g.plan.Pieces[at].Range)
+	first, grid := g.firstFrame(from, to)
 	frame := grid.Frame(g.own[from].data, first)
 	all := append(header{kindRaw, uint32(first), uint32(len(frame))}.Append(nil), frame...)
 	go func() {
@@ -117,9 +121,7 @@ func (g *group) beginsWith(from, to, frames int) {
 	if err := l.writeAll(g.opening(from, to)); err != nil {
 		g.t.Fatal(err)
 	}
-	grid := g.engines[from].grids[0]
-	at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
-	first, _ := grid.FramesOf(g.plan.Pieces[at].Range)
+	first, grid := g.firstFrame(from, to)
 	for f := first; f < first+frames; f++ {
 		if err := l.writeFrame(kindRaw, f, grid.Frame(g.own[from].data, f)); err != nil {
 			g.t.Fatal(err)

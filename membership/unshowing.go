@@ -47,10 +47,15 @@ func (h hider) holds(open uint64) bool { return h.slot < open && open <= h.slot+
 
 // note takes in that a member hides in the open slot.
 func (hs *hiders) note(p slot.PeerID) {
+	i := slot.Find(hs.chain.Members(), p)
+	if i < 0 || p == hs.cfg.Self {
+		return
+	}
 	if hs.of == nil {
 		hs.of = map[memberKey]hider{}
 	}
-	hs.count(hs.of, p, "does not show what it has offered")
+	hs.onlyMembers()
+	hs.count(hs.of, ofMember(hs.chain.Members()[i]), "does not show what it has offered")
 }
 
 // fails takes in that a member has failed this peer in the reduction of the open slot. Each leader
@@ -77,7 +82,7 @@ func (hs *hiders) fails(p, leader slot.PeerID) {
 	})
 	if hs.under[by] = u; len(u.leaders) > hs.tolerated() {
 		delete(hs.under, by) // or one leader that lies would renew it
-		hs.count(hs.failing, p, "fails in the reduction")
+		hs.count(hs.failing, by, "fails in the reduction")
 	}
 }
 
@@ -95,27 +100,21 @@ func (hs *hiders) onlyMembers() {
 // count counts in what a member does in the open slot, once. What it did before counts unless it
 // has taken part since for twice as long as it was left out, and something of it has counted:
 // strangers would else take turns, and each be forgiven before its next one.
-func (hs *hiders) count(in map[memberKey]hider, p slot.PeerID, what string) {
-	members, open := hs.chain.Members(), hs.chain.OpenSlot()
-	i := slot.Find(members, p)
-	if i < 0 || p == hs.cfg.Self {
-		return
-	}
-	hs.onlyMembers()
-	by := ofMember(members[i])
+func (hs *hiders) count(in map[memberKey]hider, by memberKey, what string) {
+	open, spent := hs.chain.OpenSlot(), hs.chain.SpentSeq(by.peer)
 	h, again := in[by]
 	switch {
 	case again && h.slot >= open:
 		return
-	case again && (open <= h.slot+3*h.leftOut() || hs.chain.SpentSeq(p) == h.spent):
+	case again && (open <= h.slot+3*h.leftOut() || spent == h.spent):
 		h.times++
 	default:
 		h.times = 1
 	}
-	h.slot, h.spent = open, hs.chain.SpentSeq(p)
+	h.slot, h.spent = open, spent
 	in[by] = h
 	hs.event(Event{
-		Kind: EventSuspected, Height: hs.chain.Height(), Slot: open, Peer: p,
+		Kind: EventSuspected, Height: hs.chain.Height(), Slot: open, Peer: by.peer,
 		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times,
 			open+h.leftOut()),
 	})
