@@ -71,6 +71,21 @@ func TestWhoseFrameComesIsNotNamed(t *testing.T) {
 	})
 }
 
+// A contributor whose frames wait for those of another one owes nothing meanwhile.
+func TestWhoseFramesWaitIsNotNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(4000, 100), 4, rand.New(rand.NewPCG(9, 9)),
+			func(c *Config) { c.Stall = 4 * time.Second })
+		g.startAll(2, 3)
+		for to := range 2 {
+			g.beginsWith(3, to, 2)
+		}
+		time.Sleep(3 * time.Second)
+		g.isGoneForNobody(3)
+		g.close()
+	})
+}
+
 // isGoneForNobody revises the plan to one without a contributor, and fails if an owner names it.
 func (g *group) isGoneForNobody(gone int) {
 	g.t.Helper()

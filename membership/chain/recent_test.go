@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // Of the records that it is given, recent holds the newest steps and those of the open slot, and a
@@ -49,16 +50,39 @@ func TestRecentHoldsTheNewest(t *testing.T) {
 	if last := 2*v.window - 1; v.usualWeight() != uint64(last-weightWindow/2) {
 		t.Errorf("the usual weight is %d", v.usualWeight())
 	}
+	sibling := v // with room for one more record behind those that both have
+	sibling.clip()
+	sibling.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("F")})
+	v.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("G")})
+	if !sibling.lists("F") || sibling.lists("G") || v.lists("F") || !v.lists("G") {
+		t.Error("copies share what was added after they parted")
+	}
 	push(slot.Fork, member("D"), 0)
 	if v.lists("C") || !v.lists("D") || len(v.steps) != v.window {
 		t.Error("a fork does not begin the slot anew, or takes steps away")
 	}
-	a, b := before, before
-	a.clip()
-	b.clip()
-	a.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("F")})
-	b.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("G")})
-	if !a.lists("F") || a.lists("G") || before.lists("F") || before.lists("G") {
-		t.Error("copies share what was added after they parted")
+}
+
+// Chains that go on from one do not see each other's records.
+func TestCopiesOfAChainKeepTheirRecentRecords(t *testing.T) {
+	c := New(Rules{}, slot.Root{})
+	add := func(c *Chain, p slot.PeerID) {
+		c.Push(wire.Commit{Record: slot.Record{
+			Height: c.Height() + 1, Kind: slot.Members, Members: []slot.Member{{Peer: p}},
+		}})
+	}
+	for range 3 { // a fourth one has room behind them
+		add(c, "A")
+	}
+	a, b := c.UpTo(3), c.UpTo(3)
+	add(a, "B")
+	add(b, "C")
+	add(c, "D")
+	for at, chain := range map[slot.PeerID]*Chain{"B": a, "C": b, "D": c} {
+		for _, p := range []slot.PeerID{"B", "C", "D"} {
+			if chain.recent.lists(p) != (p == at) {
+				t.Errorf("the chain with %s lists %s: %v", at, p, p != at)
+			}
+		}
 	}
 }

@@ -174,6 +174,21 @@ func TestElectorsDown(t *testing.T) {
 	}
 }
 
+// A load that begins at the slot of the next fault kills its victim after one more slot: the gate
+// opens for that, though the next fault waits until all are back.
+func TestTheGateOpensForALoad(t *testing.T) {
+	for begun, want := range map[uint64]uint64{10: 11, 9: 10} {
+		r := paper(5)
+		r.dir, r.ledger.slot, r.gate.slot = t.TempDir(), 10, 10
+		r.pending = []Fault{{Slot: 10, Kind: End}}
+		r.suffer(Load, 4)
+		r.active[0].BegunSlot = begun
+		if err := r.openGate(); err != nil || r.gate.slot != want {
+			t.Errorf("begun at slot %d: gate at %d, %v, want %d", begun, r.gate.slot, err, want)
+		}
+	}
+}
+
 func TestTheGateFollowsTheSchedule(t *testing.T) {
 	r := paper(8)
 	r.dir = t.TempDir()
