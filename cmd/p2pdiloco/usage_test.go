@@ -22,7 +22,7 @@ func TestWrongCommandLines(t *testing.T) {
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
 		{"jion", "Did you mean this?\n\tjoin"},
 		{"join", "which run? Give --run NAME"},
-		{"join books", `takes flags, or a ticket, which begins with p2pdiloco1, or @FILE or - for one; not "books"`},
+		{"join books", `or @FILE or - for one; not "books". A run's name stands after --run`},
 		{"join @/nonexistent", "p2pdiloco: ticket: /nonexistent: there is no such file"},
 		{"join @/dev/null", "p2pdiloco: ticket: /dev/null: this is no ticket"},
 		{"join --ticket @/dev/null", "/dev/null: this is no ticket"},

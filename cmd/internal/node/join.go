@@ -74,8 +74,8 @@ func ticketArgs(cmd *cobra.Command, args []string) error {
 	text := strings.Join(args, "")
 	if !ticket.Is(text) && !settings.IsTicketPlace(text) {
 		return cli.UsageError(
-			fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q",
-				cmd.Name(), ticket.Prefix, args[0]),
+			fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q. A run's "+
+				"name stands after --run", cmd.Name(), ticket.Prefix, args[0]),
 		)
 	}
 	f := cmd.Flags().Lookup("ticket")
