@@ -34,6 +34,7 @@ type run struct {
 	before   []float32 // outcome
 	attack   map[int]func(r *run, x []float32)
 	voters   int    // the first so many have a vote; 0: all
+	joins    uint64 // slot from which the others contribute
 	from     uint64 // slot
 	trackers []*Tracker
 	changes  [][]Change
@@ -99,7 +100,7 @@ func (r *run) slot(number uint64) {
 	if err != nil {
 		panic(err)
 	}
-	for i, peer := range r.peers {
+	for i, peer := range r.peers[:r.contributors(number)] {
 		offers = append(offers, slot.Offer{Peer: peer, Slot: number, Base: number - 1, Weight: 1 + uint64(i)})
 		x := r.contribution(i, number)
 		if err := c.Decode(x, c.Append(nil, x)); err != nil {
@@ -130,6 +131,14 @@ func (r *run) slot(number uint64) {
 		r.velocity[j] = .9*r.velocity[j] + g
 		r.anchor[j] -= .5 * (g + .9*r.velocity[j])
 	}
+}
+
+// contributors is how many contribute to a slot.
+func (r *run) contributors(number uint64) int {
+	if r.voters > 0 && number < r.joins {
+		return min(r.voters, len(r.peers))
+	}
+	return len(r.peers)
 }
 
 // judges are the places of those whose contributions say what owners mark.
@@ -226,13 +235,13 @@ func TestHonestPeersNeverStandOut(t *testing.T) {
 			apart, noise := []float64{0, .3, 1, 3}[seed%4], []float64{.01, .3, 2}[seed%3]
 			r := newRun(seed, n, simParams(a.kind, a.clip, a.name), apart, noise)
 			r.slower([]float32{1, 3, 20}[seed/4%3])
-			r.voters = []int{0, 3, 4, 5}[seed/9%4]
+			r.voters, r.joins = []int{0, 3, 4, 5}[seed/9%4], []uint64{0, 10, 25, 60}[seed/7%4]
 			for s := range slots {
 				r.slot(s + 1)
 			}
 			for i := range r.peers {
 				for _, c := range r.changes[i] {
-					if c.Kind != OwnOpposite || n >= leastPeers {
+					if c.Begins && (c.Kind != OwnOpposite || r.contributors(c.Slot) >= leastPeers) {
 						t.Errorf("%s clip=%v %s, %d peers, apart %v, noise %v: to %s %s %s", a.kind, a.clip, a.name,
 							n, apart, noise, r.peers[i], c.Peer, c.Words)
 					}

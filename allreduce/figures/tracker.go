@@ -17,17 +17,19 @@ const KeptSlots = 8
 // When a member stands out. Moving figures count once they are of leastSlots contributions. A
 // finding ends later than it began, so that one at the border does not come and go.
 const (
-	leastSlots  = 3
-	leastPeers  = 4   // among whom one can point the other way; of three, two cannot say which
-	leastVoters = 3   // that say which way is the usual one; of fewer, newcomers say it as well
-	leastCommon = .1  // least median cosine: below it the contributions have too little in common
-	leastApart  = 8   // so many times as far from the median as members are in the middle
-	markedLeast = .02 // leastCommon for a member that owners mark
-	window      = 5   // contributions that together say which way a member points
-	leastTurn   = .2  // a cosine that falls below 0 by less does so little by little
-	lasts       = 3   // contributions that do not for which it is called so still
-	ownOpposite = -.8 // cosine at which a peer doubts itself among fewer peers
-	mostLog     = 6   // of ratios, in powers of ten
+	leastSlots   = 3
+	leastPeers   = 4   // among whom one can point the other way; of three, two cannot say which
+	leastVoters  = 3   // that say which way is the usual one; of fewer, newcomers say it as well
+	leastCommon  = .1  // least median cosine: below it the contributions have too little in common
+	leastApart   = 8   // so many times as far from the median as members are in the middle
+	markedLeast  = .02 // leastCommon for a member that owners mark
+	strangeLeast = -.1 // leastCommon for a newcomer that owners have marked ever since it came
+	strangeApart = 3   // leastApart for it
+	window       = 5   // contributions that together say which way a member points
+	leastTurn    = .2  // a cosine that falls below 0 by less does so little by little
+	lasts        = 3   // contributions that do not for which it is called so still
+	ownOpposite  = -.8 // cosine at which a peer doubts itself among fewer peers
+	mostLog      = 6   // of ratios, in powers of ten
 	// mostAlike is how many members are named that another one is like
 	mostAlike = 4
 )
@@ -225,7 +227,7 @@ type usual struct {
 }
 
 // usual sums up the contributions to a slot. Where newcomers outvote the others, these point the
-// other way than the outcome; so their median cosine counts, too.
+// other way than the outcome; so the median and the spread of members with a vote count, too.
 func (t *Tracker) usual(slotNumber uint64) usual {
 	var cosines, voters, befores, newest []float64
 	for _, m := range t.members {
@@ -244,7 +246,7 @@ func (t *Tracker) usual(slotNumber uint64) usual {
 		len(befores), len(cosines), median(cosines), deviation(cosines), median(newest), median(befores),
 	}
 	if len(voters) >= leastVoters {
-		u.common = min(u.common, median(voters))
+		u.common, u.spread = min(u.common, median(voters)), min(u.spread, deviation(voters))
 	}
 	return u
 }
@@ -270,11 +272,22 @@ func (m *member) count(of usual) {
 		m.old = 0
 	}
 	m.against = max(m.against-1, 0)
-	if of.peers >= leastPeers && m.turned() && of.opposite(m.cosineOfLate(), leastCommon) ||
-		of.contributors >= leastPeers && m.marked() && of.newest > 0 &&
-			of.opposite(m.cosineMarked(), markedLeast) {
+	if m.opposes(of) {
 		m.against = lasts
 	}
+}
+
+// opposes says whether a member's newest contributions point the other way than those of others.
+func (m *member) opposes(of usual) bool {
+	switch {
+	case of.contributors < leastPeers:
+		return false
+	case of.peers >= leastPeers && m.turned() && of.opposite(m.cosineOfLate(), leastCommon):
+		return true
+	case m.marked() && of.newest > 0 && of.opposite(m.cosineMarked(), markedLeast):
+		return true
+	}
+	return m.strange() && of.common >= strangeLeast && of.common-m.cosineOfLate() >= strangeApart*of.spread
 }
 
 // marked says whether owners mark a member's newest contributions, each in more than half of its
@@ -285,6 +298,13 @@ func (m *member) count(of usual) {
 // after slot, too: those come to that little by little, or so fast that the newest contributions of
 // the others have nothing in common with the outcome either.
 func (m *member) marked() bool { return m.marks >= leastSlots && !m.gradual }
+
+// strange says whether owners have marked a newcomer ever since it came. Where two of six send the
+// opposite of what they compute, the other four may have nothing in common with the outcome; so
+// less is asked of that.
+func (m *member) strange() bool {
+	return m.newest.Newcomer && m.marks >= window && uint64(m.marks) == m.slots && !m.gradual
+}
 
 // turned says whether none of a member's newest contributions points the way of the others. Those
 // of honest peers come to that little by little, as the model comes to rest: one sooner than

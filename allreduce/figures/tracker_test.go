@@ -178,6 +178,52 @@ func TestMarkedMembers(t *testing.T) {
 	}
 }
 
+// Two of six that send the opposite leave the other four nothing in common with the outcome. Where
+// they are newcomers that owners have marked ever since they came, they are named all the same.
+func TestMarkedNewcomers(t *testing.T) {
+	// as measured beside four founders, in rounds of 10 steps
+	voters := [4][]float64{
+		{.01, .04, -.05, .01, .1}, {-.1, .03, -.03, .02, .03}, {.09, -.03, .05, -.1, .05}, {.05, -.07, .02, .16, -.1},
+	}
+	newcomer := []float64{-.08, -.28, -.48, -.37, -.43}
+	for name, c := range map[string]struct {
+		marked, newcomer bool
+		first            bool    // its first contribution is marked, too
+		others           float64 // added to the cosines of the others
+		from             uint64  // slot in which it is named; 0: never
+	}{
+		"marked since it came":   {true, true, true, 0, 5},
+		"not marked":             {false, true, true, 0, 0},
+		"not marked at first":    {true, true, false, 0, 0},
+		"with a vote":            {true, false, true, 0, 0},
+		"others against it, too": {true, true, true, -.25, 0},
+	} {
+		tr, got := NewTracker("self"), uint64(0)
+		for s := range uint64(5) {
+			tr.Begin(s+1, []slot.PeerID{"a", "b", "c", "d", "e", "f"})
+			var of []Contribution
+			for i, v := range voters {
+				of = append(of, Contribution{Peer: slot.PeerID(rune('a' + i)), Cosine: v[s] + c.others, Ratio: 1})
+			}
+			for _, peer := range []slot.PeerID{"e", "f"} {
+				of = append(of, Contribution{
+					Peer: peer, Cosine: newcomer[s], Ratio: 1, Newcomer: c.newcomer, Marked: c.marked && (c.first || s > 0),
+				})
+			}
+			for _, change := range tr.Add(s+1, of) {
+				if change.Peer < "e" || change.Kind != Opposite {
+					t.Errorf("%s: %+v", name, change)
+				} else if got == 0 {
+					got = s + 1
+				}
+			}
+		}
+		if got != c.from {
+			t.Errorf("%s: named in slot %d, want %d", name, got, c.from)
+		}
+	}
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1

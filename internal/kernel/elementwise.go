@@ -52,6 +52,19 @@ func Bounded(x []float32) int {
 	return -1
 }
 
+// Finite returns the index of the first element of x that is NaN or Inf; -1 when there is none.
+func Finite(x []float32) int {
+	for at := 0; ; at++ {
+		i := Bounded(x[at:])
+		if i < 0 {
+			return -1
+		}
+		if at += i; math.Float32bits(x[at])&exponentBits == exponentBits {
+			return at
+		}
+	}
+}
+
 func boundedGo(x []float32) int {
 	const step = 8
 	rest := x

@@ -31,11 +31,13 @@ func (j *job) addSuspicious() error {
 	return errors.Join(errs...)
 }
 
-// addBeyond adds a sample of a segment if it has a frame above its bound. values is room for one.
+// addBeyond adds a sample of a segment if it has a frame above its bound, or one that no encoder
+// writes. values is room for one frame. Of a segment whose contributors' commitments are not all
+// known here there is no bound.
 func (j *job) addBeyond(s *segment, values []float32) error {
 	leaves, ok := j.leavesOf(s)
 	if !ok {
-		return nil
+		leaves = nil
 	}
 	r, err := j.aboveBound(s, leaves, codec.Outcome(j.codec), values)
 	if err != nil {
@@ -89,7 +91,7 @@ func (j *job) aboveBound(s *segment, leaves [][]slot.FrameLeaf, c codec.Codec, v
 			}
 			norms[i] = l[f].NormSq
 		}
-		if !(kernel.NormSq(part) <= s.Bound(norms)) {
+		if kernel.Finite(part) >= 0 || len(leaves) > 0 && !(kernel.NormSq(part) <= s.Bound(norms)) {
 			return r, nil
 		}
 	}

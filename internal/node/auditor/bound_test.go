@@ -10,7 +10,7 @@ import (
 
 // No sample is drawn here, so only the bound leads to one: a frame is longer than the norms that
 // the contributors have committed to allow, or has no values. An elector that does not know
-// these norms finds nothing, and an honest frame is not looked at.
+// these norms finds only what has no values, and an honest frame is not looked at.
 func TestAFrameAboveItsBoundIsSampled(t *testing.T) {
 	const frame = 3 // of 5; the first one of the second segment is 2
 	set := func(all []byte, i int, x float32) {
@@ -21,11 +21,12 @@ func TestAFrameAboveItsBoundIsSampled(t *testing.T) {
 		unknown bool // what the contributor has committed to
 		found   bool
 	}{
-		"honest":   {lie: func([]byte) {}},
-		"too long": {lie: func(all []byte) { set(all, 7, 1e4) }, found: true},
-		"NaN":      {lie: func(all []byte) { set(all, 7, float32(math.NaN())) }, found: true},
-		"shorter":  {lie: func(all []byte) { set(all, 7, 0) }},
-		"unknown":  {lie: func(all []byte) { set(all, 7, 1e4) }, unknown: true},
+		"honest":           {lie: func([]byte) {}},
+		"too long":         {lie: func(all []byte) { set(all, 7, 1e4) }, found: true},
+		"NaN":              {lie: func(all []byte) { set(all, 7, float32(math.NaN())) }, found: true},
+		"shorter":          {lie: func(all []byte) { set(all, 7, 0) }},
+		"unknown":          {lie: func(all []byte) { set(all, 7, 1e4) }, unknown: true},
+		"NaN, and unknown": {lie: func(all []byte) { set(all, 7, float32(math.NaN())) }, unknown: true, found: true},
 	} {
 		h := newHouse(t)
 		e := h.elector(t, h.reduceBut(c.lie))

@@ -42,7 +42,7 @@ type outcome struct {
 	held          <-chan struct{} // closed when the job that holds it ends; nil if none does
 }
 
-// missingError lists the segments that no peer gave.
+// missingError lists the segments that no peer gave, or that nobody can apply.
 type missingError struct {
 	ranges []slot.Range
 	err    error
@@ -51,7 +51,8 @@ type missingError struct {
 func (e missingError) Error() string { return e.err.Error() }
 func (e missingError) Unwrap() error { return e.err }
 
-// hold gets the outcome of a draft on disk.
+// hold gets the outcome of a draft on disk, if it is one that can be applied: once a record of it
+// is certified, nobody can go on without it.
 func (o *outcomes) hold(ctx context.Context, d slot.Draft, from []slot.PeerID) error {
 	if d.Kind != slot.Step || o.model.store.HasOutcome(d.Height, d.Outcome()) {
 		return nil
@@ -59,6 +60,9 @@ func (o *outcomes) hold(ctx context.Context, d slot.Draft, from []slot.PeerID) e
 	wanted := outcome{height: d.Height, contributions: d.Contributions, segments: d.Segments}
 	data, done, err := o.gatherSoon(ctx, wanted, from)
 	defer done()
+	if err == nil && o.model.run.AuditSamples == 0 { // else the audit looks, and has a proof
+		err = o.model.readable(d.Segments, data)
+	}
 	if err != nil {
 		return err
 	}

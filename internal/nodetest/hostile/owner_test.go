@@ -1,6 +1,8 @@
 package hostile
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -160,4 +162,23 @@ func scale(x []float32, by float32) {
 	for i := range x {
 		x[i] *= by
 	}
+}
+
+// With trust crash nobody looks whether an owner's values are right. But what has no values would
+// end the run for good: another member reduces that part, and the slots go on.
+func TestAnOwnerOfNoValuesStopsNothing(t *testing.T) {
+	spec := nodetest.Spec(8, 4)
+	spec.Trust, spec.Codec = p2pdiloco.TrustCrash, "f32"
+	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+		liar := s.Peers[2]
+		owns(liar, func(_ uint64, _ int, x []float32) { x[len(x)-1] = float32(math.NaN()) })
+		s.Start(s.Peers...)
+		s.Finish(5*time.Minute, s.But(liar)...)
+		checkHonest(t, s, liar)
+		for _, p := range s.But(liar) {
+			if slices.ContainsFunc(p.Trainer.(*nodetest.Bowl).X, func(v float32) bool { return v != v }) {
+				t.Errorf("host %d: the model is not finite", p.Host)
+			}
+		}
+	})
 }
