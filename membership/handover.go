@@ -41,6 +41,7 @@ type termOffers struct {
 	given  map[slot.PeerID]time.Duration // since when it has an offer of a member
 	handed map[slot.PeerID]time.Duration // when this peer last handed one over
 	listed map[slot.PeerID]struct{}      // that a plan of it has listed
+	opened map[slot.PeerID]struct{}      // that are in a group which it opened itself
 }
 
 // passedOver is whom a list of offers lacks though its leader had been given their offers.
@@ -59,6 +60,7 @@ func (ho *handover) turn() {
 		ho.term = termOffers{
 			at: at, since: ho.now, open: true, shownT: never, given: map[slot.PeerID]time.Duration{},
 			handed: map[slot.PeerID]time.Duration{}, listed: map[slot.PeerID]struct{}{},
+			opened: map[slot.PeerID]struct{}{},
 		}
 	}
 }
@@ -138,7 +140,7 @@ func (ho *handover) hides(e slot.Member) bool {
 	if a := ho.presence.known[ofMember(e)]; a != nil && a.offer != nil && ho.open.isUnshown(*a.offer, ho.now) {
 		return true
 	}
-	return slices.Contains(ho.hiders.out(), e.Peer)
+	return slices.Contains(ho.hiders.passedOver(), e.Peer)
 }
 
 // living says whether an honest leader would plan with a member.
@@ -183,6 +185,28 @@ func (ho *handover) saw(p slot.Plan) {
 	ho.term.open = false
 	for _, o := range p.Offers {
 		ho.term.listed[o.Peer] = struct{}{}
+		if openedByItsLeader(p) {
+			ho.term.opened[o.Peer] = struct{}{}
+		}
+	}
+}
+
+// openedByItsLeader says whether a plan's group is not that of a leader before. One that lies can
+// open a group, tell some of those in it nothing, and be silent: then they fail under the next
+// leader, which goes on with it.
+func openedByItsLeader(p slot.Plan) bool {
+	at := p.Opened.Ref
+	return at.Height == p.Height && at.Prev == p.Prev && at.Term() == p.Ref.Term()
+}
+
+// decided notes whom the leader of a step has listed in vain, in groups that it opened. Whom the
+// draft of a leader before leaves out, that one has left out.
+func (ho *handover) decided(v slot.Vote, r slot.Record, leader slot.PeerID) {
+	at, d := v.Ref, ho.open.draft
+	at.Ballot = at.Term() * slot.Tries
+	if r.Kind == slot.Step && ho.tolerated() > 0 && ho.term.given != nil && ho.term.at == at &&
+		d != nil && d.Hash == v.Hash && d.Grounds.QC == nil {
+		ho.hiders.decided(r, leader, ho.term.opened)
 	}
 }
 

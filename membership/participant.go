@@ -144,7 +144,7 @@ func (pa *participant) accuse(r ReportLost) {
 			Detail: sentBad,
 		})
 	}
-	if r.Reason != wire.LostOutcome && r.Reason != wire.LostRanges {
+	if r.Reason != wire.LostOutcome && r.Reason != wire.LostRanges && openedByItsLeader(*pa.open.last) {
 		pa.handover.hiders.fails(r.Peer, pa.open.leader(pa.open.last.Ballot).Peer)
 	}
 	pa.sendLost(r)

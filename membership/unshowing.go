@@ -22,6 +22,9 @@ type hiders struct {
 	of      map[memberKey]hider
 	failing map[memberKey]hider // without a vote, that failed this peer in reductions
 	under   map[memberKey]failedUnder
+	// with a vote, that plans listed in vain; and in which slots they were listed
+	uncounted map[memberKey]hider
+	listings  map[memberKey][]listing
 }
 
 // failedUnder are the leaders under whom a member has failed this peer since it was last left out,
@@ -55,14 +58,13 @@ func (hs *hiders) note(p slot.PeerID) {
 		hs.of = map[memberKey]hider{}
 	}
 	hs.onlyMembers()
-	hs.count(hs.of, ofMember(hs.chain.Members()[i]), "does not show what it has offered")
+	hs.count(hs.of, ofMember(hs.chain.Members()[i]), hs.chain.OpenSlot(), "does not show what it has offered")
 }
 
 // fails takes in that a member has failed this peer in the reduction of the open slot. Each leader
 // would else plan with it, and each slot cost another reduction. It counts once it has failed under
 // more leaders than may lie: one that lies can send a member no plan, and then say that it is gone.
-// Members with a vote are left out of no further slot for that: a link fails now and then, and they
-// object to plans without them.
+// Members with a vote are judged by what all leaders say of them (decided).
 func (hs *hiders) fails(p, leader slot.PeerID) {
 	i := slot.Find(hs.chain.Members(), p)
 	if hs.tolerated() == 0 || i < 0 || slot.Find(hs.chain.Electorate(), p) >= 0 {
@@ -82,7 +84,7 @@ func (hs *hiders) fails(p, leader slot.PeerID) {
 	})
 	if hs.under[by] = u; len(u.leaders) > hs.tolerated() {
 		delete(hs.under, by) // or one leader that lies would renew it
-		hs.count(hs.failing, by, "fails in the reduction")
+		hs.count(hs.failing, by, hs.chain.OpenSlot(), "fails in the reduction")
 	}
 }
 
@@ -95,37 +97,48 @@ func (hs *hiders) onlyMembers() {
 	maps.DeleteFunc(hs.of, func(k memberKey, _ hider) bool { return gone(k) })
 	maps.DeleteFunc(hs.failing, func(k memberKey, _ hider) bool { return gone(k) })
 	maps.DeleteFunc(hs.under, func(k memberKey, _ failedUnder) bool { return gone(k) })
+	maps.DeleteFunc(hs.uncounted, func(k memberKey, _ hider) bool { return gone(k) })
+	maps.DeleteFunc(hs.listings, func(k memberKey, _ []listing) bool { return gone(k) })
 }
 
-// count counts in what a member does in the open slot, once. What it did before counts unless it
-// has taken part since for twice as long as it was left out, and something of it has counted:
-// strangers would else take turns, and each be forgiven before its next one.
-func (hs *hiders) count(in map[memberKey]hider, by memberKey, what string) {
-	open, spent := hs.chain.OpenSlot(), hs.chain.SpentSeq(by.peer)
+// count counts in what a member does in a slot, once. What it did before counts unless it has taken
+// part since for twice as long as it was left out, and something of it has counted: strangers would
+// else take turns, and each be forgiven before its next one.
+func (hs *hiders) count(in map[memberKey]hider, by memberKey, at uint64, what string) {
+	spent := hs.chain.SpentSeq(by.peer)
 	h, again := in[by]
 	switch {
-	case again && h.slot >= open:
+	case again && h.slot >= at:
 		return
-	case again && (open <= h.slot+3*h.leftOut() || spent == h.spent):
+	case again && (at <= h.slot+3*h.leftOut() || spent == h.spent):
 		h.times++
 	default:
 		h.times = 1
 	}
-	h.slot, h.spent = open, spent
+	h.slot, h.spent = at, spent
 	in[by] = h
+	if by == hs.self {
+		return
+	}
 	hs.event(Event{
-		Kind: EventSuspected, Height: hs.chain.Height(), Slot: open, Peer: by.peer,
+		Kind: EventSuspected, Height: hs.chain.Height(), Slot: at, Peer: by.peer,
 		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times,
-			open+h.leftOut()),
+			at+h.leftOut()),
 	})
 }
 
-// out lists the members that a plan for the open slot leaves out.
-func (hs *hiders) out() (out []slot.PeerID) {
+// out lists the members that a plan for the open slot leaves out. A leader never leaves itself out.
+func (hs *hiders) out() []slot.PeerID { return without(hs.passedOver(), hs.cfg.Self) }
+
+// passedOver lists the members that honest leaders leave out, as far as this peer has seen what
+// they have. It may be among them itself.
+func (hs *hiders) passedOver() (out []slot.PeerID) {
 	open, times := hs.chain.OpenSlot(), map[slot.PeerID]int{}
-	for by, h := range hs.of {
-		if h.holds(open) {
-			out, times[by.peer] = append(out, by.peer), h.times
+	for _, in := range []map[memberKey]hider{hs.of, hs.uncounted} {
+		for by, h := range in {
+			if h.holds(open) {
+				times[by.peer] = max(times[by.peer], h.times)
+			}
 		}
 	}
 	for by, h := range hs.failing {
@@ -133,6 +146,7 @@ func (hs *hiders) out() (out []slot.PeerID) {
 			out = append(out, by.peer)
 		}
 	}
+	out = slices.AppendSeq(out, maps.Keys(times))
 	slices.SortFunc(out, func(a, b slot.PeerID) int { return cmp.Or(times[b]-times[a], cmpPeer(a, b)) })
 	electors := 0
 	return slices.DeleteFunc(out, func(p slot.PeerID) bool {

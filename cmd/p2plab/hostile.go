@@ -145,6 +145,7 @@ var deeds = map[chaos.Attack]string{
 	"strangers-scale":   "four strangers that contribute a million times what they have trained",
 	"strangers-hide":    "three strangers that offer, and show auditors nothing",
 	"strangers-fail":    "three strangers that offer, and then fail each reduction",
+	"voter-fail":        "fails each reduction that another one leads, or reports itself lost in it",
 }
 
 // attacksHelp lists all attacks, a line for each.

@@ -67,6 +67,7 @@ var attacks = []attack{
 	{name: "strangers-scale", peers: 4, late: true, few: true, said: tooLarge, after: 4 * 14},
 	{name: "strangers-hide", peers: 3, late: true, said: []string{"does not show"}, after: 1},
 	{name: "strangers-fail", peers: 3, late: true, said: []string{"failed in the reduction"}, after: 1},
+	{name: "voter-fail", said: []string{"failed in the reduction"}, after: 1},
 	{name: "equivocate-owners", proof: true, said: []string{"may not be used"}, after: 2},
 }
 

@@ -40,6 +40,7 @@ var kinds = map[string]func(*liar) habit{
 	"strangers-scale":   scales(1e6),
 	"strangers-hide":    hide,
 	"strangers-fail":    fail,
+	"voter-fail":        failForOthers,
 }
 
 // Kinds are the names of all kinds, sorted.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	ledger "github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // hide gives owners what it has offered, and shows auditors nothing.
@@ -51,4 +52,32 @@ func (b *broken) Write(p []byte) (int, error) {
 		err = errors.Join(errBroken, b.Reset())
 	}
 	return n, err
+}
+
+// voterWays is how many ways failForOthers has: those of fail, and one more.
+const voterWays = failingWays + 1
+
+// failForOthers fails where another one leads, as fail does. In each third slot it reports itself
+// lost instead, once an owner has used what it has contributed. What it leads itself it works for:
+// so it keeps its vote, and counts now and then.
+func failForOthers(l *liar) habit {
+	breaks := fail(l).exchanges
+	return habit{
+		hears: func(m ledger.Message) bool {
+			v := l.driver.View()
+			now := v.Tip.Slot + 1
+			if s, ok := m.Body.(ledger.Segment); ok && !l.leads(v) && now%voterWays == 0 {
+				l.did("slot %d: it reports itself lost", now)
+				l.say(ledger.Lost{Ref: s.Ref, Group: s.Group, Peer: l.self, Reason: ledger.LostConnection}, v.Leader)
+			}
+			return true
+		},
+		exchanges: func(opened bool, s wire.Stream) wire.Stream {
+			v := l.driver.View()
+			if l.leads(v) || (v.Tip.Slot+1)%voterWays == 0 {
+				return s
+			}
+			return breaks(opened, s)
+		},
+	}
 }
