@@ -40,7 +40,7 @@ func (hs *hiders) decided(r slot.Record, leader slot.PeerID, listed map[slot.Pee
 			continue
 		}
 		by, failed := ofMember(e), !hasOffer(r.Contributions, e.Peer)
-		all := slices.DeleteFunc(append(hs.listings[by], listing{leader, failed}), func(l listing) bool {
+		all := slices.DeleteFunc(append(slices.Clone(hs.listings[by]), listing{leader, failed}), func(l listing) bool {
 			return slot.Find(hs.chain.Electorate(), l.leader) < 0
 		})
 		hs.listings[by] = all[max(0, len(all)-recentListings*hs.tolerated()):]
