@@ -41,7 +41,7 @@ func TestExplore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newExplorer(t, c.peers, c.newcomers, c.slots)
-			x.limit = testlevel.Choose(1_000, 2_000, 300_000)
+			x.limit = testlevel.Choose(1_000, 1_000, 300_000)
 			x.terms, x.crashes, x.deaths, x.mistrust = c.terms, c.crashes, c.deaths, c.mistrust
 			if !c.all {
 				x.at = arrangements

@@ -54,7 +54,7 @@ func TestNoVariedProofEndsAPeer(t *testing.T) {
 	for _, w := range worlds {
 		proofs = append(proofs, w.honestProofs(t))
 	}
-	for range testlevel.Choose(10_000, 40_000, 2_000_000) {
+	for range testlevel.Choose(10_000, 15_000, 2_000_000) {
 		at := r.IntN(len(worlds))
 		w, p := worlds[at], proofs[at][r.IntN(len(proofs[at]))]
 		p.Statement.Offers = slices.Clone(p.Statement.Offers)

@@ -216,7 +216,7 @@ func simParams(a allreduce.Aggregator, clip bool, name string) allreduce.Params 
 // Honest peers never stand out, with whatever data each of them has, from the first slots until the
 // model has come to rest, whatever the aggregator is.
 func TestHonestPeersNeverStandOut(t *testing.T) {
-	runs, slots := testlevel.Choose(4, 25, 480), uint64(100) // with each aggregator
+	runs, slots := testlevel.Choose(4, 12, 480), uint64(100) // with each aggregator
 	if testing.Short() {
 		slots = 40
 	}

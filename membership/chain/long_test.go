@@ -25,7 +25,7 @@ func TestLongChainStaysSmall(t *testing.T) {
 		w := newSignedWorld(signedRules(byzantine, 64))
 		l := &longLog{dir: t.TempDir(), t: t}
 		l.open(w.rules.Run)
-		slots := testlevel.Choose(300, 1000, 10_000)
+		slots := testlevel.Choose(300, 500, 10_000)
 		begun, i := uint64(0), 0
 		w.churn(slots, 8, 20, func() {
 			l.save(w)
