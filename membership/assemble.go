@@ -143,6 +143,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	}
 	m.objections = &objections{
 		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
+		own: m.own,
 	}
 	m.audits = &audits{
 		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs, hiders: hiding,

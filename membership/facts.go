@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -54,6 +55,26 @@ func (f *facts) tolerated() int {
 		return 0
 	}
 	return (n - 1) / 3
+}
+
+// byElectors lists those of the offers that electors made.
+func (f *facts) byElectors(offers []slot.Offer) []slot.Offer {
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
+		return slot.Find(f.chain.Electorate(), o.Peer) < 0
+	})
+}
+
+// settled lists those of the offers that newcomers did not make, where newcomers are few in plans:
+// what they claim of themselves, who may be many, does not count. It lists all if there are none.
+func (f *facts) settled(offers []slot.Offer) []slot.Offer {
+	if !f.chain.FewNewcomers() {
+		return offers
+	}
+	known := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return f.chain.IsNewcomer(o.Peer) })
+	if len(known) == 0 {
+		return offers
+	}
+	return known
 }
 
 // fromMember says whether a message comes from a member.

@@ -39,7 +39,7 @@ func (hi *history) graceEnds(offers []slot.Offer, contributors int) time.Duratio
 	at := hi.presence.offerTimes(offers)
 	most := contributors/2 + 1
 	if len(at) < most {
-		return at[0] + 4*t.Straggler
+		return at[0] + fewWait*t.Straggler
 	}
 	spread := time.Duration(t.GraceFactor * float64(slices.Max(hi.spreads[:])))
 	if t.GraceShare > 0 && hi.slotAt != never {
@@ -52,17 +52,17 @@ func (hi *history) graceEnds(offers []slot.Offer, contributors int) time.Duratio
 // it: the first that offered is through with its inner steps beside the slot then, less what
 // reductions take. It is never if they do none. A stale contribution was late for another slot, and
 // does not count. How long those inner steps take is what half of the offers say at most, so that
-// no single one can draw it out.
+// no single one can draw it out; newcomers have no say.
 func (hi *history) idleFrom(offers []slot.Offer) time.Duration {
 	t := hi.cfg.Timing
-	fresh := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return o.Base+1 != o.Slot })
+	fresh := hi.settled(slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return o.Base+1 != o.Slot }))
 	if t.Beside == 0 || len(fresh) == 0 {
 		return never
 	}
 	var beside []time.Duration
 	for _, o := range fresh {
 		took := float64(min(o.Steps, t.Beside)) * float64(o.StepTime) * float64(time.Microsecond)
-		beside = append(beside, time.Duration(min(took, float64(4*t.Straggler))))
+		beside = append(beside, time.Duration(min(took, float64(fewWait*t.Straggler))))
 	}
 	slices.Sort(beside)
 	lasts := beside[(len(beside)-1)/2]

@@ -24,6 +24,7 @@ type objections struct {
 	presence *presence
 	history  *history
 	handover *handover
+	own      *own
 	told     told
 }
 
@@ -102,57 +103,76 @@ func (ob *objections) plan(d wire.Draft) slot.Plan {
 // missing from one of them. A young run has fewer.
 const recentSteps = 4
 
-// contributors lists the electors that an honest plan waits for: they are heard, and contributed to
-// all but one of the last four step records, and to one at least.
-func (ob *objections) contributors() (es []slot.Member) {
-	times, steps := map[slot.PeerID]int{}, 0
-	for h := ob.chain.LastStep(); h > 0 && steps < recentSteps; h-- {
-		r := ob.chain.At(h)
-		if r.Kind == slot.Fork {
-			break
-		}
-		if r.Kind != slot.Step {
-			continue
-		}
-		steps++
-		for _, o := range r.Contributions {
-			times[o.Peer]++
-		}
-	}
+// contributors lists the electors that an honest plan waits for: they train, and contributed lately.
+func (ob *objections) contributors() []slot.Member {
+	lately := ob.history.contributedLately()
+	return slices.DeleteFunc(ob.trainers(), func(e slot.Member) bool { return !lately(e.Peer) })
+}
+
+// trainers lists the electors that are heard and say that they train. Who became a member in the
+// midst of the slot holds up nobody.
+func (ob *objections) trainers() (es []slot.Member) {
 	for _, e := range ob.chain.Electorate() {
-		a := ob.presence.known[ofMember(e)]
-		works := ofMember(e) == ob.self || a != nil && !a.leaving && (a.alive == nil || a.alive.Contributes)
-		if times[e.Peer] >= max(1, steps-1) && works && ob.presence.around(ofMember(e)) {
+		w := ofMember(e)
+		a := ob.presence.known[w]
+		works := a != nil && !a.leaving && (a.alive == nil || a.alive.Contributes)
+		if w == ob.self {
+			works = ob.own.contributes && !ob.own.leaving
+		}
+		if works && !ob.cameDuring(e.Peer) && ob.presence.around(w) {
 			es = append(es, e)
 		}
 	}
 	return es
 }
 
-// misses lists those of the electors that an honest plan waits for that are not among the offers.
-// It lists nobody if f of them at most are missing: these may be liars.
-func (ob *objections) misses(offers []slot.Offer) (ps []slot.PeerID) {
-	for _, e := range ob.contributors() {
-		if !hasOffer(offers, e.Peer) {
-			ps = append(ps, e.Peer)
+// misses lists those of the electors for which an honest leader waits that are not among the offers
+// of its plan: of those that contributed lately if they are more than f, since f may be liars; and
+// of all that train, if these are enough for f+1 honest ones and the plan has no more than f
+// electors, so that no outcome is of liars alone. It lists nobody once they have had their time.
+func (ob *objections) misses(offers []slot.Offer) []slot.PeerID {
+	f := ob.tolerated()
+	lacks := func(es []slot.Member) (ps []slot.PeerID) {
+		for _, e := range es {
+			if !hasOffer(offers, e.Peer) {
+				ps = append(ps, e.Peer)
+			}
 		}
+		return ps
 	}
-	if len(ps) <= ob.tolerated() {
-		return nil
+	es := ob.contributors()
+	if ps := lacks(es); len(ps) > f && !ob.tooLate(es) {
+		return ps
 	}
-	return ps
+	es = ob.trainers()
+	if ps := lacks(es); len(es) > 2*f && len(ob.byElectors(offers)) <= f && !ob.tooLate(es) {
+		return slices.DeleteFunc(ps, ob.hidden)
+	}
+	return nil
 }
 
-// tooLate says whether most of those that contribute have offered so long ago that no straggler is
-// waited for any more, or anybody so long ago that fewer than most must do, as with the grace
-// window. A peer that has just started may know none of the offers: it goes by how long the leader
-// has been at work.
-func (ob *objections) tooLate() bool {
-	at := ob.presence.offerTimes(ob.presence.offers())
-	most := len(ob.contributors())/2 + 1
+// hidden says whether this peer would leave an elector out of its own plan.
+func (ob *objections) hidden(p slot.PeerID) bool {
+	electors := ob.chain.Electorate()
+	i := slot.Find(electors, p)
+	return i >= 0 && ob.handover.hides(electors[i])
+}
+
+// tooLate says whether most of some electors have offered so long ago that no straggler is waited
+// for any more, or so many of them that fewer than most must do, as with the grace window. A peer
+// that has started in the midst of the slot may know none of the offers: it goes by how long the
+// leader has been at work. Nobody else does: a leader may say so from the slot's beginning on.
+func (ob *objections) tooLate(electors []slot.Member) bool {
+	offers, hi := ob.presence.offers(), ob.history
+	all := ob.presence.offerTimes(offers)
+	at := ob.presence.offerTimes(slices.DeleteFunc(offers, func(o slot.Offer) bool {
+		return slot.Find(electors, o.Peer) < 0
+	}))
+	first, most := hi.starter(len(electors)), len(electors)/2
 	wait := max(ob.cfg.Timing.Straggler, ob.cfg.Timing.MinGrace)
-	return len(at) >= most && ob.now >= at[most-1]+wait || len(at) > 0 && ob.now >= at[0]+4*wait ||
-		ob.open.led && ob.now >= ob.open.ledAt+wait
+	return len(at) > most && ob.now >= at[most]+wait || len(at) > first && ob.now >= at[first]+fewWait*wait ||
+		len(all) > 0 && ob.now >= all[0]+hi.loneStop(wait, len(electors)) ||
+		hi.slotAt == never && ob.open.led && ob.now >= ob.open.ledAt+wait
 }
 
 // passesOver is rule S1: the plan lists the living members whose offers its leader had been given
@@ -167,10 +187,10 @@ func (ob *objections) passesOver(p slot.Plan, term int) (none objection) {
 }
 
 // lacksElectors is rule S2: the plan lists all but f of the electors that are heard and contributed
-// lately, or stragglers have had their time.
+// lately, and more than f electors, or stragglers have had their time.
 func (ob *objections) lacksElectors(p slot.Plan, _ int) (none objection) {
 	missing := ob.misses(p.Offers)
-	if len(missing) == 0 || ob.tooLate() {
+	if len(missing) == 0 {
 		return none
 	}
 	return objection{wire.RuleElectors, missing, fmt.Sprintf(
@@ -280,5 +300,5 @@ func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) (none obje
 
 // waits says whether a plan with these offers would be objected to for want of others.
 func (ob *objections) waits(offers []slot.Offer) bool {
-	return ob.tolerated() > 0 && len(ob.misses(offers)) > 0 && !ob.tooLate()
+	return ob.tolerated() > 0 && len(ob.misses(offers)) > 0
 }

@@ -45,8 +45,7 @@ func (pn *planner) planDue() bool {
 			waiting = append(waiting, e)
 		}
 	}
-	return len(waiting) == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+c.Awaited(len(offers), waiting)) &&
-		!pn.objections.waits(offers)
+	return len(waiting) == 0 || pn.now >= pn.windowEnds(offers, waiting) && !pn.objections.waits(offers)
 }
 
 // offers lists the standing offers that a plan lists: of members that showed this peer nothing

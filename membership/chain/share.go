@@ -23,6 +23,18 @@ func (pos *position) newcomer(p slot.PeerID) (m slot.Member, is bool) {
 // nothing.
 const sharesFrom = 3
 
+// FewNewcomers says whether newcomers are few in plans: where votes are earned and sharesFrom are
+// taken.
+func (pos *position) FewNewcomers() bool {
+	return pos.rules.Byzantine && len(pos.Electorate()) >= sharesFrom
+}
+
+// IsNewcomer says whether a peer has no seat, and has not earned one yet, by the newest record.
+func (pos *position) IsNewcomer(p slot.PeerID) bool {
+	_, is := pos.newcomer(p)
+	return is
+}
+
 // WithinShare returns those of the offers for the open slot that its plan takes. Where votes are
 // earned and sharesFrom are taken, newcomers are few among the contributors: else names, which cost
 // nothing, would outvote the trimmed mean (BYZANTINE a8). Those with most credit come first, then
@@ -30,7 +42,7 @@ const sharesFrom = 3
 // are members for longest. One is always taken, and as many as it takes to close the slot. Those
 // that were in a group of this slot before keep their places, ahead of all others.
 func (pos *position) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.Offer {
-	if !pos.rules.Byzantine || len(pos.Electorate()) < sharesFrom {
+	if !pos.FewNewcomers() {
 		return offers
 	}
 	var newcomers []slot.Member
@@ -64,7 +76,7 @@ func (pos *position) shareBeside(others int) int {
 // slot has to wait for. Where newcomers are few in a plan, so are those among them that have not
 // contributed lately, and have no seat: they may never offer.
 func (pos *position) Awaited(offers int, without []slot.Member) int {
-	if !pos.rules.Byzantine || len(pos.Electorate()) < sharesFrom {
+	if !pos.FewNewcomers() {
 		return len(without)
 	}
 	known := 0

@@ -1,0 +1,245 @@
+package membership
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// soonLab is a run of some members that has done some slots. From then on a round of each takes so
+// many Straggler, but for those that offer as soon as a slot begins.
+func soonLab(t *testing.T, byzantine bool, names string, rounds float64, atOnce string) *lab {
+	t.Helper()
+	rules, round := labRules(), time.Duration(rounds*float64(labTiming.Straggler))
+	rules.Byzantine, rules.StartPeers, rules.MaxWeightRatio, rules.NewcomerShare = byzantine, len(names), 8, 500
+	l := newLab(t, rules, labTiming)
+	for _, n := range names {
+		l.add(string(n))
+	}
+	l.connect()
+	if !l.run(2*time.Minute, func() bool {
+		return l.peers[0].m.View().AppliedSlot >= 6 && len(l.peers[0].m.chain.Electorate()) == len(names)
+	}) {
+		t.Fatal(l.show())
+	}
+	for _, p := range l.peers {
+		p.slowness = round
+	}
+	for _, n := range atOnce {
+		if p := l.peer(string(n)); p != nil {
+			p.slowness = 0
+		} else {
+			l.add(string(n))
+		}
+	}
+	l.connect()
+	return l
+}
+
+// counted runs the lab to a slot, and says how many slots came and how often each contributed.
+func (l *lab) counted(until uint64) (slots int, times map[string]int) {
+	times = map[string]int{}
+	from := l.peers[0].m.chain.Height()
+	l.run(time.Hour, func() bool { return l.peers[0].m.chain.Tip().Slot >= until })
+	c := l.peers[0].m.chain
+	for h := from + 1; h <= c.Height(); h++ {
+		if r := c.At(h); r.Kind == slot.Step {
+			slots++
+			for _, o := range r.Contributions {
+				times[labName(o.Peer)]++
+			}
+		}
+	}
+	return slots, times
+}
+
+// TestWhoOffersAtOnceDecidesNothingAlone: rounds take longer than stragglers are waited for, and
+// some have no trainer, so that they offer as soon as a slot begins. The others contribute as if
+// these were not there.
+func TestWhoOffersAtOnceDecidesNothingAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		byzantine bool
+		names     string
+		rounds    float64 // in Straggler
+		atOnce    string
+		idle      string
+		honest    string
+	}{
+		"nobody":                            {true, "ABCD", 5, "", "", "ABCD"},
+		"a stranger":                        {true, "ABCD", 5, "Z", "", "ABCD"},
+		"two strangers":                     {true, "ABCD", 5, "YZ", "", "ABCD"},
+		"five strangers, shorter rounds":    {true, "ABCD", 1.5, "UVXYZ", "", "ABCD"},
+		"an elector":                        {true, "ABCD", 5, "D", "", "ABC"},
+		"an elector and two strangers":      {true, "ABCD", 5, "DYZ", "", "ABC"},
+		"two electors of seven":             {true, "ABCDEFG", 5, "FG", "", "ABCDE"},
+		"a stranger beside two that train":  {true, "ABCD", 5, "Z", "CD", "AB"},
+		"a stranger beside one that trains": {true, "ABCD", 5, "Z", "BCD", "A"},
+		"a stranger beside three":           {true, "ABC", 5, "Z", "", "ABC"},
+		"a member, trust crash":             {false, "ABCD", 5, "D", "", "ABC"},
+	} {
+		l := soonLab(t, c.byzantine, c.names, c.rounds, c.atOnce)
+		l.idle(c.idle)
+		slots, times := l.counted(24)
+		if slots < 15 {
+			t.Errorf("%s: %d slots in an hour", name, slots)
+		}
+		for _, n := range c.honest {
+			if times[string(n)] < 9*slots/10 {
+				t.Errorf("%s: %c contributed to %d of %d slots", name, n, times[string(n)], slots)
+			}
+		}
+	}
+}
+
+// TestLongRoundsAreWaitedForInTheEnd: an elector offers at once, and rounds take longer than the
+// others are waited for where it alone has offered. It has few slots to itself.
+func TestLongRoundsAreWaitedForInTheEnd(t *testing.T) {
+	l := soonLab(t, true, "ABCD", 2.5*loneWait, "D")
+	slots, times := l.counted(22)
+	for _, n := range "ABC" {
+		if slots < 15 || times[string(n)] < slots-4 {
+			t.Errorf("%c contributed to %d of %d slots", n, times[string(n)], slots)
+		}
+	}
+	m := l.peer("A").m
+	if es := m.objections.contributors(); len(es) != 4 {
+		t.Errorf("contributors: %s", labNames(peersOf(es)))
+	}
+}
+
+// TestStrangersThatOfferAtOnceTakeNoCredit: what they offer early does not make the credit of
+// honest electors fall.
+func TestStrangersThatOfferAtOnceTakeNoCredit(t *testing.T) {
+	l := soonLab(t, true, "ABCD", 1.5, "UVXYZ")
+	l.counted(45)
+	c := l.peers[0].m.chain
+	for _, m := range c.Members() {
+		if strings.Contains("ABCD", labName(m.Peer)) && (m.Credit < 250 || !m.Elects()) {
+			t.Errorf("%s has credit %d", labName(m.Peer), m.Credit)
+		}
+	}
+	if s := c.Tip().Slot; s < 45 {
+		t.Errorf("slot %d is the last", s)
+	}
+}
+
+// TestStragglersAreStillLeftOut: slots close without electors that are slow, or hang, or are dead,
+// as soon as they did: a fourth of the others holds up nobody for longer than one straggler may.
+func TestStragglersAreStillLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		names string
+		fault func(l *lab)
+		most  time.Duration // that a slot takes
+	}{
+		"one of four hangs":          {"ABCD", func(l *lab) { l.peer("D").slowness = time.Hour }, labTiming.Straggler},
+		"one of four is dead":        {"ABCD", func(l *lab) { l.peer("D").crash() }, labTiming.Lost},
+		"one of four has no trainer": {"ABCD", func(l *lab) { l.idle("D") }, labTiming.MinGrace},
+		"three of four have none":    {"ABCD", func(l *lab) { l.idle("BCD") }, labTiming.MinGrace},
+		"two of four hang": {"ABCD", func(l *lab) {
+			l.peer("B").slowness, l.peer("C").slowness = time.Hour, time.Hour
+		}, fewWait * labTiming.Straggler},
+		"one of two that train hangs": {"ABCD", func(l *lab) {
+			l.idle("CD")
+			l.peer("B").slowness = time.Hour
+		}, fewWait * labTiming.Straggler},
+	} {
+		l := labUntil(t, c.names, func(ch *chain.Chain) bool { return ch.Tip().Slot >= 5 })
+		c.fault(l)
+		began, from := l.now, l.peers[0].m.chain.Tip().Slot
+		const slots = 10
+		l.run(time.Hour, func() bool { return l.peers[0].m.chain.Tip().Slot >= from+slots })
+		if took := (l.now - began) / slots; took > c.most+c.most/4+500*time.Millisecond {
+			t.Errorf("%s: a slot took %v", name, took)
+		}
+	}
+}
+
+func (l *lab) idle(names string) {
+	for _, n := range names {
+		p := l.peer(string(n))
+		p.trains = false
+		p.report(ReportContributes{})
+	}
+}
+
+// TestTooManyThatHangStopNothing: three of four electors hang though they say that they train. That
+// is more than may be faulty. The slot waits long for them, and is decided in the end.
+func TestTooManyThatHangStopNothing(t *testing.T) {
+	for _, byzantine := range []bool{true, false} {
+		l := soonLab(t, byzantine, "ABCD", 1000, "A")
+		from := l.peers[0].m.chain.Tip().Slot
+		if !l.run(4*loneWait*labTiming.Straggler, func() bool { return l.peers[0].m.chain.Tip().Slot > from+1 }) {
+			t.Errorf("byzantine %v: no slot\n%s", byzantine, l.show())
+		}
+	}
+}
+
+// TestALeaderThatSaysItWorksEndsNoWait: a leader shows a sign of life as soon as the slot begins,
+// and plans with itself once a straggler's time has passed since. Nobody gives HAVE for that, but a
+// peer that has started in the midst of the slot.
+func TestALeaderThatSaysItWorksEndsNoWait(t *testing.T) {
+	l := soonLab(t, true, "ABCD", 1000, "")
+	l.run(2*labTiming.Straggler, func() bool { return false })
+	m := l.peer("A").m
+	m.open.led, m.open.ledAt = true, m.now-labTiming.Straggler-1
+	alone := draftOf(0, stepRecord(m, "B"), nil)
+	if why := m.objections.of(alone).why; !strings.Contains(why, "without 3 electors") {
+		t.Errorf("objection %q", why)
+	}
+	m.history.slotAt = never
+	if why := m.objections.of(alone).why; why != "" {
+		t.Errorf("started in the midst of the slot: %s", why)
+	}
+}
+
+// TestNoOutcomeIsOfLiarsAlone: two electors of four have missed some slots. A plan of one of the
+// others alone gets no HAVE while three train, though it lacks only one that contributed lately.
+func TestNoOutcomeIsOfLiarsAlone(t *testing.T) {
+	l := soonLab(t, true, "ABCD", 5, "AB")
+	from := l.peers[0].m.chain.Tip().Slot
+	l.run(time.Hour, func() bool { return l.peers[0].m.chain.Tip().Slot > from+4 })
+	m := l.peer("A").m
+	if es := m.objections.contributors(); labNames(peersOf(es)) != "AB" {
+		t.Fatalf("contributors: %s", labNames(peersOf(es)))
+	}
+	m.open.plan, m.open.last = nil, nil
+	of := func(names string) string { return m.objections.of(draftOf(0, stepRecord(m, names), nil)).why }
+	if why := of("B"); !strings.Contains(why, "without 3 electors") {
+		t.Errorf("objection %q", why)
+	}
+	if why := of("AB"); why != "" {
+		t.Errorf("two of four: %s", why)
+	}
+	l.idle("CD") // the messages are not on their way yet
+	l.run(2*labTiming.Alive, func() bool { return false })
+	if why := of("B"); strings.Contains(why, "without 3") {
+		t.Errorf("two that train: %s", why)
+	}
+}
+
+// TestNewcomersSayNotHowLongOthersTrain: where contributors train on beside a reduction, newcomers
+// that claim the longest steps do not have a slot wait.
+func TestNewcomersSayNotHowLongOthersTrain(t *testing.T) {
+	l := soonLab(t, true, "ABCD", 2, "UVXYZ")
+	if !l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.Members()) == 9 }) {
+		t.Fatal(l.show())
+	}
+	m := l.peer("A").m
+	m.cfg.Timing.Beside = 50
+	var offers []slot.Offer
+	for _, e := range m.chain.Members() {
+		m.presence.known[ofMember(e)].offerAt = m.now
+		o := slot.Offer{Peer: e.Peer, Slot: 99, Base: 98, Steps: 10, StepTime: 1e5}
+		if m.chain.IsNewcomer(e.Peer) {
+			o.Steps, o.StepTime = math.MaxUint32, math.MaxUint32
+		}
+		offers = append(offers, o)
+	}
+	if got := m.history.graceEnds(offers, 10) - m.now; got > labTiming.Straggler {
+		t.Errorf("the window is open for %v", got)
+	}
+}
