@@ -103,7 +103,8 @@ func (ob *objections) plan(d wire.Draft) slot.Plan {
 // missing from one of them. A young run has fewer.
 const recentSteps = 4
 
-// contributors lists the electors that an honest plan waits for: they train, and contributed lately.
+// contributors lists the electors that an honest plan waits for: they train, and contributed
+// lately.
 func (ob *objections) contributors() []slot.Member {
 	lately := ob.history.contributedLately()
 	return slices.DeleteFunc(ob.trainers(), func(e slot.Member) bool { return !lately(e.Peer) })

@@ -19,8 +19,8 @@ const (
 	// more lie or hang than may, others offer, and this wait is not needed.
 	loneWait = 16
 	// loneSteps is how many step records are looked at for those that such electors had to
-	// themselves, if they can be told from honest ones. For each the wait doubles, mostDoubled times
-	// at most: it may have been too short for all others.
+	// themselves, where they are the fewer. For each the wait doubles, mostDoubled times at
+	// most: it may have been too short for all others.
 	loneSteps, mostDoubled = 16, 4
 	// recentWithin is in how many step records recentSteps are looked for.
 	recentWithin = 64
