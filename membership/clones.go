@@ -19,7 +19,9 @@ import (
 //     are on disk before they are sent, so the log is an old copy, or another process has one, too;
 //   - a contribution of it that is not in its log, in a record of a chain on which this incarnation
 //     has voted, or contributed what is in its log. Records list contributions without signatures:
-//     voters saw those, and whoever has founded a chain alone is all its voters;
+//     voters saw those, and whoever has founded a chain alone is all its voters. So two others have
+//     signed the record, and a quorum of those before each fork of the chain what came after it:
+//     one member that forks alone, or the senior of two, is all its voters, too;
 //   - an ALIVE of another incarnation under this identity about a record that is not older than the
 //     membership of this one: an earlier life had ended before the record that lists this one was
 //     made. (Having caught up would not do: a branch, or a part of the chain, that comes later may
@@ -71,7 +73,7 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pled
 	}
 	listed := cl.lists(r, on, offerSeq)
 	switch {
-	case forgot || listed && cl.spokeOn(on, r.Height, offerSeq):
+	case forgot || listed && cl.vouched(c, on) && cl.spokeOn(on, r.Height, offerSeq):
 		cl.cloned("the chain has words of this peer that its ledger.log does not know; " + cloneAdvice)
 	case listed && !cl.claimed:
 		cl.claimed = true
@@ -81,6 +83,16 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pled
 				"an old copy, or those who decide on this chain have made them up",
 		})
 	}
+}
+
+// vouched says whether others than one liar must have seen what a record lists.
+func (cl *clones) vouched(c wire.Commit, on *chain.Chain) bool {
+	others := slices.DeleteFunc(slices.Clone(c.Certificate.Signatures),
+		func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
+	few := func(before []slot.Member, signed func(slot.Member) bool) bool {
+		return !cl.cfg.Rules.Quorum(before, signed)
+	}
+	return len(others) > 1 && !disputed(on, 0, c.Record.Height, few)
 }
 
 // signed says whether a record was certified with a signature of this incarnation.

@@ -118,7 +118,7 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 			}
 			k := wire.Commit{Record: r}
 			if now.voted && i == len(kinds)-1 {
-				k.Certificate.Signatures = []slot.Signature{{Peer: a.id}}
+				k.Certificate.Signatures = []slot.Signature{{Peer: a.id}, {Peer: labID("B")}, {Peer: labID("C")}}
 			}
 			c.Push(k)
 		}
