@@ -293,6 +293,10 @@ func (co *competing) decide() (better *branch) {
 	if co.own.left {
 		return nil
 	}
+	if co.isRemovedBy(r.chain, common) {
+		co.refuseRemoval(r, common)
+		return nil
+	}
 	if co.mayGiveUp(common, r.chain) {
 		return r
 	}
@@ -307,4 +311,23 @@ func (co *competing) decide() (better *branch) {
 			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, r.chain.LastingAbove(common)),
 	})
 	return nil
+}
+
+// isRemovedBy says whether fewer than half of the electors have parted from this peer's chain, and
+// removed it there. It does not follow them: one member that forks alone could break a run up so.
+// Once half of them have signed records of that branch, it does.
+func (co *competing) isRemovedBy(c *chain.Chain, common uint64) bool {
+	self := co.cfg.Self
+	return c.Access().Removed(self) && !co.chain.Access().Removed(self) &&
+		disputed(c, common, c.Height(), fewerThanHalf)
+}
+
+func (co *competing) refuseRemoval(r *branch, common uint64) {
+	co.refused = appendRecent(co.refused, r.claim.Branch)
+	co.event(Event{
+		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
+		Root: r.chain.LastingAbove(common),
+		Detail: fmt.Sprintf("its branch of the run has more work, but fewer than half of the electors have parted at "+
+			"height %d and signed it, and it removes this peer: it is not followed", common),
+	})
 }

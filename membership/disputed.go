@@ -50,3 +50,8 @@ func signers(c wire.Commit, before []slot.Member) (es []slot.Member) {
 	}
 	return es
 }
+
+// fewerThanHalf says whether fewer than half of the electors of a record have signed what follows.
+func fewerThanHalf(before []slot.Member, signed func(slot.Member) bool) bool {
+	return 2*chain.CountMembers(before, signed) < len(before)
+}

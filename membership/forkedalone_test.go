@@ -76,6 +76,24 @@ func (f *forger) listing(members []slot.Member, lead uint64) {
 	})
 }
 
+// remove adds a record that removes peers by the order of the forger.
+func (f *forger) remove(private bool, names ...string) {
+	c := f.chain
+	r := slot.Record{Kind: slot.Access, Slot: c.Tip().Slot, Members: c.Electorate(), Work: c.Tip().Work}
+	if private {
+		r.Key = slot.Hash([]byte("key"))
+	}
+	for _, n := range names {
+		d := slot.Decision{Action: slot.Remove, Peer: labID(n), Turn: c.Access().Turn(labID(n))}
+		m := d.Motion(c.Height())
+		data := slot.SignedBytes(slot.TypeMotion, c.Rules().Run, f.id, f.inc, m.Append(nil))
+		d.Motions = []slot.SignedMotion{{Peer: f.id, From: c.Height(), Sig: labSign(f.id, data)}}
+		r.Decisions = append(r.Decisions, d)
+	}
+	slices.SortFunc(r.Decisions, slot.Decision.Compare)
+	f.add(r)
+}
+
 // give has a peer take the forger's records one by one, wherever it stands.
 func (f *forger) give(to *labPeer) {
 	for _, c := range f.chain.Above(to.m.chain.CommonHeight(f.chain)) {
@@ -165,6 +183,83 @@ func TestTheSeniorOfTwoHasTheOtherNotEnd(t *testing.T) {
 			}
 			if !l.eventOf(EventSuspected, v.name) {
 				t.Error("no event tells of what it did not offer")
+			}
+		})
+	}
+}
+
+// One member of five forks the tip alone, removes the others there by its own order, and makes more
+// work than they have. They stay with their run.
+func TestWhoForksAloneRemovesNobody(t *testing.T) {
+	for name, private := range map[string]bool{"open": false, "private": true} {
+		t.Run(name, func(t *testing.T) {
+			l := labOfFive(t, private)
+			f := alone(l)
+			f.remove(private, "A", "B", "C", "D")
+			for range 9 {
+				f.listing(f.chain.Members(), 1)
+			}
+			before := l.peers[0].m.chain.Tip().Slot
+			f.serve(5*time.Second, nil)
+			for _, p := range l.peers[:4] {
+				v, follows := p.m.View(), p.m.chain.Branch() == f.chain.Branch()
+				if v.Expelled || follows || v.Tip.Slot <= before {
+					t.Errorf("%s: expelled %v, follows it %v, slot %d after %d", p.name, v.Expelled, follows, v.Tip.Slot,
+						before)
+				}
+				if l.count(p.name, EventRefused) == 0 {
+					t.Errorf("%s does not tell of the branch", p.name)
+				}
+			}
+		})
+	}
+}
+
+// Whoever has followed a branch of one member is not ended by that member's order, though its
+// records list so many of the others that the branch is the run by them: nobody has said that it
+// came back. The peer is told, and ends when half of those before the fork have signed.
+func TestARemovalCountsOnceHalfHaveSigned(t *testing.T) {
+	for name, private := range map[string]bool{"open": false, "private": true} {
+		t.Run(name, func(t *testing.T) {
+			l := labOfFive(t, private)
+			a := l.peers[0]
+			f := alone(l)
+			for range 9 {
+				f.listing(f.chain.Members(), 1)
+			}
+			f.serve(5*time.Second, nil)
+			for _, p := range l.peers[1:] {
+				p.crash()
+			}
+			if a.m.chain.TipHash() != f.chain.TipHash() {
+				t.Fatal(l.show())
+			}
+			f.remove(private, "A")
+			f.give(a)
+			if v := a.m.View(); v.Expelled || !a.m.chain.Access().Removed(a.id) {
+				t.Fatalf("one member's order: expelled %v", v.Expelled)
+			}
+			b, c := l.peer("B"), l.peer("C")
+			f.members(b)
+			f.members(b, c)
+			f.give(a)
+			for _, restart := range []bool{false, true} {
+				if restart {
+					a.crash()
+					a.start()
+					l.run(time.Second, func() bool { return false })
+				}
+				if v := a.m.View(); v.Expelled || a.m.chain.BranchKind() != chain.IsRun || !a.m.Access(a.id).OfFew {
+					t.Fatalf("nobody else has signed: expelled %v, started again %v", v.Expelled, restart)
+				}
+			}
+			a.m.news.wasMember = true // as before it was started again
+			f.by = []*labPeer{b, c}
+			f.members(b, c)
+			f.give(a)
+			l.run(time.Second, func() bool { return false })
+			if v := a.m.View(); !v.Expelled {
+				t.Errorf("three of five have signed: expelled %v\n%s", v.Expelled, l.show())
 			}
 		})
 	}

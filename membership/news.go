@@ -77,8 +77,9 @@ func (ne *news) reportMembership() {
 	if len(ne.catchup.ahead()) > 0 {
 		return
 	}
-	out := ne.chain.Access().Removed(ne.cfg.Self)
-	// it may have been dropped before its removal was on record
+	out := ne.removed()
+	// it may have been dropped before its removal was on record, or be removed before the branch that
+	// did it is the run
 	news := out && ne.wasMember && !ne.reportedOut
 	if ne.reportedOut = out; ne.listed == ne.member() && !news {
 		return
@@ -94,11 +95,25 @@ func (ne *news) reportMembership() {
 			e.Detail = "left"
 		case out:
 			e.Detail, ne.expelled = DetailRemoved, true
+		case ne.chain.Access().Removed(ne.cfg.Self):
+			e.Detail = "removed by fewer than half of the electors, on a branch of theirs"
 		}
 	}
 	if ne.listed || !ne.own.farewell {
 		ne.event(e)
 	}
+}
+
+// removed says whether the run has removed this peer: not a branch that fewer than half of the
+// electors before it have agreed to, which one member can make alone in trust crash.
+func (ne *news) removed() bool {
+	return ne.chain.Access().Removed(ne.cfg.Self) && !ne.ofFew()
+}
+
+// ofFew says whether the chain is the word of fewer than half of the electors before one of its
+// forks.
+func (ne *news) ofFew() bool {
+	return ne.chain.BranchKind() == chain.IsBranch || disputed(ne.chain, 0, ne.chain.Height(), fewerThanHalf)
 }
 
 func (ne *news) reportGone(e Event, gone slot.Member) {

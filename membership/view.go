@@ -186,11 +186,17 @@ func (m *Machine) Access(p slot.PeerID) PeerAccess {
 	a := m.chain.Access()
 	return PeerAccess{
 		Ever: a.Ever(p), Removed: a.Removed(p), By: a.RemovedBy(p), Barred: m.motions.barred(p), Turn: a.Turn(p),
+		OfFew: a.Removed(p) && m.news.ofFew(),
 	}
 }
 
 // RemovalText says by what a peer was removed, and what its user can do.
 func (s PeerAccess) RemovalText(p slot.PeerID) string {
+	if s.OfFew {
+		return fmt.Sprintf("by %s, on a branch that fewer than half of the electors before it have signed: that is not "+
+			"the run, and this peer can go back to the run if it is started again with --pin of one of the run's records",
+			s.By)
+	}
 	by := s.By.String()
 	if !s.Removed {
 		by = "motions of a quorum, whose record is on the way"
@@ -207,6 +213,7 @@ func (s PeerAccess) RemovalText(p slot.PeerID) string {
 type PeerAccess struct {
 	Ever    bool          // it was a member at some time
 	Removed bool          // it may not be one, since a record said so
+	OfFew   bool          // that is the word of a branch that fewer than half have signed
 	By      chain.Removal // that record; zero: none
 	Barred  bool          // the same, or a quorum has ordered it and its record is on the way
 	Turn    uint64        // of motions about it that can be made now: see slot.Motion
