@@ -105,11 +105,26 @@ func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
 		ac.sendVote() // the first was lost, or the leader restarted
 		return nil
 	}
+	if err := ac.checkProposal(p); err != nil {
+		return ac.tellRefused(msg, "proposal", err)
+	}
 	if d := ac.open; d.proposal == nil || d.proposal.Hash != p.Hash {
 		ac.sawLeader()
-		d.proposal, d.life = &p, ac.now
+		d.proposal = &p
+		if !d.proposed { // progress once a ballot: whatever else the leader proposes is none
+			d.proposed, d.life = true, ac.now
+		}
 	}
 	return nil
+}
+
+// checkProposal refuses a proposal that nobody may vote for, as far as it can be told before the
+// draft is here. A leader that lies could send another one without end.
+func (ac *acceptor) checkProposal(p wire.Propose) error {
+	if drafted := ac.drafted(p.Vote); drafted != nil {
+		return ac.chain.CheckQC(*p.QC, drafted.Record)
+	}
+	return ac.chain.CheckHaves(*p.QC)
 }
 
 // castVote votes for the proposal, once a ballot and never below a promise (H2, H4), once the draft
@@ -130,7 +145,7 @@ func (ac *acceptor) castVote() {
 	}
 	d.proposal = nil
 	if err := ac.chain.CheckQC(*p.QC, drafted.Record); err != nil {
-		ac.refused(d.leader(p.Ballot).Peer, err)
+		_ = ac.tellRefused(wire.Message{From: d.leader(p.Ballot).Peer}, "proposal", err)
 		return
 	}
 	ac.lock(*p.QC, *drafted)

@@ -72,7 +72,7 @@ func (ac *acceptor) enter(ballot uint32) {
 		d.fewest, d.shrunk = 0, 0
 	}
 	d.ballot, d.life = ballot, ac.now
-	d.plan, d.draft, d.haveSent, d.proposal, d.bytes = nil, nil, false, nil, 0
+	d.plan, d.draft, d.haveSent, d.proposal, d.proposed, d.bytes = nil, nil, false, nil, false, 0
 	if d.lead != nil && d.lead.ref.Ballot < ballot {
 		d.lead = nil
 	}

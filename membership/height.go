@@ -36,6 +36,7 @@ type following struct {
 	draft    *wire.Draft   // valid, and this peer's HAVE is for no other one of the ballot
 	haveSent bool          // it was sent since the newest DRAFT came
 	proposal *wire.Propose // not voted for yet
+	proposed bool          // one counted as progress
 	objected slot.Root     // the draft that an event has told an objection to
 	drafted  []slot.Root   // the outcomes of the term's drafts, each once
 	fewest   int           // contributions of one of these

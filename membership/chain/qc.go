@@ -18,7 +18,7 @@ func (pos *position) CheckQC(q wire.QC, r slot.Record) error {
 	if q.Hash != r.Hash() {
 		return Invalid("a QC for another record")
 	}
-	now, ever := map[member]bool{}, map[member]bool{}
+	ever := map[member]bool{}
 	for _, h := range q.Haves {
 		who := member{h.Peer, h.Incarnation}
 		_, elector := FindMember(pos.Electorate(), h.Peer, h.Incarnation)
@@ -26,13 +26,26 @@ func (pos *position) CheckQC(q wire.QC, r slot.Record) error {
 		if !elector && !listed {
 			return Invalid("a QC with a HAVE of %s, which is no elector", h.Peer.Short())
 		}
-		now[who], ever[who] = h.Ballot == q.Ballot, true
+		ever[who] = true
 	}
-	switch {
-	case !pos.rules.Quorum(pos.Electorate(), func(m slot.Member) bool { return now[memberOf(m)] }):
-		return Invalid("a QC of %d HAVEs, which are no quorum of %d electors", len(q.Haves), len(pos.Electorate()))
-	case pos.TooFewHaves(r, func(m slot.Member) bool { return ever[memberOf(m)] }):
+	if err := pos.CheckHaves(q); err != nil {
+		return err
+	}
+	if pos.TooFewHaves(r, func(m slot.Member) bool { return ever[memberOf(m)] }) {
 		return Invalid("a QC of %d HAVEs, which are too few of those that its record lists", len(q.Haves))
+	}
+	return nil
+}
+
+// CheckHaves says whether a QC has HAVEs of its ballot by a quorum of the electors: as much can be
+// told without its record.
+func (pos *position) CheckHaves(q wire.QC) error {
+	now := map[member]bool{}
+	for _, h := range q.Haves {
+		now[member{h.Peer, h.Incarnation}] = h.Ballot == q.Ballot
+	}
+	if !pos.rules.Quorum(pos.Electorate(), func(m slot.Member) bool { return now[memberOf(m)] }) {
+		return Invalid("a QC of %d HAVEs, which are no quorum of %d electors", len(q.Haves), len(pos.Electorate()))
 	}
 	return nil
 }

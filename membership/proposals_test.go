@@ -1,0 +1,67 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A leader plans nothing, and proposes ever new records that nobody has given HAVE for. The others
+// decide the slot without it.
+func TestProposalsOfNothingKeepNoLeader(t *testing.T) {
+	l := labOf(t, "ABCD")
+	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
+	others := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == leader })
+	open := leader.m.open.ref
+	l.filters = []*labFilter{{from: leader.name, left: -1}}
+	for _, p := range others {
+		p.trains = true
+		p.report(ReportContributes{Contributes: true})
+	}
+	n, began := byte(0), l.now
+	decided := func() bool { return others[0].m.chain.LastStep() > 0 }
+	for !decided() && l.now-began < 2*time.Minute {
+		n++
+		h := slot.Root{n, 1}
+		for _, p := range others {
+			_ = p.step(labSigned(leader, wire.Propose{Vote: slot.Vote{Ref: open, Hash: h}, QC: &wire.QC{Hash: h}}))
+		}
+		l.run(200*time.Millisecond, decided)
+	}
+	if !decided() || l.now-began > 20*l.timing.Patience {
+		t.Fatalf("no slot after %v\n%s", l.now-began, l.show())
+	}
+	for _, p := range others {
+		if n := l.count(p.name, EventRefused); n != 1 {
+			t.Errorf("%s tells %d times whose proposals it refuses", p.name, n)
+		}
+	}
+}
+
+// A proposal counts as progress once a ballot, however many records a quorum has given HAVE for.
+func TestProposalsAreProgressOnce(t *testing.T) {
+	l := labOf(t, "ABCD")
+	m := l.peers[0].m
+	leader := l.peer(labName(m.open.leader(0).Peer))
+	if leader == l.peers[0] {
+		m = l.peers[1].m
+	}
+	var haves []wire.SignedHave
+	for _, e := range m.chain.Electorate() {
+		haves = append(haves, wire.SignedHave{Peer: e.Peer, Incarnation: e.Incarnation})
+	}
+	for i := range byte(3) {
+		m.now += time.Second
+		v := slot.Vote{Ref: m.open.ref, Hash: slot.Root{i, 1}}
+		p := wire.Propose{Vote: v, QC: &wire.QC{Hash: v.Hash, Haves: haves}}
+		if err := m.acceptor.onPropose(labSigned(leader, p), p); err != nil {
+			t.Fatal(err)
+		}
+		if lives := m.open.life == m.now; lives != (i == 0) {
+			t.Errorf("proposal %d: progress %v", i, lives)
+		}
+	}
+}
