@@ -75,12 +75,20 @@ func (co *competing) givesWay(to slot.PeerID, n *need) bool {
 
 func (co *competing) ofTip(p slot.PeerID) bool { return slot.Find(co.chain.Members(), p) >= 0 }
 
-// makeWay ends the gathering of a stranger's past, if a member of the tip announces a branch that
-// this peer might switch to.
+// ofRun says whether a peer is a member of the tip, or decided before a fork of this chain that is
+// provisional: those that were cut off show the branch that they went on with.
+func (co *competing) ofRun(p slot.PeerID) bool {
+	cut, _ := co.chain.Provisional()
+	return co.ofTip(p) || slot.Find(cut.Electors, p) >= 0
+}
+
+// makeWay ends the gathering of what a stranger shows, if a member announces a branch that this
+// peer might switch to: strangers, one after the other, would keep the members of two branches
+// apart.
 func (co *competing) makeWay(p slot.PeerID, a wire.Alive) {
 	r := co.gathering
 	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
-	if r == nil || r.past == nil || r.past.opening || co.ofTip(r.from) || !co.ofTip(p) || known || co.own.left ||
+	if r == nil || r.past != nil && r.past.opening || co.ofRun(r.from) || !co.ofRun(p) || known || co.own.left ||
 		co.doubts.has(p) || co.isForeign(p, a.Branch) || !co.worthGathering(a) {
 		return
 	}

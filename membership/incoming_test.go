@@ -231,3 +231,43 @@ func TestAPastWithoutParts(t *testing.T) {
 		t.Error("nobody doubts its sender")
 	}
 }
+
+// While a stranger's branch is gathered, one that a member announces is looked at: of the tip, or
+// of those that decided before a fork which is not the run yet. Strangers, one after the other,
+// would keep the two sides of a cut apart, by ALIVEs alone.
+func TestABranchOfAMemberComesBeforeAStrangersBranch(t *testing.T) {
+	for name, cut := range map[string]bool{"a member": false, "one that was cut off": true} {
+		t.Run(name, func(t *testing.T) {
+			l, say := hostileLab(t, "abc")
+			a, b := l.peers[0], l.peers[1]
+			if cut {
+				f := &forger{labPeer: a, chain: a.m.chain.UpTo(a.m.chain.Height())}
+				f.fork()
+				a.m.switchTo(&branch{chain: f.chain, from: a.id}, a.m.chain.Height())
+			}
+			tip := a.m.chain.Tip()
+			claim := func(n byte) wire.Alive {
+				return wire.Alive{
+					Branch: slot.Root{n}, Height: tip.Height + 5, Tip: slot.Root{n, 1}, Work: tip.Work + 1000, Synced: true,
+					Applied: tip.Height + 5,
+				}
+			}
+			gathers := func(from slot.PeerID) {
+				t.Helper()
+				if g := a.m.competing.gathering; g == nil || g.from != from {
+					t.Errorf("it does not gather the branch of %s: %+v", labName(from), g)
+				}
+			}
+			_ = say(a, "stranger", 1, claim(9))
+			gathers(labID("stranger"))
+			_ = say(a, "another", 1, claim(8))
+			gathers(labID("stranger"))
+			_ = say(a, "b", b.inc, claim(7))
+			gathers(b.id)
+			_ = say(a, "c", l.peers[2].inc, claim(6))
+			gathers(b.id)
+			_ = say(a, "another", 1, claim(5))
+			gathers(b.id)
+		})
+	}
+}
