@@ -44,6 +44,25 @@ func (mo *motions) stand(ds []slot.Decision) bool {
 	return !slices.ContainsFunc(ds, func(d slot.Decision) bool { return !wanted(d) })
 }
 
+// takenBack says whether a quorum does not want one of some decisions any more, as far as this peer
+// knows: an order counts as long as nothing newer of its maker has come about the same peer. A
+// leader that lies keeps orders, and would use them when their makers have changed their mind. An
+// honest one, which has not heard of that yet, gives its draft up once it has (stand). One that
+// orders and takes back in turns holds up nothing that enough others want.
+func (mo *motions) takenBack(ds []slot.Decision) bool {
+	return slices.ContainsFunc(ds, func(d slot.Decision) bool {
+		return !mo.chain.Rules().Quorum(mo.chain.Deciders(d.Peer), func(e slot.Member) bool {
+			shown := slices.IndexFunc(d.Motions, func(s slot.SignedMotion) bool { return s.Peer == e.Peer })
+			h, held := mo.held[ofMember(e)][d.Peer]
+			wants := held && h.motion == d.Motion(h.motion.From)
+			if shown >= 0 {
+				return !held || wants || h.motion.From < d.Motions[shown].From
+			}
+			return wants && h.motion.CountsAt(mo.chain.Height()+1)
+		})
+	})
+}
+
 // sendAccess tells the worker which peers may be in the run, once for each change and again where
 // that failed.
 func (mo *motions) sendAccess() {

@@ -116,6 +116,9 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if body.Grounds.QC != nil {
 		return nil // a quorum has checked the rest
 	}
+	if pa.motions.takenBack(r.Decisions) {
+		return fmt.Errorf("%w: a draft with an order that was taken back", ErrStale)
+	}
 	if err := pa.checkOutcomes(r.Outcome(), len(r.Contributions)); err != nil {
 		return err
 	}
