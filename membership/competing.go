@@ -65,6 +65,9 @@ func (co *competing) worthGathering(a wire.Alive) bool {
 	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.BranchKind() != chain.IsRun {
 		return true // it claims to be at the run's end, which comes before this branch
 	}
+	if co.cfg.Rules.Byzantine && co.chain.Pinned() && a.Height <= co.chain.Start() {
+		return false // nobody goes back that far without an operator
+	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
 	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work || co.cfg.Rules.Byzantine
 }
@@ -134,19 +137,25 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		co.evidence.compare(own, c, before.Members)
 		co.evidence.showLower(own, c, before.Electors())
 	}
+	return co.choose(), nil
+}
+
+// choose gives the gathered chain if that is the one to be on by now.
+func (co *competing) choose() (better *branch) {
+	r := co.gathering
 	switch {
 	case !co.chain.Meets(r.chain):
-		return co.chooseAnew(), nil
+		return co.chooseAnew()
 	case co.cfg.Rules.Byzantine:
-		return co.chooseOnceShown(), nil
+		return co.chooseOnceShown()
 	case co.prefers(r.chain):
-		return co.decide(), nil
+		return co.decide()
 	case r.chain.Height() >= r.claim.Height:
 		co.judge()
 	default:
 		co.askFurther()
 	}
-	return nil, nil
+	return nil
 }
 
 // askFurther asks for the next records once an answer is complete: record by record a branch could
@@ -166,11 +175,27 @@ func (co *competing) findCommon(c wire.Commit) bool {
 		r.chain = co.chain.UpTo(r.base)
 		return true
 	}
+	if r.base == 0 { // they parted before what this peer holds, and the other one holds all
+		return co.beginAtFounding(c)
+	}
 	r.back *= 2
 	r.base -= min(r.base, r.back)
 	r.got, r.asked = co.now, never
 	co.pursue()
 	return false
+}
+
+// beginAtFounding has a branch gathered from the run's first record on.
+func (co *competing) beginAtFounding(c wire.Commit) bool {
+	r := co.gathering
+	if co.chain.Pinned() && c.Record.Hash() != co.chain.Founding() {
+		co.foreign = appendRecent(co.foreign, shownBy(r.from, r.claim.Branch))
+		co.doubts.add(r.from, "its chain has another founding")
+		co.gathering = nil
+		return false
+	}
+	r.chain = chain.New(co.cfg.Rules, co.cfg.Pin)
+	return true
 }
 
 // judge ends the gathering of a chain that is all there and not the one to be on. The claim
@@ -205,7 +230,9 @@ type competing struct {
 	known     chain.Tree  // of these branches, in trust byzantine
 	judged    []slot.Root // tips of branches that were gathered and are not better
 	refused   []slot.Root // better branches that were reported to be out of reach
-	foreign   []slot.Root // chains of other foundings, by who has shown them: shownBy
+	foreign   []slot.Root // chains that this peer cannot be on, by who has shown them: shownBy
+
+	toldForgot bool // that the pin leads to where this peer has forgotten its votes
 }
 
 // endsTheRun says whether a chain certifies the last state of the run as all know it.

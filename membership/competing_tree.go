@@ -47,10 +47,16 @@ func (co *competing) refuse(r *branch, common uint64, first slot.Root) {
 	if r.claim.Branch != co.chain.Branch() {
 		co.refused = appendRecent(co.refused, r.claim.Branch)
 	}
+	without := ""
+	if co.forgot(r.chain) {
+		without = "move this peer's ledger.log and state/ away (it has forgotten what it voted where they parted, " +
+			"and comes back as a new member), and "
+	}
 	co.event(Event{
 		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from, Root: first,
 		Detail: fmt.Sprintf("it shows another branch of the run, and the one here has grown by %d records since they "+
-			"parted at height %d: too many to be given up by itself. If that branch is the right one, start this peer "+
-			"again with --pin %s; else stop the peers of the other branch", co.chain.Height()-common, common, first),
+			"parted at height %d: too many to be given up by itself. If that branch is the right one, %sstart this "+
+			"peer again with --pin %s; else stop the peers of the other branch", co.chain.Height()-common, common,
+			without, first),
 	})
 }

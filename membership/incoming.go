@@ -96,7 +96,7 @@ func (co *competing) makeWay(p slot.PeerID, a wire.Alive) {
 }
 
 // isForeign says whether a peer has shown, for a branch that it announces, a chain with another
-// founding. It would show the same again.
+// founding, or one that leads below what this peer remembers. It would show the same again.
 func (co *competing) isForeign(p slot.PeerID, branch slot.Root) bool {
 	return slices.Contains(co.foreign, shownBy(p, branch))
 }
@@ -241,5 +241,5 @@ func (co *competing) opened(o ReportOpened) (better *branch) {
 	}
 	r.chain, r.past, r.base = o.chain, nil, o.chain.Height()
 	r.got, r.asked = co.now, never
-	return co.chooseAnew()
+	return co.choose()
 }

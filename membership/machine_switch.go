@@ -19,6 +19,9 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 		m.goOnWith(r, given, common)
 		return
 	}
+	if r.chain.Start() != given.Start() {
+		r.chain = given.GrownTo(r.chain) // the disk has the own past
+	}
 	m.pledges.setAside()
 	if common < given.Height() {
 		m.persist(wire.EntryRewind{Height: common})
@@ -29,6 +32,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 	for _, c := range r.chain.Above(common) {
 		m.clones.checkOwnSignatures(c, r.chain, m.pledges.of(c.Record), m.own.offerSeq)
 		m.persist(wire.EntryCommit(c))
+		m.pledges.pass(c.Record)
 	}
 	m.moveTo(r.chain)
 	m.reportSwitch(r, given, common)

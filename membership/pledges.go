@@ -77,3 +77,23 @@ func (pl *pledges) keepDecided(c wire.Commit) {
 	w.Decided = &decided
 	pl.kept[at] = w
 }
+
+// pass keeps what still binds at the place of a record of a chain that this peer moves to. The
+// store does the same.
+func (pl *pledges) pass(r slot.Record) {
+	at := wire.Position{Height: r.Height, Prev: r.Prev}
+	w, ok := pl.kept[at]
+	if !ok || r.Kind == slot.Fork {
+		return
+	}
+	if delete(pl.kept, at); w.Fork != nil {
+		pl.kept[at] = wire.Pledge{Fork: w.Fork}
+	}
+}
+
+// forget drops what was promised, voted and decided at heights up to that of the summary which the
+// chain begins with: no rule takes this peer back there (competing.forgot). The store does the
+// same.
+func (pl *pledges) forget(height uint64) {
+	maps.DeleteFunc(pl.kept, func(at wire.Position, _ wire.Pledge) bool { return at.Height <= height })
+}

@@ -66,6 +66,16 @@ func (co *competing) chooseAnew() (better *branch) {
 	r, own := co.gathering, co.chain
 	pinned, goesOn, outdone := r.chain.Pinned(), own.GoesOn(r.chain), co.outdoneAnew()
 	switch further := r.chain.Height() > own.Height(); {
+	case pinned && !own.Pinned() && co.forgot(r.chain):
+		co.refuseForgotten()
+	case own.BeginsWith(r.chain):
+		// So far it is a beginning of the own chain. It moves nobody: an ancestor of a fork can
+		// have more work than the fork.
+		if r.chain.Height() >= r.claim.Height {
+			co.judge()
+		} else {
+			co.askFurther()
+		}
 	case pinned && (!own.Pinned() || goesOn && further || outdone && co.outworks(r.chain)):
 		co.gathering = nil
 		return r
@@ -87,13 +97,39 @@ func (co *competing) chooseAnew() (better *branch) {
 	return nil
 }
 
+// forgot says whether a chain could take this peer back to heights of which it has forgotten what
+// it voted: then it could vote there a second time (HOLES H32). The lowest height that can be
+// opened on a chain is the one above its summary, and of what was said up to the own summary
+// nothing is kept. By itself no peer goes back there; only an operator's pin can lead there.
+func (co *competing) forgot(c *chain.Chain) bool { return c.Start() < co.chain.Start() }
+
+// refuseForgotten leaves the branch that has the pin to the operator. Another peer may show more of
+// it, from a newer summary on.
+func (co *competing) refuseForgotten() {
+	r := co.gathering
+	co.gathering = nil
+	co.foreign = appendRecent(co.foreign, shownBy(r.from, r.claim.Branch))
+	if co.toldForgot {
+		return
+	}
+	co.toldForgot = true
+	co.event(Event{
+		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from, Root: r.chain.Pin(),
+		Detail: fmt.Sprintf("it shows the branch that has the pinned record, from height %d on, and this peer has "+
+			"forgotten what it voted up to height %d: it could vote a second time there. To have this peer on that "+
+			"branch, stop it, move ledger.log and state/ away, and start it again: it comes back as a new member. If "+
+			"the pin is of an old ticket for the branch here, start it again without --pin, or with a new ticket "+
+			"(p2pdiloco invite)", r.chain.Start(), co.chain.Start()),
+	})
+}
+
 // outdoneAnew says whether the own chain is a fork that is provisional, and the gathered one the
 // run's, which those who decide where the two parted went on with. As in mayGiveUp, a certificate
 // of theirs is what a peer gives its own records up for by itself.
 func (co *competing) outdoneAnew() bool {
 	own, theirs := co.chain, co.gathering.chain
 	return !co.cfg.Rules.Byzantine && own.BranchKind() != chain.IsRun && theirs.BranchKind() == chain.IsRun &&
-		own.ForkedFrom(theirs)
+		own.ForkedFrom(theirs) && !co.forgot(theirs)
 }
 
 // outworks says whether a chain comes before the own one by its end, or else by its work.
@@ -111,11 +147,13 @@ func (m *Machine) beginAnew(r *branch) {
 	m.pledges.setAside()
 	goesOn := given.Height() == 0 || given.Pinned() && given.GoesOn(anew)
 	if !goesOn {
-		for _, c := range given.Above(max(given.Floor(), given.CommonHeight(anew))) {
+		from := max(given.Floor(), given.CommonHeight(anew), anew.Start())
+		for _, c := range given.Above(min(from, given.Height())) {
 			m.pledges.keepDecided(c)
 			m.persist(wire.EntryDecided(c))
 		}
 	}
+	m.pledges.forget(anew.Start())
 	m.persist(wire.EntryPast{Past: *anew.Past(), Fresh: true})
 	for _, c := range anew.Commits() {
 		m.persist(wire.EntryCommit(c))
@@ -126,6 +164,9 @@ func (m *Machine) beginAnew(r *branch) {
 	}
 	for _, c := range anew.Above(unseen) {
 		m.clones.checkOwnSignatures(c, anew, m.pledges.of(c.Record), m.own.offerSeq)
+	}
+	for _, c := range anew.Commits() {
+		m.pledges.pass(c.Record)
 	}
 	m.moveTo(anew)
 	if !goesOn {
@@ -153,9 +194,11 @@ func (m *Machine) beginAnew(r *branch) {
 	m.news.reportMembers(e, given.Members(), anew.Members())
 }
 
-// forgetRecords forgets records that no rule asks for any more.
+// forgetRecords forgets records that no rule asks for any more, and what this peer said on branches
+// that it left as long ago.
 func (m *Machine) forgetRecords() {
 	if p, pruned := m.chain.Prune(m.cfg.KeepRecords); pruned {
 		m.persist(wire.EntryPast{Past: p})
+		m.pledges.forget(p.Height)
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// forgetful is a run of four members that have forgotten their oldest records.
-func forgetful(t *testing.T, byzantine bool) *lab {
+// forgetful is a run of four members that have forgotten their oldest records, but for those that
+// keep all.
+func forgetful(t *testing.T, byzantine bool, archives ...string) *lab {
 	t.Helper()
 	rules := labRules()
 	rules.StartPeers, rules.SummaryEvery, rules.MaxStaleness, rules.Byzantine = 4, 16, 1, byzantine
@@ -21,12 +22,15 @@ func forgetful(t *testing.T, byzantine bool) *lab {
 	timing.ForkAfter = 10 * time.Second
 	l := newLab(t, rules, timing)
 	for _, n := range "ABCD" {
-		l.add(string(n))
+		p := l.add(string(n))
+		if p.archives = slices.Contains(archives, p.name); p.archives {
+			p.start()
+		}
 	}
 	l.connect()
 	l.until(t, 110, l.peers...)
 	for _, p := range l.peers {
-		if p.m.chain.Floor() == 0 {
+		if p.m.chain.Floor() == 0 && !p.archives {
 			t.Fatalf("%s holds all of %d records", p.name, p.m.chain.Height())
 		}
 	}

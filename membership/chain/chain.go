@@ -82,3 +82,9 @@ func (c *Chain) Meets(o *Chain) bool { return c.meets(&o.records) }
 // GoesOn says whether a chain goes on from this one, whose tip it may not hold any more: it has all
 // links of this one, and no other ones up to its tip.
 func (c *Chain) GoesOn(o *Chain) bool { return c.goesOn(&o.records) }
+
+// BeginsWith says whether another chain ends below this one's tip, and has no record that is known
+// to be another one: it is a beginning of this chain, which may have forgotten the records there.
+func (c *Chain) BeginsWith(o *Chain) bool {
+	return o.Height() <= c.Height() && !c.partedBy(&o.records)
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,42 @@ func TestLongChainStaysSmall(t *testing.T) {
 	}
 }
 
+// A branch is given up in the middle of a run, and the run goes on: what a member keeps is what it
+// keeps of the run. The branch has 200 slots, or 2,000 in the nightly run.
+func TestLongBranchGivenUpStaysSmall(t *testing.T) {
+	for _, byzantine := range []bool{false, true} {
+		w := newSignedWorld(signedRules(byzantine, 64))
+		l := &longLog{dir: t.TempDir(), t: t}
+		l.open(w.rules.Run)
+		slots := testlevel.Choose(200, 200, 2000)
+		w.churn(slots, 8, 20, func() { l.save(w) })
+		parted, before := w.Height(), heap()
+		branch := &signedWorld{
+			Chain: w.UpTo(parted), keys: w.keys, peers: slices.Clone(w.peers[1:]), made: w.made + 1<<20,
+		}
+		branch.members()
+		l.keeps = true // a provisional branch keeps where it parted
+		branch.churn(slots, 8, 20, func() { l.save(branch) })
+		given := branch.Height() - parted
+		l.rewind(parted)
+		l.keeps, branch = false, nil
+		if n := len(l.load().Elsewhere); n < int(given)/2 {
+			t.Errorf("of %d records given up %d are kept while they may be come back to", given, n)
+		}
+		w.churn(slots+300, 8, 20, func() { l.save(w) })
+		if n := len(l.load().Elsewhere); n > 0 {
+			t.Errorf("words at %d places of the branch are kept", n)
+		}
+		grown := int64(heap()) - int64(before)
+		l.reopen(w.rules.Run)
+		t.Logf("byzantine %v: %d records given up: memory grew by %d kB, the log has %d kB", byzantine, given,
+			grown>>10, l.size()>>10)
+		if n := len(l.load().Elsewhere); n > 0 || grown > 5<<20 || l.size() > 4<<20 {
+			t.Errorf("too much, and words at %d places after an opening", n)
+		}
+	}
+}
+
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -71,6 +108,8 @@ type longLog struct {
 	log  *store.File
 	at   uint64
 	most int64
+
+	keeps bool // all records
 }
 
 func (l *longLog) open(run slot.Root) {
@@ -93,15 +132,48 @@ func (l *longLog) save(w *signedWorld) {
 			wire.EntryVote{Ref: k.Certificate.Ref, Locked: wire.Locked{QC: q, Record: k.Record}}, wire.EntryCommit(k))
 	}
 	l.at = w.Height()
-	if p, pruned := w.Prune(0); pruned {
-		entries = append(entries, wire.EntryPast{Past: p})
+	if !l.keeps {
+		if p, pruned := w.Prune(0); pruned {
+			entries = append(entries, wire.EntryPast{Past: p})
+		}
 	}
 	if err := l.log.Save(entries); err != nil {
 		l.t.Fatal(err)
 	}
+	l.most = max(l.most, l.size())
+}
+
+func (l *longLog) size() int64 {
+	l.t.Helper()
 	size, err := os.Stat(filepath.Join(l.dir, "ledger.log"))
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.most = max(l.most, size.Size())
+	return size.Size()
+}
+
+func (l *longLog) load() wire.Saved {
+	l.t.Helper()
+	saved, err := l.log.Load()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return saved
+}
+
+// rewind takes the log back to a height.
+func (l *longLog) rewind(height uint64) {
+	l.t.Helper()
+	if err := l.log.Save([]wire.Entry{wire.EntryRewind{Height: height}}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.at = height
+}
+
+func (l *longLog) reopen(run slot.Root) {
+	l.t.Helper()
+	if err := l.log.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.open(run)
 }

@@ -95,6 +95,24 @@ func (c *Chain) beginning() *Chain {
 	return b
 }
 
+// GrownTo returns another chain that meets this one, with what this one keeps in the place of old
+// records: both may have forgotten others.
+func (c *Chain) GrownTo(o *Chain) *Chain {
+	common := c.CommonHeight(o)
+	b := c.UpTo(common)
+	for h := common + 1; h <= o.Height(); h++ {
+		b.pushHashed(o.Commit(h), o.Hash(h))
+	}
+	if o.pinned && !b.pinned { // its records are above the pin, or are those that have it
+		b.pinned = true
+		if b.past != nil {
+			p := *b.past
+			p.Pin, b.past = b.pin, &p
+		}
+	}
+	return b
+}
+
 // Prune forgets the records that no rule asks for any more, of those that are older than the newest
 // `keep` ones and than the record that this branch may be taken back to. It returns what the chain
 // keeps in their place; of the links only those that are new.

@@ -210,6 +210,29 @@ func (r *records) commonLink(o *records) (height uint64) {
 	return height
 }
 
+// partedBy says whether two chains are known to have different records at a height up to both tips.
+// Both may have forgotten where they parted.
+func (r *records) partedBy(o *records) bool {
+	last, ours, theirs := min(r.Height(), o.Height()), r.linkHashes(), o.linkHashes()
+	differ := func(a, b map[uint64]slot.Root) bool {
+		for h, hash := range a {
+			if h <= last && b[h] != hash {
+				return true
+			}
+		}
+		return false
+	}
+	if differ(ours, theirs) || differ(theirs, ours) {
+		return true
+	}
+	for h := max(r.Floor(), o.Floor()); h <= last; h++ {
+		if r.Hash(h) != o.Hash(h) {
+			return true
+		}
+	}
+	return false
+}
+
 // meets says whether both hold the newest record that they share, and can be taken back to
 // it.
 func (r *records) meets(o *records) bool {

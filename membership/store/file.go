@@ -257,11 +257,9 @@ func (s *File) Save(entries []wire.Entry) error {
 	if s.mu.err != nil || len(entries) == 0 {
 		return s.mu.err
 	}
-	for _, e := range entries {
-		if err := s.mu.state.apply(e); err != nil {
-			s.mu.err = fmt.Errorf("%s: refused an entry: %w", s.path, err)
-			return s.mu.err
-		}
+	if err := s.mu.state.fold(entries); err != nil {
+		s.mu.err = fmt.Errorf("%s: refused an entry: %w", s.path, err)
+		return s.mu.err
 	}
 	if err := s.append(entries); err != nil {
 		s.mu.err = fmt.Errorf("%s: %w; free or repair the disk and start again", s.path, err)

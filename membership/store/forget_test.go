@@ -56,11 +56,103 @@ func TestChainBeginsAnew(t *testing.T) {
 	save(t, s, append([]wire.Entry{past}, commits[5:]...))
 	got := load(t, reopen(t, s, run))
 	if len(got.Chain) != 4 || got.Chain[0].Record.Height != 6 || got.Past.Floor != 5 || len(got.Past.Links) != 1 ||
-		!bytes.Equal(got.Past.Summary, []byte("s")) || len(got.Elsewhere) != 1 {
+		!bytes.Equal(got.Past.Summary, []byte("s")) || len(got.Elsewhere) != 0 {
 		t.Errorf("got %+v", got)
 	}
 	if err := newStateOf(got).rewind(6); err == nil {
 		t.Error("rewound below the summary")
+	}
+}
+
+// givenUp is a log in which a branch of n records was given up. The run went on beside it, and old
+// records are forgotten, up to a summary above the branch; or below its end by so many heights.
+// There is a mark of a fork, too.
+func givenUp(script *ledgerScript, n, below int) (saves [][]wire.Entry) {
+	for range n {
+		saves = append(saves, []wire.Entry{script.commit(1)})
+	}
+	saves = append(saves, []wire.Entry{script.promise(3), script.fork(1, 9), script.rewind(0)})
+	for range n + 100 {
+		saves = append(saves, []wire.Entry{script.commit(2)})
+	}
+	end := uint64(n + 1 - below)
+	return append(saves, []wire.Entry{wire.EntryPast{Past: wire.Past{
+		Floor: end - 1, Height: end, Summary: make([]byte, 50),
+	}}})
+}
+
+// What was said and decided on a branch that was given up goes when the records beside it go: log
+// and memory are what they would be without it.
+func TestABranchGivenUpIsForgotten(t *testing.T) {
+	const n = 1000
+	run := testRoot(1)
+	size := func(saves [][]wire.Entry) (size int64) {
+		dir := t.TempDir()
+		s := open(t, dir, run)
+		save(t, s, saves...)
+		want := load(t, s)
+		if len(want.Elsewhere) > 0 {
+			t.Errorf("words at %d places are kept", len(want.Elsewhere))
+		}
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			s, err = openWith(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.DiscardHandler), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := load(t, s); !sameButBoot(got, want) {
+				t.Errorf("after an opening: words at %d places", len(got.Elsewhere))
+			}
+			size = s.end()
+		}
+		_ = s.Close()
+		return size
+	}
+	with := givenUp(newLedgerScript(run), n, 0)
+	without := append([][]wire.Entry(nil), with[n+1:]...)
+	if a, b := size(with), size(without); a != b {
+		t.Errorf("the log has %d bytes, and %d where nothing was given up", a, b)
+	}
+}
+
+// What lies above the summary may be come back to, and is kept.
+func TestWordsAboveTheSummaryAreKept(t *testing.T) {
+	run := testRoot(1)
+	s := open(t, t.TempDir(), run)
+	save(t, s, givenUp(newLedgerScript(run), 50, 7)...)
+	for range 2 {
+		decided, marks := 0, 0
+		for at, p := range load(t, s).Elsewhere {
+			if p.Decided != nil && at.Height > 44 && at.Height <= 50 {
+				decided++
+			} else if p.Fork != nil && p.Promise != nil && at.Height == 51 {
+				marks++
+			} else {
+				t.Errorf("words at height %d", at.Height)
+			}
+		}
+		if decided != 6 || marks != 1 {
+			t.Errorf("%d records are kept, and %d marks", decided, marks)
+		}
+		s = reopen(t, s, run)
+	}
+}
+
+// The log of an older program, which kept all words on branches given up, opens, and is as small
+// then as this program's.
+func TestALogThatKeepsAllWordsOpens(t *testing.T) {
+	run := testRoot(1)
+	s := open(t, t.TempDir(), run)
+	for _, entries := range givenUp(newLedgerScript(run), 50, 0) {
+		if err := s.append(entries); err != nil { // not folded here
+			t.Fatal(err)
+		}
+	}
+	if got := load(t, reopen(t, s, run)); len(got.Elsewhere) != 0 || got.Past.Height != 51 || len(got.Chain) != 100 {
+		t.Errorf("words at %d places, %d records, a summary at %d", len(got.Elsewhere), len(got.Chain), got.Past.Height)
 	}
 }
 

@@ -29,6 +29,17 @@ func newState(run slot.Root, inc slot.Incarnation) *state {
 	return &state{run: run, inc: inc, tip: slot.Genesis(run).Hash(), pledges: map[wire.Position]wire.Pledge{}}
 }
 
+// fold folds what is saved at once.
+func (s *state) fold(entries []wire.Entry) error {
+	for _, e := range entries {
+		if err := s.apply(e); err != nil {
+			return err
+		}
+	}
+	s.forgetWords()
+	return nil
+}
+
 // apply folds one entry. An error means that the entry cannot follow the ones before it.
 func (s *state) apply(e wire.Entry) error {
 	switch e.(type) {
@@ -161,6 +172,23 @@ func (s *state) forget(e wire.EntryPast) error {
 	// Make a copy, because the result of an earlier Load shares the old array.
 	s.past, s.chain = &next, append([]wire.Commit(nil), s.chain[len(drop):]...)
 	return nil
+}
+
+// forgetWords drops what was promised, voted and decided at heights up to that of the summary: the
+// chain is not taken back there, and no chain replaces it that could be. The machine does the same.
+func (s *state) forgetWords() {
+	if s.past == nil {
+		return
+	}
+	maps.DeleteFunc(s.pledges, func(at wire.Position, p wire.Pledge) bool {
+		if at.Height > s.past.Height {
+			return false
+		}
+		for _, e := range appendPledge(nil, p) {
+			s.garbage += int64(len(wire.AppendEntry(nil, e)))
+		}
+		return true
+	})
 }
 
 // keepDecided keeps a certified record of a chain that is given up, in the place of the votes for

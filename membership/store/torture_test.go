@@ -117,10 +117,8 @@ func (v *victim) save(s *File, entries ...wire.Entry) error {
 	state.chain, state.tip, state.offerSeq, state.boot = v.saved.Chain, s.mu.state.tip, v.saved.OfferSeq, v.saved.Boot
 	maps.Copy(state.pledges, s.mu.state.pledges)
 	state.grounds, state.past = v.saved.Grounds, v.saved.Past
-	for _, e := range entries {
-		if err := state.apply(e); err != nil {
-			v.t.Fatal(err)
-		}
+	if err := state.fold(entries); err != nil {
+		v.t.Fatal(err)
 	}
 	v.waiting = state.saved()
 	err := s.Save(entries)
