@@ -8,6 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // TestFaultsComeAbout: each kind, phase and place must come about once, unless something was in its
@@ -50,8 +52,13 @@ func TestFaultsComeAbout(t *testing.T) {
 		},
 		{
 			"most had no chance",
-			[]Injected{kill, at(PhaseVote, true, "x"), at(PhasePlan, true, "x")},
+			[]Injected{at(PhaseIdle, false, ""), at(PhaseVote, true, "x"), at(PhasePlan, true, "x")},
 			false, "2 of 3 faults were missed",
+		},
+		{
+			"no leader was ever killed",
+			[]Injected{kill, kill, kill, at(PhaseVote, true, "x"), at(PhasePlan, true, "x")},
+			false, "leader: all of 2 were missed",
 		},
 		{"the only one had no chance", []Injected{at(PhaseVote, true, "x")}, false, "1 of 1 faults were missed"},
 	} {
@@ -70,39 +77,40 @@ func chasedFor(r *runner, ago time.Duration, slots uint64) *fault {
 		Injected: Injected{Fault: Fault{Kind: Leader, Phase: PhaseVote}, BegunSlot: 5},
 		armedAt:  time.Now().Add(-ago),
 	}
-	r.ledger.slot = f.BegunSlot + slots
+	r.active, r.ledger.slot = []*fault{f}, f.BegunSlot+slots
 	return f
 }
 
-// TestALeaderThatIsMissed: where slots are slow the wait is longer. Where a leader was in its phase
-// and hurt already, or hardly a slot came, it is no fault that none was caught.
+// TestALeaderThatIsMissed: where slots are slow the wait is longer. Where leaders were in their
+// phase and hurt already, or hardly a slot came, it is no fault that none was caught. Slots without
+// such a leader count, and are waited for.
 func TestALeaderThatIsMissed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ago    time.Duration
 		slots  uint64
-		hurt   bool
+		hurt   uint64 // slots in which the leader is hurt
 		missed bool
 		excuse string
 	}{
-		{"soon", time.Second, fairSlots, false, false, ""},
-		{"in all slots", chaseFor, fairSlots, false, true, ""},
-		{"in many fast slots", time.Second, chaseSlots, false, true, ""},
-		{"in slow slots", chaseFor, fairSlots - 1, false, false, ""},
-		{"in slow slots, for long", chaseMost, fairSlots - 1, false, true, "too few slots"},
-		{"the leader is down", chaseFor, fairSlots, true, true, "the leader was hurt already"},
-		{"nobody is that leader", chaseFor, fairSlots, false, true, ""},
+		{"soon", time.Second, fairSlots, 0, false, ""},
+		{"in all slots", chaseFor, fairSlots, 0, true, ""},
+		{"in many fast slots", time.Second, chaseSlots, 0, true, ""},
+		{"in slow slots", chaseFor, fairSlots - 1, 0, false, ""},
+		{"in slow slots, for long", chaseMost, fairSlots - 1, 0, true, "too few slots"},
+		{"the leader is down", chaseMost, fairSlots, fairSlots, true, "the leader was hurt already"},
+		{"one of four is down", chaseFor, fairSlots, 1, false, ""},
+		{"one of five is down", chaseFor, fairSlots + 1, 1, true, ""},
+		{"one of many is down", time.Second, chaseSlots, 1, true, ""},
+		{"the next one is down", chaseFor, fairSlots, fairSlots + 1, false, ""},
 	} {
 		r := paper(5)
 		f := chasedFor(r, c.ago, c.slots)
-		r.active = []*fault{f}
-		if c.hurt {
-			r.suffer(Kill, 2)
-		} else if c.name == "nobody is that leader" {
-			r.nodes[1].ID = "another"
-		}
-		if c.hurt || r.nodes[1].ID == "another" {
-			r.chase(f, r.nodes[1], eventlog.Line{Event: "record.proposed", Slot: 6, Kind: "step"})
+		r.suffer(Kill, 2)
+		for i := range c.hurt {
+			for range 2 { // as two logs say
+				r.chase(f, r.nodes[1], proposed(f.BegunSlot+1+i))
+			}
 		}
 		if err := r.step(t.Context(), f); err != nil || f.Missed != c.missed || f.Excuse != c.excuse {
 			t.Errorf("%s: missed %v, %q, %v", c.name, f.Missed, f.Excuse, err)
@@ -110,26 +118,83 @@ func TestALeaderThatIsMissed(t *testing.T) {
 	}
 }
 
-// TestAPlaceThatSlowSlotsMiss: of a victim the slots count that it has applied itself. Where not
-// all members vote, it may be one that does not.
+func proposed(slot uint64) eventlog.Line {
+	return eventlog.Line{Event: "record.proposed", Slot: slot, Kind: "step"}
+}
+
+// TestALeaderThatNobodyHurts: one that is in its phase, and is not struck though nothing is done to
+// it, excuses nothing.
+func TestALeaderThatNobodyHurts(t *testing.T) {
+	r := paper(5)
+	f := chasedFor(r, chaseFor, fairSlots)
+	r.nodes[1].ID = "another" // which is no member
+	for i := range uint64(fairSlots) {
+		r.chase(f, r.nodes[1], proposed(f.BegunSlot+1+i))
+	}
+	if err := r.step(t.Context(), f); err != nil || !f.Missed || f.Excuse != "" {
+		t.Errorf("missed %v, %q, %v", f.Missed, f.Excuse, err)
+	}
+}
+
+// TestALeaderAtTheLastSlots: where the run has no slot left, in which a leader could come to its
+// phase, nobody waits for it. One in its inner steps is found without a slot.
+func TestALeaderAtTheLastSlots(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		preset string
+		phase  Phase
+		slot   uint64
+		ago    time.Duration
+		missed bool
+	}{
+		{"a slot is left", timing.LAN, PhaseVote, 58, chaseFor, false},
+		{"just now", timing.LAN, PhaseVote, 59, lastChance / 2, false},
+		{"no slot is left", timing.LAN, PhaseVote, 59, lastChance, true},
+		{"for its inner steps", timing.LAN, PhaseIdle, 59, lastChance, false},
+		{"for them, too", timing.LAN, PhaseIdle, 59, chaseFor, true},
+		{"slow timers", timing.WAN, PhaseVote, 59, lastChance, false},
+		{"slow timers, for long", timing.WAN, PhaseVote, 59, time.Minute, true},
+	} {
+		r := paper(5)
+		f := chasedFor(r, c.ago, 0)
+		r.cfg.Preset, r.ledger.slot, f.BegunSlot, f.Phase = c.preset, c.slot, c.slot, c.phase
+		excuse := ""
+		if c.missed {
+			excuse = "too few slots"
+		}
+		if err := r.step(t.Context(), f); err != nil || f.Missed != c.missed || f.Excuse != excuse {
+			t.Errorf("%s: missed %v, %q, %v", c.name, f.Missed, f.Excuse, err)
+		}
+	}
+}
+
+// TestAPlaceThatSlowSlotsMiss: of a victim the slots count that it has applied itself. One without
+// a vote need not come to the places of those that have one.
 func TestAPlaceThatSlowSlotsMiss(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		ago      time.Duration
 		applied  int
-		electors int
+		place    failpoint.Place
+		voteless bool
 		missed   bool
 		excuse   string
 	}{
-		{"in all slots", chaseFor, fairSlots + 2, 1, true, ""},
-		{"in many fast slots", lastChance, chaseSlots, 1, true, ""},
-		{"in slow slots", chaseFor, fairSlots + 1, 1, false, ""},
-		{"in slow slots, for long", chaseMost, fairSlots + 1, 1, true, "too few slots"},
-		{"without a vote", chaseFor, fairSlots + 2, 0, true, "not all members have a vote"},
+		{"in all slots", chaseFor, fairSlots + 2, failpoint.VoteSigned, false, true, ""},
+		{"in many fast slots", lastChance, chaseSlots, failpoint.VoteSigned, false, true, ""},
+		{"in slow slots", chaseFor, fairSlots + 1, failpoint.VoteSigned, false, false, ""},
+		{"in slow slots, for long", chaseMost, fairSlots + 1, failpoint.VoteSigned, false, true, "too few slots"},
+		{"without a vote", chaseFor, fairSlots + 2, failpoint.VoteSigned, true, true, "the victim had no vote"},
+		{"of one without a vote, in its log", chaseFor, fairSlots + 2, failpoint.LogHalf, true, true, ""},
 	} {
 		r, f := atPlace(t, false, 0)
 		p := r.nodes[0]
-		p.status = p2pdiloco.Status{Height: 9, Agreement: &p2pdiloco.AgreementStatus{Electors: c.electors}}
+		self := slot.PeerID("voter")
+		f.Place, p.ID, p.status.Height = c.place, self.String(), 9
+		p.status.Members = []p2pdiloco.MemberStatus{{Seat: 1}, {Peer: self, Seat: 3}}
+		if c.voteless {
+			p.status.Members[1].Seat = 0
+		}
 		for range c.applied {
 			p.lines = append(p.lines, eventlog.Line{Event: "slot.applied"}, eventlog.Line{Event: "slot.committed"})
 		}

@@ -23,7 +23,7 @@ func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
 		return
 	}
 	if !r.strike(f, id) {
-		f.spared = f.spared || r.isHurt(id)
+		r.spare(f, id, l.Slot)
 		return
 	}
 	if f.Phase == PhaseCommit {
@@ -60,11 +60,23 @@ func (r *runner) chaseIdle(f *fault) {
 	}
 	for _, p := range r.sound() {
 		if s := p.status; s.Height == r.ledger.height && s.Leader != "" {
-			leader := s.Leader.String()
-			f.spared = !r.strike(f, leader) && r.isHurt(leader) || f.spared
+			if leader := s.Leader.String(); !r.strike(f, leader) {
+				r.spare(f, leader, r.ledger.slot+1)
+			}
 			return
 		}
 	}
+}
+
+// spare takes note of a slot whose leader a fault hurts already: nothing could be done to it.
+func (r *runner) spare(f *fault, id string, slot uint64) {
+	if !r.isHurt(id) {
+		return
+	}
+	if f.spared == nil {
+		f.spared = map[uint64]bool{}
+	}
+	f.spared[slot] = true
 }
 
 // isHurt says whether a fault hurts a peer already.

@@ -67,9 +67,11 @@ type fault struct {
 	filled     time.Time  // of disk-full: when the disk had no room left
 	struck     time.Time  // of failpoint: when the victim had come to its place
 	from       int        // of failpoint: the victim's events before it had its order
-	spared     bool       // of leader: one in its phase was hurt already
-	forked     bool       // of apart: a side goes on as a branch
+	voteless   bool       // of failpoint: the victim had no vote, at some time
+	forked     bool       // of apart, partition: a side goes on as a branch
 	mounted    bool       // of disk-full: the victim's data directory is a disk of its own
+	// of leader: slots in which the one in its phase was hurt already
+	spared map[uint64]bool
 }
 
 // Bounds on a fault's length in case the swarm makes no progress.
@@ -300,6 +302,8 @@ func (r *runner) due(f *fault) bool {
 		if !f.napped() {
 			return f.Missed
 		}
+	case Partition:
+		return since.Seconds() >= f.Seconds && r.branched(f)
 	default:
 	}
 	longest := longestFault

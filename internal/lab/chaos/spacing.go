@@ -39,18 +39,34 @@ func (r *runner) weight(p *node) []string {
 	return []string{"--model", heavy}
 }
 
+// onBranch says whether a peer goes on as a branch, by what it last said.
+func (p *node) onBranch() bool { return p.status.Provisional != "" }
+
+// branched says whether a fault of kind Partition that is long enough for it has made a branch, or
+// will not make one any more.
+func (r *runner) branched(f *fault) bool {
+	f.forked = f.forked || slices.ContainsFunc(r.nodes, (*node).onBranch)
+	switch {
+	case f.forked || !r.cfg.forks() || f.Seconds < r.cfg.timing().Ledger.ForkAfter.Seconds():
+		return true
+	case time.Since(f.began) < r.cfg.turnAfter():
+		return false
+	}
+	r.inVain(f, noBranch, machineLoad())
+	return true
+}
+
 // oneSideEnded says whether one side of a fault of kind Apart has finished the run, and the other
 // one has gone on without it, as far as it may. With trust crash one of them must have forked in
 // time.
 func (r *runner) oneSideEnded(f *fault) bool {
-	branch := func(p *node) bool { return p.status.Provisional != "" }
-	f.forked = f.forked || slices.ContainsFunc(r.nodes, branch)
+	f.forked = f.forked || slices.ContainsFunc(r.nodes, (*node).onBranch)
 	others := slices.DeleteFunc(slices.Clone(r.nodes), func(p *node) bool { return p.hurt == f })
 	met := func(ended, goesOn []*node) bool {
 		return !slices.ContainsFunc(ended, func(p *node) bool {
 			return !p.gone && p.status.Phase != p2pdiloco.PhaseEnded
 		}) && (!r.cfg.forks() || slices.ContainsFunc(goesOn, func(p *node) bool {
-			return branch(p) && p.status.Slot >= min(f.BegunSlot+outworkAfter, r.cfg.Slots)
+			return p.onBranch() && p.status.Slot >= min(f.BegunSlot+outworkAfter, r.cfg.Slots)
 		}))
 	}
 	most := r.cfg.turnAfter()

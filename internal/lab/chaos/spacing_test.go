@@ -78,3 +78,35 @@ func TestApartComesLast(t *testing.T) {
 		t.Errorf("with kills: %+v", all)
 	}
 }
+
+// TestAPartitionMakesABranch: with trust crash a partition that is longer than it takes to fork
+// goes on until a side has forked, or for so long that this comes no more, which is said.
+func TestAPartitionMakesABranch(t *testing.T) {
+	const long = forkTime + 3.5
+	for _, c := range []struct {
+		name    string
+		trust   string
+		seconds float64
+		ago     time.Duration
+		fork    string
+		over    bool
+		inVain  string
+	}{
+		{"it is not over", "crash", long, 23 * time.Second, "it forked", false, ""},
+		{"a side has forked", "crash", long, 24 * time.Second, "it forked", true, ""},
+		{"none has yet", "crash", long, 49 * time.Second, "", false, ""},
+		{"none will", "crash", long, 50 * time.Second, "", true, noBranch},
+		{"it is short", "crash", 8, 8 * time.Second, "", true, ""},
+		{"they wait", "byzantine", long, 24 * time.Second, "", true, ""},
+	} {
+		r := paper(4)
+		r.cfg.Trust, r.cfg.Slots = c.trust, 14
+		r.suffer(Partition, 3, 4)
+		f := r.active[0]
+		f.Seconds, f.began, r.nodes[3].status.Provisional = c.seconds, time.Now().Add(-c.ago), c.fork
+		over, said := r.due(f), strings.Join(append(r.odd, r.light...), "; ")
+		if over != c.over || !strings.Contains(said, c.inVain) || (said == "") != (c.inVain == "") {
+			t.Errorf("%s: over %v, and it says %q", c.name, over, said)
+		}
+	}
+}
