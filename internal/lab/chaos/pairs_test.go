@@ -36,6 +36,8 @@ func TestACutPairCostsLittle(t *testing.T) {
 	slow.done = []Injected{pair(8, 17.1)}
 	good := with(7, 7, 1.2, 1.2, 1.2, 1.2)
 	good.done = []Injected{pair(8, 26.9)}
+	learnt := with(9, 7, 1.9, 1.9, 1.4, 1, 1.5, 1.1, 1, 1, 1, 1) // between 1.1 and 1.4 times
+	learnt.done = []Injected{pair(8, 36.9)}
 	few := with(1.5, 1.5, 1.5, 1.5, 1.5)
 	few.done = []Injected{pair(8, 15.6)}
 	held := with(1, 1, 1, 9, 9, 9)
@@ -54,6 +56,7 @@ func TestACutPairCostsLittle(t *testing.T) {
 	}{
 		"half as long again":       {slow, false, "1.50 s (median of 6), an undisturbed one 1.00 s: 1.50 times"},
 		"a fifth longer":           {good, true, "1.20 times"},
+		"the median lies between":  {learnt, true, "1.25 times"},
 		"too few slots":            {few, false, "fewer than 6 slots"},
 		"held back":                {held, true, "1.00 times"},
 		"one kind among several":   {among, true, "1.50 times"},

@@ -171,12 +171,14 @@ func recoveries(faults []Injected) map[string]*Recovery {
 	return all
 }
 
+// spread is the median of some values, and the largest of them.
 func spread(xs []float64) (median, most float64) {
 	if len(xs) == 0 {
 		return 0, 0
 	}
 	slices.Sort(xs)
-	return xs[len(xs)/2], xs[len(xs)-1]
+	n := len(xs)
+	return (xs[(n-1)/2] + xs[n/2]) / 2, xs[n-1]
 }
 
 // slotsPerHour is the pace from the first slot to the last, without the time that the schedule held
