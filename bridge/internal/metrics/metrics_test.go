@@ -50,7 +50,8 @@ func full() p2pdiloco.Status {
 			{
 				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]p2pdiloco.Finding, 2),
 				Figures: &p2pdiloco.FiguresStatus{
-					Ratio: &v, Cosine: &v, Before: &v, MovingCosine: &v, Trimmed: .25, Clip: 1,
+					Ratio: &v, Cosine: &v, Before: &v, MovingRatio: &v, MovingCosine: &v, MovingBefore: &v,
+					Trimmed: .25, Clip: 1,
 				},
 			},
 			{Peer: "late", State: "late"},

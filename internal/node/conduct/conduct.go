@@ -64,12 +64,19 @@ func (c *Conduct) Decided(record slot.Record) {
 	if now != nil && now.Plan().Slot != record.Slot {
 		now = nil
 	}
-	for _, change := range c.take(now, record) { // whoever hears of it may ask for Members
+	changes, of := c.take(now, record)
+	if len(of) > 0 {
+		c.emit("slot.figures", event(record.Slot, of))
+	}
+	for _, change := range changes { // whoever hears of it may ask for Members
 		c.tell(change)
 	}
 }
 
-func (c *Conduct) take(now *allreduce.Reduction, record slot.Record) []figures.Change {
+// take returns what changes with a record, and the figures of its slot, if there are any.
+func (c *Conduct) take(now *allreduce.Reduction, record slot.Record) (
+	all []figures.Change, of []figures.Contribution,
+) {
 	leaves := func(o slot.Offer) (leaves []slot.FrameLeaf, seen bool) {
 		if now == nil {
 			return nil, false
@@ -82,18 +89,22 @@ func (c *Conduct) take(now *allreduce.Reduction, record slot.Record) []figures.C
 	for i, m := range record.Members {
 		members[i] = m.Peer
 	}
-	all := c.mu.tracker.Begin(record.Slot, members)
+	all = c.mu.tracker.Begin(record.Slot, members)
 	if now != nil && !c.params.Rootless && len(now.Plan().Ring) == 0 {
-		all = append(all, c.published(now, record, members)...)
+		var changes []figures.Change
+		changes, of = c.published(now, record, members)
+		all = append(all, changes...)
 	}
 	for _, o := range c.mu.watch.took(record, leaves) {
 		all = append(all, c.mu.tracker.Note(record.Slot, o)...)
 	}
-	return all
+	return all, of
 }
 
 // published takes in what the owners have published of a slot. mu is held.
-func (c *Conduct) published(now *allreduce.Reduction, record slot.Record, members []slot.PeerID) []figures.Change {
+func (c *Conduct) published(now *allreduce.Reduction, record slot.Record, members []slot.PeerID) (
+	all []figures.Change, sums []figures.Contribution,
+) {
 	plan, published := now.Plan(), map[slot.PeerID]bool{}
 	var segments []figures.Segment
 	for _, s := range record.Segments {
@@ -117,7 +128,7 @@ func (c *Conduct) published(now *allreduce.Reduction, record slot.Record, member
 			segments = append(segments, figures.Segment{Owner: owner, Usual: record.Usual, Offers: offers, Rows: rows})
 		}
 	}
-	sums := figures.Sum(c.params, record.Slot, segments)
+	sums = figures.Sum(c.params, record.Slot, segments)
 	against := chain.Against(record)
 	for i, of := range sums {
 		place := slices.IndexFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == of.Peer })
@@ -125,13 +136,13 @@ func (c *Conduct) published(now *allreduce.Reduction, record slot.Record, member
 		at := slot.Find(record.Members, of.Peer)
 		sums[i].Newcomer = at < 0 || chain.Newcomer(record.Members[at])
 	}
-	all := c.mu.tracker.Add(record.Slot, sums)
+	all = c.mu.tracker.Add(record.Slot, sums)
 	for _, p := range members {
 		if open, known := published[p]; known {
 			all = append(all, c.mu.tracker.Published(record.Slot, p, open)...)
 		}
 	}
-	return all
+	return all, sums
 }
 
 // tell makes an event where a finding begins or ends. What is about this peer itself is an alarm.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/conduct"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -82,6 +83,7 @@ func TestContributorsThatStandOut(t *testing.T) {
 				s.Finish(5*time.Minute, s.Peers...)
 				for _, p := range s.Peers {
 					checkNamed(t, s, p, bad, c.finding)
+					checkFigures(t, p)
 				}
 				if compared.Load() < firstLie {
 					t.Error("nothing is compared with the outcome before")
@@ -112,5 +114,20 @@ func checkNamed(t *testing.T, s *nodetest.Swarm, p, bad *nodetest.Peer, finding 
 	}
 	if p != bad && len(p.Events("trainer.alarm")) > 0 {
 		t.Errorf("host %d doubts itself", p.Host)
+	}
+}
+
+// checkFigures says whether a peer has told the figures of all contributors, of each slot.
+func checkFigures(t *testing.T, p *nodetest.Peer) {
+	t.Helper()
+	told := map[uint64]int{}
+	for _, e := range p.Events("slot.figures") {
+		told[e.Fields["slot"].(uint64)] = len(e.Fields["contributors"].([]conduct.Figures))
+	}
+	for _, e := range p.Events("slot.stats") {
+		if n := e.Fields["slot"].(uint64); told[n] != e.Fields["contributors"] {
+			t.Errorf("host %d has told the figures of %d contributors of %v to slot %d",
+				p.Host, told[n], e.Fields["contributors"], n)
+		}
 	}
 }
