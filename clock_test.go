@@ -19,7 +19,7 @@ var stripping = []string{
 }
 
 // wallClock are the places that may know the time of day: what they make of it is shown, or
-// survives a jump (TestAClockThatJumps…).
+// survives a jump (TestAClockThatJumpsForgetsNobody).
 var wallClock = []string{
 	"internal/node/report/event.go: UTC",          // an event's time, to be read
 	"internal/eventlog/line.go: Time",             // the same

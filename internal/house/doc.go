@@ -1,5 +1,5 @@
-// Package house has only a test: it holds the source to rules that no linter checks. Comments have
+// Package house has only tests: they hold the source to rules that no linter checks. Comments have
 // at most 100 columns (code and diagrams in them 120), files at most 400 lines, functions at most
 // 60, and the root package at most 12 files (CONTRIBUTING.md). A comment of a function or type that
-// begins with a name begins with its own.
+// begins with a name begins with its own. Pages name tests that exist, and commands that run some.
 package house
