@@ -72,7 +72,8 @@ func wrongTests(tests map[string][]string, text string) (wrong []string) {
 		} else if pkg == "" {
 			pkg = "."
 		}
-		if !namesNot[name] && !matches(tests, pkg, func(f string) bool { return f == name || any && strings.HasPrefix(f, name) }) {
+		meant := func(f string) bool { return f == name || any && strings.HasPrefix(f, name) }
+		if !namesNot[name] && !matches(tests, pkg, meant) {
 			wrong = append(wrong, "no "+m[0])
 		}
 	}
