@@ -42,7 +42,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "to pin\t%s\n", s.Pin)
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
 		if s.Agreement != nil {
-			fmt.Fprintf(w, "agreement\ttrust %s, %s\n", s.Agreement.Trust, s.Agreement.Text)
+			printAgreement(w, *s.Agreement)
 		}
 		if s.Vote != nil {
 			fmt.Fprintf(w, "own vote\t%s\n", s.Vote.Text)
@@ -74,6 +74,16 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	printFigures(&b, s.Members)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// printAgreement writes what the agreement withstands, and whom one has to trust.
+func printAgreement(w io.Writer, a p2pdiloco.AgreementStatus) {
+	fmt.Fprintf(w, "agreement\ttrust %s, %s\n", a.Trust, a.Text)
+	if a.Votes != "" { // the peer that was asked is of this version
+		fmt.Fprintf(w, "votes\t%s\n", a.Votes)
+		fmt.Fprintf(w, "a leader\t%s\n", a.Leader)
+		fmt.Fprintf(w, "an operator\t%s\n", a.Operator)
+	}
 }
 
 // printMemory writes what the node's process takes, where that is known.

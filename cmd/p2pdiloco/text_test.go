@@ -26,6 +26,7 @@ func TestPrintStatus(t *testing.T) {
 		Contributors: 4, Tolerated: 1,
 		Agreement: &p2pdiloco.AgreementStatus{
 			Trust: p2pdiloco.TrustByzantine, Electors: 4, Quorum: 3, Liars: 1, Text: "4 electors: withstands 1",
+			Votes: "the first 4 were given theirs", Leader: "drops nobody", Operator: "can stop its own peers",
 		},
 		Vote: &p2pdiloco.VoteStatus{Contributions: 3, Needed: 4, Text: "3 of 4 contributions until a vote"},
 		Members: []p2pdiloco.MemberStatus{
@@ -51,7 +52,8 @@ func TestPrintStatus(t *testing.T) {
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
 		"40.0 kB on the heap, and 8.0 kB shared with the trainer: 2 vectors of the model in float32",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
-		"trust byzantine, 4 electors: withstands 1", "own vote", "3 of 4 contributions until a vote",
+		"trust byzantine, 4 electors: withstands 1", "votes        the first 4 were given theirs",
+		"a leader     drops nobody", "an operator  can stop its own peers", "own vote", "3 of 4 contributions until a vote",
 		"1 of the 4 contributors may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
 		p2pdiloco.PeerID("gone").Short() + " is missing",
 		p2pdiloco.PeerID("mute").Short() + " has not voted for 8 heights",

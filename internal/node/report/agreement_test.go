@@ -46,6 +46,29 @@ func TestAgreement(t *testing.T) {
 		"3 electors of 4 members: no liar is tolerated, goes on while 2 live" {
 		t.Errorf("with a member that has no seat: %+v", a)
 	}
+	for _, c := range []struct {
+		electors      int
+		rules         chain.Rules
+		votes, leader string
+	}{
+		{5, chain.Rules{StartPeers: 4}, "every member has one from the start", "chooses by its word who is a member"},
+		{3, chain.Rules{Byzantine: true, StartPeers: 1}, "the founder was given its own", "can harm the run"},
+		{
+			4,
+			chain.Rules{Byzantine: true, StartPeers: 4},
+			"the first 4 members were given theirs (start_peers), and are trusted",
+			"drops no member without proof",
+		},
+	} {
+		electors := make([]slot.Member, c.electors)
+		for i := range electors {
+			electors[i] = slot.Member{Peer: slot.PeerID(rune('a' + i)), Since: 1, Seat: 1}
+		}
+		a := AgreementOf(c.rules, slot.Record{Members: electors})
+		if !strings.HasPrefix(a.Votes, c.votes) || !strings.HasPrefix(a.Leader, c.leader) || a.Operator == "" {
+			t.Errorf("%+v: votes: %s; a leader %s; an operator %s", c.rules, a.Votes, a.Leader, a.Operator)
+		}
+	}
 	if a := AgreementOf(chain.Rules{}, slot.Record{}); a != nil {
 		t.Errorf("before there is a member: %+v", a)
 	}
