@@ -137,3 +137,34 @@ func TestAFlappingPartition(t *testing.T) {
 		}
 	})
 }
+
+// Of two peers the one that founded the run dies. The other one pauses, and goes on alone after a
+// while, whatever the trust; when the first one is back, they end with one model.
+func TestTheFounderOfTwoDies(t *testing.T) {
+	for _, trust := range []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine} {
+		t.Run(trust, func(t *testing.T) {
+			spec := nodetest.Spec(20, 2)
+			spec.Trust = trust
+			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+				s.Pace(200 * time.Millisecond)
+				s.Start(s.Peers...)
+				s.Reach(2, s.Peers...)
+				founder := s.Founder()
+				survivor := s.But(founder)[0]
+				s.Isolate(founder)
+				s.Kill(founder)
+				began := time.Now()
+				s.Until(time.Minute, "forked", func() bool { return survivor.Had("run.forked") })
+				if took := time.Since(began); took > 30*time.Second {
+					t.Errorf("the survivor went on after %v", took)
+				}
+				if !survivor.Had("run.paused") {
+					t.Error("the survivor went on without a word")
+				}
+				s.Reach(survivor.Applied()+3, survivor)
+				s.Restart(founder)
+				s.Finish(3*time.Minute, s.Peers...)
+			})
+		})
+	}
+}
