@@ -45,8 +45,6 @@ type following struct {
 	life     time.Duration // when the leader last showed progress
 	revision uint32        // the newest revision that counted as progress, and how many did
 	revised  int
-	plans    int           // taken of this leader in its term
-	plansAt  time.Duration // when the last of them was
 }
 
 // terms is what this peer knows of the time of the followed term, and how far the electors are.

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -56,11 +55,6 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	if err := pa.checkPlan(p); err != nil {
 		return err
 	}
-	many := msg.From != pa.cfg.Self && d.plans >= plansATerm(len(d.order), p)
-	if many && pa.now-d.plansAt < pa.cfg.Timing.Retry {
-		return fmt.Errorf("%w: the plan was revised %d times", ErrStale, d.plans)
-	}
-	d.plans, d.plansAt = d.plans+1, pa.now
 	pa.noteOffers(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
 	d.plan, d.planAt, d.last, d.bytes = &p, pa.now, &p, 0
@@ -69,13 +63,11 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	}
 	pa.handover.saw(p)
 	pa.acceptor.sawLife(p.Revision)
-	if !many {
-		pa.event(Event{
-			Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,
-			Detail: scheduleOf(p),
-			Plan:   &p, Links: pa.history.links(p.Offers),
-		})
-	}
+	pa.event(Event{
+		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,
+		Detail: scheduleOf(p),
+		Plan:   &p, Links: pa.history.links(p.Offers),
+	})
 	if o := pa.objections.toPlan(p, d.term()); o.why != "" {
 		pa.objections.tell(o, p)
 	}
@@ -96,11 +88,6 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	}
 	return nil
 }
-
-// plansATerm is how many plans of one leader a peer takes at once in a term, and reports: as many
-// as it may lose peers, and some more for new attempts. Further ones wait for a Retry each: its
-// leader repeats them, and each of them costs a message to the worker.
-func plansATerm(electors int, p slot.Plan) int { return electors + 8 + len(p.Offers) }
 
 // scheduleOf returns the name of a schedule other than rotation.
 func scheduleOf(p slot.Plan) string {
