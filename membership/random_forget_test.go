@@ -24,7 +24,7 @@ import (
 // Nobody opens a height of which it has forgotten what it said there, whatever an operator does.
 // Nobody contradicts itself, takes itself for cloned, or has other words in memory than on disk.
 func TestRandomForgets(t *testing.T) {
-	setFlag(t, "rapid.checks", testlevel.Choose("1", "2", "150"))
+	setFlag(t, "rapid.checks", testlevel.Choose("1", "2", "60"))
 	if !testlevel.Nightly() {
 		setFlag(t, "rapid.seed", "20261127")
 	}
