@@ -78,8 +78,8 @@ func (ne *news) reportMembership() {
 		return
 	}
 	out := ne.removed()
-	// it may have been dropped before its removal was on record, or be removed before the branch that
-	// did it is the run
+	// it may have been dropped before its removal was on record, or be removed before the branch
+	// that did it is the run
 	news := out && ne.wasMember && !ne.reportedOut
 	if ne.reportedOut = out; ne.listed == ne.member() && !news {
 		return
