@@ -167,6 +167,21 @@ func TestWhoFailsMost(t *testing.T) {
 	}
 }
 
+// While honest leaders leave an elector out that has failed them, one that lies lists it in vain in
+// each slot. That has it left out no longer.
+func TestALeaderAloneRenewsNothing(t *testing.T) {
+	l := auditedLab(t, "ABCD")
+	hs := l.peer("A").m.planner.hiders
+	d := labID("D")
+	for i, leader := range "BCBCAAAAAAAAAAAAAAAAAAAA" {
+		hs.decided(slot.Record{Kind: slot.Step, Slot: uint64(i)}, labID(string(leader)), map[slot.PeerID]struct{}{d: {}})
+	}
+	out := hs.uncounted[ofMember(hs.chain.Members()[slot.Find(hs.chain.Members(), d)])]
+	if out.times == 0 || out.times > 3 { // until it is the one under whom D has failed most
+		t.Errorf("D is left out for the %dth time", out.times)
+	}
+}
+
 // A leader that lies opens a group, of which it does not tell one of those in it, and leaves it to
 // the next leader. That one is not taken for another under whom the elector fails.
 func TestWhoFailsInAGroupOfTheLeaderBefore(t *testing.T) {

@@ -185,10 +185,18 @@ func (ho *handover) saw(p slot.Plan) {
 	ho.term.open = false
 	for _, o := range p.Offers {
 		ho.term.listed[o.Peer] = struct{}{}
-		if openedByItsLeader(p) {
+		if ho.openedNow(p.Opened) {
 			ho.term.opened[o.Peer] = struct{}{}
 		}
 	}
+}
+
+// openedNow says whether a group was opened in the term of the account. A plan may be known that is
+// older.
+func (ho *handover) openedNow(g slot.Opening) bool {
+	at := g.Ref
+	at.Ballot = at.Term() * slot.Tries
+	return at == ho.term.at
 }
 
 // openedByItsLeader says whether a plan's group is not that of a leader before. One that lies can

@@ -43,16 +43,17 @@ func (hs *hiders) decided(r slot.Record, leader slot.PeerID, listed map[slot.Pee
 		all := slices.DeleteFunc(append(slices.Clone(hs.listings[by]), listing{leader, failed}), func(l listing) bool {
 			return slot.Find(hs.chain.Electorate(), l.leader) < 0
 		})
+		// no leader that was set aside has it left out anew: one that lies would, for good
+		aside := slices.Contains(hs.aside(hs.listings[by]), leader)
 		hs.listings[by] = all[max(0, len(all)-recentListings*hs.tolerated()):]
-		if failed && hs.failsMost(hs.listings[by]) {
+		if failed && !aside && hs.failsMost(hs.listings[by]) {
 			hs.count(hs.uncounted, by, r.Slot, "fails in the reduction under several leaders")
 		}
 	}
 }
 
-// failsMost says whether an elector fails in most of the slots that are not those of the leaders
-// under whom it has failed most. As many of these are set aside as may lie.
-func (hs *hiders) failsMost(all []listing) bool {
+// aside are the leaders under whom an elector has failed most, as many as may lie.
+func (hs *hiders) aside(all []listing) []slot.PeerID {
 	times := map[slot.PeerID]int{}
 	for _, l := range all {
 		times[l.leader] += btoi(l.failed)
@@ -60,7 +61,13 @@ func (hs *hiders) failsMost(all []listing) bool {
 	leaders := slices.SortedFunc(maps.Keys(times), func(a, b slot.PeerID) int {
 		return cmp.Or(times[b]-times[a], cmpPeer(a, b))
 	})
-	aside := leaders[:min(hs.tolerated(), len(leaders))]
+	return leaders[:min(hs.tolerated(), len(leaders))]
+}
+
+// failsMost says whether an elector fails in most of the slots that are not those of the leaders
+// that are set aside.
+func (hs *hiders) failsMost(all []listing) bool {
+	aside := hs.aside(all)
 	slots, fails := 0, 0
 	for _, l := range all {
 		if !slices.Contains(aside, l.leader) {

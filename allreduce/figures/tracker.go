@@ -24,6 +24,7 @@ const (
 	leastApart   = 8   // so many times as far from the median as members are in the middle
 	markedLeast  = .02 // leastCommon for a member that owners mark
 	strangeLeast = -.1 // leastCommon for a newcomer that owners have marked ever since it came
+	strangeMost  = -.1 // greatest mean cosine of such a newcomer
 	strangeApart = 3   // leastApart for it
 	window       = 5   // contributions that together say which way a member points
 	leastTurn    = .2  // a cosine that falls below 0 by less does so little by little
@@ -287,7 +288,8 @@ func (m *member) opposes(of usual) bool {
 	case m.marked() && of.newest > 0 && of.opposite(m.cosineMarked(), markedLeast):
 		return true
 	}
-	return m.strange() && of.common >= strangeLeast && of.common-m.cosineOfLate() >= strangeApart*of.spread
+	late := m.cosineOfLate()
+	return m.strange() && late <= strangeMost && of.common >= strangeLeast && of.common-late >= strangeApart*of.spread
 }
 
 // marked says whether owners mark a member's newest contributions, each in more than half of its

@@ -185,18 +185,20 @@ func TestMarkedNewcomers(t *testing.T) {
 	voters := [4][]float64{
 		{.01, .04, -.05, .01, .1}, {-.1, .03, -.03, .02, .03}, {.09, -.03, .05, -.1, .05}, {.05, -.07, .02, .16, -.1},
 	}
-	newcomer := []float64{-.08, -.28, -.48, -.37, -.43}
+	newcomer, like := []float64{-.08, -.28, -.48, -.37, -.43}, []float64{-.02, -.06, -.03, -.1, -.05}
 	for name, c := range map[string]struct {
 		marked, newcomer bool
 		first            bool    // its first contribution is marked, too
+		like             bool    // it points about as far away as others do now and then
 		others           float64 // added to the cosines of the others
 		from             uint64  // slot in which it is named; 0: never
 	}{
-		"marked since it came":   {true, true, true, 0, 5},
-		"not marked":             {false, true, true, 0, 0},
-		"not marked at first":    {true, true, false, 0, 0},
-		"with a vote":            {true, false, true, 0, 0},
-		"others against it, too": {true, true, true, -.25, 0},
+		"marked since it came":   {true, true, true, false, 0, 5},
+		"not marked":             {false, true, true, false, 0, 0},
+		"not marked at first":    {true, true, false, false, 0, 0},
+		"with a vote":            {true, false, true, false, 0, 0},
+		"others against it, too": {true, true, true, false, -.25, 0},
+		"hardly against":         {true, true, true, true, .1, 0},
 	} {
 		tr, got := NewTracker("self"), uint64(0)
 		for s := range uint64(5) {
@@ -205,9 +207,13 @@ func TestMarkedNewcomers(t *testing.T) {
 			for i, v := range voters {
 				of = append(of, Contribution{Peer: slot.PeerID(rune('a' + i)), Cosine: v[s] + c.others, Ratio: 1})
 			}
+			cosine := newcomer[s]
+			if c.like {
+				cosine = like[s]
+			}
 			for _, peer := range []slot.PeerID{"e", "f"} {
 				of = append(of, Contribution{
-					Peer: peer, Cosine: newcomer[s], Ratio: 1, Newcomer: c.newcomer, Marked: c.marked && (c.first || s > 0),
+					Peer: peer, Cosine: cosine, Ratio: 1, Newcomer: c.newcomer, Marked: c.marked && (c.first || s > 0),
 				})
 			}
 			for _, change := range tr.Add(s+1, of) {

@@ -49,7 +49,7 @@ func TestWrongTestsAreFound(t *testing.T) {
 		"`go test ./a -run xxx -bench .`":                  false,
 		"`go test\n./a -run Gone`":                         true,
 		"    go test ./a -run It # not Gone\n\n -run Gone": false,
-		"`go test -run 'Gone/x|TestIt/it' ./a/...`":    false,
+		"`go test -run 'Gone/x|TestIt/it' ./a/...`":        false,
 		"`go test . -run TestRoot`":                        false,
 		"`go test ./a/b -run It`":                          false,
 		"`go test ./a/b -run TestIt`":                      true,

@@ -52,14 +52,15 @@ func Bounded(x []float32) int {
 	return -1
 }
 
-// Finite returns the index of the first element of x that is NaN or Inf; -1 when there is none.
-func Finite(x []float32) int {
+// BoundedMean returns the index of the first element of x that no rounded mean of values below
+// Limit is: NaN, Inf, or above twice Limit in magnitude; -1 when there is none.
+func BoundedMean(x []float32) int {
 	for at := 0; ; at++ {
 		i := Bounded(x[at:])
 		if i < 0 {
 			return -1
 		}
-		if at += i; math.Float32bits(x[at])&exponentBits == exponentBits {
+		if at += i; !(x[at] >= -2*Limit && x[at] <= 2*Limit) {
 			return at
 		}
 	}

@@ -54,21 +54,21 @@ func TestSubAndMul(t *testing.T) {
 	})
 }
 
-func TestFiniteFindsTheFirst(t *testing.T) {
+func TestBoundedMeanFindsTheFirst(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for _, bad := range []float32{inf, -inf, float32(math.NaN()), math.Float32frombits(0xffffffff)} {
+	for _, bad := range []float32{inf, -inf, math.MaxFloat32, math.Nextafter32(-2*Limit, -inf), float32(math.NaN()), math.Float32frombits(0xffffffff)} {
 		for n := range 40 {
 			x := make([]float32, n)
 			for j := range x {
-				x[j] = []float32{0, Limit, -math.MaxFloat32, 1}[j%4]
+				x[j] = []float32{0, Limit, -2 * Limit, 1}[j%4]
 			}
-			if got := Finite(x); got != -1 {
-				t.Fatalf("%d finite values: got %d, want -1", n, got)
+			if got := BoundedMean(x); got != -1 {
+				t.Fatalf("%d bounded values: got %d, want -1", n, got)
 			}
 			for first := range n {
 				y := append([]float32(nil), x...)
 				y[n-1], y[first] = inf, bad
-				if got := Finite(y); got != first {
+				if got := BoundedMean(y); got != first {
 					t.Fatalf("n=%d: got %d, want %d", n, got, first)
 				}
 			}

@@ -91,7 +91,7 @@ func (j *job) aboveBound(s *segment, leaves [][]slot.FrameLeaf, c codec.Codec, v
 			}
 			norms[i] = l[f].NormSq
 		}
-		if kernel.Finite(part) >= 0 || len(leaves) > 0 && !(kernel.NormSq(part) <= s.Bound(norms)) {
+		if kernel.BoundedMean(part) >= 0 || len(leaves) > 0 && !(kernel.NormSq(part) <= s.Bound(norms)) {
 			return r, nil
 		}
 	}

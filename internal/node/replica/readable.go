@@ -13,8 +13,9 @@ import (
 
 var errUnreadable = errors.New("no values that an encoder writes: its owner has signed other bytes")
 
-// readable says whether the bytes of an outcome are finite values, as each encoder writes them. It
-// reads the outcome once, on all cores. An error is a missingError with the segments that are not.
+// readable says whether the bytes of an outcome are values that a mean of contributions can have.
+// It reads the outcome once, on all cores. An error is a missingError with the segments that are
+// not.
 func (m *model) readable(segments []slot.Segment, data [][]byte) error {
 	var next atomic.Int64
 	bad := make([]bool, len(segments))
@@ -46,7 +47,7 @@ func (m *model) readableSegment(n int, data []byte, values []float32) bool {
 	for ; n > 0; n -= len(values) {
 		values = values[:min(n, len(values))]
 		size := m.codec.EncodedSize(len(values))
-		if len(data) < size || m.codec.Decode(values, data[:size]) != nil || kernel.Finite(values) >= 0 {
+		if len(data) < size || m.codec.Decode(values, data[:size]) != nil || kernel.BoundedMean(values) >= 0 {
 			return false
 		}
 		data = data[size:]

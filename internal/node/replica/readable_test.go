@@ -21,7 +21,9 @@ func TestUnreadableOutcomesAreNotHeld(t *testing.T) {
 			b[i] = 0xff
 		}
 	}
-	nan := func(b []byte) { binary.LittleEndian.PutUint32(b[len(b)-4:], math.Float32bits(float32(math.NaN()))) }
+	set := func(x float32) func(b []byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint32(b[len(b)-4:], math.Float32bits(x)) }
+	}
 	for name, c := range map[string]struct {
 		codec string
 		lie   func(b []byte)
@@ -33,7 +35,8 @@ func TestUnreadableOutcomesAreNotHeld(t *testing.T) {
 		"bf16":             {codec.BF16, func([]byte) {}, false},
 		"bf16, all ones":   {codec.BF16, ones, true},
 		"f32":              {codec.F32, func([]byte) {}, false},
-		"f32, NaN at last": {codec.F32, nan, true},
+		"f32, NaN at last": {codec.F32, set(float32(math.NaN())), true},
+		"f32, 3e38":        {codec.F32, set(3e38), true}, // the outer momentum would overflow
 	} {
 		up, err := codec.New(c.codec)
 		if err != nil {

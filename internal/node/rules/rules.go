@@ -49,10 +49,14 @@ func Ledger(s spec.Spec, run slot.Root) chain.Rules {
 
 // Replica are a settled spec's values that a replica of the model needs.
 func Replica(s spec.Spec, run slot.Root) replica.Run {
-	return replica.Run{
+	r := replica.Run{
 		ID: run, InitRoot: initRoot(s), Outer: s.OuterConfig(), Params: Reduction(s), Fragments: s.Partition(),
-		MaxStaleness: s.MaxStaleness(), AuditSamples: s.Samples(),
+		MaxStaleness: s.MaxStaleness(),
 	}
+	if s.Byzantine() { // with trust crash none are taken, whatever a spec of old says
+		r.AuditSamples = s.Samples()
+	}
+	return r
 }
 
 // initRoot is the root of the state that a run begins with; zero: the founder's choice.
