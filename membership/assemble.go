@@ -42,6 +42,7 @@ type branches struct {
 	exit      *exit
 	announcer *announcer
 	news      *news
+	pastSize  *pastSize
 }
 
 // decision is what decides the open height. It changes with the rules of ballots.
@@ -129,6 +130,7 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 		facts: f, effects: e, presence: m.presence, motions: m.motions, own: m.own, catchup: m.catchup,
 		turnout: m.turnout, statements: m.statements,
 	}
+	m.pastSize = &pastSize{facts: f, effects: e}
 }
 
 func (m *Machine) makeDecision(f *facts, e *effects) {

@@ -159,6 +159,7 @@ func (m *Machine) openNext() {
 			d.last, d.groupReports, d.short, d.progressAt = old.last, old.groupReports, old.short, old.progressAt
 		}
 	}
+	m.pastSize.measure()
 	m.motions.verified = slot.Root{}
 	m.evidence.openAt()
 	m.statements.openAt()

@@ -20,6 +20,9 @@ type View struct {
 	Lasting slot.Root
 	// up to this height the records are forgotten, and a summary is in their place; 0: all are held
 	Floor uint64
+	// that a newcomer has to take in the place of the records below Floor; above wire.MaxPast none
+	// can join
+	PastBytes int
 
 	Synced      bool // a state is held and not known to be wrong
 	Diverged    bool
@@ -119,7 +122,7 @@ func (m *Machine) View() View {
 	s, d := m.model.state, m.open
 	v := View{
 		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), Lasting: m.chain.Lasting(),
-		Floor:    m.chain.Floor(),
+		Floor: m.chain.Floor(), PastBytes: m.pastSize.bytes,
 		NoQuorum: m.fork.without, TooFew: m.tooFew(),
 		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,

@@ -28,13 +28,31 @@ const MaxPast = 64 << 20
 func PackPast(p Past, commits []Commit) []byte {
 	b := canonical.AppendU32(p.Append(nil), uint32(len(commits)))
 	for _, c := range commits {
-		b = c.Certificate.Append(c.Record.Append(b))
+		b = appendCommit(b, c)
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		panic("wire: " + err.Error()) // the options are constants
 	}
 	return enc.EncodeAll(b, nil)
+}
+
+func appendCommit(b []byte, c Commit) []byte { return c.Certificate.Append(c.Record.Append(b)) }
+
+// PastSize is how many bytes PackPast packs, which have to be MaxPast at most.
+func PastSize(p Past, commits []Commit) (n int) {
+	links := p.Links
+	p.Links = nil
+	n = len(p.Append(nil)) + 4 // with the number of records
+	for _, l := range links {
+		n += 4 + len(l) // behind its length
+	}
+	var b []byte
+	for _, c := range commits {
+		b = appendCommit(b[:0], c)
+		n += len(b)
+	}
+	return n
 }
 
 // UnpackPast undoes PackPast. Its errors wrap canonical.ErrMalformed.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -24,6 +26,11 @@ func TestPackPast(t *testing.T) {
 	got, records, err := UnpackPast(b)
 	if err != nil || !reflect.DeepEqual(got, p) || !reflect.DeepEqual(records, commits) {
 		t.Errorf("%v: %+v", err, got)
+	}
+	dec, _ := zstd.NewReader(nil)
+	defer dec.Close()
+	if plain, err := dec.DecodeAll(b, nil); err != nil || len(plain) != PastSize(p, commits) {
+		t.Errorf("%d bytes, by PastSize %d (%v)", len(plain), PastSize(p, commits), err)
 	}
 	l, err := ParseLink(got.Links[0])
 	if err != nil || l.Head.Hash() != testRecord().Hash() || l.Certificate.Hash != testRecord().Hash() {

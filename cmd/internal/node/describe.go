@@ -71,6 +71,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		return "none of the others was found yet; this peer goes on looking until it is stopped (Ctrl-C)"
 	},
 	"run.switched": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"run.large":    func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"run.summary":  func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + " is evicted: " + get("detail")

@@ -39,6 +39,10 @@ type Status struct {
 	Pin slot.Root `json:"pin"`
 	// up to this height the records are forgotten here, and a summary is in their place
 	Floor uint64 `json:"floor"`
+	// bytes that a newcomer has to take of the chain in the place of those records, and the most
+	// that it takes
+	PastBytes uint64 `json:"past_bytes"`
+	PastMost  uint64 `json:"past_most"`
 	// a record of the chain is pinned; else the first peers met were trusted with it
 	Pinned bool `json:"pinned"`
 	// why it is paused or no member yet, in plain words

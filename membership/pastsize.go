@@ -1,0 +1,65 @@
+package membership
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// pastSize watches how much a newcomer has to take of the old records. Links stay for ever and each
+// lists all members, so in a large run whose members come and go the past outgrows what anybody
+// takes. The run goes on then, but nobody comes in any more.
+type pastSize struct {
+	*facts
+	*effects
+	height uint64 // of the summary whose past was measured
+	bytes  int    // that a newcomer unpacks
+	told   bool   // that newcomers will be refused soon; it is told again when they are
+	refuse bool   // and that they are
+}
+
+// measure looks at a past that is new.
+func (ps *pastSize) measure() {
+	p := ps.chain.Past()
+	if p == nil {
+		ps.height, ps.bytes = 0, 0
+		return
+	}
+	if p.Height == ps.height || ps.chain.Height() <= p.Height {
+		return
+	}
+	named := ps.chain.Above(p.Floor)[:p.Height+1-p.Floor] // up to the record that names the summary
+	ps.height, ps.bytes = p.Height, wire.PastSize(*p, named)
+	link := 1
+	if n := len(p.Links); n > 0 {
+		link = len(p.Links[n-1])
+	}
+	ps.judge(wire.MaxPast, link)
+}
+
+// judge tells when the past comes near the most bytes that a newcomer takes, and when it has more.
+// link is how many bytes the next change of who votes will add.
+func (ps *pastSize) judge(most, link int) {
+	refuse := ps.bytes > most
+	soon := ps.bytes > most/4*3
+	if soon && !ps.told || refuse && !ps.refuse {
+		ps.event(Event{
+			Kind: EventLarge, Height: ps.height, Slot: ps.chain.Tip().Slot,
+			Detail: largePast(ps.bytes, most, link),
+		})
+	}
+	ps.told, ps.refuse = soon, refuse
+}
+
+func largePast(bytes, most, link int) string {
+	says := fmt.Sprintf("what a newcomer has to take of this run's old records is %d MB, of %d MB that it takes at most: ",
+		bytes/1e6, most/1e6)
+	if bytes > most {
+		says += "no new peer can join, and none that was away for long can come back, "
+	} else {
+		says += fmt.Sprintf("after about %d more changes of who votes no new peer can join, and none that was away "+
+			"for long can come back, ", (most-bytes)/max(link, 1))
+	}
+	return says + "but from a peer that has kept all records from the beginning (--keep-records, --archive). To let " +
+		"others in, begin a new run from the model: p2pdiloco export, then join --run NEW --init FILE"
+}
