@@ -52,8 +52,8 @@ func (ps *pastSize) judge(most, link int) {
 }
 
 func largePast(bytes, most, link int) string {
-	says := fmt.Sprintf("what a newcomer has to take of this run's old records is %d MB, of %d MB that it takes at most: ",
-		bytes/1e6, most/1e6)
+	says := fmt.Sprintf("what a newcomer has to take of this run's old records is %d MB, of %d MB that it takes at "+
+		"most: ", bytes/1e6, most/1e6)
 	if bytes > most {
 		says += "no new peer can join, and none that was away for long can come back, "
 	} else {

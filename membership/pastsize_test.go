@@ -28,7 +28,8 @@ func TestAPastThatGrowsTooLargeIsTold(t *testing.T) {
 		switch {
 		case c.want == "" && len(events) > 0:
 			t.Errorf("%d bytes: %s", c.bytes, events[0].Detail)
-		case c.want != "" && (len(events) != 1 || events[0].Kind != EventLarge || !strings.Contains(events[0].Detail, c.want)):
+		case c.want != "" && (len(events) != 1 || events[0].Kind != EventLarge ||
+			!strings.Contains(events[0].Detail, c.want)):
 			t.Errorf("%d bytes: %v", c.bytes, events)
 		}
 	}

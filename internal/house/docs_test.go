@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,14 +66,14 @@ func TestWrongTestsAreFound(t *testing.T) {
 // wrongTests says what a page has wrong about tests, which are given by their package's folder.
 func wrongTests(tests map[string][]string, text string) (wrong []string) {
 	for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
-		name, any, in := m[1]+m[2], m[3] != "", m[4]
+		name, open, in := m[1]+m[2], m[3] != "", m[4]
 		pkg := strings.TrimPrefix(in, "root")
 		if _, is := tests[path.Clean(pkg)]; in == "" || !is {
 			pkg = "..." // what stands in parentheses is something else
 		} else if pkg == "" {
 			pkg = "."
 		}
-		meant := func(f string) bool { return f == name || any && strings.HasPrefix(f, name) }
+		meant := func(f string) bool { return f == name || open && strings.HasPrefix(f, name) }
 		if !namesNot[name] && !matches(tests, pkg, meant) {
 			wrong = append(wrong, "no "+m[0])
 		}
@@ -113,10 +114,8 @@ func matches(tests map[string][]string, pkg string, meant func(string) bool) boo
 		if folder != pkg && !(all && strings.HasPrefix(folder+"/", below)) {
 			continue
 		}
-		for _, name := range names {
-			if meant(name) {
-				return true
-			}
+		if slices.ContainsFunc(names, meant) {
+			return true
 		}
 	}
 	return false
