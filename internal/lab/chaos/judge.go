@@ -37,7 +37,7 @@ func (a *assault) judge(failure error) Verdict {
 	}
 	v.Checks = append([]Check{a.checkCame(v.Deeds), checkGoesOn(failure)},
 		verdicts(readHistory(logs, finished), ends, a.cfg.Slots)...)
-	v.Checks = append(v.Checks, a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkOwners(),
+	v.Checks = append(v.Checks, a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkLeftOut(), a.checkOwners(),
 		a.checkBranch(), a.checkSaid(),
 		a.checkProof(), a.checkBlame(), a.checkNamed(), verdict(CheckExits, a.ended, ""), checkLogs(a.crew.Logs()))
 	v.Withstood = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })

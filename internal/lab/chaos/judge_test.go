@@ -31,7 +31,7 @@ func siege() *assault {
 
 func (a *assault) checks() []Check {
 	return []Check{
-		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkStrangers(),
+		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkLeftOut(),
 		a.checkOwners(), a.checkBranch(), a.checkSaid(),
 		a.checkProof(), a.checkBlame(), a.checkNamed(),
 	}

@@ -326,6 +326,10 @@ var siegeMutants = map[string]func(a *assault, m *mutant){
 		}
 	},
 	CheckStrange: func(a *assault, _ *mutant) { outnumbered(2)(a) },
+	CheckLeftOut: func(a *assault, m *mutant) {
+		a.attack.outUnder = 1
+		a.fails(m.t, 0, nil, 6, 7, 8)
+	},
 	CheckOwners: func(a *assault, _ *mutant) {
 		for _, p := range a.nodes {
 			for i := range p.lines {

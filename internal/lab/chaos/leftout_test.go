@@ -1,0 +1,79 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
+
+// fails has peer-5 fail in some slots, after each of which the first so many of the honest peers
+// leave it out of so many further ones as out says.
+func (a *assault) fails(t *testing.T, by int, out func(i int) uint64, slots ...uint64) {
+	t.Helper()
+	var deeds strings.Builder
+	for _, slot := range slots {
+		plan := planned(slot, 4)
+		plan.Leader, plan.Time = fmt.Sprintf("peer-%d", slot%2), time.Unix(int64(slot), 0)
+		a.nodes[0].lines = append(a.nodes[0].lines, plan, eventlog.Line{
+			Event: "slot.committed", Slot: slot, Contributors: []byte(`["peer-1","peer-2","peer-4"]`),
+		})
+	}
+	for i, slot := range slots {
+		fmt.Fprintf(&deeds, "slot %d: auditors are shown nothing\n", slot)
+		for _, p := range a.nodes[:by] {
+			at := time.Unix(int64(slot), 0)
+			plan, next := planned(slot, 4), planned(slot+1, 4)
+			plan.Time, next.Time = at, at.Add(time.Second)
+			p.lines = append(p.lines, plan, next)
+			p.heard = append(p.heard, eventlog.Line{
+				Event: "peer.suspected", About: "peer-5", Time: at.Add(time.Second / 2),
+				Detail: fmt.Sprintf("fails (%d times of late): plans of this peer leave it out until slot %d", i+1,
+					slot+out(i)),
+			})
+		}
+	}
+	a.folder = t.TempDir()
+	if err := os.WriteFile(filepath.Join(a.folder, "deeds-peer-5"), []byte(deeds.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhoFailsIsLeftOut: newcomers that fail again and again are left out of more slots each time,
+// and nobody needs anything of them meanwhile.
+func TestWhoFailsIsLeftOut(t *testing.T) {
+	doubled, always := func(i int) uint64 { return 1 << i }, func(n uint64) func(int) uint64 {
+		return func(int) uint64 { return n }
+	}
+	for _, c := range []struct {
+		name  string
+		by    int
+		under int
+		out   func(i int) uint64
+		slots []uint64
+		ok    bool
+		says  string
+	}{
+		{"for longer each time", 4, 1, doubled, []uint64{6, 8, 11, 16}, true, "of up to 8 slots"},
+		{"no longer", 4, 1, always(1), []uint64{6, 8, 10}, false, "left out 3 times, and was left out of 1 slots"},
+		{"not as long as it should", 4, 1, always(2), []uint64{6, 9, 12, 15}, false, "4 times, and was left out of 2"},
+		{"never", 0, 1, always(1), []uint64{6, 7, 8}, false, "left out 3 times, and was left out of 0"},
+		{"too seldom", 0, 1, always(1), []uint64{6, 7}, true, notChecked},
+		{"under two leaders", 0, 2, always(1), []uint64{8, 9, 10, 11, 12, 13}, false, "left out 3 times"},
+		{"under one leader", 0, 2, always(1), []uint64{8, 10, 12, 14, 16, 18}, true, notChecked},
+		{"in word only", 4, 1, doubled, []uint64{6, 8, 11, 13}, false, "out of slot 13"},
+		{"by some", 3, 1, doubled, []uint64{6, 8, 11, 13}, true, "of up to 8 slots"},
+		{"who is late", 4, 1, doubled, []uint64{6, 8, 11, 12}, true, "of up to 8 slots"},
+	} {
+		a := siege()
+		a.attack.outUnder = c.under
+		a.fails(t, c.by, c.out, c.slots...)
+		if got := a.checkLeftOut(); got.OK != c.ok || !strings.Contains(got.Detail, c.says) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
