@@ -48,8 +48,8 @@ func (a *assault) checkLeftOut() Check {
 		}
 		times := a.timesFailed(foe)
 		if times >= timesOut && out < outFor(times) {
-			faults = append(faults, fmt.Sprintf("%s failed so often that it should have been left out %d times, and was "+
-				"left out of %d slots at most", foe.ID, times, out))
+			faults = append(faults, fmt.Sprintf("%s failed so often that it should have been left out %d times, and "+
+				"was left out of %d slots at most", foe.ID, times, out))
 		}
 		longest, most = max(longest, out), max(most, times)
 		for _, slot := range a.deedSlots(foe, "") {
