@@ -174,7 +174,8 @@ func TestALeaderAloneRenewsNothing(t *testing.T) {
 	hs := l.peer("A").m.planner.hiders
 	d := labID("D")
 	for i, leader := range "BCBCAAAAAAAAAAAAAAAAAAAA" {
-		hs.decided(slot.Record{Kind: slot.Step, Slot: uint64(i)}, labID(string(leader)), map[slot.PeerID]struct{}{d: {}})
+		listed := map[slot.PeerID]struct{}{d: {}}
+		hs.decided(slot.Record{Kind: slot.Step, Slot: uint64(i)}, labID(string(leader)), listed)
 	}
 	out := hs.uncounted[ofMember(hs.chain.Members()[slot.Find(hs.chain.Members(), d)])]
 	if out.times == 0 || out.times > 3 { // until it is the one under whom D has failed most

@@ -204,8 +204,8 @@ func TestWhoForksAloneRemovesNobody(t *testing.T) {
 			for _, p := range l.peers[:4] {
 				v, follows := p.m.View(), p.m.chain.Branch() == f.chain.Branch()
 				if v.Expelled || follows || v.Tip.Slot <= before {
-					t.Errorf("%s: expelled %v, follows it %v, slot %d after %d", p.name, v.Expelled, follows, v.Tip.Slot,
-						before)
+					t.Errorf("%s: expelled %v, follows it %v, slot %d after %d",
+						p.name, v.Expelled, follows, v.Tip.Slot, before)
 				}
 				if l.count(p.name, EventRefused) == 0 {
 					t.Errorf("%s does not tell of the branch", p.name)

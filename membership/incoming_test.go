@@ -248,8 +248,8 @@ func TestABranchOfAMemberComesBeforeAStrangersBranch(t *testing.T) {
 			tip := a.m.chain.Tip()
 			claim := func(n byte) wire.Alive {
 				return wire.Alive{
-					Branch: slot.Root{n}, Height: tip.Height + 5, Tip: slot.Root{n, 1}, Work: tip.Work + 1000, Synced: true,
-					Applied: tip.Height + 5,
+					Branch: slot.Root{n}, Height: tip.Height + 5, Tip: slot.Root{n, 1}, Work: tip.Work + 1000,
+					Synced: true, Applied: tip.Height + 5,
 				}
 			}
 			gathers := func(from slot.PeerID) {

@@ -196,9 +196,9 @@ func (m *Machine) Access(p slot.PeerID) PeerAccess {
 // RemovalText says by what a peer was removed, and what its user can do.
 func (s PeerAccess) RemovalText(p slot.PeerID) string {
 	if s.OfFew {
-		return fmt.Sprintf("by %s, on a branch that fewer than half of the electors before it have signed: that is not "+
-			"the run, and this peer can go back to the run if it is started again with --pin of one of the run's records",
-			s.By)
+		return fmt.Sprintf("by %s, on a branch that fewer than half of the electors before it have signed: that is "+
+			"not the run, and this peer can go back to the run if it is started again with --pin of one of the "+
+			"run's records", s.By)
 	}
 	by := s.By.String()
 	if !s.Removed {

@@ -112,13 +112,15 @@ func (hi *history) lone(step slot.Record) bool {
 func (hi *history) newestSteps(more func(r slot.Record, seen int) bool) {
 	seen := 0
 	for h := hi.chain.LastStep(); h > 0 && h >= hi.chain.Lowest(); h-- {
-		switch r := hi.chain.At(h); r.Kind {
-		case slot.Fork:
+		r := hi.chain.At(h)
+		if r.Kind == slot.Fork {
 			return
-		case slot.Step:
-			if seen++; !more(r, seen) {
-				return
-			}
+		}
+		if r.Kind != slot.Step {
+			continue
+		}
+		if seen++; !more(r, seen) {
+			return
 		}
 	}
 }

@@ -56,7 +56,10 @@ func TestSubAndMul(t *testing.T) {
 
 func TestBoundedMeanFindsTheFirst(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for _, bad := range []float32{inf, -inf, math.MaxFloat32, math.Nextafter32(-2*Limit, -inf), float32(math.NaN()), math.Float32frombits(0xffffffff)} {
+	for _, bad := range []float32{
+		inf, -inf, math.MaxFloat32, math.Nextafter32(-2*Limit, -inf), float32(math.NaN()),
+		math.Float32frombits(0xffffffff),
+	} {
 		for n := range 40 {
 			x := make([]float32, n)
 			for j := range x {
