@@ -144,6 +144,8 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 func (co *competing) choose() (better *branch) {
 	r := co.gathering
 	switch {
+	case co.isBelowOwn(r):
+		co.askFurther()
 	case !co.chain.Meets(r.chain):
 		return co.chooseAnew()
 	case co.cfg.Rules.Byzantine:
@@ -156,6 +158,13 @@ func (co *competing) choose() (better *branch) {
 		co.askFurther()
 	}
 	return nil
+}
+
+// isBelowOwn says whether a chain that is gathered from the own founding has not come to where this
+// peer's records begin. There is nothing to compare yet, and each comparison reads all of it.
+func (co *competing) isBelowOwn(r *branch) bool {
+	return r.chain.Start() == 0 && r.chain.Height() < min(co.chain.Lowest(), r.claim.Height) &&
+		r.chain.Founding() == co.chain.Founding()
 }
 
 // askFurther asks for the next records once an answer is complete: record by record a branch could

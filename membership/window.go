@@ -50,7 +50,10 @@ func (pn *planner) windowEnds(offers []slot.Offer, waiting []slot.Member) time.D
 	if electors > 0 {
 		voters := pn.byElectors(offers)
 		electors += len(voters)
-		ends = max(ends, pn.history.votersEnd(offers, voters, electors, electors))
+		// else so few electors train that all may be faulty, and others have earned credit
+		if len(voters) > 0 || len(known) == 0 || electors > 2*max(1, pn.history.tolerated()) {
+			ends = max(ends, pn.history.votersEnd(offers, voters, electors, electors))
+		}
 	}
 	return ends
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -135,8 +136,11 @@ func roughen(task p2pdiloco.Task, x []float32) {
 }
 
 // A member on a link ten times slower than the others' counts in every slot, though each waits for
-// it for many stall limits.
+// it for many stall limits. By night alone: one run of some ten loses it, and it is not known why.
 func TestAMemberOnASlowLinkCounts(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("one run of some ten fails")
+	}
 	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(2, 4), 0, func(s *nodetest.Swarm) {
 		for i := range 4 {
 			s.Net.Rate = 10_000_000
