@@ -146,6 +146,16 @@ func TestStragglersAreStillLeftOut(t *testing.T) {
 			l.idle("CD")
 			l.peer("B").slowness = time.Hour
 		}, fewWait * labTiming.Straggler},
+		"the elector that trains hangs, and two with credit do not": {"ABCDEF", func(l *lab) {
+			electors := l.peers[0].m.chain.Electorate()
+			if len(electors) != 4 {
+				t.Fatalf("%d electors", len(electors))
+			}
+			for _, e := range electors[1:] {
+				l.idle(labName(e.Peer))
+			}
+			l.peer(labName(electors[0].Peer)).slowness = time.Hour
+		}, labTiming.Straggler},
 	} {
 		l := labUntil(t, c.names, func(ch *chain.Chain) bool { return ch.Tip().Slot >= 5 })
 		c.fault(l)
