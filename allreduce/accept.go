@@ -28,6 +28,7 @@ func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
 		return err
 	}
 	defer e.wg.Done()
+	came := time.Now()
 	in, h, err := e.welcome(from, s)
 	e.leave(from, known)
 	if err != nil {
@@ -36,7 +37,7 @@ func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
 			h.Revision, "err", err)
 		return err
 	}
-	in.serve(s)
+	in.serve(s, came)
 	return nil
 }
 

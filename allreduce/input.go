@@ -171,9 +171,11 @@ func (in *input) take() (*frame, error) {
 	}
 }
 
-// serve carries one contributor's stream to its end. The hello has been read.
-func (in *input) serve(s wire.Stream) {
+// serve carries one contributor's stream to its end. It came at a time that may be before the piece
+// began. The hello has been read.
+func (in *input) serve(s wire.Stream, came time.Time) {
 	defer in.p.leave()
+	in.times.waited = min(max(0, in.p.began.Sub(came)), in.p.r.engine.cfg.Stall/4)
 	l, stop := in.p.r.link(in.ctx, s)
 	defer stop()
 	l.meter = in.p.r.engine.meter.to(in.offer.Peer)

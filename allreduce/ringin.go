@@ -14,7 +14,7 @@ import (
 )
 
 // serve carries the stream of the peer before to its end. The hello has been read.
-func (g *ring) serve(s wire.Stream) {
+func (g *ring) serve(s wire.Stream, _ time.Time) {
 	defer g.leave()
 	l, stop := g.r.link(g.ctx, s)
 	defer stop()

@@ -1,6 +1,8 @@
 package allreduce
 
 import (
+	"time"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -34,8 +36,10 @@ type schedule interface {
 	leaves(place int) []slot.FrameLeaf
 }
 
-// guest is what serves a stream that a peer has opened.
-type guest interface{ serve(s wire.Stream) }
+// guest is what serves a stream that a peer has opened, and that came at a time.
+type guest interface {
+	serve(s wire.Stream, came time.Time)
+}
 
 // pieceStatus is how far a piece is.
 type pieceStatus uint8

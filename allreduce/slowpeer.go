@@ -14,6 +14,10 @@ import (
 // goes on without a contributor that takes far longer than the others. An honest link may be about
 // ten times slower than the others: the bytes that its peer sends as an owner share it, so up to
 // three times as much shows here. A hostile peer cannot hold up a slot for longer either.
+//
+// An owner that learns of the plan later than the others finds their first frames there already. So
+// what their streams waited for it counts as time that they took. It is Stall/4 at most, since a
+// hostile leader can have an owner learn late: the owner then waits for twice as long at most.
 const (
 	// a contributor may take so many times what the faster half of the others took, and
 	outpacedFactor = 32
@@ -31,10 +35,15 @@ type frameTimes struct {
 	spent time.Duration // for the frames that came
 	last  time.Time     // when the newest of them came; zero: none has
 	out   bool          // it was judged too slow
+	// the stream waited so long for the piece to begin; set before the first frame comes
+	waited time.Duration
 }
 
 // took counts a frame that came at a time and could begin when there was room for it.
 func (t *frameTimes) took(room, came time.Time) {
+	if t.last.IsZero() {
+		room = room.Add(-t.waited)
+	}
 	t.spent += max(0, came.Sub(later(t.last, room)))
 	t.last = came
 }
@@ -71,9 +80,10 @@ func (p *ownPiece) judge(set []*input, f int) {
 		if in == nil || in.place == p.r.self {
 			continue
 		}
-		spent[in] = in.times.spent
 		if in.at == nil && !in.poll(f) {
 			spent[in], _ = in.times.until(room, now)
+		} else {
+			spent[in] = in.times.spent
 		}
 	}
 	for in := range spent {

@@ -105,6 +105,40 @@ func TestWhoDripsIsLeftOut(t *testing.T) {
 	}
 }
 
+// An owner that learns of the plan late finds the first frames of the others there already, which
+// does not make a slow link a bad one.
+func TestWhoBeginsLateWaitsForASlowLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall, late = 8 * time.Second, 4 * time.Second
+		g := newGroup(t, testParams(12_000, 100), 4, rand.New(rand.NewPCG(11, 4)), func(c *Config) { c.Stall = stall })
+		g.net.size = 1 << 20
+		g.apart()
+		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
+			if local == peerName(2) {
+				return slow{s, 20, 750 * time.Millisecond}
+			}
+			return slow{s, 20, 25 * time.Millisecond}
+		}
+		began := time.Now()
+		g.startAll(0)
+		time.Sleep(late)
+		g.start(0)
+		for _, r := range g.running {
+			<-r.Complete()
+		}
+		if took := time.Since(began); took < 3*outpacedStalls*stall {
+			t.Fatalf("it took %v: too short to show anything", took)
+		}
+		g.check()
+		for i, s := range g.sinks {
+			if l := s.lost(); len(l) != 0 {
+				t.Errorf("peer %d lost %v", i, l)
+			}
+		}
+		g.close()
+	})
+}
+
 // Of two peers nobody can say which is slow; but a link on which so little comes is as good as
 // dead.
 func TestADripOfTwoIsNamed(t *testing.T) {

@@ -202,13 +202,24 @@ func (pn *planner) silent() []slot.PeerID {
 	longest := pn.longestWait()
 	wait := min(silentTimeouts*pn.cfg.Timing.Patience, longest)
 	hangs := pn.now-l.progressAt >= wait
-	drags := group.group == l.group && pn.now-l.owingAt >= min(wait+slowOwnerFactor*(l.owingAt-group.since), longest)
+	drags := group.group == l.group && pn.drags(wait, longest)
 	often := l.leftOutSilent >= max(1, pn.cfg.Rules.Liars(len(pn.chain.Electorate())))
 	if often || len(l.plan.Ring) > 0 || !hangs && !drags || 2*len(l.owing) > l.plan.Living() ||
 		slices.Contains(l.owing, pn.cfg.Self) {
 		return nil
 	}
 	return l.owing
+}
+
+// drags says whether those that owe statements have kept all others waiting for too long.
+func (pn *planner) drags(wait, longest time.Duration) bool {
+	l := pn.open.lead
+	others := l.owingAt - pn.open.groupReports.since
+	if pn.history.usualStep() == 0 {
+		// Nobody knows yet how long a step takes, and the term is a guess.
+		longest = max(longest, others/2)
+	}
+	return pn.now-l.owingAt >= min(wait+slowOwnerFactor*others, longest)
 }
 
 // longestWait is how long the leader may wait for silent owners. Where members may lie all such
