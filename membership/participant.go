@@ -34,6 +34,10 @@ type participant struct {
 	handover   *handover
 }
 
+// plannedEvents is the number of plans of a ballot of which events tell. An honest leader makes no
+// more than it can lose peers; one that lies could fill the events of all others.
+const plannedEvents = 64
+
 // onPlan takes the leader's plan or its revision, and takes part if this peer is in the group. A
 // repeated plan asks for reports that its leader may not have received.
 func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
@@ -63,11 +67,13 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	}
 	pa.handover.saw(p)
 	pa.acceptor.sawLife(p.Revision)
-	pa.event(Event{
-		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,
-		Detail: scheduleOf(p),
-		Plan:   &p, Links: pa.history.links(p.Offers),
-	})
+	if d.planned++; d.planned <= plannedEvents {
+		pa.event(Event{
+			Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,
+			Detail: scheduleOf(p),
+			Plan:   &p, Links: pa.history.links(p.Offers),
+		})
+	}
 	if o := pa.objections.toPlan(p, d.term()); o.why != "" {
 		pa.objections.tell(o, p)
 	}

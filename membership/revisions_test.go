@@ -1,0 +1,46 @@
+package membership
+
+import (
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A leader that revises its plan without an end fills nobody's events.
+func TestRevisionsMakeFewEvents(t *testing.T) {
+	rules := labRules()
+	rules.Byzantine, rules.StartPeers = true, 4
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABCD" {
+		l.add(string(n))
+	}
+	l.connect()
+	var led, leader *labPeer
+	follows := func() bool {
+		for _, p := range l.peers {
+			if d := p.m.open; d.plan != nil && d.leader(d.ballot).Peer != p.id {
+				led, leader = p, l.peer(labName(d.leader(d.ballot).Peer))
+				return true
+			}
+		}
+		return false
+	}
+	if !l.run(time.Minute, follows) {
+		t.Fatalf("no plan\n%s", l.show())
+	}
+	before, revised := l.count(led.name, EventPlanned), *led.m.open.plan
+	for range 1000 {
+		revised.Revision++
+		m := wire.Plan{Plan: revised, Proofs: led.m.proofs.of(revised.Offers)}
+		if err := led.step(labSigned(leader, m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if led.m.open.plan.Revision != revised.Revision {
+		t.Fatal("the revisions were not followed")
+	}
+	if n := l.count(led.name, EventPlanned) - before; n > 64 {
+		t.Errorf("%d events of one ballot's plans", n)
+	}
+}
