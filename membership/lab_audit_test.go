@@ -29,13 +29,14 @@ type labAudits struct {
 
 // labAuditor is how one peer takes part in audits.
 type labAuditor struct {
-	forges    bool          // as an owner it states bytes that are false
-	miscounts bool          // as an owner it publishes figures that are false
-	hides     string        // peers that it does not show its contribution, by name; "*": all
-	delay     time.Duration // its audits take that long
-	blind     bool          // it finds nothing
-	late      bool          // it finds nothing before the slot is decided
-	samples   []WorkSample  // of the open slot
+	forges    bool               // as an owner it states bytes that are false
+	miscounts bool               // as an owner it publishes figures that are false
+	hides     string             // peers that it does not show its contribution, by name; "*": all
+	delay     time.Duration      // its audits take that long
+	blind     bool               // it finds nothing
+	late      bool               // it finds nothing before the slot is decided
+	samples   []WorkSample       // of the open slot
+	followed  map[slot.Root]bool // groups of the plans that its machine has followed
 }
 
 func newLabAudits() *labAudits {
@@ -87,6 +88,34 @@ func (a *labAudits) FalseFigure(_ slot.PeerID, s wire.Segment, proof []byte) err
 // FalseOffer implements chain.ProofChecker.
 func (a *labAudits) FalseOffer(o slot.Offer, proof []byte) error {
 	return a.check(a.offers, o.Root, proof)
+}
+
+// follows notes the plan that an event tells of.
+func (a *labAuditor) follows(e Event) {
+	if e.Kind == EventPlanned {
+		if a.followed == nil {
+			a.followed = map[slot.Root]bool{}
+		}
+		a.followed[e.Plan.Group()] = true
+	}
+}
+
+// sample keeps a sample for auditLate. What is to be sampled is what the owner has signed, by a
+// plan that this peer has followed. The plan that it follows by now may be another one: a COMMIT
+// that comes late brings all that came early for the next height with it, SEGMENTs of one group and
+// then the PLAN of the next (testdata/machine/sample-of-replaced-plan). A driver, too, gives work
+// out after a batch of messages. The auditor of a node needs no plan: it keeps what was drawn under
+// the owner and the group.
+func (p *labPeer) sample(w WorkSample) {
+	s, ok := w.Signed.Body.(wire.Segment)
+	switch {
+	case !ok || w.Signed.From != w.Owner || s.Group != w.Group || s.Segment.Range != w.Range || s.Segment.Root != w.Root ||
+		s.Inputs != wire.Inputs(w.Slot, w.Fragment, w.Usual, w.Range, w.Offers):
+		p.lab.t.Fatalf("%s is to sample another segment than its owner has signed", p.name)
+	case !p.auditor.followed[w.Group]:
+		p.lab.t.Fatalf("%s is to sample a segment of a group that it has followed no plan of", p.name)
+	}
+	p.auditor.samples = append(p.auditor.samples, w)
 }
 
 // audit checks an outcome at once, or after the peer's delay.

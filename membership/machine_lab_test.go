@@ -422,6 +422,9 @@ func (p *labPeer) flush() {
 		for _, e := range r.Send {
 			own = append(own, p.send(e)...)
 		}
+		for _, e := range r.Events {
+			p.auditor.follows(e)
+		}
 		for _, w := range r.Work {
 			p.do(w)
 		}

@@ -25,10 +25,7 @@ func (p *labPeer) do(w Work) {
 		p.later(labWorkTime, func() { p.report(w.Open(func() bool { return false })) })
 		return
 	case WorkSample:
-		if pl := p.m.open.plan; pl == nil || w.Group != pl.Group() {
-			p.lab.t.Fatalf("%s is to sample a segment of another group than its plan's", labName(p.id))
-		}
-		p.auditor.samples = append(p.auditor.samples, w)
+		p.sample(w)
 		return
 	}
 	if p.lab.manual {

@@ -32,7 +32,7 @@ type (
 	// WorkSample says that an owner has signed a segment of the open slot, which other segments may
 	// follow: the worker may take samples of it at once. If the slot is decided before they are
 	// compared for a WorkAudit, it compares them then, and reports ReportFalseStatement if one
-	// differs.
+	// differs. The leader may have given up the group by now.
 	WorkSample struct {
 		Signed   wire.Message // the owner's SEGMENT
 		Owner    slot.PeerID
