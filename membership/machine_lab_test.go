@@ -139,8 +139,9 @@ type labEvent struct {
 }
 
 type labMessage struct {
-	to  *labPeer
-	msg wire.Message
+	to    *labPeer
+	msg   wire.Message
+	heard func(error) // takes in what an honest peer makes of a lie
 }
 
 // labFilter drops or holds messages; empty fields match all.
@@ -460,6 +461,7 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 		p.lab.watch.sent(p, msg)
 	}
 	p.lab.overheard(msg)
+	p.lies.besides(e.Body)
 	if _, commit := e.Body.(wire.Commit); commit && p.lab.large != nil {
 		p.lab.large[p.name] += len(without(e.To, p.id)) + len(e.BriefTo)
 		e.Gossip = false
@@ -476,9 +478,9 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 		case slices.Contains(e.BriefTo, q.id) && !p.lies.withholds(msg, q):
 			brief := msg
 			brief.Body = e.Brief
-			p.lab.route(labMessage{q, brief})
+			p.lab.route(labMessage{to: q, msg: brief})
 		case (direct || e.Gossip) && q != p && !p.lies.withholds(msg, q):
-			p.lab.route(labMessage{q, msg})
+			p.lab.route(labMessage{to: q, msg: msg})
 		}
 	}
 	return own
@@ -514,7 +516,11 @@ func (l *lab) route(m labMessage) {
 		delays = l.delays()
 	}
 	for _, d := range delays {
-		l.at(l.now+d, func() { _ = m.to.step(m.msg) })
+		l.at(l.now+d, func() {
+			if err := m.to.step(m.msg); m.heard != nil && m.to.up() && m.to.lies == nil {
+				m.heard(err)
+			}
+		})
 	}
 }
 

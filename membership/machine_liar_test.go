@@ -3,9 +3,12 @@ package membership
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -14,24 +17,51 @@ import (
 // and leads; beside what that says, the peer says anything that it can sign, to some, and withholds
 // some of what it should say.
 type labLiar struct {
-	p     *labPeer
-	r     *rand.Rand
-	kinds []int // of lies that it tells: indices of labLies
-	mute  int   // percent of what its machine says that does not reach one
-	told  int
+	p      *labPeer
+	r      *rand.Rand
+	kinds  []labLie // of lies that it tells
+	mute   int      // percent of what its machine says that does not reach one
+	told   int
+	counts lieCounts
+}
+
+// lieCounts says how often lies of each kind were told, and how often an honest peer took one in,
+// or refused it for what it is.
+type lieCounts map[string]lieCount
+
+type lieCount struct{ told, heard int }
+
+func (c lieCounts) add(kind string, more lieCount) {
+	c[kind] = lieCount{c[kind].told + more.told, c[kind].heard + more.heard}
+}
+
+func (c lieCounts) sum(l *labLiar) {
+	for kind, n := range l.counts {
+		c.add(kind, n)
+	}
+}
+
+// check expects each kind of lie to have got somewhere, in a night. By day there are few worlds.
+func (c lieCounts) check(t *testing.T, of []labLie) {
+	for _, k := range of {
+		if n := c[k.name]; n.heard == 0 && testlevel.Nightly() {
+			t.Errorf("lie %q got nowhere, told %d times: mend it, or drop it", k.name, n.told)
+		}
+	}
+	t.Logf("lies told, and heard: %v", c)
 }
 
 // newLabLiar makes a peer hostile, in a way of its own: one that tells all kinds of lies is soon
-// evicted.
+// no member any more.
 func newLabLiar(p *labPeer, seed uint64) *labLiar {
-	l := &labLiar{p: p, r: rand.New(rand.NewPCG(seed, 7))}
-	for k := range labLies {
+	l := &labLiar{p: p, r: rand.New(rand.NewPCG(seed, 7)), counts: lieCounts{}}
+	for _, k := range labLies {
 		if l.r.IntN(3) > 0 {
 			l.kinds = append(l.kinds, k)
 		}
 	}
-	if l.r.IntN(2) == 0 { // no lie that is evidence
-		l.kinds = slices.DeleteFunc(l.kinds, func(k int) bool { return labLies[k].convicts })
+	if l.r.IntN(2) == 0 { // it keeps its seat
+		l.kinds = slices.DeleteFunc(l.kinds, func(k labLie) bool { return k.cost != costsNothing })
 	}
 	l.mute = []int{0, 0, 10, 50}[l.r.IntN(4)]
 	p.lies = l
@@ -53,35 +83,64 @@ func (l *labLiar) goOn() {
 
 func (l *labLiar) withholds(wire.Message, *labPeer) bool { return l != nil && l.r.IntN(100) < l.mute }
 
-// lie says something to some peers.
-func (l *labLiar) lie() {
+// besides lies right after the machine has said something, sometimes: a second draft beside its
+// own, another segment of the plan by which it has reduced.
+func (l *labLiar) besides(b wire.Body) {
+	if l != nil && l.r.IntN(8) == 0 {
+		l.p.later(0, func() { l.lie(labLiesBeside[b.Type()]...) })
+	}
+}
+
+// lie says something to some peers: what is named, if this liar says that, or anything.
+func (l *labLiar) lie(beside ...string) {
 	if !l.p.up() || l.p.m.chain.Height() == 0 || len(l.kinds) == 0 {
 		return
 	}
 	if l.r.IntN(8) == 0 { // what somebody said before
 		if heard := l.p.lab.heard; len(heard) > 0 {
-			l.send(heard[l.r.IntN(len(heard))])
+			l.send(heard[l.r.IntN(len(heard))], nil)
 		}
 		return
 	}
-	if b := labLies[l.kinds[l.r.IntN(len(l.kinds))]].make(l, l.p.m); b != nil {
-		l.say(b)
+	for range 8 { // most need something to lie about
+		k := l.kinds[l.r.IntN(len(l.kinds))]
+		if len(beside) > 0 && !slices.Contains(beside, k.name) || k.cost == dropsLiar && l.r.IntN(8) > 0 {
+			continue
+		}
+		if b := k.make(l, l.p.m); b != nil {
+			l.say(b, k)
+			return
+		}
 	}
 }
 
-func (l *labLiar) sign(b wire.Body) wire.Message {
-	msg := wire.Message{From: l.p.id, Incarnation: l.p.inc, Body: b}
-	msg.Sig = labSign(l.p.id, slot.SignedBytes(b.Type(), l.p.lab.rules.Run, l.p.id, l.p.inc, b.Append(nil)))
+func (l *labLiar) sign(b wire.Body) wire.Message { return l.signAs(l.p.inc, b) }
+
+func (l *labLiar) signAs(inc slot.Incarnation, b wire.Body) wire.Message {
+	msg := wire.Message{From: l.p.id, Incarnation: inc, Body: b}
+	msg.Sig = labSign(l.p.id, slot.SignedBytes(b.Type(), l.p.lab.rules.Run, l.p.id, inc, b.Append(nil)))
 	return msg
 }
 
-func (l *labLiar) say(b wire.Body) { l.send(l.sign(b)) }
+// say signs a lie, and counts what the honest make of it.
+func (l *labLiar) say(b wire.Body, k labLie) {
+	l.counts.add(k.name, lieCount{told: 1})
+	msg := l.sign(b)
+	if x, ok := b.(wire.Retired); ok { // it is another process's to say
+		msg = l.signAs(l.p.inc+1, x)
+	}
+	l.send(msg, func(err error) {
+		if err == nil || k.refused != "" && strings.Contains(err.Error(), k.refused) {
+			l.counts.add(k.name, lieCount{heard: 1})
+		}
+	})
+}
 
-func (l *labLiar) send(msg wire.Message) {
+func (l *labLiar) send(msg wire.Message, honest func(error)) {
 	l.told++
 	for _, q := range l.p.lab.peers {
 		if q != l.p && l.r.IntN(3) > 0 {
-			l.p.lab.route(labMessage{q, msg})
+			l.p.lab.route(labMessage{to: q, msg: msg, heard: honest})
 		}
 	}
 }
@@ -91,9 +150,16 @@ func (l *lab) overheard(msg wire.Message) {
 	l.heard = append(l.heard[max(0, len(l.heard)-200):], msg)
 }
 
-// ref is a ballot of the open position, mostly a near one.
+// ref is a ballot of the open position, mostly a near one, and often one that this peer leads.
 func (l *labLiar) ref() slot.Ref {
 	d := l.p.m.open
+	if l.r.IntN(2) == 0 {
+		for b := d.ballot; b < d.ballot+uint32(len(d.order))*slot.Tries; b += slot.Tries {
+			if d.leader(b).Peer == l.p.id {
+				return d.at(b)
+			}
+		}
+	}
 	near := d.ballot + uint32(l.r.IntN(3))
 	return d.at([]uint32{d.ballot, near, (d.term() + 1) * slot.Tries, uint32(l.r.IntN(64)), 1 << 30}[l.r.IntN(5)])
 }
@@ -124,7 +190,20 @@ func (l *labLiar) record() slot.Record {
 	return m.chain.Settle(r, chain.Turnover{Listed: listed})
 }
 
-func (l *labLiar) vote() slot.Vote { return slot.Vote{Ref: l.ref(), Hash: l.record().Hash()} }
+// fork is a fork by all that it lists, as its peers would draft it.
+func (l *labLiar) fork() slot.Record {
+	m, r := l.p.m, l.record()
+	r.Kind, r.Contributions, r.Segments, r.Work = slot.Fork, nil, nil, m.chain.WorkOfFork(r.Members)
+	return m.chain.SettleFork(r, chain.Turnover{Listed: r.Members})
+}
+
+// vote is one that others may wait for, or a vote for anything.
+func (l *labLiar) vote() slot.Vote {
+	if d := l.p.m.open.draft; d != nil && l.r.IntN(2) == 0 {
+		return d.Vote
+	}
+	return slot.Vote{Ref: l.ref(), Hash: l.record().Hash()}
+}
 
 func (l *labLiar) qc(v slot.Vote) wire.QC {
 	have := l.sign(wire.Have{Vote: v})
@@ -138,6 +217,16 @@ func (l *labLiar) someone() slot.Member {
 	return ms[l.r.IntN(len(ms))]
 }
 
+// lastHeard is the newest message of a kind that anybody has said.
+func lastHeard[B wire.Body](l *labLiar) (b B, ok bool) {
+	for _, msg := range slices.Backward(l.p.lab.heard) {
+		if b, ok = msg.Body.(B); ok {
+			return b, true
+		}
+	}
+	return b, false
+}
+
 func (l *labLiar) bitmap() slot.Bitmap {
 	b := slot.NewBitmap(len(l.p.m.chain.Members()))
 	for i := range len(l.p.m.chain.Members()) {
@@ -146,182 +235,4 @@ func (l *labLiar) bitmap() slot.Bitmap {
 		}
 	}
 	return b
-}
-
-// labLies are what a liar may say.
-var labLies = []struct {
-	name     string
-	convicts bool // two of these are evidence
-	make     func(*labLiar, *Machine) wire.Body
-}{
-	{"draft", true, func(l *labLiar, m *Machine) wire.Body {
-		r, ref := l.record(), l.ref()
-		g := wire.Grounds{}
-		if p := l.sign(wire.Promise{Ref: ref}); ref.Ballot > 0 {
-			g.Promises = []wire.Promised{{Peer: p.From, Incarnation: p.Incarnation, Sig: p.Sig}}
-			if l.r.IntN(2) == 0 {
-				q := l.qc(slot.Vote{Ref: ref, Hash: r.Hash()})
-				g.QC = &q
-			}
-		}
-		return wire.Draft{
-			Vote:    slot.Vote{Ref: ref, Hash: r.Hash()},
-			Drafted: wire.Drafted{Record: r, Proofs: m.proofs.of(r.Contributions), Grounds: g},
-		}
-	}},
-	{"second draft", true, func(l *labLiar, m *Machine) wire.Body {
-		lead := m.open.lead
-		if lead == nil || lead.draft == nil {
-			return nil
-		}
-		r := l.record()
-		return wire.Draft{
-			Vote:    slot.Vote{Ref: lead.ref, Hash: r.Hash()},
-			Drafted: wire.Drafted{Record: r, Proofs: m.proofs.of(r.Contributions), Grounds: lead.grounds},
-		}
-	}},
-	{"have", true, func(l *labLiar, _ *Machine) wire.Body { return wire.Have{Vote: l.vote()} }},
-	{"vote", true, func(l *labLiar, _ *Machine) wire.Body { return wire.Vote{Vote: l.vote()} }},
-	{"promise", false, func(l *labLiar, _ *Machine) wire.Body {
-		p := wire.Promise{Ref: l.ref()}
-		if l.r.IntN(2) == 0 {
-			r := l.record()
-			v := slot.Vote{Ref: p.Ref, Hash: r.Hash()}
-			v.Ballot = uint32(l.r.IntN(int(min(p.Ballot, 8)) + 1))
-			q := l.qc(v)
-			lock := q.Lock()
-			p.Lock = &lock
-			if l.r.IntN(2) == 0 {
-				p.Locked = &wire.Locked{QC: q, Record: r}
-			}
-		}
-		return p
-	}},
-	{"retry", false, func(l *labLiar, _ *Machine) wire.Body { return wire.Retry{Ref: l.ref()} }},
-	{"propose", false, func(l *labLiar, _ *Machine) wire.Body {
-		v := l.vote()
-		q := l.qc(v)
-		return wire.Propose{Vote: v, QC: &q}
-	}},
-	{"statement", false, func(l *labLiar, m *Machine) wire.Body {
-		next := m.chain.Next()
-		return wire.Statement{
-			Position: wire.Position{Height: next.Height, Prev: next.Prev}, Unheard: l.bitmap(), Mute: l.bitmap(),
-		}
-	}},
-	{"offer", false, func(l *labLiar, m *Machine) wire.Body {
-		return wire.Offer{Offer: slot.Offer{
-			Peer: l.p.id, Slot: m.chain.OpenSlot(), Seq: 1<<50 + l.r.Uint64N(1<<40), Base: m.chain.OpenSlot() - 1,
-			Weight: l.r.Uint64N(200), Root: slot.Root{byte(l.told)},
-		}}
-	}},
-	{"two offers", true, func(l *labLiar, m *Machine) wire.Body {
-		return wire.Offer{Offer: slot.Offer{
-			Peer: l.p.id, Slot: m.chain.OpenSlot(), Seq: 1<<49 + l.r.Uint64N(2), Base: m.chain.OpenSlot() - 1,
-			Weight: 1, Root: slot.Root{byte(l.told)},
-		}}
-	}},
-	{"plan with forged offers", false, func(l *labLiar, m *Machine) wire.Body {
-		p := slot.Plan{Ref: l.ref(), Slot: m.chain.OpenSlot(), Revision: uint32(l.told)}
-		var proofs []wire.OfferProof
-		for _, e := range m.chain.Members() {
-			p.Offers = append(p.Offers, slot.Offer{
-				Peer: e.Peer, Slot: p.Slot, Seq: 1 << 60, Base: p.Slot - 1, Weight: 1,
-			})
-			proofs = append(proofs, wire.OfferProof{Incarnation: e.Incarnation, Sig: l.sign(wire.Leave{}).Sig})
-		}
-		p.Pieces = []slot.Piece{{Range: slot.Range{End: m.chain.Rules().Elements(p.Slot)}, Owner: l.p.id}}
-		return wire.Plan{Plan: p, Proofs: proofs}
-	}},
-	{"plan of its own", false, func(l *labLiar, m *Machine) wire.Body {
-		if m.open.lead == nil || m.own.mine == nil {
-			return nil
-		}
-		p := slot.Plan{
-			Ref: m.open.lead.ref, Slot: m.chain.OpenSlot(), Revision: m.open.lead.revision + uint32(l.told),
-			Offers: []slot.Offer{*m.own.mine},
-		}
-		p.Pieces = []slot.Piece{{Range: slot.Range{End: m.chain.Rules().Elements(p.Slot)}, Owner: l.p.id}}
-		return wire.Plan{Plan: p, Proofs: m.proofs.of(p.Offers)}
-	}},
-	{"segment", true, func(l *labLiar, m *Machine) wire.Body {
-		p := m.open.plan
-		if p == nil {
-			return nil
-		}
-		all := slot.Range{End: m.chain.Rules().Elements(p.Slot)}
-		s := slot.Segment{Range: all, Contributors: slot.NewBitmap(len(p.Offers))}
-		s.Contributors.Set(0)
-		s.Root = slot.Root{byte(l.told)}
-		return wire.Segment{Ref: p.Ref, Group: p.Group(), Inputs: inputsOf(*p, s), Segment: s}
-	}},
-	{"lost", false, func(l *labLiar, m *Machine) wire.Body {
-		p := m.open.plan
-		if p == nil {
-			return nil
-		}
-		return wire.Lost{
-			Ref: p.Ref, Group: p.Group(), Peer: l.someone().Peer,
-			Reason: wire.LostReason(1 + l.r.IntN(int(wire.LostOutcome))),
-		}
-	}},
-	{"beat", false, func(l *labLiar, _ *Machine) wire.Body {
-		return wire.Beat{Ref: l.ref(), Revision: uint32(l.told), Offers: uint32(l.told), Bytes: uint64(l.told)}
-	}},
-	{"join", false, func(*labLiar, *Machine) wire.Body { return wire.Join{Contributes: true} }},
-	{"leave", false, func(l *labLiar, m *Machine) wire.Body {
-		self, _ := chain.FindMember(m.chain.Members(), l.p.id, l.p.inc)
-		return wire.Leave{Since: self.Since}
-	}},
-	{"retired", false, func(l *labLiar, _ *Machine) wire.Body { return wire.Retired{Old: l.p.inc - 1} }},
-	{"evidence that is none", false, func(l *labLiar, _ *Machine) wire.Body {
-		e, v := l.someone(), l.vote()
-		other := v
-		other.Ballot++
-		one := wire.Message{From: e.Peer, Incarnation: e.Incarnation, Body: wire.Vote{Vote: v}}
-		two := one
-		two.Body = wire.Vote{Vote: other}
-		if l.r.IntN(2) == 0 {
-			other = v
-			other.Hash[0]++
-			two.Body = wire.Vote{Vote: other}
-		}
-		one.Sig, two.Sig = l.sign(one.Body).Sig, l.sign(two.Body).Sig
-		return evidenceOf(one, two)
-	}},
-	{"alive", false, func(l *labLiar, m *Machine) wire.Body {
-		return wire.Alive{
-			Branch: []slot.Root{m.chain.Branch(), {1}}[l.r.IntN(2)], Height: m.chain.Height() + l.r.Uint64N(1<<30),
-			Tip: slot.Root{byte(l.told)}, Work: l.r.Uint64(), Synced: true, Contributes: true,
-		}
-	}},
-	{"commit", false, func(l *labLiar, _ *Machine) wire.Body {
-		r, ref := l.record(), l.ref()
-		v := slot.Vote{Ref: ref, Hash: r.Hash()}
-		s := slot.Signature{Peer: l.p.id, Sig: l.sign(wire.Vote{Vote: v}).Sig}
-		c := wire.Commit{Record: r, Certificate: slot.Certificate{Vote: v, Signatures: []slot.Signature{s}}}
-		if l.r.IntN(2) == 0 {
-			c.Record = slot.Record{}
-		}
-		return c
-	}},
-	{"fork", false, func(l *labLiar, m *Machine) wire.Body {
-		r := l.record()
-		r.Kind = slot.Fork
-		return wire.ForkDraft{Ballot: uint32(l.r.IntN(4)), Record: r}
-	}},
-	{"order", false, func(l *labLiar, m *Machine) wire.Body {
-		return wire.Motion{Motion: slot.Motion{Action: slot.Remove, Peer: l.someone().Peer, From: m.chain.Height()}}
-	}},
-	{"an accusation", false, func(l *labLiar, _ *Machine) wire.Body {
-		e := l.someone()
-		return wire.Accuse{Peer: e.Peer, Incarnation: e.Incarnation, Hash: slot.Root{byte(l.told)}}
-	}},
-	{"a question for evidence", false, func(l *labLiar, _ *Machine) wire.Body {
-		return wire.Ask{Hash: slot.Root{byte(l.told)}}
-	}},
-	{"a proof that proves nothing", false, func(l *labLiar, _ *Machine) wire.Body { return l.falseProof() }},
-	{"need", false, func(l *labLiar, m *Machine) wire.Body {
-		return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)}
-	}},
 }

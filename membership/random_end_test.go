@@ -85,7 +85,7 @@ func (w *chaos) fail(t *rapid.T, what string) {
 
 func (l *labLiar) names() (names []string) {
 	for _, k := range l.kinds {
-		names = append(names, labLies[k].name)
+		names = append(names, k.name)
 	}
 	return names
 }

@@ -19,7 +19,8 @@ import (
 // TestRandomForgets has peers forget what they said on branches that they left. The run is cut in
 // two; both go on, or one does. Some peers stop. The others come together, and forget. Then the
 // ones that stopped are back, cut off with some that have moved on, and operators take peers to
-// other branches, by pins. Peers crash in between.
+// other branches, by pins. Peers crash in between. In half of the worlds one peer lies about where
+// it stands and what it keeps in the place of old records; all else it does like the others.
 //
 // Nobody opens a height of which it has forgotten what it said there, whatever an operator does.
 // Nobody contradicts itself, takes itself for cloned, or has other words in memory than on disk.
@@ -28,13 +29,14 @@ func TestRandomForgets(t *testing.T) {
 	if !testlevel.Nightly() {
 		setFlag(t, "rapid.seed", "20261127")
 	}
-	sum := map[string]int{}
+	sum, heard := map[string]int{}, lieCounts{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newForgetting(t)
-		defer w.sumUp(sum)
+		defer w.sumUp(sum, heard)
 		w.world(t)
 	})
 	t.Logf("%v", sum)
+	heard.check(t, labPastLies)
 }
 
 // forgetting is a world whose peers forget.
@@ -66,6 +68,11 @@ func (w *forgetting) world(t *rapid.T) {
 	w.watchFor(t, 5*time.Minute, func() bool {
 		return !slices.ContainsFunc(w.peers, func(p *labPeer) bool { return p.m.chain.Floor() == 0 })
 	})
+	if rapid.Bool().Draw(t, "one lies") {
+		p := w.peers[len(w.peers)-1]
+		newLabLiar(p, rapid.Uint64().Draw(t, "seed"))
+		p.lies.kinds, p.lies.mute, p.auditor = labPastLies, 0, labAuditor{}
+	}
 	for range rapid.IntRange(1, 2).Draw(t, "times") {
 		w.part(t)
 		w.live(t, 6)
@@ -164,11 +171,15 @@ func (w *forgetting) pin(t *rapid.T, stopped []*labPeer) {
 	}
 }
 
-func (w *forgetting) sumUp(sum map[string]int) {
+func (w *forgetting) sumUp(sum map[string]int, heard lieCounts) {
 	sum["worlds"]++
 	sum["pins"] += w.pinned
 	sum["refused"] += btoi(w.tells("move ledger.log and state/ away"))
 	for _, p := range w.peers {
+		if p.lies != nil {
+			sum["liars"]++
+			heard.sum(p.lies)
+		}
 		if p.m != nil {
 			sum["switches"] += int(p.m.switches)
 			sum["slots"] += int(p.m.chain.Tip().Slot)

@@ -36,10 +36,10 @@ func TestRandom(t *testing.T) {
 	if flag.Lookup("rapid.seed").Value.String() == "0" && !testlevel.Nightly() {
 		setFlag(t, "rapid.seed", "20261125")
 	}
-	sum := map[string]int{}
+	sum, heard := map[string]int{}, lieCounts{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newChaos(t)
-		defer w.sumUp(sum)
+		defer w.sumUp(sum, heard)
 		t.Repeat(map[string]func(*rapid.T){
 			"":         w.check,
 			"run":      w.pass,
@@ -64,6 +64,7 @@ func TestRandom(t *testing.T) {
 		w.end(t)
 	})
 	t.Logf("%v", sum)
+	heard.check(t, labLies)
 }
 
 // chaos is a random world.
@@ -98,6 +99,9 @@ func newChaos(t *rapid.T) *chaos {
 		rules.StartPeers, rules.Founders = first, []slot.PeerID{labID("A")}
 	}
 	w := &chaos{lab: newLab(t, rules, timing), first: first}
+	if lies > 0 && rules.AuditSamples > 0 {
+		w.audits.padding = ungossiped * rapid.IntRange(0, 1).Draw(t, "large proofs")
+	}
 	w.keep = randomPlants[os.Getenv(plantVariable)]
 	w.shuffle(rapid.IntRange(0, 7).Draw(t, "order"))
 	w.open = rapid.Bool().Draw(t, "open")
@@ -337,12 +341,13 @@ func (w *chaos) want(t *rapid.T) {
 }
 
 // sumUp counts what came of the worlds.
-func (w *chaos) sumUp(sum map[string]int) {
+func (w *chaos) sumUp(sum map[string]int, heard lieCounts) {
 	trust := map[bool]string{true: "byzantine ", false: "crash "}[w.rules.Byzantine]
 	sum[trust+fmt.Sprint(len(w.liars), " liars")]++
 	sum[trust+"off"] += btoi(w.off)
 	for _, p := range w.liars {
 		sum["lies"] += p.lies.told
+		heard.sum(p.lies)
 		sum["forgers"] += btoi(w.rules.Audits() && p.auditor.forges)
 	}
 	for _, line := range w.log {
