@@ -232,9 +232,12 @@ var labLies = []labLie{
 		}
 		return n
 	}},
-	{"fork vote", convictsLiar, "", func(l *labLiar, _ *Machine) wire.Body {
+	{"fork vote", convictsLiar, "that is signed here", func(l *labLiar, m *Machine) wire.Body {
 		d, ok := lastHeard[wire.ForkDraft](l)
-		if !ok || l.r.IntN(2) == 0 {
+		if s := m.fork.signed; s != nil && !ok {
+			d, ok = wire.ForkDraft{Ballot: s.Ballot, Record: s.Record}, true
+		}
+		if !ok || l.r.IntN(2) == 0 { // refused, and evidence beside another one
 			d = wire.ForkDraft{Ballot: uint32(l.r.IntN(6)), Record: l.fork()}
 		}
 		return wire.ForkVote{Vote: slot.Vote{Ref: d.At(), Hash: d.Record.Hash()}}
