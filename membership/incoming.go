@@ -181,8 +181,8 @@ func (co *competing) takePart(from slot.PeerID, p wire.PastPart) error {
 }
 
 // WorkOpen asks the driver itself, or what stands for it, to verify a past that another peer has
-// shown. Open does it. It takes some 50 us for each of up to half a million signatures, so the loop
-// does not wait for it.
+// shown. Open does it. It takes some 50 us for each of up to a million signatures, and up to half a
+// ms for each link whose lists are as long as may be, so the loop does not wait for it.
 type WorkOpen struct {
 	of       *branch
 	parts    [][]byte
@@ -209,7 +209,7 @@ func (w WorkOpen) Open(ended func() bool) ReportOpened {
 	if err != nil {
 		return ReportOpened{of: w.of, err: err}
 	}
-	if f := chain.FoundingOf(p); !w.founding.IsZero() && f != w.founding {
+	if f := chain.FoundingOf(w.rules.Run, p); !w.founding.IsZero() && f != w.founding {
 		err := chain.Invalid("it has another founding, %s: if that is the run's, start this peer again with --pin %s",
 			f.Short(), f)
 		return ReportOpened{of: w.of, foreign: true, err: err}

@@ -123,6 +123,11 @@ func (c Certificate) VerifyHead(head Head, electorate []Member, quorum QuorumRul
 	if c.Height != record.Height || c.Prev != record.Prev || c.Hash != head.Hash() {
 		return fmt.Errorf("%w: it names another record", ErrCertificate)
 	}
+	return c.VerifySigners(record, electorate, quorum, verify)
+}
+
+// VerifySigners checks that those who decide a record signed c, which the caller knows to name it.
+func (c Certificate) VerifySigners(record Record, electorate []Member, quorum QuorumRule, verify Verifier) error {
 	t, voters := TypeVote, electorate
 	if record.Kind == Fork {
 		t, voters = TypeFork, record.Electors()

@@ -18,7 +18,11 @@ func (c Record) Head() Head {
 }
 
 // Hash is that of the record.
-func (h Head) Hash() Root { return Hash(h.Append([]byte("p2pdiloco/record/2"))) }
+func (h Head) Hash() Root {
+	const fields, member = 256, 80 // bytes, about
+	n := len(h.Record.Members) + len(h.Record.Absent) + len(h.Record.Evicted)
+	return Hash(h.Append(append(make([]byte, 0, fields+n*member), "p2pdiloco/record/2"...)))
+}
 
 // Append appends the canonical encoding.
 func (h Head) Append(b []byte) []byte { return appendRoot(h.Record.appendHead(b), h.Body) }

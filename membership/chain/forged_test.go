@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,7 +87,6 @@ func (f forgery) seal() forgery {
 
 // open opens the forgery, and goes on from there as whoever takes it for the run's chain does.
 func (f forgery) open() error {
-	trusting := func(slot.PeerID, []byte, []byte) bool { return true }
 	c, err := Open(f.w.rules, slot.Root{}, f.past, f.commits, trusting)
 	if err != nil {
 		return err
@@ -136,6 +136,59 @@ func TestOpenRefusesAForgersSummary(t *testing.T) {
 					func() { _ = f.seal().open() })
 			}
 		}
+	}
+}
+
+// Whatever a link says, it is refused or followed: a difference may lead anywhere.
+func TestOpenTakesAnyLink(t *testing.T) {
+	for _, c := range forgedRuns {
+		f := c.forge(t, 3)
+		honest := f.past.Links
+		for _, i := range []int{0, 2} { // the founding, and a link whose lists are changed
+			l := honest[i]
+			for at := range len(l) - 7 {
+				for _, v := range []uint64{0, 1<<64 - 1} {
+					f.past.Links = slices.Clone(honest)
+					f.past.Links[i] = withNumber(l, at, v)
+					within(t, 10*time.Second, fmt.Sprintf("%d at byte %d of link %d", v, at, i), func() { _ = f.open() })
+				}
+			}
+		}
+	}
+}
+
+// Links that verify no more are refused by name. The signatures hold, so nothing else does.
+func TestOpenNamesWhatIsWrongWithALink(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(l *wire.Link, before slot.Record)
+	}{
+		{"1 of 3 voters signed", func(l *wire.Link, _ slot.Record) {
+			l.Certificate.Signatures = l.Certificate.Signatures[:1]
+		}},
+		{"that changes nothing", func(l *wire.Link, before slot.Record) { l.Head.Record.Members = before.Members }},
+		{"too few of the electors before", func(l *wire.Link, _ slot.Record) {
+			for i := range l.Head.Record.Members {
+				l.Head.Record.Members[i].Incarnation++
+			}
+		}},
+		{"a link at height 6 after one at height 6", func(l *wire.Link, before slot.Record) {
+			l.Head.Record.Height = before.Height
+		}},
+	} {
+		f := forgedRuns[0].forge(t, 3)
+		links := readLinks(t, f.w.rules.Run, f.past)
+		i := slices.IndexFunc(links, func(l wire.Link) bool { return len(l.Head.Record.Members) == 3 }) + 1
+		c.change(&links[i], links[i-1].Head.Record)
+		f.past.Links = appendLinks(f.w.rules.Run, links)
+		if err := f.open(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, not %q", err, c.want)
+		}
+	}
+	f := forgedRuns[0].forge(t, 3)
+	f.past.Links = slices.Delete(f.past.Links, 1, 2) // the one with which the second member came
+	if err := f.open(); !errors.Is(err, canonical.ErrMalformed) {
+		t.Errorf("a link after another one than that before it: %v", err)
 	}
 }
 
@@ -255,21 +308,28 @@ func TestOpenRefusesAForgersRecords(t *testing.T) {
 	}
 }
 
-// FuzzForgedPast changes any numbers of a summary and of the records after its floor, and has all
-// of it signed. Nothing ends in a panic.
+// FuzzForgedPast changes any numbers of a summary, of a link, and of the records after the floor,
+// and has all of it signed. Nothing ends in a panic.
 func FuzzForgedPast(f *testing.F) {
 	var runs []forgery
 	for _, c := range forgedRuns {
 		runs = append(runs, c.forge(f, 3))
 	}
-	f.Add(false, uint16(0), uint16(72), uint64(1<<40), uint16(0), uint64(0))
-	f.Add(true, uint16(3), uint16(73), uint64(1<<64-3), uint16(400), uint64(1<<40))
-	f.Fuzz(func(_ *testing.T, second bool, record, at uint16, v uint64, stated uint16, w uint64) {
+	f.Add(false, uint16(0), uint16(72), uint64(1<<40), uint16(0), uint64(0), uint16(0), uint16(0), uint64(0))
+	f.Add(true, uint16(3), uint16(73), uint64(1<<64-3), uint16(400), uint64(1<<40), uint16(2), uint16(90), uint64(1<<48))
+	f.Fuzz(func(_ *testing.T, second bool, record, at uint16, v uint64, stated uint16, w uint64, link, in uint16,
+		x uint64,
+	) {
 		g := runs[0]
 		if second {
 			g = runs[1]
 		}
 		g.past.Summary = withNumber(g.past.Summary, int(stated)%(len(g.past.Summary)-7), w)
+		if link > 0 { // else all links are good, and what is said beside them is judged
+			g.past.Links = slices.Clone(g.past.Links)
+			l := &g.past.Links[int(link)%len(g.past.Links)]
+			*l = withNumber(*l, int(in)%(len(*l)-7), x)
+		}
 		g.commits = slices.Clone(g.commits)
 		r := &g.commits[int(record)%len(g.commits)].Record
 		b := r.Append(nil)

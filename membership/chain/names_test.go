@@ -91,7 +91,8 @@ func TestOwnSummariesAreRead(t *testing.T) {
 	if c.UpTo(c.Start()).Height() != w.Start() {
 		t.Error("the chain is not taken back to its summary")
 	}
-	if _, err := begin(w.rules, slot.Root{}, p, w.Commits()[:p.Height-p.Floor], maxEntries); err == nil {
+	window := w.Commits()[:p.Height-p.Floor]
+	if _, err := begin(w.rules, slot.Root{}, newPast(w.rules.Run, p), window, maxEntries); err == nil {
 		t.Error("a summary of somebody else's has no bound")
 	}
 }

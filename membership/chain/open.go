@@ -12,7 +12,7 @@ func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify
 		rules.SummaryEvery == 0 {
 		return nil, Invalid("a summary at height %d with %d records above height %d", p.Height, len(commits), p.Floor)
 	}
-	links, err := verifyLinks(rules, p, verify)
+	own, links, err := verifyLinks(rules, p, verify)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify
 			return nil, Invalid("records below a summary that do not follow each other")
 		}
 	}
-	c, err := begin(rules, pin, p, commits[:last], maxEntries)
+	c, err := begin(rules, pin, own, commits[:last], maxEntries)
 	if err != nil {
 		return nil, err
 	}

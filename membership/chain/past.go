@@ -12,7 +12,8 @@ import (
 
 // A chain need not hold its old records. In their place it keeps
 //
-//	links    heads and certificates of all records that changed who decides the next ones
+//	links    heads and certificates of all records that changed who decides the next ones, each as
+//	         the difference to the one before
 //	summary  what the records up to a height amount to; the record above that names its hash
 //	window   whole records below that height, as many as the rules look back (recent)
 //
@@ -24,7 +25,47 @@ import (
 // past is what a chain keeps in the place of its old records.
 type past struct {
 	wire.Past
-	links map[uint64]slot.Root // hashes of the links, by height
+	links  map[uint64]slot.Root // hashes of the links, by height
+	forks  map[uint64]bool      // heights of those that are forks
+	newest slot.Record          // of the newest link: the next one is encoded after it
+}
+
+func newPast(run slot.Root, p wire.Past) *past {
+	return &past{p, map[uint64]slot.Root{}, map[uint64]bool{}, slot.Genesis(run)}
+}
+
+// after returns a past with the same links, to which others are added.
+func (p *past) after(run slot.Root, next wire.Past) *past {
+	if p == nil {
+		return newPast(run, next)
+	}
+	next.Links = slices.Clip(p.Links)
+	return &past{next, maps.Clone(p.links), maps.Clone(p.forks), p.newest}
+}
+
+// add takes in the next link.
+func (p *past) add(head slot.Head, hash slot.Root) {
+	p.newest = head.Record
+	p.links[head.Record.Height] = hash
+	if head.Record.Kind == slot.Fork {
+		p.forks[head.Record.Height] = true
+	}
+}
+
+// readPast reads the links of a past, and has each judged before the next one is read.
+func readPast(run slot.Root, p wire.Past, judge func(wire.Link) error) (*past, error) {
+	read := newPast(run, p)
+	for _, b := range p.Links {
+		l, err := wire.ParseLink(b, read.newest)
+		if err == nil {
+			err = judge(l)
+		}
+		if err != nil {
+			return nil, err
+		}
+		read.add(l.Head, l.Certificate.Hash)
+	}
+	return read, nil
 }
 
 // Lasting returns the hash of the newest link, or zero: a newcomer that is given it as its pin can
@@ -39,8 +80,11 @@ func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*C
 		if p.Floor >= p.Height || window > len(commits) {
 			return nil, Invalid("a summary at height %d over records above %d", p.Height, p.Floor)
 		}
-		var err error
-		if c, err = begin(rules, pin, *p, commits[:window], ownEntries); err != nil {
+		own, err := readPast(rules.Run, *p, func(wire.Link) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		if c, err = begin(rules, pin, own, commits[:window], ownEntries); err != nil {
 			return nil, err
 		}
 		commits = commits[window:]
@@ -55,24 +99,17 @@ func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*C
 const ownEntries = math.MaxUint32
 
 // begin makes the chain that a summary and its window are. No list of the summary has more entries.
-func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit, entries int) (*Chain, error) {
+func begin(rules Rules, pin slot.Root, p *past, window []wire.Commit, entries int) (*Chain, error) {
 	s, err := parseSummary(rules, p.Summary, entries)
 	if err != nil || s.height != p.Height {
 		return nil, Invalid("a summary at height %d that is not one: %v", p.Height, err)
 	}
 	c := &Chain{
 		records{
-			genesis: slot.Genesis(rules.Run), pin: pin, past: &past{p, map[uint64]slot.Root{}},
+			genesis: slot.Genesis(rules.Run), pin: pin, past: p,
 			commits: slices.Clip(slices.Clone(window)), hashes: []slot.Root{window[0].Record.Prev},
 		},
 		position{rules: rules, state: s, recent: newRecent(rules)},
-	}
-	for _, b := range p.Links {
-		l, err := wire.ParseLink(b)
-		if err != nil {
-			return nil, err
-		}
-		c.past.links[l.Head.Record.Height] = l.Certificate.Hash
 	}
 	for _, commit := range window {
 		c.hashes = append(c.hashes, commit.Record.Hash())
@@ -88,7 +125,7 @@ func (c *Chain) beginning() *Chain {
 	if c.past == nil {
 		return New(c.rules, c.pin)
 	}
-	b, err := begin(c.rules, c.pin, c.past.Past, c.commits[:c.Start()-c.Floor()], ownEntries)
+	b, err := begin(c.rules, c.pin, c.past, c.commits[:c.Start()-c.Floor()], ownEntries)
 	if err != nil {
 		panic(fmt.Sprintf("the chain's own summary: %v", err)) // this chain was made from it
 	}
@@ -130,17 +167,13 @@ func (c *Chain) Prune(keep uint64) (p wire.Past, pruned bool) {
 	if !c.pin.IsZero() && at.pinned {
 		p.Pin = c.pin
 	}
-	next := &past{p, map[uint64]slot.Root{}}
-	if c.past != nil {
-		next.Links = slices.Clip(c.past.Links)
-		next.links = maps.Clone(c.past.links)
-	}
+	next := c.past.after(c.rules.Run, p)
 	for h := c.Start() + 1; h <= start; h++ {
 		if isLink(c.At(h), c.At(h-1).Electors()) {
 			commit := c.Commit(h)
 			link := wire.Link{Head: commit.Record.Head(), Certificate: commit.Certificate}
-			p.Links = append(p.Links, link.Append(nil))
-			next.links[h] = c.Hash(h)
+			p.Links = append(p.Links, link.Append(nil, next.newest))
+			next.add(link.Head, c.Hash(h))
 		}
 	}
 	next.Links = append(next.Links, p.Links...)

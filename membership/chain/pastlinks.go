@@ -12,24 +12,7 @@ type verifiedLinks struct {
 	all              linked
 	founding, branch slot.Root
 	forks            []Provisional // all, the oldest first
-	changes          []change
-}
-
-// change says who decides above a height, up to that of the next one.
-type change struct {
-	height   uint64
-	electors []slot.Member
-}
-
-// at returns the electors of the record at a height.
-func (v verifiedLinks) at(height uint64) (electors []slot.Member) {
-	for _, e := range v.changes {
-		if e.height > height {
-			break
-		}
-		electors = e.electors
-	}
-	return electors
+	floor            []slot.Member // the electors of the record at the past's floor
 }
 
 // forked says whether forks that a summary says are provisional are forks of the links.
@@ -46,46 +29,46 @@ func (v verifiedLinks) forked(provisional []Provisional) bool {
 	return i == len(provisional)
 }
 
-// FoundingOf returns the hash of the founding that a past states, or zero. It verifies nothing.
-func FoundingOf(p wire.Past) slot.Root {
+// FoundingOf returns the hash of the founding that a past of a run states, or zero. It verifies
+// nothing.
+func FoundingOf(run slot.Root, p wire.Past) slot.Root {
 	if len(p.Links) == 0 {
 		return slot.Root{}
 	}
-	l, err := wire.ParseLink(p.Links[0])
+	l, err := wire.ParseLink(p.Links[0], slot.Genesis(run))
 	if err != nil {
 		return slot.Root{}
 	}
-	return l.Head.Hash()
+	return l.Certificate.Hash
 }
 
 // verifyLinks verifies the links of a past, each against the electors of the one before.
-func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier) (v verifiedLinks, err error) {
-	before, hash := slot.Genesis(rules.Run), slot.Genesis(rules.Run).Hash()
+func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier) (own *past, v verifiedLinks, err error) {
+	before, hash := uint64(0), slot.Genesis(rules.Run).Hash()
 	var electors []slot.Member
-	for _, b := range p.Links {
-		l, err := wire.ParseLink(b)
-		if err != nil {
-			return v, err
-		}
+	own, err = readPast(rules.Run, p, func(l wire.Link) error {
 		r := l.Head.Record
-		next := r.Height == before.Height+1
+		next := r.Height == before+1
 		switch {
-		case r.Run != rules.Run || r.Height <= before.Height || r.Height > p.Height || next != (r.Prev == hash):
-			return v, Invalid("a link at height %d after one at height %d", r.Height, before.Height)
-		case before.Height == 0 && r.Height != 1:
-			return v, Invalid("the first link is at height %d", r.Height)
+		case r.Height <= before || r.Height > p.Height || next != (r.Prev == hash):
+			return Invalid("a link at height %d after one at height %d", r.Height, before)
+		case before == 0 && r.Height != 1:
+			return Invalid("the first link is at height %d", r.Height)
 		}
 		if err := rules.checkLink(r, electors); err != nil {
-			return v, err
+			return err
 		}
-		if err := l.Certificate.VerifyHead(l.Head, electors, rules.Quorum, verify); err != nil {
-			return v, fmt.Errorf("%w: the link at height %d: %w", ErrInvalid, r.Height, err)
+		if err := l.Certificate.VerifySigners(r, electors, rules.Quorum, verify); err != nil {
+			return fmt.Errorf("%w: the link at height %d: %w", ErrInvalid, r.Height, err)
 		}
-		before, hash = r, l.Certificate.Hash
+		before, hash = r.Height, l.Certificate.Hash
 		v.follow(r, hash, electors)
-		electors = r.Electors()
-	}
-	return v, nil
+		if electors = r.Electors(); r.Height <= p.Floor {
+			v.floor = electors
+		}
+		return nil
+	})
+	return own, v, err
 }
 
 // follow takes in the next link, which changes these electors.
@@ -100,7 +83,6 @@ func (v *verifiedLinks) follow(r slot.Record, hash slot.Root, electors []slot.Me
 		}
 	}
 	v.all = v.all.with(hash)
-	v.changes = append(v.changes, change{r.Height, r.Electors()})
 }
 
 // checkLink says whether a record may change the electors.

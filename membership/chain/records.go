@@ -141,10 +141,13 @@ func (r *records) linkHashes() map[uint64]slot.Root {
 // is there.
 func (r *records) linkAbove(height uint64) (at uint64, fork bool) {
 	if r.past != nil {
-		for _, b := range r.past.Links {
-			if l, err := wire.ParseLink(b); err == nil && l.Head.Record.Height > height {
-				return l.Head.Record.Height, l.Head.Record.Kind == slot.Fork
+		for h := range r.past.links {
+			if h > height && (at == 0 || h < at) {
+				at = h
 			}
+		}
+		if at > 0 {
+			return at, r.past.forks[at]
 		}
 	}
 	for h := max(height, r.Start()) + 1; h <= r.Height(); h++ {

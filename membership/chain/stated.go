@@ -32,7 +32,7 @@ func (s statedPast) check() error {
 // checkWindow says whether the records of a window have the form that the rules give to records
 // that follow each other, and change the electors where the links say so.
 func (s statedPast) checkWindow() error {
-	before := s.links.at(s.Floor())
+	before := s.links.floor
 	for h := s.Floor() + 1; h <= s.Height(); h++ {
 		r := s.At(h)
 		_, listed := s.past.links[h]

@@ -13,7 +13,7 @@ import (
 type Past struct {
 	Floor   uint64    // no record up to this height is kept whole
 	Height  uint64    // Summary is of the records up to it
-	Links   [][]byte  // the encoded links of the heights up to Height, in order
+	Links   [][]byte  // the links of the heights up to Height, each encoded after the one before
 	Summary []byte    // what those records amount to
 	Pin     slot.Root // of this peer's, if one of those records has it; it is not sent
 }
@@ -67,7 +67,7 @@ func UnpackPast(b []byte) (p Past, commits []Commit, err error) {
 		return p, nil, fmt.Errorf("%w: %w", canonical.ErrMalformed, err)
 	}
 	r := canonical.NewReader(plain)
-	p = readPast(r, minRecord)
+	p = readPast(r, leastLink)
 	for range r.Count(maxLinks, minRecord) {
 		commits = append(commits, Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)})
 	}
@@ -78,8 +78,7 @@ func UnpackPast(b []byte) (p Past, commits []Commit, err error) {
 const (
 	maxLinks = 1 << 22
 	maxPart  = 1 << 28 // bytes of a link, or of a summary
-	// bytes of the shortest record, or head, with its certificate: few bytes cannot unpack to
-	// millions of them
+	// bytes of the shortest record with its certificate: few bytes cannot unpack to millions
 	minRecord = 205
 )
 
@@ -110,20 +109,4 @@ func readKeptPast(r *canonical.Reader) Past {
 	p := ReadPast(r)
 	p.Pin = ReadRoot(r)
 	return p
-}
-
-// Link is the head of a record that changes who decides the next ones, with its certificate.
-type Link struct {
-	Head        slot.Head
-	Certificate slot.Certificate
-}
-
-// Append appends the canonical encoding.
-func (l Link) Append(b []byte) []byte { return l.Certificate.Append(l.Head.Append(b)) }
-
-// ParseLink reads what Append wrote.
-func ParseLink(b []byte) (Link, error) {
-	r := canonical.NewReader(b)
-	l := Link{slot.ReadHead(r), slot.ReadCertificate(r)}
-	return l, r.Done()
 }
