@@ -6,9 +6,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// pastSize watches how much a newcomer has to take of the old records. Links stay for ever and each
-// lists all members, so in a large run whose members come and go the past outgrows what anybody
-// takes. The run goes on then, but nobody comes in any more.
+// pastSize watches how much a newcomer has to take of the old records. Links stay for ever, each
+// with the signatures of a quorum, so in a large run whose members come and go the past outgrows
+// what anybody takes. The run goes on then, but nobody comes in any more.
 type pastSize struct {
 	*facts
 	*effects
@@ -30,15 +30,25 @@ func (ps *pastSize) measure() {
 	}
 	named := ps.chain.Above(p.Floor)[:p.Height+1-p.Floor] // up to the record that names the summary
 	ps.height, ps.bytes = p.Height, wire.PastSize(*p, named)
-	link := 1
-	if n := len(p.Links); n > 0 {
-		link = len(p.Links[n-1])
+	ps.judge(wire.MaxPast, meanLink(p.Links))
+}
+
+// recentLinks are as many links as tell how long the next ones are: a link that only takes a seat
+// is shorter than one with which many come.
+const recentLinks = 64
+
+// meanLink is how many bytes a past grows by with a link, by the newest ones.
+func meanLink(links [][]byte) int {
+	newest := links[max(0, len(links)-recentLinks):]
+	bytes := 0
+	for _, l := range newest {
+		bytes += 4 + len(l)
 	}
-	ps.judge(wire.MaxPast, link)
+	return bytes / max(len(newest), 1)
 }
 
 // judge tells when the past comes near the most bytes that a newcomer takes, and when it has more.
-// link is how many bytes the next change of who votes will add.
+// link is how many bytes a change of who votes adds.
 func (ps *pastSize) judge(most, link int) {
 	refuse := ps.bytes > most
 	soon := ps.bytes > most/4*3

@@ -35,6 +35,21 @@ func TestAPastThatGrowsTooLargeIsTold(t *testing.T) {
 	}
 }
 
+// How many changes of who votes there is room for goes by the newest links, and not by the last
+// one, which may be a short one.
+func TestRoomForChangesGoesByTheNewestLinks(t *testing.T) {
+	links := [][]byte{make([]byte, 1<<20)}
+	for range recentLinks / 2 {
+		links = append(links, make([]byte, 100), make([]byte, 292))
+	}
+	if got := meanLink(links); got != 200 {
+		t.Errorf("links of 104 and 296 bytes have %d", got)
+	}
+	if got := meanLink(nil); got != 0 {
+		t.Errorf("no links have %d bytes", got)
+	}
+}
+
 // The size in a view is that of what a newcomer gets, also after a restart.
 func TestPastSizeIsWhatNewcomersGet(t *testing.T) {
 	l := forgetful(t, true)
