@@ -240,6 +240,7 @@ func (co *competing) opened(o ReportOpened) (better *branch) {
 		return nil
 	}
 	r.chain, r.past, r.base = o.chain, nil, o.chain.Height()
+	r.began += co.now - r.got // who shows the branch has its time without that for checking
 	r.got, r.asked = co.now, never
 	return co.choose()
 }

@@ -211,6 +211,36 @@ func TestAPastIsVerifiedBesideTheLoop(t *testing.T) {
 	}
 }
 
+// The signatures of a large past take a minute or more. Whoever shows it has its whole time all the
+// same, for the records that follow: it was given up right after a past that had taken its time.
+func TestTheTimeToVerifyAPastDoesNotCount(t *testing.T) {
+	rules := labRules()
+	rules.SummaryEvery, rules.MaxStaleness, rules.StartPeers = 16, 1, 1
+	l := newLab(t, rules, labTiming)
+	f, parts := shownByForger(l)
+	p := l.add("A")
+	_ = p.m.Step(p.clock(), labSigned(f.labPeer, f.alive()))
+	for _, part := range parts {
+		if err := p.m.Step(p.clock(), labSigned(f.labPeer, part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range p.m.Ready().Work {
+		open, is := w.(WorkOpen)
+		if !is {
+			continue
+		}
+		opened := open.Open(func() bool { return false })
+		p.m.competing.gathering.claim.Height += 1 << 20 // there is more to show
+		p.m.competing.now += 2 * maxGathering * labTiming.Retry
+		if p.m.competing.opened(opened); opened.err != nil || open.of.began < p.m.now-labTiming.Retry {
+			t.Errorf("%v: it began to be shown %v ago", opened.err, p.m.now-open.of.began)
+		}
+		return
+	}
+	t.Error("no past is verified")
+}
+
 // TestAPastWithoutParts: the first part of a past that says to have none is refused, and its sender
 // is not believed. It was kept, and nothing ended the wait for the last one.
 func TestAPastWithoutParts(t *testing.T) {
