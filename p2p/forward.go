@@ -45,6 +45,12 @@ func (n *Network) InReach(to slot.PeerID) bool {
 // better ways than the direct one are taken as long as that lasts.
 func (n *Network) Unsteady(to slot.PeerID) bool { return n.unsteady(peer.ID(to)) }
 
+// Hangs says whether what was sent to a member waits for an acknowledgement for longer than a lost
+// packet explains: what is sent now may wait behind it.
+func (n *Network) Hangs(to slot.PeerID) bool {
+	return n.env.Members.Has(peer.ID(to)) && n.life.signs.Hangs(peer.ID(to), n.others)
+}
+
 func (n *Network) unsteady(id peer.ID) bool {
 	return n.env.Members.Has(id) && n.comesAndGoes(id) && len(n.hops.Ways(id)) > 0
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -49,7 +50,7 @@ type Ledger struct {
 	messenger *p2p.Messenger
 	topic     *gossip.Topic
 	members   *lru.Cache[slot.PeerID, struct{}] // which this node has seen so far
-	fallback  fallback                          // of the goroutine that reports drops
+	fallback  fallback
 }
 
 // maxMembers bounds the members that are remembered: above the number that there can be, so that
@@ -108,11 +109,11 @@ func (l *Ledger) gossipConfig(deliver func(from slot.PeerID, b []byte)) gossip.C
 	return cfg
 }
 
-// Send implements membership.Transport. A message to a member whose connection comes and goes is
-// gossiped, too: it must not wait for the connection.
+// Send implements membership.Transport. A message to a member whose connection comes and goes, or
+// hangs now, is gossiped, too: it must not wait for the connection.
 func (l *Ledger) Send(to slot.PeerID, message []byte) {
 	l.messenger.Send(to, message)
-	if l.cfg.Network.Unsteady(to) {
+	if l.cfg.Network.Unsteady(to) || l.cfg.Network.Hangs(to) {
 		l.instead(to, message)
 	}
 }
@@ -221,20 +222,25 @@ const fallbackPause = 100 * time.Millisecond
 // what was not answered, and is gossiped again: signatures are deterministic, so the repeat has the
 // same bytes, and the first one may have come at a time when it was of no use.
 type fallback struct {
-	last     slot.Root // the hash of the message that was gossiped last
-	at       time.Time // when
-	gossiped map[slot.PeerID]struct{}
+	mu struct {
+		sync.Mutex
+		last     slot.Root // the hash of the message that was gossiped last
+		at       time.Time // when
+		gossiped map[slot.PeerID]struct{}
+	}
 }
 
 // due says whether a message for a peer must be gossiped now, and takes note of it.
 func (f *fallback) due(to slot.PeerID, message []byte, now time.Time) bool {
 	h := slot.Hash(message)
-	_, repeated := f.gossiped[to]
-	if h == f.last && (!repeated || now.Sub(f.at) < fallbackPause) {
-		f.gossiped[to] = struct{}{}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, repeated := f.mu.gossiped[to]
+	if h == f.mu.last && (!repeated || now.Sub(f.mu.at) < fallbackPause) {
+		f.mu.gossiped[to] = struct{}{}
 		return false
 	}
-	f.last, f.at = h, now
-	f.gossiped = map[slot.PeerID]struct{}{to: {}}
+	f.mu.last, f.mu.at = h, now
+	f.mu.gossiped = map[slot.PeerID]struct{}{to: {}}
 	return true
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -32,4 +33,18 @@ func TestRepeatedMessagesAreGossipedAgain(t *testing.T) {
 			t.Errorf("step %d: %q for %s after %v is due: %v", i, step.message, step.to, step.after, due)
 		}
 	}
+}
+
+// What is sent and what could not be sent fall back at the same time (with -race).
+func TestTwoFallBackAtOnce(t *testing.T) {
+	var f fallback
+	var all sync.WaitGroup
+	for _, to := range []slot.PeerID{"a", "b"} {
+		all.Go(func() {
+			for i := range 1000 {
+				f.due(to, []byte{byte(i)}, time.Now())
+			}
+		})
+	}
+	all.Wait()
 }

@@ -141,7 +141,8 @@ func TestAFlappingPairCostsLittle(t *testing.T) {
 		t.Skip("for .ci/nightly: it takes twenty seconds")
 	}
 	t.Parallel()
-	costLittle(t, pairs{}, pairs{flap: 3 * time.Second}, pairs{flap: 10 * time.Second}, pairs{flap: 30 * time.Second})
+	costLittle(t, pairs{}, pairs{flap: 1500 * time.Millisecond}, pairs{flap: 3 * time.Second},
+		pairs{flap: 10 * time.Second}, pairs{flap: 30 * time.Second})
 }
 
 // Of four, two cannot connect, and one of the others dies in the middle of a slot. One of them is

@@ -19,7 +19,7 @@ const (
 )
 
 // interruptions remembers when peers that pulse were silent for longer than their pulses allow, or
-// lost their last connection.
+// lost their last connection, and when connections to them stalled.
 type interruptions struct {
 	mu struct {
 		sync.Mutex
@@ -28,7 +28,11 @@ type interruptions struct {
 }
 
 // interrupted is when a peer was interrupted last, and the time before that.
-type interrupted struct{ last, before time.Time }
+type interrupted struct {
+	last, before time.Time
+	stalls       [stallsCount]time.Time // the newest last
+	hangs        bool                   // something waits for an acknowledgement for too long
+}
 
 func newInterruptions() *interruptions {
 	i := &interruptions{}
@@ -37,12 +41,41 @@ func newInterruptions() *interruptions {
 }
 
 func (i *interruptions) note(id peer.ID, now time.Time) {
+	i.change(id, func(at *interrupted) { at.last, at.before = now, at.last })
+}
+
+// stalled notes a stall. Enough of them within a while are two interruptions.
+func (i *interruptions) stalled(id peer.ID, now time.Time) {
+	i.change(id, func(at *interrupted) {
+		copy(at.stalls[:], at.stalls[1:])
+		if at.stalls[stallsCount-1] = now; now.Sub(at.stalls[0]) < stallsWithin {
+			at.last, at.before = now, now
+		}
+	})
+}
+
+// hangs notes whether something waits for an acknowledgement for too long now.
+func (i *interruptions) hangs(id peer.ID, now bool) {
+	if i.hanging(id) != now {
+		i.change(id, func(at *interrupted) { at.hangs = now })
+	}
+}
+
+func (i *interruptions) hanging(id peer.ID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.mu.of[id].hangs
+}
+
+func (i *interruptions) change(id peer.ID, by func(*interrupted)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if len(i.mu.of) >= maxUnsteady {
 		clear(i.mu.of)
 	}
-	i.mu.of[id] = interrupted{now, i.mu.of[id].last}
+	at := i.mu.of[id]
+	by(&at)
+	i.mu.of[id] = at
 }
 
 func (i *interruptions) forget(id peer.ID) {
@@ -72,12 +105,23 @@ func (s *Signs) heardAgain(id peer.ID, was heard, now time.Time) {
 // most of them the fault is likely to be here, and is nobody's.
 func (s *Signs) Unsteady(id peer.ID, among func() []peer.ID) bool {
 	now := time.Now()
-	if !s.interruptions.unsteady(id, now) {
+	return theirs(id, among, func(id peer.ID) bool { return s.interruptions.unsteady(id, now) })
+}
+
+// Hangs says whether what was sent to one of some peers waits for an acknowledgement for too long
+// now, likewise.
+func (s *Signs) Hangs(id peer.ID, among func() []peer.ID) bool {
+	return theirs(id, among, s.interruptions.hanging)
+}
+
+// theirs says whether something is wrong with one of some peers, and not with most of them.
+func theirs(id peer.ID, among func() []peer.ID, wrong func(peer.ID) bool) bool {
+	if !wrong(id) {
 		return false
 	}
 	all, count := among(), 0
 	for _, p := range all {
-		if s.interruptions.unsteady(p, now) {
+		if wrong(p) {
 			count++
 		}
 	}

@@ -1,0 +1,134 @@
+package liveness
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+)
+
+// told is a connection with what it tells of itself.
+type told struct{ Acks }
+
+// watched are the connections to one peer, which are looked at as time goes by.
+type watched struct {
+	*stalls
+	conns []any
+	now   time.Time
+}
+
+func watch(conns ...*told) *watched {
+	w := &watched{now: time.Now(), stalls: &stalls{
+		env: peers.Env{Log: slog.New(slog.DiscardHandler)}, signs: NewSigns(time.Second),
+		last: make(map[peer.ID]counted),
+		ask:  func(c any) func() Acks { return func() Acks { return c.(*told).Acks } },
+	}}
+	for _, c := range conns {
+		w.conns = append(w.conns, c)
+	}
+	return w
+}
+
+// pass looks for a time.
+func (w *watched) pass(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(stallLook) {
+		before := w.of
+		w.of = make(map[any]*stall)
+		w.lookAt("a", w.conns, before, w.now)
+	}
+}
+
+func (w *watched) unsteady() bool { return w.signs.interruptions.unsteady("a", w.now) }
+
+func (w *watched) hangs() bool { return w.signs.interruptions.hanging("a") }
+
+// sends has something sent that is acknowledged after a time.
+func (w *watched) sends(c *told, acknowledged time.Duration) {
+	c.Waiting = true
+	w.pass(acknowledged)
+	c.Waiting = false
+	c.Count++
+	c.Came++
+	w.pass(stallLook)
+}
+
+// A link that is down for a moment again and again is found out within few of them. One that loses
+// a packet at times is not, nor is one that is down for long, once.
+func TestStalls(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	lost := leastStall - stallLook // what a lone packet takes that was lost
+	for _, c := range []struct {
+		name  string
+		takes []time.Duration // what is sent, one after the other
+		pause time.Duration   // between them
+		want  bool
+	}{
+		{"packets that are lost", []time.Duration{lost, lost, lost, lost, lost, lost}, time.Second, false},
+		{"a blip", []time.Duration{time.Second}, 0, false},
+		{"two", []time.Duration{500 * time.Millisecond, 500 * time.Millisecond}, time.Second, false},
+		{"three", []time.Duration{500 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond}, time.Second, true},
+		{"three that lie far apart", []time.Duration{time.Second, time.Second, time.Second}, stallsWithin / 2, false},
+		{"a long one", []time.Duration{time.Minute}, 0, false},
+	} {
+		conn := &told{Acks: Acks{Trip: trip, Came: 1}}
+		w := watch(conn)
+		for _, d := range c.takes {
+			w.sends(conn, d)
+			w.pass(c.pause)
+		}
+		if got := w.unsteady(); got != c.want {
+			t.Errorf("%s: said to come and go: %v", c.name, got)
+		}
+	}
+}
+
+// What waits behind ever longer times of TCP counts by itself, where other things come meanwhile.
+// Where nothing comes several connections have one cause.
+func TestStallsOfOneCause(t *testing.T) {
+	one, two, three := &told{}, &told{}, &told{}
+	w := watch(one, two, three)
+	one.Came = 1
+	for _, c := range []*told{one, two, three} {
+		c.Waiting = true
+		w.pass(500 * time.Millisecond)
+	}
+	if !w.hangs() || w.unsteady() {
+		t.Errorf("three connections to a peer that is silent: hangs: %v, comes and goes: %v", w.hangs(), w.unsteady())
+	}
+	one.Waiting, two.Waiting, three.Waiting = false, false, false
+	if w.pass(stallLook); w.hangs() {
+		t.Error("it hangs though nothing waits")
+	}
+	conn := &told{}
+	w = watch(conn)
+	conn.Waiting = true
+	for range 30 { // the other direction is whole
+		conn.Came++
+		w.pass(stallLook)
+	}
+	if !w.hangs() || !w.unsteady() {
+		t.Errorf("what waits while others come: hangs: %v, comes and goes: %v", w.hangs(), w.unsteady())
+	}
+}
+
+// A long way takes long, and what is not known counts for nothing.
+func TestNoStalls(t *testing.T) {
+	far, unknown := &told{Acks: Acks{Trip: time.Second}}, &told{}
+	w := watch(far, unknown)
+	ask := w.ask
+	w.ask = func(c any) func() Acks {
+		if c == unknown {
+			return nil
+		}
+		return ask(c)
+	}
+	unknown.Waiting = true
+	for range 10 {
+		if w.sends(far, 2*time.Second); w.hangs() {
+			t.Fatal("a round trip counts as a stall")
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package tcpnet
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
+)
+
+const tellsAcks = true
+
+// acks asks the system about a socket.
+func acks(fd int) liveness.Acks {
+	i, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return liveness.Acks{}
+	}
+	return liveness.Acks{
+		Count: i.Bytes_acked, Waiting: i.Unacked > 0, Came: uint64(i.Segs_in), Trip: time.Duration(i.Rtt) * time.Microsecond,
+	}
+}
