@@ -135,10 +135,10 @@ func TestCutPairsOnSlowLinksCostLittle(t *testing.T) {
 	costLittle(t, pairs{rate: slowLink}, pairs{cut: 1, rate: slowLink}, pairs{cut: 2, rate: slowLink})
 }
 
-// So it is where a connection comes and goes.
+// So it is where a connection comes and goes, also for moments in which no pulse is missed.
 func TestAFlappingPairCostsLittle(t *testing.T) {
 	if !testlevel.Nightly() {
-		t.Skip("for .ci/nightly: it takes twenty seconds")
+		t.Skip("for .ci/nightly: it takes a minute")
 	}
 	t.Parallel()
 	costLittle(t, pairs{}, pairs{flap: 1500 * time.Millisecond}, pairs{flap: 3 * time.Second},
