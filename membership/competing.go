@@ -20,10 +20,12 @@ type branch struct {
 	back  uint64       // how far the next guess at the common record goes back
 	chain *chain.Chain // nil until a common record is found
 	past  *incoming    // nil: none is being gathered
-	asked time.Duration
-	began time.Duration
-	got   time.Duration // when its newest full answer came
-	bytes int
+	// a past was verified, and the time for that does not count; it does for further ones
+	opened bool
+	asked  time.Duration
+	began  time.Duration
+	got    time.Duration // when its newest full answer came
+	bytes  int
 }
 
 const (

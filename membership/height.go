@@ -33,7 +33,7 @@ type following struct {
 	ledAt    time.Duration // when it first did
 	plan     *slot.Plan
 	planAt   time.Duration // when the leader last showed that plan
-	planned  int           // plans that an event has told
+	planned  int           // plans of the term that an event has told
 	draft    *wire.Draft   // valid, and this peer's HAVE is for no other one of the ballot
 	haveSent bool          // it was sent since the newest DRAFT came
 	proposal *wire.Propose // not voted for yet

@@ -236,9 +236,33 @@ func TestTheTimeToVerifyAPastDoesNotCount(t *testing.T) {
 		if p.m.competing.opened(opened); opened.err != nil || open.of.began < p.m.now-labTiming.Retry {
 			t.Errorf("%v: it began to be shown %v ago", opened.err, p.m.now-open.of.began)
 		}
+		began := open.of.began
+		p.m.competing.now += 2 * maxGathering * labTiming.Retry
+		p.m.competing.gathering = open.of
+		if p.m.competing.opened(opened); open.of.began != began {
+			t.Error("the time for a second past does not count either")
+		}
 		return
 	}
 	t.Error("no past is verified")
+}
+
+// Who shows a past that takes long to refuse is passed over for as long. It showed the next one
+// right after, and nobody else got a turn.
+func TestWhoWastesTimeIsDoubtedAsLong(t *testing.T) {
+	l := newLab(t, labRules(), labTiming)
+	m := l.add("A").m
+	m.competing.doubts.add("honest", "something else")
+	r := &branch{from: "liar"}
+	m.competing.gathering, m.competing.now = r, m.competing.now+4*doubtFor*labTiming.Retry
+	m.competing.opened(ReportOpened{of: r, err: ErrStale})
+	m.competing.now += 3 * doubtFor * labTiming.Retry
+	if do := m.competing.doubts; !do.has("liar") || do.has("honest") {
+		t.Error("the liar is not doubted, or another one is for its sake")
+	}
+	if m.competing.now += doubtFor*labTiming.Retry + 1; m.competing.doubts.has("liar") {
+		t.Error("it is doubted for good")
+	}
 }
 
 // TestAPastWithoutParts: the first part of a past that says to have none is refused, and its sender

@@ -162,11 +162,18 @@ func (pm *pacemaker) over() bool {
 	case !runs:
 		return false
 	case pm.cfg.Rules.Byzantine:
-		return pm.now-since >= pm.length()
+		return pm.now-since >= pm.length() && !pm.leadsUnaware()
 	case pm.acceptor.leadsPrepared() && !pm.isPassed() && (pm.reducing() || !pm.exhausted()):
 		return false // it is asked for nothing that another leader could do better
 	}
 	return pm.now-max(since, pm.open.life) >= pm.length()
+}
+
+// leadsUnaware says whether this peer leads a step and, as after a restart, does not know how long
+// one takes here. Others may know, and give it longer than it would give itself. So it goes on until
+// one of them has promised a higher ballot.
+func (pm *pacemaker) leadsUnaware() bool {
+	return pm.stepOwed() && pm.history.usualStep() == 0 && pm.acceptor.leadsPrepared() && !pm.isPassed()
 }
 
 // length is how long the followed term's leader has: in trust crash to show some progress, else to

@@ -34,7 +34,7 @@ type participant struct {
 	handover   *handover
 }
 
-// plannedEvents is the number of plans of a ballot of which events tell. An honest leader makes no
+// plannedEvents is the number of plans of a term of which events tell. An honest leader makes no
 // more than it can lose peers; one that lies could fill the events of all others.
 const plannedEvents = 64
 

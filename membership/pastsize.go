@@ -14,6 +14,7 @@ type pastSize struct {
 	*effects
 	height uint64 // of the summary whose past was measured
 	bytes  int    // that a newcomer unpacks
+	takes  int    // of what it takes at most: bytes, or entries of the links' lists
 	told   bool   // that newcomers will be refused soon; it is told again when they are
 	refuse bool   // and that they are
 }
@@ -22,7 +23,7 @@ type pastSize struct {
 func (ps *pastSize) measure() {
 	p := ps.chain.Past()
 	if p == nil {
-		ps.height, ps.bytes = 0, 0
+		ps.height, ps.bytes, ps.takes = 0, 0, 0
 		return
 	}
 	if p.Height == ps.height || ps.chain.Height() <= p.Height {
@@ -30,7 +31,9 @@ func (ps *pastSize) measure() {
 	}
 	named := ps.chain.Above(p.Floor)[:p.Height+1-p.Floor] // up to the record that names the summary
 	ps.height, ps.bytes = p.Height, wire.PastSize(*p, named)
-	ps.judge(wire.MaxPast, meanLink(p.Links))
+	entries, newest := ps.chain.PastEntries()
+	ps.takes = max(ps.bytes, entries)
+	ps.judge(wire.MaxPast, max(meanLink(p.Links), newest))
 }
 
 // recentLinks are as many links as tell how long the next ones are: a link that only takes a seat
@@ -47,15 +50,15 @@ func meanLink(links [][]byte) int {
 	return bytes / max(len(newest), 1)
 }
 
-// judge tells when the past comes near the most bytes that a newcomer takes, and when it has more.
-// link is how many bytes a change of who votes adds.
+// judge tells when the past comes near the most that a newcomer takes, and when it has more. link is
+// what a change of who votes adds.
 func (ps *pastSize) judge(most, link int) {
-	refuse := ps.bytes > most
-	soon := ps.bytes > most/4*3
+	refuse := ps.takes > most
+	soon := ps.takes > most/4*3
 	if soon && !ps.told || refuse && !ps.refuse {
 		ps.event(Event{
 			Kind: EventLarge, Height: ps.height, Slot: ps.chain.Tip().Slot,
-			Detail: largePast(ps.bytes, most, link),
+			Detail: largePast(ps.takes, most, link),
 		})
 	}
 	ps.told, ps.refuse = soon, refuse

@@ -22,7 +22,7 @@ func TestAPastThatGrowsTooLargeIsTold(t *testing.T) {
 		{10e6, ""}, // another branch
 		{80e6, "after about 400 more"},
 	} {
-		ps.bytes = c.bytes
+		ps.takes = c.bytes
 		ps.judge(100e6, 50_000)
 		events := ps.drain().Events
 		switch {

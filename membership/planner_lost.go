@@ -216,8 +216,9 @@ func (pn *planner) drags(wait, longest time.Duration) bool {
 	l := pn.open.lead
 	others := l.owingAt - pn.open.groupReports.since
 	if pn.history.usualStep() == 0 {
-		// Nobody knows yet how long a step takes, and the term is a guess.
-		longest = max(longest, others/2)
+		// It is not known yet how long a step takes, and the term is a guess. But half of a term is
+		// enough: a group may be older than many terms.
+		longest = max(longest, min(others/2, pn.history.stepTerm(l.ref.Term())/2>>l.leftOutSilent))
 	}
 	return pn.now-l.owingAt >= min(wait+slowOwnerFactor*others, longest)
 }

@@ -41,6 +41,16 @@ func TestRevisionsMakeFewEvents(t *testing.T) {
 		t.Fatal("the revisions were not followed")
 	}
 	if n := l.count(led.name, EventPlanned) - before; n > 64 {
-		t.Errorf("%d events of one ballot's plans", n)
+		t.Errorf("%d events of one term's plans", n)
+	}
+	before = l.count(led.name, EventPlanned)
+	led.m.pacemaker.next()
+	d := led.m.open
+	d.began = led.m.now
+	next := l.peer(labName(d.leader(d.ballot).Peer))
+	revised.Ballot, revised.Revision = d.ballot, 0
+	err := led.step(labSigned(next, wire.Plan{Plan: revised, Proofs: led.m.proofs.of(revised.Offers)}))
+	if err != nil || l.count(led.name, EventPlanned) != before+1 {
+		t.Errorf("%v, %d events of the next leader's plan", err, l.count(led.name, EventPlanned)-before)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // No step was decided yet, so nobody knows how long one takes, and terms are short. An owner on a
@@ -42,5 +44,64 @@ func TestASlowOwnerOfTheFirstStepIsAwaited(t *testing.T) {
 		if out == awaited {
 			t.Errorf("%v more: left out: %v\n%s", more, out, l.show())
 		}
+	}
+}
+
+// An owner that drips is left out of the first step, too, however old the group is: else the
+// leaders, which wait for it, are dropped as mute.
+func TestADrippingOwnerOfTheFirstStepIsLeftOut(t *testing.T) {
+	const held = 25 * time.Second // more than three terms
+	rules := labRules()
+	rules.Byzantine, rules.StartPeers, rules.TermCap = true, 4, 8*time.Second
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABCD" {
+		p := l.add(string(n))
+		p.stuck, p.trickle = true, 1
+	}
+	l.connect()
+	if !l.run(time.Minute, func() bool { return l.peers[0].m.open.last != nil }) {
+		t.Fatalf("no plan\n%s", l.show())
+	}
+	l.run(held, func() bool { return false })
+	for _, p := range l.peers[:3] {
+		p.stuck = false
+		p.reduce(*p.m.open.last)
+	}
+	began := l.now
+	closed := func() bool { return l.peers[0].m.View().AppliedSlot > 0 }
+	if !l.run(5*time.Minute, closed) || l.now-began > 2*rules.TermCap {
+		t.Errorf("it took %v\n%s", l.now-began, l.show())
+	}
+}
+
+// A leader that was started again does not know how long a step takes. It leads for as long as the
+// others let it: it gave up after a term that is too short, and they waited for the rest of theirs.
+func TestARestartedLeaderLeadsOn(t *testing.T) {
+	rules := labRules()
+	rules.Byzantine, rules.StartPeers = true, 4
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABCD" {
+		p := l.add(string(n))
+		p.stuck, p.trickle = true, 1
+	}
+	l.connect()
+	if !l.run(time.Minute, func() bool { return l.peers[0].m.open.last != nil }) {
+		t.Fatalf("no plan\n%s", l.show())
+	}
+	d := l.peers[0].m.open
+	height, leader := d.ref.Height, d.leader(d.ballot).Peer
+	for _, p := range l.peers {
+		if p.id != leader {
+			p.m.history.steps[0] = 20 * time.Second
+		}
+	}
+	l.run(15*time.Second, func() bool { return false })
+	for _, p := range l.peers {
+		p.stuck = false
+		p.reduce(*p.m.open.last)
+	}
+	l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 0 })
+	if c, ok := l.peers[0].m.Record(height); !ok || c.Certificate.Ballot >= slot.Tries {
+		t.Errorf("the first term did not decide\n%s", l.show())
 	}
 }

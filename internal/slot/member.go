@@ -29,10 +29,22 @@ const MaxEvicted = 256
 
 // Electors lists the members that decide the height above the record, sorted by peer.
 func (c Record) Electors() []Member {
-	if !slices.ContainsFunc(c.Members, func(m Member) bool { return !m.Elects() }) {
+	n := 0
+	for _, m := range c.Members {
+		if m.Elects() {
+			n++
+		}
+	}
+	if n == len(c.Members) {
 		return c.Members
 	}
-	return slices.DeleteFunc(slices.Clone(c.Members), func(m Member) bool { return !m.Elects() })
+	electors := make([]Member, 0, n) // no more room than needed: such lists are kept
+	for _, m := range c.Members {
+		if m.Elects() {
+			electors = append(electors, m)
+		}
+	}
+	return electors
 }
 
 // Find is the place of a peer in a sorted member list, or -1.

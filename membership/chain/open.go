@@ -8,11 +8,18 @@ import (
 // Open verifies what another peer keeps in the place of old records, with the whole records that
 // follow the floor, up to the one that names the summary. It returns the chain that they are.
 func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify slot.Verifier) (*Chain, error) {
+	return openWithin(rules, pin, p, commits, verify, maxPastEntries)
+}
+
+// openWithin is Open with another bound than maxPastEntries.
+func openWithin(
+	rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify slot.Verifier, most int,
+) (*Chain, error) {
 	if p.Floor >= p.Height || p.Height >= maxHeight || uint64(len(commits)) != p.Height+1-p.Floor ||
 		rules.SummaryEvery == 0 {
 		return nil, Invalid("a summary at height %d with %d records above height %d", p.Height, len(commits), p.Floor)
 	}
-	own, links, err := verifyLinks(rules, p, verify)
+	own, links, err := verifyLinks(rules, p, verify, most)
 	if err != nil {
 		return nil, err
 	}

@@ -25,13 +25,26 @@ import (
 // past is what a chain keeps in the place of its old records.
 type past struct {
 	wire.Past
-	links  map[uint64]slot.Root // hashes of the links, by height
-	forks  map[uint64]bool      // heights of those that are forks
-	newest slot.Record          // of the newest link: the next one is encoded after it
+	links   map[uint64]slot.Root // hashes of the links, by height
+	forks   map[uint64]bool      // heights of those that are forks
+	newest  slot.Record          // of the newest link: the next one is encoded after it
+	entries int                  // of the lists that the links stand for
 }
 
 func newPast(run slot.Root, p wire.Past) *past {
-	return &past{p, map[uint64]slot.Root{}, map[uint64]bool{}, slot.Genesis(run)}
+	return &past{p, map[uint64]slot.Root{}, map[uint64]bool{}, slot.Genesis(run), 0}
+}
+
+// entriesOf is the number of entries of a record's lists.
+func entriesOf(r slot.Record) int { return len(r.Members) + len(r.Absent) + len(r.Evicted) }
+
+// PastEntries returns how many entries the lists have that the links of the past stand for, all
+// together and those of the newest link: others refuse a past with more of them than wire.MaxPast.
+func (c *Chain) PastEntries() (all, newest int) {
+	if c.past == nil {
+		return 0, 0
+	}
+	return c.past.entries, entriesOf(c.past.newest)
 }
 
 // after returns a past with the same links, to which others are added.
@@ -40,12 +53,13 @@ func (p *past) after(run slot.Root, next wire.Past) *past {
 		return newPast(run, next)
 	}
 	next.Links = slices.Clip(p.Links)
-	return &past{next, maps.Clone(p.links), maps.Clone(p.forks), p.newest}
+	return &past{next, maps.Clone(p.links), maps.Clone(p.forks), p.newest, p.entries}
 }
 
 // add takes in the next link.
 func (p *past) add(head slot.Head, hash slot.Root) {
 	p.newest = head.Record
+	p.entries += entriesOf(head.Record)
 	p.links[head.Record.Height] = hash
 	if head.Record.Kind == slot.Fork {
 		p.forks[head.Record.Height] = true

@@ -42,12 +42,23 @@ func FoundingOf(run slot.Root, p wire.Past) slot.Root {
 	return l.Certificate.Hash
 }
 
-// verifyLinks verifies the links of a past, each against the electors of the one before.
-func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier) (own *past, v verifiedLinks, err error) {
+// maxPastEntries is the number of entries that the lists of all links have together, in a past of
+// another peer. A link that changes little is short, and yet stands for whole lists, which are made
+// and hashed anew: without a bound 64 MiB of links take minutes. Links of an honest run have as
+// many bytes as entries, or more, except where few members of very many vote.
+const maxPastEntries = wire.MaxPast
+
+// verifyLinks verifies the links of a past, each against the electors of the one before. The links'
+// lists may have so many entries.
+func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier, most int) (own *past, v verifiedLinks, err error) {
 	before, hash := uint64(0), slot.Genesis(rules.Run).Hash()
 	var electors []slot.Member
+	entries := 0
 	own, err = readPast(rules.Run, p, func(l wire.Link) error {
 		r := l.Head.Record
+		if entries += entriesOf(r); entries > most {
+			return Invalid("links whose lists have more than %d entries together", most)
+		}
 		next := r.Height == before+1
 		switch {
 		case r.Height <= before || r.Height > p.Height || next != (r.Prev == hash):
@@ -87,16 +98,17 @@ func (v *verifiedLinks) follow(r slot.Record, hash slot.Root, electors []slot.Me
 
 // checkLink says whether a record may change the electors.
 func (r Rules) checkLink(record slot.Record, electors []slot.Member) error {
+	next := record.Electors()
 	in := func(e slot.Member) bool {
-		_, stays := FindMember(record.Electors(), e.Peer, e.Incarnation)
+		_, stays := FindMember(next, e.Peer, e.Incarnation)
 		return stays
 	}
 	switch {
-	case len(record.Electors()) == 0 || !isLink(record, electors):
+	case len(next) == 0 || !isLink(record, electors):
 		return Invalid("a link at height %d that changes nothing", record.Height)
 	case record.Height == 1:
 		return r.checkFounding(record)
-	case record.Kind != slot.Fork && !r.Grows(electors, record.Electors()):
+	case record.Kind != slot.Fork && !r.Grows(electors, next):
 		return Invalid("a link at height %d with too few of the electors before", record.Height)
 	case record.Kind == slot.Fork && r.byzantineAt(len(electors)) && !slot.Majority(electors, in):
 		return Invalid("a fork at height %d by too few of its electors", record.Height-1)
