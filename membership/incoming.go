@@ -181,8 +181,8 @@ func (co *competing) takePart(from slot.PeerID, p wire.PastPart) error {
 }
 
 // WorkOpen asks the driver itself, or what stands for it, to verify a past that another peer has
-// shown. Open does it. It takes some 65 us for each of up to a million signatures, and a third of a us
-// for each of 64 Mi entries of lists, so the loop does not wait for it.
+// shown. Open does it. It takes some 65 us for each of up to a million signatures, and a third of a
+// us for each of 64 Mi entries of lists, so the loop does not wait for it.
 type WorkOpen struct {
 	of       *branch
 	parts    [][]byte

@@ -170,8 +170,8 @@ func (pm *pacemaker) over() bool {
 }
 
 // leadsUnaware says whether this peer leads a step and, as after a restart, does not know how long
-// one takes here. Others may know, and give it longer than it would give itself. So it goes on until
-// one of them has promised a higher ballot.
+// one takes here. Others may know, and give it longer than it would give itself. So it goes on
+// until one of them has promised a higher ballot.
 func (pm *pacemaker) leadsUnaware() bool {
 	return pm.stepOwed() && pm.history.usualStep() == 0 && pm.acceptor.leadsPrepared() && !pm.isPassed()
 }

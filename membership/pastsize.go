@@ -50,8 +50,8 @@ func meanLink(links [][]byte) int {
 	return bytes / max(len(newest), 1)
 }
 
-// judge tells when the past comes near the most that a newcomer takes, and when it has more. link is
-// what a change of who votes adds.
+// judge tells when the past comes near the most that a newcomer takes, and when it has more. link
+// is what a change of who votes adds.
 func (ps *pastSize) judge(most, link int) {
 	refuse := ps.takes > most
 	soon := ps.takes > most/4*3

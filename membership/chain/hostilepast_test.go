@@ -20,8 +20,9 @@ func forksWithoutEnd(t *testing.T, w *signedWorld, n int) wire.Past {
 	links := [][]byte{last.Append(nil, slot.Genesis(w.rules.Run))}
 	fork := slot.Record{Run: w.rules.Run, Kind: slot.Fork, Height: 3}
 	for i := range slot.MaxMembers - 1 {
-		fork.Members = append(fork.Members, slot.Member{Peer: slot.PeerID(fmt.Sprintf("\x00%037x", i)), Since: 1})
-		fork.Absent = append(fork.Absent, slot.Member{Peer: slot.PeerID(fmt.Sprintf("\x01%037x", i)), Since: 1, Credit: 1})
+		listed, absent := slot.PeerID(fmt.Sprintf("\x00%037x", i)), slot.PeerID(fmt.Sprintf("\x01%037x", i))
+		fork.Members = append(fork.Members, slot.Member{Peer: listed, Since: 1})
+		fork.Absent = append(fork.Absent, slot.Member{Peer: absent, Since: 1, Credit: 1})
 	}
 	for i := range slot.MaxEvicted {
 		fork.Evicted = append(fork.Evicted, slot.PeerID(fmt.Sprintf("\x02%037x", i)))
