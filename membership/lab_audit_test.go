@@ -109,7 +109,8 @@ func (a *labAuditor) follows(e Event) {
 func (p *labPeer) sample(w WorkSample) {
 	s, ok := w.Signed.Body.(wire.Segment)
 	switch {
-	case !ok || w.Signed.From != w.Owner || s.Group != w.Group || s.Segment.Range != w.Range || s.Segment.Root != w.Root ||
+	case !ok || w.Signed.From != w.Owner || s.Group != w.Group ||
+		s.Segment.Range != w.Range || s.Segment.Root != w.Root ||
 		s.Inputs != wire.Inputs(w.Slot, w.Fragment, w.Usual, w.Range, w.Offers):
 		p.lab.t.Fatalf("%s is to sample another segment than its owner has signed", p.name)
 	case !p.auditor.followed[w.Group]:

@@ -211,7 +211,10 @@ var labLies = []labLie{
 		}
 		return wire.Ask{Hash: slot.Root{byte(l.told)}}
 	}},
-	{"a proof that proves nothing", costsNothing, "a proof that proves nothing", func(l *labLiar, _ *Machine) wire.Body { return l.falseProof() }},
+	{
+		"a proof that proves nothing", costsNothing, "a proof that proves nothing",
+		func(l *labLiar, _ *Machine) wire.Body { return l.falseProof() },
+	},
 	{"need", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
 		return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)}
 	}},
@@ -250,7 +253,9 @@ var labLies = []labLie{
 		}
 		return p
 	}},
-	{"beat that shows", costsNothing, "", func(l *labLiar, _ *Machine) wire.Body { return wire.Beat{Ref: l.ref(), Has: l.bitmap()} }},
+	{"beat that shows", costsNothing, "", func(l *labLiar, _ *Machine) wire.Body {
+		return wire.Beat{Ref: l.ref(), Has: l.bitmap()}
+	}},
 	{"part of a segment", convictsLiar, "", func(l *labLiar, m *Machine) wire.Body {
 		p := m.open.plan
 		if p == nil || len(p.Pieces) == 0 {

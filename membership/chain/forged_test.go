@@ -150,7 +150,8 @@ func TestOpenTakesAnyLink(t *testing.T) {
 				for _, v := range []uint64{0, 1<<64 - 1} {
 					f.past.Links = slices.Clone(honest)
 					f.past.Links[i] = withNumber(l, at, v)
-					within(t, 10*time.Second, fmt.Sprintf("%d at byte %d of link %d", v, at, i), func() { _ = f.open() })
+					what := fmt.Sprintf("%d at byte %d of link %d", v, at, i)
+					within(t, 10*time.Second, what, func() { _ = f.open() })
 				}
 			}
 		}
@@ -316,7 +317,8 @@ func FuzzForgedPast(f *testing.F) {
 		runs = append(runs, c.forge(f, 3))
 	}
 	f.Add(false, uint16(0), uint16(72), uint64(1<<40), uint16(0), uint64(0), uint16(0), uint16(0), uint64(0))
-	f.Add(true, uint16(3), uint16(73), uint64(1<<64-3), uint16(400), uint64(1<<40), uint16(2), uint16(90), uint64(1<<48))
+	f.Add(true, uint16(3), uint16(73), uint64(1<<64-3), uint16(400), uint64(1<<40), uint16(2), uint16(90),
+		uint64(1<<48))
 	f.Fuzz(func(_ *testing.T, second bool, record, at uint16, v uint64, stated uint16, w uint64, link, in uint16,
 		x uint64,
 	) {

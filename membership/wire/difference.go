@@ -81,7 +81,8 @@ func (d difference) append(b []byte) []byte {
 func readDifference(r *canonical.Reader) (d difference) {
 	d.left = readPlaces(r, slot.MaxMembers)
 	for i := range r.Count(slot.MaxMembers, joinedSize) {
-		m := slot.Member{Peer: readPeer(r), Incarnation: readIncarnation(r), Since: r.U64(), Seat: r.U64(), Credit: r.U16()}
+		m := slot.Member{Peer: readPeer(r), Incarnation: readIncarnation(r)}
+		m.Since, m.Seat, m.Credit = r.U64(), r.U64(), r.U16()
 		if i > 0 && d.joined[i-1].Peer >= m.Peer {
 			r.Fail("members join in another order than that of their peers")
 		}
