@@ -49,6 +49,8 @@ func quicAcks(q *quic.Conn) func() liveness.Acks {
 		if now.PacketsReceived != came {
 			came, sent = now.PacketsReceived, now.PacketsSent
 		}
-		return liveness.Acks{Count: came, Came: came, Waiting: now.PacketsSent > sent+1, Trip: now.SmoothedRTT}
+		return liveness.Acks{
+			Count: came, Came: came, Waiting: now.PacketsSent > sent+1, Trip: now.SmoothedRTT, Program: true,
+		}
 	}
 }

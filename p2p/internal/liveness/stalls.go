@@ -13,22 +13,33 @@ const (
 	// may keep its acknowledgement back for as long. What takes longer than this and two round
 	// trips is a stall.
 	leastStall = 250 * time.Millisecond
+	// likewise where a program acknowledges, which may get no processor for a moment
+	programStall = time.Second
 	// so many stalls within a while count as a connection that comes and goes
 	stallsCount  = 3
 	stallsWithin = 10 * time.Second
-	// all members' connections are looked at so often, where there are fewer than looksAtOnce, and
-	// less often where there are more
+	// members' connections are looked at so often. With looksAtOnce members and more those on which
+	// nothing waited at the last look take turns.
 	stallLook   = 100 * time.Millisecond
 	looksAtOnce = 16
 )
 
 // Acks is what the near end of a connection knows of the other one. Over TCP it needs nothing of
-// the program there: systems acknowledge, however busy their programs are.
+// the program there: systems acknowledge, however busy their programs are. Over QUIC programs do.
 type Acks struct {
 	Count   uint64        // grows as more is acknowledged
 	Waiting bool          // something was sent that is not acknowledged
 	Came    uint64        // grows with what comes
 	Trip    time.Duration // there and back
+	Program bool          // a program acknowledges
+}
+
+// most is for how long something may wait without a stall.
+func (a Acks) most() time.Duration {
+	if a.Program {
+		return programStall + 2*a.Trip
+	}
+	return leastStall + 2*a.Trip
 }
 
 // stalls notices connections on which what was sent is not acknowledged for longer than a lost
@@ -40,9 +51,24 @@ type stalls struct {
 	signs *Signs
 	conns func() map[peer.ID][]any
 	ask   func(any) func() Acks
-	of    map[any]*stall      // by connection
-	last  map[peer.ID]counted // the newest stall of each member
+	of    map[peer.ID]*member
 	turn  int
+}
+
+// member is what was seen of one's connections.
+type member struct {
+	conns map[any]*stall
+	last  counted // the newest stall
+}
+
+// waits says whether something waited at the last look.
+func (m *member) waits() bool {
+	for _, c := range m.conns {
+		if c.waits {
+			return true
+		}
+	}
+	return false
 }
 
 // counted is a stall that was counted.
@@ -54,28 +80,33 @@ type counted struct {
 // WatchStalls begins to look for stalls of members' connections, which conns returns. ask returns
 // what tells of one of them; nil if nothing does. It ends with the task group.
 func WatchStalls(env peers.Env, signs *Signs, conns func() map[peer.ID][]any, ask func(any) func() Acks) {
-	s := &stalls{env: env, signs: signs, conns: conns, ask: ask, last: make(map[peer.ID]counted)}
+	s := &stalls{env: env, signs: signs, conns: conns, ask: ask}
 	env.Tasks.Go(func() { env.Tasks.Every(stallLook, s.look) })
 }
 
 func (s *stalls) look(now time.Time) {
-	members := s.env.Members.List()
-	if s.turn++; s.turn <= len(members)/looksAtOnce {
-		return
-	}
-	s.turn = 0
-	before, last, conns := s.of, s.last, s.conns()
-	s.of, s.last = make(map[any]*stall, len(before)), make(map[peer.ID]counted, len(members))
-	for _, id := range members {
-		s.last[id] = last[id]
-		s.lookAt(id, conns[id], before, now)
+	members, conns, before := s.env.Members.List(), s.conns(), s.of
+	turns := len(members)/looksAtOnce + 1
+	s.turn = (s.turn + 1) % turns
+	s.of = make(map[peer.ID]*member, len(members))
+	for i, id := range members {
+		m := before[id]
+		if m == nil {
+			m = &member{}
+		}
+		if s.of[id] = m; i%turns == s.turn || m.waits() {
+			s.lookAt(id, conns[id], now)
+		}
 	}
 }
 
 // lookAt looks at a member's connections, of which some were seen before. While the link is down
 // all of them stall for one cause, and some for a moment longer. So a stall counts if something has
 // come since the last one that did, and that was a while ago.
-func (s *stalls) lookAt(id peer.ID, conns []any, before map[any]*stall, now time.Time) {
+func (s *stalls) lookAt(id peer.ID, conns []any, now time.Time) {
+	m := s.of[id]
+	before := m.conns
+	m.conns = make(map[any]*stall, len(conns))
 	var begins, hangs bool
 	var came uint64
 	for _, c := range conns {
@@ -83,7 +114,7 @@ func (s *stalls) lookAt(id peer.ID, conns []any, before map[any]*stall, now time
 		if of == nil {
 			of = &stall{ask: s.ask(c)}
 		}
-		if s.of[c] = of; of.ask == nil {
+		if m.conns[c] = of; of.ask == nil {
 			continue
 		}
 		acks := of.ask()
@@ -92,10 +123,10 @@ func (s *stalls) lookAt(id peer.ID, conns []any, before map[any]*stall, now time
 		hangs = hangs || of.next > 0
 	}
 	s.signs.interruptions.hangs(id, hangs)
-	if last := s.last[id]; begins && came != last.came && now.Sub(last.at) >= 2*leastStall {
+	if last := m.last; begins && came != last.came && now.Sub(last.at) >= 2*leastStall {
 		s.env.Log.Debug("a connection stalls", "peer", id)
 		s.signs.interruptions.stalled(id, now)
-		s.last[id] = counted{now, came}
+		m.last = counted{now, came}
 	}
 }
 
@@ -103,18 +134,20 @@ func (s *stalls) lookAt(id peer.ID, conns []any, before map[any]*stall, now time
 type stall struct {
 	ask   func() Acks // nil: nothing is known
 	count uint64
-	since time.Time     // when it waited for nothing, or more was acknowledged
+	waits bool          // something waited at the last look
+	since time.Time     // the first look at which that did
 	next  time.Duration // for which it must have waited to stall again; 0: it does not stall
 }
 
 // begins says whether a connection has waited for too long by now: once, and again when it has
-// waited for twice as long.
+// waited for twice as long. What waits for the first time was sent at any time since the last look,
+// perhaps just now.
 func (s *stall) begins(a Acks, now time.Time) bool {
-	if !a.Waiting || a.Count != s.count {
-		s.count, s.since, s.next = a.Count, now, 0
+	if !a.Waiting || a.Count != s.count || !s.waits {
+		s.waits, s.count, s.since, s.next = a.Waiting, a.Count, now, 0
 		return false
 	}
-	most := max(s.next, leastStall+2*a.Trip)
+	most := max(s.next, a.most())
 	if now.Sub(s.since) < most {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
@@ -23,8 +24,8 @@ type watched struct {
 func watch(conns ...*told) *watched {
 	w := &watched{now: time.Now(), stalls: &stalls{
 		env: peers.Env{Log: slog.New(slog.DiscardHandler)}, signs: NewSigns(time.Second),
-		last: make(map[peer.ID]counted),
-		ask:  func(c any) func() Acks { return func() Acks { return c.(*told).Acks } },
+		of:  map[peer.ID]*member{"a": {}},
+		ask: func(c any) func() Acks { return func() Acks { return c.(*told).Acks } },
 	}}
 	for _, c := range conns {
 		w.conns = append(w.conns, c)
@@ -35,9 +36,7 @@ func watch(conns ...*told) *watched {
 // pass looks for a time.
 func (w *watched) pass(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(stallLook) {
-		before := w.of
-		w.of = make(map[any]*stall)
-		w.lookAt("a", w.conns, before, w.now)
+		w.lookAt("a", w.conns, w.now)
 	}
 }
 
@@ -129,6 +128,73 @@ func TestNoStalls(t *testing.T) {
 	for range 10 {
 		if w.sends(far, 2*time.Second); w.hangs() {
 			t.Fatal("a round trip counts as a stall")
+		}
+	}
+}
+
+// A program that acknowledges, and gets no processor for a moment now and then, is no link that
+// comes and goes.
+func TestBusyProgramsAreNoStalls(t *testing.T) {
+	for stands, want := range map[time.Duration]bool{programStall * 9 / 10: false, programStall * 3 / 2: true} {
+		conn := &told{Acks: Acks{Trip: 20 * time.Millisecond, Came: 1, Program: true}}
+		w := watch(conn)
+		for range 4 {
+			w.sends(conn, stands)
+			w.pass(time.Second)
+		}
+		if got := w.unsteady(); got != want {
+			t.Errorf("it stands still for %v again and again, and is said to come and go: %v", stands, got)
+		}
+	}
+}
+
+// What was sent just before one look, and just before the next, has not waited from the one to the
+// other, however far apart they lie.
+func TestPacketsInFlightAreNoStalls(t *testing.T) {
+	for _, every := range []time.Duration{stallLook, 300 * time.Millisecond, time.Second} {
+		conn := &told{Acks: Acks{Trip: 20 * time.Millisecond}}
+		w := watch(conn)
+		for i := range 24 { // something is in flight at each second look
+			if conn.Waiting = i%2 == 1; !conn.Waiting {
+				conn.Count++
+				conn.Came++
+			}
+			w.lookAt("a", w.conns, w.now)
+			if w.now = w.now.Add(every); w.hangs() || w.unsteady() {
+				t.Fatalf("looked at every %v: hangs: %v, comes and goes: %v", every, w.hangs(), w.unsteady())
+			}
+		}
+	}
+}
+
+// Many members take turns, but for those to whom something is under way.
+func TestManyMembersTakeTurns(t *testing.T) {
+	const many = 4 * looksAtOnce
+	w, asked, all := watch(), make(map[any]int), make(map[peer.ID][]any)
+	w.env.Members = peers.NewMembers(connmgr.NullConnMgr{})
+	ids := make(map[peer.ID]struct{})
+	for i := range many {
+		id := peer.ID(rune('a' + i))
+		ids[id] = struct{}{}
+		all[id] = []any{&told{Acks: Acks{Waiting: id == "a"}}}
+	}
+	w.env.Members.Set(ids)
+	w.stalls.conns = func() map[peer.ID][]any { return all }
+	w.ask = func(c any) func() Acks {
+		return func() Acks {
+			asked[c]++
+			return c.(*told).Acks
+		}
+	}
+	const looks = 50
+	for range looks {
+		w.look(w.now)
+		w.now = w.now.Add(stallLook)
+	}
+	for id := range ids {
+		got := asked[all[id][0]]
+		if waits := id == "a"; waits && got < looks-many/looksAtOnce || !waits && (got < 8 || got > looks/4) {
+			t.Errorf("something waits: %v; it is asked %d times in %d looks", waits, got, looks)
 		}
 	}
 }
