@@ -1,6 +1,7 @@
 package tcpnet
 
 import (
+	"maps"
 	"net"
 	"sync"
 	"syscall"
@@ -17,9 +18,13 @@ import (
 type Sockets struct {
 	mu struct {
 		sync.Mutex
-		of map[ends]syscall.RawConn
+		of    map[ends]syscall.RawConn
+		sweep int // so many are looked through for closed ones
 	}
 }
+
+// leastSweep sockets are remembered without a look whether they are open.
+const leastSweep = 64
 
 // ends are the multiaddrs of a connection.
 type ends struct{ local, remote string }
@@ -32,6 +37,7 @@ func endsOf(c network.ConnMultiaddrs) ends {
 func NewSockets() *Sockets {
 	s := &Sockets{}
 	s.mu.of = make(map[ends]syscall.RawConn)
+	s.mu.sweep = leastSweep
 	return s
 }
 
@@ -44,7 +50,9 @@ func (s *Sockets) LargeTLS(id protocol.ID, key crypto.PrivKey, muxers []upgrader
 	return t, err
 }
 
-// add takes a connection's socket in, until remove is called.
+// add takes a connection's socket in, until remove is called. libp2p may close what is below a
+// secured connection alone, where it refuses the peer: remove is not called then. So those that are
+// closed are removed whenever there are twice as many as were open the last time.
 func (s *Sockets) add(c net.Conn) (remove func()) {
 	addrs, ok := c.(network.ConnMultiaddrs)
 	raw := socketOf(c)
@@ -54,6 +62,10 @@ func (s *Sockets) add(c net.Conn) (remove func()) {
 	at := endsOf(addrs)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.mu.of) >= s.mu.sweep {
+		maps.DeleteFunc(s.mu.of, func(_ ends, raw syscall.RawConn) bool { return closed(raw) })
+		s.mu.sweep = max(leastSweep, 2*len(s.mu.of))
+	}
 	s.mu.of[at] = raw
 	return func() {
 		s.mu.Lock()
@@ -63,6 +75,8 @@ func (s *Sockets) add(c net.Conn) (remove func()) {
 		}
 	}
 }
+
+func closed(raw syscall.RawConn) bool { return raw.Control(func(uintptr) {}) != nil }
 
 // Acks is what tells what was acknowledged on a connection of libp2p's; nil where nothing does.
 func (s *Sockets) Acks(c network.ConnMultiaddrs) func() liveness.Acks {

@@ -37,32 +37,64 @@ func ended(t *testing.T) (dialled, taken manet.Conn) {
 	return ends[0], &peeked{Conn: ends[1]}
 }
 
-// The system tells of both ends of a secured connection what was acknowledged, until it is closed.
-func TestSocketsTellOfAcks(t *testing.T) {
-	if !tellsAcks {
-		t.Skip("it does not, here")
-	}
-	sockets := NewSockets()
-	secured := func() *LargeTLS {
-		key, _ := newKey(t)
-		s, err := sockets.LargeTLS(libp2ptls.ID, key, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	dialled, taken := ended(t)
-	from, to := secured(), secured()
+// secured are both ends of a connection that is secured.
+func secured(t *testing.T, from, to *LargeTLS, dialled, taken net.Conn) (a, b net.Conn) {
+	t.Helper()
 	in := make(chan net.Conn, 1)
 	go func() {
-		c, _ := to.SecureInbound(context.Background(), taken, "")
+		c, err := to.SecureInbound(context.Background(), taken, "")
+		if err != nil {
+			t.Error(err)
+		}
 		in <- c
 	}()
 	a, err := from.SecureOutbound(context.Background(), dialled, to.self)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := <-in
+	return a, <-in
+}
+
+// large is a LargeTLS whose connections' sockets are among some.
+func large(t *testing.T, sockets *Sockets) *LargeTLS {
+	t.Helper()
+	key, _ := newKey(t)
+	l, err := sockets.LargeTLS(libp2ptls.ID, key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Where libp2p refuses a peer that has proven its ID it closes what is below TLS, and not TLS. A
+// peer that is refused again and again takes no memory for that.
+func TestSocketsOfRefusedPeersAreForgotten(t *testing.T) {
+	sockets := NewSockets()
+	from, to := large(t, sockets), large(t, sockets)
+	dialled, taken := ended(t)
+	secured(t, from, to, dialled, taken)
+	for range leastSweep {
+		dialled, taken := ended(t)
+		secured(t, from, to, dialled, taken)
+		_ = dialled.Close()
+		_ = taken.Close()
+	}
+	if n := len(sockets.mu.of); n > leastSweep {
+		t.Errorf("%d sockets are remembered, of which 2 are open", n)
+	}
+	if tellsAcks && (sockets.Acks(dialled) == nil || sockets.Acks(taken) == nil) {
+		t.Error("a connection that is open is forgotten")
+	}
+}
+
+// The system tells of both ends of a secured connection what was acknowledged, until it is closed.
+func TestSocketsTellOfAcks(t *testing.T) {
+	if !tellsAcks {
+		t.Skip("it does not, here")
+	}
+	sockets := NewSockets()
+	dialled, taken := ended(t)
+	a, b := secured(t, large(t, sockets), large(t, sockets), dialled, taken)
 	for _, c := range []struct {
 		raw      manet.Conn
 		to, from net.Conn
