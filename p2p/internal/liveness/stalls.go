@@ -34,12 +34,12 @@ type Acks struct {
 	Program bool          // a program acknowledges
 }
 
-// most is for how long something may wait without a stall.
-func (a Acks) most() time.Duration {
+// least is what a stall takes at least, besides two round trips.
+func (a Acks) least() time.Duration {
 	if a.Program {
-		return programStall + 2*a.Trip
+		return programStall
 	}
-	return leastStall + 2*a.Trip
+	return leastStall
 }
 
 // stalls notices connections on which what was sent is not acknowledged for longer than a lost
@@ -57,8 +57,10 @@ type stalls struct {
 
 // member is what was seen of one's connections.
 type member struct {
-	conns map[any]*stall
-	last  counted // the newest stall
+	conns   map[any]*stall
+	counted time.Time // when a stall counted the last time
+	news    bool      // something came since
+	cut     cut       // what is taken for one
 }
 
 // waits says whether something waited at the last look.
@@ -71,10 +73,11 @@ func (m *member) waits() bool {
 	return false
 }
 
-// counted is a stall that was counted.
-type counted struct {
-	at   time.Time
-	came uint64 // what had come by then
+// cut is a time in which the link is taken to have been down. Of what was sent in it all has been
+// acknowledged when it has waited for twice as long: so TCP sends again.
+type cut struct {
+	began time.Time // zero if there is none
+	ended time.Time // when something came again; zero before that
 }
 
 // WatchStalls begins to look for stalls of members' connections, which conns returns. ask returns
@@ -100,57 +103,90 @@ func (s *stalls) look(now time.Time) {
 	}
 }
 
-// lookAt looks at a member's connections, of which some were seen before. While the link is down
-// all of them stall for one cause, and some for a moment longer. So a stall counts if something has
-// come since the last one that did, and that was a while ago.
+// lookAt looks at a member's connections, of which some were seen before. The one that takes
+// longest says for how long something may wait on any of them: what another one carries may have
+// filled a queue on their way, and what is small waits behind it.
 func (s *stalls) lookAt(id peer.ID, conns []any, now time.Time) {
 	m := s.of[id]
 	before := m.conns
 	m.conns = make(map[any]*stall, len(conns))
-	var begins, hangs bool
-	var came uint64
+	var trip time.Duration
 	for _, c := range conns {
 		of := before[c]
 		if of == nil {
 			of = &stall{ask: s.ask(c)}
 		}
-		if m.conns[c] = of; of.ask == nil {
-			continue
+		if m.conns[c] = of; of.ask != nil {
+			of.look(now)
+			trip = max(trip, of.acks.Trip)
 		}
-		acks := of.ask()
-		came += acks.Came
-		begins = of.begins(acks, now) || begins
-		hangs = hangs || of.next > 0
 	}
-	s.signs.interruptions.hangs(id, hangs)
-	if last := m.last; begins && came != last.came && now.Sub(last.at) >= 2*leastStall {
+	stalls := m.judge(trip, now)
+	s.signs.interruptions.hangs(id, !stalls.IsZero())
+	if m.counts(stalls, trip, now) {
 		s.env.Log.Debug("a connection stalls", "peer", id)
 		s.signs.interruptions.stalled(id, now)
-		m.last = counted{now, came}
 	}
+}
+
+// judge says since when the one of the connections has waited that stalls for longest; zero if none
+// stalls.
+func (m *member) judge(trip time.Duration, now time.Time) (since time.Time) {
+	for _, c := range m.conns {
+		m.news = m.news || c.grew
+		if c.again && m.cut.ended.IsZero() {
+			m.cut.ended = now
+		}
+		c.stalls = c.stalls || c.waits && now.Sub(c.since) >= c.acks.least()+2*trip
+		if c.stalls && (since.IsZero() || c.since.Before(since)) {
+			since = c.since
+		}
+	}
+	return since
+}
+
+// counts says whether a stall counts, given since when the longest one waits. While the link is
+// down all connections stall for one cause, and some for a moment longer. So after one that counts
+// none does until there is none, unless it takes longer than one cut explains. Nor does one if
+// nothing has come since the last one that did, or that was a moment ago.
+func (m *member) counts(since time.Time, trip time.Duration, now time.Time) bool {
+	switch {
+	case since.IsZero():
+		m.cut = cut{}
+		return false
+	case m.cut.began.IsZero():
+		m.cut.began = since
+	case m.cut.ended.IsZero() || now.Sub(m.cut.ended) < m.cut.ended.Sub(m.cut.began)+leastStall+2*trip:
+		return false
+	default:
+		m.cut = cut{began: m.cut.ended}
+	}
+	if last := m.counted; !last.IsZero() && (!m.news || now.Sub(last) < 2*leastStall) {
+		return false
+	}
+	m.counted, m.news = now, false
+	return true
 }
 
 // stall is what was seen of a connection.
 type stall struct {
-	ask   func() Acks // nil: nothing is known
-	count uint64
-	waits bool          // something waited at the last look
-	since time.Time     // the first look at which that did
-	next  time.Duration // for which it must have waited to stall again; 0: it does not stall
+	ask    func() Acks // nil: nothing is known
+	acks   Acks
+	waits  bool      // something waited at the last look
+	since  time.Time // the first look at which that did
+	stalls bool      // it has waited for too long
+	grew   bool      // something came since the look before
+	again  bool      // likewise, and it stalled then
 }
 
-// begins says whether a connection has waited for too long by now: once, and again when it has
-// waited for twice as long. What waits for the first time was sent at any time since the last look,
+// look asks a connection. What waits for the first time was sent at any time since the last look,
 // perhaps just now.
-func (s *stall) begins(a Acks, now time.Time) bool {
-	if !a.Waiting || a.Count != s.count || !s.waits {
-		s.waits, s.count, s.since, s.next = a.Waiting, a.Count, now, 0
-		return false
+func (s *stall) look(now time.Time) {
+	before, first := s.acks, s.since.IsZero()
+	s.acks = s.ask()
+	s.grew = !first && s.acks.Came > before.Came
+	s.again = s.grew && s.stalls
+	if !s.acks.Waiting || !s.waits || s.acks.Count != before.Count {
+		s.waits, s.since, s.stalls = s.acks.Waiting, now, false
 	}
-	most := max(s.next, a.most())
-	if now.Sub(s.since) < most {
-		return false
-	}
-	s.next = 2 * most
-	return true
 }

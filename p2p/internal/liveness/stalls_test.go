@@ -198,3 +198,128 @@ func TestManyMembersTakeTurns(t *testing.T) {
 		}
 	}
 }
+
+// wired is a connection over TCP, on which something is sent now and then.
+type wired struct {
+	told
+	from, every time.Duration // when it is sent first, and again once nothing waits; 0: never
+	next, rto   time.Duration // when TCP sends it again, and how long it waits the next time
+	comes       time.Duration // when the acknowledgement does; 0: it is not under way
+}
+
+// step lets a while pass in which the link is up, or not.
+func (c *wired) step(now time.Duration, up bool) {
+	if c.comes > 0 && now >= c.comes {
+		c.Waiting, c.comes = false, 0
+		c.Count++
+		c.Came++
+	}
+	if !c.Waiting && c.from >= 0 && now >= c.from {
+		c.Waiting, c.next, c.rto = true, now, 200*time.Millisecond+c.Trip
+		if c.from += c.every; c.every == 0 {
+			c.from = -1
+		}
+	}
+	if c.Waiting && c.comes == 0 && now >= c.next {
+		if up {
+			c.comes = now + c.Trip
+		}
+		c.next, c.rto = now+c.rto, 2*c.rto
+	}
+}
+
+// over lets connections over one link be looked at for a time. On the first one something comes
+// twice a second.
+func over(d time.Duration, up func(time.Duration) bool, conns ...*wired) *watched {
+	const tick = 10 * time.Millisecond
+	w := watch()
+	w.ask = func(c any) func() Acks { return func() Acks { return c.(*wired).Acks } }
+	for _, c := range conns {
+		c.Trip, c.Came = 40*time.Millisecond, 1
+		w.conns = append(w.conns, c)
+	}
+	for now := time.Duration(0); now < d; now += tick {
+		for _, c := range conns {
+			c.step(now, up(now))
+		}
+		if up(now) && now%(500*time.Millisecond) == 0 {
+			conns[0].Came++
+		}
+		if now%stallLook == 0 {
+			w.pass(stallLook)
+		}
+	}
+	return w
+}
+
+// A single cut is one stall, however long it lasts and on however many connections something waits:
+// TCP sends on some of them long after the link is up, when things come on others again.
+func TestACutIsOneStall(t *testing.T) {
+	const ms = time.Millisecond
+	for _, offsets := range [][]time.Duration{
+		{0}, {0, 700 * ms}, {0, 300 * ms, 700 * ms}, {0, 400 * ms, 900 * ms, 1500 * ms}, {900 * ms, 0, 200 * ms, 500 * ms, 2000 * ms},
+	} {
+		for cut := 500 * ms; cut <= 6*time.Second; cut += 100 * ms {
+			var conns []*wired
+			for _, at := range offsets {
+				conns = append(conns, &wired{from: time.Second + at})
+			}
+			w := over(20*time.Second, func(now time.Duration) bool { return now < time.Second || now >= time.Second+cut }, conns...)
+			count := 0
+			for _, at := range w.signs.interruptions.mu.of["a"].stalls {
+				if !at.IsZero() {
+					count++
+				}
+			}
+			if count != 1 {
+				t.Errorf("a cut of %v counts %d times on %d connections", cut, count, len(conns))
+			}
+		}
+	}
+}
+
+// A link that is down half of the time is found out on any number of connections, of which some
+// may stall at any time.
+func TestShortCutsBehindTCP(t *testing.T) {
+	const ms = time.Millisecond
+	for _, down := range []time.Duration{400 * ms, 600 * ms, 900 * ms} {
+		for n := 1; n <= 16; n *= 2 {
+			var conns []*wired
+			for i := range n {
+				conns = append(conns, &wired{from: time.Duration(i) * 70 * ms, every: 50 * ms})
+			}
+			up := func(now time.Duration) bool { return now%(2*down) >= down }
+			if w := over(15*time.Second, up, conns...); !w.unsteady() {
+				t.Errorf("%d connections over a link that is down for %v again and again: not found out", n, down)
+			}
+		}
+	}
+}
+
+// A member whose own uplink is full acknowledges late what is sent to it, however idle the
+// connection is that it comes on. Its link does not come and go.
+func TestAFullUplinkIsNoStall(t *testing.T) {
+	const ms = time.Millisecond
+	for _, queue := range []time.Duration{400 * ms, 600 * ms, 1000 * ms, 1500 * ms, 2400 * ms} {
+		idle, full := &told{Acks: Acks{Trip: 20 * ms}}, &told{Acks: Acks{Trip: queue}}
+		w := watch(idle, full)
+		pass := func(d time.Duration) {
+			for ; d > 0; d -= stallLook {
+				full.Came++
+				full.Count++
+				w.pass(stallLook)
+			}
+		}
+		for range 10 {
+			idle.Waiting = true
+			pass(queue)
+			idle.Waiting = false
+			idle.Count++
+			idle.Came++
+			idle.Trip = idle.Trip*7/8 + queue/8 // as TCP smooths it
+			if pass(200 * ms); w.hangs() || w.unsteady() {
+				t.Fatalf("a queue of %v: hangs: %v, comes and goes: %v", queue, w.hangs(), w.unsteady())
+			}
+		}
+	}
+}
