@@ -84,7 +84,9 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet, sockets *tcpnet.Sockets) (opts []libp2p.Option, err error) {
+func ways(
+	cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet, sockets *tcpnet.Sockets,
+) (opts []libp2p.Option, err error) {
 	switch {
 	case inlet != nil:
 		opts = append(opts, libp2p.Transport(tcpnet.New(ports, inlet)))

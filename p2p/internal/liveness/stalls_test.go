@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func TestStalls(t *testing.T) {
 		{"packets that are lost", []time.Duration{lost, lost, lost, lost, lost, lost}, time.Second, false},
 		{"a blip", []time.Duration{time.Second}, 0, false},
 		{"two", []time.Duration{500 * time.Millisecond, 500 * time.Millisecond}, time.Second, false},
-		{"three", []time.Duration{500 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond}, time.Second, true},
+		{"three", slices.Repeat([]time.Duration{500 * time.Millisecond}, 3), time.Second, true},
 		{"three that lie far apart", []time.Duration{time.Second, time.Second, time.Second}, stallsWithin / 2, false},
 		{"a long one", []time.Duration{time.Minute}, 0, false},
 	} {
@@ -257,14 +258,19 @@ func over(d time.Duration, up func(time.Duration) bool, conns ...*wired) *watche
 func TestACutIsOneStall(t *testing.T) {
 	const ms = time.Millisecond
 	for _, offsets := range [][]time.Duration{
-		{0}, {0, 700 * ms}, {0, 300 * ms, 700 * ms}, {0, 400 * ms, 900 * ms, 1500 * ms}, {900 * ms, 0, 200 * ms, 500 * ms, 2000 * ms},
+		{0},
+		{0, 700 * ms},
+		{0, 300 * ms, 700 * ms},
+		{0, 400 * ms, 900 * ms, 1500 * ms},
+		{900 * ms, 0, 200 * ms, 500 * ms, 2000 * ms},
 	} {
 		for cut := 500 * ms; cut <= 6*time.Second; cut += 100 * ms {
 			var conns []*wired
 			for _, at := range offsets {
 				conns = append(conns, &wired{from: time.Second + at})
 			}
-			w := over(20*time.Second, func(now time.Duration) bool { return now < time.Second || now >= time.Second+cut }, conns...)
+			up := func(now time.Duration) bool { return now < time.Second || now >= time.Second+cut }
+			w := over(20*time.Second, up, conns...)
 			count := 0
 			for _, at := range w.signs.interruptions.mu.of["a"].stalls {
 				if !at.IsZero() {
