@@ -9,32 +9,41 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
+// slowFirstStep is a run of four electors whose first step is planned. Bytes come, and nobody
+// states anything before goOn.
+func slowFirstStep(t *testing.T, termCap time.Duration) *lab {
+	rules := labRules()
+	rules.Byzantine, rules.StartPeers, rules.TermCap = true, 4, termCap
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABCD" {
+		p := l.add(string(n))
+		p.stuck, p.trickle = true, 1
+	}
+	l.connect()
+	if !l.run(time.Minute, func() bool { return l.peers[0].m.open.last != nil }) {
+		t.Fatalf("no plan\n%s", l.show())
+	}
+	return l
+}
+
+func goOn(peers []*labPeer) {
+	for _, p := range peers {
+		p.stuck = false
+		p.reduce(*p.m.open.last)
+	}
+}
+
 // No step was decided yet, so nobody knows how long one takes, and terms are short. An owner on a
 // slow link is awaited for half as long as all others took, and then left out.
 func TestASlowOwnerOfTheFirstStepIsAwaited(t *testing.T) {
 	const others = 7 * time.Second // in the second term, which lasts 8 s
 	for more, awaited := range map[time.Duration]bool{3200 * time.Millisecond: true, 4500 * time.Millisecond: false} {
-		rules := labRules()
-		rules.Byzantine, rules.StartPeers = true, 4
-		l := newLab(t, rules, labTiming)
-		for _, n := range "ABCD" {
-			p := l.add(string(n))
-			p.stuck, p.trickle = true, 1
-		}
-		l.connect()
-		planned := func() bool { return l.peers[0].m.open.last != nil }
-		if !l.run(time.Minute, planned) {
-			t.Fatalf("no plan\n%s", l.show())
-		}
-		goOn := func(p *labPeer) { p.stuck = false; p.reduce(*p.m.open.last) }
-		slow := l.peers[3]
+		l := slowFirstStep(t, 0)
 		began := l.peers[0].m.open.groupReports.since
 		l.run(others-(l.now-began), func() bool { return false })
-		for _, p := range l.peers[:3] {
-			goOn(p)
-		}
+		goOn(l.peers[:3])
 		l.run(more, func() bool { return false })
-		goOn(slow)
+		goOn(l.peers[3:])
 		if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 0 }) {
 			t.Fatalf("the slot does not close\n%s", l.show())
 		}
@@ -51,25 +60,13 @@ func TestASlowOwnerOfTheFirstStepIsAwaited(t *testing.T) {
 // leaders, which wait for it, are dropped as mute.
 func TestADrippingOwnerOfTheFirstStepIsLeftOut(t *testing.T) {
 	const held = 25 * time.Second // more than three terms
-	rules := labRules()
-	rules.Byzantine, rules.StartPeers, rules.TermCap = true, 4, 8*time.Second
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABCD" {
-		p := l.add(string(n))
-		p.stuck, p.trickle = true, 1
-	}
-	l.connect()
-	if !l.run(time.Minute, func() bool { return l.peers[0].m.open.last != nil }) {
-		t.Fatalf("no plan\n%s", l.show())
-	}
+	const termCap = 8 * time.Second
+	l := slowFirstStep(t, termCap)
 	l.run(held, func() bool { return false })
-	for _, p := range l.peers[:3] {
-		p.stuck = false
-		p.reduce(*p.m.open.last)
-	}
+	goOn(l.peers[:3])
 	began := l.now
 	closed := func() bool { return l.peers[0].m.View().AppliedSlot > 0 }
-	if !l.run(5*time.Minute, closed) || l.now-began > 2*rules.TermCap {
+	if !l.run(5*time.Minute, closed) || l.now-began > 2*termCap {
 		t.Errorf("it took %v\n%s", l.now-began, l.show())
 	}
 }
@@ -77,17 +74,7 @@ func TestADrippingOwnerOfTheFirstStepIsLeftOut(t *testing.T) {
 // A leader that was started again does not know how long a step takes. It leads for as long as the
 // others let it: it gave up after a term that is too short, and they waited for the rest of theirs.
 func TestARestartedLeaderLeadsOn(t *testing.T) {
-	rules := labRules()
-	rules.Byzantine, rules.StartPeers = true, 4
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABCD" {
-		p := l.add(string(n))
-		p.stuck, p.trickle = true, 1
-	}
-	l.connect()
-	if !l.run(time.Minute, func() bool { return l.peers[0].m.open.last != nil }) {
-		t.Fatalf("no plan\n%s", l.show())
-	}
+	l := slowFirstStep(t, 0)
 	d := l.peers[0].m.open
 	height, leader := d.ref.Height, d.leader(d.ballot).Peer
 	for _, p := range l.peers {
@@ -96,10 +83,7 @@ func TestARestartedLeaderLeadsOn(t *testing.T) {
 		}
 	}
 	l.run(15*time.Second, func() bool { return false })
-	for _, p := range l.peers {
-		p.stuck = false
-		p.reduce(*p.m.open.last)
-	}
+	goOn(l.peers)
 	l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 0 })
 	if c, ok := l.peers[0].m.Record(height); !ok || c.Certificate.Ballot >= slot.Tries {
 		t.Errorf("the first term did not decide\n%s", l.show())
