@@ -108,35 +108,7 @@ func TestWhoDripsIsLeftOut(t *testing.T) {
 // An owner that learns of the plan late finds the first frames of the others there already, which
 // does not make a slow link a bad one.
 func TestWhoBeginsLateWaitsForASlowLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const stall, late = 8 * time.Second, 4 * time.Second
-		g := newGroup(t, testParams(12_000, 100), 4, rand.New(rand.NewPCG(11, 4)), func(c *Config) { c.Stall = stall })
-		g.net.size = 1 << 20
-		g.apart()
-		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
-			if local == peerName(2) {
-				return slow{s, 20, 750 * time.Millisecond}
-			}
-			return slow{s, 20, 25 * time.Millisecond}
-		}
-		began := time.Now()
-		g.startAll(0)
-		time.Sleep(late)
-		g.start(0)
-		for _, r := range g.running {
-			<-r.Complete()
-		}
-		if took := time.Since(began); took < 3*outpacedStalls*stall {
-			t.Fatalf("it took %v: too short to show anything", took)
-		}
-		g.check()
-		for i, s := range g.sinks {
-			if l := s.lost(); len(l) != 0 {
-				t.Errorf("peer %d lost %v", i, l)
-			}
-		}
-		g.close()
-	})
+	reduceSlowly(t, 25*time.Millisecond, 750*time.Millisecond, 4*time.Second)
 }
 
 // Of two peers nobody can say which is slow; but a link on which so little comes is as good as
@@ -157,34 +129,40 @@ func TestADripOfTwoIsNamed(t *testing.T) {
 // is honest: nobody is lost. Nor where all are as slow.
 func TestTenTimesSlowerIsNotADrip(t *testing.T) {
 	for name, each := range map[string]time.Duration{"one link": 100 * time.Millisecond, "all links": time.Second} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const stall = 8 * time.Second
-				g := newGroup(t, testParams(12_000, 100), 4, rand.New(rand.NewPCG(11, 3)),
-					func(c *Config) { c.Stall = stall })
-				g.apart()
-				g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
-					if local == peerName(2) {
-						return slow{s, 20, time.Second}
-					}
-					return slow{s, 20, each}
-				}
-				began := time.Now()
-				g.startAll()
-				for _, r := range g.running {
-					<-r.Complete()
-				}
-				if took := time.Since(began); took < 3*outpacedStalls*stall {
-					t.Fatalf("it took %v: too short to show anything", took)
-				}
-				g.check()
-				for i, s := range g.sinks {
-					if l := s.lost(); len(l) != 0 {
-						t.Errorf("peer %d lost %v", i, l)
-					}
-				}
-				g.close()
-			})
-		})
+		t.Run(name, func(t *testing.T) { reduceSlowly(t, each, time.Second, 0) })
 	}
+}
+
+// reduceSlowly has four peers reduce, of which nobody may be lost. 20 bytes take so long on their
+// links, and on that of peer 2; peer 0 begins late.
+func reduceSlowly(t *testing.T, each, slowest, late time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 8 * time.Second
+		g := newGroup(t, testParams(12_000, 100), 4, rand.New(rand.NewPCG(11, 3)), func(c *Config) { c.Stall = stall })
+		g.net.size = 1 << 20
+		g.apart()
+		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
+			if local == peerName(2) {
+				return slow{s, 20, slowest}
+			}
+			return slow{s, 20, each}
+		}
+		began := time.Now()
+		g.startAll(0)
+		time.Sleep(late)
+		g.start(0)
+		for _, r := range g.running {
+			<-r.Complete()
+		}
+		if took := time.Since(began); took < 3*outpacedStalls*stall {
+			t.Fatalf("it took %v: too short to show anything", took)
+		}
+		g.check()
+		for i, s := range g.sinks {
+			if l := s.lost(); len(l) != 0 {
+				t.Errorf("peer %d lost %v", i, l)
+			}
+		}
+		g.close()
+	})
 }

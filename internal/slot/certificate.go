@@ -114,13 +114,7 @@ type QuorumRule func(members []Member, in func(Member) bool) bool
 // Verify checks that c proves record, decided by a quorum of the members of the record before it.
 // That electorate is ignored for a fork, which all members that it lists must have signed.
 func (c Certificate) Verify(record Record, electorate []Member, quorum QuorumRule, verify Verifier) error {
-	return c.VerifyHead(record.Head(), electorate, quorum, verify)
-}
-
-// VerifyHead checks that c proves a record of which only the head is there.
-func (c Certificate) VerifyHead(head Head, electorate []Member, quorum QuorumRule, verify Verifier) error {
-	record := head.Record
-	if c.Height != record.Height || c.Prev != record.Prev || c.Hash != head.Hash() {
+	if c.Height != record.Height || c.Prev != record.Prev || c.Hash != record.Hash() {
 		return fmt.Errorf("%w: it names another record", ErrCertificate)
 	}
 	return c.VerifySigners(record, electorate, quorum, verify)
