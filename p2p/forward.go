@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -23,7 +22,6 @@ func (n *Network) openHops() (err error) {
 	n.hops, err = hops.New(hops.Env{
 		Env: n.env, Key: n.key, Protocols: []protocol.ID{ProtocolExchange, ProtocolState, ProtocolAudit},
 		Open: n.openLeg, Admit: n.admitForwarded, Refuses: n.cfg.NoForwarding,
-		Unsteady: n.comesAndGoes,
 	})
 	if err == nil {
 		n.Handle(ProtocolForward, n.hops.Answer)
@@ -41,32 +39,11 @@ func (n *Network) InReach(to slot.PeerID) bool {
 	return n.env.Connected(peer.ID(to)) || n.gate().Lists(peer.ID(to)) && len(n.hops.Ways(peer.ID(to))) > 0
 }
 
-// Unsteady says whether the connection to a member comes and goes, and another member reaches it:
-// better ways than the direct one are taken as long as that lasts.
-func (n *Network) Unsteady(to slot.PeerID) bool { return n.unsteady(peer.ID(to)) }
-
-// Hangs says whether what was sent to a member waits for an acknowledgement for longer than a lost
-// packet explains: what is sent now may wait behind it.
-func (n *Network) Hangs(to slot.PeerID) bool {
-	return n.env.Members.Has(peer.ID(to)) && n.life.signs.Hangs(peer.ID(to), n.others)
-}
-
-func (n *Network) unsteady(id peer.ID) bool {
-	return n.env.Members.Has(id) && n.comesAndGoes(id) && len(n.hops.Ways(id)) > 0
-}
-
-func (n *Network) comesAndGoes(id peer.ID) bool { return n.life.signs.Unsteady(id, n.others) }
-
-// others lists the members except this peer.
-func (n *Network) others() []peer.ID {
-	return slices.DeleteFunc(n.env.Members.List(), func(id peer.ID) bool { return id == n.env.Host.ID() })
-}
-
-// Through is the member through which OpenBulk goes to a peer now: there is no connection, or one
-// that comes and goes. It is empty where the direct way is taken, or there is none.
+// Through is the member through which OpenBulk goes to a peer that is not connected. It is empty
+// where the direct way is taken, or there is none.
 func (n *Network) Through(to slot.PeerID) slot.PeerID {
 	id := peer.ID(to)
-	if n.env.Connected(id) && !n.unsteady(id) || !n.gate().Lists(id) {
+	if n.env.Connected(id) || !n.gate().Lists(id) {
 		return ""
 	}
 	if ways := n.hops.Ways(id); len(ways) > 0 {
@@ -83,13 +60,12 @@ func (n *Network) apart(id peer.ID) bool {
 
 // openAround opens a stream through a third member; nil if there is no need for that, or no way.
 func (n *Network) openAround(ctx context.Context, to peer.ID, proto protocol.ID) wire.Stream {
-	connected := n.env.Connected(to)
-	if !n.hops.Carries(proto) || connected && !n.unsteady(to) || !n.gate().Lists(to) || len(n.hops.Ways(to)) == 0 {
+	if !n.hops.Carries(proto) || n.env.Connected(to) || !n.gate().Lists(to) || len(n.hops.Ways(to)) == 0 {
 		return nil
 	}
 	ctx, cancel := n.env.Tasks.Join(ctx)
 	defer cancel()
-	if !connected && n.connects(ctx, to) {
+	if n.connects(ctx, to) {
 		return nil
 	}
 	s, err := n.hops.Open(ctx, to, proto)
@@ -103,7 +79,7 @@ func (n *Network) openAround(ctx context.Context, to peer.ID, proto protocol.ID)
 // connects has a member dialled, and says whether it is connected within its head start.
 func (n *Network) connects(ctx context.Context, to peer.ID) bool {
 	n.env.Dialer.Again(to)
-	if n.env.Dialer.Apart(to) || n.unsteady(to) {
+	if n.env.Dialer.Apart(to) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, headStart)

@@ -51,7 +51,7 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, limits.Close())
 	}
-	ways, err := ways(cfg, n.ports, inlet, n.sockets)
+	ways, err := ways(cfg, n.ports, inlet)
 	if err != nil {
 		return nil, errors.Join(err, conns.Close(), limits.Close())
 	}
@@ -84,9 +84,7 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(
-	cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet, sockets *tcpnet.Sockets,
-) (opts []libp2p.Option, err error) {
+func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.Option, err error) {
 	switch {
 	case inlet != nil:
 		opts = append(opts, libp2p.Transport(tcpnet.New(ports, inlet)))
@@ -101,7 +99,7 @@ func ways(
 		opts = append(opts, libp2p.Transport(quic.NewTransport, quic.WithTLSIdentityOption(certified)))
 	}
 	if cfg.Security != SecurityNoise {
-		opts = append(opts, libp2p.Security(libp2ptls.ID, sockets.LargeTLS))
+		opts = append(opts, libp2p.Security(libp2ptls.ID, tcpnet.NewLargeTLS))
 	}
 	if cfg.Security != SecurityTLS {
 		opts = append(opts, libp2p.Security(noise.ID, noise.New))

@@ -37,8 +37,7 @@ type Network struct {
 	key       crypto.PrivKey
 	count     traffic
 	ports     *tcpnet.Ports // nil without, as bulk
-	sockets   *tcpnet.Sockets
-	bulk      *bulk.Conns // nil without TCP, TLS or a host of its own
+	bulk      *bulk.Conns   // nil without TCP, TLS or a host of its own
 	discovery *discovery.Discovery
 	life      life
 	probes    *prober
@@ -86,8 +85,8 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	}
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
-		sockets: tcpnet.NewSockets(), ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
-		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(cfg.Pulse), relays: liveness.NewRelays()},
+		ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
+		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = n.life.relays.Saw
@@ -120,7 +119,6 @@ func (n *Network) open(o options) (err error) {
 	pulsed := func(from slot.PeerID, pulse []byte) { n.life.signs.Pulsed(peer.ID(from), pulse) }
 	post := n.NewMessenger(ProtocolPulse, liveness.PulseSize, pulsed, nil)
 	n.life.pulses = liveness.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
-	liveness.WatchStalls(n.env, n.life.signs, n.connsOfMembers, n.acks)
 	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad, Ranks: n.ranks}, discovery.Config{
 		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,
 		AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery, Announced: len(n.cfg.Announce) > 0,

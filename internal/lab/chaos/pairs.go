@@ -99,7 +99,7 @@ func (r *runner) checkPairs() Check {
 	}
 	said := fmt.Sprintf("a slot took %.2f s (median of %d), an undisturbed one %.2f s: %.2f times", p.Cut, p.Slots,
 		p.Calm, p.Ratio)
-	if r.cfg.pairAlone() && p.Ratio > pairMost {
+	if r.cfg.pairAlone() && r.cfg.Kinds[0] == Pair && p.Ratio > pairMost {
 		faults = []string{fmt.Sprintf("%s, and not %g", said, pairMost)}
 	}
 	return verdict(CheckPairs, faults, said)

@@ -109,14 +109,8 @@ func (l *Ledger) gossipConfig(deliver func(from slot.PeerID, b []byte)) gossip.C
 	return cfg
 }
 
-// Send implements membership.Transport. A message to a member whose connection comes and goes, or
-// hangs now, is gossiped, too: it must not wait for the connection.
-func (l *Ledger) Send(to slot.PeerID, message []byte) {
-	l.messenger.Send(to, message)
-	if l.cfg.Network.Unsteady(to) || l.cfg.Network.Hangs(to) {
-		l.instead(to, message)
-	}
-}
+// Send implements membership.Transport.
+func (l *Ledger) Send(to slot.PeerID, message []byte) { l.messenger.Send(to, message) }
 
 // Publish implements membership.Transport.
 func (l *Ledger) Publish(message []byte) { l.publish(kindLedger, message) }

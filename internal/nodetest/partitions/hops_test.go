@@ -18,8 +18,6 @@ import (
 // pairs is a run of five over the internet (100 ms), some pairs of which have trouble.
 type pairs struct {
 	cut int // pairs that cannot connect after the first slot
-	// how long the first pair can connect, and then cannot, by turns; 0: no such pair
-	flap time.Duration
 	// bits a second of each link, with a vector that takes seconds on it; 0: links that are fast
 	rate int
 }
@@ -31,12 +29,9 @@ const (
 )
 
 // slotTime is how long a slot takes on average over some, once the pairs that have trouble are
-// known to have it. Each contribution counts in each segment, unless a pair flaps.
+// known to have it. Each contribution counts in each segment.
 func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 	first, slots := uint64(9), uint64(8)
-	if c.flap > 0 {
-		first, slots = 30, 20 // a connection must have broken twice before that counts
-	}
 	nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(first+slots+4, 5), 0, func(s *nodetest.Swarm) {
 		s.Net.Rate = c.rate
 		for range 5 {
@@ -53,11 +48,6 @@ func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 		for i := range c.cut {
 			s.Net.Cut(s.Peers[2*i].Host, s.Peers[2*i+1].Host)
 		}
-		over := make(chan struct{})
-		defer close(over)
-		if c.flap > 0 {
-			go flapping(s, s.Peers[0], s.Peers[1], c.flap, over)
-		}
 		s.Until(10*time.Minute, "at the first slot that counts", func() bool { return s.Peers[4].Applied() >= first })
 		began, seen := time.Now(), uint64(0)
 		s.Until(10*time.Minute, "at the last one", func() bool {
@@ -65,7 +55,7 @@ func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 			if tip.Kind == slot.Step && tip.Slot > first && tip.Slot > seen {
 				seen = tip.Slot
 				for _, seg := range tip.Segments {
-					if n := seg.Contributors.Count(); n != len(s.Peers) && c.flap == 0 {
+					if n := seg.Contributors.Count(); n != len(s.Peers) {
 						t.Errorf("%+v, slot %d: %d contributions in %v", c, seen, n, seg.Range)
 					}
 				}
@@ -78,28 +68,12 @@ func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 		}
 		for _, m := range s.Peers[0].Node.Load().Status().Members {
 			apart := c.cut > 0 && m.Peer == s.ID(s.Peers[1])
-			if c.flap == 0 && (apart != (m.Through != "") || apart && m.Path != nil) {
+			if apart != (m.Through != "") || apart && m.Path != nil {
 				t.Errorf("%+v: status says of %s: through %q, by %v", c, m.Peer.Short(), m.Through, m.Path)
 			}
 		}
 	})
 	return took
-}
-
-// flapping cuts and heals a pair by turns, until over.
-func flapping(s *nodetest.Swarm, a, b *nodetest.Peer, every time.Duration, over <-chan struct{}) {
-	for i := 0; ; i++ {
-		if i%2 == 0 {
-			s.Net.Cut(a.Host, b.Host)
-		} else {
-			s.Net.Heal(a.Host, b.Host)
-		}
-		select {
-		case <-over:
-			return
-		case <-time.After(every):
-		}
-	}
 }
 
 // costLittle holds slots with pairs in trouble against 1.3 times slots without.
@@ -133,16 +107,6 @@ func TestCutPairsOnSlowLinksCostLittle(t *testing.T) {
 	}
 	t.Parallel()
 	costLittle(t, pairs{rate: slowLink}, pairs{cut: 1, rate: slowLink}, pairs{cut: 2, rate: slowLink})
-}
-
-// So it is where a connection comes and goes, also for moments in which no pulse is missed.
-func TestAFlappingPairCostsLittle(t *testing.T) {
-	if !testlevel.Nightly() {
-		t.Skip("for .ci/nightly: it takes a minute")
-	}
-	t.Parallel()
-	costLittle(t, pairs{}, pairs{flap: 1500 * time.Millisecond}, pairs{flap: 3 * time.Second},
-		pairs{flap: 10 * time.Second}, pairs{flap: 30 * time.Second})
 }
 
 // Of four, two cannot connect, and one of the others dies in the middle of a slot. One of them is

@@ -198,15 +198,5 @@ func (b *Conns) connsOf(wanted func(*conn) bool) (conns []*conn) {
 	return conns
 }
 
-// Each calls f with each connection there is, and the peer at its other end.
-func (b *Conns) Each(f func(peer.ID, net.Conn)) {
-	if b == nil {
-		return
-	}
-	for _, c := range b.connsOf(func(*conn) bool { return true }) {
-		f(c.peer, c.raw)
-	}
-}
-
 // stopped says that no connection may begin any more.
 func (b *Conns) stopped() bool { return b.env.Tasks.Context().Err() != nil }

@@ -69,8 +69,7 @@ func newNodes(t *testing.T, handle func(wire.Stream)) *nodes {
 				at := slices.IndexFunc(s.Hosts, func(o host.Host) bool { return o.ID() == to })
 				return n.leg(h.ID(), n.all[at]), nil
 			},
-			Admit:    func(peer.ID, protocol.ID) func(wire.Stream) { return handle },
-			Unsteady: func(peer.ID) bool { return false },
+			Admit: func(peer.ID, protocol.ID) func(wire.Stream) { return handle },
 		})
 		if err != nil {
 			t.Fatal(err)

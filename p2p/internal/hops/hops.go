@@ -44,8 +44,6 @@ type Env struct {
 	// Admit has a stream of an origin counted, and returns what handles it, which is called once
 	// and closes the stream; nil refuses it.
 	Admit func(origin peer.ID, proto protocol.ID) func(wire.Stream)
-	// Unsteady says whether a connection comes and goes.
-	Unsteady func(peer.ID) bool
 	// Refuses says that this peer forwards nothing for others.
 	Refuses bool
 }
@@ -157,12 +155,9 @@ func (h *Hops) look(said func() map[slot.PeerID][]slot.PeerID) map[peer.ID][]pee
 	return reaches
 }
 
-// rank puts direct ways before relayed ones, and those last that failed lately or come and go.
+// rank puts direct ways before relayed ones, and those last that failed lately.
 func (h *Hops) rank(via peer.ID, now time.Time) (rank int) {
 	if h.faults.has(via, now) {
-		rank += 2
-	}
-	if h.env.Unsteady(via) {
 		rank += 2
 	}
 	if !h.env.ConnectedDirectly(via) {

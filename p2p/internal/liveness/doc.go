@@ -4,8 +4,6 @@
 //
 //   - members send each other pulses, and one that is silent for three of them is disconnected
 //     (Signs, Pulses);
-//   - a connection on which what was sent is not acknowledged for long, again and again, counts as
-//     one that comes and goes (WatchStalls);
 //   - relays in use that leave a ping unanswered are disconnected (Relays);
 //   - connections from an address that this machine has lost end at once, where they led is dialled
 //     again, and the other ends are informed (AddressChanges);

@@ -40,7 +40,7 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 	t.Helper()
 	h, group, log := s.Hosts[i], tasks.NewGroup(context.Background()), slog.New(slog.DiscardHandler)
 	env := peers.NewEnv(h, group, nil, log)
-	n := &node{host: h, signs: NewSigns(0), members: env.Members, dialer: env.Dialer}
+	n := &node{host: h, signs: NewSigns(), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
 		if b, err := io.ReadAll(s); err == nil {
 			n.signs.Pulsed(s.Conn().RemotePeer(), b)

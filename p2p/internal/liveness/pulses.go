@@ -80,7 +80,6 @@ func (p *Pulses) watch() network.Notifiee {
 		DisconnectedF: func(w network.Network, c network.Conn) {
 			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
 				p.signs.forget(id)
-				p.signs.Broke(id)
 				p.Redial(id)
 			}
 		},
@@ -157,12 +156,9 @@ const (
 // Signs are the signs of life of peers that pulse over their present connections. Other peers are
 // not judged: they may be older programs, or strangers.
 type Signs struct {
-	pulse         time.Duration // between two of a peer's; 0: none is late
-	interruptions *interruptions
-	mu            struct {
+	mu struct {
 		sync.Mutex
-		heard   map[peer.ID]heard
-		process map[peer.ID]uint64 // that pulsed last
+		heard map[peer.ID]heard
 	}
 }
 
@@ -172,10 +168,10 @@ type heard struct {
 	here  time.Time // over libp2p's connections
 }
 
-// NewSigns begins without any. Peers pulse at the given interval.
-func NewSigns(pulse time.Duration) *Signs {
-	s := &Signs{pulse: pulse, interruptions: newInterruptions()}
-	s.mu.heard, s.mu.process = make(map[peer.ID]heard), make(map[peer.ID]uint64)
+// NewSigns begins without any.
+func NewSigns() *Signs {
+	s := &Signs{}
+	s.mu.heard = make(map[peer.ID]heard)
 	return s
 }
 
@@ -186,28 +182,8 @@ func (s *Signs) Pulsed(id peer.ID, pulse []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.processed(id, binary.BigEndian.Uint64(pulse))
 	now := time.Now()
-	if was, pulsing := s.mu.heard[id]; pulsing {
-		s.heardAgain(id, was, now)
-	}
 	s.mu.heard[id] = heard{now, now}
-}
-
-// processed notes which process of a peer has pulsed. Another one than before was started anew: it
-// was not the connection that came and went. mu is held.
-func (s *Signs) processed(id peer.ID, process uint64) {
-	before, known := s.mu.process[id]
-	if known && before == process {
-		return
-	}
-	if len(s.mu.process) >= maxUnsteady {
-		clear(s.mu.process)
-	}
-	if s.mu.process[id] = process; known {
-		delete(s.mu.heard, id)
-		s.interruptions.forget(id)
-	}
 }
 
 // Saw notes that something came on a stream: a bulk stream, or one of libp2p's connections.
@@ -219,7 +195,6 @@ func (s *Signs) Saw(id peer.ID, bulk bool) {
 		return
 	}
 	now := time.Now()
-	s.heardAgain(id, h, now)
 	if h.atAll = now; !bulk {
 		h.here = now
 	}

@@ -22,7 +22,6 @@ type LargeTLS struct {
 	self     peer.ID
 	identity *libp2ptls.Identity
 	muxers   []string // that a handshake offers, the preferred first
-	sockets  *Sockets // of its connections; may be nil
 }
 
 var _ sec.SecureTransport = (*LargeTLS)(nil)
@@ -93,7 +92,6 @@ func (t *LargeTLS) secure(ctx context.Context, insecure net.Conn, keys <-chan cr
 		return nil, err
 	}
 	records.Release()
-	c.forget = t.sockets.add(insecure)
 	return c, nil
 }
 
@@ -104,7 +102,6 @@ type largeConn struct {
 	peer    peer.ID
 	key     crypto.PubKey
 	records *RecordConn
-	forget  func() // removes it from Sockets
 }
 
 var _ sec.SecureConn = (*largeConn)(nil)
@@ -117,12 +114,6 @@ func (c *largeConn) Write(b []byte) (int, error) {
 		return 0, ferr // what has left is unknown; a muxer gives up in any case
 	}
 	return n, err
-}
-
-// Close implements net.Conn.
-func (c *largeConn) Close() error {
-	c.forget()
-	return c.Conn.Close()
 }
 
 // LocalPeer implements network.ConnSecurity.
