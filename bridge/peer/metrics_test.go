@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 
@@ -39,8 +38,8 @@ func TestMetrics(t *testing.T) {
 	started := make(chan p2pdiloco.Event, 1)
 	p := open(
 		t,
-		read(t, layout+`, "metrics": "127.0.0.1:0", "api": "127.0.0.1:0"`),
-		Options{OnEvent: func(e p2pdiloco.Event) {
+		read(t, oneRound+`, "linger": "1s", "metrics": "127.0.0.1:0", "api": "127.0.0.1:0"`),
+		Options{Trainer: (&stepper{trains: func() {}}).trainer, OnEvent: func(e p2pdiloco.Event) {
 			if e.Name == "peer.started" {
 				started <- e
 			}
@@ -51,12 +50,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	params := make([]float32, 4)
-	if _, err := node.Anchor(t.Context(), params); err != nil {
-		t.Fatal(err)
-	}
-	params[0] = 3
-	if err := node.Sync(t.Context(), params, 50); !errors.Is(err, p2pdiloco.ErrRunEnded) {
+	if err := node.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, addr := range []string{own, p.api.Addr().String()} {

@@ -21,9 +21,6 @@ type Options struct {
 	Trainer func(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error)
 	// TrainerState says in plain words how far a trainer is that other processes are; nil: nothing.
 	TrainerState func() string
-	// Init writes the initial parameters, D elements, in case this peer founds the run without a
-	// trainer; nil means zeros.
-	Init func(dst []float32) error
 	// OnEvent is called for every event, one at a time; it must not block, nor call the peer. The
 	// events file gets the event at about the same time.
 	OnEvent func(p2pdiloco.Event)
@@ -68,7 +65,7 @@ func Open(ctx context.Context, s *settings.Settings, o Options) (*Peer, error) {
 		o.Notice = func(text string) { o.Logger.Warn(text) }
 	}
 	p := &Peer{options: o, cfg: cfg, began: time.Now(), joined: make(chan struct{})}
-	p.cfg.Init, p.cfg.Logger, p.cfg.OnEvent = o.Init, o.Logger, p.onEvent
+	p.cfg.Logger, p.cfg.OnEvent = o.Logger, p.onEvent
 	if o.Trainer == nil {
 		if err := p.cfg.Validate(); err != nil {
 			return nil, settings.Invalid(err)
@@ -97,10 +94,6 @@ func (p *Peer) join() {
 
 // Dir is the data directory.
 func (p *Peer) Dir() string { return p.cfg.DataDir }
-
-// Joined is closed when the run has been found or founded, or when joining has failed. After that
-// Node does not wait.
-func (p *Peer) Joined() <-chan struct{} { return p.joined }
 
 // Node waits until the run has been found or founded, and returns the node. The error is that of
 // ctx, or the reason why there is no node: p2pdiloco.ErrClosed if the peer was closed before.

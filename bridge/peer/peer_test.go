@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -21,6 +23,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
@@ -33,15 +36,52 @@ var runName = "test-" + rand.Text()
 // object.
 func read(t *testing.T, more string) *settings.Settings {
 	t.Helper()
-	s, err := settings.Embedded(fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`,
-		runName, more), nil)
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "run.json")
+	text := fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, runName, more)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.Register(flags)
+	flags.String(sources.ConfigFlag, file, "")
+	if err := sources.Fill(flags, settings.Known()); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-const layout = `, "layout": [{"name": "w", "shape": [4]}], "rounds": 1, "outer": "sgd", "outer_lr": "1.0"`
+const oneRound = `, "rounds": 1, "outer": "sgd", "outer_lr": "1.0"`
+
+// stepper is a model of four parameters whose inner steps move the first one by 3.
+type stepper struct {
+	x      []float32
+	trains func() // called when a round begins
+}
+
+func (*stepper) Layout() p2pdiloco.Layout { return p2pdiloco.Layout{{Name: "w", Shape: []uint64{4}}} }
+
+func (*stepper) Init(_ context.Context, dst []float32) error {
+	copy(dst, []float32{1, 2, 3, 4})
+	return nil
+}
+
+func (s *stepper) Load(_ context.Context, start []float32) error {
+	s.x = append(s.x[:0], start...)
+	return nil
+}
+
+func (s *stepper) Train(_ context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
+	s.trains()
+	s.x[0] += 3
+	return p2pdiloco.Stats{Steps: task.Steps, Tokens: 50}, nil
+}
+
+func (s *stepper) Export(_ context.Context, dst []float32) error { copy(dst, s.x); return nil }
+
+// trainer hands a peer its trainer.
+func (s *stepper) trainer(context.Context, p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+	return s, nil
+}
 
 // nowhere is a bootstrap address where nobody answers: the run is never found.
 const nowhere = `, "bootstrap": ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"]`
@@ -67,8 +107,9 @@ func TestOneRound(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", home)
 	events := filepath.Join(home, "events")
 	var heard sync.Map
-	p := open(t, read(t, layout+fmt.Sprintf(`, "events": %q`, events)), Options{
-		Init:    func(dst []float32) error { copy(dst, []float32{1, 2, 3, 4}); return nil },
+	model := &stepper{}
+	p := open(t, read(t, oneRound+fmt.Sprintf(`, "linger": "1s", "events": %q`, events)), Options{
+		Trainer: model.trainer,
 		OnEvent: func(e p2pdiloco.Event) { heard.Store(e.Name, e) },
 		Notice:  func(text string) { t.Error(text) },
 	})
@@ -79,15 +120,9 @@ func TestOneRound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-p.Joined()
-	params := make([]float32, 4)
-	if _, err := node.Anchor(t.Context(), params); err != nil || params[3] != 4 {
-		t.Fatalf("anchor %v, %v", params, err)
-	}
-	checkAPI(t, p)
-	params[0] = 5
-	if err := node.Sync(t.Context(), params, 1); !errors.Is(err, p2pdiloco.ErrRunEnded) || params[0] != 5 {
-		t.Errorf("after the last slot: %v, %v", params, err)
+	model.trains = func() { checkAPI(t, p) }
+	if err := node.Run(t.Context()); err != nil || !slices.Equal(model.x, []float32{4, 2, 3, 4}) {
+		t.Errorf("after the last slot: %v, %v", model.x, err)
 	}
 	if err := p.Leave(t.Context()); err != nil {
 		t.Error(err)

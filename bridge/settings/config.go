@@ -23,7 +23,7 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	if err := sources.Explain(s.flags, errors.Join(slices.Concat(errs[:]...)...)); err != nil {
 		return p2pdiloco.Config{}, Invalid(err)
 	}
-	cfg.Spec.Layout, cfg.DataDir = s.Layout, s.DataDir
+	cfg.DataDir = s.DataDir
 	cfg.StateBytesPerSecond = 1_000_000 * s.stateRate
 	cfg.MaxUpload, cfg.MaxDownload = int64(s.maxUpload)/8, int64(s.maxDownload)/8
 	return cfg, nil
@@ -63,9 +63,6 @@ func (s *Settings) check() (errs sources.Faults) {
 // checkTrainer finds settings of another trainer than the one chosen, and what is wrong with those
 // of this one.
 func (s *Settings) checkTrainer() (errs sources.Faults) {
-	if s.embedded {
-		return nil
-	}
 	for _, d := range s.definitions() {
 		// What a weaker source says is for other peers that read it, too.
 		given := sources.Rank(s.flags, d.name)

@@ -48,8 +48,6 @@ type use int
 
 const (
 	ofRun     use = iota + 1 // a field of the run spec
-	ofProgram                // for programs with a command line
-	ofTrainer                // for every peer with a trainer of its own
 	ofGPT                    // for TrainerGPT
 	ofPlugin                 // for a trainer that is a shared library
 	ofAttach                 // for TrainerAttach
@@ -89,7 +87,7 @@ func (s *Settings) access() []definition {
 		{
 			"ticket",
 			0,
-			sources.Var(&s.cfg.Ticket, "string", s.readTicket, sources.Plain),
+			sources.Var(&s.cfg.Ticket, "string", readTicket, sources.Plain),
 			"`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
 				"- for standard input: instead of --run, --pin and --bootstrap",
 		},
@@ -133,7 +131,7 @@ func (s *Settings) training() []definition {
 	return []definition{
 		{
 			"trainer",
-			ofTrainer,
+			0,
 			sources.Var(&s.Trainer, "trainer", readTrainer, sources.Plain),
 			"what trains: builtin:gpt (a small byte-level transformer), attach " +
 				"(processes of yours, which attach to this one; -- COMMAND starts them), none (vote and serve " +
@@ -198,7 +196,7 @@ func (s *Settings) keeping() []definition {
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
 			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +
 			"(they are at /metrics of the status API anyway)"},
-		{"json", ofProgram, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
+		{"json", 0, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
 			"end), everything else to stderr"},
 		{"log-level", 0, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
 	}
@@ -232,10 +230,6 @@ func (d definition) register(fs *pflag.FlagSet) {
 	}
 	fs.Lookup(d.name).Hidden = d.use == ofTests
 }
-
-// forLibrary says whether an embedding program, which has its own training loop and no command
-// line, may have a setting.
-func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d.use == initial }
 
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.

@@ -1,8 +1,8 @@
-// Package settings is every setting of a peer, defined once: for the flags of `p2pdiloco join`, for
-// the JSON object of an embedding program, and for the environment and the config file that both
-// read. What is given in more than one place is taken from the first of
+// Package settings is every setting of a peer, defined once: for the flags of `p2pdiloco join`, and
+// for the environment and the config file that it reads. What is given in more than one place is
+// taken from the first of
 //
-//	the command line, or the object
+//	the command line
 //	the environment: P2PDILOCO_INNER_STEPS=100
 //	the config file: inner_steps = 100
 //	the run spec file: inner_steps = 100
@@ -14,11 +14,6 @@
 //	s := settings.New()
 //	s.Register(flags)
 //	err := sources.Fill(flags, known, sources.Environment(os.Environ()))
-//	cfg, err := s.Config()
-//
-// A library is given an object:
-//
-//	s, err := settings.Embedded(object, os.Environ())
 //	cfg, err := s.Config()
 //
 // Config says all faults at once, each in the words of its source. What is no part of

@@ -12,8 +12,8 @@ import (
 // NoAPI is the value of API that turns the status API off.
 const NoAPI = "off"
 
-// Settings are what a user may choose about a peer. New gives the defaults; Register or Embedded
-// have them filled.
+// Settings are what a user may choose about a peer. New gives the defaults; Register has
+// them filled.
 type Settings struct {
 	DataDir string // empty: one under the user's state directory is chosen
 	Events  string // path of the events file; empty: none
@@ -38,11 +38,6 @@ type Settings struct {
 	StepTime       time.Duration // that an inner step lasts at least
 	HeldOut        int           // sequences that losses are measured on; 0: the trainer's default
 
-	// Layout is an embedding program's model; empty adopts the run's.
-	Layout p2pdiloco.Layout
-	// Warnings are what looks like a mistake in the environment, for a log.
-	Warnings []string
-
 	cfg      p2pdiloco.Config // what flags set directly; its Spec is without the spec file
 	specFile string
 	allow    string // path; empty: none
@@ -52,6 +47,5 @@ type Settings struct {
 	stateRate              int64 // MB/s
 	maxUpload, maxDownload sources.Rate
 
-	flags    *pflag.FlagSet
-	embedded bool
+	flags *pflag.FlagSet
 }

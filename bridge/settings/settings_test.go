@@ -364,72 +364,6 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-func TestEmbedded(t *testing.T) {
-	file := write(t, "run.toml", "rounds = 4\nseed = 4\ninner_steps = 4\ntrainer = \"none\"\ndata = "+
-		"[\"books\"]\nidentity = \"k\"\n")
-	object := fmt.Sprintf(`{"run": "x", "rounds": 2, "outer_lr": 0.70, "bootstrap": ["A"],
-		"config": %q, "momentum": null, "layout": [{"name": "w", "shape": [2, 3]}, {"name": "b", "shape": []}]}`, file)
-	s, err := Embedded([]byte(object), []string{
-		"P2PDILOCO_ROUNDS=3", "P2PDILOCO_SEED=3", "P2PDILOCO_TRAINER=./t.so",
-		"P2PDILOCO_THREDS=3", "P2PDILOCO_LISTEN=/a /b",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := s.Config()
-	want := p2pdiloco.Spec{
-		Name: "x", Rounds: 2, Seed: 3, InnerSteps: 4, OuterLR: "0.70",
-		Layout: p2pdiloco.Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "b", Shape: []uint64{}}},
-	}
-	if err != nil || !reflect.DeepEqual(cfg.Spec, want) || !slices.Equal(cfg.Bootstrap, []string{"A"}) ||
-		!slices.Equal(cfg.Listen, []string{"/a", "/b"}) || s.Trainer != TrainerGPT {
-		t.Errorf("got %+v, %v", cfg, err)
-	}
-	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "did you mean P2PDILOCO_THREADS?") {
-		t.Errorf("warnings %q", s.Warnings)
-	}
-}
-
-func TestEmbeddedFaults(t *testing.T) {
-	for _, c := range []struct{ object, environ, want string }{
-		{`{`, "", "configuration: line 1: the object has no end"},
-		{``, "", "configuration: line 1: not a JSON object"},
-		{`{}`, "", `which run? Give "run": "NAME", or P2PDILOCO_RUN`},
-		{`{"run": "x", "rouns": 3}`, "", "configuration: rouns is no setting: did you mean rounds?"},
-		{`{"run": "x", "rounds": "many"}`, "", "configuration: rounds = many: allowed: a whole number"},
-		{`{"run": "x", "rounds": 0}`, "", "configuration: rounds = 0: empty or 0"},
-		{`{"run": "x", "aggregator": "avg"}`, "", "configuration: aggregator = avg: allowed: mean"},
-		{`{"ticket": "-"}`, "", "there is no standard input to read the ticket from: name a file, as @FILE"},
-		{`{"ticket": "@/nonexistent"}`, "", "/nonexistent: there is no such file"},
-		{`{"run": "x", "api": "0.0.0.0:1"}`, "", "configuration: api = 0.0.0.0:1: the status API"},
-		{`{"run": "x"}`, "P2PDILOCO_MIN_PEERS=x", "P2PDILOCO_MIN_PEERS=x: allowed"},
-		{`{"run": "x", "config": "/nonexistent"}`, "", "configuration: config = /nonexistent: no such file"},
-		{
-			`{"run": "x", "trainer": "none"}`, "",
-			"configuration: trainer is for `p2pdiloco join`: here is no trainer, your own loop trains",
-		},
-		{`{"run": "x", "data": ["a"], "gate": "g"}`, "", "configuration: gate is for `p2pdiloco join`: here"},
-		{`{"run": "x", "json": true}`, "", "configuration: json is for the program p2pdiloco alone"},
-		{`{"run": "x", "trainer": null, "layout": null}`, "", ""},
-		{`{"run": "x", "layout": {}}`, "", `configuration: layout: cannot unmarshal object`},
-		{`{"run": "x", "layout": []}`, "", "configuration: layout has 0 tensors"},
-		{`{"run": "x", "layout": [{"name": "w", "shape": [-1]}]}`, "", `allowed: [{"name": "wte", "shape": [256, 96]}`},
-		{`{"run": "x", "layout": [{"name": "w", "sahpe": [1]}]}`, "", "sahpe"},
-		{`{"run": "x", "layout": [{"name": "w", "shape": [0]}]}`, "", `configuration: tensor "w" has shape [0]`},
-		{`{"run": "x", "layout": [{"name": "w"}, {"name": "w"}]}`, "", `tensor "w" is listed twice`},
-		{strings.Repeat(" ", maxObject+1), "", "more than"},
-	} {
-		s, err := Embedded([]byte(c.object), []string{c.environ})
-		if err == nil {
-			_, err = s.Config()
-		}
-		if c.want == "" && err != nil || c.want != "" &&
-			(!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%.100s %s: %v, want %q", c.object, c.environ, err, c.want)
-		}
-	}
-}
-
 // TestDefinitions holds the table to what it promises.
 func TestDefinitions(t *testing.T) {
 	known := Known()
@@ -460,21 +394,4 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("the spec's %s has no setting", name)
 		}
 	}
-}
-
-func FuzzEmbedded(f *testing.F) {
-	f.Add([]byte(`{"run": "x", "rounds": 3, "layout": [{"name": "w", "shape": [2]}]}`))
-	f.Add([]byte(`{"layout": null, "pin": "00", "bootstrap": "a"}`))
-	f.Fuzz(func(t *testing.T, object []byte) {
-		if strings.Contains(string(object), "config") || strings.Contains(string(object), `\u`) {
-			return // no files of this machine
-		}
-		s, err := Embedded(object, nil)
-		if err == nil && s.specFile == "" {
-			_, err = s.Config()
-		}
-		if err != nil && !errors.Is(err, ErrInvalid) {
-			t.Errorf("%v is not ErrInvalid", err)
-		}
-	})
 }

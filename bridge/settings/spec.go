@@ -44,9 +44,6 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 				errs = append(errs, s.specFault(f))
 			}
 		}
-	case len(errs) == 0 && s.embedded:
-		errs = append(errs, errors.New(
-			`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`+why))
 	case len(errs) == 0:
 		errs = append(errs, errors.New(
 			`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`+why))

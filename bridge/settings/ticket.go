@@ -15,14 +15,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
-// readTicket reads the value of the flag with a ticket. A program that embeds a peer needs its
-// standard input itself.
-func (s *Settings) readTicket(given string) (string, error) {
-	if s.embedded {
-		return ReadTicket(given, nil)
-	}
-	return ReadTicket(given, os.Stdin)
-}
+// readTicket reads the value of the flag with a ticket.
+func readTicket(given string) (string, error) { return ReadTicket(given, os.Stdin) }
 
 // prompt is where a person who pastes a ticket is told what is awaited; nil if in is no terminal.
 func prompt(in io.Reader) io.Writer {
@@ -37,7 +31,7 @@ func prompt(in io.Reader) io.Writer {
 func IsTicketPlace(text string) bool { return text == "-" || strings.HasPrefix(text, "@") }
 
 // ReadTicket is the ticket in the place that a text names. Any other text is returned as it is. in
-// is the standard input; nil if there is none to read.
+// is the standard input.
 func ReadTicket(text string, in io.Reader) (string, error) {
 	if !IsTicketPlace(text) {
 		return text, nil
@@ -46,14 +40,11 @@ func ReadTicket(text string, in io.Reader) (string, error) {
 	place := path
 	var found string
 	var err error
-	switch {
-	case named:
+	if named {
 		var b []byte
 		b, err = disk.Read(disk.OS, path, ticket.MaxText)
 		found = string(b)
-	case in == nil:
-		return "", errors.New("there is no standard input to read the ticket from: name a file, as @FILE")
-	default:
+	} else {
 		place = "standard input"
 		found, err = readLines(in, prompt(in))
 	}

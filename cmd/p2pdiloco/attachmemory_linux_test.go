@@ -49,7 +49,7 @@ func (w *wide) Train(_ context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, e
 	return p2pdiloco.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil
 }
 
-// bePlain is a peer with such a model in its own process, as an embedded one. It founds the run
+// bePlain is a peer with such a model in its own process. It founds the run
 // where it is given no address, and writes its own one to a file.
 func bePlain(args []string) {
 	if err := plain(args[0], args[1], args[2], args[3:]); err != nil {

@@ -1,6 +1,6 @@
 // Package machine says how large a model this machine can hold. Go ends a process that allocates
-// too much, even a host program of the embedding library, so callers ask before they allocate a
-// model. It also bounds the garbage beside the model.
+// too much, so callers ask before they allocate a model. It also bounds the garbage beside the
+// model.
 package machine
 
 import (

@@ -1,5 +1,5 @@
-// Package sources fills flags that a command line left out: from the environment, from a config
-// file, and for programs that embed a peer from a JSON object.
+// Package sources fills flags that a command line left out: from the environment and from a config
+// file.
 //
 // A caller registers its flags in a pflag.FlagSet, parses the command line if there is one, and
 // calls Fill with the sources in the order in which they win. Fill sets each flag that was not
@@ -12,7 +12,6 @@
 //	run.toml: rounds = 0: allowed: 1 to 4294967295
 //
 // A flag --inner-steps is the variable P2PDILOCO_INNER_STEPS and the key inner_steps. A variable
-// that is empty counts as not set, and so does null in JSON. Files and objects are flat, and every
-// key in them must be the name of a flag: of the set, or of another command that reads the same
-// file.
+// that is empty counts as not set, and so does null in JSON. Files are flat, and every key in them
+// must be the name of a flag: of the set, or of another command that reads the same file.
 package sources

@@ -20,7 +20,7 @@ const ConfigFlag = "config"
 // Variable is a flag's name in the environment.
 func Variable(flag string) string { return Prefix + strings.ToUpper(Key(flag)) }
 
-// Key is a flag's name in a file or an object.
+// Key is a flag's name in a file.
 func Key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
 // Flag is the flag of a key.

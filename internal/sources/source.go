@@ -12,8 +12,7 @@ import (
 
 // Source is what one place says of settings.
 type Source struct {
-	name   string // of a file or an object; empty: the environment
-	isFile bool
+	name   string           // of a file; empty: the environment
 	values map[string]Entry // by key
 }
 
@@ -91,28 +90,13 @@ func Environment(environ []string) Source {
 // File reads a config file: JSON if its name ends in .json, else TOML. Its own errors name the line
 // and not the file; what it returns names both.
 func File(path string) (Source, error) {
-	s := Source{name: path, isFile: true}
+	s := Source{name: path}
 	text, err := read(path, maxFile)
 	if err == nil {
 		s.values, err = parse(path, text)
 	}
 	return s, err
 }
-
-// Object reads a JSON object that a program was given. name is what errors call it.
-func Object(text []byte, name string) (Source, error) {
-	values, err := parseJSON(text)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return Source{name: name, values: values}, err
-}
-
-// Has says whether a source gives a setting.
-func (s Source) Has(key string) bool { return s.values[key].Value != nil }
-
-// Drop takes a key out of the source.
-func (s Source) Drop(key string) { delete(s.values, key) }
 
 // place is what stands before a value in an error.
 func (s Source) place(key string) string {
@@ -131,18 +115,14 @@ func (s Source) check(known Known) (errs []error) {
 	for _, e := range inOrder(s.values) {
 		why := ": " + fault(e.Value)
 		switch {
-		case e.Key == ConfigFlag && s.isFile && e.Value != nil:
+		case e.Key == ConfigFlag && e.Value != nil:
 			why = ": a config file cannot name another one: leave it out"
 		case !known.has(e.Key):
 			why = " is no setting" + known.advice(e.Key)
 		case why == ": ":
 			continue
 		}
-		at := s.name
-		if s.isFile {
-			at += fmt.Sprintf(", line %d", e.Line)
-		}
-		errs = append(errs, fmt.Errorf("%s: %s%s", at, printable(e.Key), why))
+		errs = append(errs, fmt.Errorf("%s, line %d: %s%s", s.name, e.Line, printable(e.Key), why))
 	}
 	return errs
 }
