@@ -1,0 +1,231 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+)
+
+// oldCommit has the newest program whose peers this one's must get on with.
+const oldCommit = "d21fa76a"
+
+// mixed is a run of four peers, two of the old program and two of this one.
+type mixed struct {
+	t          *testing.T
+	home, gate string
+	common     []string
+	boot       string // address to start from; empty for the first peer, which founds the run
+	old        string // the old program
+}
+
+// TestPeersOfTheOldProgramAndThisOne: peers of two programs found a run, train, are killed, come
+// back and end with equal models, whichever program the founder has. Both give the same settings
+// the same run ID, and their documents have the same keys.
+func TestPeersOfTheOldProgramAndThisOne(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("builds the program of an earlier commit: only with P2PDILOCO_TEST=nightly")
+	}
+	old, data := buildOld(t), smallData(t)
+	for _, trust := range []string{"crash", "byzantine"} {
+		name, ids := swarm.RunName("mixed"), map[string]string{}
+		for _, founder := range []string{"old", "new"} {
+			ok := t.Run(fmt.Sprintf("%s, founded by the %s one", trust, founder), func(t *testing.T) {
+				home := t.TempDir()
+				m := &mixed{t: t, home: home, gate: filepath.Join(home, "gate"), old: old, common: []string{
+					"join", "--run", name, "--preset", "lan", "--trust", trust, "--rounds", "12", "--inner-steps", "2",
+					"--start-peers", "4", "--codec", "int8", "--json", "--data", data, "--gate",
+					filepath.Join(home, "gate"),
+				}}
+				ids[founder] = m.run(founder)
+			})
+			if !ok {
+				return
+			}
+		}
+		// in a run of trust byzantine the spec names its founder
+		if trust == "crash" && ids["old"] != ids["new"] {
+			t.Errorf("the same settings have the run IDs %s and %s", ids["old"], ids["new"])
+		}
+	}
+}
+
+// buildOld builds the old program from the history of this repository.
+func buildOld(t *testing.T) string {
+	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	if err == nil {
+		err = exec.Command("git", "cat-file", "-e", oldCommit+"^{commit}").Run()
+	}
+	if err != nil {
+		t.Skipf("commit %s is not in this clone (fetch its whole history): %v", oldCommit, err)
+	}
+	tree, program := t.TempDir(), filepath.Join(t.TempDir(), "p2pdiloco-old")
+	build := exec.Command("sh", "-c",
+		`git -C "$1" archive "$2" | tar -x -C "$3" && cd "$3" && go build -o "$4" ./cmd/p2pdiloco`,
+		"sh", strings.TrimSpace(string(top)), oldCommit, tree, program)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", oldCommit, err, out)
+	}
+	return program
+}
+
+// program prepares a command line of the old program or of this one.
+func (m *mixed) program(which string, args ...string) *clitest.Program {
+	p := clitest.New(m.t, m.home, args...)
+	if which == "old" {
+		p.Path, p.Args[0] = m.old, m.old
+	}
+	return p
+}
+
+// start starts a peer, again if it was there before.
+func (m *mixed) start(which, peer string) gatedPeer {
+	m.t.Helper()
+	p := gatedPeer{dir: filepath.Join(m.home, peer)}
+	for life := 1; p.events == "" || exists(p.events); life++ {
+		p.events = filepath.Join(m.home, fmt.Sprintf("%s.events.%d", peer, life))
+	}
+	from := []string{"--bootstrap", m.boot}
+	if m.boot == "" {
+		from = []string{"--found"}
+	}
+	p.Program = m.program(which, slices.Concat(m.common, from, tiny, onLoopback,
+		[]string{"--data-dir", p.dir, "--events", p.events})...)
+	p.Begin(m.t)
+	started := clitest.AwaitEvent(m.t, p.events, peer+"'s start", clitest.Named("peer.started"))
+	if m.boot == "" {
+		clitest.AwaitEvent(m.t, p.events, "the founding", clitest.Named("run.founded"))
+		m.boot = started.Addrs[0]
+	}
+	return p
+}
+
+func (m *mixed) open(slot uint64) {
+	m.t.Helper()
+	if err := crew.OpenGate(m.gate, slot); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// run has four peers end a run, and returns its ID. One peer of each program is killed and comes
+// back while the others go on.
+func (m *mixed) run(founder string) string {
+	m.t.Helper()
+	m.open(3)
+	other := map[string]string{"old": "new", "new": "old"}[founder]
+	which := map[string]string{"a": founder, "b": founder, "c": other, "d": other}
+	peers := map[string]gatedPeer{}
+	for _, peer := range slices.Sorted(maps.Keys(which)) {
+		peers[peer] = m.start(which[peer], peer)
+	}
+	m.reach(peers, 3)
+	for i, victim := range []string{"b", "c"} {
+		if err := peers[victim].Process.Signal(syscall.SIGKILL); err != nil {
+			m.t.Fatal(err)
+		}
+		peers[victim].Ends(m.t)
+		slot := uint64(5 + 3*i)
+		m.open(slot)
+		m.reach(map[string]gatedPeer{"a": peers["a"], "d": peers["d"]}, slot)
+		peers[victim] = m.start(which[victim], victim)
+		m.open(slot + 1)
+		m.reach(peers, slot+1)
+	}
+	statuses := map[string]string{}
+	for peer, p := range peers {
+		statuses[which[peer]] = m.document(which[peer], "status", "--json", "--data-dir", p.dir)
+	}
+	m.sameKeys("status --json", statuses)
+	m.open(12)
+	return m.end(which, peers)
+}
+
+func (m *mixed) reach(peers map[string]gatedPeer, slot uint64) {
+	m.t.Helper()
+	for _, p := range peers {
+		applies(m.t, p.events, slot)
+	}
+}
+
+// end waits for the ends of all, which must have one model and one run, and returns the run's ID.
+func (m *mixed) end(which map[string]string, peers map[string]gatedPeer) string {
+	m.t.Helper()
+	var first report.Peer
+	joins, exports := map[string]string{}, map[string]string{}
+	for _, peer := range slices.Sorted(maps.Keys(peers)) {
+		var r report.Peer
+		code := peers[peer].Ends(m.t)
+		if err := json.Unmarshal(peers[peer].Out.Bytes(), &r); err != nil {
+			m.t.Fatalf("%s (%s): exit %d, %v", peer, which[peer], code, err)
+		}
+		if first.RunID == "" {
+			first = r
+		}
+		if code != cli.ExitOK || r.Status != "ended" || r.Slot != 12 || r.StateRoot != first.StateRoot ||
+			r.RunID != first.RunID {
+			m.t.Errorf("%s (%s): exit %d, %+v; the first one has %+v", peer, which[peer], code, r, first)
+		}
+		joins[which[peer]] = peers[peer].Out.String()
+		exports[which[peer]] = m.document(which[peer], "export", "--json", "--data-dir", peers[peer].dir, "--out",
+			filepath.Join(m.home, peer+".safetensors"))
+	}
+	m.sameKeys("join --json", joins)
+	m.sameKeys("export --json", exports)
+	if a, b := m.read("a"), m.read("c"); a != b {
+		m.t.Error("the two programs export other files")
+	}
+	return first.RunID
+}
+
+func (m *mixed) read(peer string) string {
+	m.t.Helper()
+	b, err := os.ReadFile(filepath.Join(m.home, peer+".safetensors"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// document is what a command prints.
+func (m *mixed) document(which string, args ...string) string {
+	m.t.Helper()
+	p := m.program(which, args...)
+	p.Begin(m.t)
+	if code := p.Ends(m.t); code != cli.ExitOK {
+		m.t.Fatalf("%v: exit %d: %s", args, code, &p.Err)
+	}
+	return p.Out.String()
+}
+
+// sameKeys checks that this program's document has all keys of the old one's.
+func (m *mixed) sameKeys(what string, documents map[string]string) {
+	m.t.Helper()
+	keys := map[string]map[string]any{}
+	for which, text := range documents {
+		var d map[string]any
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			m.t.Fatalf("%s of the %s program: %v", what, which, err)
+		}
+		keys[which] = d
+	}
+	for key := range keys["old"] {
+		if _, is := keys["new"][key]; !is {
+			m.t.Errorf("%s has no %q any more", what, key)
+		}
+	}
+}
