@@ -67,6 +67,26 @@ func TestPrintStatus(t *testing.T) {
 	}
 }
 
+// A status says of each member how it is reached.
+func TestWaysToMembers(t *testing.T) {
+	relay := p2pdiloco.PeerID("relay")
+	for _, c := range []struct {
+		member p2pdiloco.MemberStatus
+		want   string
+	}{
+		{p2pdiloco.MemberStatus{Self: true}, ""},
+		{p2pdiloco.MemberStatus{}, "not connected"},
+		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1", RTT: time.Second}},
+			"direct quic 1s"},
+		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayPunched, Transport: "tcp"}}, "punched tcp"},
+		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayRelayed, Relay: relay}}, "relayed by " + relay.Short()},
+	} {
+		if got := wayTo(c.member); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestPrintStatusOfASearch(t *testing.T) {
 	var out strings.Builder
 	if err := printStatus(&out, p2pdiloco.Status{
