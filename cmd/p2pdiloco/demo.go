@@ -20,7 +20,7 @@ import (
 )
 
 // demoCurve is the name of the picture.
-const demoCurve = "p2pdiloco-loss.png"
+const demoCurve = "p2pdiloco-loss.svg"
 
 var (
 	modes = []string{

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -54,7 +55,7 @@ func reached(r p2p.Reach) string {
 		parts = append(parts, "directly, where its network lets connections in")
 	}
 	if r.Relaying {
-		parts = append(parts, fmt.Sprintf("relays for others (%s so far)", report.Bytes(r.Carried.Sent)))
+		parts = append(parts, fmt.Sprintf("relays for others (%s so far)", humanize.Bytes(r.Carried.Sent)))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // printStats writes the lines of a status about the training, as far as they are known.
@@ -61,7 +62,7 @@ func expected(t p2pdiloco.SlotTime) string {
 		parts = append(parts, "links are not measured before 4 MiB were sent to a member")
 	}
 	if t.Relayed > 0 {
-		parts = append(parts, report.Bytes(t.Relayed)+" of it through relays")
+		parts = append(parts, humanize.Bytes(t.Relayed)+" of it through relays")
 	}
 	return inBrackets(len(parts) == 0, strings.Join(parts, ", "))
 }

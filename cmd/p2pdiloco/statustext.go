@@ -8,8 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
@@ -93,21 +94,21 @@ func printMemory(w io.Writer, p p2pdiloco.ProcessStatus) {
 	shared := ""
 	if p.SharedBytes > 0 {
 		shared = fmt.Sprintf(", and %s shared with the trainer: %.3g vectors of the model in float32",
-			report.Bytes(p.SharedBytes), p.SharedVectors)
+			humanize.Bytes(p.SharedBytes), p.SharedVectors)
 	}
-	fmt.Fprintf(w, "memory\t%s on the heap%s\n", report.Bytes(p.HeapBytes), shared)
+	fmt.Fprintf(w, "memory\t%s on the heap%s\n", humanize.Bytes(p.HeapBytes), shared)
 }
 
 func printTraffic(w io.Writer, s p2pdiloco.Status) {
-	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", report.Bytes(s.Sent), report.Bytes(s.Received), bounds(s))
+	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", humanize.Bytes(s.Sent), humanize.Bytes(s.Received), bounds(s))
 	if t := s.Traffic; t != (p2p.Traffic{}) {
 		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
-			report.Bytes(t.Exchange.Sent), report.Bytes(t.State.Sent), report.Bytes(t.Control.Sent),
-			report.Bytes(t.Gossip.Sent))
+			humanize.Bytes(t.Exchange.Sent), humanize.Bytes(t.State.Sent), humanize.Bytes(t.Control.Sent),
+			humanize.Bytes(t.Gossip.Sent))
 	}
 	if t := s.Traffic.Relayed; t != (p2p.Bytes{}) {
-		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", report.Bytes(t.Sent),
-			report.Bytes(t.Received))
+		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", humanize.Bytes(t.Sent),
+			humanize.Bytes(t.Received))
 	}
 }
 
@@ -122,10 +123,10 @@ func inBrackets(empty bool, text string) string {
 func bounds(s p2pdiloco.Status) string {
 	var parts []string
 	if s.MaxUpload > 0 {
-		parts = append(parts, report.Bytes(uint64(s.MaxUpload))+" sent")
+		parts = append(parts, humanize.Bytes(uint64(s.MaxUpload))+" sent")
 	}
 	if s.MaxDownload > 0 {
-		parts = append(parts, report.Bytes(uint64(s.MaxDownload))+" received")
+		parts = append(parts, humanize.Bytes(uint64(s.MaxDownload))+" received")
 	}
 	return inBrackets(len(parts) == 0, "at most "+strings.Join(parts, " and ")+" a second")
 }
@@ -133,7 +134,7 @@ func bounds(s p2pdiloco.Status) string {
 // summedUp says which records are not kept, and how much is in their place.
 func summedUp(s p2pdiloco.Status) string {
 	return fmt.Sprintf("records up to %d are summed up: a newcomer takes %s of the past, of %s at most", s.Floor,
-		report.Bytes(s.PastBytes), report.Bytes(s.PastMost))
+		humanize.Bytes(s.PastBytes), humanize.Bytes(s.PastMost))
 }
 
 // pinned says why the chain is trusted to be that of the run.

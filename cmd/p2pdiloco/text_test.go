@@ -50,7 +50,7 @@ func TestPrintStatus(t *testing.T) {
 		"slot 3 took 2.1s (2s expected from the links); slot 4 is under way (2.3s expected from the links, 1.5 MB of " +
 			"it " +
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
-		"40.0 kB on the heap, and 8.0 kB shared with the trainer: 2 vectors of the model in float32",
+		"40 kB on the heap, and 8.0 kB shared with the trainer: 2 vectors of the model in float32",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
 		"trust byzantine, 4 electors: withstands 1", "votes        the first 4 were given theirs",
 		"a leader     drops nobody", "an operator  can stop its own peers",

@@ -14,6 +14,8 @@ import (
 	"time"
 )
 
+const gib = 1 << 30
+
 // machine is a Machine as a test wants it.
 type machine struct {
 	free, files, receive, send uint64
@@ -57,7 +59,7 @@ func TestLocal(t *testing.T) {
 	}{
 		{
 			"disk", func(*machine) {}, need, OK,
-			"100.0 GiB free in /data; 3 checkpoints of this model and the rounds between take 36.0 GiB",
+			"100 GiB free in /data; 3 checkpoints of this model and the rounds between take 36 GiB",
 		},
 		{"disk", func(m *machine) { m.free = 40 * gib }, need, Warn, ""},
 		{"disk", func(m *machine) { m.free = 30 * gib }, need, Fail, ""},
@@ -66,7 +68,7 @@ func TestLocal(t *testing.T) {
 		{"disk", func(m *machine) { m.err = errors.ErrUnsupported }, need, OK, "cannot be read"},
 		{
 			"fsync", func(*machine) {}, need, OK,
-			"on the disk after 1ms; large writes run at 953.7 MiB/s, so a round's outcome takes 1.07",
+			"on the disk after 1ms; large writes run at 954 MiB/s, so a round's outcome takes 1.07",
 		},
 		{"fsync", func(m *machine) { m.small = time.Second }, need, Warn, ""},
 		{"fsync", func(m *machine) { m.rate = 1e6 }, need, Warn, ""},
@@ -152,7 +154,7 @@ func TestView(t *testing.T) {
 				v.Peers[i].Member = false
 			}
 		}, Warn, "no other peer of run books"},
-		{"slot", func(v *View) { v.Peers[0].Member = false }, OK, "to ooWpeer1, carries 40.0 Mbit/s"},
+		{"slot", func(v *View) { v.Peers[0].Member = false }, OK, "to ooWpeer1, carries 40 Mbit/s"},
 		{"address", func(*View) {}, OK, "at 198.51.100.7, which it does not have itself"},
 		{
 			"address", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK,
@@ -179,7 +181,7 @@ func TestView(t *testing.T) {
 			"/y, and otherwise through 1 relays",
 		},
 		{"reach", func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, Warn, "except those with IPv4 only"},
-		{"peer ooWpeer0", func(*View) {}, OK, "over TCP, round trip 30ms, 20.0 Mbit/s up, 40.0 Mbit/s down"},
+		{"peer ooWpeer0", func(*View) {}, OK, "over TCP, round trip 30ms, 20 Mbit/s up, 40 Mbit/s down"},
 		{"peer ooWpeer0", func(v *View) { v.Peers[0].RTT = time.Second }, Warn, ""},
 		{
 			"peer ooWpeer0", func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" }, Warn,
@@ -209,7 +211,7 @@ func TestView(t *testing.T) {
 		},
 		// 2 x 3/4 of 100 MB at 2.5 MB/s, beside 1000 s.
 		{"slot", func(*View) {}, OK, "among 4 peers takes 1m0s a round; the slowest connection, to ooWpeer0, carries " +
-			"20.0 Mbit/s; the inner phase takes 16m40s"},
+			"20 Mbit/s; the inner phase takes 16m40s"},
 		{"slot", func(v *View) { v.Slot.Steps = 100 }, Warn, ""},
 		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 100, true }, OK, "runs beside it"},
 		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 20, true }, Warn, ""},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Machine is what the checks need to know of this machine. Methods return errors.ErrUnsupported
@@ -28,11 +30,10 @@ type Need struct {
 }
 
 const (
-	mib, gib = 1 << 20, 1 << 30
 	// At most this many checkpoints are on the disk: two are kept while one is written. The
 	// outcomes of the rounds between them are there, too.
 	checkpoints, outcomes = 3, 12
-	unknownNeed           = 2 * gib
+	unknownNeed           = 2 << 30
 
 	slowSync  = 100 * time.Millisecond
 	slowWrite = 30e6 // bytes a second
@@ -65,7 +66,7 @@ func disk(m Machine, dir string, need Need) Finding {
 	}
 	// a model that is not known may be a small one
 	level := levelOf(free < want && need.State > 0, free < 2*want)
-	what := fmt.Sprintf("%s free in %s; %s take %s", size(free), dir, of, size(want))
+	what := fmt.Sprintf("%s free in %s; %s take %s", humanize.IBytes(free), dir, of, humanize.IBytes(want))
 	return finding("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; "+
 		"--keep-checkpoints 1 needs a third less")
 }
@@ -79,7 +80,7 @@ func sync(m Machine, dir string, need Need) Finding {
 		}
 		return unknown("fsync", err, do)
 	}
-	what := fmt.Sprintf("a vote is on the disk after %s; large writes run at %s/s", short(small), size(uint64(rate)))
+	what := fmt.Sprintf("a vote is on the disk after %s; large writes run at %s/s", short(small), humanize.IBytes(uint64(rate)))
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}
@@ -116,9 +117,9 @@ func buffers(m Machine) Finding {
 		levelOf(false, min(receive, send) < quicBuffer),
 		fmt.Sprintf(
 			"UDP sockets may buffer %s in and %s out; QUIC asks for %s",
-			size(receive),
-			size(send),
-			size(quicBuffer),
+			humanize.IBytes(receive),
+			humanize.IBytes(send),
+			humanize.IBytes(quicBuffer),
 		),
 		fmt.Sprintf("QUIC loses packets on fast links: run sysctl -w net.core.rmem_max=%d "+
 			"net.core.wmem_max=%[1]d, and add both settings to /etc/sysctl.d", quicBuffer),
@@ -143,17 +144,4 @@ func short(d time.Duration) string {
 		}
 	}
 	return d.Round(10 * time.Microsecond).String()
-}
-
-// size is a number of bytes in binary units.
-func size(n uint64) string {
-	switch {
-	case n >= 1<<40:
-		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
-	case n >= gib:
-		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
-	case n >= mib:
-		return fmt.Sprintf("%.1f MiB", float64(n)/mib)
-	}
-	return fmt.Sprintf("%d KiB", n>>10)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 func (v *View) bootstrap() Finding {
@@ -206,14 +208,7 @@ func (p Peer) speeds() string {
 
 // bits is a rate in bits, as network providers give it.
 func bits(bytesPerSecond float64) string {
-	switch b := 8 * bytesPerSecond; {
-	case b >= 1e9:
-		return fmt.Sprintf("%.1f Gbit/s", b/1e9)
-	case b >= 1e6:
-		return fmt.Sprintf("%.1f Mbit/s", b/1e6)
-	default:
-		return fmt.Sprintf("%.0f kbit/s", b/1e3)
-	}
+	return humanize.SIWithDigits(8*bytesPerSecond, 1, "bit/s")
 }
 
 const (

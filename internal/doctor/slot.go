@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // The exchange of a round should be short beside its inner steps. Beyond this share of both, peers
@@ -26,7 +28,7 @@ func (v *View) slot() (f Finding, ok bool) {
 	s.Takes = seconds(2 * (n - 1) / n * float64(s.Bytes) / s.Slow)
 	what := fmt.Sprintf("to exchange %s (%s) among %.0f peers takes %s a round; the slowest connection, to %s, "+
 		"carries %s",
-		size(s.Bytes), s.Codec, n, short(s.Takes), s.Slowest[max(0, len(s.Slowest)-8):], bits(s.Slow))
+		humanize.IBytes(s.Bytes), s.Codec, n, short(s.Takes), s.Slowest[max(0, len(s.Slowest)-8):], bits(s.Slow))
 	if s.Step == 0 {
 		return finding("slot", OK, what+fmt.Sprintf("; inner phases should take %s or more",
 			short(seconds(s.Takes.Seconds()*(1-waiting)/waiting))), ""), true

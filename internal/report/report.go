@@ -1,6 +1,5 @@
 // Package report has what a peer reports when its part in a run is over: Peer is the document that
-// `join --json` prints, and that demo and the benches read. Bytes prints numbers of bytes for
-// people.
+// `join --json` prints, and that demo and the benches read.
 package report
 
 // Peer sums up one peer's part in a run.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
@@ -192,5 +194,5 @@ func closing(r report.Peer) string {
 		loss = fmt.Sprintf("\nheld-out loss %.4f at first, %.4f at last", *r.LossFirst, *r.LossLast)
 	}
 	return fmt.Sprintf("%s at slot %d, state root %s, sent %s, received %s%s",
-		how, r.Slot, short(r.StateRoot), report.Bytes(r.BytesSent), report.Bytes(r.BytesReceived), loss)
+		how, r.Slot, short(r.StateRoot), humanize.Bytes(r.BytesSent), humanize.Bytes(r.BytesReceived), loss)
 }

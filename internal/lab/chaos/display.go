@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/dustin/go-humanize"
 )
 
 const refresh = 250 * time.Millisecond
@@ -29,7 +29,7 @@ func (r *runner) draw() string {
 	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTATE ROOT\tSENT\tPROCESSES\tSTATE")
 	for _, p := range r.nodes {
 		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.pid(), p.slot, p.root(),
-			report.Bytes(p.sent+p.status.Sent), len(p.lives), p.doing())
+			humanize.Bytes(p.sent+p.status.Sent), len(p.lives), p.doing())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "slot %d of %d, height %d, faults %d over, %d under way, %d to come, %.0f s\n",
@@ -76,7 +76,7 @@ func summarize(out io.Writer, r Result) {
 		fmt.Fprintf(&b, ", %.0f undisturbed (%.0f%%)", r.BaselinePerHour, 100*r.SlotsPerHour/r.BaselinePerHour)
 	}
 	fmt.Fprintf(&b, "; %.1f s held back by the schedule not counted; %s sent in all; %.0f s\n", r.HeldSeconds,
-		report.Bytes(r.BytesSent), r.WallSeconds)
+		humanize.Bytes(r.BytesSent), r.WallSeconds)
 	if r.ReductionSeconds > 0 {
 		b.WriteString(reductionText(r))
 	}
@@ -148,7 +148,7 @@ func memoryTable(b *strings.Builder, samples []Memory) {
 		fmt.Fprintf(w, "%d\t%d", m.Slot, len(m.Peers))
 		bytes := func(xs []float64) {
 			median, most := spread(xs)
-			fmt.Fprintf(w, "\t%s\t%s", report.Bytes(uint64(median)), report.Bytes(uint64(most)))
+			fmt.Fprintf(w, "\t%s\t%s", humanize.Bytes(uint64(median)), humanize.Bytes(uint64(most)))
 		}
 		count := func(xs []float64) {
 			median, most := spread(xs)

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -110,5 +111,5 @@ func bytesOf(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return report.Bytes(uint64(max(0, *v)))
+	return humanize.Bytes(uint64(max(0, *v)))
 }

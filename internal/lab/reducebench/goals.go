@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
@@ -257,7 +259,7 @@ func (g *goalRun) memory() {
 	worst, note := 0.0, ""
 	for _, r := range g.Results {
 		if share := float64(r.Peak) / float64(3*r.Bytes+beside); share > worst {
-			worst, note = share, fmt.Sprintf("%s of %s", bench.Size(r.Peak>>20<<20), r.Case.String())
+			worst, note = share, fmt.Sprintf("%s of %s", humanize.IBytes(r.Peak), r.Case.String())
 		}
 	}
 	g.atMost(1, worst, note, "peak memory of a peer over 3 vectors + 150 MiB, all cases")

@@ -5,8 +5,9 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // Print writes the result for people.
@@ -21,11 +22,11 @@ func (r Result) Print(out io.Writer) {
 		row("ideal", "%s: the bytes with TCP's headers over the rate; the median is %.3f of it", bench.Seconds(ideal),
 			r.Seconds.Median/ideal)
 	}
-	row("algbw", "%s/s", report.Bytes(uint64(r.AlgBW)))
-	row("busbw", "%s/s", report.Bytes(uint64(r.BusBW)))
+	row("algbw", "%s/s", humanize.Bytes(uint64(r.AlgBW)))
+	row("busbw", "%s/s", humanize.Bytes(uint64(r.BusBW)))
 	row("CPU", "%.3f s a GB on the wire, %d cores here", r.CPU, r.Cores)
-	row("sent", "%s by all peers", report.Bytes(r.Sent))
-	row("memory", "%s, the peer that took most", report.Bytes(r.Peak))
+	row("sent", "%s by all peers", humanize.Bytes(r.Sent))
+	row("memory", "%s, the peer that took most", humanize.Bytes(r.Peak))
 	row("verified", "%s", map[bool]string{
 		true:  "close to the reference; the same bits on all peers, in every round",
 		false: "NO",
@@ -47,7 +48,7 @@ func (c Case) String() string {
 		roots = "without roots"
 	}
 	return fmt.Sprintf("%d peers, %s (frames of %d elements), %s, %s, %s, %s over %s, %s",
-		c.Peers, bench.Size(c.vectorBytes()), c.frame(), c.Schedule, c.Aggregator, c.Codec, c.Security, c.Transport,
+		c.Peers, humanize.IBytes(c.vectorBytes()), c.frame(), c.Schedule, c.Aggregator, c.Codec, c.Security, c.Transport,
 		roots)
 }
 

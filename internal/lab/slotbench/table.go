@@ -7,15 +7,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // Print writes the results for people, side by side.
 func (all Results) Print(out io.Writer) {
 	r := all.Results[0]
 	fmt.Fprintf(out, "%d peers, a model of %s, %d slots, %s, preset %s, %d cores; state roots are equal\n\n",
-		r.Peers, bench.Size(r.Bytes), r.Slots, r.links(), r.Preset, r.Cores)
+		r.Peers, humanize.IBytes(r.Bytes), r.Slots, r.links(), r.Preset, r.Cores)
 	all.printPhases(out)
 	all.printCounts(out)
 	for _, r := range all.Results {
@@ -82,7 +83,7 @@ func (all Results) printPhases(out io.Writer) {
 func (all Results) printCounts(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, all.head("ONE SLOT TAKES", "ALL PEERS", "THE MOST OF A PEER"))
-	bytes := func(n float64) string { return report.Bytes(uint64(n)) }
+	bytes := func(n float64) string { return humanize.Bytes(uint64(n)) }
 	number := func(n float64) string { return fmt.Sprintf("%.1f", n) }
 	for i, row := range []struct {
 		what string
@@ -106,7 +107,7 @@ func (all Results) printCounts(out io.Writer) {
 	if all.Results[0].Memory > 0 {
 		fmt.Fprintln(w, all.line("memory, resident", func(r Result) []string {
 			vectors := float64(r.Memory) / float64(r.Bytes)
-			return []string{"", fmt.Sprintf("%s, %.1f vectors", report.Bytes(r.Memory), vectors)}
+			return []string{"", fmt.Sprintf("%s, %.1f vectors", humanize.Bytes(r.Memory), vectors)}
 		}))
 	}
 	_ = w.Flush() // as above

@@ -18,7 +18,7 @@ type Config struct {
 	Data       []string       // files and folders of text; none: the Go standard library's source
 
 	Dir    string           // for data directories, events and logs; exists
-	Curve  string           // path of the loss curve's PNG
+	Curve  string           // path of the loss curve's SVG
 	Events *eventlog.Writer // takes the events of all peers; may be nil
 
 	Out      io.Writer // progress and summary

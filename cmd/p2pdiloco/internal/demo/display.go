@@ -7,7 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -86,7 +87,7 @@ func slotLine(peers []*peer, slot uint64, cfg Config) string {
 		unit = "round"
 	}
 	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Spec.Rounds, loss, state,
-		report.Bytes(sent))
+		humanize.Bytes(sent))
 }
 
 func short(hash string) string { return hash[:min(8, len(hash))] }
@@ -110,7 +111,7 @@ func (t *table) draw(peers []*peer) string {
 			steps = fmt.Sprintf("%d/%d", p.steps, cmp.Or(uint64(p.asked), t.cfg.Spec.InnerSteps))
 		}
 		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.PID(),
-			p.slot, t.cfg.Spec.Rounds, steps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
+			p.slot, t.cfg.Spec.Rounds, steps, loss, short(p.roots[p.slot]), humanize.Bytes(p.sent), p.doing)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "%.0f s\n", t.screen.Elapsed().Seconds())

@@ -12,7 +12,7 @@ type Result struct {
 	// what a peer would have sent in synchronous data-parallel training
 	DDPBytes    uint64  `json:"ddp_bytes"`
 	WallSeconds float64 `json:"wall_seconds"`
-	LossCurve   string  `json:"loss_curve"` // path of the PNG; empty if none was drawn
+	LossCurve   string  `json:"loss_curve"` // path of the SVG; empty if none was drawn
 
 	// held-out loss of the swarm by round, from the initial model on
 	Losses      []float64 `json:"losses"`

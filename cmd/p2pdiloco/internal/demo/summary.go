@@ -6,8 +6,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // summarize writes the result for people.
@@ -18,14 +19,14 @@ func summarize(out io.Writer, cfg Config, r Result) {
 	for i, p := range r.Peers {
 		fmt.Fprintf(w, "%d %s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\n", i+1, p.PeerID[max(0, len(p.PeerID)-6):],
 			loss(p.LossFirst), loss(p.LossLast),
-			report.Bytes(p.BytesSent), share(p.BytesSent, r.DDPBytes), p.RoundsApplied, short(p.StateRoot), p.Exit)
+			humanize.Bytes(p.BytesSent), share(p.BytesSent, r.DDPBytes), p.RoundsApplied, short(p.StateRoot), p.Exit)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "\n%s\n", verdict(r))
 	if r.DDPBytes > 0 {
 		fmt.Fprintf(&b, "Synchronous data-parallel training of these %d parameters would have sent %s from each "+
 			"peer: gradients at each of %d steps.\n",
-			r.Params, report.Bytes(r.DDPBytes), cfg.Spec.Rounds*cfg.Spec.InnerSteps)
+			r.Params, humanize.Bytes(r.DDPBytes), cfg.Spec.Rounds*cfg.Spec.InnerSteps)
 	}
 	if r.LossCurve != "" {
 		fmt.Fprintf(&b, "Loss curve: %s\n", r.LossCurve)
