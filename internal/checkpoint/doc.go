@@ -20,8 +20,8 @@
 // and the directory is synced (folder.go). Nothing is believed when it is read: states are checked
 // against their root, outcomes against the roots of their segments. A file that fails is named in a
 // CorruptError and in the log, set aside with the suffix ".corrupt", and no longer listed or
-// served. Bytes are checked once more before they are served. Only an incoming state (partial.go)
-// grows in its place, over several processes if need be.
+// served. Bytes are checked once more before they are served. An incoming state (partial.go) has
+// a temporary name until it is whole.
 //
 // # Parts
 //

@@ -22,6 +22,13 @@ import (
 
 const tempPrefix = "tmp-"
 
+// unfinished tells whether a file was never finished. Older versions kept an incoming state over a
+// restart, in a file that begins with partialPrefix and with a list of its pieces beside it.
+func unfinished(name string) bool {
+	kind, _, _, ok := parseFileName(strings.TrimSuffix(name, ".pieces"))
+	return strings.HasPrefix(name, tempPrefix) || ok && kind == partialPrefix
+}
+
 // folder is the directory on disk. Files appear in it whole and durable, or not at all.
 type folder struct {
 	dir      string

@@ -4,165 +4,89 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// An incoming state is a file that outlives its process, beside a journal of the pieces that were
-// written to it: offset u64 | bytes u32 | hash of each. Neither file is synced while pieces come. A
-// process that takes the file up again reads each piece and believes it only if it has the hash. So
-// a piece that was lost in a power cut, or has rotted, is fetched again, and no other piece is.
-const (
-	journalSuffix = ".pieces"
-	journalEntry  = 8 + 4 + len(slot.Root{})
-)
-
-// incoming is the part of a store that knows the incoming state.
+// incoming is the part of a store that knows the incoming state. Its file has a temporary name
+// until it is whole, so a process that starts removes what another one has left of it.
 type incoming struct {
 	folder *folder
 	states *states
-	// held while a file is opened for an incoming state, and while such files are removed
-	files sync.Mutex
-	mu    struct {
+	mu     struct {
 		sync.Mutex
-		open string // the name of its file, while it is open
+		kept *Partial // what a fetch has left that came to no end; its file is closed
 	}
 }
 
-// removeAll removes the files of incoming states, without the one named.
-func (in *incoming) removeAll(but string) error {
-	names, err := in.folder.names()
-	if err != nil {
-		return err
-	}
-	for _, file := range names {
-		name := strings.TrimSuffix(file, journalSuffix)
-		if kind, _, _, ok := parseFileName(name); !ok || kind != partialPrefix || name == but {
-			continue
-		}
-		if err := in.folder.remove(file); err != nil {
-			return err
-		}
+// take returns what is kept, which is the caller's then; nil: nothing.
+func (in *incoming) take() *Partial {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	p := in.mu.kept
+	in.mu.kept = nil
+	return p
+}
+
+// removeUnused removes what is kept.
+func (in *incoming) removeUnused() error {
+	if p := in.take(); p != nil {
+		return in.folder.remove(filepath.Base(p.f.Name()))
 	}
 	return nil
 }
 
-// removeUnused removes the files of incoming states that nobody writes.
-func (in *incoming) removeUnused() error {
-	in.files.Lock()
-	defer in.files.Unlock()
-	in.mu.Lock()
-	open := in.mu.open
-	in.mu.Unlock()
-	return in.removeAll(open)
-}
-
-func (in *incoming) setOpen(name string) {
+// begun tells whether a part of this state is kept.
+func (in *incoming) begun(c Checkpoint) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.mu.open = name
-}
-
-// begun tells whether a file for this state was begun and kept.
-func (in *incoming) begun(c Checkpoint) bool {
-	f, err := in.folder.open(fileName(partialPrefix, c.Height, c.Root) + journalSuffix)
-	return err == nil && f.Close() == nil
+	return in.mu.kept != nil && in.mu.kept.c.Height == c.Height && in.mu.kept.c.Root == c.Root
 }
 
 func (in *incoming) create(c Checkpoint) (*Partial, error) {
-	p := &Partial{in: in, c: c, have: map[int64]int64{}}
-	name := fileName(partialPrefix, c.Height, c.Root)
-	err := in.begin(p, name)
-	if err == nil {
-		err = p.resume()
+	if p := in.take(); p != nil {
+		if f, err := in.folder.fs.OpenFile(p.f.Name(), os.O_RDWR); err == nil && p.c == c {
+			p.f = f
+			return p, nil
+		} else if err == nil {
+			_ = f.Close()
+		}
+		if err := in.folder.remove(filepath.Base(p.f.Name())); err != nil {
+			return nil, err
+		}
 	}
+	f, err := in.folder.fs.CreateTemp(in.folder.dir, tempPrefix+"*")
 	if err != nil {
-		p.close()
-		return nil, in.folder.explain(name, err)
+		return nil, in.folder.explain(c.name(), err)
+	}
+	p := &Partial{in: in, f: f, c: c}
+	p.mu.have = map[int64]int64{}
+	if err := f.Truncate(c.Size); err != nil {
+		p.Discard()
+		return nil, in.folder.explain(c.name(), err)
 	}
 	return p, nil
-}
-
-// begin opens the file of an incoming state, which nobody removes from then on, and removes others.
-func (in *incoming) begin(p *Partial, name string) error {
-	in.files.Lock()
-	defer in.files.Unlock()
-	in.setOpen(name)
-	if err := in.removeAll(name); err != nil {
-		return err
-	}
-	return p.open(in.folder.path(name))
 }
 
 // Partial is an incoming state. Its pieces are written in any order. It must end with Adopt, Keep
 // or Discard.
 type Partial struct {
-	in   *incoming
-	f    disk.File
-	c    Checkpoint
-	have map[int64]int64 // bytes of the pieces that were there already, by offset
-
-	journal struct {
+	in *incoming
+	f  disk.File
+	c  Checkpoint
+	mu struct {
 		sync.Mutex
-		disk.File
-		end int64
+		have map[int64]int64 // bytes of the pieces that were written, by offset
 	}
 }
 
-func (p *Partial) open(path string) (err error) {
-	if p.f, err = p.in.folder.fs.OpenFile(path, os.O_RDWR|os.O_CREATE); err != nil {
-		return err
-	}
-	if p.journal.File, err = p.in.folder.fs.OpenFile(path+journalSuffix, os.O_RDWR|os.O_CREATE); err != nil {
-		return err
-	}
-	info, err := p.f.Stat()
-	if err != nil || info.Size() == p.c.Size {
-		return err
-	}
-	if err := p.journal.Truncate(0); err != nil { // a new file, or not one of this run
-		return err
-	}
-	return p.f.Truncate(p.c.Size)
+// Has tells whether a piece was written.
+func (p *Partial) Has(offset, length int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return length > 0 && p.mu.have[offset] == length
 }
-
-// resume finds out which pieces of the journal are there. A piece that the journal has wrong is
-// fetched again.
-func (p *Partial) resume() error {
-	most := (p.c.Size/GroupBytes + 2) * int64(journalEntry)
-	b, err := disk.Read(p.in.folder.fs, p.journal.Name(), most)
-	if err != nil {
-		return p.journal.Truncate(0) // more pieces than there can be
-	}
-	var whole []byte
-	var buf []byte
-	for ; len(b) >= journalEntry; b = b[journalEntry:] {
-		r := wire.NewReader(b[:journalEntry])
-		offset, n := int64(r.U64()), int64(r.U32())
-		if checkRange(p.c.Size, offset, n) != nil || p.have[offset] != 0 {
-			continue
-		}
-		buf = append(buf[:0], make([]byte, n)...)
-		if _, err := p.f.ReadAt(buf, offset); err != nil {
-			return err
-		}
-		if hash := slot.Hash(buf); string(hash[:]) == string(b[12:journalEntry]) {
-			p.have[offset] = n
-			whole = append(whole, b[:journalEntry]...)
-		}
-	}
-	if err := p.journal.Truncate(0); err != nil { // without what was torn or wrong
-		return err
-	}
-	return p.note(whole)
-}
-
-// Has tells whether a piece was there when the file was taken up again.
-func (p *Partial) Has(offset, length int64) bool { return length > 0 && p.have[offset] == length }
 
 // WriteAt writes a piece that the caller has verified against the root. Calls may overlap in time,
 // but not in their ranges.
@@ -171,21 +95,10 @@ func (p *Partial) WriteAt(b []byte, off int64) (int, error) {
 	if err != nil {
 		return n, p.in.folder.explain(p.c.name(), err)
 	}
-	hash := slot.Hash(b)
-	e := wire.AppendU32(wire.AppendU64(make([]byte, 0, journalEntry), uint64(off)), uint32(len(b)))
-	p.journal.Lock()
-	defer p.journal.Unlock()
-	if err := p.note(append(e, hash[:]...)); err != nil {
-		return n, p.in.folder.explain(p.c.name(), err)
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.have[off] = int64(n)
 	return n, nil
-}
-
-// note appends to the journal, which is locked or not shared yet.
-func (p *Partial) note(b []byte) error {
-	n, err := p.journal.WriteAt(b, p.journal.end)
-	p.journal.end += int64(n)
-	return err
 }
 
 // Adopt makes the complete file a checkpoint, durably. Load verifies it once more, like any other.
@@ -196,12 +109,10 @@ func (p *Partial) Adopt() (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	if err := p.in.folder.publish(p.f, p.c.name()); err != nil {
-		p.Discard()
 		return Checkpoint{}, err
 	}
 	p.in.states.keep(p.c, nil)
-	p.close()
-	return p.c, p.in.folder.remove(filepath.Base(p.journal.Name()))
+	return p.c, nil
 }
 
 func (p *Partial) checkHeader() error {
@@ -212,22 +123,16 @@ func (p *Partial) checkHeader() error {
 	return err
 }
 
-// Keep leaves the file for a later Create of the same state.
-func (p *Partial) Keep() { p.close() }
+// Keep leaves the file for a later Create of the same state, in this process.
+func (p *Partial) Keep() {
+	_ = p.f.Close()
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	p.in.mu.kept = p
+}
 
 // Discard removes the file.
 func (p *Partial) Discard() {
-	p.close()
+	_ = p.f.Close()
 	_ = p.in.folder.fs.Remove(p.f.Name())
-	_ = p.in.folder.fs.Remove(p.journal.Name())
-}
-
-func (p *Partial) close() {
-	if p.f != nil {
-		_ = p.f.Close()
-	}
-	if p.journal.File != nil {
-		_ = p.journal.Close()
-	}
-	p.in.setOpen("")
 }

@@ -35,7 +35,7 @@ func write(t *testing.T, p *Partial, b []byte, piece [2]int64) {
 	}
 }
 
-// What a process that died had fetched is there for the next one, but for what a power cut took.
+// What a fetch that came to no end has fetched is there for the next one of the process.
 func TestPartialIsTakenUpAgain(t *testing.T) {
 	v := vectors(4)
 	b, dir := naive(4, v), t.TempDir()
@@ -46,23 +46,12 @@ func TestPartialIsTakenUpAgain(t *testing.T) {
 		t.Fatal("begun before it was")
 	}
 	p := begin(t, s, c)
-	for _, piece := range []int{3, 0, 1} {
+	for _, piece := range []int{3, 1} {
 		write(t, p, b, all[piece])
 	}
 	p.Keep()
-	path := p.f.Name()
-	flip(t, path, 100) // piece 0
-	journal, err := os.OpenFile(path+journalSuffix, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := journal.WriteString("torn"); err != nil {
-		t.Fatal(err)
-	}
-	_ = journal.Close()
-
 	for range 2 { // that it was taken up once changes nothing
-		if s, _ = testStore(t, dir); !s.Begun(c) {
+		if !s.Begun(c) {
 			t.Fatal("not found again")
 		}
 		p = begin(t, s, c)
@@ -90,6 +79,25 @@ func TestPartialIsTakenUpAgain(t *testing.T) {
 	}
 }
 
+// A process that starts finds nothing of a state that another one has begun, also where that was an
+// older version, which kept it under a name of its own.
+func TestPartialsOfOtherProcessesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	c := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}
+	begin(t, s, c).Keep()
+	old := fileName(partialPrefix, c.Height, c.Root)
+	for _, name := range []string{old, old + ".pieces", "partial-notes"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ = testStore(t, dir)
+	if f := files(t, dir); s.Begun(c) || !slices.Equal(f, []string{"partial-notes"}) {
+		t.Errorf("files %v", f)
+	}
+}
+
 // One state is on its way in at a time, and none once this peer has one.
 func TestPartialsAreDropped(t *testing.T) {
 	dir := t.TempDir()
@@ -97,7 +105,7 @@ func TestPartialsAreDropped(t *testing.T) {
 	a, b := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}, Checkpoint{Height: 7, Slot: 7, Root: slot.Root{2}}
 	begin(t, s, a).Keep()
 	p := begin(t, s, b)
-	if s.Begun(a) || !s.Begun(b) {
+	if s.Begun(a) || len(files(t, dir)) != 1 {
 		t.Fatalf("files %v", files(t, dir))
 	}
 	c := save(t, s, 9)
@@ -105,73 +113,13 @@ func TestPartialsAreDropped(t *testing.T) {
 		State:   func(uint64) (slot.Root, bool) { return c.Root, true },
 		Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false },
 	}
-	if err := s.Prune(policy); err != nil || !s.Begun(b) {
+	if err := s.Prune(policy); err != nil || len(files(t, dir)) != 2 {
 		t.Fatalf("one in use was dropped: %v", err)
 	}
 	p.Keep()
-	if err := s.Prune(policy); err != nil || len(files(t, dir)) != 1 {
+	if err := s.Prune(policy); err != nil || s.Begun(b) || len(files(t, dir)) != 1 {
 		t.Fatalf("%v, files %v", err, files(t, dir))
 	}
-}
-
-// A journal is a file like any other: whatever stands in it, only pieces that are there count.
-func FuzzJournal(f *testing.F) {
-	c := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}
-	open := func(t testing.TB, dir string) *Store {
-		s, err := Open(dir, Config{Shape: Shape{2 * GroupBytes / 4, 0}, FrameBytes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	p, err := open(f, f.TempDir()).Create(c)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, piece := range pieces(p.c.Size) {
-		if _, err := p.WriteAt(make([]byte, piece[1]), piece[0]); err != nil {
-			f.Fatal(err)
-		}
-	}
-	p.Keep()
-	seed, err := os.ReadFile(p.journal.Name())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(seed)
-	f.Add(seed[:journalEntry+5])
-	f.Add(slices.Concat(seed, seed, seed))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		dir := t.TempDir()
-		s := open(t, dir)
-		name := filepath.Join(dir, fileName(partialPrefix, c.Height, c.Root))
-		if err := os.WriteFile(name, make([]byte, s.Shape().Size()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name+journalSuffix, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		p, err := s.Create(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Discard()
-		for off, n := range p.have {
-			e := slot.Hash(make([]byte, n)) // all is zeros
-			if checkRange(s.Shape().Size(), off, n) != nil || !contains(b, e[:]) {
-				t.Fatalf("has %d bytes at %d", n, off)
-			}
-		}
-	})
-}
-
-func contains(b, part []byte) bool {
-	for i := 0; i+len(part) <= len(b); i++ {
-		if slices.Equal(b[i:i+len(part)], part) {
-			return true
-		}
-	}
-	return false
 }
 
 // A file that rots while the tree over it is in memory is found out by the next who would be sent a

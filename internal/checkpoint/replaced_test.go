@@ -3,10 +3,8 @@ package checkpoint
 import (
 	"errors"
 	"os"
-	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -64,34 +62,6 @@ func TestAGoodFileIsNotSetAsideForABadOne(t *testing.T) {
 	})
 }
 
-// meddlingFS does something when a file is read for the first time.
-type meddlingFS struct {
-	disk.FS
-	prefix string
-	do     func()
-}
-
-func (m *meddlingFS) OpenFile(name string, flag int) (disk.File, error) {
-	f, err := m.FS.OpenFile(name, flag)
-	if err != nil {
-		return nil, err
-	}
-	return meddlingFile{f, m}, nil
-}
-
-type meddlingFile struct {
-	disk.File
-	fs *meddlingFS
-}
-
-func (f meddlingFile) ReadAt(b []byte, at int64) (int, error) {
-	if do := f.fs.do; do != nil && strings.Contains(f.Name(), f.fs.prefix) {
-		f.fs.do = nil
-		do()
-	}
-	return f.File.ReadAt(b, at)
-}
-
 // A checkpoint is made, and with it what is not needed is removed, while a state that was begun
 // before is taken up. Its file must stay: else all of it is fetched into a file that has no name
 // any more.
@@ -105,15 +75,13 @@ func TestAStateThatIsTakenUpIsNotRemoved(t *testing.T) {
 	p := begin(t, s, c)
 	write(t, p, b, all[0])
 	p.Keep()
-	s.folder.fs = &meddlingFS{FS: disk.OS, prefix: partialPrefix + "-", do: func() {
-		if err := s.Prune(Policy{
-			Keep: 1, State: func(h uint64) (slot.Root, bool) { return own.Root, h == own.Height },
-			Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false },
-		}); err != nil {
-			t.Error(err)
-		}
-	}}
 	p = begin(t, s, c)
+	if err := s.Prune(Policy{
+		Keep: 1, State: func(h uint64) (slot.Root, bool) { return own.Root, h == own.Height },
+		Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false },
+	}); err != nil {
+		t.Error(err)
+	}
 	if !p.Has(all[0][0], all[0][1]) {
 		t.Error("the piece that was there is not taken up")
 	}

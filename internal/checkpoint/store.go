@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 
 	"lukechampine.com/blake3/bao"
@@ -85,7 +84,7 @@ func (s *Store) scan() error {
 
 // scanFile takes one file into the store. It leaves foreign files alone.
 func (s *Store) scanFile(name string) (err error) {
-	if strings.HasPrefix(name, tempPrefix) {
+	if unfinished(name) {
 		if s.folder.readOnly {
 			return nil // it may be being written
 		}
@@ -213,15 +212,14 @@ func (s *Store) checkSlice(slice []byte, root slot.Root, offset, length int64) e
 	return VerifySlice((*buf)[:length], slice, root, s.Shape().Size(), offset)
 }
 
-// Create starts a file for the state that c describes, or takes up the one that was begun. Its size
-// is the shape's. Create removes files that were begun for other states: one state at a time is
-// fetched.
+// Create starts a file for the state that c describes, or takes up the one that was kept. Its size
+// is the shape's. Create removes what was kept of another state: one state at a time is fetched.
 func (s *Store) Create(c Checkpoint) (*Partial, error) {
 	c.Size = s.Shape().Size()
 	return s.incoming.create(c)
 }
 
-// Begun tells whether a file for this state was begun and kept.
+// Begun tells whether this process has begun a file for this state and kept it.
 func (s *Store) Begun(c Checkpoint) bool { return s.incoming.begun(c) }
 
 // PutOutcome makes the outcome of a step at this height durable: all bytes of all its segments. It

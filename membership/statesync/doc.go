@@ -19,8 +19,8 @@
 // [Report], and its pieces go to others. A donor gets its next piece when it has delivered the last
 // one, so fast donors deliver more. Peers are asked in random order, and a slow donor gives its
 // place to a peer that waits for one. Where all donors of a state are slow, the fetch looks whether
-// another state would be here much sooner (lookout.go). A fetch of a state that was interrupted,
-// even by the end of the process, is taken up by the next one.
+// another state would be here much sooner (lookout.go). A fetch of a state that was interrupted is
+// taken up by the next one of the process.
 //
 // # Serving
 //

@@ -145,12 +145,12 @@ func TestADrippedStateGivesWayToAnother(t *testing.T) {
 	for name, begun := range map[string]bool{"new": false, "begun": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				good, bad, dir := newStore(t, testShape), newStore(t, testShape), t.TempDir()
+				good, bad, store := newStore(t, testShape), newStore(t, testShape), newStore(t, testShape)
 				want := []Target{put(t, good, 8), put(t, bad, 11)}
 				v := server(t, bad, ServerConfig{BytesPerSecond: 1 << 20})
 				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"bad": honest(v)}}
 				if begun {
-					part(t, n, dir, want, testShape.Size()/4)
+					part(t, n, store, want, testShape.Size()/4)
 				}
 				n.serve = map[slot.PeerID]func(wire.Stream){
 					"bad": dripping(v), "good": honest(server(t, good, ServerConfig{})),
@@ -159,7 +159,7 @@ func TestADrippedStateGivesWayToAnother(t *testing.T) {
 					n.serve["other"] = honest(server(t, good, ServerConfig{}))
 				}
 				got, report, err := NewClient(n, Config{Timeout: hostileTimeout}).FetchState(
-					t.Context(), openStore(t, dir, testShape), want, n.ids, nil)
+					t.Context(), store, want, n.ids, nil)
 				n.wg.Wait()
 				if err != nil || got.Height != 8 || report.Elapsed > 15*time.Second {
 					t.Fatalf("fetched the state of height %d in %v: %v", got.Height, report.Elapsed, err)

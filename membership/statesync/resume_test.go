@@ -25,12 +25,12 @@ func openStore(t *testing.T, dir string, shape checkpoint.Shape) *checkpoint.Sto
 	return s
 }
 
-// part fetches into a directory until so many bytes are there, and is killed then.
-func part(t *testing.T, n *peers, dir string, want []Target, until int64) {
+// part fetches into a store until so many bytes are there, and is interrupted then.
+func part(t *testing.T, n *peers, store *checkpoint.Store, want []Target, until int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, _, err := NewClient(n, Config{}).FetchState(ctx, openStore(t, dir, testShape), want, n.ids, func(done, _ int64) {
+	_, _, err := NewClient(n, Config{}).FetchState(ctx, store, want, n.ids, func(done, _ int64) {
 		if done >= until {
 			cancel()
 		}
@@ -41,16 +41,15 @@ func part(t *testing.T, n *peers, dir string, want []Target, until int64) {
 	n.wg.Wait()
 }
 
-// A joiner that was killed goes on where it was, also from other donors.
+// A fetch that was interrupted goes on where it was, also from other donors.
 func TestFetchIsTakenUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, dir := newStore(t, testShape), t.TempDir()
+		s, store := newStore(t, testShape), newStore(t, testShape)
 		want := put(t, s, 9)
 		slow := ServerConfig{BytesPerSecond: 1 << 20}
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow))}}
-		part(t, n, dir, []Target{want}, testShape.Size()/2)
+		part(t, n, store, []Target{want}, testShape.Size()/2)
 		n.serve = map[slot.PeerID]func(wire.Stream){"b": honest(server(t, s, slow))}
-		store := openStore(t, dir, testShape) // what a process that starts does
 		first := int64(0)
 		got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{want}, n.ids,
 			func(done, _ int64) {
@@ -79,15 +78,15 @@ func TestWhatWasBegunIsFinishedWhileItIsServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				old, young, dir := newStore(t, testShape), newStore(t, testShape), t.TempDir()
+				store := openStore(t, dir, testShape)
 				begun, newer := put(t, old, 9), put(t, young, 12)
 				slow := ServerConfig{BytesPerSecond: 1 << 20}
 				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"old": honest(server(t, old, slow))}}
-				part(t, n, dir, []Target{begun}, testShape.Size()/2)
+				part(t, n, store, []Target{begun}, testShape.Size()/2)
 				n.serve["new"] = honest(server(t, young, slow))
 				if !served {
 					delete(n.serve, "old")
 				}
-				store := openStore(t, dir, testShape)
 				got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{newer, begun}, n.ids,
 					nil)
 				if err != nil || (got.Height == 9) != served || (report.Resumed > 0) != served {

@@ -10,10 +10,11 @@ import (
 )
 
 // FetchState fetches one of the wanted states into the store, where it becomes a checkpoint, and
-// reports which donors it came from. It prefers a state that an earlier fetch has begun, then the
-// newest one that enough peers hold (survey.best). A state whose donors turn out slow gives way to
-// one that others give much sooner (lookout.go). A fetch that does not end leaves its pieces in the
-// store, and the next one takes them up as long as that state is wanted and held by somebody.
+// reports which donors it came from. It prefers a state that an earlier fetch of this process has
+// begun, then the newest one that enough peers hold (survey.best). A state whose donors turn out
+// slow gives way to one that others give much sooner (lookout.go). A fetch that does not end leaves
+// its pieces in the store, and the next one takes them up as long as that state is wanted and held
+// by somebody.
 //
 // from lists peers that may hold states, without this one. It is called again and again, and its
 // list may grow while the fetch runs. progress, if not nil, is called with the number of bytes of
@@ -110,7 +111,7 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, s *survey) (checkpoint
 		w.patience = patience // there is nothing else to turn to
 	}
 	if err := w.run(ctx, fmt.Sprintf("the state of slot %d", t.Slot)); err != nil {
-		file.Keep() // for the next try, of this process or another
+		file.Keep() // for the next try
 		return checkpoint.Checkpoint{}, err
 	}
 	return file.Adopt()
@@ -118,7 +119,7 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, s *survey) (checkpoint
 
 // chunks cuts a state into about 64 pieces, so that several donors have a part in a small one, but
 // into more where a piece would exceed maxChunk. It leaves out the pieces that an earlier fetch has
-// left on disk.
+// left.
 func chunks(file *checkpoint.Partial, root slot.Root, size int64) (pieces []*piece) {
 	step := chunkBytes(size)
 	for offset := int64(0); offset < size; offset += step {

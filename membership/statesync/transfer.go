@@ -23,7 +23,7 @@ type Bad struct {
 type Report struct {
 	Bytes   int64                 // on the wire, for the pieces that were used
 	Decoded int64                 // the size of those pieces
-	Resumed int64                 // bytes of the state that an earlier fetch had left on disk
+	Resumed int64                 // bytes of the state that an earlier fetch had left
 	Sources map[slot.PeerID]int64 // Bytes by donor
 	Bad     []Bad                 // in the order in which they were dropped
 	Elapsed time.Duration

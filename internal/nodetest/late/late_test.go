@@ -1,6 +1,8 @@
 package late
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -63,9 +65,10 @@ func TestALateJoinerIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// A joiner that is killed while it fetches, and one of its donors with it, goes on where it was
-// when it comes back.
-func TestAKilledJoinerGoesOnWhereItWas(t *testing.T) {
+// A joiner that is killed while it fetches, and one of its donors with it, begins anew when it
+// comes back, and nothing of the first fetch stays on its disk: neither what it has left itself nor
+// what an older version had.
+func TestAKilledJoinerBeginsAnew(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
 		heavy(s, heavyElements, donorRate)
 		late, members := s.Peers[3], s.Peers[:3]
@@ -82,16 +85,25 @@ func TestAKilledJoinerGoesOnWhereItWas(t *testing.T) {
 			return sync != nil && sync.Total > 0 && sync.Bytes > sync.Total/2
 		})
 		s.Kill(late, members[2])
+		dir := filepath.Join(late.Dir, "state")
+		old := filepath.Join(dir, fmt.Sprintf("partial-%020d-%s", 4, p2pdiloco.Root{1}))
+		for _, name := range []string{old, old + ".pieces"} {
+			if err := os.WriteFile(name, []byte("begun"), 0o600); err != nil {
+				s.T.Fatal(err)
+			}
+		}
 		s.Restart(late)
 		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
 		e := late.Events("state.synced")[0]
-		if e.Fields["resumed"].(int64) < 2*heavyElements {
-			t.Errorf("%v bytes were resumed: it began anew", e.Fields["resumed"])
+		if e.Fields["resumed"].(int64) != 0 {
+			t.Errorf("%v bytes were resumed", e.Fields["resumed"])
 		}
 		s.Reach(e.Fields["slot"].(uint64)+2, late) // and the outcomes since are there, too
 		s.Equal()
-		if left, err := filepath.Glob(filepath.Join(late.Dir, "state", "partial-*")); err != nil || len(left) > 0 {
-			t.Errorf("left over: %v, %v", left, err)
+		for _, pattern := range []string{"partial-*", "tmp-*"} {
+			if left, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(left) > 0 {
+				t.Errorf("left over: %v, %v", left, err)
+			}
 		}
 	})
 }
