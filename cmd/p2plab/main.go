@@ -24,7 +24,7 @@ them, and measures them. Peers are processes of this program: nothing else has t
 
   p2plab chaos
   p2plab bench modes --quick`,
-	}, newChaos(), newSoak(), newBench(), newLab(),
+	}, newChaos(), newSoak(), newBench(),
 		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
 		newPeer(reducebench.HiddenCommand, reducebench.Serve), newPeer(slotbench.HiddenCommand, slotbench.Serve))
 	addHostile(root)
@@ -53,6 +53,6 @@ func newBench() *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModes(), newKernels(), newAllreduce(), newSlot(), newNAT())
+	cmd.AddCommand(newModes(), newAllreduce(), newSlot(), newNAT())
 	return cmd
 }

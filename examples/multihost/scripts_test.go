@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // TestRootsAreCompared runs roots.sh on logs of two peers.
@@ -184,6 +186,36 @@ func TestDifferentRootsFail(t *testing.T) {
 		h.expect(command)
 	}
 	h.refuse("collect", "state roots DIFFER")
+}
+
+// TestReadmeOnNamespaces types what README.md says of a swarm without hosts, with the real program.
+func TestReadmeOnNamespaces(t *testing.T) {
+	if !testlevel.Nightly() || os.Getuid() != 0 {
+		t.Skip("needs root, and minutes")
+	}
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "\n    ./namespaces.sh up 4\n")
+	block, _, ok := strings.Cut(block, "    ./namespaces.sh down\n")
+	if !ok {
+		t.Fatal("README.md does not make namespaces and end them")
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("./namespaces.sh", "down").CombinedOutput(); err != nil {
+			t.Errorf("down: %v\n%s", err, out)
+		}
+		if left, err := exec.Command("ip", "netns", "list").Output(); err != nil || strings.Contains(string(left), "p2p-n") {
+			t.Errorf("namespaces are left: %s, %v", left, err)
+		}
+	})
+	out, err := exec.Command("bash", "-exc", "./namespaces.sh up 4\n"+block).CombinedOutput()
+	t.Logf("%s", out)
+	if n := strings.Count(string(out), "ended true"); err != nil || n != 4 ||
+		!strings.Contains(string(out), "state roots are equal") {
+		t.Errorf("%v, and %d of 4 peers ended", err, n)
+	}
 }
 
 func write(t *testing.T, path, text string) {
