@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	promises   = map[byte]int{'A': 9} // rows by letter
+	promises   = map[byte]int{'A': 9, 'C': 8, 'D': 14} // rows by letter
 	promiseRow = regexp.MustCompile(`(?m)^\| ([A-F]\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	mutantOf   = regexp.MustCompile(`[A-F]\d+[a-z]?`)
 )
