@@ -3,7 +3,6 @@ package p2pdiloco
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -53,7 +52,6 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
-	n.life.Go(n.awaitTwin)
 	n.life.Go(n.watchClocks)
 	if err := n.enter(ctx); err != nil {
 		return nil, err
@@ -74,21 +72,6 @@ func (n *Node) enter(ctx context.Context) error {
 		return n.life.Err(err)
 	}
 	return err
-}
-
-// twinAdvice says what happened, and what to do.
-const twinAdvice = "another process runs with a copy of this peer's identity at the same time, and both end: stop " +
-	"the other one and start this one again; or, to have both in the run, start one of them with another data " +
-	"directory, so that it makes an identity of its own"
-
-// awaitTwin ends the node when another process proves that it runs with this one's identity.
-func (n *Node) awaitTwin() {
-	select {
-	case <-n.net.Twin():
-		n.emit("peer.cloned", map[string]any{"about": n.Self(), "detail": twinAdvice})
-		n.life.Fail(fmt.Errorf("%w: %s", ErrCloned, twinAdvice))
-	case <-n.life.Context().Done():
-	}
 }
 
 // clocksEvery is the time between two looks at the clocks of others.

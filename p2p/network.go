@@ -25,7 +25,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/twins"
 )
 
 // Network is a libp2p host with what a run needs around it. Its methods may be called from any
@@ -42,7 +41,6 @@ type Network struct {
 	life      life
 	probes    *prober
 	clocks    *clocks
-	twins     *twins.Twins
 	ranks     *dial.Ranks
 	answers   *limits.Budget // of the peers that are greeted
 	rtts      rtts
@@ -126,7 +124,6 @@ func (n *Network) open(o options) (err error) {
 	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
-	n.openTwins()
 	if err := n.openHops(); err != nil {
 		return err
 	}
@@ -139,15 +136,6 @@ func (n *Network) open(o options) (err error) {
 		n.env.Tasks.Go(n.life.changes.Run)
 	}
 	return nil
-}
-
-// openTwins looks for other processes with this one's key, and for those of other peers.
-func (n *Network) openTwins() {
-	n.twins = twins.New(twins.Env{
-		Env: n.env, Key: n.key, Admits: func(id peer.ID) bool { return n.gate().Admits(id, ProtocolTwin) },
-	})
-	n.Handle(ProtocolTwin, n.twins.Answer)
-	n.env.Tasks.Go(n.twins.Watch)
 }
 
 // listen has the Network's own host take connections.
@@ -260,10 +248,6 @@ func (n *Network) MaxUpload() int64 { return n.cfg.MaxUpload }
 
 // MaxDownload is Config.MaxDownload.
 func (n *Network) MaxDownload() int64 { return n.cfg.MaxDownload }
-
-// Twin is closed when another process has proven that it runs with this peer's key at the same
-// time: its identity file was copied. The Network goes on; whoever needs the key for itself ends.
-func (n *Network) Twin() <-chan struct{} { return n.twins.Found() }
 
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {
