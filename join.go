@@ -120,11 +120,6 @@ func (o *origin) load() (err error) {
 	if o.known, err = o.dir.LoadSpec(o.cfg.Spec); err != nil {
 		return err
 	}
-	if o.known != nil {
-		if err := o.dir.CheckRecovered(*o.known); err != nil {
-			return err
-		}
-	}
 	if o.cfg.Preset == "" {
 		if o.cfg.Preset, err = o.dir.LoadPreset(); err != nil {
 			return err
