@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -52,7 +51,6 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
-	n.life.Go(n.watchClocks)
 	if err := n.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -72,34 +70,6 @@ func (n *Node) enter(ctx context.Context) error {
 		return n.life.Err(err)
 	}
 	return err
-}
-
-// clocksEvery is the time between two looks at the clocks of others.
-const clocksEvery = 5 * time.Second
-
-// watchClocks tells when this machine's clock, or another peer's, turns out to be wrong.
-func (n *Node) watchClocks() {
-	look := time.NewTicker(clocksEvery)
-	defer look.Stop()
-	for told := (*ClockStatus)(nil); ; {
-		select {
-		case <-n.life.Context().Done():
-			return
-		case <-look.C:
-		}
-		now := report.ClocksOf(n.net.Clocks())
-		if now != nil && !report.SameClocks(now, told) {
-			fields := map[string]any{"detail": now.Detail}
-			if now.Off != 0 {
-				fields["off_seconds"] = now.Off.Seconds()
-			}
-			if len(now.Peers) > 0 {
-				fields["peers"] = now.Peers
-			}
-			n.emit("clock.skewed", fields)
-		}
-		told = now
-	}
 }
 
 // openData opens the data directory, and compares what is given with what it knows.

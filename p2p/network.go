@@ -40,7 +40,6 @@ type Network struct {
 	discovery *discovery.Discovery
 	life      life
 	probes    *prober
-	clocks    *clocks
 	ranks     *dial.Ranks
 	answers   *limits.Budget // of the peers that are greeted
 	rtts      rtts
@@ -83,7 +82,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	}
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
-		ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
+		ranks: dial.NewRanks(), streams: newStreams(),
 		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
@@ -131,7 +130,6 @@ func (n *Network) open(o options) (err error) {
 		return err
 	}
 	n.discovery.Start()
-	n.env.Tasks.Go(func() { n.env.Tasks.Every(clocksEvery, n.readClocks) })
 	if n.ownHost {
 		n.env.Tasks.Go(n.life.changes.Run)
 	}
