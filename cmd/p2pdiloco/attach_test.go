@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
@@ -159,11 +160,16 @@ func TestACommandThatEndsLeaves(t *testing.T) {
 	args := boxes(t, 100000, 1, "--data-dir", dir, "--", "sh", "-c", script)
 	p := clitest.Start(t, home, args...)
 	clitest.Until(t, "a loaded anchor", func() bool { return len(loads(t, log)) > 2 })
+	signaled := time.Now()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if code := p.Ends(t); code != cli.ExitOK || !strings.Contains(p.Err.String(), "told") {
 		t.Errorf("exit %d: %s", code, p.Err.String())
+	}
+	// after half a minute a command is asked to end in any case
+	if took := time.Since(signaled); took > 30*time.Second {
+		t.Errorf("the command was told %v after the signal", took)
 	}
 	log += "2"
 	rank = strings.Join(rankCommand(t, 0, 1, 1, log), " ")

@@ -38,6 +38,10 @@ func TestTrainersLoopsAndVotersTogether(t *testing.T) {
 		loop.Config, loop.Main = nodetest.WithoutTrainer, ownLoop(7, 10*time.Millisecond)
 		voter.Config = nodetest.WithoutTrainer
 		s.Start(s.Peers...)
+		s.Reach(3, s.Peers...)
+		if got := s.Member(s.Peers[0], voter); got.State != "voting" {
+			t.Errorf("the peer without a trainer is %+v", got)
+		}
 		s.Finish(time.Minute, s.Peers...)
 		for _, p := range s.But(voter) {
 			// Nobody waits for a loop of one's own before its first Anchor.

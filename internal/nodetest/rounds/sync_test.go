@@ -27,6 +27,37 @@ func TestRoundsThatAreBegunAndFinished(t *testing.T) {
 	})
 }
 
+// Sync takes every loop's parameters to the outer step of what all have trained: with SGD at a rate
+// of 1, to their mean.
+func TestSyncIsTheOuterStep(t *testing.T) {
+	spec := nodetest.Spec(3, 2)
+	spec.Outer, spec.OuterLR, spec.Momentum, spec.MinPeers = "sgd", "1", "", 2
+	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
+			params := make([]float32, nodetest.BowlElements)
+			_, err := n.Anchor(ctx, params)
+			for err == nil {
+				before := slices.Clone(params)
+				for i := range params {
+					if i%2 == p.Host%2 { // equal norms: nothing is clipped
+						params[i] += 4
+					}
+				}
+				err = n.Sync(ctx, params, 20)
+				for i, x := range params {
+					if moved := x - before[i]; moved < 1.99 || moved > 2.01 {
+						t.Errorf("element %d moved by %v, want the mean of 0 and 4", i, moved)
+						break
+					}
+				}
+			}
+			return nodetest.Ended(err)
+		})
+		s.Start(s.Peers...)
+		s.Finish(time.Minute, s.Peers...)
+	})
+}
+
 // A Sync that is given up leaves its offer, and the next one starts from the same anchor or a later
 // one.
 func TestASyncThatIsGivenUp(t *testing.T) {
