@@ -67,7 +67,7 @@ func TestSlotForPeople(t *testing.T) {
 	if code := p.Ends(t); code != cli.ExitOK {
 		t.Errorf("exit %d", code)
 	}
-	for _, want := range []string{"2 peers, a model of 4 KiB", "propose to certificate", "signatures checked"} {
+	for _, want := range []string{"2 peers, a model of 4.0 KiB", "propose to certificate", "signatures checked"} {
 		if !strings.Contains(p.Out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, p.Out.String())
 		}

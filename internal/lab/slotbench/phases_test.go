@@ -100,7 +100,7 @@ func TestResult(t *testing.T) {
 	var text strings.Builder
 	Results{[]Result{r}}.Print(&text)
 	for _, want := range []string{
-		"2 peers, a model of 4 KiB, 1 slots, loopback", "28.0 ms", "2.0 kB", "12.0", "36.9 kB, 9.0 vectors",
+		"2 peers, a model of 4.0 KiB, 1 slots, loopback", "28.0 ms", "2.0 kB", "12.0", "37 kB, 9.0 vectors",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
