@@ -1,7 +1,5 @@
 package failpoint
 
-import "slices"
-
 // Place names a place in the code.
 type Place string
 
@@ -43,12 +41,4 @@ func Places() []Place {
 		OfferSaved, OutcomeHalf, OutcomeHeld, HaveSaved, VoteUnsaved, LogHalf, VoteSaved, VoteSigned,
 		CertificateUnsaved, CertificateSaved, ApplyBegins, Applied, CheckpointHalf, CheckpointSaved,
 	}
-}
-
-// NeedsVote says whether a member without a vote may never come to a place: it gives no HAVE and no
-// vote, and its contributions have to wait for their turn.
-func (p Place) NeedsVote() bool {
-	return slices.Contains([]Place{
-		OfferSaved, OutcomeHalf, OutcomeHeld, HaveSaved, VoteUnsaved, VoteSaved, VoteSigned,
-	}, p)
 }

@@ -1,8 +1,6 @@
 package chaos
 
 import (
-	"slices"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
@@ -22,11 +20,7 @@ func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
 	if id == "" {
 		return
 	}
-	if !r.strike(f, id) {
-		r.spare(f, id, l.Slot)
-		return
-	}
-	if f.Phase == PhaseCommit {
+	if r.strike(f, id) && f.Phase == PhaseCommit {
 		f.certified(l.Slot)
 	}
 }
@@ -60,28 +54,10 @@ func (r *runner) chaseIdle(f *fault) {
 	}
 	for _, p := range r.sound() {
 		if s := p.status; s.Height == r.ledger.height && s.Leader != "" {
-			if leader := s.Leader.String(); !r.strike(f, leader) {
-				r.spare(f, leader, r.ledger.slot+1)
-			}
+			r.strike(f, s.Leader.String())
 			return
 		}
 	}
-}
-
-// spare takes note of a slot whose leader a fault hurts already: nothing could be done to it.
-func (r *runner) spare(f *fault, id string, slot uint64) {
-	if !r.isHurt(id) {
-		return
-	}
-	if f.spared == nil {
-		f.spared = map[uint64]bool{}
-	}
-	f.spared[slot] = true
-}
-
-// isHurt says whether a fault hurts a peer already.
-func (r *runner) isHurt(id string) bool {
-	return slices.ContainsFunc(r.nodes, func(p *node) bool { return p.ID == id && p.hurt != nil })
 }
 
 // strike kills a leader, unless another fault hurts it already, and says whether it did.

@@ -81,22 +81,10 @@ func summarize(out io.Writer, r Result) {
 		b.WriteString(reductionText(r))
 	}
 	checkLines(&b, "", r.Checks)
-	goalLines(&b, r.Goals)
 	if !r.OK {
 		fmt.Fprintf(&b, "\nRun the same again:  %s\nLogs, events and data:  %s\n", r.Replay, r.Dir)
 	}
 	_, _ = io.WriteString(out, b.String())
-}
-
-// goalLines write one line for each goal.
-func goalLines(b *strings.Builder, goals []Goal) {
-	for _, g := range goals {
-		how := "missed"
-		if g.Met {
-			how = "met"
-		}
-		fmt.Fprintf(b, "goal %s: %s: %s\n", how, g.Name, g.Detail)
-	}
 }
 
 func recoveryTable(b *strings.Builder, all map[string]*Recovery) {

@@ -22,11 +22,8 @@ type Injected struct {
 	Recovery *float64 `json:"recovery_seconds"`
 	// from its end until all victims took part again
 	Return *float64 `json:"return_seconds"`
-	// when they did: processes that ran or waited to, for each processor; 0: unknown
-	Load float64 `json:"load,omitempty"`
 	// no leader could be caught, or the victim did not come to its place
-	Missed bool   `json:"missed,omitempty"`
-	Excuse string `json:"excuse,omitempty"` // why it may have been missed, where that is no fault
+	Missed bool `json:"missed,omitempty"`
 	// it began while a slot was being reduced
 	InReduction bool `json:"in_reduction,omitempty"`
 
@@ -67,11 +64,8 @@ type fault struct {
 	filled     time.Time  // of disk-full: when the disk had no room left
 	struck     time.Time  // of failpoint: when the victim had come to its place
 	from       int        // of failpoint: the victim's events before it had its order
-	voteless   bool       // of failpoint: the victim had no vote, at some time
 	forked     bool       // of apart, partition: a side goes on as a branch
 	mounted    bool       // of disk-full: the victim's data directory is a disk of its own
-	// of leader: slots in which the one in its phase was hurt already
-	spared map[uint64]bool
 }
 
 // Bounds on a fault's length in case the swarm makes no progress.
@@ -242,8 +236,7 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 	case armed:
 		r.chaseIdle(f)
 		if f.stage == armed && !r.mayStillCome(f) {
-			f.stage, f.Victims = over, []int{}
-			r.miss(f)
+			f.stage, f.Victims, f.Missed = over, []int{}, true
 		}
 	case on:
 		if err := r.goesOn(f); err != nil {
@@ -364,7 +357,7 @@ func (r *runner) returned(f *fault) error {
 		p.hurt = nil
 	}
 	took := time.Since(f.lifted).Seconds()
-	f.stage, f.Return, f.Load = over, &took, machineLoad()
+	f.stage, f.Return = over, &took
 	if len(f.victims) > 0 {
 		r.screen.Note(fmt.Sprintf("slot %d: back after %.1f s: %s", r.ledger.slot, took, f))
 	}

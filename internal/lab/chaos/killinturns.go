@@ -15,7 +15,7 @@ func (r *runner) takeTurns(f *fault) error {
 		if time.Since(f.began) < r.cfg.turnAfter() {
 			return nil
 		}
-		r.inVain(f, noBranch, machineLoad())
+		r.inVain(f, noBranch)
 	}
 	f.others = slices.DeleteFunc(slices.Clone(r.nodes), func(p *node) bool { return p.gone })
 	killAll(f.others)
@@ -35,29 +35,20 @@ func (r *runner) turned(f *fault) bool {
 		return false
 	}
 	if 2*len(f.victims) > len(f.members) {
-		r.inVain(f, "those that had died first did not go on", machineLoad())
+		r.inVain(f, "those that had died first did not go on")
 	}
 	return true
 }
 
 const noBranch = "nobody went on as a branch"
 
-// busyMachine is how many processes there are for each processor where a peer may stand still for
-// so long that it counts as one that was away, and begins anew to wait until it forks.
-const busyMachine = 8
-
-// inVain takes note of what did not come within turnAfter though the fault is about it, and the
-// load meanwhile. Only with trust crash does a minority fork, and only where there is a slot left.
-func (r *runner) inVain(f *fault, what string, load float64) {
+// inVain takes note of what did not come within turnAfter though the fault is about it. Only with
+// trust crash does a minority fork, and only where there is a slot left.
+func (r *runner) inVain(f *fault, what string) {
 	if !r.cfg.forks() || f.BegunSlot+1 >= r.cfg.Slots {
 		return
 	}
-	text := fmt.Sprintf("slot %d: %s: %s in %v", f.BegunSlot, f, what, r.cfg.turnAfter())
-	if load > busyMachine {
-		r.light = append(r.light, fmt.Sprintf("%s, with %.1f processes for each processor", text, load))
-		return
-	}
-	r.odd = append(r.odd, text)
+	r.odd = append(r.odd, fmt.Sprintf("slot %d: %s: %s in %v", f.BegunSlot, f, what, r.cfg.turnAfter()))
 }
 
 // needsSlot says whether peers need a slot to go on with, while others are gone, so that one writes

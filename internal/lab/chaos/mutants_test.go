@@ -138,15 +138,15 @@ var mutants = map[string]func(m *mutant){
 		m.failure = m.stuck()
 	},
 	CheckHappen: func(m *mutant) {
-		m.done = append(m.done, Injected{Fault: Fault{Kind: Leader, Phase: PhaseVote}, Missed: true})
+		never := Injected{Fault: Fault{Kind: Leader, Phase: PhaseVote}, Missed: true}
+		m.done = append(m.done, never, never)
 	},
-	CheckBack:     func(m *mutant) { *m.done[0].Return = 20 },
 	CheckFeedback: func(m *mutant) { m.writes(m.nodes[1].Log, feedbackLost+"\n") },
 	CheckPairs:    func(m *mutant) { m.cfg.Kinds = lab.Names[Kind]{Pair} },
 	CheckLoad:     func(m *mutant) { m.slow = []string{"peer 1 was lost"} },
 	CheckFaults: func(m *mutant) {
 		turns := &fault{Injected: Injected{Fault: Fault{Kind: Turns}, BegunSlot: 4}}
-		m.inVain(turns, noBranch, 0)
+		m.inVain(turns, noBranch)
 	},
 	CheckExits: func(m *mutant) { m.ended = []string{"peer 1 ended by itself"} },
 	CheckLogs:  (*mutant).panics,

@@ -22,7 +22,6 @@ type Result struct {
 	Schedule []Fault `json:"schedule"`
 
 	Checks []Check `json:"checks"`
-	Goals  []Goal  `json:"goals"` // what should be reached; ok does not depend on it
 	// those that came about, in the order in which they ended
 	Faults   []Injected           `json:"faults"`
 	Recovery map[string]*Recovery `json:"recovery"` // by kind
@@ -83,9 +82,7 @@ func (r *runner) result(failure error) Result {
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
 	h := readHistory(logs, finished)
-	goals, inTime := checkBack(r.done, r.cfg.backGoal())
-	res.Goals = append([]Goal{}, goals...)
-	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure), inTime,
+	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure),
 		r.checkFeedback(), r.checkPairs(), r.checkLoad(), r.checkHappen(),
 		verdict(CheckFaults, r.odd, strings.Join(r.light, "; ")), verdict(CheckExits, r.ended, ""),
 		checkLogs(r.crew.Logs()))

@@ -52,7 +52,7 @@ func (r *runner) branched(f *fault) bool {
 	case time.Since(f.began) < r.cfg.turnAfter():
 		return false
 	}
-	r.inVain(f, noBranch, machineLoad())
+	r.inVain(f, noBranch)
 	return true
 }
 
@@ -74,7 +74,7 @@ func (r *runner) oneSideEnded(f *fault) bool {
 	case met(others, f.victims) || met(f.victims, others):
 		return true
 	case r.cfg.forks() && !f.forked && since > most:
-		r.inVain(f, noBranch, machineLoad())
+		r.inVain(f, noBranch)
 		return true
 	case since > 2*most:
 		r.light = append(r.light, fmt.Sprintf("slot %d: %s: after %v no side had ended with a heavier branch beside it",

@@ -1,14 +1,12 @@
 package chaos
 
 import (
-	"cmp"
 	"debug/buildinfo"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -50,7 +48,6 @@ func (r *runner) struck(f *fault) error {
 	if !f.struck.IsZero() || f.Missed {
 		return nil
 	}
-	f.voteless = f.voteless || !r.hasVote(p)
 	if !order.Taken(p.orders()) {
 		if p.gone {
 			r.ended = append(r.ended, fmt.Sprintf("peer %d ended before it came to %s; the end of its log:\n%s", p.n,
@@ -62,8 +59,7 @@ func (r *runner) struck(f *fault) error {
 		}
 		inTime, err := order.Disarm(p.orders())
 		if inTime {
-			p.asked = false
-			r.miss(f)
+			p.asked, f.Missed = false, true
 		}
 		if err != nil || inTime {
 			return err
@@ -76,14 +72,6 @@ func (r *runner) struck(f *fault) error {
 		p.bury()
 	}
 	return nil
-}
-
-// hasVote says whether a peer has a vote, by the newest status.
-func (r *runner) hasVote(p *node) bool {
-	newest := slices.MaxFunc(r.nodes, func(a, b *node) int { return cmp.Compare(a.status.Height, b.status.Height) })
-	return newest.status.Height == 0 || slices.ContainsFunc(newest.status.Members, func(m p2pdiloco.MemberStatus) bool {
-		return m.Peer.String() == p.ID && m.Seat > 0
-	})
 }
 
 // lastChance is how long a victim has to come to its place where the run has no slot left for that.
