@@ -15,24 +15,19 @@ import (
 type relayFlags struct {
 	on, open    bool
 	runs, peers []string
-	rate, total sources.Rate
-	day         int64 // GB
+	total       sources.Rate
 	time        time.Duration
 	most        int
 }
 
 func (f *relayFlags) register(fs *pflag.FlagSet) {
-	f.rate, f.day, f.time, f.most = 100_000_000, 500, 12*time.Hour, 256
+	f.time, f.most = 12*time.Hour, 256
 	fs.BoolVar(&f.on, "relay", false, "relay between peers that cannot connect to each other; others must be able to "+
 		"reach this node")
 	fs.Var(sources.Paths(&f.runs), "relay-run", "`name` of a run whose peers are served, may be repeated")
 	fs.Var(sources.Addresses(&f.peers), "relay-peer", "`ID` of a peer that is served in any case, may be repeated")
 	fs.BoolVar(&f.open, "relay-open", false, "relay for everybody who asks, of whatever run")
-	fs.Var(&f.rate, "relay-rate", "`rate` at which one peer may send through the relay at most; all at one address "+
-		"may eight times as much")
 	fs.Var(&f.total, "relay-total", "`rate` at which all peers together may send through the relay (default no limit)")
-	fs.Int64Var(&f.day, "relay-day", f.day, "`gigabytes` that one peer may send through the relay in 24 hours; all "+
-		"at one address may eight times as much")
 	fs.DurationVar(&f.time, "relay-time", f.time, "how long one relayed connection may last; then peers make another")
 	fs.IntVar(&f.most, "relay-peers", f.most, "peers that can be reached through the relay at a time")
 }
@@ -51,19 +46,12 @@ func (f *relayFlags) config() (p2p.RelayConfig, error) {
 		errs = append(errs, errors.New("--relay does not say for whom: give --relay-run NAME, --relay-peer ID, or "+
 			"--relay-open for everybody"))
 	}
-	if f.day < 1 || f.day > 1_000_000 {
-		errs = append(errs, &sources.Fault{
-			Flag: "relay-day", Value: strconv.FormatInt(f.day, 10),
-			Why: "allowed: 1 to 1000000 gigabytes",
-		})
-	}
 	if f.most < 1 {
 		errs = append(errs, &sources.Fault{Flag: "relay-peers", Value: strconv.Itoa(f.most), Why: "at least 1"})
 	}
 	c := p2p.RelayConfig{
-		Serve: p2p.RelayAlways, Runs: f.runs, Peers: f.peers, Open: f.open, Rate: int64(f.rate) / 8,
-		Total: int64(f.total) / 8,
-		Day:   1_000_000_000 * f.day, Duration: f.time, Reservations: f.most,
+		Serve: p2p.RelayAlways, Runs: f.runs, Peers: f.peers, Open: f.open, Total: int64(f.total) / 8,
+		Duration: f.time, Reservations: f.most,
 	}
 	return c, errors.Join(errs...)
 }

@@ -43,8 +43,8 @@ func (h *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.
 	return h.r.meter(s, true), nil
 }
 
-// meteredStream is one side of a relayed connection. What its peer sends is counted against that
-// peer, and waits for its turn; after RelayConfig.Duration the stream ends.
+// meteredStream is one side of a relayed connection. What its peer sends waits for its turn; after
+// RelayConfig.Duration the stream ends.
 type meteredStream struct {
 	network.Stream
 	r     *Relay
@@ -96,19 +96,10 @@ func (m *meteredStream) Write(b []byte) (int, error) {
 	return k, err
 }
 
-// pass waits until n bytes that have come may go on: for their peer's turn, a guest's for that of
-// all guests, and then for that of all. Bytes that wait for one of the first are in nobody else's
-// way.
+// pass waits until n bytes that have come may go on: a guest's for the turn of all guests, in which
+// they are in no member's way, and then for that of all.
 func (m *meteredStream) pass(n int) error {
-	c := m.Conn()
-	wait, err := m.r.allowed.Take(c.RemotePeer(), c.RemoteMultiaddr(), n, time.Now())
-	if err != nil {
-		return err
-	}
-	if err := m.sleep(wait); err != nil {
-		return err
-	}
-	if m.r.isGuest(c.RemotePeer()) {
+	if m.r.isGuest(m.Conn().RemotePeer()) {
 		if err := m.await(n, m.r.allowed.GuestTurn, m.r.allowed.GiveGuestBack); err != nil {
 			return err
 		}

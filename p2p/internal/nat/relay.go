@@ -24,7 +24,7 @@ const (
 // Relay is what this peer does as a relay: libp2p's relay service, under our own rules of which
 // peers may use it and how much of it. libp2p's bounds are for each connection, so a peer gets
 // round them by connecting again; and a connection with such bounds is a limited one, on which most
-// protocols open no streams. Ours are of peers and addresses (limits.Allowances), and what is
+// protocols open no streams. Ours are a rate of all together (limits.Allowances), and what is
 // relayed is metered on its way (meteredHost): to libp2p these connections have no limits.
 type Relay struct {
 	env     Env
@@ -50,9 +50,9 @@ const relayShare = 4
 func newRelay(env Env, cfg Config) *Relay {
 	cfg.Relay.Total = totalOf(cfg)
 	r := &Relay{env: env, cfg: cfg, listed: make(map[peer.ID]bool)}
-	r.allowed = limits.NewAllowances(r.cfg.Relay.Rate, r.cfg.Relay.Total, r.cfg.Relay.Day)
+	r.allowed = limits.NewAllowances(r.cfg.Relay.Total)
 	r.guests.limit = r.cfg.Relay.Reservations
-	r.share = shareOf(r.cfg.Relay.Rate, r.cfg.Relay.Total)
+	r.share = shareOf(r.cfg.Relay.Total)
 	for _, s := range r.cfg.Relay.Peers {
 		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
 			r.listed[id] = true
@@ -73,12 +73,12 @@ func totalOf(cfg Config) int64 {
 }
 
 // shareOf is little enough for many streams to have their turns within what bytes may wait,
-// whatever the rates.
-func shareOf(rate, total int64) int {
-	if total > 0 {
-		rate = min(rate, total)
+// whatever the rate.
+func shareOf(total int64) int {
+	if total == 0 {
+		return meterShare
 	}
-	return int(min(max(rate/64, meterLeast), meterShare))
+	return int(min(max(total/64, meterLeast), meterShare))
 }
 
 // set starts or stops to serve.
@@ -159,10 +159,6 @@ func (r *Relay) crowds(guest, to peer.ID) bool {
 func (r *Relay) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
 	if !r.serves(p, from) {
 		r.env.Log.Debug("not relaying for a peer that is of no run served here", "peer", p)
-		return false
-	}
-	if r.allowed.Spent(p, from, time.Now()) {
-		r.env.Log.Info("not relaying for a peer that has used up its day", "peer", p, "from", from)
 		return false
 	}
 	return true

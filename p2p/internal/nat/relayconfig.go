@@ -19,8 +19,7 @@ const (
 )
 
 // RelayConfig says whether and for which peers a peer relays what two others that cannot connect
-// send each other, and within which bounds. What a peer has used up stays used up when it connects
-// again.
+// send each other, and within which bounds.
 //
 // Served are the peers of this peer's runs: members, and those whose hello was accepted here
 // (Hello, SetHello). A node that is in no run itself is given the runs by name: it says hello to
@@ -34,14 +33,8 @@ type RelayConfig struct {
 	Peers []string
 	// Open serves everybody.
 	Open bool
-	// Rate is the bytes a second that one peer may send through here; eight times that all at one
-	// address. Default 12.5 MB/s.
-	Rate int64
 	// Total is the bytes a second of all together. 0: no bound.
 	Total int64
-	// Day is the bytes that one peer may send in 24 hours; eight times that all at one address.
-	// Default 500 GB.
-	Day int64
 	// Duration is how long one relayed connection may last. Default 12 hours; peers make another
 	// one then.
 	Duration time.Duration
@@ -51,8 +44,6 @@ type RelayConfig struct {
 
 // Defaults of RelayConfig, for nodes that are there for it.
 const (
-	defaultRelayRate         = 12_500_000
-	defaultRelayDay          = 500_000_000_000
 	defaultRelayDuration     = 12 * time.Hour
 	defaultRelayReservations = 256
 	maxRelayNames            = 256
@@ -63,16 +54,13 @@ const (
 // their run, with less than a node that is there for it.
 func MemberRelay() RelayConfig {
 	return RelayConfig{
-		Serve: RelayAuto, Rate: 2_500_000, Total: 5_000_000, Day: 50_000_000_000,
-		Duration: 2 * time.Hour, Reservations: 64,
+		Serve: RelayAuto, Total: 5_000_000, Duration: 2 * time.Hour, Reservations: 64,
 	}
 }
 
 // WithDefaults fills in what is not set.
 func (c RelayConfig) WithDefaults() RelayConfig {
 	c.Serve = cmp.Or(c.Serve, RelayOff)
-	c.Rate = cmp.Or(c.Rate, defaultRelayRate)
-	c.Day = cmp.Or(c.Day, defaultRelayDay)
 	c.Duration = cmp.Or(c.Duration, defaultRelayDuration)
 	c.Reservations = cmp.Or(c.Reservations, defaultRelayReservations)
 	return c
@@ -98,9 +86,8 @@ func (c RelayConfig) Validate() error {
 	}
 	bad(len(c.Runs) > maxRelayNames || len(c.Peers) > maxRelayNames,
 		"relaying for %d runs and %d peers: at most %d of each can be named", len(c.Runs), len(c.Peers), maxRelayNames)
-	bad(c.Rate < limits.MinRate || c.Total < 0 || c.Total > 0 && c.Total < limits.MinRate || c.Day < limits.MinRate,
-		"relaying %d bytes a second and %d a day of a peer, %d a second in all: each at least %d (in all: 0 for no "+
-			"bound)", c.Rate, c.Day, c.Total, limits.MinRate)
+	bad(c.Total < 0 || c.Total > 0 && c.Total < limits.MinRate,
+		"relaying %d bytes a second in all: at least %d, or 0 for no bound", c.Total, limits.MinRate)
 	bad(c.Duration < minRelayDuration, "relaying a connection for %s: at least %s", c.Duration, minRelayDuration)
 	bad(c.Reservations < 1, "relaying to %d peers: at least 1", c.Reservations)
 	return errors.Join(errs...)
