@@ -46,8 +46,7 @@ const noModel = "this peer has no trainer and no initial model: it founds nothin
 // hasModel says whether this peer knows what a run begins with. A layout that was given, and not
 // adopted, means zeros.
 func (n *Node) hasModel() bool {
-	return n.cfg.Trainer != nil || n.cfg.Init != nil || n.cfg.InitFile != "" || len(n.cfg.Spec.Layout) > 0 ||
-		n.dir.Has(datadir.InitialFile)
+	return n.cfg.Trainer != nil || n.cfg.Init != nil || n.cfg.InitFile != "" || len(n.cfg.Spec.Layout) > 0
 }
 
 // foundsNothing says why this peer does not found the run, empty if it may. lost: it has lost its
@@ -63,17 +62,12 @@ func (n *Node) foundsNothing(lost bool) string {
 	return ""
 }
 
-// forgetFounding removes what a data directory has for the founding of a run that has begun.
-func (n *Node) forgetFounding() error {
-	for _, name := range []string{datadir.InitialFile, datadir.LostFile} {
-		if !n.dir.Has(name) {
-			continue
-		}
-		if err := n.dir.FS.Remove(n.dir.Path(name)); err != nil {
-			return err
-		}
+// forgetLoss removes the note that the ledger was lost: there is a chain again.
+func (n *Node) forgetLoss() error {
+	if !n.dir.Has(datadir.LostFile) {
+		return nil
 	}
-	return nil
+	return n.dir.FS.Remove(n.dir.Path(datadir.LostFile))
 }
 
 // ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain
@@ -92,8 +86,6 @@ func (n *Node) initial(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
 		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
-	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package refound)
-		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst, n.cfg.Logger)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:

@@ -3,10 +3,8 @@ package p2pdiloco
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -53,8 +51,6 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
-	n.life.Go(n.awaitTwin)
-	n.life.Go(n.watchClocks)
 	if err := n.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -76,49 +72,6 @@ func (n *Node) enter(ctx context.Context) error {
 	return err
 }
 
-// twinAdvice says what happened, and what to do.
-const twinAdvice = "another process runs with a copy of this peer's identity at the same time, and both end: stop " +
-	"the other one and start this one again; or, to have both in the run, start one of them with another data " +
-	"directory, so that it makes an identity of its own"
-
-// awaitTwin ends the node when another process proves that it runs with this one's identity.
-func (n *Node) awaitTwin() {
-	select {
-	case <-n.net.Twin():
-		n.emit("peer.cloned", map[string]any{"about": n.Self(), "detail": twinAdvice})
-		n.life.Fail(fmt.Errorf("%w: %s", ErrCloned, twinAdvice))
-	case <-n.life.Context().Done():
-	}
-}
-
-// clocksEvery is the time between two looks at the clocks of others.
-const clocksEvery = 5 * time.Second
-
-// watchClocks tells when this machine's clock, or another peer's, turns out to be wrong.
-func (n *Node) watchClocks() {
-	look := time.NewTicker(clocksEvery)
-	defer look.Stop()
-	for told := (*ClockStatus)(nil); ; {
-		select {
-		case <-n.life.Context().Done():
-			return
-		case <-look.C:
-		}
-		now := report.ClocksOf(n.net.Clocks())
-		if now != nil && !report.SameClocks(now, told) {
-			fields := map[string]any{"detail": now.Detail}
-			if now.Off != 0 {
-				fields["off_seconds"] = now.Off.Seconds()
-			}
-			if len(now.Peers) > 0 {
-				fields["peers"] = now.Peers
-			}
-			n.emit("clock.skewed", fields)
-		}
-		told = now
-	}
-}
-
 // openData opens the data directory, and compares what is given with what it knows.
 func openData(ctx context.Context, cfg Config, hooks testhooks.Hooks) (o origin, err error) {
 	o = origin{cfg: cfg, hooks: hooks}
@@ -136,11 +89,6 @@ func (o *origin) load() (err error) {
 	o.newcomer = o.cfg.Network == nil && !o.dir.Has(datadir.IdentityFile)
 	if o.known, err = o.dir.LoadSpec(o.cfg.Spec); err != nil {
 		return err
-	}
-	if o.known != nil {
-		if err := o.dir.CheckRecovered(*o.known); err != nil {
-			return err
-		}
 	}
 	if o.cfg.Preset == "" {
 		if o.cfg.Preset, err = o.dir.LoadPreset(); err != nil {

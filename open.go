@@ -69,7 +69,7 @@ func (n *Node) open() error {
 func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 	if len(saved.Chain) > 0 {
 		lost = false
-		if err := n.forgetFounding(); err != nil {
+		if err := n.forgetLoss(); err != nil {
 			return err
 		}
 	}

@@ -49,10 +49,6 @@ type (
 	AuditStatus = auditor.Sampled
 	// VoteStatus says how far a peer is on its way to a vote.
 	VoteStatus = report.VoteStatus
-	// ClockStatus says whose clock is wrong.
-	ClockStatus = report.ClockStatus
-	// ClockOff is one clock that is wrong.
-	ClockOff = report.ClockOff
 	// MotionStatus is a motion of some members about which peers may be in the run.
 	MotionStatus = report.MotionStatus
 )
@@ -83,7 +79,7 @@ func (n *Node) Status() Status {
 	s.Traffic = n.net.Traffic()
 	s.Sent, s.Received = s.Traffic.Total()
 	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
-	s.Reach, s.Clocks = n.net.Reach(), report.ClocksOf(n.net.Clocks())
+	s.Reach = n.net.Reach()
 	s.Stats, s.Exchange = report.StatsOf(n.rounds.Stats(), n.replica.Stats()), n.ledger.Exchange()
 	v := n.driver.View()
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()

@@ -10,8 +10,7 @@ import (
 
 // An identity may be used twice: a key was copied to two machines, or an old copy of a data
 // directory was put back. Both break what the others rely on, that an incarnation remembers what it
-// signed. Two processes that run with one key at the same time are noticed by the network, whatever
-// they say (p2p.Network.Twin). Here is what the ledger shows, also of processes that ran one after
+// signed. Here is what the ledger shows, of processes that run at the same time or ran one after
 // the other. The proof must be something that this process cannot have signed before, and that
 // nobody can make by repeating its earlier messages:
 //

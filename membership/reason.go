@@ -91,8 +91,9 @@ func (m *Machine) whatNext() string {
 	switch {
 	case m.tooFew():
 		return fmt.Sprintf("%s, since too few are left to go on without them (it takes more than half of the "+
-			"electors, or half with %s): start them again, or, if they are gone for good: "+
-			"p2pdiloco recover --new-run", back,
+			"electors, or half with %s): start them again, or, if they are gone for good, end this peer "+
+			"and found a new run from its model, with a new NAME; the outer momentum begins at 0 there: "+
+			"p2pdiloco export --data-dir DIR --out FILE, then p2pdiloco join --run NAME --found --init FILE", back,
 			slot.Senior(m.chain.Electorate()).Peer.Short())
 	case m.fork.stalled():
 		return back + "; going on without them"

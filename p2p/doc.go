@@ -41,9 +41,6 @@
 // disconnected after three pulses, long before QUIC or yamux notice, and a connection to a member
 // that breaks is dialled once more at once.
 //
-// A key is for one process. A peer that has connections to two processes of one peer ID lets these
-// prove to each other that they run (Twin).
-//
 // Strangers. Anybody may connect, announce a run, or begin long messages under any number of names.
 // So streams, large messages, announcements held for the DHT, peers found and addresses remembered
 // have bounds for one peer and for all together, and the peers given to Protect, the members, keep

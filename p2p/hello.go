@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
@@ -100,8 +101,7 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 		return Hello{}, err
 	}
 	defer s.Reset() //nolint:errcheck // everything wanted has been read
-	sent := n.clocks.now()
-	mine.Version, mine.Time = Version, sent
+	mine.Version, mine.Time = Version, failpoint.Now()
 	b, err := appendHello(nil, mine)
 	if err != nil {
 		return Hello{}, err
@@ -117,7 +117,6 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 	if err != nil {
 		return theirs, err
 	}
-	n.clocks.note(peer.ID(to), theirs.Time, sent.Add(n.clocks.now().Sub(sent)/2))
 	if theirs.Run == mine.Run {
 		n.env.Greeted.Note(peer.ID(to), time.Now())
 	}
@@ -148,9 +147,8 @@ func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)
 	memory := limits.NewBudget(helloMemory)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
 		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
-			n.clocks.note(peer.ID(from), theirs.Time, n.clocks.now())
 			ours, err := f(from, theirs)
-			ours.Time = n.clocks.now()
+			ours.Time = failpoint.Now()
 			if err == nil && ours.Run == theirs.Run {
 				n.env.Greeted.Note(peer.ID(from), time.Now())
 			}

@@ -269,3 +269,20 @@ func FuzzParseHello(f *testing.F) {
 		}
 	})
 }
+
+// Both sides of a hello tell the other one their time.
+func TestAHelloTellsTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := pair(t)
+		b.SetHello(func(_ slot.PeerID, theirs Hello) (Hello, error) {
+			if time.Since(theirs.Time).Abs() > time.Second {
+				t.Errorf("who says hello tells %v", theirs.Time)
+			}
+			return sampleHello(), nil
+		})
+		if theirs, err := a.Hello(t.Context(), b.ID(), sampleHello()); err != nil ||
+			time.Since(theirs.Time).Abs() > time.Second {
+			t.Errorf("who answers tells %v, %v", theirs.Time, err)
+		}
+	})
+}

@@ -25,7 +25,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/twins"
 )
 
 // Network is a libp2p host with what a run needs around it. Its methods may be called from any
@@ -41,8 +40,6 @@ type Network struct {
 	discovery *discovery.Discovery
 	life      life
 	probes    *prober
-	clocks    *clocks
-	twins     *twins.Twins
 	ranks     *dial.Ranks
 	answers   *limits.Budget // of the peers that are greeted
 	rtts      rtts
@@ -85,7 +82,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	}
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
-		ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
+		ranks: dial.NewRanks(), streams: newStreams(),
 		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
@@ -126,7 +123,6 @@ func (n *Network) open(o options) (err error) {
 	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
-	n.openTwins()
 	if err := n.openHops(); err != nil {
 		return err
 	}
@@ -134,20 +130,10 @@ func (n *Network) open(o options) (err error) {
 		return err
 	}
 	n.discovery.Start()
-	n.env.Tasks.Go(func() { n.env.Tasks.Every(clocksEvery, n.readClocks) })
 	if n.ownHost {
 		n.env.Tasks.Go(n.life.changes.Run)
 	}
 	return nil
-}
-
-// openTwins looks for other processes with this one's key, and for those of other peers.
-func (n *Network) openTwins() {
-	n.twins = twins.New(twins.Env{
-		Env: n.env, Key: n.key, Admits: func(id peer.ID) bool { return n.gate().Admits(id, ProtocolTwin) },
-	})
-	n.Handle(ProtocolTwin, n.twins.Answer)
-	n.env.Tasks.Go(n.twins.Watch)
 }
 
 // listen has the Network's own host take connections.
@@ -260,10 +246,6 @@ func (n *Network) MaxUpload() int64 { return n.cfg.MaxUpload }
 
 // MaxDownload is Config.MaxDownload.
 func (n *Network) MaxDownload() int64 { return n.cfg.MaxDownload }
-
-// Twin is closed when another process has proven that it runs with this peer's key at the same
-// time: its identity file was copied. The Network goes on; whoever needs the key for itself ends.
-func (n *Network) Twin() <-chan struct{} { return n.twins.Found() }
 
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/hops"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/twins"
 )
 
 // Protocol IDs of the streams between peers.
@@ -24,7 +23,6 @@ const (
 	ProtocolAudit = "/p2pdiloco/audit/1.0.0" // samples of contributions, for auditors
 	ProtocolMoved = liveness.ProtocolMoved   // my older connections are dead
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it
-	ProtocolTwin  = twins.Protocol           // which process are you: there are two of your ID
 	// streams of exchange, state and audit between two members that cannot connect, through a third
 	ProtocolForward = hops.Protocol
 )
@@ -58,7 +56,6 @@ var protocols = map[protocol.ID]traits{
 	ProtocolLedger:     {purpose: control, atOnce: 4},
 	ProtocolPulse:      {purpose: control, atOnce: 4},
 	ProtocolMoved:      {purpose: control},
-	ProtocolTwin:       {purpose: control, atOnce: twins.AtOnce},
 	ProtocolExchange:   {purpose: exchange, bulky: true, mustEnd: true},
 	ProtocolState:      {purpose: state, bulky: true, mustEnd: true},
 	ProtocolAudit:      {purpose: exchange, bulky: true, mustEnd: true, atOnce: 4},

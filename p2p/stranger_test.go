@@ -26,7 +26,7 @@ var served = []protocol.ID{
 	"/p2pdiloco/forward/1.0.0", "/p2pdiloco/hello/1.0.0",
 	"/p2pdiloco/kad/1.0.0",
 	"/p2pdiloco/key/1.0.0", "/p2pdiloco/ledger/2.0.0", "/p2pdiloco/moved/1.0.0", "/p2pdiloco/probe/1.0.0",
-	"/p2pdiloco/pulse/1.0.0", "/p2pdiloco/state/1.0.0", "/p2pdiloco/twin/1.0.0",
+	"/p2pdiloco/pulse/1.0.0", "/p2pdiloco/state/1.0.0",
 }
 
 // refuser admits nobody.

@@ -237,7 +237,7 @@ var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay",
 	"dtype", "elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
 	"identity", "iters", "keep-dir", "kinds", "known", "like", "limit", "load", "minutes", "modes", "netns",
-	"new-run", "no-baseline", "out", "pairs", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
+	"no-baseline", "out", "pairs", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
 	"relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size", "slot", "slots",
 	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps", "with-momentum",

@@ -13,15 +13,17 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// TestTheLastOfFourFoundsTheRunAnew: of four electors of a run of trust byzantine three are lost
-// with their data. The one that is left pauses, prints the command, and founds the run anew with
-// it; a newcomer finds the new run by its name, and both go on with equal models.
-func TestTheLastOfFourFoundsTheRunAnew(t *testing.T) {
+// TestTheLastOfFourFoundsANewRun: of four electors of a run of trust byzantine three are lost with
+// their data. The one that is left pauses and says what to do. Done as it stands there, that founds
+// a new run from the dead run's model, with an outer momentum of 0; a newcomer finds the new run,
+// and both go on with equal models.
+func TestTheLastOfFourFoundsANewRun(t *testing.T) {
 	t.Parallel()
-	c := &crowd{t: t, name: swarm.RunName("anew"), data: smallData(t), listen: onLoopback}
+	c := &crowd{t: t, name: swarm.RunName("dead"), data: smallData(t), listen: onLoopback}
 	home := t.TempDir()
 	file := filepath.Join(home, "addrs")
 	_ = clitest.Start(t, home, append([]string{"bootstrap", "--addr-file", file}, onLoopback...)...)
@@ -30,7 +32,9 @@ func TestTheLastOfFourFoundsTheRunAnew(t *testing.T) {
 		c.boot, _, _ = strings.Cut(string(b), "\n")
 		return c.boot != ""
 	})
-	founding := []string{"--start-peers", "4", "--trust", "byzantine", "--rounds", "1000", "--inner-steps", "1"}
+	founding := []string{
+		"--run", c.name, "--start-peers", "4", "--trust", "byzantine", "--rounds", "1000", "--inner-steps", "1",
+	}
 	var dirs []string
 	for i := range 4 {
 		dirs = append(dirs, filepath.Join(home, fmt.Sprint(i)))
@@ -38,17 +42,6 @@ func TestTheLastOfFourFoundsTheRunAnew(t *testing.T) {
 		c.peers, c.events = append(c.peers, p), append(c.events, events)
 	}
 	c.goOn(2)
-	order := func(code int, want string, words ...string) string {
-		t.Helper()
-		p := clitest.Start(t, home, append([]string{"recover", "--new-run"}, words...)...)
-		got := p.Ends(t)
-		if text := p.Out.String() + p.Err.String(); got != code || !strings.Contains(text, want) {
-			t.Fatalf("%q: exit %d, %s\nwanted %d and %q", words, got, text, code, want)
-		}
-		return p.Out.String()
-	}
-	order(cli.ExitFailed, "needs no new run", "--data-dir", dirs[0])
-
 	for i, p := range c.peers[1:] {
 		if err := p.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -58,49 +51,102 @@ func TestTheLastOfFourFoundsTheRunAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clitest.Until(t, "the advice to found the run anew", func() bool {
-		status := clitest.Start(t, home, "status", "--json", "--data-dir", dirs[0])
-		return status.Ends(t) == cli.ExitOK && strings.Contains(status.Out.String(), "p2pdiloco recover --new-run")
+	var advice string
+	clitest.Until(t, "the advice to found a new run", func() bool {
+		status := clitest.Start(t, home, "status", "--data-dir", dirs[0])
+		code := status.Ends(t)
+		_, after, found := strings.Cut(status.Out.String(), "the outer momentum begins at 0 there: ")
+		advice, _, _ = strings.Cut(after, "\n")
+		return code == cli.ExitOK && found
 	})
-	command := printed(t, order(cli.ExitUsage, "by the 1 member that is heard", "--data-dir", dirs[0]), dirs[0])
-	order(cli.ExitFailed, "end it first", command...)
+	forced := clitest.Start(t, home, "recover", "--yes", "--data-dir", dirs[0])
+	if code := forced.Ends(t); code != cli.ExitFailed || !strings.Contains(forced.Err.String(), advice) {
+		t.Errorf("ordered to recover: exit %d, %s", code, &forced.Err)
+	}
 	if err := c.peers[0].Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	c.peers[0].Ends(t)
-	order(cli.ExitOK, "from the model of slot "+command[slices.Index(command, "--slot")+1], command...)
-	order(cli.ExitFailed, "is one of the new run already", command...)
 
-	left, here := c.joins(dirs[0])
+	model, name := filepath.Join(home, "model.safetensors"), swarm.RunName("new")
+	commands := strings.Split(strings.NewReplacer("DIR", dirs[0], "FILE", model, "NAME", name).Replace(advice), ", then ")
+	if len(commands) != 2 {
+		t.Fatalf("it says %q", advice)
+	}
+	words := func(command string) []string { return strings.Fields(command)[1:] }
+	export := clitest.Start(t, home, words(commands[0])...)
+	if code := export.Ends(t); code != cli.ExitOK {
+		t.Fatalf("%s: exit %d, %s", commands[0], code, &export.Err)
+	}
+	anew := filepath.Join(home, "anew")
+	left, here := c.joins(anew, slices.Concat(words(commands[1])[1:], []string{
+		"--trust", "byzantine", "--inner-steps", "1", "--checkpoint-every", "1", "--keep-checkpoints", "1000",
+	})...)
 	applies(t, here, 1)
-	fresh, there := c.joins(filepath.Join(home, "fresh"))
+	begins := filepath.Join(home, "begins.safetensors")
+	again := clitest.Start(t, home, "export", "--data-dir", anew, "--slot", "0", "--with-momentum", "--out", begins)
+	if code := again.Ends(t); code != cli.ExitOK {
+		t.Fatalf("exit %d, %s", code, &again.Err)
+	}
+	sameModel(t, model, begins)
+
+	fresh, there := c.joins(filepath.Join(home, "fresh"), "--run", name)
 	applies(t, there, 2)
 	sameRoots(t, here, there)
 	leave(t, left, fresh)
 }
 
-// joins starts a peer of the run, with settings of the run if it is to found it.
-func (c *crowd) joins(dir string, founding ...string) (p *clitest.Program, events string) {
+// joins starts a peer, with more settings.
+func (c *crowd) joins(dir string, more ...string) (p *clitest.Program, events string) {
 	c.t.Helper()
 	home := c.t.TempDir()
 	events = filepath.Join(home, "events")
 	args := []string{
-		"join", "--run", c.name, "--preset", "lan", "--bootstrap", c.boot, "--data", c.data, "--data-dir", dir,
-		"--events", events,
+		"join", "--preset", "lan", "--bootstrap", c.boot, "--data", c.data, "--data-dir", dir, "--events", events,
 	}
-	return clitest.Start(c.t, home, slices.Concat(args, founding, tiny, c.listen)...), events
+	return clitest.Start(c.t, home, slices.Concat(args, more, tiny, c.listen)...), events
 }
 
-// printed is the command that recover --new-run prints, after these two words, for a data
-// directory.
-func printed(t *testing.T, text, dir string) []string {
+// sameModel wants the tensors of one file in another one that has, besides, an outer momentum of
+// zeros.
+func sameModel(t *testing.T, one, two string) {
 	t.Helper()
-	_, rest, found := strings.Cut(text, "  p2pdiloco recover --new-run ")
-	line, _, _ := strings.Cut(rest, "\n")
-	if !found || !strings.Contains(line, "--data-dir DIR ") {
-		t.Fatalf("no command is printed:\n%s", text)
+	open := func(path string) *safetensors.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := safetensors.Open(f, info.Size())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	return strings.Fields(strings.Replace(line, " DIR ", " "+dir+" ", 1))
+	want, got := open(one), open(two)
+	if len(got.Tensors) != 2*len(want.Tensors) {
+		t.Errorf("%d tensors with the momentum, %d without", len(got.Tensors), len(want.Tensors))
+	}
+	read := func(f *safetensors.File, name string, elements uint64) []float32 {
+		values := make([]float32, elements)
+		if err := f.ReadTensor(values, name); err != nil {
+			t.Fatal(err)
+		}
+		return values
+	}
+	for _, tensor := range want.Tensors {
+		n := tensor.Elements()
+		if !slices.Equal(read(got, tensor.Name, n), read(want, tensor.Name, n)) {
+			t.Errorf("tensor %s is another one", tensor.Name)
+		}
+		if slices.ContainsFunc(read(got, "p2pdiloco.outer.0."+tensor.Name, n), func(m float32) bool { return m != 0 }) {
+			t.Errorf("the momentum of %s is not 0", tensor.Name)
+		}
+	}
 }
 
 // sameRoots wants slots that both peers have applied, with equal state roots.

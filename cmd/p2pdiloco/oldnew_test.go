@@ -122,8 +122,8 @@ func (m *mixed) open(slot uint64) {
 	}
 }
 
-// run has four peers end a run, and returns its ID. One peer of each program is killed and comes
-// back while the others go on.
+// run has four peers end a run, and returns its ID. While the others go on, one peer of each
+// program is killed and comes back, and one of the old program comes back with this one.
 func (m *mixed) run(founder string) string {
 	m.t.Helper()
 	m.open(3)
@@ -134,18 +134,11 @@ func (m *mixed) run(founder string) string {
 		peers[peer] = m.start(which[peer], peer)
 	}
 	m.reach(peers, 3)
-	for i, victim := range []string{"b", "c"} {
-		if err := peers[victim].Process.Signal(syscall.SIGKILL); err != nil {
-			m.t.Fatal(err)
-		}
-		peers[victim].Ends(m.t)
-		slot := uint64(5 + 3*i)
-		m.open(slot)
-		m.reach(map[string]gatedPeer{"a": peers["a"], "d": peers["d"]}, slot)
-		peers[victim] = m.start(which[victim], victim)
-		m.open(slot + 1)
-		m.reach(peers, slot+1)
-	}
+	m.restart(which, peers, "b", 5)
+	m.restart(which, peers, "c", 7)
+	upgraded := map[string]string{"old": "b", "new": "d"}[founder]
+	which[upgraded] = "new" // on the data directory of the old program
+	m.restart(which, peers, upgraded, 9)
 	statuses := map[string]string{}
 	for peer, p := range peers {
 		statuses[which[peer]] = m.document(which[peer], "status", "--json", "--data-dir", p.dir)
@@ -153,6 +146,22 @@ func (m *mixed) run(founder string) string {
 	m.sameKeys("status --json", statuses)
 	m.open(12)
 	return m.end(which, peers)
+}
+
+// restart kills a peer, has the others go on to a slot, and all to the next one with it.
+func (m *mixed) restart(which map[string]string, peers map[string]gatedPeer, victim string, slot uint64) {
+	m.t.Helper()
+	if err := peers[victim].Process.Signal(syscall.SIGKILL); err != nil {
+		m.t.Fatal(err)
+	}
+	peers[victim].Ends(m.t)
+	m.open(slot)
+	rest := maps.Clone(peers)
+	delete(rest, victim)
+	m.reach(rest, slot)
+	peers[victim] = m.start(which[victim], victim)
+	m.open(slot + 1)
+	m.reach(peers, slot+1)
 }
 
 func (m *mixed) reach(peers map[string]gatedPeer, slot uint64) {

@@ -15,8 +15,7 @@ import (
 
 func newRecover() *cobra.Command {
 	var o local.Operator
-	var again newRun
-	var yes, anew bool
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Make a paused peer go on without the members that are missing",
@@ -31,35 +30,22 @@ more: then an operator has to choose. So make sure that they have ended and are 
 In a run of trust byzantine with four electors or more it takes more than half of them, or half with
 the one that has its vote for longest. With fewer, the members that are missing have to come back.
 
-If they are gone for good, --new-run founds a run of the same name from the newest model, with the
-peers that are left as its founders. On a paused peer it prints the command for each of them. That
-command is given once the peer has ended: it makes the peer's data directory one of the new run, and keeps
-what it has of the old one. Then each peer is started as before. All that give it the same --slot and
---founders make the same run by themselves.
+If they are gone for good, end the peer and found a new run from its newest model, with 'p2pdiloco export'
+and 'p2pdiloco join --run NAME --found --init FILE' under a new name: see the second example. The outer
+momentum begins at 0 there.
 
 Without --yes the command only says what it would do.`,
 		Example: `  p2pdiloco recover
   p2pdiloco recover --data-dir ~/run1 --yes
-  p2pdiloco recover --new-run
-  p2pdiloco recover --new-run --data-dir ~/run1 --slot 41 --founders 12D3KooW... --founders 12D3KooW... --yes`,
+  p2pdiloco export --data-dir ~/run1 --out model.safetensors && \
+    p2pdiloco join --run my-run-2 --found --init model.safetensors --trust byzantine`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if anew {
-				ctx, stop := cli.OrExit(cmd.Context())
-				defer stop()
-				return cli.Interrupted(ctx, again.run(ctx, cmd.OutOrStdout(), o, yes))
-			}
-			if err := again.notGiven(cmd.Flags()); err != nil {
-				return cli.UsageError(err)
-			}
 			return orderRecovery(cmd.Context(), cmd.OutOrStdout(), o, yes)
 		},
 	}
 	o.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it, and do not only say what it would do")
-	cmd.Flags().BoolVar(&anew, "new-run", false,
-		"found the run anew, from its newest model, with the peers that are left")
-	again.register(cmd.Flags())
 	return cmd
 }
 

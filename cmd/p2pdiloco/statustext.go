@@ -59,9 +59,6 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	printTraffic(w, s)
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "late\t%s\n", late(s.Members))
-	if s.Clocks != nil {
-		fmt.Fprintf(w, "clocks\t%s\n", s.Clocks.Detail)
-	}
 	printStandingOut(w, s.Members)
 	for _, o := range s.Motions {
 		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,8 +76,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --on-quorum-loss panic", "allowed: continue, pause"},
 		{"join --run x --pin 12ab", "allowed: the 64 hex digits"},
 		{"recover now", "takes flags only"},
-		{"recover --data-dir d --slot 41 --yes", "--slot 41: it is for --new-run"},
-		{"recover --data-dir d --founders p --yes", "--founders p: it is for --new-run"},
 		{"doctor books", "this is no ticket"},
 		{"doctor --bootstrap nonsense --data-dir /nonexistent", "nonsense"},
 		{"join --run x --trainer none --init m.safetensors", "--init m.safetensors: it is for a peer that trains"},
@@ -89,16 +86,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"init gpt2", "p2pdiloco: gpt2: write hf:gpt2, a folder"},
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
-	})
-}
-
-// TestRecoverBesideSettings: the founders of a peer's run are a setting of join in the environment.
-// That is no wish for a new run, and the peer could not be made to go on.
-func TestRecoverBesideSettings(t *testing.T) {
-	t.Setenv("P2PDILOCO_FOUNDERS", "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv")
-	t.Setenv("P2PDILOCO_SLOT", "41")
-	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{
-		{"recover --yes --data-dir " + t.TempDir(), "no peer runs with the data directory"},
 	})
 }
 
@@ -145,18 +132,6 @@ func TestTheAdviceToStartAPeerAgainWorks(t *testing.T) {
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
 		{"join --data-dir " + dir + "/new", "data directory " + dir + "/new has been in no run"},
 	})
-}
-
-// A mistyped directory is not made, with an identity and a lock, before it is found to have no run.
-func TestANewRunMakesNoDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "typo")
-	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{{
-		"recover --new-run --yes --founders 12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv --data-dir " + dir,
-		"typo holds no run.spec",
-	}})
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory is there: %v", err)
-	}
 }
 
 func TestHelp(t *testing.T) {

@@ -57,7 +57,6 @@ With root, on Linux, in network namespaces:
   pair       two peers cannot reach each other, and the others reach both
   loss       a peer's link loses one packet in 50
 Only where --faults names them:
-  clone      a second process runs with a copy of a peer's data directory: both must end and say so
   wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
   disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
   flap-pair  with root, in network namespaces: two peers reach each other, and do not, in turns

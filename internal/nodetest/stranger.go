@@ -140,7 +140,6 @@ var ToStrangers = map[string]struct {
 	p2p.ProtocolMoved:         {},
 	p2p.ProtocolState:         {},
 	p2p.ProtocolProbe:         {},
-	p2p.ProtocolTwin:          {},
 	p2p.ProtocolAudit:         {},
 	p2p.ProtocolForward:       {},
 	"/p2pdiloco/gossip/1.0.0": {},

@@ -179,7 +179,7 @@ func (a *attached) branched(err error) {
 // notices are the events that the trainer's people are told of, and how grave they are.
 var notices = map[string]uint64{
 	"run.paused": wire.NoticeWarn, "run.resumed": wire.NoticeInfo, "run.forked": wire.NoticeWarn,
-	"run.switched": wire.NoticeWarn, "state.diverged": wire.NoticeWarn, "clock.skewed": wire.NoticeWarn,
+	"run.switched": wire.NoticeWarn, "state.diverged": wire.NoticeWarn,
 	"admission.refused": wire.NoticeWarn, "run.final": wire.NoticeInfo, "peer.removed": wire.NoticeWarn,
 }
 

@@ -78,7 +78,6 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + " is evicted: " + get("detail")
 	},
-	"clock.skewed": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + ": " + get("detail")
 	},

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,9 @@ func (r *runner) fillDisk(f *fault) error {
 	return nil
 }
 
+// endWithin is how long a peer may take to end whose disk is full.
+const endWithin = 45 * time.Second
+
 // endedFull says whether the peer with the full disk has ended. If it has not in time, or did not
 // say why, that is a fault.
 func (r *runner) endedFull(f *fault) bool {
@@ -105,4 +109,36 @@ func (f *fault) unmount() error {
 	}
 	f.mounted = false
 	return unmountSmall(f.victims[0].Data)
+}
+
+// copyDir copies a folder of a process that may change it meanwhile: files that vanish are left
+// out.
+func copyDir(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case e.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case !e.Type().IsRegular():
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, b, 0o600)
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
@@ -30,32 +29,7 @@ func died(t *testing.T) (*runner, *fault) {
 	}
 	<-r.nodes[0].Ended
 	r.nodes[0].gone = true
-	return r, &fault{victims: r.nodes, Injected: Injected{began: time.Now()}, copied: r.nodes[0].Peer}
-}
-
-// TestBothOfAnIdentityEnd: it is a fault if one goes on, or if neither says why they end.
-func TestBothOfAnIdentityEnd(t *testing.T) {
-	said := []eventlog.Line{{Event: "peer.cloned"}}
-	for _, c := range []struct {
-		name       string
-		gone, late bool
-		heard      []eventlog.Line
-		over       bool
-		odd        int
-	}{
-		{"both end and say so", true, false, said, true, 0},
-		{"both end and say nothing", true, false, nil, true, 1},
-		{"one still runs", false, false, said, false, 0},
-		{"one goes on", false, true, said, true, 1},
-	} {
-		r, f := died(t)
-		if r.nodes[0].gone, r.nodes[0].heard = c.gone, c.heard; c.late {
-			f.began = f.began.Add(-endWithin)
-		}
-		if over := r.bothEnded(f); over != c.over || len(r.odd) != c.odd {
-			t.Errorf("%s: over %v, %q", c.name, over, r.odd)
-		}
-	}
+	return r, &fault{victims: r.nodes, Injected: Injected{began: time.Now()}}
 }
 
 // TestAFullDiskIsSaid: it is a fault if the peer goes on, or if it ends for another reason.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
 
 // Injected is a fault as it happened.
@@ -51,21 +50,20 @@ type fault struct {
 	armedAt    time.Time
 	liftedSlot uint64
 	victims    []*node
-	proposer   *node      // of leader in phase commit
-	proposal   string     // its record's hash
-	flips      int        // of flap
-	busy       loops      // of load
-	members    []string   // when it began
-	killed     time.Time  // of load: its victim
-	again      bool       // of end: all have been started once more
-	turned     time.Time  // of turns: when those that died first came back
-	others     []*node    // of turns: those that went on
-	copied     *crew.Peer // of clone: the second process
-	filled     time.Time  // of disk-full: when the disk had no room left
-	struck     time.Time  // of failpoint: when the victim had come to its place
-	from       int        // of failpoint: the victim's events before it had its order
-	forked     bool       // of apart, partition: a side goes on as a branch
-	mounted    bool       // of disk-full: the victim's data directory is a disk of its own
+	proposer   *node     // of leader in phase commit
+	proposal   string    // its record's hash
+	flips      int       // of flap
+	busy       loops     // of load
+	members    []string  // when it began
+	killed     time.Time // of load: its victim
+	again      bool      // of end: all have been started once more
+	turned     time.Time // of turns: when those that died first came back
+	others     []*node   // of turns: those that went on
+	filled     time.Time // of disk-full: when the disk had no room left
+	struck     time.Time // of failpoint: when the victim had come to its place
+	from       int       // of failpoint: the victim's events before it had its order
+	forked     bool      // of apart, partition: a side goes on as a branch
+	mounted    bool      // of disk-full: the victim's data directory is a disk of its own
 }
 
 // Bounds on a fault's length in case the swarm makes no progress.
@@ -185,7 +183,7 @@ func (r *runner) victims(f *fault) []*node {
 	case WipeTwo:
 		most := max(1, min(2, r.mayFail(min(len(sound), r.electors()))))
 		return neighbours(sound, f.Pick, most)
-	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End, Clone, DiskFull, OneWay, Failpoint:
+	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End, DiskFull, OneWay, Failpoint:
 	case Partition: // the smaller side: a run of neighbours in a ring
 		most := len(sound) / 2
 		if r.cfg.Trust == p2pdiloco.TrustByzantine {
@@ -287,8 +285,6 @@ func (r *runner) due(f *fault) bool {
 		return f.victims[0].gone && r.missed(f)
 	case Turns:
 		return r.turned(f)
-	case Clone:
-		return r.bothEnded(f)
 	case DiskFull:
 		return r.endedFull(f)
 	case Failpoint:
@@ -350,8 +346,8 @@ func (r *runner) returned(f *fault) error {
 		}
 		return nil
 	}
-	if f.Kind == Clock && !r.clockSaid(f) {
-		return nil
+	if f.Kind == Clock {
+		r.checkClock(f, doctorsClock(f.victims[0].Peer))
 	}
 	for _, p := range f.victims {
 		p.hurt = nil

@@ -31,8 +31,6 @@ func (r *runner) inject(f *fault) error {
 		f.victims[0].Env = append(f.victims[0].Env, order.Clock+"="+fast.String())
 	case Load:
 		return r.load(f)
-	case Clone:
-		return r.clone(f)
 	case DiskFull:
 		return r.smallDisk(f)
 	case Failpoint:
@@ -74,9 +72,6 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 				return err
 			}
 		}
-		return r.startAll(f.victims)
-	case Clone:
-		r.endClone(f)
 		return r.startAll(f.victims)
 	case DiskFull:
 		return r.largeDisk(f)

@@ -75,11 +75,6 @@ func (k Kind) mayCost() cost {
 			down: victims,
 			says: "the victim's contributions to the last slots; its model is the others'",
 		}
-	case Clone:
-		return cost{
-			down: victims,
-			says: "the victim's contributions until one process is started again; both end with status 1 and say why",
-		}
 	case DiskFull:
 		return cost{
 			down: victims,

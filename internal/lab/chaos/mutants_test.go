@@ -217,16 +217,16 @@ func TestProcessesThatEndByThemselves(t *testing.T) {
 		want     int
 		wantLeft bool
 	}{
-		"finished":                 {"exit 0", false, "", done, 0, false},
-		"without a report":         {"exit 0", false, "", nil, 1, false},
-		"with an error":            {"exit 1", false, "", done, 1, false},
-		"told to leave":            {"exit 0", true, "", nil, 0, true},
-		"told to leave, and fails": {"exit 1", true, "", nil, 1, false},
-		"killed":                   {"kill -9 $$", true, "", nil, 0, false},
-		"killed by somebody else":  {"kill -9 $$", false, "", nil, 1, false},
-		"a clone that ends":        {"exit 1", false, Clone, nil, 0, false},
-		"a clone that ends well":   {"exit 0", false, Clone, nil, 1, false},
-		"while it is stopped":      {"exit 1", false, Stop, nil, 1, false},
+		"finished":                  {"exit 0", false, "", done, 0, false},
+		"without a report":          {"exit 0", false, "", nil, 1, false},
+		"with an error":             {"exit 1", false, "", done, 1, false},
+		"told to leave":             {"exit 0", true, "", nil, 0, true},
+		"told to leave, and fails":  {"exit 1", true, "", nil, 1, false},
+		"killed":                    {"kill -9 $$", true, "", nil, 0, false},
+		"killed by somebody else":   {"kill -9 $$", false, "", nil, 1, false},
+		"a full disk":               {"exit 1", false, DiskFull, nil, 0, false},
+		"a full disk, and no error": {"exit 0", false, DiskFull, nil, 1, false},
+		"while it is stopped":       {"exit 1", false, Stop, nil, 1, false},
 	} {
 		m := fine(t)
 		shell, err := exec.LookPath("sh")

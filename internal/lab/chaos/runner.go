@@ -212,7 +212,7 @@ func (r *runner) reap() {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
-		case p.hurt != nil && p.hurt.stage == on && p.hurt.Kind.ends() && code == 1: // as it should
+		case p.hurt != nil && p.hurt.stage == on && p.hurt.Kind == DiskFull && code == 1:
 		case !p.asked && code == 0 && printed && finished(rep):
 		default:
 			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+

@@ -141,7 +141,7 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 		f.Seconds = seconds(0, 1)
 	case Bootstrap:
 		f.Slots, f.Seconds = 3+rng.Uint64N(4), 1
-	case Late, Clock, Turns, End, Apart, Clone, DiskFull:
+	case Late, Clock, Turns, End, Apart, DiskFull:
 	case Load:
 		f.Slots, f.Seconds = 2+rng.Uint64N(4), seconds(5, 9)
 	case Partition:
@@ -186,7 +186,6 @@ const (
 
 // Kinds that a run has only if they are asked for by name.
 const (
-	Clone    Kind = "clone"     // a second process runs with a copy of a peer's data directory
 	DiskFull Kind = "disk-full" // a peer's disk gets full
 	WipeTwo  Kind = "wipe-two"  // wipe of two peers at once
 	FlapPair Kind = "flap-pair" // a pair that comes and goes
@@ -198,7 +197,7 @@ const (
 	Apart Kind = "apart"
 )
 
-var byName = []Kind{Clone, DiskFull, WipeTwo, FlapPair, OneWay, Failpoint, Clock, Apart}
+var byName = []Kind{DiskFull, WipeTwo, FlapPair, OneWay, Failpoint, Clock, Apart}
 
 // links are the kinds that change links, and so need network namespaces.
 var links = []Kind{Cut, Partition, Flap, Slow, Pair, FlapPair, Loss, OneWay, Apart}
@@ -206,7 +205,7 @@ var links = []Kind{Cut, Partition, Flap, Slow, Pair, FlapPair, Loss, OneWay, Apa
 // alone says whether a kind begins when no other fault is under way, and no other one begins before
 // its end.
 func (k Kind) alone() bool {
-	return k == All || k == Partition || k == Load || k == Turns || k == End || k == Clone ||
+	return k == All || k == Partition || k == Load || k == Turns || k == End ||
 		k == DiskFull || k == WipeTwo || k == Apart
 }
 

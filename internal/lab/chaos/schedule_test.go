@@ -110,7 +110,7 @@ func TestKinds(t *testing.T) {
 	if got, err := ParseKinds("kill, leader,kill"); err != nil || got.String() != "kill,leader" {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := ParseKinds("clone,disk-full,wipe-two,one-way"); err != nil || NeedLinks(got).String() != "one-way" ||
+	if got, err := ParseKinds("disk-full,wipe-two,one-way"); err != nil || NeedLinks(got).String() != "one-way" ||
 		!NeedRoot(got) || NeedRoot(Kinds(true)) {
 		t.Errorf("%v, %v", got, err)
 	}

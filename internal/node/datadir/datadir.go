@@ -12,8 +12,6 @@
 //	ledger.lost  the log was found missing; there until a chain is on disk again
 //	state/       checkpoints and outcomes
 //	trainer.state  the trainer's private state, where it can save one
-//	initial.safetensors  the model that a run goes on from which was founded anew
-//	run-ID/      what is kept of the run before that
 //
 // A node Opens the directory before all else and Closes it last. A program that only reads the
 // directory of a peer (an export) takes it At its path, without the lock.
@@ -44,7 +42,6 @@ const (
 	StateFolder  = "state"
 	TrainerFile  = "trainer.state"
 	OrdersFile   = "orders"
-	InitialFile  = "initial.safetensors"
 	LostFile     = "ledger.lost"
 
 	lockFile   = "lock"
@@ -57,7 +54,7 @@ const (
 // replaced lists the files that are written beside their place first. A process that is killed
 // meanwhile leaves what it wrote.
 var replaced = []string{
-	IdentityFile, PeersFile, PortsFile, TrainerFile, OrdersFile, InitialFile, LostFile, specFile, presetFile,
+	IdentityFile, PeersFile, PortsFile, TrainerFile, OrdersFile, LostFile, specFile, presetFile,
 	"admission.secret", "admission.next", "admission.used", "api", "api.token", "metrics.token", "attach",
 }
 
@@ -112,12 +109,10 @@ func (d Dir) Has(name string) bool {
 // NoteLostLedger says whether a directory has lost its vote log, in this start or an earlier one.
 // It comes before the log is opened, which makes a missing one: from then on nothing but the note
 // that is left here tells that the peer may have forgotten what it agreed to. A directory that
-// belongs to no run has no log yet, nor has one whose run is to be founded anew.
+// belongs to no run has no log yet.
 func (d Dir) NoteLostLedger() (lost bool, err error) {
-	for _, name := range []string{LedgerFile, InitialFile} {
-		if has, err := d.holds(name); has || err != nil {
-			return d.Has(LostFile), err
-		}
+	if has, err := d.holds(LedgerFile); has || err != nil {
+		return d.Has(LostFile), err
 	}
 	if has, err := d.holds(specFile); !has || err != nil {
 		return false, err
@@ -187,43 +182,10 @@ func (d Dir) LoadSpec(given spec.Spec) (*spec.Spec, error) {
 	return &known, nil
 }
 
-// KeptRun is the folder in which `p2pdiloco recover --new-run` keeps what there is of a run.
-func (d Dir) KeptRun(run slot.Root) string { return d.Path("run-" + run.Short()) }
-
-// CheckRecovered refuses a directory whose run was to be founded anew, where the process that did
-// so has died: with a part of its files in another folder it would found the old run again.
-func (d Dir) CheckRecovered(known spec.Spec) error {
-	kept := d.KeptRun(known.RunID())
-	begun, err := d.holds(filepath.Base(kept))
-	if begun {
-		err = fmt.Errorf("data directory %s: p2pdiloco recover --new-run was interrupted, and %s has a part of the "+
-			"run's files: give the same command once more, with --yes; it takes them back and begins anew",
-			d.Root, kept)
-	}
-	return err
-}
-
 // SaveSpec writes the spec once; it never changes.
 func (d Dir) SaveSpec(s spec.Spec) error {
 	if err := disk.Create(d.FS, d.Path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("data directory: %w", err)
-	}
-	return nil
-}
-
-// ReplaceSpec makes the directory one of another run.
-func (d Dir) ReplaceSpec(s spec.Spec) error {
-	if err := disk.Replace(d.FS, d.Path(specFile), s.Append(nil)); err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
-	return nil
-}
-
-// RemoveSpec removes what SaveSpec wrote, and what it left behind if it was interrupted.
-func (d Dir) RemoveSpec() error {
-	disk.Sweep(d.FS, d.Root, specFile)
-	if err := d.FS.Remove(d.Path(specFile)); !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return nil
 }

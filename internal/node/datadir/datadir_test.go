@@ -57,7 +57,7 @@ func TestADirectoryKeepsSpecAndPreset(t *testing.T) {
 }
 
 // A directory that has lost its ledger says so at later starts, too, when a new ledger lies there.
-// One that never had a ledger, or is to found a run anew, has lost none.
+// One that never had a ledger has lost none.
 func TestALostLedgerIsNoted(t *testing.T) {
 	d := At(disk.OS, t.TempDir())
 	lost := func(want bool, when string) {
@@ -80,9 +80,6 @@ func TestALostLedgerIsNoted(t *testing.T) {
 	if err := d.SaveSpec(settled()); err != nil {
 		t.Fatal(err)
 	}
-	change(InitialFile, true)
-	lost(false, "a run that is to be founded anew")
-	change(InitialFile, false)
 	change(LedgerFile, true)
 	lost(false, "with its ledger")
 	change(LedgerFile, false)

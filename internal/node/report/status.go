@@ -81,11 +81,9 @@ type Status struct {
 	// spent in inner steps, since the start
 	Training time.Duration `json:"training_ns"`
 	// that the trainer stood still and waited for others
-	Stall  time.Duration `json:"stall_ns"`
-	Uptime time.Duration `json:"uptime_ns"`
-	Reach  p2p.Reach     `json:"reach"` // how others can reach this peer
-	// which clocks are more than a minute off; nil while none is
-	Clocks  *ClockStatus  `json:"clocks,omitempty"`
+	Stall   time.Duration `json:"stall_ns"`
+	Uptime  time.Duration `json:"uptime_ns"`
+	Reach   p2p.Reach     `json:"reach"` // how others can reach this peer
 	Process ProcessStatus `json:"process"`
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -37,7 +35,7 @@ func startCrowd(t *testing.T, listen []string) *crowd {
 	home := t.TempDir()
 	file := filepath.Join(home, "addrs")
 	_ = clitest.Start(t, home, append([]string{"bootstrap", "--addr-file", file}, listen...)...)
-	c := &crowd{t: t, name: swarm.RunName("twins"), data: smallData(t), listen: listen}
+	c := &crowd{t: t, name: swarm.RunName("restarts"), data: smallData(t), listen: listen}
 	clitest.Until(t, "the address file", func() bool {
 		b, _ := os.ReadFile(file)
 		c.boot, _, _ = strings.Cut(string(b), "\n")
@@ -107,42 +105,6 @@ func lines(t *testing.T, path string) (all []eventlog.Line) {
 func cloned(t *testing.T, path string) []eventlog.Line {
 	t.Helper()
 	return slices.DeleteFunc(lines(t, path), func(e eventlog.Line) bool { return e.Event != "peer.cloned" })
-}
-
-// TestACopiedIdentityEndsBoth: a peer is started with a copy of a member's identity, and a data
-// directory of its own. Both say what happened, and end; the three others go on.
-func TestACopiedIdentityEndsBoth(t *testing.T) {
-	t.Parallel()
-	c, dirs := startCrowd(t, onLoopback), [2]string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")}
-	var twins [2]*clitest.Program
-	var events [2]string
-	twins[0], events[0] = c.start(dirs[0])
-	applies(t, events[0], 1)
-	key, err := os.ReadFile(filepath.Join(dirs[0], "identity"))
-	if err == nil {
-		err = errors.Join(os.Mkdir(dirs[1], 0o700), os.WriteFile(filepath.Join(dirs[1], "identity"), key, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	twins[1], events[1] = c.start(dirs[1])
-	for i, p := range twins {
-		code, said := p.Ends(t), cloned(t, events[i])
-		if code != cli.ExitFailed || len(said) == 0 || said[0].About != said[0].Peer ||
-			!strings.Contains(said[0].Detail, "stop the other") || !strings.Contains(p.Err.String(), "used twice") {
-			t.Errorf("process %d: exit %d, says %v\n%s", i, code, said, &p.Err)
-		}
-	}
-	c.goOn(5)
-	for _, e := range c.events {
-		if said := cloned(t, e); len(said) > 0 {
-			t.Errorf("one of the others says %v", said)
-		}
-	}
-	// the one that is meant to run is started again
-	again, later := c.start(dirs[0])
-	applies(t, later, 1)
-	leave(t, append(c.peers, again)...)
 }
 
 // TestRestartsOverQUIC: a peer is killed and started again at once, many times. Over QUIC the
