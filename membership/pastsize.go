@@ -73,6 +73,6 @@ func largePast(bytes, most, link int) string {
 		says += fmt.Sprintf("after about %d more changes of who votes no new peer can join, and none that was away "+
 			"for long can come back, ", (most-bytes)/max(link, 1))
 	}
-	return says + "but from a peer that has kept all records from the beginning (--keep-records, --archive). To let " +
+	return says + "but from a peer that has kept all records from the beginning (--keep-records). To let " +
 		"others in, begin a new run from the model: p2pdiloco export, then join --run NEW --init FILE"
 }

@@ -24,10 +24,18 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 		return p2pdiloco.Config{}, Invalid(err)
 	}
 	cfg.DataDir = s.DataDir
+	if s.Stays() {
+		cfg.KeepRecords = true
+	} else {
+		cfg.Linger = s.linger
+	}
 	cfg.StateBytesPerSecond = 1_000_000 * s.stateRate
 	cfg.MaxUpload, cfg.MaxDownload = int64(s.maxUpload)/8, int64(s.maxDownload)/8
 	return cfg, nil
 }
+
+// Stays says whether the peer serves on after the run's end, until it is stopped.
+func (s *Settings) Stays() bool { return s.linger == forever }
 
 const (
 	maxStateRate  = 1_000_000 // MB/s: the rate in bytes is within an int64

@@ -163,8 +163,10 @@ func (s *Settings) keeping() []definition {
 	return []definition{
 		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state directory)"},
-		{"linger", 0, &s.cfg.Linger, "how long to serve the final model, after the last round, to members of the " +
-			"last hour that do not show that they have it (default 30s with --preset lan, 10m with wan)"},
+		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
+			"to serve the final model, after the last round, to members of the last hour that do not show that " +
+			"they have it (default 30s with --preset lan, 10m with wan); forever: stay until the peer is stopped, " +
+			"serve the model to all that come, and keep all records as --keep-records does"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
 		{"keep-records", 0, &s.cfg.KeepRecords, "keep all records of the run's chain, for newcomers and " +
@@ -234,7 +236,7 @@ func (d definition) register(fs *pflag.FlagSet) {
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay",
+	"absolute", "addr-file", "against", "against-config", "codecs", "delay",
 	"dtype", "elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
 	"identity", "iters", "keep-dir", "kinds", "known", "like", "limit", "load", "minutes", "modes", "netns",
 	"no-baseline", "out", "pairs", "peers", "profile", "program", "quick", "rate", "reduction", "relative",

@@ -44,7 +44,8 @@ type Settings struct {
 	follow   []string
 	founders []string
 
-	stateRate              int64 // MB/s
+	linger                 time.Duration // or forever
+	stateRate              int64         // MB/s
 	maxUpload, maxDownload sources.Rate
 
 	flags *pflag.FlagSet

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -180,6 +181,25 @@ func TestEverythingFromAFile(t *testing.T) {
 		s.Model.Layers != 2 || s.Model.Threads != 3 ||
 		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// A peer that stays keeps all records, and its node ends as ever.
+func TestLinger(t *testing.T) {
+	for text, want := range map[string]struct {
+		linger time.Duration
+		stays  bool
+	}{"90s": {90 * time.Second, false}, "0s": {}, "forever": {0, true}} {
+		cfg, s := config(t, []string{"P2PDILOCO_LINGER=" + text}, "--run", "x")
+		if cfg.Linger != want.linger || s.Stays() != want.stays || cfg.KeepRecords != want.stays {
+			t.Errorf("%s: %v, stays %v, keeps records %v", text, cfg.Linger, s.Stays(), cfg.KeepRecords)
+		}
+	}
+	for _, text := range []string{"soon", "-1ns", "10"} {
+		_, err := parse(t, []string{"P2PDILOCO_LINGER=" + text}, "--run", "x")
+		if err == nil || !strings.Contains(err.Error(), "allowed: a duration like 90s, 10m or 1h30m, or forever") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

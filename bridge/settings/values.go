@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -62,6 +63,31 @@ func readTrainer(text string) (Trainer, error) {
 		)
 	}
 	return t, nil
+}
+
+// forever is the linger of a peer that stays after the run's end.
+const forever time.Duration = -1
+
+// readLinger reads a duration, or the word forever.
+func readLinger(text string) (time.Duration, error) {
+	if text == "forever" {
+		return forever, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		err = errors.New("allowed: a duration like 90s, 10m or 1h30m, or forever")
+	}
+	return d, err
+}
+
+func showLinger(d time.Duration) string {
+	switch d {
+	case forever:
+		return "forever"
+	case 0:
+		return ""
+	}
+	return d.String()
 }
 
 // readPin reads the hash of a record.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // A bootstrap node that is started a second time by mistake is refused, and the first one has its
@@ -21,40 +20,27 @@ import (
 func TestASecondBootstrapNodeMovesNoPorts(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	key, dir := filepath.Join(home, "key"), filepath.Join(home, "archive")
-	for name, c := range map[string]struct {
-		flags []string
-		ports string
-	}{
-		"identity": {[]string{"--identity", key}, key + ".ports"},
-		"archive": {
-			[]string{"--archive", swarm.RunName("test"), "--archive-dir", dir}, filepath.Join(dir, "identity.ports"),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addrs := filepath.Join(home, "addrs-"+name)
-			args := append([]string{"bootstrap", "--listen", "/ip4/127.0.0.1/tcp/0", "--addr-file", addrs}, c.flags...)
-			first := clitest.Start(t, home, args...)
-			clitest.Until(t, "its addresses", func() bool { return exists(addrs) })
-			before, err := os.ReadFile(c.ports)
-			if err != nil {
-				t.Fatal(err)
-			}
-			second := clitest.Start(t, home, args...)
-			if code := second.Ends(t); code != cli.ExitFailed ||
-				!strings.Contains(second.Err.String(), "in use by another process") {
-				t.Errorf("exit %d: %s", code, second.Err.String())
-			}
-			if after, err := os.ReadFile(c.ports); err != nil || !bytes.Equal(after, before) {
-				t.Errorf("it listened on %s, and listens after a restart on %s, %v", before, after, err)
-			}
-			if err := first.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			if code := first.Ends(t); code != cli.ExitOK {
-				t.Errorf("exit %d", code)
-			}
-		})
+	key, addrs := filepath.Join(home, "key"), filepath.Join(home, "addrs")
+	ports := key + ".ports"
+	args := []string{"bootstrap", "--listen", "/ip4/127.0.0.1/tcp/0", "--addr-file", addrs, "--identity", key}
+	first := clitest.Start(t, home, args...)
+	clitest.Until(t, "its addresses", func() bool { return exists(addrs) })
+	before, err := os.ReadFile(ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := clitest.Start(t, home, args...)
+	if code := second.Ends(t); code != cli.ExitFailed ||
+		!strings.Contains(second.Err.String(), "in use by another process") {
+		t.Errorf("exit %d: %s", code, second.Err.String())
+	}
+	if after, err := os.ReadFile(ports); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("it listened on %s, and listens after a restart on %s, %v", before, after, err)
+	}
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := first.Ends(t); code != cli.ExitOK {
+		t.Errorf("exit %d", code)
 	}
 }

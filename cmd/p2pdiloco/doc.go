@@ -3,7 +3,6 @@
 //	p2pdiloco demo        a whole swarm on this machine, to see it work
 //	p2pdiloco join        take part in a run
 //	p2pdiloco bootstrap   an address that newcomers can start from
-//	p2pdiloco serve       the final model of a run that has ended, for peers that were away
 //	p2pdiloco status      what a running peer knows
 //	p2pdiloco doctor      what keeps a peer from a run, or makes it slow
 //	p2pdiloco invite      a ticket with which others can join

@@ -16,7 +16,7 @@ func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
 // commands makes each command. Nothing here is shared between two command lines.
 var commands = []func() *cobra.Command{
 	newDemo,
-	node.NewJoin, node.NewServe, node.NewBootstrap,
+	node.NewJoin, node.NewBootstrap,
 	newStatus, newDoctor, newInit, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,

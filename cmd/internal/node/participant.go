@@ -29,7 +29,6 @@ type participant struct {
 	stdout, stderr io.Writer // for processes that it starts
 	output
 	began time.Time
-	stays bool // it serves on after the end
 
 	command  []string // that starts a trainer which attaches; empty: none
 	trainer  p2pdiloco.Trainer
@@ -124,17 +123,21 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	}
 	p.attached.joined(node)
 	err = p.attached.ended(ctx, node, runToEnd(ctx, node, p.looks))
-	if err == nil && p.stays {
-		err = p.stay(ctx, node)
+	if err == nil && p.settings.Stays() {
+		err = serveOn(ctx, node)
 	}
 	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node))
 }
 
 // looks says whether this peer goes on looking for the run's final model after an error of Run. It
-// does so at the end of a branch that is not the run.
+// does so at the end of a branch that is not the run. One that stays does so, too, where nobody
+// answers that holds the model.
 func (p *participant) looks(err error) bool {
 	if !errors.Is(err, p2pdiloco.ErrBranchEnded) {
-		return false
+		if p.settings.Stays() {
+			p.say("%v. This peer goes on looking", err)
+		}
+		return p.settings.Stays()
 	}
 	p.attached.branched(err)
 	return true
@@ -176,8 +179,11 @@ func (p *participant) finish(joined leaver, node endless) error {
 		last.Phase = p.collect.since(last.Phase)
 	}
 	r := p.collect.sumUp(last, time.Since(p.began))
-	if last.Phase == p2pdiloco.PhaseEndedBranch && err == nil {
+	switch {
+	case last.Phase == p2pdiloco.PhaseEndedBranch && err == nil:
 		err = cli.ErrBranch
+	case last.Phase == p2pdiloco.PhaseEndedMissed && err == nil && p.settings.Stays():
+		err = p2pdiloco.ErrMissed // stopped while it looked
 	}
 	if p.settings.JSON {
 		return errors.Join(err, json.NewEncoder(p.out).Encode(r))
@@ -210,5 +216,8 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 	if e.Name == "run.final" && e.Fields["ends_as"] == "run" {
 		p.say("  the model is saved; this peer may be stopped now (Ctrl-C). To get a file: p2pdiloco export "+
 			"--data-dir %s --out MODEL.safetensors", p.collect.dataDir())
+	}
+	if e.Name == "run.final" && e.Fields["ends_as"] != "branch" && p.settings.Stays() {
+		p.say("  this peer stays (--linger forever), and serves the model to all that come, until it is stopped")
 	}
 }

@@ -3,35 +3,65 @@ package node
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
-// Of three electors two die, and the third, which forks, is alone to the last slot. The archive,
-// which has no vote, follows it to the end of that branch. It stays, and gets the run's model when
-// the others are back and end the run. Without this it left at the end of the branch, and the
-// bootstrap node ended with it.
-func TestAnArchiveOutlivesTheEndOfABranch(t *testing.T) {
+// staying is a participant with --linger forever, and what it says.
+func staying(t *testing.T) (p *participant, said *nodetest.Lines) {
+	t.Helper()
+	cmd, said := &cobra.Command{}, &nodetest.Lines{}
+	cmd.SetOut(said)
+	cmd.SetErr(said)
+	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.Register(flags)
+	if err := flags.Parse([]string{"--trainer", "none", "--linger", "forever"}); err != nil {
+		t.Fatal(err)
+	}
+	return newParticipant(cmd, s), said
+}
+
+// node is a node, and the peer around it.
+type node interface {
+	endless
+	leaver
+}
+
+// partake does what takePart does once the run is found.
+func (p *participant) partake(ctx context.Context, n node) error {
+	err := runToEnd(ctx, n, p.looks)
+	if err == nil {
+		err = serveOn(ctx, n)
+	}
+	return errors.Join(unlessAsked(ctx, err), p.finish(n, n), p.end(outputTime))
+}
+
+// Of three electors two die, and the third, which forks, is alone to the last slot. The peer that
+// stays, which has no vote, follows it to the end of that branch. It goes on looking, and gets the
+// run's model when the others are back and end the run.
+func TestAPeerThatStaysOutlivesTheEndOfABranch(t *testing.T) {
 	spec := nodetest.Spec(6, 3)
 	spec.Trust = p2pdiloco.TrustByzantine
 	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
 		archive, voters := s.Peers[3], s.Peers[:3]
-		var said nodetest.Lines
+		p, _ := staying(t)
 		ends := make(chan error, 1)
 		archive.Config = func(c *p2pdiloco.Config) {
 			nodetest.WithoutTrainer(c)
 			c.OnQuorumLoss, c.KeepRecords = p2pdiloco.OnLossPause, true
 		}
 		archive.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
-			err := (&archiveFlags{run: spec.Name}).takePart(ctx, n, &said)
+			err := p.partake(ctx, n)
 			ends <- err
 			return err
 		}
@@ -45,7 +75,9 @@ func TestAnArchiveOutlivesTheEndOfABranch(t *testing.T) {
 		s.Isolate(dead...)
 		s.Kill(dead...)
 		s.Reach(6, last, archive)
-		s.Until(2*time.Minute, "looking", func() bool { return said.Has("It goes on looking") })
+		s.Until(2*time.Minute, "at the end of the branch", func() bool {
+			return archive.Node.Load().Status().Phase == p2pdiloco.PhaseEndedBranch
+		})
 		time.Sleep(time.Minute)
 		if got := archive.Node.Load().Status().Phase; got != p2pdiloco.PhaseEndedBranch {
 			t.Errorf("at the end of the branch its phase is %s", got)
@@ -106,31 +138,33 @@ func (e *ending) Close() error                { e.look(func() { e.over = true })
 func (e *ending) Run(ctx context.Context) error {
 	err := ctx.Err()
 	e.look(func() {
-		if err, e.outcomes = e.outcomes[0], e.outcomes[1:]; err != nil {
+		if err, e.outcomes = e.outcomes[0], e.outcomes[1:]; errors.Is(err, p2pdiloco.ErrMissed) {
 			e.phase = p2pdiloco.PhaseEndedMissed
 		}
 	})
 	return err
 }
 
-// An archive whose model has gone with the peers that held it looks on, and serves the model once
-// somebody has brought it. Of other errors it says what they are.
-func TestAnArchiveLooksForAModelThatIsGone(t *testing.T) {
+// A peer that stays and whose model has gone with the peers that held it looks on, and serves the
+// model once somebody has brought it. Stopped before, it does not say that it has the model. Of
+// other errors it says what they are.
+func TestAPeerThatStaysLooksForAModelThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node, said := &ending{outcomes: []error{p2pdiloco.ErrMissed, nil}}, &nodetest.Lines{}
+		node := &ending{outcomes: []error{p2pdiloco.ErrMissed, nil}}
+		p, said := staying(t)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		kept := make(chan error)
-		go func() { kept <- (&archiveFlags{run: "r"}).takePart(ctx, node, said) }()
+		go func() { kept <- p.partake(ctx, node) }()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if n, _, _ := node.look(func() {}); n != 1 || !said.Has("archive of r", "It goes on looking") {
+		if n, _, _ := node.look(func() {}); n != 1 || !said.Has("goes on looking") {
 			t.Fatalf("it does not look on, and says %q", said)
 		}
 		node.look(func() { node.phase = p2pdiloco.PhaseRunning })
 		time.Sleep(2 * lookAgain)
 		synctest.Wait()
-		if n, _, over := node.look(func() {}); n != 0 || over {
+		if n, _, over := node.look(func() { node.phase = p2pdiloco.PhaseEnded }); n != 0 || over {
 			t.Fatal("it does not go on with the model that has come")
 		}
 		stop()
@@ -138,39 +172,32 @@ func TestAnArchiveLooksForAModelThatIsGone(t *testing.T) {
 			t.Errorf("stopped, it ends with %v; left %v, closed %v", err, node.left, node.over)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := staying(t)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err := p.partake(ctx, &ending{outcomes: []error{p2pdiloco.ErrMissed}})
+		if !errors.Is(err, p2pdiloco.ErrMissed) {
+			t.Errorf("stopped while it looks, it ends with %v", err)
+		}
+	})
 	gone := errors.New("the disk is gone")
 	node := &ending{outcomes: []error{gone}}
-	err := (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{})
+	p, _ := staying(t)
+	err := p.partake(t.Context(), node)
 	if !errors.Is(err, gone) || !node.left {
 		t.Errorf("it ends with %v, left %v", err, node.left)
 	}
 }
 
-// The archive of a run lies beside the run's peers, whatever the run's name: as a path that name
-// could lead anywhere.
-func TestAnArchiveStaysUnderItsRun(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", home)
-	for _, run := range []string{"books", "../../books", "a/b"} {
-		f := archiveFlags{run: run}
-		if _, err := f.prepare(""); err != nil {
-			t.Fatal(err)
-		}
-		base := filepath.Join(home, "p2pdiloco")
-		if want := filepath.Join(statedir.RunDir(base, run), "archive"); f.dir != want ||
-			filepath.Dir(filepath.Dir(f.dir)) != base {
-			t.Errorf("run %q: its archive lies in %s, not in %s", run, f.dir, want)
-		}
-	}
-}
-
-// A node may end by itself after the run has: its identity is used twice. An archive that serves
-// the model ends then, too. It stayed, and served nothing.
-func TestAnArchiveNoticesThatItsNodeHasEnded(t *testing.T) {
+// A node may end by itself after the run has: its identity is used twice. A peer that serves the
+// model ends then, too. It stayed, and served nothing.
+func TestAPeerThatStaysNoticesThatItsNodeHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := &ending{outcomes: []error{nil}}
+		node := &ending{outcomes: []error{nil}, phase: p2pdiloco.PhaseEnded}
+		p, _ := staying(t)
 		kept := make(chan error)
-		go func() { kept <- (&archiveFlags{run: "r"}).takePart(t.Context(), node, &nodetest.Lines{}) }()
+		go func() { kept <- p.partake(t.Context(), node) }()
 		time.Sleep(time.Hour)
 		node.look(func() { node.fault = p2pdiloco.ErrCloned })
 		if err := <-kept; !errors.Is(err, p2pdiloco.ErrCloned) || !node.over {
