@@ -3,9 +3,9 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 485_000, without: agreement},
-	{most: 84_000, in: []string{"p2p", "gossip"}},
-	{most: 66_000, in: []string{"bridge"}},
+	{most: 464_000, without: agreement},
+	{most: 77_000, in: []string{"p2p", "gossip"}},
+	{most: 64_000, in: []string{"bridge"}},
 }
 
 // agreement are the folders that the slot ledger is in.
@@ -14,7 +14,7 @@ var agreement = []string{
 }
 
 const (
-	pageBytes = 615_000 // of all pages together
+	pageBytes = 579_000 // of all pages together
 	// words of comments for each 1000 tokens, at least: four fifths of 217,641 beside 685,937
 	commentWords = 254
 )
