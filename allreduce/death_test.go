@@ -422,3 +422,59 @@ func TestHoldDuringRevisions(t *testing.T) {
 		t.Error("the moved piece has the old bytes, though a contributor went")
 	}
 }
+
+// Where a contributor dies, another one may be too many beside those that are left. Owners go on
+// without both. They blame the first alone, and the second blames none of them: it is told.
+func TestADeathTakesAnotherOneAlong(t *testing.T) {
+	const n, dies, other = 6, 5, 4
+	for _, frames := range []int{1, 40, 80} {
+		t.Run(fmt.Sprintf("after %d frames", frames), func(t *testing.T) {
+			m := newMortal(t, n)
+			for _, s := range m.sinks {
+				s.within = func(set slot.Bitmap) slot.Bitmap {
+					if set = slices.Clone(set); !set.Has(dies) {
+						set[other/8] &^= 1 << (other % 8)
+					}
+					return set
+				}
+			}
+			m.dieAfter(dies, frames)
+			m.startAll()
+			m.mourn(dies)
+			m.bury(dies)
+			for _, r := range m.running { // owners leave the other one out by themselves
+				if m.started[r] == other {
+					continue
+				}
+				select {
+				case <-r.Complete():
+				case <-time.After(time.Minute):
+					t.Fatalf("peer %d does not complete", m.started[r])
+				}
+			}
+			time.Sleep(2 * m.engines[0].hearsay) // by then they would have named it
+			m.bury(other)
+			m.wait()
+			m.check()
+			without := 0
+			for _, s := range m.outcome() {
+				if !s.Contributors.Has(dies) {
+					without++
+					if s.Contributors.Has(other) {
+						t.Errorf("range %v is without the dead one, and with the other", s.Range)
+					}
+				}
+			}
+			if without == 0 {
+				t.Error("all ranges are with the dead one")
+			}
+			for i, s := range m.sinks {
+				for peer, reason := range s.lost() {
+					if i != dies && peer != peerName(dies) && (i != other || reason != Refused) {
+						t.Errorf("peer %d names %s for %s", i, peer, reason)
+					}
+				}
+			}
+		})
+	}
+}

@@ -36,12 +36,20 @@ type recorder struct {
 	}
 	losses   chan slot.PeerID
 	progress func() // called with every frame, if set
+	within   func(slot.Bitmap) slot.Bitmap
 }
 
 func newRecorder() *recorder {
 	r := &recorder{losses: make(chan slot.PeerID, 64)}
 	r.mu.lost, r.mu.figures = make(map[slot.PeerID]Reason), make(map[slot.Range]slot.Root)
 	return r
+}
+
+func (r *recorder) Within(set slot.Bitmap) slot.Bitmap {
+	if r.within != nil {
+		return r.within(set)
+	}
+	return set
 }
 
 func (r *recorder) SegmentDone(s slot.Segment, figures slot.Root, _ Alike) {

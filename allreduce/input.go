@@ -25,6 +25,7 @@ type input struct {
 	offer    slot.Offer
 	attached bool // its stream has arrived; guarded by the reduction's mu
 	left     bool // it gives no more frames than it has; guarded by the reduction's mu
+	excused  bool // it left since the piece has no use for it; guarded by the reduction's mu
 	// when it last did what it owes, in nanoseconds since the piece began; 0 before, and never once
 	// nothing is owed
 	moved  atomic.Int64
@@ -76,6 +77,10 @@ func (in *input) lost(reason Reason, err error) {
 	r := in.p.r
 	r.mu.Lock()
 	in.quit()
+	if in.excused && reason == Connection {
+		r.mu.Unlock()
+		return
+	}
 	if reason != Connection {
 		for _, p := range in.p.of.own {
 			if other := p.inputs[in.place]; other != nil {
@@ -91,6 +96,18 @@ func (in *input) lost(reason Reason, err error) {
 	in.p.of.dropped.Set(in.place)
 	r.mu.Unlock()
 	r.lose(in.offer.Peer, reason, err)
+}
+
+// excuse ends the contribution to this piece of a peer that did nothing wrong. It is told so, as one
+// that is too slow, and does not count this owner as lost.
+func (in *input) excuse() {
+	r := in.p.r
+	r.mu.Lock()
+	in.quit()
+	in.excused = true
+	r.mu.Unlock()
+	in.refuse(Connection)
+	time.AfterFunc(r.engine.cfg.Stall, in.cancel) // in case the peer does not read the refusal
 }
 
 // absent ends the contribution of a peer that has opened no stream.

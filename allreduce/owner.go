@@ -2,6 +2,7 @@ package allreduce
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -170,6 +171,7 @@ func (p *ownPiece) open(set []*input, f int) *span {
 		p.r.lose(p.Owner, TooManyRanges, errTooManyRanges)
 		return nil
 	}
+	set = p.within(set)
 	if !p.awaitWide(len(set)) {
 		return nil
 	}
@@ -189,6 +191,26 @@ func (p *ownPiece) open(set []*input, f int) *span {
 		cols:  make([][]float32, len(set)),
 		norms: make([]float64, len(set)),
 	}
+}
+
+// within returns the contributors that a range may have together, and ends what the others give to
+// the piece.
+func (p *ownPiece) within(set []*input) []*input {
+	all := slot.NewBitmap(len(p.inputs))
+	for _, in := range set {
+		all.Set(in.place)
+	}
+	p.r.mu.Lock()
+	sink := p.r.mu.sink
+	p.r.mu.Unlock()
+	may := sink.Within(all)
+	return slices.DeleteFunc(set, func(in *input) bool {
+		if may.Has(in.place) {
+			return false
+		}
+		in.excuse()
+		return true
+	})
 }
 
 // awaitWide waits until so many contributors are enough for a range (slot.Plan.Wide).

@@ -48,6 +48,10 @@ func (r Reason) String() string {
 // return soon, and must not call Close or Release. After Close or Release has returned none is
 // called.
 type Sink interface {
+	// Within returns those of some contributors that one range may have together: without some that
+	// are too many beside the others. It is asked before each range of an own piece, in a rotation.
+	// The piece goes on without them, and nobody is told that they failed.
+	Within(contributors slot.Bitmap) slot.Bitmap
 	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the
 	// bytes are in Result. figures is the root of what was measured (slot.FiguresRoot); zero where
 	// nothing is: in a ring, and in a run without roots. Then alike knows nothing either. The
@@ -66,6 +70,7 @@ type Sink interface {
 // deaf is the sink of a reduction that nobody listens to any more.
 type deaf struct{}
 
+func (deaf) Within(set slot.Bitmap) slot.Bitmap         { return set }
 func (deaf) SegmentDone(slot.Segment, slot.Root, Alike) {}
 func (deaf) Lost(slot.PeerID, Reason, error)            {}
 func (deaf) Progress(sent, received uint64)             {}

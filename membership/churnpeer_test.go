@@ -178,7 +178,7 @@ func (p *churnPeer) do(work Work) {
 	switch work := work.(type) {
 	case WorkReduce:
 		p.plan = work.Plan
-		w.at(w.endOf(work.Plan)-w.now+w.between(0, time.Second), func() { p.reduced(work.Plan) })
+		w.at(w.endOf(work.Plan)-w.now+w.between(0, time.Second), func() { p.reduced(work) })
 	case WorkHold:
 		w.at(w.between(time.Second, 2*time.Second), func() {
 			p.report(ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
@@ -199,7 +199,8 @@ func (p *churnPeer) do(work Work) {
 
 // reduced states the own pieces that are not stated yet, with all living peers; a newer plan has
 // taken the place of an older one.
-func (p *churnPeer) reduced(plan slot.Plan) {
+func (p *churnPeer) reduced(work WorkReduce) {
+	plan := work.Plan
 	if p.dead || p.plan.Ref != plan.Ref || p.plan.Revision != plan.Revision {
 		return
 	}
@@ -213,6 +214,7 @@ func (p *churnPeer) reduced(plan slot.Plan) {
 			in.Set(i)
 		}
 	}
+	in = work.Share.Within(in, func(int) bool { return false })
 	for _, piece := range plan.Pieces {
 		if piece.Owner == p.id && !p.stated[piece.Range] {
 			p.stated[piece.Range] = true

@@ -2,7 +2,10 @@ package membership
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -80,6 +83,69 @@ func TestCommitsByHash(t *testing.T) {
 		}
 		if asks != c.asks {
 			t.Errorf("%s: %d questions", c.name, asks)
+		}
+	}
+}
+
+// falsified is a COMMIT's certificate with the same signers, none of whom has signed it so.
+func falsified(c slot.Certificate) slot.Certificate {
+	c.Signatures = slices.Clone(c.Signatures)
+	for i, s := range c.Signatures {
+		sig := slices.Clone(s.Sig)
+		sig[0] ^= 1
+		c.Signatures[i].Sig = sig
+	}
+	return c
+}
+
+// Names of a quorum decide nothing. A COMMIT that has them, and not their signatures, is refused: by
+// hash where the record is held, with its HAVE, and whole, with the record in it.
+func TestFalseSignaturesDecideNothing(t *testing.T) {
+	for _, byzantine := range []bool{false, true} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("byzantine=%v whole=%v", byzantine, whole), func(t *testing.T) {
+				rules := labRules()
+				rules.Byzantine, rules.StartPeers = byzantine, 4
+				l := newLab(t, rules, labTiming)
+				for _, n := range "ABCD" {
+					l.add(string(n))
+				}
+				l.connect()
+				if !l.run(time.Minute, func() bool { return l.slots() >= 3 }) {
+					t.Fatal(l.show())
+				}
+				p := l.peer("A")
+				l.filters = []*labFilter{{to: "A", kind: "commit", left: -1, hold: true}}
+				var next labMessage
+				if !l.run(time.Minute, func() bool {
+					for _, m := range l.held {
+						c := m.msg.Body.(wire.Commit)
+						if c.Certificate.Height == p.m.chain.Next().Height && c.ByHash() != whole {
+							next = m
+							return true
+						}
+					}
+					return false
+				}) {
+					t.Fatalf("no such COMMIT\n%s", l.show())
+				}
+				from, c := l.peer(labName(next.msg.From)), next.msg.Body.(wire.Commit)
+				height, known := p.m.chain.Height(), l.count("A", EventCommitted)
+				if _, held := p.m.pledges.signed(c.Certificate.Hash); !whole && !held {
+					t.Fatal("the record is not held")
+				}
+				lie := c
+				lie.Certificate = falsified(c.Certificate)
+				if err := p.step(labSigned(from, lie)); !errors.Is(err, chain.ErrInvalid) {
+					t.Errorf("false signatures: %v", err)
+				}
+				if p.m.chain.Height() != height || l.count("A", EventCommitted) != known {
+					t.Error("what nobody has signed is decided")
+				}
+				if err := p.step(labSigned(from, c)); err != nil || p.m.chain.Height() != height+1 {
+					t.Errorf("the true one: %v", err)
+				}
+			})
 		}
 	}
 }

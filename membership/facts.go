@@ -77,6 +77,10 @@ func (f *facts) settled(offers []slot.Offer) []slot.Offer {
 	return known
 }
 
+// counts says whether leaders plan with an elector's offer whenever they have it. One that was a
+// newcomer when the open slot began, and has got its seat since, is still one of few.
+func (f *facts) counts(p slot.PeerID) bool { return !f.chain.FewNewcomers() || !f.chain.IsNewcomer(p) }
+
 // fromMember says whether a message comes from a member.
 func (f *facts) fromMember(msg wire.Message) error {
 	if _, ok := chain.FindMember(f.chain.Members(), msg.From, msg.Incarnation); !ok {

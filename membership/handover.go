@@ -240,7 +240,7 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 	}
 	slices.Sort(out.peers)
 	for _, e := range ho.chain.Electorate() {
-		if _, listed := ho.term.listed[e.Peer]; listed && p.Place(e.Peer) < 0 {
+		if _, listed := ho.term.listed[e.Peer]; listed && p.Place(e.Peer) < 0 && ho.counts(e.Peer) {
 			out.dropped = append(out.dropped, e.Peer)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -170,14 +171,18 @@ type planning struct {
 	reports  []report          // reports in this group of one peer about another
 	// owners that stated ranges of too few contributors, since when
 	statesTooFew map[slot.PeerID]time.Duration
-	listed       map[slot.PeerID]struct{}  // peers that some plan had
-	excluded     map[slot.PeerID]exclusion // peers left out of plans
-	banned       map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
-	ranges       rangesLost                // what owners say of their ranges
-	holdOff      time.Duration             // no plan before this time
-	failures     int                       // attempts that were given up at this height
-	parted       []slot.PeerID             // left out of rings because a neighbour reported them
-	givenUp      slot.Root                 // the group of the last one
+	share        chain.Share // of the plan's offers
+	// newcomers that revisions left out beside others that failed: nothing speaks against them
+	crowded  map[slot.PeerID]struct{}
+	fewest   bool                      // groups have no more newcomers than they must, for the rest of the term
+	listed   map[slot.PeerID]struct{}  // peers that some plan had
+	excluded map[slot.PeerID]exclusion // peers left out of plans
+	banned   map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
+	ranges   rangesLost                // what owners say of their ranges
+	holdOff  time.Duration             // no plan before this time
+	failures int                       // attempts that were given up at this height
+	parted   []slot.PeerID             // left out of rings because a neighbour reported them
+	givenUp  slot.Root                 // the group of the last one
 	// when the reduction last made progress, by a statement or by bytes that came here
 	progressAt    time.Duration
 	leftOutSilent int           // how often owners that owe statements were left out
@@ -250,6 +255,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 			revision: uint32(boot&0xffff) << 16,
 			listed:   map[slot.PeerID]struct{}{}, excluded: map[slot.PeerID]exclusion{},
 			banned: map[slot.PeerID]struct{}{}, statesTooFew: map[slot.PeerID]time.Duration{}, holdOff: never,
+			crowded: map[slot.PeerID]struct{}{},
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},
 		drafting: drafting{

@@ -88,7 +88,7 @@ func TestALiarInARingCostsOne(t *testing.T) {
 			for _, p := range l.peers {
 				p.stuck = false
 				if plan := p.m.open.plan; plan != nil {
-					p.reduce(*plan)
+					p.reduce(WorkReduce{Plan: *plan, Share: p.m.chain.Share(plan.Offers)})
 				}
 			}
 			if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot > 0 }) {

@@ -171,6 +171,7 @@ type labPeer struct {
 	weight   uint64              // of its contributions; 0: 10
 	broken   bool                // cannot reduce: others' reports name it
 	stuck    bool                // states nothing
+	crowds   bool                // states as many newcomers as its plan has
 	mute     bool                // passes nothing on in a ring
 	usurps   bool                // lists itself alone in what it drafts
 	verified *verified           // signatures that it has checked

@@ -344,7 +344,7 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 			case "loose": // what it would have stated by now it states
 				p.stuck = false
 				if plan := p.m.open.plan; plan != nil {
-					p.reduce(*plan)
+					p.reduce(WorkReduce{Plan: *plan, Share: p.m.chain.Share(plan.Offers)})
 				}
 			case "mute":
 				p.mute = true

@@ -44,7 +44,7 @@ func (p *labPeer) finish(w Work) {
 		}
 		p.become(0, slot.Hash([]byte(initial)), slot.Genesis(p.lab.rules.Run).Hash())
 	case WorkReduce:
-		p.reduce(w.Plan)
+		p.reduce(w)
 	case WorkAccess:
 		p.turnKey(w)
 	case WorkHold:
@@ -66,8 +66,9 @@ func (p *labPeer) finish(w Work) {
 }
 
 // reduce names those of the group that cannot be reached and states the own pieces without them, if
-// enough are left. What is stated once stays.
-func (p *labPeer) reduce(plan slot.Plan) {
+// enough are left, and without newcomers that are too many then. What is stated once stays.
+func (p *labPeer) reduce(w WorkReduce) {
+	plan := w.Plan
 	group, set := plan.Group(), slot.NewBitmap(len(plan.Offers))
 	whole := true // of a ring: all neighbours work together
 	for i, o := range plan.Offers {
@@ -83,6 +84,9 @@ func (p *labPeer) reduce(plan slot.Plan) {
 		default:
 			set.Set(i)
 		}
+	}
+	if len(plan.Ring) == 0 && !p.crowds {
+		set = w.Share.Within(set, func(i int) bool { return plan.Offers[i].Peer == p.id })
 	}
 	switch at := plan.Place(p.id); {
 	case plan.Gone.Has(at):

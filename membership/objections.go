@@ -111,7 +111,7 @@ func (ob *objections) contributors() []slot.Member {
 }
 
 // trainers lists the electors that are heard and say that they train. Who became a member in the
-// midst of the slot holds up nobody.
+// midst of the slot, or was a newcomer when it began, holds up nobody.
 func (ob *objections) trainers() (es []slot.Member) {
 	for _, e := range ob.chain.Electorate() {
 		w := ofMember(e)
@@ -120,7 +120,7 @@ func (ob *objections) trainers() (es []slot.Member) {
 		if w == ob.self {
 			works = ob.own.contributes && !ob.own.leaving
 		}
-		if works && !ob.cameDuring(e.Peer) && ob.presence.around(w) {
+		if works && !ob.cameDuring(e.Peer) && ob.counts(e.Peer) && ob.presence.around(w) {
 			es = append(es, e)
 		}
 	}
@@ -218,7 +218,7 @@ func (ob *objections) leavesOutElectors(p slot.Plan, offers []slot.Offer) bool {
 	lacks := 0
 	for _, o := range offers {
 		e := slot.Find(ob.chain.Electorate(), o.Peer)
-		if e >= 0 && p.Place(o.Peer) < 0 && ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
+		if e >= 0 && p.Place(o.Peer) < 0 && ob.counts(o.Peer) && ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
 			lacks++
 		}
 	}
@@ -276,13 +276,13 @@ func (ob *objections) mayNotOwn(p slot.Plan) (none objection) {
 }
 
 // leavesOut is rule S4: the set of each segment lacks at most f, and one for each term, of the
-// plan's electors that are heard.
+// plan's electors that are heard. Those of them that count as newcomers may have to go with others.
 func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) (none objection) {
 	for _, s := range r.Segments {
 		var lacks []slot.PeerID
 		for _, o := range p.Offers {
 			e := slot.Find(ob.chain.Electorate(), o.Peer)
-			if e < 0 || !ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
+			if e < 0 || !ob.counts(o.Peer) || !ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
 				continue
 			}
 			i := slices.IndexFunc(r.Contributions, func(c slot.Offer) bool { return c.Peer == o.Peer })

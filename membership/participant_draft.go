@@ -41,6 +41,9 @@ func (pa *participant) takeDraft(msg wire.Message, body wire.Draft) error {
 		if err := pa.audits.checkStated(body); err != nil {
 			return err
 		}
+		if err := pa.checkShare(body); err != nil {
+			return err
+		}
 	} else if err := pa.checkDraft(msg.From, body); err != nil {
 		return err
 	} else if own.Have == nil || own.Have.Ballot < body.Ballot {
@@ -119,6 +122,9 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if pa.motions.takenBack(r.Decisions) {
 		return fmt.Errorf("%w: a draft with an order that was taken back", ErrStale)
 	}
+	if err := pa.checkShare(body); err != nil {
+		return err
+	}
 	if err := pa.checkOutcomes(r.Outcome(), len(r.Contributions)); err != nil {
 		return err
 	}
@@ -133,6 +139,15 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 		return chain.Invalid("a draft with an offer that its contributor has not signed")
 	}
 	return nil
+}
+
+// checkShare refuses a step with too many newcomers that its leader was free to draft. With a QC the
+// leader had no choice.
+func (pa *participant) checkShare(d wire.Draft) error {
+	if d.Grounds.QC != nil {
+		return nil
+	}
+	return pa.chain.CheckShare(d.Record)
 }
 
 // outcomesATerm is the number of different outcomes that one leader may have drafts of in its term.

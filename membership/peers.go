@@ -88,6 +88,17 @@ func livingOf(p slot.Plan) []slot.PeerID {
 	return ps
 }
 
+// livingSet is livingOf, over the offers.
+func livingSet(p slot.Plan) slot.Bitmap {
+	set := slot.NewBitmap(len(p.Offers))
+	for i := range p.Offers {
+		if !p.Gone.Has(i) {
+			set.Set(i)
+		}
+	}
+	return set
+}
+
 // owns says whether a range lies in one piece of a peer.
 func owns(p slot.Plan, peer slot.PeerID, r slot.Range) bool {
 	i := p.PieceAt(r.Begin)

@@ -108,7 +108,13 @@ func (pn *planner) withinShare(standing []slot.Offer) []slot.Offer {
 			before = append(before, o.Peer)
 		}
 	}
-	return pn.mayReturn(pn.chain.WithinShare(standing, before...))
+	// without those that are left out, fewer others may be left
+	list := pn.chain.WithinShare(pn.mayReturn(pn.chain.WithinShare(standing, before...)), before...)
+	if !pn.open.lead.fewest {
+		return list
+	}
+	some := pn.chain.Share(list).Fewest(livingSet(slot.Plan{Offers: list}))
+	return usedOffers(slot.Plan{Offers: list}, some)
 }
 
 // listed are the offers of a new group.
@@ -198,6 +204,8 @@ func (pn *planner) issue(p slot.Plan) {
 	l := pn.open.lead
 	stand := p.Ref == l.ref || !pn.chain.Rules().Audits()
 	p.Ref = l.ref
+	l.share = pn.chain.Share(p.Offers)
+	p = pn.withFewNewcomers(p)
 	before := p
 	if p.Living() > 0 {
 		p.Pieces, p.Ring = pn.cfg.Plan(p, pn.history.links(p.Offers))
@@ -227,6 +235,45 @@ func (pn *planner) issue(p slot.Plan) {
 	}
 	pn.noteOwing()
 	pn.sendPlan()
+}
+
+// withFewNewcomers marks as gone the newcomers of a group that are too many beside the others that
+// are left, those last that have stated ranges: what is reduced stays.
+func (pn *planner) withFewNewcomers(p slot.Plan) slot.Plan {
+	l, living, stated := pn.open.lead, livingSet(p), map[slot.PeerID]bool{}
+	for at := range l.segments {
+		if i := p.PieceAt(at); i >= 0 {
+			stated[p.Pieces[i].Owner] = true
+		}
+	}
+	stay := l.share.Within(living, func(i int) bool { return stated[p.Offers[i].Peer] })
+	var out []slot.PeerID
+	for i, o := range p.Offers {
+		if living.Has(i) && !stay.Has(i) {
+			out = append(out, o.Peer)
+			l.crowded[o.Peer] = struct{}{}
+		}
+	}
+	if len(out) == 0 {
+		return p
+	}
+	return withGone(p, out)
+}
+
+// beginWithFewest opens a new group with no more newcomers than a slot must have, where an owner has
+// reduced with too many: it runs an old program, which goes on with all of them when it loses
+// others, or it lies. Nobody reduces what it has stated again, and no draft may have it. With so few
+// newcomers it happens once a term.
+func (pn *planner) beginWithFewest(owner slot.PeerID) {
+	l := pn.open.lead
+	pn.event(Event{
+		Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: owner,
+		Detail: "reduced with more newcomers than newcomer_share lets in beside the others, as an old version does that " +
+			"loses a peer: the slot is reduced anew with fewer newcomers",
+	})
+	l.fewest, l.givenUp = true, l.group
+	l.plan, l.segments = nil, nil
+	pn.startPlan()
 }
 
 // giveUpPlan gives up the attempt, and the group that was at work: one that is too small to begin
@@ -275,6 +322,10 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 			l.statesTooFew[msg.From] = pn.now
 		}
 		return chain.Invalid("a range with %d contributors of %d", s.Contributors.Count(), l.plan.Living())
+	}
+	if n, others, most := l.share.Counts(s.Contributors); n > most {
+		pn.beginWithFewest(msg.From)
+		return chain.Invalid("a range with %d newcomers beside %d others; %d are the most", n, others, most)
 	}
 	switch before, had := l.segments[s.Range.Begin]; {
 	case had && before.Root == s.Root && before.Range == s.Range:

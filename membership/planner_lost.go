@@ -102,7 +102,7 @@ func (pn *planner) fallen(p slot.Plan, reports []report) (out []slot.PeerID) {
 // peer, then the one in more reports, then the higher ID.
 func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 	alive := livingOf(p)
-	acc := pn.weigh(alive, reports)
+	acc := pn.weigh(p, alive, reports)
 	for _, peer := range alive {
 		e := slot.Find(pn.chain.Members(), peer)
 		if e < 0 || pn.presence.missing(ofMember(pn.chain.Members()[e])) ||
@@ -134,11 +134,12 @@ type accusations struct {
 	against map[slot.PeerID][]slot.PeerID // the accusers of a peer
 	old     map[slot.PeerID][]slot.PeerID // the peers that one has accused for Timing.Lost
 	parted  bool                          // if only two are left, they cannot work together
+	share   chain.Share                   // of the group, where some are old
 }
 
 // weigh counts the reports. Of the last two of a group one must go, even on a single report: this
 // peer's own counts at once, another's once the other side had time to send its own.
-func (pn *planner) weigh(alive []slot.PeerID, reports []report) accusations {
+func (pn *planner) weigh(p slot.Plan, alive []slot.PeerID, reports []report) accusations {
 	acc := accusations{against: map[slot.PeerID][]slot.PeerID{}, old: map[slot.PeerID][]slot.PeerID{}}
 	in := make(map[slot.PeerID]bool, len(alive))
 	for _, peer := range alive {
@@ -160,6 +161,9 @@ func (pn *planner) weigh(alive []slot.PeerID, reports []report) accusations {
 	for peer, of := range acc.old {
 		acc.old[peer] = union(of)
 	}
+	if len(acc.old) > 0 {
+		acc.share = pn.chain.Share(p.Offers)
+	}
 	return acc
 }
 
@@ -176,8 +180,17 @@ func (pn *planner) convicted(p slot.Plan, peer slot.PeerID, acc accusations) boo
 	}
 	since, tooFew := pn.open.lead.statesTooFew[peer]
 	return 2*len(acc.against[peer]) > p.Living()-1 ||
-		!p.Wide(p.Living()-len(acc.old[peer]), pn.chain.Rules().MinPeers) ||
+		!p.Wide(acc.leftTo(p, peer), pn.chain.Rules().MinPeers) ||
 		tooFew && pn.now-since >= pn.cfg.Timing.Lost
+}
+
+// leftTo is how many of the living of a plan one of them can reduce from.
+func (acc accusations) leftTo(p slot.Plan, peer slot.PeerID) int {
+	if len(acc.old[peer]) == 0 {
+		return p.Living()
+	}
+	left := livingSet(withGone(p, acc.old[peer]))
+	return acc.share.Within(left, func(int) bool { return false }).Count()
 }
 
 // silentTimeouts is the number of Timing.Patience without progress after which owners count as
@@ -248,12 +261,14 @@ func (pn *planner) noteOwing() {
 	}
 }
 
-// leaveOut revises the plan without some peers. They stay members, and segments that they
-// contributed to stay as they are.
+// leaveOut revises the plan without some peers, and without the newcomers that are too many beside
+// those that are left (issue). They stay members, and segments that they contributed to stay as they
+// are.
 func (pn *planner) leaveOut(out []slot.PeerID) {
 	l := pn.open.lead
 	for _, p := range out {
 		l.exclude(l.plan.Offers[l.plan.Place(p)])
+		delete(l.crowded, p)
 		detail := "failed in the reduction"
 		if _, bad := l.banned[p]; bad {
 			detail = sentBad
@@ -280,14 +295,16 @@ func (pn *planner) leaveOut(out []slot.PeerID) {
 
 // uncheckable says whether one of the segments has a contribution of a peer that is gone, where
 // outcomes are audited: it will not show what electors want to check, and the reduction is begun
-// anew without it, rather than when they have found that out.
+// anew without it, rather than when they have found that out. A newcomer that had to go with others
+// is heard, and shows it.
 func (pn *planner) uncheckable(p slot.Plan, segments map[uint64]stated) bool {
 	if !pn.chain.Rules().Audits() {
 		return false
 	}
 	for _, s := range segments {
-		for i := range p.Offers {
-			if p.Gone.Has(i) && s.Contributors.Has(i) {
+		for i, o := range p.Offers {
+			_, crowded := pn.open.lead.crowded[o.Peer]
+			if p.Gone.Has(i) && s.Contributors.Has(i) && !(crowded && pn.presence.heardOf(o.Peer)) {
 				return true
 			}
 		}

@@ -29,7 +29,7 @@ func slowFirstStep(t *testing.T, termCap time.Duration) *lab {
 func goOn(peers []*labPeer) {
 	for _, p := range peers {
 		p.stuck = false
-		p.reduce(*p.m.open.last)
+		p.reduce(WorkReduce{Plan: *p.m.open.last, Share: p.m.chain.Share(p.m.open.last.Offers)})
 	}
 }
 

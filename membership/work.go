@@ -2,6 +2,7 @@ package membership
 
 import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -19,9 +20,12 @@ type (
 	// ReportProgress now and then.
 	// Judges are those of the plan's offers whose values say what points the other way: of members
 	// with a vote, or none.
+	// Share bounds the newcomers in each range: an owner that loses other contributors goes on
+	// without as many newcomers as are too many beside those that are left, or its range is refused.
 	WorkReduce struct {
 		Plan   slot.Plan
 		Judges slot.Bitmap
+		Share  chain.Share
 	}
 	// WorkHold asks the worker to get all bytes of the draft's outcome on disk, from the reduction
 	// or from the peers named; of an access record, the secret that its key names. Then ReportHeld.

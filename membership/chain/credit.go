@@ -126,7 +126,7 @@ func (pos *position) longest(contributions []slot.Offer) float64 {
 	var settled, all []float64
 	for _, o := range contributions {
 		all = append(all, o.NormSq)
-		if _, is := pos.newcomer(o.Peer); !is {
+		if _, is := isNewcomer(pos.tip, o.Peer); !is {
 			settled = append(settled, o.NormSq)
 		}
 	}

@@ -44,6 +44,18 @@ func (v *recent) floor() (height uint64, full bool) {
 	return v.steps[0].Height - 1, true
 }
 
+// began returns the record with which the open slot began: the newest step, or before the first one
+// the founding, or a fork above it.
+func (v *recent) began() (r slot.Record) {
+	switch {
+	case len(v.steps) > 0:
+		return v.steps[len(v.steps)-1]
+	case len(v.open) > 0:
+		return v.open[0]
+	}
+	return r
+}
+
 // lists says whether a record of the open slot has a peer among its members.
 func (v *recent) lists(p slot.PeerID) bool {
 	return slices.ContainsFunc(v.open, func(r slot.Record) bool { return slot.Find(r.Members, p) >= 0 })

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,94 @@ func TestNewcomersTakeTurns(t *testing.T) {
 	}
 	if taken != "x y z z z z xyz xyz xyz " { // with four contributions z is no newcomer any more
 		t.Errorf("newcomers are taken in the order %s", taken)
+	}
+}
+
+// A step is judged by the record with which its slot began, whatever was decided since: each set
+// has few newcomers beside the others of that very set.
+func TestCheckShareOfEachSet(t *testing.T) {
+	for _, c := range []struct {
+		name, began string
+		middle      string // members listed in mid-slot, the one in upper case with a seat; "": no record
+		share       uint64
+		min         int
+		sets        []string
+		want        string // part of the error; "": none
+	}{
+		{"within", "A32 B32 C32 D32 w0 x0", "", 500, 1, []string{"abcdwx"}, ""},
+		{"one too many", "A32 B32 C32 D32 w0 x0 y0", "", 500, 1, []string{"abcdwxy"}, "of 3 newcomers beside 4 others; 2"},
+		{"in one set", "A32 B32 C32 D32 w0 x0", "", 500, 1, []string{"abcdwx", "abcwx"}, "of 2 newcomers beside 3 others; 1"},
+		{"each by itself", "A32 B32 C32 D32 w0 x0", "", 500, 1, []string{"abcdwx", "abcw", "bcx"}, ""},
+		{"one is always taken", "A32 B32 C32 w0", "", 1, 1, []string{"w"}, ""},
+		{"as many as it takes", "A32 B32 C32 w0 x0 y0", "", 1, 4, []string{"awxy"}, ""},
+		{"and no more", "A32 B32 C32 w0 x0 y0 z0", "", 1, 4, []string{"awxyz"}, "of 4 newcomers beside 1 others; 3"},
+		{"credit for a seat is enough", "A32 B32 C32 w32 x0", "", 500, 1, []string{"abcwx"}, ""},
+		{"two bound nobody", "A32 B8 w0 x0 y0 z0", "", 500, 1, []string{"wxyz"}, ""},
+		{"listed since", "A32 B32 C32 w0", "abcwx", 500, 1, []string{"abcwx"}, "of 2 newcomers beside 3 others; 1"},
+		{"with a seat since", "A32 B32 C32 w8 x0", "abcWx", 500, 1, []string{"abcwx"}, "of 2 newcomers beside 3 others; 1"},
+		{"dropped since", "A32 B32 C32 D32 w0 x0", "abcwx", 500, 1, []string{"abcdwx"}, ""},
+		{"three since", "A32 B8 w8 x0 y0", "abWxy", 500, 1, []string{"abwxy"}, ""},
+	} {
+		rules := seatRules(1)
+		rules.NewcomerShare, rules.MinPeers = c.share, c.min
+		w := found(t, rules, c.began)
+		if c.middle != "" {
+			seat := slot.PeerID("")
+			if i := strings.IndexFunc(c.middle, func(r rune) bool { return r < 'a' }); i >= 0 {
+				seat = slot.PeerID(strings.ToLower(c.middle[i : i+1]))
+			}
+			turnover := Turnover{Listed: listedAs(strings.ToLower(c.middle)), Seat: seat}
+			if got := w.add(w.record("", 0), turnover); strings.Contains(got, ErrInvalid.Error()) {
+				t.Fatal(c.name, got)
+			}
+		}
+		names := slices.Sorted(slices.Values(strings.Split(strings.Join(c.sets, ""), "")))
+		r := w.record(strings.Join(slices.Compact(names), ""), seatElements)
+		r.Segments = nil
+		for i, set := range c.sets {
+			s := slot.Segment{Range: slot.Range{Begin: uint64(i), End: uint64(i) + 1}, Contributors: slot.NewBitmap(len(names))}
+			for j, o := range r.Contributions {
+				if strings.Contains(set, string(o.Peer)) {
+					s.Contributors.Set(j)
+				}
+			}
+			r.Segments = append(r.Segments, s)
+		}
+		switch err := w.CheckShare(r); {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		// what leaders list, and what owners go on with, is never refused
+		share, all := w.Share(r.Contributions), slot.NewBitmap(len(r.Contributions))
+		list := w.WithinShare(r.Contributions)
+		for i, o := range r.Contributions {
+			if slices.Contains(list, o) {
+				all.Set(i)
+			}
+		}
+		if !share.Holds(all) && len(share.newcomers) > 0 {
+			t.Errorf("%s: a leader lists too many", c.name)
+		}
+		for _, s := range r.Segments {
+			if set := share.Within(s.Contributors, func(int) bool { return false }); !share.Holds(set) || share.Holds(
+				s.Contributors) && !slices.Equal(set, s.Contributors) {
+				t.Errorf("%s: an owner goes on with %08b of %08b", c.name, set, s.Contributors)
+			}
+		}
+	}
+}
+
+// A certified record is followed, though its leader should have got no HAVE for it: an old program
+// has decided so.
+func TestTheShareIsNoRuleOfTheChain(t *testing.T) {
+	rules := seatRules(1)
+	rules.NewcomerShare, rules.MinPeers = 500, 1
+	w := found(t, rules, "A32 B32 C32 D32 w0 x0 y0 z0")
+	r := w.record("awxyz", seatElements)
+	if w.CheckShare(w.Settle(r, Turnover{Listed: listedAs("abcdwxyz")})) == nil {
+		t.Fatal("a step of one and four newcomers is within the share")
+	}
+	if got := w.add(r, Turnover{Listed: listedAs("abcdwxyz")}); strings.Contains(got, ErrInvalid.Error()) {
+		t.Error(got)
 	}
 }

@@ -259,6 +259,7 @@ func (p *peer) close() {
 // sink takes the first failure. A peer that is done may be gone before others are.
 type sink struct{ failed chan error }
 
+func (s *sink) Within(set slot.Bitmap) slot.Bitmap                   { return set }
 func (s *sink) SegmentDone(slot.Segment, slot.Root, allreduce.Alike) {}
 func (s *sink) Progress(uint64, uint64)                              {}
 func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {

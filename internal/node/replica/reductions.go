@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -41,7 +42,7 @@ func (r *reductions) start(ctx context.Context, work membership.WorkReduce, own 
 	r.release(plan.Group())
 	uplink, speeds := r.engine.Rates(r.relayed())
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
-	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, work.Judges, r.params, report, r.log})
+	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, work.Judges, work.Share, r.params, report, r.log})
 	if errors.Is(err, allreduce.ErrNotInGroup) { // what came so far may still be of use
 		return nil
 	}
@@ -151,9 +152,18 @@ func (r *reductions) leaves(o slot.Offer) ([]slot.FrameLeaf, bool) {
 type sink struct {
 	plan   slot.Plan
 	judges slot.Bitmap // over the plan's offers
+	share  chain.Share
 	params allreduce.Params
 	report func(membership.Report)
 	log    *slog.Logger
+}
+
+// Within leaves out the newcomers that are too many beside others, those last that own pieces: this
+// peer may be one.
+func (s *sink) Within(set slot.Bitmap) slot.Bitmap {
+	return s.share.Within(set, func(i int) bool {
+		return slices.ContainsFunc(s.plan.Pieces, func(p slot.Piece) bool { return p.Owner == s.plan.Offers[i].Peer })
+	})
 }
 
 // SegmentDone reports a segment, with the marks of those that point the other way.

@@ -1,0 +1,269 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// crowdedLab is a lab of some electors and of members that have never contributed, and do not yet.
+func crowdedLab(t *testing.T, electors string, n int, change func(*chain.Rules)) (l *lab, newcomers []*labPeer) {
+	t.Helper()
+	l = auditedLab(t, electors, func(r *chain.Rules) {
+		r.NewcomerShare, r.MaxElectors = 500, len(electors)
+		change(r)
+	})
+	for _, p := range l.peers {
+		p.slowness = 4 * labTraining // so that who begins to train with a slot is not late for it
+	}
+	for i := range n {
+		p := l.add(string(rune('a' + i)))
+		p.trains = false
+		p.report(ReportContributes{})
+		newcomers = append(newcomers, p)
+	}
+	l.connect()
+	l.awaits(t, "all are members", func() bool { return len(l.peers[0].m.chain.Members()) == len(electors)+n })
+	return l, newcomers
+}
+
+// beginsWith lets time pass until a slot begins that an elector leads first. Then some begin to
+// train.
+func (l *lab) beginsWith(t *testing.T, leader *labPeer, trainers ...*labPeer) {
+	t.Helper()
+	began := func() bool {
+		slots, height := l.slots(), leader.m.chain.Height()
+		return slots == leader.m.chain.Tip().Slot && leader.m.chain.Tip().Kind == slot.Step &&
+			leader.m.open.leader(0).Peer == leader.id && len(leader.m.presence.offers()) == 0 &&
+			!slices.ContainsFunc(l.peers, func(p *labPeer) bool { return p.up() && p.m.chain.Height() != height })
+	}
+	if !l.run(2*time.Minute, began) {
+		t.Fatalf("%s leads no slot\n%s", leader.name, l.show())
+	}
+	for _, p := range trainers {
+		p.trains = true
+		p.report(ReportContributes{Contributes: true})
+	}
+}
+
+// awaits lets time pass until something holds.
+func (l *lab) awaits(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	if !l.run(time.Minute, holds) {
+		t.Fatalf("not in time: %s\n%s\n%s", what, strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
+	}
+}
+
+// decides lets time pass until the open slot is decided. It returns the terms that were lost
+// meanwhile, and the step, which obeys the share by the record with which the slot began.
+func (l *lab) decides(t *testing.T, p *labPeer) (lost int, step slot.Record) {
+	t.Helper()
+	height, s := p.m.chain.Height(), p.m.chain.OpenSlot()
+	l.awaits(t, fmt.Sprintf("slot %d is decided", s), func() bool { return p.m.chain.Tip().Slot >= s })
+	for _, c := range p.m.chain.Commits()[height:] {
+		lost += int(c.Certificate.Ballot / slot.Tries)
+		if c.Record.Kind == slot.Step && c.Record.Slot == s {
+			step = c.Record
+		}
+	}
+	if err := p.m.chain.UpTo(step.Height - 1).CheckShare(step); err != nil {
+		t.Error(err)
+	}
+	for _, f := range l.watch.faults {
+		t.Error(f)
+	}
+	return lost, step
+}
+
+// newcomersIn counts the contributions to a segment of peers in lower case.
+func newcomersIn(offers []slot.Offer, set slot.Bitmap) (n int) {
+	for i, o := range offers {
+		n += btoi(set.Has(i) && labName(o.Peer) >= "a")
+	}
+	return n
+}
+
+// A leader that lies plans with as many newcomers as there are, and reduces its own piece with all
+// of them. No honest elector gives HAVE for its draft, which costs it its term.
+func TestALeaderOfManyNewcomersGetsNoHave(t *testing.T) {
+	l, strangers := crowdedLab(t, "ABCD", 5, func(*chain.Rules) {})
+	liar, honest := l.peer("D"), l.peer("A")
+	changeRules(liar.m, func(r *chain.Rules) { r.NewcomerShare = 5000 })
+	liar.crowds = true
+	l.beginsWith(t, liar, strangers...)
+	height, drafted := honest.m.chain.Height()+1, 0
+	l.awaits(t, "the second term begins", func() bool {
+		if d := liar.m.open.lead; d != nil && d.draft != nil && d.ref.Height == height {
+			drafted = 0
+			for _, s := range d.draft.Record.Segments {
+				drafted = max(drafted, newcomersIn(d.draft.Record.Contributions, s.Contributors))
+			}
+		}
+		for _, p := range l.peers {
+			h := p.m.pledges.open.Have
+			if p != liar && h != nil && h.Height == height && h.Ballot < slot.Tries {
+				t.Fatalf("%s gives HAVE for a set with %d newcomers", p.name, drafted)
+			}
+		}
+		return honest.m.open.term() > 0
+	})
+	if drafted != 5 {
+		t.Fatalf("the liar has drafted %d newcomers", drafted)
+	}
+	refused := "A peer.refused height=%d slot=%d peer=D (its draft is refused: breaks the rules of the ledger: elements"
+	if want := fmt.Sprintf(refused, height-1, honest.m.chain.Tip().Slot); !slices.ContainsFunc(l.log,
+		func(line string) bool { return strings.HasPrefix(line, want) }) {
+		t.Errorf("nothing tells who is to blame\n%s", strings.Join(l.log[max(0, len(l.log)-20):], "\n"))
+	}
+	if lost, step := l.decides(t, honest); lost != 1 || len(step.Contributions) < 5 {
+		t.Errorf("%d terms are lost, and %d contribute", lost, len(step.Contributions))
+	}
+}
+
+// seven is a lab of seven electors, that reduce with three newcomers, as many as there may be: beside
+// six there may be two. One has stated its piece, all others wait.
+func seven(t *testing.T, audits int) (l *lab, leader, dies *labPeer) {
+	t.Helper()
+	l, newcomers := crowdedLab(t, "ABCDEFG", 4, func(r *chain.Rules) { r.NewcomerShare, r.AuditSamples = 430, audits })
+	leader, dies = l.peer("A"), l.peer("D")
+	l.beginsWith(t, leader, newcomers...)
+	for _, p := range l.peers {
+		p.stuck = p.name != "B"
+	}
+	l.awaits(t, "one has stated its piece", func() bool {
+		lead := leader.m.open.lead
+		return lead != nil && lead.plan != nil && len(lead.segments) > 0
+	})
+	if n := newcomersIn(leader.m.open.lead.plan.Offers, livingSet(*leader.m.open.lead.plan)); n != 3 {
+		t.Fatalf("the plan has %d newcomers", n)
+	}
+	return l, leader, dies
+}
+
+// An elector dies in the reduction beside as many newcomers as there may be. The revision takes one
+// of these out, too. Where outcomes are not audited, what was reduced with both stays; else the
+// slot is reduced anew without the dead one, as ever.
+func TestALossTakesNewcomersOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		audits int
+		crowds bool
+	}{
+		"owners go on by themselves":     {0, false},
+		"owners go by the revision":      {0, true},
+		"outcomes are audited":           {8, false},
+		"audited, by what the plan says": {8, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, leader, dies := seven(t, c.audits)
+			var first stated
+			for _, s := range leader.m.open.lead.segments {
+				first = s
+			}
+			dies.crash()
+			l.awaits(t, "the plan is without it", func() bool {
+				p := leader.m.open.lead.plan
+				return p != nil && (p.Place(dies.id) < 0 || p.Gone.Has(p.Place(dies.id)))
+			})
+			p := leader.m.open.lead.plan
+			if n := newcomersIn(p.Offers, livingSet(*p)); n != 2 {
+				t.Errorf("the revision has %d newcomers", n)
+			}
+			if p.Place(dies.id) < 0 && p.Gone.Count() > 0 {
+				t.Errorf("of a new group %d are gone", p.Gone.Count())
+			}
+			l.run(10*labLatency, func() bool { return false })
+			l.goOnWith(c.crowds)
+			lost, step := l.decides(t, leader)
+			if lost > 0 {
+				t.Errorf("%d terms are lost", lost)
+			}
+			counts, kept := map[int]int{}, false
+			for _, s := range step.Segments {
+				counts[newcomersIn(step.Contributions, s.Contributors)]++
+				kept = kept || s.Root == first.Root
+			}
+			if c.audits > 0 && !kept && counts[2] == len(step.Segments) {
+				return
+			}
+			if c.audits > 0 || !kept || counts[3] != 1 || counts[2] != len(step.Segments)-1 {
+				t.Errorf("what was reduced is kept: %v; segments by newcomers: %v", kept, counts)
+			}
+		})
+	}
+}
+
+// goOnWith has all owners state their pieces, by the plans that they follow.
+func (l *lab) goOnWith(crowds bool) {
+	for _, p := range l.peers {
+		if !p.up() {
+			continue
+		}
+		p.stuck, p.crowds = false, crowds
+		if plan := p.m.open.plan; plan != nil && plan.Place(p.id) >= 0 {
+			p.reduce(WorkReduce{Plan: *plan, Share: p.m.chain.Share(plan.Offers)})
+		}
+	}
+}
+
+// Owners of an old program go on with all newcomers where they lose an elector. That costs another
+// reduction, and neither a term nor their part in it.
+func TestOldOwnersCostAReduction(t *testing.T) {
+	l, leader, dies := seven(t, 0)
+	dies.crash()
+	l.goOnWith(true)
+	lost, step := l.decides(t, leader)
+	if lost > 0 || len(step.Contributions) != 7 {
+		t.Errorf("%d terms are lost, and %d contribute", lost, len(step.Contributions))
+	}
+}
+
+// A newcomer that had to go with others shows auditors what it gave: what was reduced with it stays.
+func TestWhatNewcomersGaveStays(t *testing.T) {
+	l, leader, dies := seven(t, 8)
+	lead := leader.m.open.lead
+	var at uint64
+	for begin, s := range lead.segments { // as if its owner had lost the dead one before
+		set := slices.Clone(s.Contributors)
+		i := lead.plan.Place(dies.id)
+		set[i/8] &^= 1 << (i % 8)
+		for j, o := range lead.plan.Offers { // and another newcomer than the leader takes out
+			if labName(o.Peer) == "a" {
+				set[j/8] &^= 1 << (j % 8)
+			}
+		}
+		s.Contributors, at = set, begin
+		lead.segments[begin] = s
+	}
+	group := lead.group
+	dies.crash()
+	l.awaits(t, "the plan is without it", func() bool { return leader.m.open.lead.plan.Gone.Count() > 0 })
+	p := leader.m.open.lead.plan
+	if _, kept := leader.m.open.lead.segments[at]; leader.m.open.lead.group != group || !kept || p.Gone.Count() != 2 {
+		t.Errorf("what was reduced with a newcomer is not kept; gone are %d", p.Gone.Count())
+	}
+}
+
+// A leader of an old program revises without taking newcomers out, and so do owners. It costs its
+// term, and no more.
+func TestAnOldLeadersDraftCostsATerm(t *testing.T) {
+	l, leader, dies := seven(t, 0)
+	honest := l.peer("B")
+	changeRules(leader.m, func(r *chain.Rules) { r.NewcomerShare = 5000 })
+	dies.crash()
+	l.awaits(t, "the plan is without it", func() bool { return leader.m.open.lead.plan.Gone.Count() > 0 })
+	if p := leader.m.open.lead.plan; newcomersIn(p.Offers, livingSet(*p)) != 3 {
+		t.Fatal("the leader takes newcomers out")
+	}
+	l.run(10*labLatency, func() bool { return false })
+	l.goOnWith(true)
+	l.awaits(t, "the old leader has a draft", func() bool { return leader.m.open.lead.draft != nil })
+	lost, step := l.decides(t, honest)
+	if lost != 1 || len(step.Contributions) != 7 { // its owners are old ones, too
+		t.Errorf("%d terms are lost, and %d contribute", lost, len(step.Contributions))
+	}
+}
