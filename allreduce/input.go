@@ -98,31 +98,6 @@ func (in *input) lost(reason Reason, err error) {
 	r.lose(in.offer.Peer, reason, err)
 }
 
-// excuse ends the contribution to this piece of a peer that did nothing wrong. It is told so, as one
-// that is too slow, and does not count this owner as lost.
-func (in *input) excuse() {
-	r := in.p.r
-	r.mu.Lock()
-	in.quit()
-	in.excused = true
-	r.mu.Unlock()
-	in.refuse(Connection)
-	time.AfterFunc(r.engine.cfg.Stall, in.cancel) // in case the peer does not read the refusal
-}
-
-// absent ends the contribution of a peer that has opened no stream.
-func (in *input) absent() bool {
-	r := in.p.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if in.attached || in.left {
-		return false
-	}
-	in.quit()
-	in.p.of.dropped.Set(in.place)
-	return true
-}
-
 // next puts frame f into at, or nil if the contributor was lost and all that came before is used.
 // It is false if the piece has ended. While it waits it calls judge now and then.
 func (in *input) next(f int, look <-chan time.Time, judge func()) bool {

@@ -73,6 +73,19 @@ func (p *ownPiece) dropAbsent() {
 	}
 }
 
+// absent ends the contribution of a peer that has opened no stream.
+func (in *input) absent() bool {
+	r := in.p.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if in.attached || in.left {
+		return false
+	}
+	in.quit()
+	in.p.of.dropped.Set(in.place)
+	return true
+}
+
 // span is a range being reduced.
 type span struct {
 	begin int      // its first frame

@@ -145,3 +145,15 @@ func (in *input) outpaced(err error) {
 	in.refuse(Connection)
 	time.AfterFunc(in.p.r.engine.cfg.Stall, in.cancel) // in case the peer does not read the refusal
 }
+
+// excuse ends the contribution to this piece of a peer that did nothing wrong. It is told so, as
+// one that is too slow, and does not count this owner as lost.
+func (in *input) excuse() {
+	r := in.p.r
+	r.mu.Lock()
+	in.quit()
+	in.excused = true
+	r.mu.Unlock()
+	in.refuse(Connection)
+	time.AfterFunc(r.engine.cfg.Stall, in.cancel) // in case the peer does not read the refusal
+}

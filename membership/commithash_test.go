@@ -98,8 +98,8 @@ func falsified(c slot.Certificate) slot.Certificate {
 	return c
 }
 
-// Names of a quorum decide nothing. A COMMIT that has them, and not their signatures, is refused: by
-// hash where the record is held, with its HAVE, and whole, with the record in it.
+// Names of a quorum decide nothing. A COMMIT that has them, and not their signatures, is refused:
+// by hash where the record is held, with its HAVE, and whole, with the record in it.
 func TestFalseSignaturesDecideNothing(t *testing.T) {
 	for _, byzantine := range []bool{false, true} {
 		for _, whole := range []bool{false, true} {

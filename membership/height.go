@@ -173,8 +173,9 @@ type planning struct {
 	statesTooFew map[slot.PeerID]time.Duration
 	share        chain.Share // of the plan's offers
 	// newcomers that revisions left out beside others that failed: nothing speaks against them
-	crowded  map[slot.PeerID]struct{}
-	fewest   bool                      // groups have no more newcomers than they must, for the rest of the term
+	crowded map[slot.PeerID]struct{}
+	// groups have no more newcomers than they must, for the rest of the term
+	fewest   bool
 	listed   map[slot.PeerID]struct{}  // peers that some plan had
 	excluded map[slot.PeerID]exclusion // peers left out of plans
 	banned   map[slot.PeerID]struct{}  // those of them that sent bad values or bytes

@@ -141,8 +141,8 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	return nil
 }
 
-// checkShare refuses a step with too many newcomers that its leader was free to draft. With a QC the
-// leader had no choice.
+// checkShare refuses a step with too many newcomers that its leader was free to draft. With a QC
+// the leader had no choice.
 func (pa *participant) checkShare(d wire.Draft) error {
 	if d.Grounds.QC != nil {
 		return nil

@@ -260,10 +260,10 @@ func (pn *planner) withFewNewcomers(p slot.Plan) slot.Plan {
 	return withGone(p, out)
 }
 
-// beginWithFewest opens a new group with no more newcomers than a slot must have, where an owner has
-// reduced with too many: it runs an old program, which goes on with all of them when it loses
-// others, or it lies. Nobody reduces what it has stated again, and no draft may have it. With so few
-// newcomers it happens once a term.
+// beginWithFewest opens a new group with no more newcomers than a slot must have, where an owner
+// has reduced with too many: it runs an old program, which goes on with all of them when it loses
+// others, or it lies. Nobody reduces what it has stated again, and no draft may have it. With so
+// few newcomers it happens once a term.
 func (pn *planner) beginWithFewest(owner slot.PeerID) {
 	l := pn.open.lead
 	pn.event(Event{

@@ -262,8 +262,8 @@ func (pn *planner) noteOwing() {
 }
 
 // leaveOut revises the plan without some peers, and without the newcomers that are too many beside
-// those that are left (issue). They stay members, and segments that they contributed to stay as they
-// are.
+// those that are left (issue). They stay members, and segments that they contributed to stay as
+// they are.
 func (pn *planner) leaveOut(out []slot.PeerID) {
 	l := pn.open.lead
 	for _, p := range out {

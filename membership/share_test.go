@@ -125,8 +125,8 @@ func TestALeaderOfManyNewcomersGetsNoHave(t *testing.T) {
 	}
 }
 
-// seven is a lab of seven electors, that reduce with three newcomers, as many as there may be: beside
-// six there may be two. One has stated its piece, all others wait.
+// seven is a lab of seven electors, that reduce with three newcomers, as many as there may be:
+// beside six there may be two. One has stated its piece, all others wait.
 func seven(t *testing.T, audits int) (l *lab, leader, dies *labPeer) {
 	t.Helper()
 	l, newcomers := crowdedLab(t, "ABCDEFG", 4, func(r *chain.Rules) { r.NewcomerShare, r.AuditSamples = 430, audits })
@@ -222,7 +222,8 @@ func TestOldOwnersCostAReduction(t *testing.T) {
 	}
 }
 
-// A newcomer that had to go with others shows auditors what it gave: what was reduced with it stays.
+// A newcomer that had to go with others shows auditors what it gave: what was reduced with it
+// stays.
 func TestWhatNewcomersGaveStays(t *testing.T) {
 	l, leader, dies := seven(t, 8)
 	lead := leader.m.open.lead

@@ -98,7 +98,7 @@ func TestNewcomersTakeTurns(t *testing.T) {
 func TestCheckShareOfEachSet(t *testing.T) {
 	for _, c := range []struct {
 		name, began string
-		middle      string // members listed in mid-slot, the one in upper case with a seat; "": no record
+		middle      string // listed in mid-slot, in upper case who gets a seat; "": no record
 		share       uint64
 		min         int
 		sets        []string
