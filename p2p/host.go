@@ -3,17 +3,13 @@ package p2p
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	golog "github.com/ipfs/go-log/v2"
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
@@ -180,15 +176,4 @@ func listenError(addr string, err error) error {
 	}
 	return fmt.Errorf("cannot listen on %s: %w: give a multiaddr with a port, like /ip4/0.0.0.0/tcp/4001 or "+
 		"/ip4/0.0.0.0/udp/4001/quic-v1", addr, err)
-}
-
-// Quiet keeps what libp2p and its DHT would log by themselves off standard error: for a library in
-// a host process that did not ask for it. It must be called before the first network is made. A
-// user that sets GOLOG_LOG_LEVEL has asked for it.
-func Quiet() {
-	if _, asked := os.LookupEnv("GOLOG_LOG_LEVEL"); asked {
-		return
-	}
-	gologshim.SetDefaultHandler(slog.DiscardHandler)
-	golog.SetupLogging(golog.Config{Level: golog.LevelFatal})
 }

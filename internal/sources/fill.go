@@ -114,7 +114,3 @@ func Rank(fs *pflag.FlagSet, flag string) int {
 	}
 	return commandLine
 }
-
-// OnCommandLine says whether a flag has its value from the command line: it was meant for this
-// command then, and not for another one that has a setting of the same name.
-func OnCommandLine(fs *pflag.FlagSet, flag string) bool { return Rank(fs, flag) == commandLine }
