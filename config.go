@@ -65,9 +65,8 @@ type Config struct {
 	// NoPortMap keeps the node from asking the router (UPnP, NAT-PMP) to forward its ports, which
 	// it does except on a LAN (Preset).
 	NoPortMap bool
-	// NoRelaying turns two services for members of the run off. A node that can be reached from
-	// everywhere relays for members that cannot connect to each other, within the bounds of
-	// p2p.MemberRelay. Every node forwards what two such members exchange.
+	// NoRelaying keeps the node from relaying for members of the run that cannot connect to each
+	// other, and for others within the bounds of p2p.MemberRelay.
 	NoRelaying bool
 	// Found lets this peer found the run although none of its bootstrap addresses answers.
 	Found bool

@@ -127,7 +127,6 @@ func networkOf(c Config, dir datadir.Dir) p2p.Config {
 	cfg.MDNS = len(c.Bootstrap) == 0 || dir.Has(datadir.LedgerFile)
 	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = c.Logger, c.MaxUpload, c.MaxDownload
 	cfg.Announce, cfg.PortMap = c.Announce, !c.NoPortMap && c.Preset != PresetLAN
-	cfg.NoForwarding = c.NoRelaying
 	if !c.NoRelaying {
 		cfg.Relay = p2p.MemberRelay()
 	}

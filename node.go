@@ -165,7 +165,6 @@ func (n *Node) close() error {
 		n.keepState()
 	}
 	if n.edge != nil {
-		n.net.SetReaches(nil)
 		n.edge.Close()
 	}
 	if n.net != nil && n.cfg.Network == nil {

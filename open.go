@@ -127,7 +127,6 @@ func (n *Node) openReplica() (err error) {
 	exchange := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolExchange, Replace: n.hooks.Streams}
 	states := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolState, Replace: n.hooks.Streams}
 	audits := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolAudit, Replace: n.hooks.Streams}
-	n.net.SetReaches(func() map[PeerID][]PeerID { return n.driver.View().Reaches() })
 	cfg := replica.Config{
 		Self: n.Self(), Run: rules.Replica(n.spec, n.run), Ledger: n.driver,
 		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,

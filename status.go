@@ -107,7 +107,7 @@ func (n *Node) Status() Status {
 			s.Contributors++
 		}
 	}
-	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths(), n.net.Through)
+	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
 	s.Alarm = report.AddFigures(s.Members, n.replica.Contributed())
 	ledger := rules.Ledger(n.spec, n.run)
 	s.Agreement, s.Vote = report.AgreementOf(ledger, v.Tip), report.VoteOf(ledger, v.Tip, s.Peer)

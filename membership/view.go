@@ -74,18 +74,6 @@ func (v View) Peers() []slot.PeerID { return peersOf(v.Tip.Members) }
 // Barred are the peers that may not be members any more: evicted, or removed.
 func (v View) Barred() []slot.PeerID { return slices.Concat(v.Tip.Evicted, v.Removed) }
 
-// Reaches tells of each member that was heard lately to whom it announces a connection. This peer's
-// own are not in it.
-func (v View) Reaches() map[slot.PeerID][]slot.PeerID {
-	reaches := make(map[slot.PeerID][]slot.PeerID, len(v.Members))
-	for _, m := range v.Members {
-		if !m.Lost {
-			reaches[m.Peer] = m.Reaches
-		}
-	}
-	return reaches
-}
-
 // Part is the part that this peer was assigned for a slot. A member has one for the open slot and
 // for Rules.Ahead beyond it.
 func (v View) Part(s uint64) (part chain.Part, ok bool) {
@@ -108,11 +96,8 @@ type MemberView struct {
 	Slot        uint64
 	Steps       uint32
 	Uplink      slot.Link // as it last announced
-	// the members that it has a connection to, as it last announced; never changed once made. Of
-	// this peer itself: none are listed
-	Reaches []slot.PeerID
-	Synced  bool
-	Evicted bool // for evidence, or by a motion; the next record leaves it out
+	Synced      bool
+	Evicted     bool // for evidence, or by a motion; the next record leaves it out
 	// what it fails to do though it is heard, in plain words; "" if it takes part
 	Fault string
 }
@@ -170,7 +155,6 @@ func (m *Machine) viewMember(e slot.Member) MemberView {
 		if a.alive != nil {
 			v.Contributes, v.Applied, v.Slot = a.alive.Contributes, a.alive.Applied, a.alive.Slot
 			v.Steps, v.Synced, v.Uplink = a.alive.Steps, a.alive.Synced, a.alive.Uplink
-			v.Reaches = a.alive.Reaches
 		}
 	}
 	return v

@@ -65,9 +65,6 @@ type Config struct {
 	PortMap bool
 	// Relay says for which peers this one relays. Zero: for none.
 	Relay RelayConfig
-	// NoForwarding keeps this peer from forwarding streams between members that cannot connect to
-	// each other and are both connected to it.
-	NoForwarding bool
 	// Logger is silent when nil.
 	Logger *slog.Logger
 }
@@ -185,7 +182,6 @@ type RelayConfig = nat.RelayConfig
 // When a peer relays for others.
 const (
 	RelayOff    = nat.RelayOff
-	RelayAuto   = nat.RelayAuto
 	RelayAlways = nat.RelayAlways
 )
 

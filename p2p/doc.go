@@ -29,13 +29,13 @@
 //
 // Reaching peers. Directly, over ports that the router forwards, through holes that both sides
 // punch at once (QUIC), or through a relay: what is there first is used and replaced by what is
-// better. While this peer is not known to be reachable it holds reservations with relays among its
-// bootstrap nodes and members. It relays for others as Config.Relay says. Reach and Paths report
-// how things are.
+// better. A peer holds reservations with two relays among the members, or its bootstrap nodes while
+// it is not known to be reachable. It relays for others as Config.Relay says. Reach and Paths
+// report how things are.
 //
 // Streams of much data (OpenBulk) have TCP connections of their own on the same port, TLS without a
 // muxer, which are kept for the next stream. The swarm does not know of them; they end with
-// libp2p's connections to the peer. Where none can be had, such a stream is one of libp2p's.
+// libp2p's direct connections to the peer. Where none can be had, such a stream is one of libp2p's.
 //
 // Members pulse: a byte now and then over the connection there is. One that falls silent is
 // disconnected after three pulses, long before QUIC or yamux notice, and a connection to a member

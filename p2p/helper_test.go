@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
@@ -81,4 +82,18 @@ func openBulk(t testing.TB, a, b *Network, proto string) wire.Stream {
 func readSome(s wire.Stream) error {
 	_, err := io.ReadFull(s, make([]byte, 1))
 	return err
+}
+
+// outbound is how many connections there are that a peer has dialled to another: libp2p's, and
+// those for much data.
+func (n *Network) outbound(t *testing.T, to *Network) (conns int) {
+	t.Helper()
+	err := n.env.Host.Network().ResourceManager().ViewPeer(peer.ID(to.ID()), func(s network.PeerScope) error {
+		conns = s.Stat().NumConnsOutbound
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conns
 }

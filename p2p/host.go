@@ -112,7 +112,7 @@ func reaching(cfg Config, hints *nat.Hints) []libp2p.Option {
 		libp2p.AddrsFactory(func(addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
 			return hints.Relayed(announcing(addrs))
 		}),
-		libp2p.EnableRelay(),
+		libp2p.DisableRelay(), // openCircuits has it used
 		libp2p.EnableAutoNATv2(),
 	}
 	if cfg.PortMap {

@@ -18,7 +18,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/hops"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
@@ -47,7 +46,6 @@ type Network struct {
 	hints     *nat.Hints              // of the host, if it is this Network's own
 	closure   atomic.Pointer[closure] // nil: anybody may come
 	streams   *streams
-	hops      *hops.Hops
 	endErr    error // of what is closed at the end
 }
 
@@ -110,6 +108,9 @@ func (n *Network) open(o options) (err error) {
 	n.atEnd(kad.Close)
 	find := func(ctx context.Context, id peer.ID) (peer.AddrInfo, error) { return n.discovery.Lookup(ctx, id) }
 	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, find, n.cfg.Logger)
+	if err := openCircuits(n.env, n.cfg.Security, n.key); err != nil {
+		return fmt.Errorf("using relays: %w", err)
+	}
 	if err := n.listen(inlet); err != nil {
 		return err
 	}
@@ -123,9 +124,6 @@ func (n *Network) open(o options) (err error) {
 	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
-	if err := n.openHops(); err != nil {
-		return err
-	}
 	if err := n.openReach(); err != nil {
 		return err
 	}

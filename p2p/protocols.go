@@ -5,7 +5,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/hops"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 )
 
@@ -23,8 +22,6 @@ const (
 	ProtocolAudit = "/p2pdiloco/audit/1.0.0" // samples of contributions, for auditors
 	ProtocolMoved = liveness.ProtocolMoved   // my older connections are dead
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it
-	// streams of exchange, state and audit between two members that cannot connect, through a third
-	ProtocolForward = hops.Protocol
 )
 
 // Version is the protocol version that hello compares. It rises when peers of different versions
@@ -60,6 +57,5 @@ var protocols = map[protocol.ID]traits{
 	ProtocolState:      {purpose: state, bulky: true, mustEnd: true},
 	ProtocolAudit:      {purpose: exchange, bulky: true, mustEnd: true, atOnce: 4},
 	ProtocolProbe:      {bulky: true, atOnce: 2},
-	ProtocolForward:    {purpose: exchange, bulky: true, mustEnd: true},
 	proto.ProtoIDv2Hop: {purpose: circuit}, proto.ProtoIDv2Stop: {purpose: circuit},
 }

@@ -29,7 +29,7 @@ type relayNet struct {
 func openRelays(t *testing.T, relays, peers int, cfg RelayConfig, more ...libp2p.Option) *relayNet {
 	t.Helper()
 	s := &relayNet{Net: sim.New(t, relays, 10*time.Millisecond)}
-	s.Options = append([]libp2p.Option{libp2p.EnableRelay(), libp2p.ForceReachabilityPrivate()}, more...)
+	s.Options = append([]libp2p.Option{libp2p.ForceReachabilityPrivate()}, more...)
 	boot := LAN()
 	for i := range relays {
 		c := LAN()

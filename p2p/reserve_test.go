@@ -137,7 +137,7 @@ func TestARelaysClockDecidesNothing(t *testing.T) {
 		})
 		cfg := LAN()
 		cfg.Bootstrap = []string{s.Addr(0)}
-		s.Options = []libp2p.Option{libp2p.EnableRelay(), libp2p.ForceReachabilityPrivate()}
+		s.Options = []libp2p.Option{libp2p.ForceReachabilityPrivate()}
 		n := simulated(t, s, s.Add(), cfg)
 		for range 3 * 60 {
 			time.Sleep(time.Minute)

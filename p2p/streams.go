@@ -186,17 +186,8 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 
 // OpenBulk is Open for the protocols of much data (those that are bulky in protocols.go): it takes
 // the fastest authenticated way to the peer that there is. The stream reaches the same handler.
-// Reset after Close does nothing there. Where two members cannot connect it leads through a third
-// one (SetReaches).
+// Reset after Close does nothing there.
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
-	if s := n.openAround(ctx, peer.ID(to), protocol.ID(proto)); s != nil {
-		return s, nil
-	}
-	return n.openBulk(ctx, to, proto)
-}
-
-// openBulk is OpenBulk over the peer's own connections.
-func (n *Network) openBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
 	if n.bulk != nil && protocols[protocol.ID(proto)].bulky {
 		ctx, cancel := n.env.Tasks.Join(ctx)
 		defer cancel()
@@ -242,6 +233,15 @@ func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) erro
 	}
 	return n.gate().Pass(ctx, to, proto)
 }
+
+// apart says whether a peer is a member to which a dial has failed lately.
+func (n *Network) apart(id peer.ID) bool {
+	return n.env.Members.Has(id) && n.env.Host.Network().Connectedness(id) == network.NotConnected &&
+		n.env.Dialer.Apart(id)
+}
+
+// InReach says whether there is a connection to a peer now.
+func (n *Network) InReach(to slot.PeerID) bool { return n.env.Connected(peer.ID(to)) }
 
 // Handle serves a protocol: f runs in its own goroutine for each stream that a peer opens, which it
 // owns until it returns; then the stream is closed. At most Config.MaxStreamsPerPeer streams of one

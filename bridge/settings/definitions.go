@@ -100,7 +100,7 @@ func (s *Settings) access() []definition {
 		{"no-port-map", 0, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
 			"is done with --preset wan"},
 		{"no-relaying", 0, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
-			"other, as a peer does that can be reached from everywhere, and do not forward what they exchange"},
+			"other"},
 		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers"},
 		{
 			"preset",

@@ -11,16 +11,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// wayTo says how a member is reached: transport, relay, round trip, and who forwards.
+// wayTo says how a member is reached: transport, relay, round trip.
 func wayTo(m p2pdiloco.MemberStatus) string {
 	if m.Self {
 		return ""
 	}
-	switch {
-	case m.Path == nil && m.Through == "":
+	if m.Path == nil {
 		return "not connected"
-	case m.Path == nil:
-		return "through " + m.Through.Short()
 	}
 	parts := []string{m.Path.Way}
 	switch {
@@ -31,9 +28,6 @@ func wayTo(m p2pdiloco.MemberStatus) string {
 	}
 	if m.Path.RTT > 0 {
 		parts = append(parts, m.Path.RTT.Round(100*time.Microsecond).String())
-	}
-	if m.Through != "" { // the connection comes and goes
-		parts = append(parts, "and through "+m.Through.Short())
 	}
 	return strings.Join(parts, " ")
 }

@@ -141,7 +141,6 @@ var ToStrangers = map[string]struct {
 	p2p.ProtocolState:         {},
 	p2p.ProtocolProbe:         {},
 	p2p.ProtocolAudit:         {},
-	p2p.ProtocolForward:       {},
 	"/p2pdiloco/gossip/1.0.0": {},
 	// The protocols that libp2p serves reveal nothing about runs. For the DHT see below.
 	"/p2pdiloco/kad/1.0.0": {4 << 10, "sim"},

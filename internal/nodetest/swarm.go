@@ -121,6 +121,7 @@ func (s *Swarm) Start(peers ...*Peer) {
 		if p.WAN {
 			cfg = p2p.WAN()
 		}
+		cfg.Relay = p2p.MemberRelay()
 		cfg.PeersFile = filepath.Join(p.Dir, "peers")
 		if p.TuneNetwork != nil {
 			p.TuneNetwork(&cfg)

@@ -95,13 +95,12 @@ func (m *memory) add(i int, ip net.IP) (host.Host, error) {
 	m.mu.Lock()
 	m.mu.hosts = append(m.mu.hosts, h)
 	m.mu.Unlock()
-	return libp2p.New(
+	return relayed(
 		libp2p.Identity(key),
 		libp2p.ListenAddrs(addr),
 		libp2p.Transport(func() *memoryHost { return h }),
 		libp2p.DisableIdentifyAddressDiscovery(),
 		libp2p.ResourceManager(&network.NullResourceManager{}),
-		libp2p.DisableRelay(),
 		libp2p.DisableMetrics(),
 	)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	"github.com/marcopolo/simnet"
 )
 
@@ -281,6 +282,8 @@ func (s *Net) close() {
 	for i := range s.Hosts {
 		s.Close(i)
 	}
+	// what is dialled for a circuit ends by itself
+	time.Sleep(client.DialRelayTimeout + time.Second)
 	if s.wire != nil {
 		s.wire.Close()
 	}

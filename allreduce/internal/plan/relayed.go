@@ -11,7 +11,7 @@ import (
 // an uplink only counts beside what a relay carries: where nothing is known all are equal.
 const (
 	unmeasured = 10_000
-	// a member's relay lets one peer send as much (p2p.MemberRelay), on all its ways together
+	// of one peer, on all its ways through relays together
 	relayRate = 2_500
 )
 

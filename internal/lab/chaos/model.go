@@ -51,7 +51,7 @@ func (k Kind) mayCost() cost {
 	case Slow, Loss: // a victim that leads leaves out those of which it heard nothing for too long
 		return cost{down: everybody, says: "contributions that come too late"}
 	case Pair, FlapPair:
-		return cost{says: "nothing: others forward between the two"}
+		return cost{says: "nothing: others relay between the two"}
 	case All:
 		return cost{down: everybody, says: "the slot under way"}
 	case Bootstrap:

@@ -20,7 +20,7 @@ func paced(begin time.Time, seconds ...float64) *runner {
 }
 
 // A cut pair may make slots 1.3 times as long. Without the check a run with a pair that nobody
-// forwards for would pass, however slow it is.
+// relays for would pass, however slow it is.
 func TestACutPairCostsLittle(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	pair := func(from, to float64) Injected {

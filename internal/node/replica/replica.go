@@ -48,7 +48,7 @@ type Config struct {
 	Donors   statesync.Opener            // streams to peers that have states and outcomes
 	Audits   auditor.Streams             // streams of audits
 	Relayed  func() map[slot.PeerID]bool // peers connected now: true where a relay is between
-	InReach  func(slot.PeerID) bool      // peers connected now, also through another member
+	InReach  func(slot.PeerID) bool      // peers connected now
 	// a stream of the reduction without any byte for so long is lost
 	Stall time.Duration
 	Fetch time.Duration // a donor without progress for so long is replaced

@@ -52,19 +52,15 @@ func phaseOfEnding(v membership.View) (Phase, string) {
 }
 
 // Members returns the run's members, as the newest view of the ledger has them. paths are the
-// connections to those that are connected now, and through says who forwards to one.
-func Members(s spec.Spec, self slot.PeerID, v membership.View, paths []p2p.Path,
-	through func(slot.PeerID) slot.PeerID,
-) (all []MemberStatus) {
+// connections to those that are connected now.
+func Members(s spec.Spec, self slot.PeerID, v membership.View, paths []p2p.Path) (all []MemberStatus) {
 	paces, by := newPaces(s, v), make(map[slot.PeerID]*p2p.Path, len(paths))
 	for _, p := range paths {
 		by[p.Peer] = &p
 	}
 	for _, m := range v.Members {
 		member := paces.addTo(memberStatus(self, v, m))
-		if member.Path = by[m.Peer]; !member.Self {
-			member.Through = through(m.Peer)
-		}
+		member.Path = by[m.Peer]
 		all = append(all, member)
 	}
 	return all

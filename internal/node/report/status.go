@@ -175,8 +175,6 @@ type MemberStatus struct {
 	Slot  uint64        `json:"slot"`            // newest it says it has applied
 	Steps uint32        `json:"steps"`           // inner steps done in its current round
 	Path  *p2p.Path     `json:"path,omitempty"`  // how it is reached from here; nil: not now
-	// the member that forwards to it what is exchanged: there is no connection, or none that holds
-	Through slot.PeerID `json:"through,omitempty"`
 	// kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
 	Uplink uint32 `json:"uplink,omitempty"`
 

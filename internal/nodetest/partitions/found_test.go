@@ -9,7 +9,7 @@ import (
 )
 
 // Peers that start at once found one run, although two pairs of them can never connect, and status
-// names who forwards.
+// names who relays.
 func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 	t.Parallel()
 	for _, cut := range [][2][2]int{{{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}, {{2, 4}, {1, 3}}} {
@@ -33,8 +33,8 @@ func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 			}
 			first, other := s.Peers[cut[0][0]], s.ID(s.Peers[cut[0][1]])
 			for _, m := range first.Node.Load().Status().Members {
-				if apart := m.Peer == other; apart != (m.Through != "") || apart && m.Path != nil {
-					t.Errorf("host %d reaches %s through %q, by %v", first.Host, m.Peer.Short(), m.Through, m.Path)
+				if apart := m.Peer == other; !m.Self && (m.Path == nil || apart != (m.Path.Relay != "")) {
+					t.Errorf("host %d reaches %s by %+v", first.Host, m.Peer.Short(), m.Path)
 				}
 			}
 			s.Finish(5*time.Minute, s.Peers...)

@@ -49,7 +49,7 @@ func TestARunInARing(t *testing.T) {
 	}
 }
 
-// Where a pair cannot connect and nobody forwards for it, a rotation leaves each out of the other's
+// Where a pair cannot connect and nobody relays for it, a rotation leaves each out of the other's
 // pieces. Once both have said so, auto takes a ring in which they are no neighbours, and every
 // contribution is in every segment again.
 func TestAPairThatCannotConnectMakesARing(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAPairThatCannotConnectMakesARing(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
-			p.TuneNetwork = func(c *p2p.Config) { c.NoForwarding = true }
+			p.TuneNetwork = func(c *p2p.Config) { c.Relay = p2p.RelayConfig{} }
 		}
 		a, c := s.Peers[0], s.Peers[2]
 		s.Net.Cut(a.Host, c.Host)

@@ -64,7 +64,7 @@ type Env struct {
 //
 // A stream that finds no connection is not held up: it goes over libp2p's connection, and bulk
 // connections are tried for again later. Bulk connections to a peer end with the last of libp2p's
-// connections to it. To end connections nil Conns may be called, too: there are none.
+// direct connections to it. To end connections nil Conns may be called, too: there are none.
 type Conns struct {
 	env      Env
 	identity *libp2ptls.Identity

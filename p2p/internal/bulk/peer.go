@@ -191,7 +191,7 @@ func (b *Conns) watch() network.Notifiee {
 	return &network.NotifyBundle{
 		ConnectedF: func(_ network.Network, c network.Conn) { b.anew(c.RemotePeer()) },
 		DisconnectedF: func(_ network.Network, c network.Conn) {
-			if id := c.RemotePeer(); !b.env.Connected(id) {
+			if id := c.RemotePeer(); !b.env.ConnectedDirectly(id) {
 				b.Disconnected(id)
 			}
 		},

@@ -104,8 +104,10 @@ func addrRank(a multiaddr.Multiaddr) int {
 	switch {
 	case manet.IsIPUnspecified(a) || manet.IsIP6LinkLocal(a):
 		return rankNone
-	case err == nil:
+	case err == nil && manet.IsPublicAddr(a):
 		return rankRelayed
+	case err == nil: // who reaches such a relay has other ways
+		return rankNone
 	case manet.IsPublicAddr(a):
 		return rankPublic
 	case manet.IsIPLoopback(a):

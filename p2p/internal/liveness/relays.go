@@ -17,11 +17,11 @@ import (
 // be before it in the queue.
 const leastRelaySilence = 5 * time.Second
 
-// Relays notices relays that have gone silent. Members pulse to each other, relays to nobody; over
-// QUIC, or where a link is cut, libp2p takes 30 to 45 s to notice. A relay in use that leaves a
-// ping unanswered is disconnected: then this peer looks for another, and what went through it ends.
-// On a link that is full a ping may take long; as long as something comes through the relay it
-// lives.
+// Relays notices relays that have gone silent. Members pulse to each other, other relays to nobody;
+// over QUIC, or where a link is cut, libp2p takes 30 to 45 s to notice. A relay in use that leaves
+// a ping unanswered is disconnected: then this peer looks for another, and what went through it
+// ends. On a link that is full a ping may take long; as long as something comes through the relay
+// it lives.
 type Relays struct {
 	mu struct {
 		sync.Mutex
@@ -37,7 +37,8 @@ func NewRelays() *Relays {
 	return r
 }
 
-// Watch pings the relays in use at an interval, until the task group ends.
+// Watch pings the relays in use at an interval, until the task group ends. Those that are members
+// are judged by their pulses.
 func (r *Relays) Watch(env peers.Env, every time.Duration, inUse func() map[peer.ID]bool) {
 	w := relayWatch{r, env, every}
 	env.Tasks.Every(every, func(time.Time) {
@@ -55,7 +56,7 @@ type relayWatch struct {
 }
 
 func (w relayWatch) ask(id peer.ID) {
-	if !w.began(id) {
+	if w.env.Members.Has(id) || !w.began(id) {
 		return
 	}
 	if !w.env.Tasks.Go(func() { defer w.over(id); w.judge(id) }) {

@@ -71,26 +71,18 @@ func New(env Env, cfg Config) (*NAT, error) {
 	if n.reach, err = newReachability(env, cfg.Announce, newInbound(env, n.punched)); err != nil {
 		return nil, err
 	}
-	n.reserved, err = newReservations(env, n.reach, n.hints)
+	n.reserved, err = newReservations(env, n.reach, n.punched, n.hints)
 	return n, err
 }
 
 // Start begins to relay, to look for relays, and to look for better ways to members.
 func (n *NAT) Start() error {
-	n.env.Tasks.Go(func() { n.reach.run(n.follow) })
+	n.env.Tasks.Go(func() { n.reach.run(n.reserved.wake.Raise) })
 	n.env.Tasks.Go(n.reserved.run)
 	n.env.Tasks.Go(func() { n.hints.watch(n.env) })
 	n.env.Tasks.Go(func() { newUpgrades(n.env, n.holes).run() })
 	n.env.Tasks.After(n.relay.close)
-	return n.relay.set(n.reach.public())
-}
-
-// follow has relaying and reservations follow what is known of how this peer can be reached.
-func (n *NAT) follow() {
-	if err := n.relay.set(n.reach.public()); err != nil {
-		n.env.Log.Warn("this peer cannot relay for others", "err", err)
-	}
-	n.reserved.wake.Raise()
+	return n.relay.open()
 }
 
 // Backlog is how long what is to be relayed now will take. Only tests ask.

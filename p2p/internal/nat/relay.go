@@ -30,7 +30,8 @@ type Relay struct {
 	env     Env
 	cfg     Config
 	allowed *limits.Allowances
-	share   int // bytes that are let through at a time
+	share   int  // bytes that are let through at a time
+	bounded bool // what members send each other, too: by this peer's own rates
 	listed  map[peer.ID]bool
 	asked   questions
 	guests  guests
@@ -52,6 +53,7 @@ func newRelay(env Env, cfg Config) *Relay {
 	r := &Relay{env: env, cfg: cfg, listed: make(map[peer.ID]bool)}
 	r.allowed = limits.NewAllowances(r.cfg.Relay.Total)
 	r.guests.limit = r.cfg.Relay.Reservations
+	r.bounded = cfg.MaxUpload > 0 || cfg.MaxDownload > 0
 	r.share = shareOf(r.cfg.Relay.Total)
 	for _, s := range r.cfg.Relay.Peers {
 		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
@@ -81,20 +83,13 @@ func shareOf(total int64) int {
 	return int(min(max(total/64, meterLeast), meterShare))
 }
 
-// set starts or stops to serve.
-func (r *Relay) set(reachable bool) error {
-	serve := r.cfg.Relay.Serve == RelayAlways || r.cfg.Relay.Serve == RelayAuto && reachable
+// open starts to serve, if this peer does.
+func (r *Relay) open() error {
+	if r.cfg.Relay.Serve != RelayAlways {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case serve == (r.mu.service != nil):
-		return nil
-	case !serve:
-		err := r.mu.service.Close()
-		r.mu.service = nil
-		r.guests.clear()
-		return err
-	}
 	service, err := relay.New(&meteredHost{Host: r.env.Host, r: r},
 		relay.WithResources(relay.Resources{
 			ReservationTTL: relayReservation, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
@@ -137,7 +132,7 @@ func (r *Relay) AllowConnect(src peer.ID, from multiaddr.Multiaddr, to peer.ID) 
 		r.env.Log.Info("not relaying more connections of a peer that is no member", "peer", src, "from", from, "to", to)
 		return false
 	}
-	if r.allowed.Busy(r.isGuest(src), time.Now()) {
+	if !r.env.Members.Has(src) && r.allowed.Busy(r.isGuest(src), time.Now()) {
 		r.env.Log.Info("not relaying for one peer more: too much waits already", "peer", src, "from", from)
 		return false
 	}

@@ -184,13 +184,6 @@ func (g *guests) take(p peer.ID, site string, rules guestRules, now time.Time) b
 	return true
 }
 
-// clear forgets all: a relay that ends keeps none.
-func (g *guests) clear() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	clear(g.mu.held)
-}
-
 // guestRules are those of this relay.
 func (r *Relay) guestRules() guestRules {
 	members := len(r.env.Members.List()) + len(r.listed)

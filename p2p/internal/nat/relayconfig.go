@@ -14,8 +14,7 @@ import (
 // When a peer relays for others.
 const (
 	RelayOff    = "off"
-	RelayAuto   = "auto"   // while this peer can be reached from everywhere
-	RelayAlways = "always" // its operator knows that it can be reached
+	RelayAlways = "always"
 )
 
 // RelayConfig says whether and for which peers a peer relays what two others that cannot connect
@@ -25,7 +24,7 @@ const (
 // (Hello, SetHello). A node that is in no run itself is given the runs by name: it says hello to
 // peers that ask, and serves those that answer as peers of the run.
 type RelayConfig struct {
-	// Serve is RelayOff, RelayAuto or RelayAlways. Empty: off.
+	// Serve is RelayOff or RelayAlways. Empty: off.
 	Serve string
 	// Runs are the names of runs whose peers are served, besides those of this peer's own.
 	Runs []string
@@ -50,12 +49,10 @@ const (
 	minRelayDuration         = time.Minute
 )
 
-// MemberRelay is the RelayConfig for members of a run: those that can be reached help the others of
-// their run, with less than a node that is there for it.
+// MemberRelay is the RelayConfig for members of a run. They relay for each other without these
+// bounds, and for newcomers with less than a node that is there for it.
 func MemberRelay() RelayConfig {
-	return RelayConfig{
-		Serve: RelayAuto, Total: 5_000_000, Duration: 2 * time.Hour, Reservations: 64,
-	}
+	return RelayConfig{Serve: RelayAlways, Total: 5_000_000}
 }
 
 // WithDefaults fills in what is not set.
@@ -74,8 +71,7 @@ func (c RelayConfig) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Serve != RelayOff && c.Serve != RelayAuto && c.Serve != RelayAlways,
-		"relaying %q: give %s, %s or %s", c.Serve, RelayOff, RelayAuto, RelayAlways)
+	bad(c.Serve != RelayOff && c.Serve != RelayAlways, "relaying %q: give %s or %s", c.Serve, RelayOff, RelayAlways)
 	for _, run := range c.Runs {
 		bad(run == "" || len(run) > limits.MaxRunName, "relaying for run %.40q: give a name of 1 to %d bytes", run,
 			limits.MaxRunName)

@@ -26,6 +26,8 @@ import (
 const (
 	wantedRelays  = 2 // at a time, so that one may die
 	maxRelayAddrs = 4 // announced of one relay
+	// of a member, whose others are known: libp2p dials one after the other
+	maxMemberAddrs = 2
 	// bytes, as libp2p's client allows
 	maxReserveAnswer = 4 << 10
 	reserveTimeout   = 15 * time.Second
@@ -35,20 +37,21 @@ const (
 	reserveRest      = 15 * time.Second // and while none is
 )
 
-// Reservations has this peer reachable through relays while it is not known to be reachable by
-// itself: with bootstrap nodes and members that relay. It is libp2p's autorelay for small swarms:
-// that one takes minutes for what must be there in seconds, picks relays at random, announces none
-// with a private address, and leaves one that refused alone for an hour.
+// Reservations has this peer reachable through relays: members, for those that cannot connect to
+// it, and bootstrap nodes while it is not known to be reachable. It is libp2p's autorelay for small
+// swarms: that one takes minutes for what must be there in seconds, picks relays at random,
+// announces none with a private address, and leaves one that refused alone for an hour.
 //
 // The addresses are announced the way autorelay's are, by an event.
 type Reservations struct {
-	env   Env
-	reach *Reachability
-	hints *Hints
-	tell  event.Emitter
-	wake  tasks.Signal
-	told  []multiaddr.Multiaddr // of the goroutine of run
-	mu    struct {
+	env     Env
+	reach   *Reachability
+	punched *punched
+	hints   *Hints
+	tell    event.Emitter
+	wake    tasks.Signal
+	told    []multiaddr.Multiaddr // of the goroutine of run
+	mu      struct {
 		sync.Mutex
 		held  map[peer.ID]reservation
 		tries map[peer.ID]reserveTry
@@ -68,8 +71,8 @@ type reserveTry struct {
 	pause time.Duration
 }
 
-func newReservations(env Env, reach *Reachability, hints *Hints) (*Reservations, error) {
-	r := &Reservations{env: env, reach: reach, hints: hints, wake: tasks.NewSignal()}
+func newReservations(env Env, reach *Reachability, punched *punched, hints *Hints) (*Reservations, error) {
+	r := &Reservations{env: env, reach: reach, punched: punched, hints: hints, wake: tasks.NewSignal()}
 	r.mu.held = make(map[peer.ID]reservation)
 	r.mu.tries = make(map[peer.ID]reserveTry)
 	var err error
@@ -104,10 +107,6 @@ func (r *Reservations) pause(d time.Duration) {
 func (r *Reservations) round() time.Duration {
 	now := time.Now()
 	r.drop(now)
-	if r.reach.direct() {
-		r.publish()
-		return reserveRest
-	}
 	for _, id := range r.candidates(now) {
 		if r.missing(now, id) {
 			r.reserve(id)
@@ -126,7 +125,7 @@ func (r *Reservations) drop(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, rsvp := range r.mu.held {
-		if direct || now.After(rsvp.ends) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
+		if direct && !r.env.Members.Has(id) || now.After(rsvp.ends) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
 			!r.env.Speaks(id, proto.ProtoIDv2Hop) {
 			delete(r.mu.held, id)
 			r.env.Host.ConnManager().Unprotect(id, relayTag)
@@ -147,8 +146,8 @@ func (r *Reservations) missing(now time.Time, id peer.ID) bool {
 	return len(r.mu.held) < wantedRelays
 }
 
-// candidates are those connected that may relay for this peer: bootstrap nodes and members that
-// offer it, those first that are there for it.
+// candidates are those connected that may relay for this peer: members that offer it, and before
+// them, while this peer is not known to be reachable, bootstrap nodes, which are there for it.
 func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
 	rank := make(map[peer.ID]int)
 	nodes := r.env.Nodes()
@@ -156,10 +155,12 @@ func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
 	// not all peers ask the same members first
 	rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	for i, id := range members {
-		rank[id] = len(nodes) + i
+		rank[id] = len(nodes) + r.wayRank(id)*len(members) + i
 	}
-	for i, p := range nodes {
-		rank[p.ID] = i
+	if !r.reach.direct() {
+		for i, p := range nodes {
+			rank[p.ID] = i
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,6 +172,22 @@ func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
 	}
 	slices.SortFunc(ids, func(a, b peer.ID) int { return cmp.Compare(rank[a], rank[b]) })
 	return ids
+}
+
+// wayRank puts members first that this peer has dialled: so can others. Last are those to which
+// only a hole was punched.
+func (r *Reservations) wayRank(id peer.ID) int {
+	best := 2
+	for _, c := range r.env.Host.Network().ConnsToPeer(id) {
+		switch {
+		case addr.IsRelayed(c.RemoteMultiaddr()) || r.punched.made(c):
+		case c.Stat().Direction == network.DirOutbound:
+			return 0
+		default:
+			best = 1
+		}
+	}
+	return best
 }
 
 // reserve asks a relay.
@@ -270,7 +287,11 @@ func (r *Reservations) throughRelay(id peer.ID) (addrs []multiaddr.Multiaddr) {
 		return cmp.Or(preference(a)-preference(b),
 			a.Compare(b))
 	})
-	for _, a := range addr.First(maxRelayAddrs, taken, known) {
+	most := maxRelayAddrs
+	if r.env.Members.Has(id) {
+		most = maxMemberAddrs
+	}
+	for _, a := range addr.First(most, taken, known) {
 		addrs = append(addrs, a.Encapsulate(circuit))
 	}
 	return addrs

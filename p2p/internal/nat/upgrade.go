@@ -21,6 +21,8 @@ const (
 	// there is a direct one, relayedIdle how long for those that can be opened again at no loss.
 	relayedLinger = 10 * time.Minute
 	relayedIdle   = 3 * time.Second
+	// sameDial is how much later a relayed connection may come that was begun with a direct one.
+	sameDial = 3 * time.Second
 )
 
 // upgrades has members that are reached through a relay reached directly as soon as that can be,
@@ -40,7 +42,22 @@ func newUpgrades(env Env, holes *Holes) *upgrades {
 	}
 }
 
+// givenUp ends direct connections that the other side has given up: it comes through a relay, which
+// nobody does who is connected. Where packets of the two are dropped on the way one side finds that
+// out first, and here the old connection would look alive for a minute.
+func (u *upgrades) givenUp(nw network.Network, c network.Conn) {
+	if c.Stat().Direction != network.DirInbound || !addr.IsRelayed(c.RemoteMultiaddr()) {
+		return
+	}
+	for _, old := range nw.ConnsToPeer(c.RemotePeer()) {
+		if !addr.IsRelayed(old.RemoteMultiaddr()) && c.Stat().Opened.Sub(old.Stat().Opened) > sameDial {
+			u.env.Tasks.Go(func() { _ = old.Close() }) // it is gone in any case
+		}
+	}
+}
+
 func (u *upgrades) run() {
+	u.env.Notify(&network.NotifyBundle{ConnectedF: u.givenUp})
 	u.env.Tasks.Every(upgradeLook, func(now time.Time) {
 		u.endReplaced(now)
 		u.dialDirectly(now)

@@ -1,8 +1,6 @@
 package partitions
 
 import (
-	"context"
-	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,8 +9,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // pairs is a run of five over the internet (100 ms), some pairs of which have trouble.
@@ -68,8 +64,8 @@ func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 		}
 		for _, m := range s.Peers[0].Node.Load().Status().Members {
 			apart := c.cut > 0 && m.Peer == s.ID(s.Peers[1])
-			if apart != (m.Through != "") || apart && m.Path != nil {
-				t.Errorf("%+v: status says of %s: through %q, by %v", c, m.Peer.Short(), m.Through, m.Path)
+			if !m.Self && (m.Path == nil || apart != (m.Path.Relay != "")) {
+				t.Errorf("%+v: status says of %s: %+v", c, m.Peer.Short(), m.Path)
 			}
 		}
 	})
@@ -89,7 +85,7 @@ func costLittle(t *testing.T, undisturbed pairs, cases ...pairs) {
 	}
 }
 
-// Pairs that cannot connect cost a slot little: another member forwards what they exchange, and
+// Pairs that cannot connect cost a slot little: another member relays what they exchange, and
 // nothing waits for a dial.
 func TestCutPairsCostLittle(t *testing.T) {
 	t.Parallel()
@@ -109,95 +105,81 @@ func TestCutPairsOnSlowLinksCostLittle(t *testing.T) {
 	costLittle(t, pairs{rate: slowLink}, pairs{cut: 1, rate: slowLink}, pairs{cut: 2, rate: slowLink})
 }
 
-// Of four, two cannot connect, and one of the others dies in the middle of a slot. One of them is
-// who forwards for the pair: whichever it is, the remaining one does from then on.
-func TestTheForwarderDies(t *testing.T) {
-	t.Parallel()
-	for _, victim := range []int{2, 3} {
-		nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(21, 4), 4, func(s *nodetest.Swarm) {
-			s.Pace(20 * time.Millisecond)
-			planned := make(chan struct{})
-			var once atomic.Bool
-			s.Peers[0].OnEvent = func(e p2pdiloco.Event) {
-				if e.Name == "slot.planned" && e.Fields["slot"] == uint64(14) && once.CompareAndSwap(false, true) {
-					close(planned)
-				}
+// Of five, two cannot connect, and the one that relays for them dies in the middle of a slot. Slots
+// go on, and from the second one on the others all contribute.
+func TestTheRelayOfAPairDies(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(21, 5), 5, func(s *nodetest.Swarm) {
+		s.Pace(20 * time.Millisecond)
+		planned := make(chan struct{})
+		var once atomic.Bool
+		s.Peers[0].OnEvent = func(e p2pdiloco.Event) {
+			if e.Name == "slot.planned" && e.Fields["slot"] == uint64(14) && once.CompareAndSwap(false, true) {
+				close(planned)
 			}
-			s.Start(s.Peers...)
-			s.Reach(1, s.Peers...)
-			s.Net.Cut(s.Peers[0].Host, s.Peers[1].Host)
-			<-planned
-			dead := s.Peers[victim]
-			s.Kill(dead)
-			living := s.But(dead)
-			s.Reach(20, living...)
-			all := s.Contributors(20)
-			s.Finish(5*time.Minute, living...)
-			if len(all) != len(living) {
-				t.Errorf("without host %d slot 20 has %d contributors of %d", dead.Host, len(all), len(living))
+		}
+		s.Start(s.Peers...)
+		s.Reach(1, s.Peers...)
+		a, b := s.Peers[0], s.Peers[1]
+		s.Net.Cut(a.Host, b.Host)
+		<-planned
+		dead := relayOf(s, a, b)
+		if dead == nil {
+			t.Fatal("nobody relays for the pair")
+		}
+		s.Kill(dead)
+		living := s.But(dead)
+		at := tipSlot(a)
+		contribute(s, at+2, 20, len(living), living...)
+		s.Finish(5*time.Minute, living...)
+	})
+}
+
+// relayOf is the peer through which one peer reaches another, nil if there is none.
+func relayOf(s *nodetest.Swarm, a, b *nodetest.Peer) *nodetest.Peer {
+	for _, path := range a.Network.Paths() {
+		for _, p := range s.Peers {
+			if path.Peer == s.ID(b) && path.Relay == s.ID(p) {
+				return p
 			}
-		})
+		}
+	}
+	return nil
+}
+
+func tipSlot(p *nodetest.Peer) uint64 { return p.Ledger().View().Tip.Slot }
+
+// contribute checks that in slots first to last, each of which is decided in its turn, so many
+// contribute.
+func contribute(s *nodetest.Swarm, first, last uint64, want int, peers ...*nodetest.Peer) {
+	s.T.Helper()
+	for at := first; at <= last; at++ {
+		s.Reach(at, peers...)
+		if all := s.Contributors(at); len(all) != want {
+			s.T.Errorf("slot %d has %d contributors of %d", at, len(all), want)
+		}
 	}
 }
 
-// flip forwards as a member does, but changes a bit now and then.
-func flip(p *nodetest.Peer, flipped *atomic.Int64) {
-	network := p.Network
-	network.Handle(p2p.ProtocolForward, func(from p2pdiloco.PeerID, in wire.Stream) {
-		defer in.Reset() //nolint:errcheck // nobody is left to tell
-		b, err := wire.ReadMessage(in, 100)
-		if err != nil || b[0] != 1 {
-			return
-		}
-		target := p2pdiloco.PeerID(wire.NewReader(b[1:]).Bytes(100))
-		out, err := network.OpenBulk(context.Background(), target, p2p.ProtocolForward)
-		if err != nil {
-			return
-		}
-		defer out.Reset() //nolint:errcheck // nobody is left to tell
-		if wire.WriteMessage(out, wire.AppendBytes([]byte{2}, from)) != nil {
-			return
-		}
-		go func() {
-			_, _ = io.Copy(in, out)
-			_ = in.CloseWrite()
-		}()
-		for room, passed := make([]byte, 4096), 0; ; {
-			n, err := in.Read(room)
-			if passed += n; passed > 2500 && n > 0 { // behind the handshake
-				room[n-1] ^= 1
-				flipped.Add(1)
+// Two pairs are cut at once, in the middle of a slot: each slot is decided, and from the second one
+// on all contribute. So it is where all but one member cannot reach each other.
+func TestPairsCutInMidSlot(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string][][2]int{
+		"two pairs":                   {{0, 1}, {2, 3}},
+		"two pairs of one member":     {{0, 1}, {0, 2}},
+		"all but one are unreachable": {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}},
+	} {
+		nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(21, 5), 5, func(s *nodetest.Swarm) {
+			s.Pace(20 * time.Millisecond)
+			s.Start(s.Peers...)
+			s.Reach(10, s.Peers...)
+			for _, pair := range cut {
+				s.Net.Cut(s.Peers[pair[0]].Host, s.Peers[pair[1]].Host)
 			}
-			if _, werr := out.Write(room[:n]); werr != nil || err != nil {
-				_ = out.CloseWrite()
-				return
-			}
-		}
-	})
-}
-
-// All who could forward change what they carry. Nobody reduces any of it, and nobody honest is
-// blamed for it: the run ends with equal states.
-func TestForwardersThatChangeBytes(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 4), 4, func(s *nodetest.Swarm) {
-		var flipped atomic.Int64
-		s.Start(s.Peers...)
-		for _, p := range s.Peers[2:] {
-			flip(p, &flipped)
-		}
-		s.Reach(1, s.Peers...)
-		s.Net.Cut(s.Peers[0].Host, s.Peers[1].Host)
-		s.Finish(10*time.Minute, s.Peers...)
-		if flipped.Load() == 0 {
-			t.Error("nothing was changed: nothing was tested")
-		}
-		t.Logf("%d changes", flipped.Load())
-		for _, p := range s.Peers {
-			for _, name := range []string{"peer.evicted", "state.diverged"} {
-				if p.Had(name) {
-					t.Errorf("host %d: %s: %v", p.Host, name, p.Events(name))
-				}
-			}
-		}
-	})
+			at := tipSlot(s.Peers[4])
+			t.Logf("%s: cut in slot %d", name, at+1)
+			contribute(s, at+2, 20, len(s.Peers), s.Peers...)
+			s.Finish(5*time.Minute, s.Peers...)
+		})
+	}
 }
