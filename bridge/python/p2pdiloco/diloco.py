@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar, Union
 
 from . import box
 from .attach.events import Event
 from .errors import Invalid
+from .hf import Names
 from .hooks import innermost
 from .loop import Loop
 from .private import Private
 from .torchmodel import Model, TorchHeld
+
+_log = logging.getLogger("p2pdiloco")
 
 Self = TypeVar("Self", bound="DiLoCo")
 
@@ -102,7 +106,17 @@ class DiLoCo(Loop):
     def start(self: Self) -> Self:
         if self.enabled and self._model is not None:
             self._model.check_optimizers(self._optimizers)
+            own = self._model.own_statistics()
+            if own and self._ranks.rank == 0:
+                _log.warning(
+                    "each peer keeps running statistics of its own (%s%s): peers with the same "
+                    "parameters evaluate differently. buffers=\"average\" makes them part of the "
+                    "model", ", ".join(own[:3]), ", …" if len(own) > 3 else "",
+                )
         return super().start()
+
+    def _names(self) -> Names:
+        return self._model.names() if self._model is not None else Names()
 
     def _restore(self, folder: str, rank: int, world: int) -> None:
         """Takes back what is kept, if this process begins. Each set of ranks is told of the newest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import Any, Callable, Iterable, Optional, Sequence
@@ -10,7 +11,7 @@ from .attach.events import Event
 from .attach.memory import Memory
 from .attach.rendezvous import number, ranks_of
 from .attach.wire import Piece, TensorSpec
-from .errors import Invalid
+from .errors import Invalid, NotFinite
 from .loop import Loop
 from .pieces import whole
 from .settings import Tensor
@@ -49,6 +50,8 @@ class FlatHeld:
         self._start = self._local = memoryview(b"")
 
     def fill(self) -> None:
+        if not math.isfinite(sum(self._live)):
+            raise NotFinite("params hold NaN or infinity: no run is founded from such a model")
         self.export(0, len(self._live), gradient=False)
 
     def load(self, begin: int, end: int) -> None:

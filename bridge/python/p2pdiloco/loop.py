@@ -11,8 +11,9 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 import time
-from typing import Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
 
 from . import settings
 from .attach import rendezvous, statedir, status
@@ -24,6 +25,9 @@ from .data import PartSampler, Place, read_parts
 from .errors import Busy, Closed, Error, Invalid
 from .hooks import StepHook
 from .metrics import Metrics, Tally
+
+if TYPE_CHECKING:
+    from .hf import Names
 
 _log = logging.getLogger("p2pdiloco")
 
@@ -84,6 +88,7 @@ class Loop:
         self._trained = False  # the model is not an anchor any more
         self._own = False  # a TRAIN has come: what is kept is newer here than in the node's folder
         self._resume: dict[str, Any] = {}
+        self._made: Optional[pathlib.Path] = None  # the file of init, for the node
 
     # Taking part.
 
@@ -106,6 +111,8 @@ class Loop:
         self._node.met(self._session.node_pid)
         try:
             self._border(None)
+            if self._made is not None:
+                self._made.unlink(missing_ok=True)
             self._same_steps()
             if self._hook_on is not None:
                 self._hook = StepHook(self._hook_on, self.step)
@@ -151,11 +158,32 @@ class Loop:
         if not given:
             folder = statedir.of_run(*settings.identity(self._run, self._options))
             claim = statedir.Claim(folder, self._ranks.set, self._ranks.rank)
-        where = (claim.path if claim else pathlib.Path(given)).absolute()
+        where = (claim.path if claim else pathlib.Path(given).expanduser()).absolute()
         if self._on_event is not None:
             file = options.setdefault("events", str(where / "events.jsonl"))
             self._events = Events(pathlib.Path(file), self._on_event)
-        return rendezvous.Own(where, options, start=self._ranks.rank == 0, claim=claim)
+        init = settings.value(options, "init")
+        return rendezvous.Own(
+            where, options, start=self._ranks.rank == 0, claim=claim,
+            init=(lambda: self._initial(where, str(init))) if init else None,
+        )
+
+    def _initial(self, where: pathlib.Path, init: str) -> Optional[str]:
+        """The file that a node in a data directory founds its run from, which is removed once it is
+        a member; None if it has been one before."""
+        from . import hf as folders
+
+        self._made = where / "init.safetensors"
+        if any((where / "state").glob("*")) or self._held is None:
+            return None
+        layout = {t.name: tuple(t.shape) for t in self._held.tensors}
+        folders.convert(init, layout, self._names(), str(self._made))
+        return str(self._made)
+
+    def _names(self) -> Names:
+        from .hf import Names
+
+        return Names()
 
     def _same_steps(self) -> None:
         """Refuses a run with another number of inner steps than the caller wants."""
@@ -407,6 +435,29 @@ class Loop:
         """A ticket with which others can join this run, as `p2pdiloco invite` prints it. ttl: how
         long it is good, like "12h". uses: newcomers that it admits to a private run."""
         return self._view.ask(self._session, "invite", {"ttl": ttl, "uses": uses}).strip()
+
+    def export(self, *, hf: str, like: Optional[str] = None, force: bool = False) -> None:
+        """Writes the run's newest model on this peer's disk as a Hugging Face folder that is not
+        there yet. like: the folder that it is to be like, with config.json, the tokenizer, dtypes
+        and what the run does not train; None is that of init. A model that holds NaN or infinity is
+        refused, unless force is given. Call it on one rank, inside the with block."""
+        from . import hf as folders
+
+        init = str(settings.value(self._options, "init") or "")
+        like = like or (init[len(folders.PREFIX):] if init.startswith(folders.PREFIX) else None)
+        if like is None:
+            raise Invalid("nothing says what model this is: give like=, a folder with config.json")
+        like, out = os.path.expanduser(like), os.path.expanduser(hf).rstrip(os.sep)
+        if os.path.exists(out):
+            raise Invalid(f"{out} is there already: choose another name")
+        part = f"{out}.part-{os.getpid()}"
+        try:
+            self._view.ask(self._session, "export", {"out": f"{part}.safetensors", "force": force})
+            folders.export(like, f"{part}.safetensors", self._names(), part)
+            os.rename(part, out)
+        finally:
+            pathlib.Path(f"{part}.safetensors").unlink(missing_ok=True)
+            shutil.rmtree(part, ignore_errors=True)
 
     def doctor(self) -> dict[str, Any]:
         """What `p2pdiloco doctor --json` finds."""

@@ -94,7 +94,9 @@ def flags(options: Mapping[str, Any]) -> list[str]:
                 v = repr(v)  # every peer must read the same digits
             elif isinstance(v, os.PathLike):
                 v = os.fspath(v)
-            elif not isinstance(v, (int, str)):
+            if isinstance(v, str) and v.startswith("~"):  # no shell reads it
+                v = os.path.expanduser(v)
+            if not isinstance(v, (int, str)):
                 raise Invalid(
                     f"{name} is {v!r}: text, a number, True, False, a path or a list is allowed"
                 )

@@ -24,7 +24,8 @@ from . import pieces
 from .attach import wire
 from .attach.memory import Memory
 from .attach.wire import Box, Flat, Piece, TensorSpec
-from .errors import Invalid
+from .errors import Invalid, NotFinite
+from .hf import Names
 from .pagelock import PORTABLE, READ_ONLY, PageLock
 
 _DTYPES = {
@@ -270,6 +271,13 @@ class TorchHeld:
             live.detach()
 
     def fill(self) -> None:
+        for live in self.live:
+            bad = (~torch.isfinite(live.value.detach())).flatten().nonzero()
+            if len(bad):
+                raise NotFinite(
+                    f"{live.name} has {live.value.detach().flatten()[bad[0]].item()} in element "
+                    f"{int(bad[0])}: no run is founded from such a model"
+                )
         self.export(0, self.elements, gradient=False)
 
     @torch.no_grad()
@@ -344,6 +352,28 @@ class TorchHeld:
     def put(self, copy: Any) -> None:
         for live, value in zip(self.live, copy):
             live.value.copy_(value)
+
+    # What the module has beside it.
+
+    def names(self) -> Names:
+        """All names of the layout's tensors, which tied ones have, and those of the others."""
+        names: dict[int, list[str]] = {}
+        modules = self._module.named_modules(remove_duplicate=False) if self._module else ()
+        for prefix, module in modules:
+            for name, value in (*module._parameters.items(), *module._buffers.items()):
+                if value is not None:
+                    full = pieces.plain_name(f"{prefix}.{name}" if prefix else name)
+                    names.setdefault(id(value), []).append(full)
+        mine = {name: names.pop(id(value), [name]) for name, value in self._given}
+        return Names(mine, frozenset(n for others in names.values() for n in others))
+
+    def own_statistics(self) -> list[str]:
+        """Running statistics of the module that are not in the layout."""
+        given = {id(value) for _, value in self._given}
+        return [
+            name for name, b in (self._module.named_buffers() if self._module else ())
+            if name.endswith(("running_mean", "running_var")) and id(b) not in given
+        ]
 
     # Checks.
 

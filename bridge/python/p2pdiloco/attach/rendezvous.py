@@ -17,7 +17,7 @@ import shutil
 import socket
 import subprocess
 import weakref
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import Error, Invalid
 from ..settings import flags
@@ -128,6 +128,8 @@ def ask(arguments: Sequence[str]) -> str:
     )
     if not done.stdout:
         raise Error(f"p2pdiloco {arguments[0]}: {done.stderr.strip()}")
+    if done.stderr.strip():
+        _log.warning("p2pdiloco %s: %s", arguments[0], done.stderr.strip())
     return done.stdout
 
 
@@ -154,12 +156,14 @@ class Given:
 
 
 class Own:
-    """A node with this data directory; if start, one is started where none answers."""
+    """A node with this data directory; if start, one is started where none answers. init: gives the
+    file that its run begins with, for a node that is started."""
 
     def __init__(
         self, data_dir: pathlib.Path, options: Mapping[str, Any], *, start: bool,
-        claim: Optional[Claim] = None,
+        claim: Optional[Claim] = None, init: Optional[Callable[[], Optional[str]]] = None,
     ) -> None:
+        self._init = init
         self._dir, self._options, self._starts = data_dir, dict(options), start
         self._claim = claim
         self._node: Optional[subprocess.Popen[bytes]] = None
@@ -206,10 +210,12 @@ class Own:
         options, secret = dict(self._options), {}
         if options.get("ticket") is not None:  # all users of a machine can read command lines
             secret["P2PDILOCO_TICKET"] = str(options.pop("ticket"))
+        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._init is not None:
+            options["init"] = self._init()
         command: Sequence[str] = [
             binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(options)
         ]
-        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self._log_file, "ab") as out:
             self._node = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=out, stderr=out,

@@ -4,7 +4,8 @@ The argument is a JSON object of settings of DiLoCo, and of its own: kind (singl
 ddp: DistributedDataParallel over gloo; flat: a flat shard of each tensor in each rank; dim0: rows
 of each matrix in each rank), pause (seconds of a step), steps (after which it leaves), private
 (whether the optimizer is kept), invites
-(whether it prints a ticket). Every rank prints JSON lines.
+(whether it prints a ticket), exports (the Hugging Face folder that it writes, and the one that it
+is like). Every rank prints JSON lines.
 """
 
 import hashlib
@@ -72,7 +73,7 @@ def rows(whole):
 def main():
     options = json.loads(sys.argv[1])
     kind, pause = options.pop("kind", "single"), options.pop("pause", 0.005)
-    invites = options.pop("invites", False)
+    invites, exports = options.pop("invites", False), options.pop("exports", None)
     last, private = options.pop("steps", None), options.pop("private", False)
     toy = Toy()
     model, tensors = toy, list(toy.parameters())
@@ -104,6 +105,8 @@ def main():
             if d.rounds > rounds:
                 rounds = d.rounds
                 tell("round", slot=d.metrics.slot)
+        if exports and RANK == 0:
+            d.export(hf=exports[0], like=exports[1])
         weights = b"".join(t.detach().numpy().tobytes() for t in tensors)
         tell(
             "done", slot=d.metrics.slot, rounds=d.rounds, root=d.status().get("state_root"),
