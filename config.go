@@ -41,10 +41,9 @@ type Config struct {
 	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer. Without
 	// one it means zeros where Spec.Layout is given, and else that this peer founds nothing.
 	Init func(dst []float32) error
-	// InitFile is a .safetensors file, or "hf:" and the name of a Hugging Face folder, that holds
-	// the initial parameters, tensor by tensor as the layout names them. It takes the place of
-	// Init, and settles Spec.Init: peers that found the run must have the same file, and peers that
-	// join it need none.
+	// InitFile is a .safetensors file that holds the initial parameters, tensor by tensor as the
+	// layout names them, or with one prefix more or less. It takes the place of Init, and settles
+	// Spec.Init: peers that found the run must have the same file. Peers that join it need none.
 	InitFile string
 
 	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on

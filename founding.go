@@ -10,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -81,8 +82,19 @@ func (n *Node) ledgerTiming() membership.Timing {
 	return t
 }
 
-// initial writes the initial parameters of a run founded here.
+// initial writes the initial parameters of a run founded here, which must be finite: everybody
+// who joins would get them.
 func (n *Node) initial(ctx context.Context, dst []float32) error {
+	if err := n.fill(ctx, dst); err != nil {
+		return err
+	}
+	if err := slot.NotFinite(n.spec.Layout, dst); err != nil && !n.hooks.Unsound {
+		return replica.Permanent(fmt.Errorf("%w: no run is founded from such a model", err))
+	}
+	return nil
+}
+
+func (n *Node) fill(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
 		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)

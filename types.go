@@ -166,19 +166,9 @@ type ExportConfig = modelfile.ExportConfig
 // Exported says what Export has written.
 type Exported = modelfile.Exported
 
-// Export writes a peer's model to a .safetensors file or a Hugging Face folder: the newest
-// checkpoint that a record certifies, brought up to the wanted slot by the outcomes that follow it
-// on disk, each state held against its certified root. It changes nothing in the data directory.
+// Export writes a peer's model to a .safetensors file: the newest checkpoint that a record
+// certifies, brought up to the wanted slot by the outcomes that follow it on disk,
+// each state held against its certified root. It changes nothing in the data directory.
 func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
 	return modelfile.Export(ctx, cfg)
-}
-
-// Imported says what a Hugging Face folder holds.
-type Imported = modelfile.Imported
-
-// Import checks a Hugging Face folder that a run is to begin with (Config.InitFile). If out is not
-// empty, it writes the folder's weights to that .safetensors file, in float32 and with tied
-// matrices once; replace allows a file that is there already.
-func Import(ctx context.Context, folder, out string, replace bool) (Imported, error) {
-	return modelfile.Import(ctx, folder, out, replace)
 }

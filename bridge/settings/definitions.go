@@ -148,8 +148,8 @@ func (s *Settings) training() []definition {
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
 		{"data", ofGPT, sources.Paths(&s.Data), "text `file or folder` to train on, may be repeated (default the " +
 			"Go standard library's source, where Go is installed)"},
-		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`, or from a Hugging Face " +
-			"folder (hf:FOLDER): all founders must have the same one, peers that join later need none"},
+		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`: all founders " +
+			"must have the same one, peers that join later need none"},
 		{"pause", ofTests, &s.Pause, "rest after the inner steps of each round"},
 		{"gate", ofTests, &s.Gate, "`file` with the newest slot to train for; when it has passed, wait until the " +
 			"file names a later one"},

@@ -6,8 +6,7 @@
 //	p2pdiloco status      what a running peer knows
 //	p2pdiloco doctor      what keeps a peer from a run, or makes it slow
 //	p2pdiloco invite      a ticket with which others can join
-//	p2pdiloco init        whether a run can begin with a Hugging Face folder
-//	p2pdiloco export      a peer's model as a .safetensors file or a Hugging Face folder
+//	p2pdiloco export      a peer's model as a .safetensors file
 //	p2pdiloco remove, readmit, rotate, recover   orders of an operator
 //	p2pdiloco id          the ID of a peer, before it joins
 //	p2pdiloco trainer-check  whether a shared library is a trainer

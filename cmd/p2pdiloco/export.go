@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -46,28 +46,22 @@ func showSlot(n *uint64) string {
 func newExport() *cobra.Command {
 	f := &exportFlags{logLevel: "warn"}
 	cmd := &cobra.Command{
-		Use:   "export --data-dir DIR {--out MODEL.safetensors | --hf FOLDER --like FOLDER}",
-		Short: "Write a peer's model to a .safetensors file or a Hugging Face folder",
+		Use:   "export --data-dir DIR --out MODEL.safetensors",
+		Short: "Write a peer's model to a .safetensors file",
 		Long: `Write the model that a peer holds to a .safetensors file, which Python's safetensors package and
-'p2pdiloco join --init' read, or to a Hugging Face folder, which from_pretrained() of transformers opens.
+'p2pdiloco join --init' read.
 The peer may be running: its data directory is only read.
 
 It starts from the newest certified checkpoint on disk, applies the outcomes that follow up to the wanted
 slot, and compares each state with its certified root.`,
-		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors
-  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --hf trained --like gpt2`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors`,
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `directory` of a peer")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write, in float32")
-	fs.StringVar(&f.cfg.Folder, "hf", "", "Hugging Face `folder` to write")
-	fs.StringVar(&f.cfg.Like, "like", "", "of --hf: `folder` that the run began with (or one with its config.json): "+
-		"config.json and tokenizer are carried over")
-	fs.StringVar(&f.cfg.DType, "dtype", "", "of --hf: float32, bfloat16 or float16 (default that of each tensor in "+
-		"--like)")
 	fs.Var(
 		sources.Var(&f.cfg.Slot, "slot", readSlot, showSlot),
 		"slot",
@@ -76,10 +70,30 @@ slot, and compares each state with its certified root.`,
 	)
 	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false,
 		"add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
-	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists")
+	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists, and write a model "+
+		"that holds NaN or infinity, too")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr")
+	fs.Var(sources.Var(new(string), "folder", noFolder, sources.Plain), "hf", "")
+	fs.MarkHidden("hf") //nolint:errcheck // it is there
 	return cmd
+}
+
+// noFolder says what to do instead of export --hf.
+func noFolder(folder string) (string, error) {
+	return "", fmt.Errorf("only a file is written: make the folder with the config.json and the tokenizer of the model "+
+		"that the run began with, and give --out %s/model.safetensors. In Python, d.export(hf=%q) writes it as that "+
+		"model's folder was", folder, folder)
+}
+
+// newInit says what to do instead of init hf:FOLDER.
+func newInit() *cobra.Command {
+	return &cobra.Command{
+		Use: "init", Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return cli.UsageError(modelfile.InsteadOfFolder(append(args, "FOLDER")[0]))
+		},
+	}
 }
 
 func (f *exportFlags) run(cmd *cobra.Command) error {
@@ -87,8 +101,8 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if f.cfg.DataDir == "" {
 		errs = append(errs, errors.New("no peer is named: give its data directory with --data-dir DIR"))
 	}
-	if f.cfg.Out == "" && f.cfg.Folder == "" {
-		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors, or --hf FOLDER"))
+	if f.cfg.Out == "" {
+		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors"))
 	}
 	if len(errs) > 0 {
 		return cli.UsageError(errors.Join(errs...))
@@ -109,6 +123,6 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the model of run %s after slot %d, %d parameters in %d "+
 		"tensors\nstate root %s (%s)\n",
-		cmp.Or(f.cfg.Out, f.cfg.Folder), e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
+		f.cfg.Out, e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
 	return err
 }

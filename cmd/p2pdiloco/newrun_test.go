@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // TestTheLastOfFourFoundsANewRun: of four electors of a run of trust byzantine three are lost with
@@ -131,15 +132,16 @@ func sameModel(t *testing.T, one, two string) {
 	if len(got.Tensors) != 2*len(want.Tensors) {
 		t.Errorf("%d tensors with the momentum, %d without", len(got.Tensors), len(want.Tensors))
 	}
-	read := func(f *safetensors.File, name string, elements uint64) []float32 {
-		values := make([]float32, elements)
-		if err := f.ReadTensor(values, name); err != nil {
+	read := func(f *safetensors.File, name string, shape []uint64) []float32 {
+		layout := trainer.Layout{{Name: name, Shape: shape}}
+		values := make([]float32, layout.Elements())
+		if err := f.Read(values, layout); err != nil {
 			t.Fatal(err)
 		}
 		return values
 	}
 	for _, tensor := range want.Tensors {
-		n := tensor.Elements()
+		n := tensor.Shape
 		if !slices.Equal(read(got, tensor.Name, n), read(want, tensor.Name, n)) {
 			t.Errorf("tensor %s is another one", tensor.Name)
 		}

@@ -27,9 +27,7 @@ func (u *until) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// ReaderUntil is r for as long as ctx lasts: after that its reads fail.
-func ReaderUntil(ctx context.Context, r io.ReaderAt) io.ReaderAt { return &readerUntil{ctx, r} }
-
+// readerUntil is r for as long as ctx lasts: after that its reads fail.
 type readerUntil struct {
 	ctx context.Context
 	r   io.ReaderAt

@@ -41,10 +41,10 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	if _, err := io.ReadFull(f, all); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := ReaderUntil(ctx, f).ReadAt(all, atOnce); n != 2*atOnce+1 || !errors.Is(err, io.EOF) {
+	if n, err := (&readerUntil{ctx, f}).ReadAt(all, atOnce); n != 2*atOnce+1 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d bytes, %v", n, err)
 	}
-	n, err := ReaderUntil(ctx, endsAfter{f, cancel}).ReadAt(all, 0)
+	n, err := (&readerUntil{ctx, endsAfter{f, cancel}}).ReadAt(all, 0)
 	if n > atOnce || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d bytes, %v", n, err)
 	}

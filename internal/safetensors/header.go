@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -28,7 +29,6 @@ var (
 	ErrSize      = errors.New("safetensors: the byte range does not fit dtype and shape")
 	ErrOverlap   = errors.New("safetensors: tensors overlap")
 	ErrGap       = errors.New("safetensors: bytes that belong to no tensor")
-	ErrRange     = errors.New("safetensors: a value is too large for the dtype")
 	ErrTruncated = errors.New("safetensors: the file ends too early")
 )
 
@@ -255,16 +255,37 @@ func (p *parser) numbers(what string, most int) (list []uint64) {
 	return list
 }
 
+// foreign says what a file is instead that has no header of this format, by its first bytes, and
+// what to do; "" is not known.
+func foreign(r io.ReaderAt) string {
+	begin := make([]byte, 64)
+	n, _ := r.ReadAt(begin, 0)
+	text := strings.TrimLeft(string(begin[:n]), " \r\n\t\ufeff")
+	switch {
+	case strings.HasPrefix(text, "version https://"):
+		return "a Git LFS pointer, which stands for the file: fetch the file itself with git lfs pull"
+	case strings.HasPrefix(text, "<"):
+		return "a web page: download the file itself, not the page that shows it"
+	case strings.HasPrefix(text, "PK\x03\x04"), strings.HasPrefix(text, "\x80"):
+		return "a PyTorch pickle (.bin, .pt), which is not read, because it can run code: save the model as " +
+			".safetensors, with safetensors.torch or save_pretrained()"
+	}
+	return ""
+}
+
 // readHeader reads length and header from the front of a file of size bytes.
 func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
-	var length [8]byte
-	if size < int64(len(length)) {
-		return nil, fmt.Errorf("%w: %d bytes", ErrTruncated, size)
-	}
-	if _, err := r.ReadAt(length[:], 0); err != nil {
+	var front [9]byte // the length, and the first byte of the header
+	if n, err := r.ReadAt(front[:], 0); n < len(front) && err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	n := binary.LittleEndian.Uint64(length[:])
+	if what := foreign(r); front[8] != '{' && what != "" {
+		return nil, fmt.Errorf("%w: it is %s", ErrHeader, what)
+	}
+	if size < 8 {
+		return nil, fmt.Errorf("%w: %d bytes", ErrTruncated, size)
+	}
+	n := binary.LittleEndian.Uint64(front[:])
 	switch {
 	case n > MaxHeader:
 		return nil, fmt.Errorf("%w: it says that it has %d bytes, at most %d are allowed", ErrHeader, n, MaxHeader)

@@ -2,11 +2,9 @@ package safetensors
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -17,9 +15,12 @@ import (
 type File struct {
 	Metadata map[string]string
 	Tensors  []Tensor // in the order of their bytes
+	LeftOut  []string // names that the last Match found to be of no parameters
 
 	data   *io.SectionReader
 	byName map[string]int
+	bodies map[string]bool // first parts of the names
+	prefix string          // of the layout's names in the file
 }
 
 // Open reads and checks the header of a file of size bytes. Errors wrap one of the Err values
@@ -30,39 +31,16 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	at := int64(8 + len(head))
-	f := &File{data: io.NewSectionReader(r, at, size-at), byName: map[string]int{}}
+	f := &File{data: io.NewSectionReader(r, at, size-at), byName: map[string]int{}, bodies: map[string]bool{}}
 	if f.Metadata, f.Tensors, err = parse(head, uint64(size-at)); err != nil {
 		return nil, err
 	}
 	for i, t := range f.Tensors {
 		f.byName[t.Name] = i
+		body, _, dotted := strings.Cut(t.Name, ".")
+		f.bodies[body] = f.bodies[body] || dotted
 	}
 	return f, nil
-}
-
-// Match lists all differences between the file and a layout: tensors that are missing, have
-// another shape, or are not in the layout (but for those whose names begin with ignore, if that is
-// not empty).
-func (f *File) Match(layout slot.Layout, ignore string) error {
-	var errs []error
-	wanted := map[string]bool{}
-	for _, t := range layout {
-		wanted[t.Name] = true
-		i, ok := f.byName[t.Name]
-		switch {
-		case !ok:
-			errs = append(errs, fmt.Errorf("tensor %q %v is missing", t.Name, t.Shape))
-		case !slices.Equal(f.Tensors[i].Shape, t.Shape):
-			errs = append(errs, fmt.Errorf("tensor %q is %v in the file and %v in the layout", t.Name,
-				f.Tensors[i].Shape, t.Shape))
-		}
-	}
-	for _, t := range f.Tensors {
-		if !wanted[t.Name] && (ignore == "" || !strings.HasPrefix(t.Name, ignore)) {
-			errs = append(errs, fmt.Errorf("tensor %.300q %v is not in the layout", t.Name, t.Shape))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Read fills dst, layout.Elements() values, with the layout's tensors, which the file must have
@@ -70,25 +48,14 @@ func (f *File) Match(layout slot.Layout, ignore string) error {
 func (f *File) Read(dst []float32, layout slot.Layout) error {
 	for _, t := range layout {
 		n := t.Elements()
-		if uint64(len(dst)) < n {
+		have, ok := f.find(t.Name)
+		if !ok || have.Elements() != n || uint64(len(dst)) < n {
 			return fmt.Errorf("safetensors: tensor %q does not match", t.Name)
 		}
-		if err := f.ReadTensor(dst[:n], t.Name); err != nil {
-			return err
+		if err := f.readTensor(dst[:n], have); err != nil {
+			return fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
 		}
 		dst = dst[n:]
-	}
-	return nil
-}
-
-// ReadTensor fills dst with the tensor of that name, which must have as many elements.
-func (f *File) ReadTensor(dst []float32, name string) error {
-	i, ok := f.byName[name]
-	if !ok || f.Tensors[i].Elements() != uint64(len(dst)) {
-		return fmt.Errorf("safetensors: tensor %q does not match", name)
-	}
-	if err := f.readTensor(dst, f.Tensors[i]); err != nil {
-		return fmt.Errorf("safetensors: tensor %q: %w", name, err)
 	}
 	return nil
 }
@@ -99,7 +66,7 @@ func (f *File) readTensor(dst []float32, t Tensor) error {
 	if !t.DType.Readable() {
 		return fmt.Errorf("%w %s: F32, BF16 and F16 can be read", ErrDType, t.DType)
 	}
-	r := io.NewSectionReader(f.data, int64(t.begin), int64(t.end-t.begin))
+	r := f.raw(t)
 	if b, ok := kernel.View(dst); ok && t.DType == F32 {
 		_, err := io.ReadFull(r, b)
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -263,7 +264,9 @@ func FuzzOpen(f *testing.F) {
 		}
 		layout, bytes := slot.Layout{}, uint64(0)
 		for _, x := range got.Tensors {
-			layout = append(layout, slot.Tensor{Name: x.Name, Shape: x.Shape})
+			if x.DType.Readable() {
+				layout = append(layout, slot.Tensor{Name: x.Name, Shape: x.Shape})
+			}
 			bytes += x.end - x.begin
 		}
 		if bytes > uint64(len(b)) {
@@ -283,60 +286,112 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// Every value of the formats of two bytes comes back as it was, and what lies between two of them
-// goes to the nearer one, or to the even one from the middle.
-func TestHalvesAreRounded(t *testing.T) {
-	for h := range uint32(1 << 16) {
-		bits := math.Float32bits(fromHalf(uint16(h)))
-		if bits&^(1<<31) <= infinityBits && toHalf(bits) != uint16(h) {
-			t.Fatalf("F16: %#04x became %#04x", h, toHalf(bits))
-		}
-		if h&0x7fff <= 0x7f80 && toBrain(h<<16) != uint16(h) {
-			t.Fatalf("BF16: %#04x became %#04x", h, toBrain(h<<16))
-		}
-		if h&0x7fff >= 0x7bff {
-			continue // the next value is no number
-		}
-		down, up := fromHalf(uint16(h)), fromHalf(uint16(h+1))
-		middle := float32((float64(down) + float64(up)) / 2) // exact in float32
-		for v, want := range map[float32]uint32{
-			middle: h + h&1, math.Nextafter32(middle, down): h, math.Nextafter32(middle, up): h + 1,
-		} {
-			if got := toHalf(math.Float32bits(v)); uint32(got) != want {
-				t.Fatalf("F16: %g, between %g and %g, became %#04x, not %#04x", v, down, up, got, want)
+// named is a file with tensors of these names, in the order of a layout's tensors, and with more.
+func named(t *testing.T, more string, names ...string) *File {
+	t.Helper()
+	shapes := []string{"2,2", "2"}
+	head, at := "{", 0
+	for i, name := range names {
+		size := 16 - 8*(i%2)
+		head += fmt.Sprintf(`"%s":{"dtype":"F32","shape":[%s],"data_offsets":[%d,%d]},`, name, shapes[i%2], at, at+size)
+		at += size
+	}
+	b := file(strings.TrimSuffix(head+strings.ReplaceAll(more, "AT", fmt.Sprint(at, ",", at+16)), ",")+"}", at)
+	if more != "" {
+		b = append(b, make([]byte, 16)...)
+	}
+	f, err := open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// The names of a file may have a prefix that the layout lacks, or lack the one that all names of
+// the body begin with. What is no parameter is left out.
+func TestNamesWithAnotherPrefix(t *testing.T) {
+	of := func(w, b string) slot.Layout {
+		return slot.Layout{{Name: w, Shape: []uint64{2, 2}}, {Name: b, Shape: []uint64{2}}}
+	}
+	const mask = `"h.attn.bias":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[AT]}`
+	for name, c := range map[string]struct {
+		f       *File
+		layout  slot.Layout
+		there   string // the name of the layout's first tensor
+		leftOut string
+		wrong   string
+	}{
+		"as they are":   {named(t, "", "h.w", "h.b"), of("h.w", "h.b"), "", "", ""},
+		"without head":  {named(t, mask, "h.w", "h.b"), of("body.h.w", "body.h.b"), "h.w", "h.attn.bias", ""},
+		"with a prefix": {named(t, "", "a.model.h.w", "a.model.h.b"), of("h.w", "h.b"), "a.model.h.w", "", ""},
+		"with two":      {named(t, "", "a.w", "a.b", "c.w", "c.b"), of("w", "b"), "", "", `2 times, under the prefixes ["a." "c."]`},
+		"of a part":     {named(t, "", "a.w", "c.b"), of("w", "b"), "", "", `"w" [2 2] is missing`},
+		"both kinds":    {named(t, "", "h.w", "body.b"), of("body.h.w", "body.b"), "", "", `"body.h.w" [2 2] is missing`},
+		"tied beside":   {named(t, "", "a.w", "a.b", "x"), of("w", "b"), "a.w", "x", ""},
+		"whole numbers": {
+			named(t, `"n":{"dtype":"I64","shape":[2],"data_offsets":[AT]}`, "w", "b"), of("w", "b"), "", "n", "",
+		},
+		"another number": {
+			named(t, `"n":{"dtype":"F32","shape":[4],"data_offsets":[AT]}`, "w", "b"), of("w", "b"), "", "",
+			`"n" [4] is not in the layout`,
+		},
+		"no number": {
+			named(t, `"n":{"dtype":"I64","shape":[2],"data_offsets":[AT]}`, "w", "b"), of("w", "n"), "", "",
+			`"n" is of type I64, and F32, BF16 and F16 can be read`,
+		},
+	} {
+		err := c.f.Match(c.layout, "")
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: %v, want %s", name, err, c.wrong)
 			}
+			continue
 		}
-		for low, want := range map[uint32]uint32{0x7fff: h, 0x8000: h + h&1, 0x8001: h + 1} {
-			if got := toBrain(h<<16 | low); uint32(got) != want {
-				t.Fatalf("BF16: %#x became %#04x, not %#04x", h<<16|low, got, want)
-			}
+		_, there := c.f.Renamed(c.layout)
+		if err != nil || there != c.there || strings.Join(c.f.LeftOut, " ") != c.leftOut {
+			t.Errorf("%s: %v; %q is there, %q is left out", name, err, there, c.f.LeftOut)
+		}
+		if err := c.f.Read(make([]float32, 6), c.layout); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestHalvesAreWritten(t *testing.T) {
-	layout := slot.Layout{{Name: "a", Shape: []uint64{2}}, {Name: "b", Shape: []uint64{3}}}
-	values := []float32{1, -0.5, 3.14159, 0, 65504}
-	for d, want := range map[DType][]float32{
-		F16:  {1, -0.5, 3.140625, 0, 65504},
-		BF16: {1, -0.5, 3.140625, 0, 65536},
-		F32:  values,
-	} {
-		f, err := open(write(t, nil, Vector{Layout: layout, Values: values, DType: d}))
+// Of two equal matrices the model has one, where the layout has one.
+func TestATiedMatrixIsLeftOut(t *testing.T) {
+	tied := slot.Layout{{Name: "e", Shape: []uint64{2, 2}}, {Name: "head", Shape: []uint64{2, 2}}}
+	for last, want := range map[float32]string{4: "", 5: `"head" [2 2] is not in the layout`} {
+		f, err := open(write(t, nil, Vector{Layout: tied, Values: []float32{1, 2, 3, 4, 1, 2, 3, last}}))
 		if err != nil {
-			t.Fatal(d, err)
+			t.Fatal(err)
 		}
-		got := make([]float32, len(values))
-		if err := f.Read(got, layout); err != nil || !slices.Equal(got, want) || f.Tensors[0].DType != d {
-			t.Errorf("%s: %v, %v, want %v", f.Tensors[0].DType, got, err, want)
+		err = f.Match(tied[:1], "")
+		if want == "" && (err != nil || !slices.Equal(f.LeftOut, []string{"head"})) {
+			t.Errorf("%v, %v", err, f.LeftOut)
+		} else if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("two that differ: %v", err)
 		}
 	}
-	values[3] = 65520 // rounds to 2^16
-	err := Write(io.Discard, nil, Vector{Layout: layout, Values: values, DType: F16})
-	if !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), `element 1 of tensor "b" is 65520`) {
-		t.Errorf("too large for F16: %v", err)
+}
+
+// What people have in the place of a model file is called what it is.
+func TestOtherKindsOfFiles(t *testing.T) {
+	for b, want := range map[string]string{
+		"version https://git-lfs.github.com/spec/v1\noid sha256:0\n": "a Git LFS pointer",
+		"<!DOCTYPE html><html></html>":                               "a web page",
+		"\n\n <html>":                                                "a web page",
+		"PK\x03\x04\x00\x00\x08\x08\x00\x00archive/data.pkl":         "a PyTorch pickle",
+		"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.":                   "a PyTorch pickle",
+		"PK\x03\x04": "a PyTorch pickle",
+	} {
+		if _, err := open([]byte(b)); !errors.Is(err, ErrHeader) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", b, err, want)
+		}
 	}
-	if err := Write(io.Discard, nil, Vector{Layout: layout, Values: values, DType: "I8"}); !errors.Is(err, ErrDType) {
-		t.Errorf("another dtype: %v", err)
+	for _, size := range []int{'<', 0x80} { // lengths that begin like a page and a pickle
+		head := `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`
+		if _, err := open(file(head+strings.Repeat(" ", size-len(head)), 4)); err != nil {
+			t.Error(err)
+		}
 	}
 }

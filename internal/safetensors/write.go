@@ -1,7 +1,6 @@
 package safetensors
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -18,21 +17,16 @@ type Vector struct {
 	Prefix string      // of the tensors' names in the file
 	Layout slot.Layout // in flat order
 	Values []float32   // Layout.Elements() of them
-	DType  DType       // of the tensors in the file; "" is F32
 }
-
-// dtype is how the vector's elements are stored.
-func (v Vector) dtype() DType { return cmp.Or(v.DType, F32) }
 
 const (
 	metadataKey = "__metadata__"
 	alignment   = 8 // of the data in the file, as the reference implementation has it
 )
 
-// Write writes vectors, one after the other. It copies none of them: F32 goes out as it lies in
-// memory (on hosts whose floats lie as the file has them), BF16 and F16 through a small buffer,
-// rounded to the nearest, ties to even. It refuses names that occur twice, vectors that are not as
-// long as their layouts, and finite values that the dtype cannot hold (ErrRange).
+// Write writes vectors, one after the other, in float32. It copies none of them: they go out as
+// they lie in memory, on hosts whose floats lie as the file has them. It refuses names that occur
+// twice, and vectors that are not as long as their layouts.
 func Write(w io.Writer, metadata map[string]string, vectors ...Vector) error {
 	head, err := header(metadata, vectors)
 	if err != nil {
@@ -58,17 +52,14 @@ func header(metadata map[string]string, vectors []Vector) ([]byte, error) {
 		if v.Layout.Elements() != uint64(len(v.Values)) {
 			return nil, fmt.Errorf("safetensors: %d values for a layout of %d", len(v.Values), v.Layout.Elements())
 		}
-		if v.dtype().bytes() == 0 {
-			return nil, fmt.Errorf("%w: %q: F32, BF16 and F16 can be written", ErrDType, v.DType)
-		}
 		for _, t := range v.Layout {
 			name := v.Prefix + t.Name
 			if seen[name] {
 				return nil, fmt.Errorf("%w: %q", ErrDuplicate, name)
 			}
 			seen[name] = true
-			end := at + v.dtype().bytes()*t.Elements()
-			b = appendTensor(b, name, v.dtype(), t.Shape, at, end)
+			end := at + F32.bytes()*t.Elements()
+			b = appendTensor(b, name, t.Shape, at, end)
 			at = end
 		}
 	}
@@ -98,11 +89,11 @@ func appendMetadata(b []byte, metadata map[string]string) []byte {
 	return append(b, '}')
 }
 
-func appendTensor(b []byte, name string, d DType, shape []uint64, begin, end uint64) []byte {
+func appendTensor(b []byte, name string, shape []uint64, begin, end uint64) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	b = fmt.Appendf(appendString(b, name), `:{"dtype":"%s","shape":[`, d)
+	b = fmt.Appendf(appendString(b, name), `:{"dtype":"%s","shape":[`, F32)
 	for i, d := range shape {
 		if i > 0 {
 			b = append(b, ',')
@@ -123,35 +114,10 @@ func appendString(b []byte, s string) []byte {
 // writeVector writes a vector's values, in pieces.
 func writeVector(w io.Writer, v Vector) error {
 	const most = 1 << 18 // elements of a piece; also the copy where the host's floats lie otherwise
-	var buf []byte
-	if v.dtype() != F32 {
-		buf = make([]byte, 2*min(most, len(v.Values)))
-	}
 	for at := 0; at < len(v.Values); at += most {
-		part := v.Values[at:min(at+most, len(v.Values))]
-		b := buf[:min(2*len(part), len(buf))]
-		if v.dtype() == F32 {
-			b = kernel.Bytes(part)
-		} else if i := v.DType.round(b, part); i >= 0 {
-			name, within := v.place(at + i)
-			return fmt.Errorf("%w: element %d of tensor %.300q is %g, and %s has no such number", ErrRange,
-				within, v.Prefix+name, part[i], v.DType)
-		}
-		if _, err := w.Write(b); err != nil {
+		if _, err := w.Write(kernel.Bytes(v.Values[at:min(at+most, len(v.Values))])); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// place says which tensor an element of the vector belongs to, and its number there.
-func (v Vector) place(element int) (name string, within uint64) {
-	within = uint64(element)
-	for _, t := range v.Layout {
-		if within < t.Elements() {
-			return t.Name, within
-		}
-		within -= t.Elements()
-	}
-	return "", within
 }

@@ -1,6 +1,8 @@
 package slot
 
 import (
+	"fmt"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -10,6 +12,21 @@ type (
 	Tensor = trainer.Tensor
 	Layout = trainer.Layout
 )
+
+// NotFinite says where values, flat as a layout has them, hold the first NaN or infinity; nil is
+// nowhere.
+func NotFinite(l Layout, values []float32) error {
+	for _, t := range l {
+		n := t.Elements()
+		for i, v := range values[:n] {
+			if v-v != 0 { //nolint:staticcheck // NaN and infinity alone
+				return fmt.Errorf("tensor %q has %v in element %d", t.Name, v, i)
+			}
+		}
+		values = values[n:]
+	}
+	return nil
+}
 
 // ReadLayout reads what Layout.Append wrote. It does not Validate.
 func ReadLayout(r *wire.Reader) Layout {

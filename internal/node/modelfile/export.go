@@ -3,7 +3,6 @@
 package modelfile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/hffolder"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
@@ -30,18 +28,11 @@ import (
 type ExportConfig struct {
 	DataDir string  // of a peer, which may be running
 	Out     string  // the .safetensors file to make, in float32
-	Folder  string  // instead of Out: the Hugging Face folder to make
 	Slot    *uint64 // nil: the newest that is on disk
-	// of Folder: a folder with the model's config.json, which is carried over with the tokenizer
-	Like string
-	// of Folder: float32, bfloat16 or float16; "" is that of each tensor in Like
-	DType string
-	// of Folder: how large a file of weights becomes, in bytes; 0 is hffolder.ShardBytes
-	ShardBytes uint64
 	// add the outer optimizer's vectors, under the names of the parameters with
 	// "p2pdiloco.outer.N." in front
 	Momentum bool
-	Force    bool         // replace Out
+	Force    bool         // replace Out, and write a model that has NaN or infinity, too
 	Logger   *slog.Logger // silent when nil
 }
 
@@ -66,6 +57,9 @@ const outerPrefix = "p2pdiloco.outer."
 
 // Export is p2pdiloco.Export.
 func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	if err := cfg.check(); err != nil {
 		return Exported{}, fmt.Errorf("export: %w", err)
 	}
@@ -88,28 +82,12 @@ func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
 
 // check refuses what cannot be written before anything is read.
 func (cfg ExportConfig) check() error {
-	switch _, err := os.Stat(cfg.Out); {
-	case cfg.Folder != "" && cfg.Out != "":
-		return fmt.Errorf("both a file (%s) and a folder (%s) are named: export twice", cfg.Out, cfg.Folder)
-	case cfg.Folder != "" && (cfg.Momentum || cfg.Force):
-		return errors.New("a Hugging Face folder holds no momentum (--with-momentum), and an old one is never " +
-			"replaced (--force): choose another name")
-	case cfg.Folder == "" && (cfg.Like != "" || cfg.DType != ""):
-		return errors.New("--like and --dtype are for a Hugging Face folder: name one with --hf DIR")
-	case cfg.Folder != "" && cfg.Like == "":
-		return errors.New("nothing says what model this is: name the folder with its config.json, with --like DIR " +
-			"(ExportConfig.Like)")
-	case cfg.Folder == "" && err == nil && !cfg.Force:
+	if _, err := os.Stat(cfg.Out); err == nil && !cfg.Force {
 		return fmt.Errorf("%s exists: choose another name, or replace it with --force (ExportConfig.Force)", cfg.Out)
 	}
-	return within(cmp.Or(cfg.Folder, cfg.Out))
-}
-
-// within refuses a path whose folder is not there.
-func within(path string) error {
-	dir := filepath.Dir(filepath.Clean(path))
+	dir := filepath.Dir(filepath.Clean(cfg.Out))
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("there is no folder %s for %s: make it, or choose another name", dir, path)
+		return fmt.Errorf("there is no folder %s for %s: make it, or choose another name", dir, cfg.Out)
 	}
 	return nil
 }
@@ -126,11 +104,6 @@ func openArchive(ctx context.Context, cfg ExportConfig) (of spec.Spec, a *replic
 			"(--data-dir)", cfg.DataDir)
 	}
 	of = *known
-	if cfg.Folder != "" { // it takes minutes to get the state
-		if err := cfg.output(of).Check(cfg.Folder); err != nil {
-			return of, nil, err
-		}
-	}
 	saved, err := store.Read(cfg.DataDir, of.RunID())
 	if errors.Is(err, fs.ErrNotExist) {
 		return of, nil, fmt.Errorf("%s holds no ledger.log: without it nobody knows which states were agreed; "+
@@ -149,22 +122,19 @@ func openArchive(ctx context.Context, cfg ExportConfig) (of spec.Spec, a *replic
 	return of, a, err
 }
 
-// output is the folder to write, without what stands in it.
-func (cfg ExportConfig) output(of spec.Spec) hffolder.Output {
-	return hffolder.Output{Layout: of.Layout, Like: cfg.Like, DType: cfg.DType, ShardBytes: cfg.ShardBytes}
-}
-
-// write writes the state of an archive to the file or folder that cfg names.
+// write writes the state of an archive to the file that cfg names.
 func (cfg ExportConfig) write(ctx context.Context, of spec.Spec, a *replica.Archive) (done Exported, err error) {
 	err = a.Read(func(at replica.Position, certified bool, vectors [][]float32) error {
 		done = Exported{
 			Run: of.Name, RunID: of.RunID(), Slot: at.Slot, Height: at.Height, StateRoot: at.Root,
 			Certified: certified, Restored: a.Restored(), Elements: of.Layout.Elements(), Tensors: len(of.Layout),
 		}
-		if cfg.Folder != "" {
-			o := cfg.output(of)
-			o.Values, o.Metadata = vectors[0], done.metadata()
-			return hffolder.Write(ctx, cfg.Folder, o)
+		if err := slot.NotFinite(of.Layout, vectors[0]); err != nil {
+			if !cfg.Force {
+				return fmt.Errorf("the model of slot %d is bad: %w; nothing is written, unless --force is given "+
+					"(ExportConfig.Force)", at.Slot, err)
+			}
+			cfg.Logger.Warn("the model that is written is bad", "slot", at.Slot, "err", err)
 		}
 		out := []safetensors.Vector{{Layout: of.Layout, Values: vectors[0]}}
 		for i, v := range vectors[1:] {

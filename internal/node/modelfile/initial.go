@@ -1,14 +1,14 @@
 package modelfile
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/hffolder"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -36,39 +36,61 @@ func FixInitial(given spec.Spec, path string) (spec.Spec, error) {
 	return given, nil
 }
 
-// FolderPrefix begins the name of a Hugging Face folder where a file of initial parameters could
-// be named, too.
+// FolderPrefix begins the name of a Hugging Face folder in Python (DiLoCo's init).
 const FolderPrefix = "hf:"
 
-// ReadInitial fills dst with the layout's tensors from a .safetensors file or, if path begins with
-// FolderPrefix, from a Hugging Face folder. Both may have the names of a model without its head.
+// InsteadOfFolder says what to give to the commands, which know .safetensors files alone, instead
+// of a Hugging Face folder.
+func InsteadOfFolder(folder string) error {
+	folder = strings.TrimPrefix(folder, FolderPrefix)
+	return fmt.Errorf("%[1]s is a folder, and .safetensors files are read here: give --init "+
+		"%[1]s/model.safetensors. Where there are several, python3 -m p2pdiloco.hf %[1]s MODEL.safetensors makes "+
+		"one of them. A Python script gives init=\"hf:%[1]s\" to p2pdiloco.found()", folder)
+}
+
+// ReadInitial fills dst with the layout's tensors from a .safetensors file, which may have the
+// names of a model without its head, or a prefix more. NaN and infinity are refused.
 func ReadInitial(path string, layout trainer.Layout, dst []float32, logger *slog.Logger) error {
-	m, err := openInitial(path)
+	file, size, err := openInitial(path)
 	if err != nil {
 		return fmt.Errorf("initial parameters (--init %s): %w", path, err)
 	}
-	defer m.Close()
-	if err := m.Match(layout); err != nil {
+	defer file.Close() //nolint:errcheck // it was only read
+	m, err := safetensors.Open(file, size)
+	if err != nil {
+		return fmt.Errorf("initial parameters (--init %s): %w", path, err)
+	}
+	if err := m.Match(layout, outerPrefix); err != nil { // without what Export added with Momentum
 		return fmt.Errorf("initial parameters: %s does not hold this model (give the trainer the file's sizes, or "+
 			"another file):\n%w", path, err)
 	}
 	if name, there := m.Renamed(layout); name != "" {
-		logger.Info("the initial parameters are those of a model without its head: their names lack the first part",
-			"from", path, "tensor", name, "is there", there)
+		logger.Info("the names of the initial parameters differ by a prefix", "from", path, "tensor", name,
+			"is there", there)
+	}
+	if len(m.LeftOut) > 0 {
+		logger.Info("tensors that are no parameters are left out of the run", "from", path, "tensors", m.LeftOut)
 	}
 	if err := m.Read(dst, layout); err != nil {
 		return fmt.Errorf("initial parameters: %s: %w", path, err)
 	}
+	if err := slot.NotFinite(layout, dst); err != nil {
+		return fmt.Errorf("initial parameters: %s: %w: no run is founded from such a model", path, err)
+	}
 	return nil
 }
 
-func openInitial(path string) (*hffolder.Folder, error) {
-	if dir, ok := strings.CutPrefix(path, FolderPrefix); ok {
-		return hffolder.Open(context.Background(), dir)
+func openInitial(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if strings.HasPrefix(path, FolderPrefix) || err == nil && info.IsDir() {
+		return nil, 0, InsteadOfFolder(path)
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder: name a .safetensors file, or a Hugging Face folder as %s%s", path,
-			FolderPrefix, path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is no file", path)
 	}
-	return hffolder.OpenFile(path, outerPrefix) // without what Export added with Momentum
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	return file, info.Size(), nil
 }

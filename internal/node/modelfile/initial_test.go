@@ -35,3 +35,24 @@ func TestAFileOfTheBodyAlone(t *testing.T) {
 		t.Errorf("with the layout's own names: %v, log %q", err, log.String())
 	}
 }
+
+// A folder is answered with what to give in its place, and what is no model file with what it is.
+func TestWhatIsNoModelFile(t *testing.T) {
+	dir := t.TempDir()
+	pointer := filepath.Join(dir, "pointer.safetensors")
+	if err := os.WriteFile(pointer, []byte("version https://git-lfs.github.com/spec/v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		dir:          "give --init " + dir + "/model.safetensors",
+		"hf:gpt2":    `gives init="hf:gpt2" to p2pdiloco.found()`,
+		pointer:      pointer + "): safetensors: not a header of this format: it is a Git LFS pointer",
+		os.DevNull:   "is no file",
+		dir + "/not": "no such file",
+	} {
+		err := ReadInitial(path, nil, nil, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}

@@ -40,6 +40,7 @@ type Loop struct {
 	// the newest slot that the start could have in it: a contribution is stale by those after it
 	base     uint64
 	anchored bool // there is an anchor to start from
+	sound    bool // it was found to be finite
 	// of the chain, when the start was taken: one that switched to another branch since makes it
 	// void
 	switches   uint64

@@ -52,11 +52,32 @@ func (v *vectors) subtract(params []float32, ranges []slot.Range) error {
 	return nil
 }
 
+// badModel says that what the inner steps start from is no model at all, whoever trains it.
+type badModel struct{ where error }
+
+func (b badModel) Error() string {
+	return fmt.Sprintf("the run's model is bad, and was so before this peer trained it: %v. Nobody can train it: found "+
+		"another run from a sound model", b.where)
+}
+
+func (badModel) Unwrap() error { return trainer.ErrNotFinite }
+
+// sound refuses a start that is not finite.
+func (v *vectors) sound() error {
+	if where := slot.NotFinite(v.layout, v.start); where != nil {
+		return badModel{where}
+	}
+	return nil
+}
+
 // finite refuses a pseudo-gradient that has a value of no use in [begin, end).
 func (v *vectors) finite(begin, end int) error {
 	i := vector.Bounded(v.local[begin:end])
 	if i < 0 {
 		return nil
+	}
+	if err := v.sound(); err != nil {
+		return err
 	}
 	i += begin
 	return fmt.Errorf("%w: element %d of %d (tensor %q) is %v: the inner steps diverged",
