@@ -268,3 +268,39 @@ func TestAnOldLeadersDraftCostsATerm(t *testing.T) {
 		t.Errorf("%d terms are lost, and %d contribute", lost, len(step.Contributions))
 	}
 }
+
+// Members that a record in mid-slot lists, since too few contribute without them, are newcomers in
+// that slot: as many contribute as it takes, the leader lists no more, and nobody refuses it.
+func TestWhoIsListedInMidSlotIsANewcomer(t *testing.T) {
+	l := auditedLab(t, "ABCD", func(r *chain.Rules) { r.NewcomerShare, r.MaxElectors = 250, 4 })
+	for _, p := range l.peers {
+		p.slowness = 20 * labTraining
+	}
+	honest := l.peer("A")
+	l.beginsWith(t, honest)
+	for _, name := range []string{"a", "b", "c"} {
+		l.add(name)
+	}
+	l.connect()
+	began := honest.m.chain.Tip()
+	// two of the four stop, and the run is told that three must contribute
+	for _, p := range l.peers {
+		changeRules(p.m, func(r *chain.Rules) { r.MinPeers = 4 })
+	}
+	for _, p := range l.peers[2:4] {
+		p.trains = false
+		p.report(ReportContributes{})
+	}
+	l.awaits(t, "they are listed in mid-slot", func() bool {
+		return honest.m.chain.Tip().Slot == began.Slot && len(honest.m.chain.Members()) == 7
+	})
+	for _, p := range l.peers[4:] {
+		if !honest.m.chain.IsNewcomer(p.id) || slot.Find(began.Members, p.id) >= 0 {
+			t.Errorf("%s is no newcomer", p.name)
+		}
+	}
+	lost, step := l.decides(t, honest)
+	if n := newcomersIn(step.Contributions, livingSet(slot.Plan{Offers: step.Contributions})); lost > 0 || n != 2 {
+		t.Errorf("%d terms are lost, and %d newcomers contribute", lost, n)
+	}
+}
