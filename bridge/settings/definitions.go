@@ -238,12 +238,12 @@ func (d definition) register(fs *pflag.FlagSet) {
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay",
 	"dtype", "elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
-	"identity", "iters", "keep-dir", "kinds", "known", "like", "limit", "load", "minutes", "modes", "netns",
-	"no-baseline", "out", "pairs", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
+	"identity", "iters", "keep-dir", "known", "like", "load", "minutes", "modes", "netns",
+	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
 	"relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size", "slot", "slots",
 	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps", "with-momentum",
-	"wrap", "write", "yes",
+	"wrap", "yes",
 }
 
 // Known are the names of all flags of all commands.

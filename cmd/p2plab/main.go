@@ -49,10 +49,10 @@ func newPeer(name string, serve func(context.Context, io.Reader, io.Writer) erro
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what the ways to train cost, outer steps, the all-reduce, connections behind routers",
+		Short: "Measure what the ways to train cost, outer steps, the all-reduce",
 		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModes(), newAllreduce(), newSlot(), newNAT())
+	cmd.AddCommand(newModes(), newAllreduce(), newSlot())
 	return cmd
 }

@@ -43,11 +43,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bench slot --slots 0 --rtt 3s", "--rtt 3s: allowed: 0 to 2s"},
 		{"bench slot --trusts crash,blind", "--trusts crash,blind: allowed: each once of crash,byzantine"},
 		{"bench allreduce 4", "takes flags only"},
-		{"bench nat --kinds public,moat --limit 1s", "--kinds moat: allowed: each once of public,full-cone"},
-		{"bench nat --size 64KiB --preset moon", "--preset moon: allowed: lan, wan"},
-		{"bench nat --write /nonexistent.md", "--write /nonexistent.md: open"},
-		{"bench nat --quick --write /nonexistent.md", "--write /nonexistent.md: open"},
-		{"bench nat --quick --limit 1s", "--limit 1s: allowed: 5s to"},
 		{"chaos --mode gossip --faults kill", "--mode gossip: allowed: sync, delayed"},
 		{"chaos --codec int7 --faults kill", "--codec int7: "},
 	})
@@ -57,7 +52,6 @@ func TestHelp(t *testing.T) {
 	clitest.Answers(t, newRoot, cli.ExitOK, []clitest.Case{
 		{"bench", "Available Commands"},
 		{"bench allreduce --help", "--against mpi"},
-		{"bench nat --help", "touches nothing of the machine's own network"},
 		{"bench modes --help", "goals are printed beside"},
 		{"bench slot --help", "until the new anchor is"},
 		{"", "p2plab chaos"},

@@ -19,10 +19,10 @@ import (
 
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
-	"codecs", "delay", "elements", "faults", "faults-per-hour", "frame", "goals", "hostile", "iters", "kinds",
-	"known", "limit", "load", "minutes", "modes", "netns", "no-baseline", "pairs", "profile", "program", "quick",
+	"codecs", "delay", "elements", "faults", "faults-per-hour", "frame", "goals", "hostile", "iters",
+	"known", "load", "minutes", "modes", "netns", "no-baseline", "profile", "program", "quick",
 	"rate", "reduction", "roots", "rtt", "security", "seeds", "size", "slots", "step-time", "transport", "trusts",
-	"warm-steps", "write",
+	"warm-steps",
 }
 
 // Commands are the commands below one that do something themselves.

@@ -18,13 +18,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// asProgram makes the test binary be the program: then tests start real processes without building
-// anything, and a race detector in the test watches them too.
-const asProgram = "P2PDILOCO_TEST_AS_PROGRAM"
+// AsProgram, in the environment, makes the test binary be the program: then tests start real
+// processes without building anything, and a race detector in the test watches them too.
+const AsProgram = "P2PDILOCO_TEST_AS_PROGRAM"
 
 // Main is TestMain of a program whose main function is program.
 func Main(m *testing.M, program func()) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(AsProgram) != "" {
 		program()
 	}
 	testlevel.Parallel(6)
@@ -52,7 +52,7 @@ func New(t *testing.T, home string, args ...string) *Program {
 	}
 	p := &Program{Cmd: exec.CommandContext(t.Context(), exe, args...)}
 	p.Dir = home
-	p.Env = append(os.Environ(), asProgram+"=1", "XDG_STATE_HOME="+home)
+	p.Env = append(os.Environ(), AsProgram+"=1", "XDG_STATE_HOME="+home)
 	p.Stdout, p.Stderr = &p.Out, &p.Err
 	return p
 }
