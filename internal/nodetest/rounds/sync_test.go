@@ -28,25 +28,28 @@ func TestRoundsThatAreBegunAndFinished(t *testing.T) {
 }
 
 // Sync takes every loop's parameters to the outer step of what all have trained: with SGD at a rate
-// of 1, to their mean.
+// of 1, to their mean by weight.
 func TestSyncIsTheOuterStep(t *testing.T) {
 	spec := nodetest.Spec(3, 2)
 	spec.Outer, spec.OuterLR, spec.Momentum, spec.MinPeers = "sgd", "1", "", 2
+	spec.Aggregator, spec.TrimPermille = "mean", 0
 	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
 		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
-			params := make([]float32, nodetest.BowlElements)
+			params, own := make([]float32, nodetest.BowlElements), p.Host%2
 			_, err := n.Anchor(ctx, params)
 			for err == nil {
 				before := slices.Clone(params)
 				for i := range params {
-					if i%2 == p.Host%2 { // equal norms: nothing is clipped
+					if i%2 == own { // equal norms: nothing is clipped
 						params[i] += 4
 					}
 				}
-				err = n.Sync(ctx, params, 20)
+				err = n.Sync(ctx, params, []uint64{20, 60}[own])
 				for i, x := range params {
-					if moved := x - before[i]; moved < 1.99 || moved > 2.01 {
-						t.Errorf("element %d moved by %v, want the mean of 0 and 4", i, moved)
+					moved, want := x-before[i], []float32{1, 3}[i%2]
+					if moved < want-.01 || moved > want+.01 {
+						t.Errorf("element %d moved by %v, want %v, the mean of 0 and 4 by weights of 20 and 60", i, moved,
+							want)
 						break
 					}
 				}
