@@ -22,10 +22,12 @@ func TestLingerForever(t *testing.T) {
 	home := t.TempDir()
 	name, data := swarm.RunName("test"), smallData(t)
 	args := func(events string, more ...string) []string {
-		return slices.Concat([]string{"join", "--preset", "lan", "--events", filepath.Join(home, events)}, more, onLoopback)
+		join := []string{"join", "--preset", "lan", "--events", filepath.Join(home, events)}
+		return slices.Concat(join, more, onLoopback)
 	}
 	stays := func(events string, more ...string) (p *clitest.Program, addr string) {
-		p = clitest.New(t, home, args(events, append([]string{"--trainer", "none", "--linger", "forever"}, more...)...)...)
+		more = append([]string{"--trainer", "none", "--linger", "forever"}, more...)
+		p = clitest.New(t, home, args(events, more...)...)
 		out, err := os.Create(filepath.Join(home, events+".out"))
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +41,8 @@ func TestLingerForever(t *testing.T) {
 		t.Helper()
 		clitest.Until(t, "that it says that it stays", func() bool {
 			said, _ := os.ReadFile(p.Stdout.(*os.File).Name())
-			return strings.Contains(string(said), "this peer stays (--linger forever), and serves the model to all that come")
+			return strings.Contains(string(said),
+				"this peer stays (--linger forever), and serves the model to all that come")
 		})
 		if err := p.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

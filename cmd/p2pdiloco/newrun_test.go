@@ -70,7 +70,8 @@ func TestTheLastOfFourFoundsANewRun(t *testing.T) {
 	c.peers[0].Ends(t)
 
 	model, name := filepath.Join(home, "model.safetensors"), swarm.RunName("new")
-	commands := strings.Split(strings.NewReplacer("DIR", dirs[0], "FILE", model, "NAME", name).Replace(advice), ", then ")
+	names := strings.NewReplacer("DIR", dirs[0], "FILE", model, "NAME", name)
+	commands := strings.Split(names.Replace(advice), ", then ")
 	if len(commands) != 2 {
 		t.Fatalf("it says %q", advice)
 	}

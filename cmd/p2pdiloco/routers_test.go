@@ -128,8 +128,11 @@ type routedPeer struct {
 func (r *routed) join(host int, dir, run string, bootstrap []string, args ...string) *routedPeer {
 	r.t.Helper()
 	p := &routedPeer{
-		r.crew.NewPeer(host, dir, fmt.Sprintf("peer-%d", host)), p2pdiloco.Status{}, map[uint64]string{},
-		map[uint64]time.Time{}, map[uint64]int{},
+		r.crew.NewPeer(host, dir, fmt.Sprintf("peer-%d", host)),
+		p2pdiloco.Status{},
+		map[uint64]string{},
+		map[uint64]time.Time{},
+		map[uint64]int{},
 	}
 	if err := r.crew.Join(p.Peer, run, bootstrap, append([]string{
 		"--preset", "lan", "--inner-steps", "1", "--aggregator", "mean", "--outer-lr", "0.7", "--momentum", "0",

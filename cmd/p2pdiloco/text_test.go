@@ -76,8 +76,10 @@ func TestWaysToMembers(t *testing.T) {
 	}{
 		{p2pdiloco.MemberStatus{Self: true}, ""},
 		{p2pdiloco.MemberStatus{}, "not connected"},
-		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1", RTT: time.Second}},
-			"direct quic 1s"},
+		{
+			p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1", RTT: time.Second}},
+			"direct quic 1s",
+		},
 		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayPunched, Transport: "tcp"}}, "punched tcp"},
 		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayRelayed, Relay: relay}}, "relayed by " + relay.Short()},
 	} {

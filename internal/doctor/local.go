@@ -80,7 +80,8 @@ func sync(m Machine, dir string, need Need) Finding {
 		}
 		return unknown("fsync", err, do)
 	}
-	what := fmt.Sprintf("a vote is on the disk after %s; large writes run at %s/s", short(small), humanize.IBytes(uint64(rate)))
+	what := fmt.Sprintf("a vote is on the disk after %s; large writes run at %s/s", short(small),
+		humanize.IBytes(uint64(rate)))
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}

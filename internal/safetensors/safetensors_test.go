@@ -324,10 +324,14 @@ func TestNamesWithAnotherPrefix(t *testing.T) {
 		"as they are":   {named(t, "", "h.w", "h.b"), of("h.w", "h.b"), "", "", ""},
 		"without head":  {named(t, mask, "h.w", "h.b"), of("body.h.w", "body.h.b"), "h.w", "h.attn.bias", ""},
 		"with a prefix": {named(t, "", "a.model.h.w", "a.model.h.b"), of("h.w", "h.b"), "a.model.h.w", "", ""},
-		"with two":      {named(t, "", "a.w", "a.b", "c.w", "c.b"), of("w", "b"), "", "", `2 times, under the prefixes ["a." "c."]`},
-		"of a part":     {named(t, "", "a.w", "c.b"), of("w", "b"), "", "", `"w" [2 2] is missing`},
-		"both kinds":    {named(t, "", "h.w", "body.b"), of("body.h.w", "body.b"), "", "", `"body.h.w" [2 2] is missing`},
-		"tied beside":   {named(t, "", "a.w", "a.b", "x"), of("w", "b"), "a.w", "x", ""},
+		"with two": {
+			named(t, "", "a.w", "a.b", "c.w", "c.b"), of("w", "b"), "", "", `2 times, under the prefixes ["a." "c."]`,
+		},
+		"of a part": {named(t, "", "a.w", "c.b"), of("w", "b"), "", "", `"w" [2 2] is missing`},
+		"both kinds": {
+			named(t, "", "h.w", "body.b"), of("body.h.w", "body.b"), "", "", `"body.h.w" [2 2] is missing`,
+		},
+		"tied beside": {named(t, "", "a.w", "a.b", "x"), of("w", "b"), "a.w", "x", ""},
 		"whole numbers": {
 			named(t, `"n":{"dtype":"I64","shape":[2],"data_offsets":[AT]}`, "w", "b"), of("w", "b"), "", "n", "",
 		},

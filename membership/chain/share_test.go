@@ -105,16 +105,20 @@ func TestCheckShareOfEachSet(t *testing.T) {
 		want        string // part of the error; "": none
 	}{
 		{"within", "A32 B32 C32 D32 w0 x0", "", 500, 1, []string{"abcdwx"}, ""},
-		{"one too many", "A32 B32 C32 D32 w0 x0 y0", "", 500, 1, []string{"abcdwxy"}, "of 3 newcomers beside 4 others; 2"},
-		{"in one set", "A32 B32 C32 D32 w0 x0", "", 500, 1, []string{"abcdwx", "abcwx"}, "of 2 newcomers beside 3 others; 1"},
+		{"one too many", "A32 B32 C32 D32 w0 x0 y0", "", 500, 1, []string{"abcdwxy"}, "3 newcomers beside 4 others; 2"},
+		{
+			"in one set", "A32 B32 C32 D32 w0 x0", "", 500, 1,
+			[]string{"abcdwx", "abcwx"},
+			"2 newcomers beside 3 others; 1",
+		},
 		{"each by itself", "A32 B32 C32 D32 w0 x0", "", 500, 1, []string{"abcdwx", "abcw", "bcx"}, ""},
 		{"one is always taken", "A32 B32 C32 w0", "", 1, 1, []string{"w"}, ""},
 		{"as many as it takes", "A32 B32 C32 w0 x0 y0", "", 1, 4, []string{"awxy"}, ""},
-		{"and no more", "A32 B32 C32 w0 x0 y0 z0", "", 1, 4, []string{"awxyz"}, "of 4 newcomers beside 1 others; 3"},
+		{"and no more", "A32 B32 C32 w0 x0 y0 z0", "", 1, 4, []string{"awxyz"}, "4 newcomers beside 1 others; 3"},
 		{"credit for a seat is enough", "A32 B32 C32 w32 x0", "", 500, 1, []string{"abcwx"}, ""},
 		{"two bound nobody", "A32 B8 w0 x0 y0 z0", "", 500, 1, []string{"wxyz"}, ""},
-		{"listed since", "A32 B32 C32 w0", "abcwx", 500, 1, []string{"abcwx"}, "of 2 newcomers beside 3 others; 1"},
-		{"with a seat since", "A32 B32 C32 w8 x0", "abcWx", 500, 1, []string{"abcwx"}, "of 2 newcomers beside 3 others; 1"},
+		{"listed since", "A32 B32 C32 w0", "abcwx", 500, 1, []string{"abcwx"}, "2 newcomers beside 3 others; 1"},
+		{"a seat since", "A32 B32 C32 w8 x0", "abcWx", 500, 1, []string{"abcwx"}, "2 newcomers beside 3 others; 1"},
 		{"dropped since", "A32 B32 C32 D32 w0 x0", "abcwx", 500, 1, []string{"abcdwx"}, ""},
 		{"three since", "A32 B8 w8 x0 y0", "abWxy", 500, 1, []string{"abwxy"}, ""},
 	} {
@@ -135,7 +139,8 @@ func TestCheckShareOfEachSet(t *testing.T) {
 		r := w.record(strings.Join(slices.Compact(names), ""), seatElements)
 		r.Segments = nil
 		for i, set := range c.sets {
-			s := slot.Segment{Range: slot.Range{Begin: uint64(i), End: uint64(i) + 1}, Contributors: slot.NewBitmap(len(names))}
+			at := slot.Range{Begin: uint64(i), End: uint64(i) + 1}
+			s := slot.Segment{Range: at, Contributors: slot.NewBitmap(len(names))}
 			for j, o := range r.Contributions {
 				if strings.Contains(set, string(o.Peer)) {
 					s.Contributors.Set(j)

@@ -48,8 +48,8 @@ func (c Case) String() string {
 		roots = "without roots"
 	}
 	return fmt.Sprintf("%d peers, %s (frames of %d elements), %s, %s, %s, %s over %s, %s",
-		c.Peers, humanize.IBytes(c.vectorBytes()), c.frame(), c.Schedule, c.Aggregator, c.Codec, c.Security, c.Transport,
-		roots)
+		c.Peers, humanize.IBytes(c.vectorBytes()), c.frame(), c.Schedule, c.Aggregator, c.Codec, c.Security,
+		c.Transport, roots)
 }
 
 func (r Result) links() string {

@@ -56,8 +56,8 @@ func (v *vectors) subtract(params []float32, ranges []slot.Range) error {
 type badModel struct{ where error }
 
 func (b badModel) Error() string {
-	return fmt.Sprintf("the run's model is bad, and was so before this peer trained it: %v. Nobody can train it: found "+
-		"another run from a sound model", b.where)
+	return fmt.Sprintf("the run's model is bad, and was so before this peer trained it: %v. Nobody can train it: "+
+		"found another run from a sound model", b.where)
 }
 
 func (badModel) Unwrap() error { return trainer.ErrNotFinite }

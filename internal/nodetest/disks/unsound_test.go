@@ -69,7 +69,8 @@ func TestAnUnsoundRunIsNamed(t *testing.T) {
 		s.Until(time.Minute, "there is a run", func() bool { return len(founder.Events("run.founded")) > 0 })
 		s.Start(joiner)
 		err := s.Outcome(joiner, time.After(time.Minute))
-		if err == nil || !strings.Contains(err.Error(), "the run's model is bad, and was so before this peer trained it") ||
+		if err == nil ||
+			!strings.Contains(err.Error(), "the run's model is bad, and was so before this peer trained it") ||
 			!strings.Contains(err.Error(), `tensor "x" has NaN in element 4321`) {
 			t.Errorf("a peer with a sound model: %v", err)
 		}

@@ -48,8 +48,8 @@ func TestSyncIsTheOuterStep(t *testing.T) {
 				for i, x := range params {
 					moved, want := x-before[i], []float32{1, 3}[i%2]
 					if moved < want-.01 || moved > want+.01 {
-						t.Errorf("element %d moved by %v, want %v, the mean of 0 and 4 by weights of 20 and 60", i, moved,
-							want)
+						t.Errorf("element %d moved by %v, want %v, the mean of 0 and 4 by weights of 20 and 60", i,
+							moved, want)
 						break
 					}
 				}
