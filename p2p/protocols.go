@@ -20,7 +20,6 @@ const (
 	ProtocolPulse = liveness.ProtocolPulse
 	ProtocolState = "/p2pdiloco/state/1.0.0" // checkpoints and outcomes, fetched by root
 	ProtocolAudit = "/p2pdiloco/audit/1.0.0" // samples of contributions, for auditors
-	ProtocolMoved = liveness.ProtocolMoved   // my older connections are dead
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it
 )
 
@@ -52,7 +51,6 @@ var protocols = map[protocol.ID]traits{
 	ProtocolHello:      {purpose: control, atOnce: 4, mustEnd: true},
 	ProtocolLedger:     {purpose: control, atOnce: 4},
 	ProtocolPulse:      {purpose: control, atOnce: 4},
-	ProtocolMoved:      {purpose: control},
 	ProtocolExchange:   {purpose: exchange, bulky: true, mustEnd: true},
 	ProtocolState:      {purpose: state, bulky: true, mustEnd: true},
 	ProtocolAudit:      {purpose: exchange, bulky: true, mustEnd: true, atOnce: 4},

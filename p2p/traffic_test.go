@@ -12,7 +12,6 @@ import (
 func TestPurposes(t *testing.T) {
 	for id, want := range map[protocol.ID]purpose{
 		ProtocolAdmit: control, ProtocolHello: control, ProtocolLedger: control, ProtocolPulse: control,
-		ProtocolMoved:    control,
 		ProtocolExchange: exchange, ProtocolState: state,
 		ProtocolProbe: gossipAndDHT, "/meshsub/1.1.0": gossipAndDHT, "/p2pdiloco/kad/1.0.0": gossipAndDHT,
 		proto.ProtoIDv2Hop: circuit, proto.ProtoIDv2Stop: circuit,

@@ -137,7 +137,6 @@ var ToStrangers = map[string]struct {
 	p2p.ProtocolLedger:        {},
 	p2p.ProtocolExchange:      {},
 	p2p.ProtocolPulse:         {},
-	p2p.ProtocolMoved:         {},
 	p2p.ProtocolState:         {},
 	p2p.ProtocolProbe:         {},
 	p2p.ProtocolAudit:         {},

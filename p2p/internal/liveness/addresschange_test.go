@@ -12,6 +12,8 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 var before, after = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.1")
@@ -25,8 +27,8 @@ func sendsFrom(n *node, a netip.Addr) {
 	n.changes.look(only(a), time.Now())
 }
 
-// TestAMoveIsNoticed: connections from an address that is gone end at once, are begun anew, and the
-// other side ends its own of before when it hears of that, which none of their packets tells.
+// TestAMoveIsNoticed: connections from an address that is gone end at once, and are begun anew. The
+// other side, whom no packet tells of that, closes its own of before when the new one comes.
 func TestAMoveIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
@@ -106,42 +108,6 @@ func TestWhoIsLeftIsDialledForAWhile(t *testing.T) {
 	})
 }
 
-// TestWhatAMoveEnds: all from the address, what leads through a relay that was reached from it, and
-// nothing else.
-func TestWhatAMoveEnds(t *testing.T) {
-	const x, y = "QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N", "QmcgpsyWgH8Y8ajJz1Cu72KnS5uo2Aa2LpzU7kinSupNKC"
-	relayX, _ := peer.Decode(x)
-	relayY, _ := peer.Decode(y)
-	const here, elsewhere = "/ip4/192.0.2.1/tcp/1", "/ip4/198.51.100.1/tcp/1"
-	conns := []*paperConn{
-		{peer: relayX, addr: here},
-		{peer: relayY, addr: elsewhere},
-		{peer: "both", addr: here},
-		{peer: "both", addr: elsewhere},
-		{peer: "one", addr: here},
-		{peer: "by x", addr: "/ip4/192.0.2.9/tcp/1/p2p/" + x + "/p2p-circuit"},
-		{peer: "by y", addr: "/ip4/192.0.2.9/tcp/1/p2p/" + y + "/p2p-circuit"},
-		{peer: "one by y", addr: here},
-		{peer: "one by y", addr: "/ip4/192.0.2.9/tcp/1/p2p/" + y + "/p2p-circuit"},
-	}
-	all := make([]network.Conn, len(conns))
-	for i := range conns {
-		all[i] = conns[i]
-	}
-	dead, alone := lost(all, func(c network.Conn) bool { return c.RemoteMultiaddr().String() == here })
-	if want := []network.Conn{all[0], all[2], all[4], all[7], all[5]}; !slices.Equal(dead, want) {
-		t.Errorf("%v end, not %v", dead, want)
-	}
-	for id, want := range map[peer.ID]bool{
-		relayX: true, relayY: false, "both": false, "one": true, "by x": true,
-		"by y": false, "one by y": false,
-	} {
-		if alone[id] != want {
-			t.Errorf("that %q has no connection left is %v", id, alone[id])
-		}
-	}
-}
-
 // TestBrokenByAMove: over QUIC a packet that cannot leave ends the connection before the move is
 // noticed. The other side is to hear of it all the same.
 func TestBrokenByAMove(t *testing.T) {
@@ -169,7 +135,7 @@ func TestBrokenByAMove(t *testing.T) {
 // for it.
 func TestADialIsBegunAnewAfterAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
+		_, a, b := members(t)
 		sendsFrom(a, before)
 		addrs := a.host.Peerstore().Addrs(b.host.ID())
 		for _, c := range a.host.Network().Conns() {
@@ -194,46 +160,21 @@ func TestADialIsBegunAnewAfterAMove(t *testing.T) {
 	})
 }
 
-// TestWhoWasLeftIsForgotten: those who never come back are not remembered, nor dialled at each
-// move, for ever.
-func TestWhoWasLeftIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, _ := pair(t)
-		sendsFrom(a, before)
-		a.changes.mu.Lock()
-		a.changes.mu.left["gone"] = time.Now().Add(-maxMoveAge - time.Second)
-		a.changes.mu.left["just gone"] = time.Now()
-		a.changes.mu.Unlock()
-		a.changes.look(only(after), time.Now())
-		a.changes.mu.Lock()
-		defer a.changes.mu.Unlock()
-		_, old := a.changes.mu.left["gone"]
-		if _, late := a.changes.mu.left["just gone"]; old || !late {
-			t.Errorf("one of long ago: %v, one of now: %v", old, late)
-		}
-	})
-}
-
-// TestADialGoesOnWhereNothingItNeedsWent: an address that comes, or one that cannot be what it is
-// sent from and goes, begins no dial anew at once.
-func TestADialGoesOnWhereNothingItNeedsWent(t *testing.T) {
-	six := netip.MustParseAddr("2001:db8::1")
+// TestADialGoesOnWhereNothingWent: an address that comes begins no dial anew at once.
+func TestADialGoesOnWhereNothingWent(t *testing.T) {
 	for name, c := range map[string]struct {
 		had, have map[netip.Addr]bool
 		anew      bool
 	}{
-		"one comes":          {only(before), map[netip.Addr]bool{before: true, after: true}, false},
-		"of another version": {map[netip.Addr]bool{before: true, six: true}, only(before), false},
-		"of this one":        {map[netip.Addr]bool{before: true, after: true}, only(before), true},
+		"one comes": {only(before), map[netip.Addr]bool{before: true, after: true}, false},
+		"one goes":  {map[netip.Addr]bool{before: true, after: true}, only(before), true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a, _ := pair(t)
 			sendsFrom(a, before)
 			a.changes.had = c.had
 			a.host.Peerstore().AddAddr("left", multiaddr.StringCast("/ip4/1.2.3.4/udp/9/quic-v1"), time.Hour)
-			a.changes.mu.Lock()
-			a.changes.mu.left["left"] = time.Now()
-			a.changes.mu.Unlock()
+			a.members.Set(map[peer.ID]struct{}{"left": {}})
 			ctx, over := a.dialer.Until(t.Context(), "left")
 			defer over()
 			a.changes.look(c.have, time.Now())
@@ -251,17 +192,54 @@ func TestADialGoesOnWhereNothingItNeedsWent(t *testing.T) {
 // TestBulkOfBeforeAChangeEnds, and none since.
 func TestBulkOfBeforeAChangeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		now := time.Now()
-		a.changes.forgo(b.host.ID(), now)
-		if !a.ended(b.host.ID(), before, now.Add(-time.Second)) || a.ended(b.host.ID(), before, now) ||
-			a.ended("another", before, now.Add(-time.Second)) {
-			t.Error("a peer that moved loses the bulk connections that it had before, and no others")
+		s, a, b := members(t)
+		local := addr.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		if local.IsUnspecified() {
+			local = before
 		}
-		sendsFrom(a, before)
-		a.changes.look(only(after), now)
-		if !a.ended(b.host.ID(), before, now) || a.ended(b.host.ID(), after, now) {
+		sendsFrom(a, local)
+		s.Cut(0, 1)
+		a.changes.look(map[netip.Addr]bool{}, time.Now())
+		if !a.ended(b.host.ID(), local, time.Now()) || a.ended(b.host.ID(), after, time.Now()) {
 			t.Error("an address that is gone takes the bulk connections from it with it, and no others")
 		}
+		time.Sleep(100 * time.Millisecond)
+		s.Heal(0, 1)
+		a.changes.look(only(after), time.Now())
+		time.Sleep(time.Second)
+		now := time.Now()
+		if !b.ended(a.host.ID(), before, now.Add(-time.Minute)) || b.ended(a.host.ID(), before, now) ||
+			b.ended("another", before, now.Add(-time.Minute)) {
+			t.Error("a peer that moved loses the bulk connections that it had before, and no others")
+		}
 	})
+}
+
+// TestTwoThatDialEachOtherKeepBoth: what is young is no connection of before, nor is one through a
+// relay, and who dials knows what it has.
+func TestTwoThatDialEachOtherKeepBoth(t *testing.T) {
+	const here = "/ip4/192.0.2.1/udp/1/quic-v1"
+	const circuit = "/p2p/QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N/p2p-circuit"
+	for name, c := range map[string]struct {
+		by, old paperConn
+		closes  bool
+	}{
+		"it was there before": {paperConn{addr: here}, paperConn{addr: here, age: 2 * outrun}, true},
+		"at once":             {paperConn{addr: here}, paperConn{addr: here, age: outrun / 2}, false},
+		"through a relay":     {paperConn{addr: here}, paperConn{addr: here + circuit, age: 2 * outrun}, false},
+		"by a relay":          {paperConn{addr: here + circuit}, paperConn{addr: here, age: 2 * outrun}, false},
+		"dialled here":        {paperConn{addr: here, dialled: true}, paperConn{addr: here, age: 2 * outrun}, false},
+	} {
+		group := tasks.NewGroup(t.Context())
+		ac := &AddressChanges{
+			env:     peers.Env{Host: paperHost{net: paperNetwork{conns: []network.Conn{&c.old}}}, Tasks: group},
+			endBulk: func(func(peer.ID, netip.Addr, time.Time) bool) {},
+		}
+		ac.supersede(&c.by)
+		group.Stop()
+		group.Wait()
+		if c.old.closed != c.closes {
+			t.Errorf("%s: that the older connection is closed is %v", name, c.old.closed)
+		}
+	}
 }

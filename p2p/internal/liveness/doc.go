@@ -6,7 +6,7 @@
 //     (Signs, Pulses);
 //   - relays in use that leave a ping unanswered are disconnected (Relays);
 //   - connections from an address that this machine has lost end at once, where they led is dialled
-//     again, and the other ends are informed (AddressChanges);
+//     again, and the other end closes its own when it is dialled (AddressChanges);
 //   - a TCP connection that ends takes the QUIC connections to the same peer with it.
 //
 // The caller makes Signs and Relays first, since whatever reads bytes reports to them, and then the

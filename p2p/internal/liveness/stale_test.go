@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
@@ -12,16 +13,20 @@ import (
 // paperConn is a connection that is only written down.
 type paperConn struct {
 	network.Conn
-	peer   peer.ID
-	addr   string
-	age    time.Duration
-	closed bool
+	peer            peer.ID
+	addr            string
+	age             time.Duration
+	dialled, closed bool
 }
 
 func (c *paperConn) RemotePeer() peer.ID                  { return c.peer }
 func (c *paperConn) RemoteMultiaddr() multiaddr.Multiaddr { return multiaddr.StringCast(c.addr) }
 func (c *paperConn) Stat() network.ConnStats {
-	return network.ConnStats{Stats: network.Stats{Opened: time.Now().Add(-c.age)}}
+	direction := network.DirInbound
+	if c.dialled {
+		direction = network.DirOutbound
+	}
+	return network.ConnStats{Stats: network.Stats{Opened: time.Now().Add(-c.age), Direction: direction}}
 }
 func (c *paperConn) Close() error { c.closed = true; return nil }
 
@@ -31,6 +36,13 @@ type paperNetwork struct {
 }
 
 func (n paperNetwork) ConnsToPeer(peer.ID) []network.Conn { return n.conns }
+
+type paperHost struct {
+	host.Host
+	net paperNetwork
+}
+
+func (h paperHost) Network() network.Network { return h.net }
 
 // TestNothingIsLeftOfADeadPeer: when its TCP connection ends, a QUIC connection to a peer that was
 // killed would look alive for long.
