@@ -122,7 +122,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 		certified = "agreed; no later record certifies it yet"
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the model of run %s after slot %d, %d parameters in %d "+
-		"tensors\nstate root %s (%s)\n",
+		"tensors, without what a module keeps in buffers\nstate root %s (%s)\n",
 		f.cfg.Out, e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
 	return err
 }

@@ -94,13 +94,15 @@ func TestWrongCommandLines(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
-	none := dir + "/none"
+	none, home := dir+"/none", t.TempDir()
+	t.Setenv("HOME", home)
 	clitest.Answers(t, newRoot, cli.ExitFailed, []clitest.Case{
 		{"join --run x --events " + dir, "events file"},
 		{"join --run x --api off --data-dir " + dir + " --data " + none, "--data " + none + ": file does not exist"},
 		{"join --run x --api off --data-dir " + dir + " --data " + dir, "--data"},
 		{"export --data-dir " + dir + " --out " + dir + "/m", "holds no run.spec"},
 		{"export --data-dir " + dir + " --out " + dir, "--force"},
+		{"export --data-dir=~/no --out=" + dir + "/m", home + "/no holds no run.spec"},
 		{"export --data-dir " + dir + " --out " + none + "/m", "there is no folder " + none},
 		{"join --run x --api off --data-dir " + dir + " --init " + none, "(--init " + none + "): open"},
 		{
