@@ -3,8 +3,8 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 464_000, without: agreement},
-	{most: 77_000, in: []string{"p2p", "gossip"}},
+	{most: 445_000, without: agreement},
+	{most: 70_000, in: []string{"p2p", "gossip"}},
 	{most: 64_000, in: []string{"bridge"}},
 }
 
@@ -14,7 +14,7 @@ var agreement = []string{
 }
 
 const (
-	pageBytes = 579_000 // of all pages together
+	pageBytes = 575_000 // of all pages together
 	// words of comments for each 1000 tokens, at least: four fifths of 217,641 beside 685,937
 	commentWords = 254
 )
