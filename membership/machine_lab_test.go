@@ -168,9 +168,10 @@ type labPeer struct {
 	training uint64 // slot that is trained for
 	moves    uint64 // the branch that it is trained for, counted
 	slowness time.Duration
-	weight   uint64              // of its contributions; 0: 10
-	broken   bool                // cannot reduce: others' reports name it
-	stuck    bool                // states nothing
+	weight   uint64 // of its contributions; 0: 10
+	broken   bool   // cannot reduce: others' reports name it
+	stuck    bool   // states nothing
+	excused  map[slot.Root]slot.Bitmap
 	crowds   bool                // states as many newcomers as its plan has
 	mute     bool                // passes nothing on in a ring
 	usurps   bool                // lists itself alone in what it drafts

@@ -65,6 +65,23 @@ func (p *labPeer) finish(w Work) {
 	}
 }
 
+// within leaves out the newcomers that are too many, as an engine does: one that it has left out
+// once gives it nothing any more in that group.
+func (p *labPeer) within(w WorkReduce, set slot.Bitmap) slot.Bitmap {
+	group := w.Plan.Group()
+	if p.excused[group] == nil {
+		p.excused = map[slot.Root]slot.Bitmap{group: slot.NewBitmap(len(set) * 8)}
+	}
+	for i := range set {
+		set[i] &^= p.excused[group][i]
+	}
+	may := w.Share.Within(set, w.Plan.OwnsPiece)
+	for i := range set {
+		p.excused[group][i] |= set[i] &^ may[i]
+	}
+	return may
+}
+
 // reduce names those of the group that cannot be reached and states the own pieces without them, if
 // enough are left, and without newcomers that are too many then. What is stated once stays.
 func (p *labPeer) reduce(w WorkReduce) {
@@ -86,7 +103,7 @@ func (p *labPeer) reduce(w WorkReduce) {
 		}
 	}
 	if len(plan.Ring) == 0 && !p.crowds {
-		set = w.Share.Within(set, func(i int) bool { return plan.Offers[i].Peer == p.id })
+		set = p.within(w, set)
 	}
 	switch at := plan.Place(p.id); {
 	case plan.Gone.Has(at):

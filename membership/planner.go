@@ -238,15 +238,11 @@ func (pn *planner) issue(p slot.Plan) {
 }
 
 // withFewNewcomers marks as gone the newcomers of a group that are too many beside the others that
-// are left, those last that have stated ranges: what is reduced stays.
+// are left, those last that own pieces. Owners that lose a peer leave out the same ones before the
+// revision reaches them: what is at work would else be without those and these.
 func (pn *planner) withFewNewcomers(p slot.Plan) slot.Plan {
-	l, living, stated := pn.open.lead, livingSet(p), map[slot.PeerID]bool{}
-	for at := range l.segments {
-		if i := p.PieceAt(at); i >= 0 {
-			stated[p.Pieces[i].Owner] = true
-		}
-	}
-	stay := l.share.Within(living, func(i int) bool { return stated[p.Offers[i].Peer] })
+	l, living := pn.open.lead, livingSet(p)
+	stay := l.share.Within(living, p.OwnsPiece)
 	var out []slot.PeerID
 	for i, o := range p.Offers {
 		if living.Has(i) && !stay.Has(i) {

@@ -304,3 +304,40 @@ func TestWhoIsListedInMidSlotIsANewcomer(t *testing.T) {
 		t.Errorf("%d terms are lost, and %d newcomers contribute", lost, n)
 	}
 }
+
+// Two newcomers own pieces, and the one that is listed last has stated its own when an elector
+// dies. Owners leave a newcomer out before the revision comes, and the leader leaves out the same
+// one: with both out too few would be left in what is at work, and nobody could say so.
+func TestOwnersAndLeaderLeaveOutTheSame(t *testing.T) {
+	l, newcomers := crowdedLab(t, "ABCD", 2, func(r *chain.Rules) {
+		r.NewcomerShare, r.MinPeers, r.AuditSamples = 500, 4, 0
+	})
+	leader, dies := l.peer("A"), l.peer("D")
+	l.beginsWith(t, leader, newcomers...)
+	l.decides(t, leader)
+	l.beginsWith(t, leader)
+	for _, p := range l.peers {
+		p.stuck = p != newcomers[1]
+	}
+	l.awaits(t, "one has stated its piece", func() bool {
+		lead := leader.m.open.lead
+		return lead != nil && lead.plan != nil && len(lead.segments) > 0
+	})
+	open := leader.m.chain.OpenSlot()
+	dies.crash()
+	for _, p := range l.peers {
+		if p.up() && p.m.open.plan != nil { // engines notice
+			plan := *p.m.open.plan
+			p.reduce(WorkReduce{Plan: plan, Share: p.m.chain.Share(plan.Offers)})
+		}
+	}
+	l.awaits(t, "the plan is without it", func() bool {
+		lead := leader.m.open.lead
+		return lead != nil && lead.plan != nil && !slices.Contains(livingOf(*lead.plan), dies.id)
+	})
+	l.goOnWith(false)
+	l.awaits(t, "the slot is decided", func() bool { return leader.m.chain.Tip().Slot >= open })
+	if n := len(leader.m.chain.Electorate()); n < 3 {
+		t.Errorf("%d electors are left: one was dropped that lives", n)
+	}
+}

@@ -159,6 +159,32 @@ func TestOnlyOneMemberCanBeReached(t *testing.T) {
 	})
 }
 
+// TestTwoSitesWithOneMemberInCommon have three members each, who reach each other and one more.
+// Each has two places with relays, and the one that all reach is among these by and by.
+func TestTwoSitesWithOneMemberInCommon(t *testing.T) {
+	for range 3 {
+		among(t, 7, nil, func(t *testing.T, s *memberNet) {
+			var pairs [][2]int
+			for i := range 3 {
+				for j := 3; j < 6; j++ {
+					s.Cut(i, j)
+					pairs = append(pairs, [2]int{i, j})
+				}
+			}
+			for range 60 {
+				time.Sleep(5 * time.Second)
+				pairs = slices.DeleteFunc(pairs, func(p [2]int) bool {
+					_, err := s.echoed(t, p[0], p[1], []byte("are you there?"))
+					return err == nil
+				})
+			}
+			if len(pairs) > 0 {
+				t.Errorf("apart after five minutes: %v", pairs)
+			}
+		})
+	}
+}
+
 // TestAPairThatNeverConnected finds each other's ways through members by asking those.
 func TestAPairThatNeverConnected(t *testing.T) {
 	among(t, 4, nil, func(t *testing.T, s *memberNet) {

@@ -237,8 +237,8 @@ func (d definition) register(fs *pflag.FlagSet) {
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay",
-	"dtype", "elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
-	"identity", "iters", "keep-dir", "known", "like", "load", "minutes", "modes", "netns",
+	"elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
+	"identity", "iters", "keep-dir", "known", "load", "minutes", "modes", "netns",
 	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
 	"relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size", "slot", "slots",

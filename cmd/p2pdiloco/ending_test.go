@@ -173,8 +173,11 @@ func TestABranchHasAnExitStatus(t *testing.T) {
 	back.tellsItsEnd(t, "branch")
 
 	serving := filepath.Join(g.home, "serving")
-	server := clitest.Start(t, g.home, append([]string{"serve", quick.dir, "--events", serving}, onLoopback...)...)
-	g.boot = clitest.AwaitEvent(t, serving, "serve's start", clitest.Named("peer.started")).Addrs[0]
+	server := clitest.Start(t, g.home, append([]string{
+		"join", "--preset", "lan", "--trainer", "none", "--linger", "forever", "--data-dir", quick.dir,
+		"--events", serving,
+	}, onLoopback...)...)
+	g.boot = clitest.AwaitEvent(t, serving, "the server's start", clitest.Named("peer.started")).Addrs[0]
 	last := g.start("c", "--linger", "1s")
 	if got := last.ends(t, cli.ExitOK, p2pdiloco.PhaseEnded); got.StateRoot != want.StateRoot {
 		t.Errorf("it ends with %s, the run with %s", got.StateRoot, want.StateRoot)

@@ -146,4 +146,7 @@ var ToStrangers = map[string]struct {
 	"/ipfs/ping/1.0.0":     {100, "sim"},
 	"/ipfs/id/1.0.0":       {8 << 10, "sim"},
 	"/ipfs/id/push/1.0.0":  {},
+	// Members relay for each other: whoever else asks gets a status in a few bytes.
+	"/libp2p/circuit/relay/0.2.0/hop":  {10, "sim"},
+	"/libp2p/circuit/relay/0.2.0/stop": {10, "sim"},
 }

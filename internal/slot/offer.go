@@ -164,6 +164,11 @@ func (p Plan) Place(peer PeerID) int {
 	return i
 }
 
+// OwnsPiece says whether the contributor at a place owns a piece.
+func (p Plan) OwnsPiece(place int) bool {
+	return slices.ContainsFunc(p.Pieces, func(piece Piece) bool { return piece.Owner == p.Offers[place].Peer })
+}
+
 // PieceAt is the index of the piece that an element lies in, or -1.
 func (p Plan) PieceAt(element uint64) int {
 	i := sort.Search(len(p.Pieces), func(i int) bool { return p.Pieces[i].Range.End > element })

@@ -161,9 +161,7 @@ type sink struct {
 // Within leaves out the newcomers that are too many beside others, those last that own pieces: this
 // peer may be one.
 func (s *sink) Within(set slot.Bitmap) slot.Bitmap {
-	return s.share.Within(set, func(i int) bool {
-		return slices.ContainsFunc(s.plan.Pieces, func(p slot.Piece) bool { return p.Owner == s.plan.Offers[i].Peer })
-	})
+	return s.share.Within(set, s.plan.OwnsPiece)
 }
 
 // SegmentDone reports a segment, with the marks of those that point the other way.

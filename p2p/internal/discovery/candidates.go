@@ -164,7 +164,12 @@ func (f *finder) dialEnded(r dialResult) {
 	}
 	c.dialling = false
 	if r.err == nil {
-		return // the connection's event reports it
+		// The connection's event reports it. It may have ended by now, and libp2p goes on giving
+		// the ended one to all that dial, while another dial of the peer is under way.
+		if !f.connected(c) {
+			c.next = time.Now().Add(f.cfg.FindEvery / 2)
+		}
+		return
 	}
 	f.env.Log.Debug("peer found does not answer", "peer", r.id, "err", r.err)
 	now := time.Now()

@@ -51,6 +51,7 @@ type Reservations struct {
 	tell    event.Emitter
 	wake    tasks.Signal
 	told    []multiaddr.Multiaddr // of the goroutine of run
+	turned  time.Time             // when a place was last given up; of the goroutine of run
 	mu      struct {
 		sync.Mutex
 		held  map[peer.ID]reservation
@@ -107,6 +108,7 @@ func (r *Reservations) pause(d time.Duration) {
 func (r *Reservations) round() time.Duration {
 	now := time.Now()
 	r.drop(now)
+	r.turn(now)
 	for _, id := range r.candidates(now) {
 		if r.missing(now, id) {
 			r.reserve(id)
@@ -129,6 +131,31 @@ func (r *Reservations) drop(now time.Time) {
 			!r.env.Speaks(id, proto.ProtoIDv2Hop) {
 			delete(r.mu.held, id)
 			r.env.Host.ConnManager().Unprotect(id, relayTag)
+		}
+	}
+}
+
+// turn gives up a place with one member for one with another, while there is a member that this
+// peer has no connection to: the two may have only one relay in common, which neither has asked.
+// All members have their turn. Connections through the relay that is given up go on.
+func (r *Reservations) turn(now time.Time) {
+	members := r.env.Members.List()
+	apart := func(id peer.ID) bool { return !r.env.Connected(id) }
+	if now.Sub(r.turned) < reserveRest || !slices.ContainsFunc(members, apart) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.held) < wantedRelays {
+		return
+	}
+	r.turned = now
+	for id := range r.mu.held {
+		if r.env.Members.Has(id) {
+			delete(r.mu.held, id)
+			r.env.Host.ConnManager().Unprotect(id, relayTag)
+			r.mu.tries[id] = reserveTry{after: now.Add(time.Duration(len(members)) * reserveRest)}
+			return
 		}
 	}
 }
