@@ -237,7 +237,7 @@ func (d definition) register(fs *pflag.FlagSet) {
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay",
-	"elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
+	"elements", "faults", "faults-per-hour", "force", "frame", "goals", "hostile",
 	"identity", "iters", "keep-dir", "known", "load", "minutes", "modes", "netns",
 	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
