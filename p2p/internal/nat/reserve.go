@@ -139,14 +139,22 @@ func (r *Reservations) drop(now time.Time) {
 // peer has no connection to: the two may have only one relay in common, which neither has asked.
 // All members have their turn. Connections through the relay that is given up go on.
 func (r *Reservations) turn(now time.Time) {
-	members := r.env.Members.List()
+	members, candidates := r.env.Members.List(), r.candidates(now)
 	apart := func(id peer.ID) bool { return !r.env.Connected(id) }
-	if now.Sub(r.turned) < reserveRest || !slices.ContainsFunc(members, apart) {
+	switch {
+	case !slices.ContainsFunc(members, apart):
+		r.turned = time.Time{}
+		return
+	case r.turned.IsZero(): // others may be out of reach, too, and be noticed in a moment
+		r.turned = now
+	}
+	if now.Sub(r.turned) < reserveRest {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.mu.held) < wantedRelays {
+	another := func(id peer.ID) bool { _, held := r.mu.held[id]; return !held }
+	if len(r.mu.held) < wantedRelays || !slices.ContainsFunc(candidates, another) {
 		return
 	}
 	r.turned = now
