@@ -218,7 +218,8 @@ func (ob *objections) leavesOutElectors(p slot.Plan, offers []slot.Offer) bool {
 	lacks := 0
 	for _, o := range offers {
 		e := slot.Find(ob.chain.Electorate(), o.Peer)
-		if e >= 0 && p.Place(o.Peer) < 0 && ob.counts(o.Peer) && ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
+		if e >= 0 && p.Place(o.Peer) < 0 && ob.counts(o.Peer) &&
+			ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
 			lacks++
 		}
 	}

@@ -81,10 +81,10 @@ func readLinger(text string) (time.Duration, error) {
 }
 
 func showLinger(d time.Duration) string {
-	switch d {
-	case forever:
+	switch {
+	case d == forever:
 		return "forever"
-	case 0:
+	case d == 0:
 		return ""
 	}
 	return d.String()

@@ -44,7 +44,7 @@ func (p Plot) Draw() []byte {
 	}
 	d := drawing{x: newAxis(xs, left, right), y: newAxis(ys, bottom, top)}
 	d.add(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d"`, width, height)
-	d.add(` font-family="sans-serif" font-size="13">` + "\n" + `<rect width="100%%" height="100%%" fill="#fff"/>` + "\n")
+	d.add(` font-family="sans-serif" font-size="13"><rect width="100%%" height="100%%" fill="#fff"/>` + "\n")
 	d.text((left+right)/2, 24, "middle", p.Title)
 	d.text((left+right)/2, height-12, "middle", p.X)
 	for _, v := range d.x.marks() {

@@ -18,7 +18,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// AsProgram, in the environment, makes the test binary be the program: then tests start real
+// AsProgram is set in the environment to make the test binary be the program: then tests start real
 // processes without building anything, and a race detector in the test watches them too.
 const AsProgram = "P2PDILOCO_TEST_AS_PROGRAM"
 

@@ -74,7 +74,9 @@ func (ac *AddressChanges) supersede(by network.Conn) {
 	for _, c := range ac.env.Host.Network().ConnsToPeer(id) {
 		if c.Stat().Opened.Before(before) && !addr.IsRelayed(c.RemoteMultiaddr()) {
 			ac.env.Tasks.Go(func() { _ = c.Close() }) // it is gone in any case
-			ac.endBulk(func(of peer.ID, _ netip.Addr, opened time.Time) bool { return of == id && opened.Before(before) })
+			ac.endBulk(func(of peer.ID, _ netip.Addr, opened time.Time) bool {
+				return of == id && opened.Before(before)
+			})
 		}
 	}
 }
