@@ -82,8 +82,8 @@ slot, and compares each state with its certified root.`,
 // noFolder says what to do instead of export --hf.
 func noFolder(folder string) (string, error) {
 	return "", fmt.Errorf("only a file is written: make the folder with the config.json and the tokenizer of the "+
-		"model that the run began with, and give --out %s/model.safetensors. In Python, d.export(hf=%q) writes it as that "+
-		"model's folder was", folder, folder)
+		"model that the run began with, and give --out %s/model.safetensors. In Python, d.export(hf=%q) writes it "+
+		"as that model's folder was", folder, folder)
 }
 
 // newInit says what to do instead of init hf:FOLDER.
