@@ -207,6 +207,7 @@ func TestBulkOfBeforeAChangeEnds(t *testing.T) {
 		s.Heal(0, 1)
 		a.changes.look(only(after), time.Now())
 		time.Sleep(time.Second)
+		synctest.Wait()
 		now := time.Now()
 		if !b.ended(a.host.ID(), before, now.Add(-time.Minute)) || b.ended(a.host.ID(), before, now) ||
 			b.ended("another", before, now.Add(-time.Minute)) {
