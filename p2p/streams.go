@@ -2,7 +2,9 @@ package p2p
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -136,7 +139,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	if k > 0 {
 		s.n.life.signs.Saw(s.Conn().RemotePeer(), false)
 	}
-	return k, err
+	return k, s.failed(err)
 }
 
 func (s *stream) Write(b []byte) (n int, err error) {
@@ -154,7 +157,32 @@ func (s *stream) Write(b []byte) (n int, err error) {
 			s.n.count.sent[circuit].Add(uint64(max(n, 0)))
 		}
 	}
-	return n, err
+	return n, s.failed(err)
+}
+
+// failed ends a connection through a relay on which much data came to a halt, and forgets that way
+// if there is one through another relay: a relay may carry handshakes and pulses, and hold back all
+// that is larger. Where the other end was slow instead, that costs a dial.
+func (s *stream) failed(err error) error {
+	relay, relayed := addr.Relay(s.Conn().RemoteMultiaddr())
+	if err == nil || errors.Is(err, io.EOF) || !relayed || !protocols[s.Protocol()].bulky || s.Conn().IsClosed() {
+		return err
+	}
+	id, book := s.Conn().RemotePeer(), s.n.env.Host.Peerstore()
+	var through, others []multiaddr.Multiaddr
+	for _, a := range book.Addrs(id) {
+		if by, is := addr.Relay(a); is && by == relay {
+			through = append(through, a)
+		} else if is {
+			others = append(others, a)
+		}
+	}
+	if len(others) > 0 {
+		s.n.env.Log.Debug("a relay carries too little: another one is used", "peer", id, "relay", relay, "err", err)
+		book.SetAddrs(id, through, 0)
+		s.n.env.Tasks.Go(func() { _ = s.Conn().Close() })
+	}
+	return err
 }
 
 // track takes s under the Network's care. When the Network is closed it resets s.

@@ -63,13 +63,14 @@ func TestAddressesWithoutEnd(t *testing.T) {
 	})
 }
 
-// TestDialsForNothingGrowRare has one peer that never answers found again and again, and one that
-// did answer once.
+// TestDialsForNothingGrowRare has one peer that never answers found again and again, one that did
+// answer once, and one whose dials end well while there is no connection: libp2p hands out one that
+// has ended for as long as another dial is under way.
 func TestDialsForNothingGrowRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 1, time.Millisecond)
 		n := simulated(t, s, 0, wan())
-		tries := func(met bool) (count int) {
+		tries := func(met bool, ended error) (count int) {
 			id, err := peerOf(t)
 			if err != nil {
 				t.Fatal(err)
@@ -81,16 +82,19 @@ func TestDialsForNothingGrowRare(t *testing.T) {
 				c.found = time.Now()
 				if f.nextDial(time.Now()) == c {
 					count++
-					f.dialEnded(dialResult{id, errUnderWay})
+					f.dialEnded(dialResult{id, ended})
 				}
 			}
 			return count
 		}
-		if got := tries(false); got < 8 || got > 16 {
+		if got := tries(false, errUnderWay); got < 8 || got > 16 {
 			t.Errorf("who never answered is dialled %d times an hour", got)
 		}
-		if got := tries(true); got < 100 {
+		if got := tries(true, errUnderWay); got < 100 {
 			t.Errorf("who was there once is dialled %d times an hour", got)
+		}
+		if got, most := tries(true, nil), int(2*time.Hour/n.cfg.FindEvery); got < most/2 || got > most+1 {
+			t.Errorf("whose connections have ended is dialled %d times an hour, of %d at most", got, most)
 		}
 	})
 }
