@@ -55,6 +55,10 @@ const (
 	judged      = 5  // contributions
 )
 
+// leastSpread is what runs of one seed differ by where the machine has much other work. Three seeds
+// may differ by less.
+const leastSpread = 0.002
+
 // TestTable plays attacks beside honest runs, and prints the table. But for attacks that are known
 // to be open, it fails where a run does not end well, where an honest peer is accused, also in a
 // run of honest peers alone, where nobody lies, where a lie that can be proven does not evict the
@@ -202,7 +206,7 @@ func (w *row) sumUp(a attack, base honest) {
 	if a.proven && w.Evicted < w.Of {
 		w.Missed = append(w.Missed, fmt.Sprintf("evicted %d of %d", w.Evicted, w.Of))
 	}
-	most := base.Spread
+	most := max(base.Spread, leastSpread)
 	if w.Bad > liars { // the third joins at a slot of its own: the two runs differ as two seeds do
 		most *= 2
 	}
