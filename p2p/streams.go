@@ -165,7 +165,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 // that is larger. Where the other end was slow instead, that costs a dial.
 func (s *stream) failed(err error) error {
 	relay, relayed := addr.Relay(s.Conn().RemoteMultiaddr())
-	if err == nil || errors.Is(err, io.EOF) || !relayed || !protocols[s.Protocol()].bulky || s.Conn().IsClosed() {
+	if err == nil || errors.Is(err, io.EOF) || !relayed || !protocols[s.Protocol()].bulky {
 		return err
 	}
 	id, book := s.Conn().RemotePeer(), s.n.env.Host.Peerstore()
