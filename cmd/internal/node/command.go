@@ -38,11 +38,12 @@ func startCommand(
 	c.cmd.Stdout, c.cmd.Stderr, c.cmd.WaitDelay = stdout, stderr, drainTime
 	c.cmd.Env = append(os.Environ(), attach.Variable+"="+socket)
 	ownGroup(c.cmd)
+	signals := make(chan os.Signal, 8) // before the command: one in between would end the node
+	signal.Notify(signals, append(passedOn(), os.Interrupt, syscall.SIGTERM)...)
 	if err := c.cmd.Start(); err != nil {
+		signal.Stop(signals)
 		return nil, fmt.Errorf("the command after --: %w", err)
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, append(passedOn(), os.Interrupt, syscall.SIGTERM)...)
 	go func() {
 		for {
 			select {
