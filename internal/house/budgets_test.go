@@ -3,9 +3,10 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 445_000, without: agreement},
+	{most: 449_685, without: agreement},
+	{most: 197_779, in: agreement},
 	{most: 70_000, in: []string{"p2p", "gossip"}},
-	{most: 64_000, in: []string{"bridge"}},
+	{most: 67_000, in: []string{"bridge"}},
 }
 
 // agreement are the folders that the slot ledger is in.
