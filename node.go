@@ -119,11 +119,13 @@ func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 // first anchor.
 func (n *Node) Task() (task Task, ok bool) { return n.rounds.Task() }
 
-// Progress says how many inner steps of the round are done. The others see by it that this peer is
-// at work, and a run whose pace goes by speeds learns what the time of a round that is offered
-// early was spent on. It may be called after every step, from any goroutine; it reports to the
-// ledger a few times a second at most, and never before the first anchor.
-func (n *Node) Progress(stepsDone int) { n.rounds.Progress(stepsDone) }
+// Progress says how many inner steps of the round are done, and returns how far the run is with
+// them: what a schedule of learning rates goes by, the same for a peer that joined late or came
+// back. The others see by it that this peer is at work, and a run whose pace goes by speeds learns
+// what the time of a round that is offered early was spent on. It may be called after every step,
+// from any goroutine; it reports to the ledger a few times a second at most, and never before the
+// first anchor.
+func (n *Node) Progress(stepsDone int) Progress { return n.rounds.Progress(stepsDone) }
 
 // Measured says how long the inner steps took that the next call of Sync or Begin contributes: the
 // run's pace goes by it. Without it the node takes the time since the last of these calls

@@ -36,6 +36,8 @@ type (
 	Returner = trainer.Returner
 	// Task is one round of inner steps, or in mode streaming a part of one.
 	Task = trainer.Task
+	// Progress is how far a run is, in inner steps.
+	Progress = trainer.Progress
 	// Stats says what a round of inner steps did.
 	Stats = trainer.Stats
 	// PeerID is a libp2p peer ID in binary form; String prints it as libp2p does.

@@ -75,11 +75,16 @@ func (s Spec) Delay() int {
 	return tau
 }
 
-// Interval is how many inner steps lie between the border before a slot's and its own. Over the
-// slots of a round they add up to H.
+// Border is how many inner steps of the run's time are over when a slot's are done: H in each
+// round, however many a peer does. The border of the last slot is how long the run is.
+func (s Spec) Border(slotNumber uint64) uint64 {
+	p := max(s.Fragments, 1)
+	return slotNumber/p*s.InnerSteps + slotNumber%p*s.InnerSteps/p
+}
+
+// Interval is how many inner steps lie between the border before a slot's and its own.
 func (s Spec) Interval(slotNumber uint64) int {
-	turn := (slotNumber - 1) % s.Fragments
-	return int((turn+1)*s.InnerSteps/s.Fragments - turn*s.InnerSteps/s.Fragments)
+	return int(s.Border(slotNumber) - s.Border(slotNumber-1))
 }
 
 // roundsOfPart is how many rounds of H inner steps a part of the data is enough for where peers do

@@ -22,6 +22,10 @@ type Task struct {
 	PartSteps int
 	Done      uint64 // steps of the part that were trained before: the task goes on behind them
 
+	// Step is where the run is when the task begins, in inner steps of the run's time, and
+	// TotalSteps where it ends. Learning rates that go by them are the same for late joiners.
+	Step, TotalSteps uint64
+
 	// Progress is called by Report with the number of steps done; nil outside a node.
 	Progress func(stepsDone int) `json:"-"`
 }
@@ -36,9 +40,16 @@ func (t Task) Report(stepsDone int) {
 
 // Piece is the task of the inner steps [from, to) of this one.
 func (t Task) Piece(from, to int) Task {
-	t.Done, t.Steps = t.Done+uint64(from), to-from
+	t.Done, t.Step, t.Steps = t.Done+uint64(from), t.Step+uint64(from), to-from
 	return t
 }
+
+// Progress is how far a run is, in inner steps of its time: each of its rounds is H of them,
+// however many a peer does in it.
+type Progress struct{ Step, TotalSteps uint64 }
+
+// Share is the part of the run that is over, from 0 to 1.
+func (p Progress) Share() float64 { return float64(p.Step) / float64(max(p.TotalSteps, 1)) }
 
 // Stats says what a round of inner steps did.
 type Stats struct {

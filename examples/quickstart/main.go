@@ -21,14 +21,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-const inputs, steps, rate = 8, 50, 0.01 // of the model; inner steps of a round; their learning rate
+const inputs, steps, peak = 8, 50, 0.015 // of the model; inner steps of a round; their highest rate
 
 var layout = p2pdiloco.Layout{{Name: "weight", Shape: []uint64{inputs}}, {Name: "bias", Shape: []uint64{1}}}
 
 // train does inner steps of SGD on params, in place, and returns the mean loss. The data follows y
-// = 1x0 + 2x1 + ... + 8x7 + 3.
-func train(params []float32) (loss float32) {
-	for range steps {
+// = 1x0 + 2x1 + ... + 8x7 + 3. The learning rate goes down to half of its peak with the run's
+// progress, so that all peers have the same one, whenever they have joined.
+func train(params []float32, progress func(stepsDone int) p2pdiloco.Progress) (loss float32) {
+	for step := range steps {
+		rate := peak * (1 - float32(progress(step).Share())/2)
 		x, miss := [inputs]float32{}, params[inputs]-3
 		for i := range x {
 			x[i] = rand.Float32()*2 - 1
@@ -76,7 +78,7 @@ func takePart(ctx context.Context, cfg p2pdiloco.Config, out io.Writer) (err err
 	params := make([]float32, layout.Elements())
 	round, err := node.Anchor(ctx, params) // the model as the run has it now
 	for err == nil {
-		loss := train(params) // any training that changes params
+		loss := train(params, node.Progress) // any training that changes params
 		fmt.Fprintf(out, "round %d: loss %.4f\n", round+1, loss)
 		err = node.Sync(ctx, params, steps) // params are now what all peers agreed on
 		round = node.Status().Slot

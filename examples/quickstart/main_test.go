@@ -42,11 +42,12 @@ func TestTwoPeersEndEqual(t *testing.T) {
 
 func TestTrainLowersTheLoss(t *testing.T) {
 	params := make([]float32, layout.Elements())
-	first := train(params)
+	beginning := func(int) p2pdiloco.Progress { return p2pdiloco.Progress{} }
+	first := train(params, beginning)
 	for range 20 {
-		train(params)
+		train(params, beginning)
 	}
-	if last := train(params); !(last < first/4) {
+	if last := train(params, beginning); !(last < first/4) {
 		t.Errorf("loss %v, then %v", first, last)
 	}
 }

@@ -58,7 +58,7 @@ func (l *Loop) Task() (task trainer.Task, ok bool) {
 		return trainer.Task{}, false
 	}
 	task = *t
-	task.Progress = l.Progress
+	task.Progress = func(stepsDone int) { l.Progress(stepsDone) }
 	return task, true
 }
 

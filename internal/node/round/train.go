@@ -66,6 +66,7 @@ func (l *Loop) setTask(v membership.View, task trainer.Task) trainer.Task {
 	if part, ok := v.Part(task.Slot); ok {
 		task.Part, task.Done = part.Number, part.Done
 	}
+	task.Step, task.TotalSteps = l.spec.Border(task.Slot-1), l.spec.Border(l.spec.LastSlot())
 	l.task.Store(&task)
 	return task
 }
@@ -119,11 +120,21 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 
 // Progress is p2pdiloco.Node.Progress. It tells the ledger a few times a second at most, and
 // nothing before the first anchor.
-func (l *Loop) Progress(stepsDone int) {
+func (l *Loop) Progress(stepsDone int) trainer.Progress {
 	l.rate.progress(stepsDone)
 	if last := l.reported.Load(); last != nil && time.Since(*last) > 200*time.Millisecond {
 		l.report(stepsDone)
 	}
+	p := trainer.Progress{TotalSteps: l.spec.Border(l.spec.LastSlot())}
+	if t := l.task.Load(); t != nil {
+		p.Step = p.TotalSteps
+		if !l.ledger.View().Done { // where a peer does not do H steps, each is a share of them
+			steps := uint64(max(t.Steps, 1))
+			done := min(uint64(max(stepsDone, 0)), steps)
+			p.Step = min(p.TotalSteps, t.Step+done*(l.spec.Border(t.Slot)-t.Step)/steps)
+		}
+	}
+	return p
 }
 
 // report reports at once how far the inner steps are. From the first time on the others wait for

@@ -221,7 +221,9 @@ func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
 					t.Errorf("task %+v, in the status %+v", task, status)
 				}
 				time.Sleep(time.Second) // of the bubble's time
-				n.Progress(13)
+				if at := n.Progress(13); at != (p2pdiloco.Progress{Step: slot*20 + 13, TotalSteps: 2 * 20}) {
+					t.Errorf("slot %d: the run is at %+v", slot, at)
+				}
 				time.Sleep(time.Second)
 				if other := s.Peers[0]; p != other && stepsOf(n, s.ID(other)) != 13 {
 					t.Errorf("slot %d: the other's steps are %d", task.Slot, stepsOf(n, s.ID(other)))
@@ -233,6 +235,9 @@ func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
 					return beginErr
 				}
 				slot, err = r.Finish(ctx, params)
+			}
+			if at := n.Progress(0); at.Share() != 1 {
+				t.Errorf("after its end the run is at %+v", at)
 			}
 			return nodetest.Ended(err)
 		})
