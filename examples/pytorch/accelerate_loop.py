@@ -37,6 +37,7 @@ def main():
         sampler = samples(accelerator, d, windows, BATCH)
         loader = torch.utils.data.DataLoader(windows, BATCH, sampler=sampler, drop_last=True)
         loader, rounds = accelerator.prepare(loader), 0
+        d.schedule(optimizer, "cosine", warmup=0.02)
         for inputs, targets in d.batches(loader, repeat=True):
             with accelerator.accumulate(model):
                 loss = model(inputs, targets)

@@ -2,7 +2,7 @@
 """Trains a small GPT-2 with the Trainer of Hugging Face transformers, as a peer of a run.
 
     python3 hf_trainer.py --run gpt2 --rounds 20 --sync-every 50                   # one process
-    torchrun --nproc-per-node 2 hf_trainer.py --run gpt2 --rounds 20 --sync-every 50
+    torchrun --nproc_per_node 2 hf_trainer.py --run gpt2 --rounds 20 --sync-every 50
 
 Needs transformers and accelerate. Nothing is fetched: the model begins with random weights, and the
 text is Python's own library.
@@ -55,7 +55,8 @@ def main():
     training = TrainingArguments(
         "hf-trainer-out", per_device_train_batch_size=BATCH,
         gradient_accumulation_steps=ACCUMULATE, learning_rate=1e-3,
-        max_steps=args.rounds * args.sync_every,  # the schedule ends with the run
+        # The schedule ends with the run; whoever joins late begins where the others are in it.
+        max_steps=args.rounds * args.sync_every, warmup_steps=20, lr_scheduler_type="cosine",
         logging_steps=args.sync_every,
         save_steps=args.sync_every,  # after a round: the model that all peers agreed on
         report_to=[],

@@ -25,9 +25,9 @@ BATCH, ACCUMULATE = 8, 4
 
 
 class Module(pl.LightningModule):
-    def __init__(self, config):
+    def __init__(self, callback, config):
         super().__init__()
-        self.gpt = GPT(config)
+        self.callback, self.gpt = callback, GPT(config)
 
     def training_step(self, batch, batch_idx):
         loss = self.gpt(*batch)
@@ -35,7 +35,9 @@ class Module(pl.LightningModule):
         return loss
 
     def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=3e-3)
+        optimizer = torch.optim.AdamW(self.parameters(), lr=3e-3)
+        schedule = self.callback.schedule(optimizer, "cosine", warmup=0.02)  # by the run's time
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 class Text(pl.LightningDataModule):
@@ -67,7 +69,7 @@ def main():
         max_steps=-1 if args.run else 500, accumulate_grad_batches=ACCUMULATE,
         use_distributed_sampler=False, gradient_clip_val=1.0, callbacks=[callback], logger=False,
     )
-    trainer.fit(Module(config), Text(callback, config.context))
+    trainer.fit(Module(callback, config), Text(callback, config.context))
     trainer.save_checkpoint("lightning-module.ckpt")  # with the run's last model
     print(f"{callback.diloco.rounds} rounds, loss {callback.diloco.metrics.loss}")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains with torchtitan, as a peer of a run: one machine with any number of GPUs is one peer.
 
-    torchrun --nproc-per-node 8 torchtitan_recipe.py --job.config_file llama3_8b.toml
+    torchrun --nproc_per_node 8 torchtitan_recipe.py --job.config_file llama3_8b.toml
 
 Instead of `-m torchtitan.train`, with the same arguments. The run's settings are taken from the
 environment: P2PDILOCO_TICKET (or _RUN), P2PDILOCO_INNER_STEPS and so on. Let training.steps

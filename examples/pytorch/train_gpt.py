@@ -99,6 +99,8 @@ def main():
         sampler = d.sampler(windows, args.batch)  # what nobody else trains on
         batches = forever(torch.utils.data.DataLoader(windows, args.batch, sampler=sampler))
         steps = args.steps or (None if d.enabled else 500)
+        # By the run's time: a peer that joins late has the learning rate of the others.
+        d.schedule(optimizer, "cosine", warmup=0.02, min_lr_rate=0.1, total_steps=steps or 0)
         rounds, loss = 0, None
         for inputs, targets in itertools.islice(d.batches(batches), steps):
             loss = model(inputs.to(args.device), targets.to(args.device))

@@ -3,6 +3,7 @@
 import nodestub  # first: it puts the package on the path
 
 import os
+import re
 import signal
 import time
 import unittest
@@ -130,6 +131,25 @@ with p2pdiloco.DiLoCo(torch.nn.Linear(2, 1)) as d:
     print(d.metrics)
 """, PATH="")
         self.assertEqual(done.strip(), "no run")
+
+
+class CommandLines(unittest.TestCase):
+    def test_what_the_pages_tell_torchrun_is_known_to_this_pytorch(self):
+        """PyTorch 2 knows more spellings than 1.13: the pages have those that both know."""
+        from torch.distributed.run import get_args_parser
+
+        lines = []
+        root = support.PACKAGE.parents[1]
+        for folder in ("docs", "examples", "cmd", "bridge/python"):
+            for file in sorted(root.glob(f"{folder}/**/*")):
+                if file.suffix in (".md", ".py", ".go"):
+                    found = re.findall(r"\btorchrun (-.*?\.py)", file.read_text(encoding="utf-8"))
+                    lines += [(str(file), line) for line in found]
+        self.assertGreater(len(lines), 4)
+        for file, line in lines:
+            with self.subTest(file=file, line=line):
+                parsed = get_args_parser().parse_args(line.split())
+                self.assertGreater(int(parsed.nproc_per_node), 1)
 
 
 if __name__ == "__main__":

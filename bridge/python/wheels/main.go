@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -40,7 +42,7 @@ func main() {
 func run(args []string) error {
 	fs := flag.NewFlagSet("wheels", flag.ContinueOnError)
 	out := fs.String("out", "dist", "folder for the wheels")
-	only := fs.String("platforms", "", "which ones, as linux/amd64,darwin/arm64 (default all)")
+	only := fs.String("platforms", "", "which ones, as linux/amd64,darwin/arm64, or all (default this machine's)")
 	repository := fs.String("repository", ".", "folder with the source")
 	program := fs.String("program", "", "a node's program that is built already, for the one platform named")
 	if err := fs.Parse(args); err != nil {
@@ -56,7 +58,7 @@ func run(args []string) error {
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
 	}
-	if *program != "" && len(chosen) != 1 {
+	if *program != "" && (*only == "" || len(chosen) != 1) {
 		return errors.New("--program is for one platform: name it with --platforms")
 	}
 	for _, p := range chosen {
@@ -69,12 +71,12 @@ func run(args []string) error {
 	return nil
 }
 
-// choose finds platforms by their names; an empty text is all.
+// choose finds platforms by their names; an empty text is this machine's.
 func choose(names string) (chosen []platform, err error) {
-	if names == "" {
+	if names == "all" {
 		return platforms, nil
 	}
-	for name := range strings.SplitSeq(names, ",") {
+	for name := range strings.SplitSeq(cmp.Or(names, runtime.GOOS+"/"+runtime.GOARCH), ",") {
 		found := false
 		for _, p := range platforms {
 			if p.String() == name {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +186,18 @@ func TestWrongCommandLines(t *testing.T) {
 	} {
 		if err := run(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}
+
+func TestPlatformsThatAreMeant(t *testing.T) {
+	for names, want := range map[string]string{
+		"": runtime.GOOS + "/" + runtime.GOARCH, "darwin/arm64,linux/amd64": "darwin/arm64 linux/amd64",
+		"all": "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64",
+	} {
+		chosen, err := choose(names)
+		if got := strings.Trim(fmt.Sprint(chosen), "[]"); err != nil || got != want {
+			t.Errorf("%q: %s, %v, want %s", names, got, err, want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ contribution that was already offered still counts. At the second it stops at on
   p2pdiloco join p2pdiloco1aiaj...
 
   # a training loop of your own, on all GPUs of this machine
-  p2pdiloco join --run my-run -- torchrun --nproc-per-node 8 train.py
+  p2pdiloco join --run my-run -- torchrun --nproc_per_node 8 train.py
 
   # settings in a file, text of your own
   p2pdiloco join --spec run.toml --data ~/books --model layers=4,width=256,context=128`,
