@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVar, Union
 
 from . import box
 from .attach.events import Event
-from .errors import Invalid
+from .errors import Error, Invalid
 from .hf import Names
 from .hooks import innermost
 from .loop import Loop
 from .private import Private
+from .schedule import Schedule, Shape
 from .torchmodel import Model, TorchHeld
 
 _log = logging.getLogger("p2pdiloco")
@@ -93,6 +95,8 @@ class DiLoCo(Loop):
         self._optimizers = _as_list(optimizer)
         self._hook_on = self._optimizers[-1] if self._optimizers else None
         self._model: Optional[TorchHeld] = None
+        self._guards: list[Any] = []
+        self._replaces = False  # replace is under way
         if not self.enabled:
             return
         self._ranks = box.ranks(model, mesh=mesh, process_group=process_group)
@@ -113,16 +117,66 @@ class DiLoCo(Loop):
                     "parameters evaluate differently. buffers=\"average\" makes them part of the "
                     "model", ", ".join(own[:3]), ", …" if len(own) > 3 else "",
                 )
-        return super().start()
+        super().start()
+        if self._session is not None and self._model is not None:
+            self._guards = self._model.guard(self._refuse)
+        return self
+
+    def _unhook(self) -> None:
+        super()._unhook()
+        for guard in self._guards:
+            guard.remove()
+        self._guards = []
+
+    def _refuse(self) -> None:
+        """Refuses what replaces the model's values while they are trained for the others."""
+        forked = self._session is None or self._session.forked
+        if self._counted and not self._replaces and not forked and not self.finished:
+            raise Error(
+                "load_state_dict in the middle of a run: the others would take what it loads for "
+                "what this peer has trained. Load before the with block; or do it in "
+                "`with d.replace():` if that is what you want"
+            )
+
+    @contextlib.contextmanager
+    def replace(self) -> Iterator[None]:
+        """Lets load_state_dict replace the model's values after the first step. When the round
+        ends, they count as trained by this peer, and the others average them with theirs."""
+        before, self._replaces = self._replaces, True
+        try:
+            yield
+        finally:
+            self._replaces = before
 
     def _names(self) -> Names:
         return self._model.names() if self._model is not None else Names()
+
+    def schedule(
+        self, optimizer: Any, shape: Shape = "cosine", *, warmup: float = 0,
+        min_lr_rate: float = 0.0, total_steps: int = 0,
+    ) -> Schedule:
+        """A scheduler of an optimizer's learning rates that goes by the run's time: at a step of
+        the run they are the same for a peer that joined late, or came back after a crash. The rates
+        that the optimizer has now are the highest.
+
+        shape: cosine, linear, constant or warmup_stable_decay, or a function that gives the rates'
+            factor for the part of the run that is over, from 0 to 1. warmup: the steps in which the
+            rates rise before that; below 1 it is a part of the run. min_lr_rate: what is left of
+            the rates at the end. total_steps: of a loop that no run is given.
+        """
+        made = Schedule(
+            optimizer, shape, warmup=warmup, min_lr_rate=min_lr_rate, total_steps=total_steps,
+            of=lambda: self,
+        )
+        self.followers.append(made.update)
+        return made
 
     def _restore(self, folder: str, rank: int, world: int) -> None:
         """Takes back what is kept, if this process begins. Each set of ranks is told of the newest
         save, also where the same process attaches again: its own state is newer."""
         if self._private is not None and not self._own:
-            self._private.restore(folder, rank, world)
+            with self.replace():
+                self._private.restore(folder, rank, world)
 
     @property
     def page_locked(self) -> Optional[bool]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
 import pathlib
 import shutil
+import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
 
 from . import settings
@@ -37,7 +40,25 @@ Self = TypeVar("Self", bound="Loop")
 _LEAVING = 60.0  # seconds for a node that leaves its run
 _AGAIN = 0.5  # seconds between two attempts meanwhile
 _LOOK = 0.05  # seconds between two looks at the status
+_ONE = (
+    "this process trains in this run already: one process is one peer. End that with block, or "
+    "call leave(), before the next; or start the second peer as a process of its own"
+)
+_NOT_LEFT = "something in this process has started in this run before, and has not left it"
+_OF_A_MODULE = ("keep", "buffers", "frozen", "mesh", "process_group")
 _NOT_HERE = ("layout", "initial", "trainer")
+
+
+class Steps(int):
+    """Steps done of the run's time, a number. Called, as in d.step(), it counts an inner step."""
+
+    def __new__(cls, done: int, count: Callable[[], None]) -> Steps:
+        steps = super().__new__(cls, done)
+        steps._count = count  # type: ignore[attr-defined]
+        return steps
+
+    def __call__(self) -> None:
+        self._count()  # type: ignore[attr-defined]
 
 
 class Loop:
@@ -50,12 +71,22 @@ class Loop:
     ) -> None:
         sync_every = options.pop("inner_steps", None) or sync_every  # two names of one thing
         if sync_every is not None and sync_every < 1 or tokens_per_step < 0:
-            raise Invalid("sync_every is at least 1, and tokens_per_step at least 0")
+            raise Invalid(
+                f"sync_every={sync_every}, tokens_per_step={tokens_per_step}: sync_every is at "
+                "least 1, and tokens_per_step, the weight of a step, at least 0"
+            )
         for name in _NOT_HERE:
             if name in options:
                 raise Invalid(
                     f"{name}= is for trainers that p2pdiloco starts: here the model is yours, so "
                     "leave it out"
+                )
+        for name in _OF_A_MODULE:
+            if name in options:
+                raise Invalid(
+                    f"{name}= is for DiLoCo, which knows a module: a Flat shares its vector alone. "
+                    "Put into that what the peers are to average, and save the rest yourself, with "
+                    "state_dict()"
                 )
         if ticket is not None:
             options["ticket"] = ticket
@@ -64,10 +95,19 @@ class Loop:
             run, {**options, "sync_every": sync_every}
         )
         """Whether there is a run to take part in."""
+        if self.enabled and getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise Error(
+                "multiprocessing has started this process, which runs the script once more and "
+                "would be another peer: put what trains below if __name__ == \"__main__\":"
+            )
         self.sync_every = sync_every or 0
         """Inner steps of the part of a round under way; before, those that were asked for."""
+        self.total_steps = 0
+        """Inner steps of the run, from its first to its last round; 0 until it is known."""
         self._wanted, self._tokens_per_step = sync_every, tokens_per_step
         self._timeouts = (node_timeout, leave_timeout)
+        named = self.enabled and not self._socket
+        self._named = settings.identity(run, options) if named else ("", "")
         self._run, self._options = run, options
         self._on_event = on_event
         self._events: Optional[Events] = None
@@ -86,7 +126,14 @@ class Loop:
         self._over = False  # the run had ended when its node was left
         self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
         self._trained = False  # the model is not an anchor any more
+        self._counted = False  # some inner step was
         self._own = False  # a TRAIN has come: what is kept is newer here than in the node's folder
+        self._time = (0, 0, 0, 1)  # of this round: begin and end, and steps done and to do in it
+        self.followers: list[Callable[[], None]] = []
+        """What is called when an inner step is counted, and when a round begins."""
+        self._lock = threading.RLock()  # of the round
+        self._inside = False  # of its with block
+        self._thread = 0  # that has started it
         self._resume: dict[str, Any] = {}
         self._made: Optional[pathlib.Path] = None  # the file of init, for the node
 
@@ -98,6 +145,7 @@ class Loop:
             return self
         if self._session is not None:
             raise Error("this DiLoCo has started already: call leave() or close() first")
+        self._take_over()
         self._node = self._find_node()
         try:
             self._session = self._attach(self._node, self._held)
@@ -114,12 +162,51 @@ class Loop:
             if self._made is not None:
                 self._made.unlink(missing_ok=True)
             self._same_steps()
+            self._only_one()
             if self._hook_on is not None:
-                self._hook = StepHook(self._hook_on, self.step)
+                self._hook = StepHook(self._hook_on, self._step)
         except BaseException as err:
             self.__exit__(type(err))
             raise
         return self
+
+    def _others(self) -> list[Loop]:
+        """What else of this process takes part in a run, as the same rank."""
+        return [
+            loop for loop in _loops if loop is not self and loop._session is not None
+            and not loop._session.forked and loop._ranks.rank == self._ranks.rank
+        ]
+
+    def _take_over(self) -> None:
+        """Goes on as the peer that this process is in the run already, as where the cell of a
+        notebook is run again. It would be a second member, and both wait for each other's steps."""
+        for other in self._others():
+            if (other._socket, other._named) != (self._socket, self._named):
+                continue
+            data_dir = [settings.value(one._options, "data_dir") for one in (other, self)]
+            if other._works() or len({*data_dir}) > 1:
+                raise Busy(_ONE)
+            _log.warning("%s: it is closed, and this one goes on as the same peer", _NOT_LEFT)
+            other.close()
+        self._thread = threading.get_ident()
+        _loops.add(self)
+
+    def _only_one(self) -> None:
+        """The same where the run was named in another way, as by a ticket: they are two members."""
+        mine = self._session.info if self._session is not None else None
+        for other in self._others():
+            info = other._session.info if other._session is not None else None
+            if mine is None or info is None or not mine.run_id == info.run_id != "":
+                continue
+            if other._works():
+                self.leave()
+                raise Busy(_ONE)
+            _log.warning("%s: it leaves the run, and this one is the peer", _NOT_LEFT)
+            other.leave()
+
+    def _works(self) -> bool:
+        """Whether it may be in use: in its with block, or in another thread."""
+        return self._inside or self._thread != threading.get_ident()
 
     def _attach(self, node: Union[rendezvous.Given, rendezvous.Own], held: Held) -> Session:
         """Attaches. A node of this directory that is just leaving is waited for: after it another
@@ -224,9 +311,15 @@ class Loop:
             self._node.release()
 
     def __enter__(self: Self) -> Self:
-        return self.start()
+        self._inside = True
+        try:
+            return self.start()
+        except BaseException:
+            self._inside = False
+            raise
 
     def __exit__(self, kind: Optional[type[BaseException]], *rest: object) -> None:
+        self._inside = False
         if kind is KeyboardInterrupt:
             _log.warning("leaving the run; Ctrl-C once more closes at once")
         if kind is None or issubclass(kind, (KeyboardInterrupt, SystemExit)):
@@ -241,13 +334,33 @@ class Loop:
 
     # Training.
 
-    def step(self) -> None:
-        """Counts an inner step, and does the round if one is due. The hook calls it."""
+    @property
+    def step(self) -> Steps:
+        """Inner steps that are over of the run's time: those of its rounds before this one, whoever
+        did them, and this peer's of this round. A peer that has joined late, or came back, has the
+        same number as the others. Calling it, d.step(), counts an inner step, and does the round if
+        one is due: a loop does so where no optimizer's steps are counted."""
+        begin, end, done, whole = self._time
+        over = min(done + self._tally.steps, whole) * (end - begin) // whole
+        return Steps(self.total_steps if self.finished else begin + over, self._step)
+
+    @property
+    def progress(self) -> float:
+        """The part of the run that is over, from 0 to 1: for schedules of any kind."""
+        return self.step / self.total_steps if self.total_steps else 0.0
+
+    def _step(self) -> None:
+        """Counts an inner step. Threads that step one optimizer take turns."""
         session = self._session
-        if session is None or session.forked or self.finished:
+        if session is None or session.forked:  # where another thread may have had the lock
             return
+        with self._lock:
+            if not self.finished:
+                self._count(session)
+
+    def _count(self, session: Session) -> None:
         self._tally.steps += 1
-        self._trained = True
+        self._trained = self._counted = True
         if self._torn or self._train is None:
             self.reset()
             return
@@ -255,6 +368,12 @@ class Loop:
         self._tell()
         if self._tally.steps >= self._train.steps or self._gives_up(session):
             self._border(self._offer())
+        else:
+            self._followed()
+
+    def _followed(self) -> None:
+        for follow in self.followers:
+            follow()
 
     def _gives_up(self, session: Session) -> bool:
         """Asks the node, where it has named the steps done, whether to go on."""
@@ -274,14 +393,15 @@ class Loop:
         session = self._session
         if session is None or self.finished:
             return
-        if self._torn or self._train is None:
-            self.reset()
-        if self._mode() == "sync":
-            # a node that is killed meanwhile leaves the same slot, and the steps in the model
-            while not self.finished and self._tally.kept + self._tally.steps > 0:
-                self._border(self._offer())
-        elif self._trained:
-            self._drain(session)
+        with self._lock:
+            if self._torn or self._train is None:
+                self.reset()
+            if self._mode() == "sync":
+                # a node that is killed meanwhile leaves the same slot, and the steps in the model
+                while not self.finished and self._tally.kept + self._tally.steps > 0:
+                    self._border(self._offer())
+            elif self._trained:
+                self._drain(session)
 
     def _mode(self) -> str:
         info = self._session.info if self._session is not None else None
@@ -312,7 +432,10 @@ class Loop:
         """Counts n tokens, or samples, towards the weight of this peer's next contribution. Without
         it a round weighs its steps, times tokens_per_step. All peers must count the same thing, and
         of ranks that train on the same data one."""
-        self._tally.weight += int(n)
+        if n < 0:
+            raise Invalid(f"tokens({n}): a weight is 0 or more")
+        with self._lock:
+            self._tally.weight += int(n)
         self._told = True
 
     def report(self, loss: Any) -> None:
@@ -362,11 +485,12 @@ class Loop:
     def reset(self) -> None:
         """Loads the anchor again and so discards the inner steps since the last round. Call it, in
         all ranks, to go on after NotFinite. The optimizer's state stays."""
-        if self._session is None or self.finished:
-            return
-        self._session.reset()
-        self._border(None)
-        self._trained = False
+        with self._lock:
+            if self._session is None or self.finished:
+                return
+            self._session.reset()
+            self._border(None)
+            self._trained = False
 
     # The caller's own checkpoints.
 
@@ -505,11 +629,14 @@ class Loop:
             info = session.info
             at = (info.slot if info.root else info.last_slot) if info is not None else 0
             self._tally.begin(int(at) or self._tally.slot)
-            return
+            self._locate(None)
+            return self._followed()
         self._tally.begin(int(self._train.slot) - 1, session.kept)
         if self._resume:
             self._takes_up(self._train, copy)
         self._take(self._train)
+        self._locate(self._train)
+        self._followed()
         if offer is not None and self._ranks.rank == 0 and _log.isEnabledFor(logging.INFO):
             _log.info("%s", self.metrics)
 
@@ -527,8 +654,30 @@ class Loop:
             train.part_steps, train.part_done + self._tally.steps, self._place.round + 1,
         )
 
+    def _locate(self, train: Optional[Message]) -> None:
+        """Notes which steps of the run's time a task is for: H a round, however many it has."""
+        info = self._session.info if self._session is not None else None
+        if info is None:
+            return
+        spec = json.loads(info.spec or "{}")
+        h, slots = int(info.inner_steps), int(spec.get("fragments") or 1)
+
+        def border(slot: int) -> int:
+            return slot // slots * h + slot % slots * h // slots
+
+        self.total_steps = border(int(info.last_slot)) or self.total_steps
+        if train is not None:
+            begin, end = border(int(train.slot) - 1), border(int(train.slot))
+            done, whole = 0, int(train.steps)
+            if spec.get("pace", "steps") == "steps":  # part of it, where a slot lands on the way
+                done, whole = int(train.part_done), end - begin
+            self._time = (begin, end, done, max(whole, 1))
+
     def __reduce__(self) -> Any:
         raise TypeError(
             f"a {type(self).__name__} belongs to the process that made it and cannot be pickled: "
             "keep it out of datasets and of what is passed to other processes"
         )
+
+
+_loops: weakref.WeakSet[Loop] = weakref.WeakSet()  # that were started in this process

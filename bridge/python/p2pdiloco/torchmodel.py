@@ -15,6 +15,7 @@ only queued, and there is one wait, for all of them, before the node is told (pa
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union, cast
 
@@ -88,10 +89,10 @@ def named(model: Model, *, buffers: bool = False, frozen: bool = False) -> list[
         chosen.setdefault(id(inner), (pieces.plain_name(name), value))
     if not chosen:
         raise Invalid("the model has no parameter to train: requires_grad is False on all of them")
-    names = [name for name, _ in chosen.values()]
-    twice = {name for name in names if names.count(name) > 1}
+    names = collections.Counter(name for name, _ in chosen.values())
+    twice = [name for name, n in names.items() if n > 1]
     if twice:
-        raise Invalid(f"two tensors are named {sorted(twice)[0]}: rename one of them")
+        raise Invalid(f"two tensors are named {min(twice)}: rename one of them")
     return list(chosen.values())
 
 
@@ -200,6 +201,22 @@ def _beside(locked: bool, vector: torch.Tensor) -> bool:
     """Whether a part of a shared vector can be copied beside the processor. Where it is in several
     pieces, PyTorch copies by way of ordinary memory, which has to be waited for."""
     return locked and vector.is_contiguous()
+
+
+class _Guard:
+    """A call before load_state_dict. A copy of the module has one that does nothing."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Optional[Callable[[], None]] = None) -> None:
+        self._call = call
+
+    def __call__(self, *_: Any) -> None:
+        if self._call is not None:
+            self._call()
+
+    def __reduce__(self) -> Any:
+        return _Guard, ()
 
 
 class TorchHeld:
@@ -374,6 +391,12 @@ class TorchHeld:
             name for name, b in (self._module.named_buffers() if self._module else ())
             if name.endswith(("running_mean", "running_var")) and id(b) not in given
         ]
+
+    def guard(self, refuse: Callable[[], None]) -> list[Any]:
+        """Has refuse called before load_state_dict changes a part of the module, until the handles
+        that it returns are removed."""
+        modules = self._module.modules() if self._module is not None else ()
+        return [m._register_load_state_dict_pre_hook(_Guard(refuse)) for m in modules]
 
     # Checks.
 

@@ -199,7 +199,7 @@ class Run:
         self.steps, self.rounds, self.mode, self.spec = steps, rounds, mode, spec or {}
         self.offers, self.gradients, self.anchor = [], [], None
         self.slot = 0  # that is applied
-        self.left = ""
+        self.left, self.id = "", "a run"
         self._flight = None  # a pseudo-gradient that is not applied yet
 
     def __call__(self, node):
@@ -225,7 +225,7 @@ class Run:
 
     def _serve(self, node):
         node.tell(Message(
-            wire.INFO, 0, run_id="a run", peer="a peer", mode=self.mode, inner_steps=self.steps,
+            wire.INFO, 0, run_id=self.id, peer="a peer", mode=self.mode, inner_steps=self.steps,
             last_slot=self.rounds, spec=json.dumps(self.spec),
         ))
         if self.anchor is None:
@@ -236,7 +236,7 @@ class Run:
             self._train(node)
         node.load(self.anchor)
         node.tell(Message(
-            wire.INFO, 0, run_id="a run", last_slot=self.rounds, slot=self.slot, root="the last",
+            wire.INFO, 0, run_id=self.id, last_slot=self.rounds, slot=self.slot, root="the last",
         ))
         node.end()
 

@@ -17,9 +17,14 @@ for name in [name for name in os.environ if name.startswith("P2PDILOCO_")]:
 def run_python(code, **environment):
     """Runs Python code in a process of its own, with this tree's package, and returns what it
     printed. It fails where the process does, or takes a minute."""
+    return run_script("-c", code, **environment)
+
+
+def run_script(*arguments, **environment):
+    """The same of a script."""
     env = dict(os.environ, PYTHONPATH=f"{PACKAGE}{os.pathsep}{HERE}", **environment)
     done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments], env=env, capture_output=True, text=True, timeout=60
     )
     if done.returncode != 0:
         raise AssertionError(f"exit status {done.returncode}\n{done.stdout}{done.stderr}")

@@ -441,5 +441,23 @@ class ForceSync(RunCase):
                 d.force_sync()
 
 
+class Refused(RunCase):
+    def test_weights_below_0(self):
+        model = Model()
+        d, optimizer = self.join(model, nodestub.Run())
+        with d:
+            with self.assertRaisesRegex(p2pdiloco.Invalid, r"tokens\(-100\): a weight is 0 or"):
+                d.tokens(-100)
+            step(model, optimizer)
+        for options in (dict(tokens_per_step=-1), dict(sync_every=0)):
+            with self.assertRaisesRegex(p2pdiloco.Invalid, "tokens_per_step, the weight of a step"):
+                p2pdiloco.DiLoCo(model, optimizer, run="r", **options)
+
+    def test_what_a_vector_has_not(self):
+        for name in ("keep", "buffers", "frozen"):
+            with self.assertRaisesRegex(p2pdiloco.Invalid, f"{name}= is for DiLoCo"):
+                p2pdiloco.Flat([("w", ())], bytearray(4), run="r", **{name: []})
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -378,5 +378,102 @@ class Titans(RunCase):
         self.assertEqual(run.left, "")
 
 
+class Rated(Model):
+    """Notes the learning rate of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.optimizer, self.rates = sgd(self), []
+
+    def forward(self, batch, labels=None):
+        self.rates.append(self.optimizer.param_groups[0]["lr"])
+        return super().forward(batch, labels)
+
+
+class LateJoiners(RunCase):
+    """They have the learning rates of the others: of a run of 10 rounds, from slot 7 on."""
+
+    RATES = [1 - n / 20 for n in range(14, 20)]
+
+    def late(self):
+        self.play(steps=2, rounds=10).slot = 7
+        return Rated()
+
+    @staticmethod
+    def linear(optimizer):
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 - n / 20)
+
+    def rated(self, model):
+        self.stub.join()
+        self.assertEqual(len(model.rates), 6)
+        for have, want in zip(model.rates, self.RATES):
+            self.assertAlmostEqual(have, want)
+
+    def test_of_the_trainers_own_schedule(self):
+        model, callback = self.late(), hf_trainer.DiLoCoCallback()
+        args = types.SimpleNamespace(
+            max_steps=20, gradient_accumulation_steps=1, logging_steps=1,
+            load_best_model_at_end=False,
+        )
+        trainer = standins.Trainer(model, args, loader(), [callback], model.optimizer)
+        trainer.scheduler = self.linear(model.optimizer)
+        with self.assertNoLogs("p2pdiloco", "WARNING"):
+            trainer.train()
+        self.rated(model)
+        self.assertAlmostEqual(trainer.scheduler.get_last_lr()[0], 0)
+
+    def test_of_a_schedule_that_was_made_for_the_trainer(self):
+        for make in (lambda c, o: c.schedule(o, "linear"), lambda c, o: self.linear(o)):
+            model, callback = self.late(), lightning_callback.DiLoCoCallback(part="net")
+            module = Fit(model)
+            module.configure_optimizers = lambda: model.optimizer
+            trainer = standins.LightningTrainer([callback])
+            scheduler = make(callback, model.optimizer)
+            trainer.lr_scheduler_configs = [
+                types.SimpleNamespace(scheduler=scheduler, interval="step", frequency=1)
+            ]
+            batch = trainer._batch
+
+            def then_its_schedule(*arguments):
+                told = batch(*arguments)
+                scheduler.step()
+                return told
+
+            trainer._batch = then_its_schedule
+            trainer.fit(module, loader())
+            self.rated(model)
+
+    def test_of_torchtitans_schedule(self):
+        model = self.late()
+        trainer = Titans.Peer(model, model.optimizer, [(ONES, ONES)], 99)
+        trainer.lr_schedulers = self.linear(model.optimizer)
+        trainer.train()
+        self.rated(model)
+
+    def test_of_a_loop_over_accelerate(self):
+        model, accelerator = self.late(), standins.Accelerator()
+        model, optimizer = accelerator.prepare(model, model.optimizer)
+        with accelerate_loop.diloco(accelerator, model, optimizer) as d:
+            d.schedule(optimizer, "linear")
+            for batch in d.batches(loader(), repeat=True):
+                with accelerator.accumulate(model):
+                    accelerator.backward(model(batch))
+                    optimizer.step()
+                    optimizer.zero_grad()
+        self.rated(model)
+
+    def test_a_scheduler_that_cannot_be_taken_anywhere_says_so(self):
+        model, callback = self.late(), lightning_callback.DiLoCoCallback(part="net")
+        trainer = standins.LightningTrainer([callback])
+        parts = [torch.optim.lr_scheduler.ConstantLR(model.optimizer) for _ in range(2)]
+        one = torch.optim.lr_scheduler.SequentialLR(model.optimizer, parts, milestones=[3])
+        trainer.lr_scheduler_configs = [
+            types.SimpleNamespace(scheduler=one, interval="step", frequency=1)
+        ]
+        with self.assertLogs("p2pdiloco", "WARNING") as logs:
+            trainer.fit(Fit(model), loader())
+        self.assertIn("SequentialLR cannot be taken to step 14 of the run", logs.output[0])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -2,6 +2,8 @@
 
 import support  # noqa: F401  (first: it puts the package on the path)
 
+import math
+import time
 import types
 import unittest
 from unittest import mock
@@ -9,6 +11,8 @@ from unittest import mock
 import numpy
 import torch
 from p2pdiloco import torchmodel
+from p2pdiloco.attach import wire
+from p2pdiloco.attach.wire import Message
 from p2pdiloco.errors import Invalid
 from p2pdiloco.torchmodel import Part, TorchHeld, named
 
@@ -288,6 +292,27 @@ class RunningVariance(unittest.TestCase):
         self.assertEqual(variance.tolist(), [0, 0.5])
         variance[0] += 1
         self.assertEqual(held.gradient().tolist(), [-1, 0])
+
+
+class ManyTensors(unittest.TestCase):
+    def test_time_grows_as_their_number_does(self):
+        """Not with its square. What else runs here takes no processor time of this process."""
+        def seconds(n):
+            model = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(3)) for _ in range(n)])
+            least = math.inf
+            for _ in range(3):
+                began = time.process_time()
+                held = torchmodel.TorchHeld(model)
+                message = Message(
+                    wire.LAYOUT, 1, tensors=tuple(held.tensors), pieces=tuple(held.pieces)
+                )
+                raw = wire.pack(message)
+                self.assertEqual(wire.unpack(wire.LAYOUT, 1, raw[16:]), message)
+                least = min(least, time.process_time() - began)
+            return least
+
+        few, many = seconds(1000), seconds(16000)
+        self.assertLess(many, 16 * 4 * few, f"{few} s for 1,000 tensors, {many} s for 16,000")
 
 
 if __name__ == "__main__":

@@ -201,6 +201,7 @@ def unpack(kind: int, id: int, body: bytes) -> Union[Message, None]:
         return None
     message, known = Message(kind, id), {tag: (name, k) for tag, name, k in _FIELDS[kind]}
     fields, at, seen = message._fields, 0, set()
+    lists: dict[str, list[Any]] = {}
     while at < len(body):
         if len(body) - at < _FIELD.size:
             raise WireError(f"type {kind}: {len(body) - at} bytes are left over")
@@ -214,12 +215,15 @@ def unpack(kind: int, id: int, body: bytes) -> Union[Message, None]:
             continue
         name, k = known[tag]
         if k in "TP":
-            fields[name] = (*fields[name], _unpack_tensor(raw) if k == "T" else _unpack_piece(raw))
+            lists.setdefault(name, []).append(
+                _unpack_tensor(raw) if k == "T" else _unpack_piece(raw)
+            )
             continue
         if tag in seen:
             raise WireError(f"type {kind}: field {tag} is there twice")
         seen.add(tag)
         fields[name] = _unpack_value(kind, tag, k, raw)
+    fields.update({name: tuple(values) for name, values in lists.items()})
     return message
 
 

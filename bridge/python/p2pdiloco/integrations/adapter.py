@@ -10,13 +10,16 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import warnings
 from typing import Any, Iterator, Optional, Sequence, Sized
 
 import torch
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from ..attach.rendezvous import one_machine
 from ..diloco import DiLoCo
 from ..errors import Ended, Error, Invalid
+from ..schedule import Schedule, Shape
 
 _log = logging.getLogger("p2pdiloco")
 
@@ -38,10 +41,12 @@ class Adapter:
 
     def begin(
         self, model: torch.nn.Module, optimizers: Any, *, wrapped: Any = None,
-        keep: Sequence[Any] = (), planned: Optional[int] = None,
+        keep: Sequence[Any] = (), planned: Optional[int] = None, schedulers: Sequence[Any] = (),
+        whole: int = 0,
     ) -> DiLoCo:
         """Joins the run and loads its model. wrapped: the model as the ranks share it, where that
-        is another module. keep: what has a state. planned: the steps that the library will do."""
+        is another module. keep: what has a state. planned: the steps that the library will do.
+        schedulers: those that it steps after each of them; whole: the steps that they are for."""
         self.close()  # an exception may have ended the training before
         options = dict(self._options)
         add_group(options, model if wrapped is None else wrapped, optimizers)
@@ -53,18 +58,23 @@ class Adapter:
             raise Ended(
                 "the run has ended, and the model is its last one: give another run= to train on"
             )
-        if planned is not None and diloco.enabled:
-            self._compare(diloco, planned)
+        if diloco.enabled:
+            if planned is not None:
+                self._compare(diloco, planned, whole)
+            for scheduler in schedulers:
+                _keep_time(diloco, scheduler)
         return diloco
 
     @staticmethod
-    def _compare(diloco: DiLoCo, planned: int) -> None:
-        """Says what does not fit: a schedule of learning rates knows the library's steps only."""
+    def _compare(diloco: DiLoCo, planned: int, whole: int) -> None:
+        """Says what does not fit: the library makes its schedules for its own number of steps."""
         status = diloco.status()
         rounds = status.get("last_slot", 0) - status.get("slot", 0)
         left = rounds * ((status.get("task") or {}).get("inner_steps") or 0)
         if left <= 0 or planned == left or _rank() != 0:
             return
+        if planned > left and whole == diloco.total_steps:
+            return  # this peer has joined late, and its schedules are taken to where the run is
         if planned < left:
             _log.warning(
                 "the run goes on for about %d steps, and the library trains for %d: this peer "
@@ -99,11 +109,40 @@ class Adapter:
         if self.diloco is not None:
             self.diloco.__exit__(kind)
 
+    def schedule(self, optimizer: Any, shape: Shape = "cosine", **options: Any) -> Schedule:
+        """DiLoCo.schedule, for a library that is given its scheduler before training begins."""
+        return Schedule(optimizer, shape, of=lambda: self.diloco, **options)
+
     def sampler(self, data: Sized, batch_size: int, shard: bool = False) -> Samples:
         """Samples of a map-style dataset that no other peer has, for a DataLoader that is made
         before training begins. batch_size: of an inner step, of all ranks and with gradient
         accumulation. shard: whether this rank gets its share only; else the library divides."""
         return Samples(self, data, batch_size, shard)
+
+
+def _keep_time(diloco: DiLoCo, scheduler: Any) -> None:
+    """Has a library's scheduler, which counts this process's steps, go by the run's time."""
+    if isinstance(scheduler, Schedule):
+        scheduler.update()
+        return diloco.followers.append(scheduler.update)
+    if isinstance(scheduler, ReduceLROnPlateau):  # it goes by a loss
+        return
+
+    def take(step: int) -> None:
+        if scheduler.last_epoch != step:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyTorch would rather be called without a step
+                scheduler.step(step)
+
+    try:
+        take(int(diloco.step))
+    except (AttributeError, TypeError, ValueError) as err:
+        _log.warning(
+            "%s cannot be taken to step %d of the run (%s): its learning rates begin anew. Use the "
+            "callback's schedule()", type(scheduler).__name__, diloco.step, err,
+        )
+        return
+    diloco.followers.append(lambda: take(int(diloco.step) - 1))  # the library steps it next
 
 
 class Samples:

@@ -19,9 +19,10 @@ class DiLoCoCallback(TrainerCallback, Adapter):  # type: ignore[misc]
     optimizer and scheduler over a restart of the process.
 
     The run's model is loaded when train() begins, after a checkpoint that train() resumes from:
-    that checkpoint's optimizer goes on, its model is replaced. The Trainer stops with the run, and
-    the model is then the run's last one. max_steps that are fewer end this peer's part before. The
-    with block is for Ctrl-C, after which the peer leaves the run.
+    that checkpoint's optimizer goes on, its model is replaced, and the schedule is taken to where
+    the run is. The Trainer stops with the run, and the model is then the run's last one. max_steps
+    that are fewer end this peer's part before. The with block is for Ctrl-C, after which the peer
+    leaves the run.
     """
 
     def __init__(self, run: Optional[str] = None, *, keep: bool = False, **options: Any) -> None:
@@ -38,7 +39,8 @@ class DiLoCoCallback(TrainerCallback, Adapter):  # type: ignore[misc]
             )
         self.begin(
             model, optimizer, keep=[one for one in (optimizer, lr_scheduler) if one is not None],
-            planned=state.max_steps - state.global_step,
+            planned=state.max_steps - state.global_step, whole=state.max_steps,
+            schedulers=[lr_scheduler] if lr_scheduler is not None else [],
         )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:

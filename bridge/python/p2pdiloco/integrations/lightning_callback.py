@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from ..errors import Invalid
+from ..schedule import Schedule
 from .adapter import Adapter
 
 try:
@@ -37,12 +38,16 @@ class DiLoCoCallback(Callback, Adapter):  # type: ignore[misc]
             raise Invalid("num_nodes: one machine is one peer: start the script on each by itself")
         if trainer.min_epochs or trainer.min_steps:
             raise Invalid("min_epochs and min_steps go on after the run's end: leave them out")
-        schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
+        configs = trainer.lr_scheduler_configs
         left = trainer.max_steps - trainer.global_step
         self.begin(
             pl_module.get_submodule(self._part), trainer.optimizers, wrapped=trainer.model,
-            keep=[*trainer.optimizers, *schedulers],
-            planned=left if trainer.max_steps >= 0 else None,
+            keep=[*trainer.optimizers, *(config.scheduler for config in configs)],
+            planned=left if trainer.max_steps >= 0 else None, whole=trainer.max_steps,
+            schedulers=[
+                c.scheduler for c in configs
+                if isinstance(c.scheduler, Schedule) or (c.interval, c.frequency) == ("step", 1)
+            ],
         )
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *rest: Any) -> None:

@@ -46,7 +46,8 @@ class DiLoCoTrainer:
                     "data, tensor or context parallelism within this machine"
                 )
             self._run.begin(
-                self.model_parts[0], self.optimizers, keep=[self.optimizers, self.lr_schedulers]
+                self.model_parts[0], self.optimizers, keep=[self.optimizers, self.lr_schedulers],
+                schedulers=getattr(self.lr_schedulers, "schedulers", [self.lr_schedulers]),
             )
         more: bool = super().should_continue_training()  # type: ignore[misc]
         return more and not self._run.finished
