@@ -14,6 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -28,11 +29,11 @@ func LogLevels() []string { return slices.Clone(logLevels) }
 // Flag makes the level a flag's value.
 func (l *LogLevel) Flag() pflag.Value { return sources.OneOf(l, "level", logLevels) }
 
-// Logger writes to w what the level lets through.
+// Logger writes to w what the level lets through, no line twice in 10 s.
 func (l *LogLevel) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*l)) // Set let only these through
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(outbox.Seldom(w), &slog.HandlerOptions{Level: level}))
 }
 
 // Trainer is what trains: TrainerGPT, TrainerNone, TrainerAttach, or the path of a shared library.
