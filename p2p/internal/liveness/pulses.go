@@ -116,56 +116,52 @@ func (p *Pulses) Redial(id peer.ID) {
 	}
 }
 
-func (p *Pulses) run() {
-	last := time.Now()
-	p.env.Tasks.Every(p.every, func(now time.Time) {
-		if now.Sub(last) > 2*p.every {
-			p.signs.forgive(now)
-		}
-		last = now
-		p.beat(now)
-	})
-}
+func (p *Pulses) run() { p.env.Tasks.Every(p.every, func(time.Time) { p.beat() }) }
 
 // beat pulses to every member that is connected, and disconnects those that are silent.
-func (p *Pulses) beat(now time.Time) {
+func (p *Pulses) beat() {
 	for _, id := range p.env.Members.List() {
 		p.Send(id)
 	}
-	for _, id := range p.silent(now) {
+	for _, id := range p.silent() {
 		p.env.Log.Debug("a member is silent: disconnecting", "peer", id)
 		p.env.Tasks.Go(func() { _ = p.env.Host.Network().ClosePeer(id) }) // it is gone in any case
 	}
 }
 
 // silent lists the members that have sent nothing for too long.
-func (p *Pulses) silent(now time.Time) []peer.ID {
-	return slices.DeleteFunc(p.signs.silent(p.every, now), func(id peer.ID) bool { return !p.env.Members.Has(id) })
+func (p *Pulses) silent() []peer.ID {
+	return slices.DeleteFunc(p.signs.silent(), func(id peer.ID) bool { return !p.env.Members.Has(id) })
 }
 
 const (
-	// pulsesMissed is how many pulses' time a member may send nothing before its connections are
-	// closed.
+	// pulsesMissed is for how many of this peer's own pulses a member may send nothing before its
+	// connections are closed.
 	pulsesMissed = 3
-	// pulsesExcused is for how many pulses' time bytes on bulk connections stand for pulses:
-	// libp2p's connection, over which all else goes, may have died alone. On a link that is full a
-	// pulse may be late by some seconds.
+	// pulsesExcused is for how many of them bytes on bulk connections stand for pulses: libp2p's
+	// connection, over which all else goes, may have died alone. On a link that is full a pulse may
+	// be late by some seconds.
 	pulsesExcused = 30
 )
 
 // Signs are the signs of life of peers that pulse over their present connections. Other peers are
 // not judged: they may be older programs, or strangers.
+//
+// Silence is counted in this peer's own pulses, not by a clock. A process that stood still, or that
+// a loaded machine makes late, has not heard what waits in the kernel, and the others on that
+// machine are as late: it counts fewer pulses, and judges nobody by its own lateness.
 type Signs struct {
 	mu struct {
 		sync.Mutex
-		heard map[peer.ID]heard
+		pulses int // that this peer has sent
+		heard  map[peer.ID]heard
 	}
 }
 
-// heard is when a peer last sent something.
+// heard is after how many own pulses a peer last sent something.
 type heard struct {
-	atAll time.Time
-	here  time.Time // over libp2p's connections
+	atAll int
+	here  int // over libp2p's connections
 }
 
 // NewSigns begins without any.
@@ -182,8 +178,7 @@ func (s *Signs) Pulsed(id peer.ID, pulse []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	s.mu.heard[id] = heard{now, now}
+	s.mu.heard[id] = heard{s.mu.pulses, s.mu.pulses}
 }
 
 // Saw notes that something came on a stream: a bulk stream, or one of libp2p's connections.
@@ -194,9 +189,8 @@ func (s *Signs) Saw(id peer.ID, bulk bool) {
 	if !pulsing {
 		return
 	}
-	now := time.Now()
-	if h.atAll = now; !bulk {
-		h.here = now
+	if h.atAll = s.mu.pulses; !bulk {
+		h.here = s.mu.pulses
 	}
 	s.mu.heard[id] = h
 }
@@ -208,21 +202,14 @@ func (s *Signs) forget(id peer.ID) {
 	delete(s.mu.heard, id)
 }
 
-// forgive judges no peer by the time that this process itself stood still.
-func (s *Signs) forgive(now time.Time) {
+// silent counts a pulse of this peer's, lists the peers that have sent nothing for too long, and
+// forgets them.
+func (s *Signs) silent() (ids []peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id := range s.mu.heard {
-		s.mu.heard[id] = heard{now, now}
-	}
-}
-
-// silent lists the peers that have sent nothing for too long, and forgets them.
-func (s *Signs) silent(pulse time.Duration, now time.Time) (ids []peer.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.pulses++
 	for id, h := range s.mu.heard {
-		if now.Sub(h.atAll) > pulsesMissed*pulse || now.Sub(h.here) > pulsesExcused*pulse {
+		if s.mu.pulses-h.atAll > pulsesMissed || s.mu.pulses-h.here > pulsesExcused {
 			delete(s.mu.heard, id)
 			ids = append(ids, id)
 		}
