@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/gofrs/flock"
 )
@@ -101,8 +102,11 @@ func (osFS) Lock(path string) (io.Closer, error) {
 	l := flock.New(path, flock.SetPermissions(0o600))
 	locked, err := l.TryLock()
 	switch {
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
+		return nil, fmt.Errorf("lock %s: %w: this file system has no locks, and without one a second process could use "+
+			"the same files: choose a directory on a local disk", path, err)
 	case err != nil:
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w: make its directory writable for this user, or choose another one", path, err)
 	case !locked:
 		return nil, ErrLocked
 	}

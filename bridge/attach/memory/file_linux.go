@@ -24,13 +24,22 @@ func New(ctx context.Context, size uint64) (*File, error) {
 	}
 	fd, err := unix.MemfdCreate("p2pdiloco-vectors", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
+		return nil, fmt.Errorf("memfd_create: %w%s", err, lacks(err))
 	}
 	f := &File{os.NewFile(uintptr(fd), "p2pdiloco-vectors")}
 	if err := f.fill(ctx, size); err != nil {
 		return nil, errors.Join(fmt.Errorf("%d MiB of memory to share with the trainer: %w", size>>20, err), f.Close())
 	}
 	return f, nil
+}
+
+// lacks says what to do on a system that gives no memory to share, as some sandboxes do not.
+func lacks(err error) string {
+	if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, unix.EPERM) {
+		return ""
+	}
+	return ": this system, or the sandbox around this process, gives no memory that a trainer's processes could " +
+		"share with the node: run both outside of it, or allow them memfd_create and fallocate"
 }
 
 func (f *File) fill(ctx context.Context, size uint64) error {
@@ -47,7 +56,7 @@ func (f *File) fill(ctx context.Context, size uint64) error {
 		case err == nil:
 			at += n
 		case !errors.Is(err, unix.EINTR): // a signal came: the piece is not there
-			return os.NewSyscallError("fallocate", err)
+			return fmt.Errorf("fallocate: %w%s", err, lacks(err))
 		}
 	}
 	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)

@@ -78,6 +78,10 @@ func (p *participant) peer(ctx context.Context) error {
 			os.Exit(cli.ExitInterrupted)
 		})
 	defer stop()
+	if os.Getpid() == 1 {
+		p.say("note: this process is the first of its container, and processes that lose their parents stay there as " +
+			"zombies: if the trainer starts processes, run this one under an init (docker run --init)")
+	}
 	var watching sync.WaitGroup
 	watched, unwatch := context.WithCancel(ctx)
 	watching.Go(func() { watchStandstill(watched, p.say) })
