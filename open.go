@@ -134,7 +134,7 @@ func (n *Node) openReplica() (err error) {
 		Exchange: exchange, Donors: states, Audits: audits, Relayed: n.net.Relayed, InReach: n.net.InReach,
 		Stall: n.timing.Stall, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
-		Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
+		Kept:  n.dir.Kept, Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
 		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Figured: n.hooks.Figured, Passes: n.hooks.Passes,
 	}
 	if n.guard != nil {

@@ -87,6 +87,9 @@ func (n *Node) Status() Status {
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	if s.Phase = PhaseClosed; !n.life.Over() {
 		s.Phase, s.Detail = report.PhaseOf(v, n.spec.StartPeers)
+		if err := n.replica.Fault(); err != nil {
+			s.Detail = "it takes no part while its files cannot be used: " + err.Error()
+		}
 	} else if n.life.Failed() {
 		s.Detail = n.life.Err(nil).Error()
 	}

@@ -68,11 +68,7 @@ func (c *crowd) start(dir string) (p *clitest.Program, events string) {
 func (c *crowd) goOn(slots uint64) {
 	c.t.Helper()
 	for _, events := range c.events {
-		var from uint64
-		for _, e := range lines(c.t, events) {
-			from = max(from, e.Slot)
-		}
-		applies(c.t, events, from+slots)
+		applies(c.t, events, newest(c.t, events)+slots)
 	}
 }
 

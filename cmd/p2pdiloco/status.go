@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 )
 
 func newStatus() *cobra.Command {
@@ -36,12 +38,17 @@ the peer; without it the one running peer with a default data directory is asked
 }
 
 func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJSON bool) error {
-	addr, token, err := operator.Peer(ctx)
-	if err != nil {
-		return err
-	}
 	var s p2pdiloco.Status
-	raw, err := api.Get(ctx, addr, token, &s)
+	addr, token, err := operator.Peer(ctx)
+	var raw []byte
+	if err == nil {
+		raw, err = api.Get(ctx, addr, token, &s)
+	}
+	if err != nil && operator.Dir != "" {
+		if _, _, fault := (doctor.Host{}).Sync(operator.Dir); fault != nil {
+			err = fmt.Errorf("%w\nno peer can work in that directory as it is: %w", err, fault)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ type folder struct {
 	dir      string
 	fs       disk.FS
 	log      *slog.Logger
-	readOnly bool // nothing in it is changed
+	readOnly bool   // nothing in it is changed
+	anew     func() // forgets all files: somebody has removed the folder
 }
 
 func (d *folder) path(name string) string { return filepath.Join(d.dir, name) }
@@ -56,11 +57,32 @@ func (d *folder) names() (names []string, err error) {
 	return names, nil
 }
 
+// temp makes a temporary file for one of a name. If the folder was removed, temp makes it again,
+// but not the data directory around it: what this peer has promised went with that.
+func (d *folder) temp(name string) (disk.File, error) {
+	f, err := d.fs.CreateTemp(d.dir, tempPrefix+"*")
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = d.fs.Mkdir(d.dir); err == nil {
+			d.log.Warn("the folder of checkpoints was removed: it is made again, and the next checkpoint comes into it",
+				"folder", d.dir)
+			d.anew()
+			err = d.fs.SyncDir(filepath.Dir(d.dir))
+		}
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			f, err = d.fs.CreateTemp(d.dir, tempPrefix+"*")
+		}
+	}
+	if err != nil {
+		return nil, d.explain(name, err)
+	}
+	return f, nil
+}
+
 // write makes a file.
 func (d *folder) write(name string, write func(io.Writer) error) error {
-	f, err := d.fs.CreateTemp(d.dir, tempPrefix+"*")
+	f, err := d.temp(name)
 	if err != nil {
-		return d.explain(name, err)
+		return err
 	}
 	if err := write(f); err != nil {
 		_ = f.Close()
@@ -216,4 +238,10 @@ func (c *catalog[T]) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.files, name)
+}
+
+func (c *catalog[T]) forgetAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.mu.files)
 }

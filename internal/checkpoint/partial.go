@@ -56,9 +56,9 @@ func (in *incoming) create(c Checkpoint) (*Partial, error) {
 			return nil, err
 		}
 	}
-	f, err := in.folder.fs.CreateTemp(in.folder.dir, tempPrefix+"*")
+	f, err := in.folder.temp(c.name())
 	if err != nil {
-		return nil, in.folder.explain(c.name(), err)
+		return nil, err
 	}
 	p := &Partial{in: in, f: f, c: c}
 	p.mu.have = map[int64]int64{}

@@ -65,7 +65,8 @@ func (s *outcomes) segment(root slot.Root, lent bool) (*SegmentReader, error) {
 func openSegment(s *outcomes, at segmentAt) (*SegmentReader, error) {
 	f, err := s.folder.open(at.file.name)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // pruned since
+		if errors.Is(err, fs.ErrNotExist) { // pruned since, or somebody has removed it
+			s.forget(at.file.name)
 			err = ErrNotHeld
 		}
 		return nil, fmt.Errorf("checkpoint: segment of height %d: %w", at.file.height, err)

@@ -224,7 +224,8 @@ func (s *states) open(root slot.Root) (f disk.File, c stateFile, err error) {
 	s.requests.note(c.name())
 	f, err = s.folder.open(c.name())
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // pruned since
+		if errors.Is(err, fs.ErrNotExist) { // pruned since, or somebody has removed it
+			s.forget(c.name())
 			err = ErrNotHeld
 		}
 		return nil, c, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)

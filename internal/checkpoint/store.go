@@ -56,6 +56,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 		outcomes: &outcomes{folder: f, frameBytes: cfg.FrameBytes, requests: r},
 	}
 	s.incoming = &incoming{folder: f, states: s.states}
+	f.anew = func() { s.states.forgetAll(); s.outcomes.forgetAll() }
 	if !cfg.ReadOnly {
 		if err := disk.MakeDir(f.fs, dir); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w: choose another data directory or make it writable", err)

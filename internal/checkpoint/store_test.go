@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -231,6 +232,45 @@ func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A folder that somebody has removed is made again, and what was in it is not held any more. The
+// data directory around it is not made again.
+func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
+	around := filepath.Join(t.TempDir(), "data")
+	dir := filepath.Join(around, "state")
+	s, log := testStore(t, dir)
+	old := save(t, s, 1)
+	gs, data := segments(1)
+	if err := s.PutOutcome(2, gs, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Segment(gs[0].Root); !errors.Is(err, ErrNotHeld) || s.HasOutcome(2, slot.OutcomeRoot(gs)) {
+		t.Errorf("an outcome that was removed: %v", err)
+	}
+	more, bytes := segments(2)
+	if err := s.PutOutcome(3, more, bytes); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.List()) != 0 || !s.HasOutcome(3, slot.OutcomeRoot(more)) {
+		t.Errorf("it holds %v", s.List())
+	}
+	if save(t, s, 1) != old || s.Load(old, blank()...) != nil {
+		t.Error("the state that was removed is not saved again")
+	}
+	wantIn(t, log.String(), "was removed")
+	if err := os.RemoveAll(around); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutOutcome(4, gs, data); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the directory around it: %v", err)
+	}
+	if _, err := os.Stat(around); err == nil {
+		t.Error("the directory around it is made again")
 	}
 }
 

@@ -2,10 +2,13 @@ package doctor
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 )
 
 // Host is the machine that this process runs on.
@@ -28,6 +31,13 @@ func (Host) Sync(dir string) (small time.Duration, rate float64, err error) {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	state, err := os.CreateTemp(filepath.Join(dir, datadir.StateFolder), ".doctor-*")
+	if err == nil {
+		err = errors.Join(state.Close(), os.Remove(state.Name()))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, err
+	}
 	var took []time.Duration
 	for range smallWrites {
 		t, err := written(f, smallWrite)

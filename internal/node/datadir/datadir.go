@@ -136,6 +136,19 @@ func (d Dir) holds(name string) (bool, error) {
 	return true, f.Close()
 }
 
+// Kept is an error where the vote log of a peer that runs is gone. The file stays open, and takes
+// writes that nobody finds again.
+func (d Dir) Kept() error {
+	has, err := d.holds(LedgerFile)
+	if has || err != nil {
+		return err
+	}
+	return &fs.PathError{Op: "data directory", Path: d.Root, Err: errGone}
+}
+
+var errGone = errors.New("its ledger.log is gone, and with it what this peer has promised to the others: put the " +
+	"directory back before the next start, or the peer joins as a new one")
+
 // CheckIdentity refuses a directory that has lost its identity.
 func (d Dir) CheckIdentity() error {
 	if d.Has(LedgerFile) && !d.Has(IdentityFile) {

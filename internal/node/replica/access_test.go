@@ -59,7 +59,7 @@ func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
 // Where the proposed secret may be known to a peer that is removed, another one is made ready.
 func TestASecretThatIsSharedIsReplaced(t *testing.T) {
 	keys := &emptyRing{err: proof.ErrShared}
-	r := &Replica{cfg: Config{Keys: keys}, log: slog.New(slog.DiscardHandler)}
+	r := &Replica{cfg: Config{Keys: keys, Kept: kept}, log: slog.New(slog.DiscardHandler)}
 	var reports []membership.Report
 	r.hold(t.Context(), membership.WorkHold{Draft: slot.Draft{Kind: slot.Access}},
 		func(report membership.Report) { reports = append(reports, report) })
@@ -67,3 +67,6 @@ func TestASecretThatIsSharedIsReplaced(t *testing.T) {
 		t.Errorf("it reports %+v", reports)
 	}
 }
+
+// kept is a peer's vote log that is there.
+func kept() error { return nil }

@@ -33,8 +33,9 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 	}
 	failpoint.Here(failpoint.ApplyBegins)
 	err := r.step(ctx, work)
-	if corrupt := (*checkpoint.CorruptError)(nil); errors.As(err, &corrupt) {
-		// the bad file was set aside, and the outcome comes from other peers now
+	if errors.As(err, new(*checkpoint.CorruptError)) || errors.Is(err, checkpoint.ErrNotHeld) {
+		// The bad file was set aside, or somebody has removed it: the outcome comes once more, from
+		// the reduction or from other peers.
 		err = r.step(ctx, work)
 	}
 	return err
@@ -70,7 +71,8 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	r.settle(record)
 	r.feedbackFile.reached(at)
 	failpoint.Here(failpoint.Applied)
-	if at.Slot%r.cfg.Every == 0 {
+	// there is no checkpoint where somebody has removed the files
+	if at.Slot%r.cfg.Every == 0 || len(r.model.store.List()) == 0 {
 		r.save()
 	}
 	return nil

@@ -55,6 +55,7 @@ type Config struct {
 	// bounds of what others get; Prefer, Busy and Loose are set here
 	Serve statesync.ServerConfig
 
+	Kept   func() error                             // nil: the peer's promises are on its disk
 	Fatal  func(error)                              // ends the node
 	Emit   func(name string, fields map[string]any) // takes an event; must not call the replica
 	Logger *slog.Logger
@@ -89,6 +90,7 @@ type Replica struct {
 	auditor       *auditor.Auditor
 	conduct       *conduct.Conduct
 	jobs          jobs
+	faults        faults
 	tally         tally
 	// held from the outer step to the end of its slot, and while a checkpoint is made
 	border sync.Mutex

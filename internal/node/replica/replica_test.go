@@ -3,9 +3,12 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
@@ -40,6 +43,40 @@ func TestWhichFailuresEndTheNode(t *testing.T) {
 	}
 }
 
+// A fault of a file that may pass ends the node at the third time in a row, if that is no moment
+// later. Meanwhile the node names it.
+func TestFaultsThatRepeatEndTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fatal error
+		r := &Replica{log: slog.New(slog.DiscardHandler), cfg: Config{Fatal: func(err error) { fatal = err }}}
+		fails := func(err error) bool {
+			r.failed(t.Context(), membership.WorkHold{}, err, func(membership.Report) {})
+			return fatal != nil
+		}
+		rights := &fs.PathError{Op: "open", Path: "/p/state/tmp-1", Err: syscall.EACCES}
+		for range 10 {
+			if fails(rights) {
+				t.Fatalf("at once: %v", fatal)
+			}
+		}
+		if r.Fault() != error(rights) {
+			t.Errorf("the fault is %v", r.Fault())
+		}
+		time.Sleep(faultTime)
+		r.faults.over()
+		if r.Fault() != nil || fails(rights) || fails(rights) {
+			t.Errorf("the fault was over: %v, %v", r.Fault(), fatal)
+		}
+		time.Sleep(faultTime)
+		if fails(errors.New("nobody has it")) {
+			t.Error("ended by what no file has to do with")
+		}
+		if !fails(rights) || fatal != error(rights) {
+			t.Errorf("the third in a row: %v", fatal)
+		}
+	})
+}
+
 // The power goes at each operation of holding an outcome: what was reported as held is on the disk
 // after it.
 func TestHeldIsOnDisk(t *testing.T) {
@@ -58,7 +95,8 @@ func TestHeldIsOnDisk(t *testing.T) {
 		f := powerfs.New()
 		m := &model{store: open(f)}
 		r := &Replica{
-			log: slog.New(slog.DiscardHandler), cfg: Config{Fatal: func(error) {}}, model: m,
+			log: slog.New(slog.DiscardHandler), model: m,
+			cfg:      Config{Fatal: func(error) {}, Kept: kept},
 			outcomes: &outcomes{model: m, reductions: &reductions{}},
 		}
 		f.CutAt(f.Ops()+at, powerfs.Before)

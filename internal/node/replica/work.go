@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -66,11 +65,16 @@ func (r *Replica) stateJob(ctx context.Context, work membership.Work, report fun
 	do func(context.Context) error,
 ) {
 	r.jobs.replace(ctx, "state", func(ctx context.Context) {
-		if err := do(ctx); err != nil {
+		err := r.cfg.Kept()
+		if err == nil {
+			err = do(ctx)
+		}
+		if err != nil {
 			// The ledger gets the report even if the job was replaced meanwhile.
 			r.failed(context.WithoutCancel(ctx), work, err, report)
 			return
 		}
+		r.faults.over()
 		at, _ := r.model.state.position()
 		report(at.Report())
 	})
@@ -78,7 +82,10 @@ func (r *Replica) stateJob(ctx context.Context, work membership.Work, report fun
 
 // hold gets what a draft needs on disk.
 func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report func(membership.Report)) {
-	err := r.holdKey(ctx, work, report)
+	err := r.cfg.Kept()
+	if err == nil {
+		err = r.holdKey(ctx, work, report)
+	}
 	if err == nil {
 		err = r.outcomes.hold(ctx, work.Draft, work.From)
 	}
@@ -86,6 +93,7 @@ func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report fun
 		r.failed(ctx, work, err, report)
 		return
 	}
+	r.faults.over()
 	failpoint.Here(failpoint.OutcomeHeld)
 	report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
 }
@@ -119,13 +127,17 @@ func (r *Replica) failed(ctx context.Context, work membership.Work, err error, r
 	if ctx.Err() != nil {
 		return // the job was replaced or the node closes: nobody waits for it
 	}
-	if disk.Fault(err) || errors.As(err, new(permanentError)) || errors.As(err, new(*trainer.Error)) {
+	if r.faults.last(err) || errors.As(err, new(permanentError)) || errors.As(err, new(*trainer.Error)) {
 		// This peer can hold no outcome, or make no initial state: the others go on faster without
 		// it.
 		r.cfg.Fatal(err)
 		return
 	}
-	r.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
+	if r.Fault() != nil {
+		r.log.Warn("this peer takes no part while it cannot use its files", "err", err)
+	} else {
+		r.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
+	}
 	failed := membership.ReportFailed{Work: work, Err: err.Error()}
 	if m := (missingError{}); errors.As(err, &m) {
 		failed.Missing = m.ranges
@@ -223,6 +235,7 @@ func (r *Replica) followAccess(ctx context.Context, work membership.WorkAccess, 
 		r.failed(ctx, work, err, report)
 		return
 	}
+	r.faults.over()
 	report(membership.ReportKey{Key: next})
 }
 
