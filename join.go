@@ -152,6 +152,9 @@ func (n *Node) settle(ctx context.Context) (err error) {
 			"run":    n.cfg.Spec.Name,
 			"detail": n.searching(),
 		})
+		looks, found := context.WithCancel(ctx)
+		defer found()
+		n.life.Go(func() { n.tellSearching(looks) })
 	}
 	n.life.Go(func() { n.formation.Serve(n.life.Context()) })
 	n.net.Advertise(n.life.Context(), n.places())

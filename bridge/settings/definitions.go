@@ -200,6 +200,7 @@ func (s *Settings) keeping() []definition {
 			"(they are at /metrics of the status API anyway)"},
 		{"json", 0, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
 			"end), everything else to stderr"},
+		{"quiet", 0, &s.Quiet, "print warnings and errors alone, and no line a slot"},
 		{"log-level", 0, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
 	}
 }

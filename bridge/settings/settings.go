@@ -24,6 +24,7 @@ type Settings struct {
 	APIOpen    bool     // the status and metrics need no token
 	Metrics    string   // address of the metrics alone; empty: none
 	JSON       bool     // print a report as JSON
+	Quiet      bool     // print warnings alone
 	LogLevel   LogLevel // of the log on stderr
 
 	Trainer        Trainer

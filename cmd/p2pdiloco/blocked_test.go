@@ -75,7 +75,7 @@ func TestAPeerWhoseOutputNobodyReads(t *testing.T) {
 	if err := other.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := other.Ends(t); code != cli.ExitOK || !strings.Contains(other.Out.String(), "left the run") {
+	if code := other.Ends(t); code != cli.ExitOK || !strings.Contains(other.Err.String(), "left the run") {
 		t.Errorf("the other one: exit %d", code)
 	}
 }

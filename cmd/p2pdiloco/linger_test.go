@@ -33,16 +33,16 @@ func TestLingerForever(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = out.Close() })
-		p.Stdout = out
+		p.Stderr = out
 		p.Begin(t)
 		return p, clitest.AwaitEvent(t, filepath.Join(home, events), "started", clitest.Named("peer.started")).Addrs[0]
 	}
 	stop := func(p *clitest.Program) {
 		t.Helper()
 		clitest.Until(t, "that it says that it stays", func() bool {
-			said, _ := os.ReadFile(p.Stdout.(*os.File).Name())
+			said, _ := os.ReadFile(p.Stderr.(*os.File).Name())
 			return strings.Contains(string(said),
-				"this peer stays (--linger forever), and serves the model to all that come")
+				"this peer stays (linger forever), and serves the model to all that come")
 		})
 		if err := p.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

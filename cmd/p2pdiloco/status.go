@@ -15,29 +15,36 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 )
 
+// showTrust is the value of --trust. A setting has that name, too, and the environment may hold it.
+const showTrust = "shown"
+
 func newStatus() *cobra.Command {
 	var operator local.Operator
 	var asJSON bool
+	var trust string
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a peer on this machine knows of its run",
-		Long: `Show what a peer on this machine knows of its run: who the members are, who is late or missing,
-the state root, the bytes moved, how many members may be gone and how many may lie about the agreement
-at the run's present size (agreement), and how many may send wrong values (bad values). --data-dir names
-the peer; without it the one running peer with a default data directory is asked.`,
+		Long: `Show what a peer on this machine knows of its run: how far it is, what its slots take of time and
+bytes, and who the members are. --trust adds the state root, how many members may be gone and how many
+may lie about the agreement at the run's present size (agreement), how many may send wrong values (bad
+values), and all figures. --data-dir names the peer; without it the one running peer with a default
+data directory is asked.`,
 		Example: `  p2pdiloco status
   p2pdiloco status --data-dir ~/run1 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showStatus(cmd.Context(), cmd.OutOrStdout(), operator, asJSON)
+			return showStatus(cmd.Context(), cmd.OutOrStdout(), operator, asJSON, trust == showTrust)
 		},
 	}
 	operator.Register(cmd.Flags())
+	cmd.Flags().StringVar(&trust, "trust", "", "show whom one has to trust, and all figures")
+	cmd.Flags().Lookup("trust").NoOptDefVal = showTrust
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the peer's JSON document")
 	return cmd
 }
 
-func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJSON bool) error {
+func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJSON, all bool) error {
 	var s p2pdiloco.Status
 	addr, token, err := operator.Peer(ctx)
 	var raw []byte
@@ -56,5 +63,5 @@ func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJ
 		_, err = out.Write(append(bytes.TrimSpace(raw), '\n'))
 		return err
 	}
-	return printStatus(out, s)
+	return printStatus(out, s, all)
 }

@@ -13,9 +13,6 @@ import (
 
 // printStats writes the lines of a status about the training, as far as they are known.
 func printStats(w io.Writer, s p2pdiloco.StatsStatus) {
-	if s.Loss != nil {
-		fmt.Fprintf(w, "loss\t%.4f held out, after slot %d\n", *s.Loss, s.LossSlot)
-	}
 	if s.Slot == 0 {
 		return
 	}

@@ -15,27 +15,68 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
-// printStatus writes a status for people.
-func printStatus(out io.Writer, s p2pdiloco.Status) error {
+// printStatus writes a status for people: how it goes in six lines, what is wrong if anything is,
+// the members, and, if all is set, whom one has to trust and what all figures are.
+func printStatus(out io.Writer, s p2pdiloco.Status, all bool) error {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "run\t%s%s\n", s.Run, inBrackets(s.RunID.IsZero(), s.RunID.Short()))
-	fmt.Fprintf(w, "peer\t%s, up %s\n", s.Peer, s.Uptime.Round(time.Second))
 	fmt.Fprintf(w, "phase\t%s%s\n", s.Phase, inBrackets(s.Detail == "", s.Detail))
-	if s.Reason != "" {
-		fmt.Fprintf(w, "reason\t%s\n", s.Reason)
-	}
-	if s.Alarm != "" {
-		fmt.Fprintf(w, "ALARM\t%s\n", s.Alarm)
-	}
-	if s.Trainer != "" {
-		fmt.Fprintf(w, "trainer\t%s\n", s.Trainer)
-	}
-	if s.Provisional != "" {
-		fmt.Fprintf(w, "branch\t%s\n", s.Provisional)
-	}
 	if !s.RunID.IsZero() {
-		fmt.Fprintf(w, "slot\t%d of %d, height %d\n", s.Slot, s.LastSlot, s.Height)
+		printProgress(w, s)
+	}
+	for _, line := range [][2]string{
+		{"reason", s.Reason}, {"ALARM", s.Alarm}, {"branch", s.Provisional}, {"trainer", s.Trainer},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+		}
+	}
+	printStandingOut(w, s.Members)
+	for _, o := range s.Motions {
+		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
+	}
+	for _, p := range s.Removed {
+		fmt.Fprintf(w, "removed\t%s\n", p)
+	}
+	_ = w.Flush() // a strings.Builder returns no error
+	printMembers(&b, s.Members)
+	if all {
+		b.WriteByte('\n')
+		printTrust(w, s)
+		_ = w.Flush()
+		printFigures(&b, s.Members)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// printProgress writes how far the run is, what its slots take, and who is in.
+func printProgress(w io.Writer, s p2pdiloco.Status) {
+	c := s.CostSince(p2pdiloco.Status{})
+	slots := max(c.Slots, 1)
+	loss, left := "", ""
+	if s.Stats.Loss != nil {
+		loss = fmt.Sprintf(", loss %.4f held out, after slot %d", *s.Stats.Loss, s.Stats.LossSlot)
+	} else if s.Stats.TrainLoss != nil {
+		loss = fmt.Sprintf(", training loss %.4f", *s.Stats.TrainLoss)
+	}
+	if c.Left > 0 {
+		left = fmt.Sprintf(", about %s left", c.Left.Round(time.Second))
+	}
+	fmt.Fprintf(w, "slot\t%d of %d%s%s\n", s.Slot, s.LastSlot, loss, left)
+	fmt.Fprintf(w, "time\t%d steps in %s a slot, sync %s (%.0f%%)\n", c.Steps/slots,
+		seconds(c.Training/time.Duration(slots)), seconds(c.Sync/time.Duration(slots)), 100*c.Share)
+	fmt.Fprintf(w, "bytes\t%s a slot (data-parallel %s); %s sent, %s received%s\n", humanize.Bytes(c.Sent/slots),
+		humanize.Bytes(c.Parallel/slots), humanize.Bytes(s.Sent), humanize.Bytes(s.Received), bounds(s))
+	fmt.Fprintf(w, "members\t%d, of which %d contribute; %s\n", len(s.Members), s.Contributors, late(s.Members))
+}
+
+// printTrust writes whom one has to trust, and what else is known.
+func printTrust(w io.Writer, s p2pdiloco.Status) {
+	fmt.Fprintf(w, "peer\t%s, up %s\n", s.Peer, s.Uptime.Round(time.Second))
+	if !s.RunID.IsZero() {
+		fmt.Fprintf(w, "height\t%d\n", s.Height)
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
 		fmt.Fprintf(w, "record\t%s%s\n", s.Tip, inBrackets(s.Floor == 0, summedUp(s)))
 		fmt.Fprintf(w, "trust\t%s\n", pinned(s))
@@ -58,19 +99,6 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	printMemory(w, s.Process)
 	printTraffic(w, s)
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
-	fmt.Fprintf(w, "late\t%s\n", late(s.Members))
-	printStandingOut(w, s.Members)
-	for _, o := range s.Motions {
-		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
-	}
-	for _, p := range s.Removed {
-		fmt.Fprintf(w, "removed\t%s\n", p)
-	}
-	_ = w.Flush() // a strings.Builder returns no error
-	printMembers(&b, s.Members)
-	printFigures(&b, s.Members)
-	_, err := io.WriteString(out, b.String())
-	return err
 }
 
 // printAgreement writes what the agreement withstands, and whom one has to trust.
@@ -97,7 +125,6 @@ func printMemory(w io.Writer, p p2pdiloco.ProcessStatus) {
 }
 
 func printTraffic(w io.Writer, s p2pdiloco.Status) {
-	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", humanize.Bytes(s.Sent), humanize.Bytes(s.Received), bounds(s))
 	if t := s.Traffic; t != (p2p.Traffic{}) {
 		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
 			humanize.Bytes(t.Exchange.Sent), humanize.Bytes(t.State.Sent), humanize.Bytes(t.Control.Sent),

@@ -41,12 +41,12 @@ func TestPrintStatus(t *testing.T) {
 		},
 	}
 	var out strings.Builder
-	if err := printStatus(&out, s); err != nil {
+	if err := printStatus(&out, s, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"books", "up 1m30s", "branch", "it may end",
-		"paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(),
+		"paused (2 of 4 members are heard)", "3 of 8", "height", s.StateRoot.String(),
 		"slot 3 took 2.1s (2s expected from the links); slot 4 is under way (2.3s expected from the links, 1.5 MB of " +
 			"it " +
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
@@ -94,7 +94,7 @@ func TestPrintStatusOfASearch(t *testing.T) {
 	if err := printStatus(&out, p2pdiloco.Status{
 		Peer: "self", Run: "books",
 		Phase: p2pdiloco.PhaseSearching,
-	}); err != nil {
+	}, true); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); !strings.Contains(text, "searching") || strings.Contains(text, "MEMBER") ||
@@ -134,7 +134,8 @@ func TestPrintStats(t *testing.T) {
 		},
 	} {
 		var out strings.Builder
-		if err := printStatus(&out, p2pdiloco.Status{Peer: "self", Run: "books", Stats: c.given}); err != nil {
+		s := p2pdiloco.Status{Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Stats: c.given}
+		if err := printStatus(&out, s, true); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range c.want {

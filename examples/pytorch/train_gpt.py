@@ -93,7 +93,7 @@ def main():
     with p2pdiloco.DiLoCo(
         model, optimizer, args.run, bootstrap=args.bootstrap, sync_every=args.sync_every,
         rounds=args.rounds, start_peers=args.start_peers, preset=args.preset,
-        data_dir=args.data_dir, tokens_per_step=args.batch * args.context, on_event=tell,
+        data_dir=args.data_dir, tokens_per_step=args.batch * args.context,
     ) as d:
         windows = Windows(read(args.data, args.suffix), args.context)
         sampler = d.sampler(windows, args.batch)  # what nobody else trains on
@@ -120,21 +120,6 @@ def main():
             print(f"loss {loss.item():.4f} in the last batch")
         if d.enabled:  # the hash of model and outer optimizer: at a slot, the same on all peers
             print("state root", d.status().get("state_root"))
-
-
-def tell(event):
-    """Says what happens while there is no round to print a line about."""
-    name, get = event["event"], event.get
-    addrs = get("addrs", [])
-    addrs.sort(key=lambda a: a.startswith(("/ip4/127.", "/ip6/::1/")))  # of this machine only
-    lines = {
-        "peer.started": "others can start from " + " ".join(addrs[:1]),
-        "run.searching": get("detail"),
-        "run.founded": "founded the run",
-        "run.joined": f"joined the run at slot {get('slot')}",
-    }
-    if name in lines:
-        print(lines[name], flush=True)
 
 
 if __name__ == "__main__":

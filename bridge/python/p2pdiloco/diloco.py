@@ -61,6 +61,8 @@ class DiLoCo(Loop):
         trains, after a step and after a round.
     node_timeout: seconds to wait for a node that is gone, and at least 30 for one that is there and
         shows no sign of life. leave_timeout: seconds that leaving waits at most for the node's end.
+    quiet: shows warnings alone. Else the lines of the node, and of this package, go to stderr,
+        unless the program handles the logger p2pdiloco, or the root logger, itself.
     options: as p2pdiloco join has them, with _ for -: bootstrap, rounds, start_peers, preset,
         data_dir, outer_lr and so on. They are for a node that is started here.
     """

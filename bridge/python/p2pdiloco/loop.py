@@ -18,7 +18,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
 
-from . import settings
+from . import lines, settings
 from .attach import rendezvous, statedir, status
 from .attach.events import Event, Events
 from .attach.session import Held, Offer, Session
@@ -46,6 +46,7 @@ _ONE = (
 )
 _NOT_LEFT = "something in this process has started in this run before, and has not left it"
 _OF_A_MODULE = ("keep", "buffers", "frozen", "mesh", "process_group")
+_MOST = 1 << 56  # weight of a contribution
 _NOT_HERE = ("layout", "initial", "trainer")
 
 
@@ -90,6 +91,7 @@ class Loop:
                 )
         if ticket is not None:
             options["ticket"] = ticket
+        self._quiet = settings.switch(options, "quiet")
         self._socket = os.environ.get(rendezvous.SOCKET_VARIABLE, "")
         self.enabled = bool(self._socket) or settings.given(
             run, {**options, "sync_every": sync_every}
@@ -146,6 +148,9 @@ class Loop:
         if self._session is not None:
             raise Error("this DiLoCo has started already: call leave() or close() first")
         self._take_over()
+        if self._ranks.rank == 0:
+            lines.show(self._quiet)
+            _log.info("%sthis peer starts", f"run {self._run}: " if self._run else "")
         self._node = self._find_node()
         try:
             self._session = self._attach(self._node, self._held)
@@ -432,10 +437,11 @@ class Loop:
         """Counts n tokens, or samples, towards the weight of this peer's next contribution. Without
         it a round weighs its steps, times tokens_per_step. All peers must count the same thing, and
         of ranks that train on the same data one."""
-        if n < 0:
-            raise Invalid(f"tokens({n}): a weight is 0 or more")
         with self._lock:
-            self._tally.weight += int(n)
+            weight = self._tally.weight + int(n)
+            if n < 0 or weight >= _MOST:
+                raise Invalid(f"tokens({n}): a round counts from 0 to {_MOST:,} tokens or samples")
+            self._tally.weight = weight
         self._told = True
 
     def report(self, loss: Any) -> None:
@@ -637,8 +643,6 @@ class Loop:
         self._take(self._train)
         self._locate(self._train)
         self._followed()
-        if offer is not None and self._ranks.rank == 0 and _log.isEnabledFor(logging.INFO):
-            _log.info("%s", self.metrics)
 
     def _tell(self) -> None:
         """Passes events on."""

@@ -19,7 +19,7 @@ Tensor = tuple[str, Sequence[int]]
 
 _NAMING = ("run", "ticket", "spec")
 _PREFIX = "P2PDILOCO_"
-_NOT_OF_A_RUN = re.compile("(ATTACH|BINARY|KERNELS|CONFIG|DATA_DIR|API|JSON|LOG_.*|TEST.*)$")
+_NOT_OF_A_RUN = re.compile("(ATTACH|BINARY|KERNELS|CONFIG|DATA_DIR|API|JSON|QUIET|LOG_.*|TEST.*)$")
 """Variables that a machine may have for all that runs on it. They do not say that a run is
 meant."""
 
@@ -66,6 +66,13 @@ def _variables() -> list[str]:
 def value(settings: Mapping[str, Any], name: str) -> Any:
     """A setting that is given here or in the environment."""
     return settings.get(name) or os.environ.get(_PREFIX + name.upper())
+
+
+def switch(settings: dict[str, Any], name: str) -> bool:
+    """Takes out a setting that is on or off, given here or in the environment."""
+    text = str(value(settings, name) or "false").lower()
+    settings.pop(name, None)
+    return text not in ("false", "0")
 
 
 def _names_run(path: Any) -> bool:

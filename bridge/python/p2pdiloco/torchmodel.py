@@ -100,6 +100,10 @@ def _check(name: str, value: Any) -> None:
     if not isinstance(value, torch.Tensor) or value.dtype not in _DTYPES:
         kind = getattr(value, "dtype", type(value).__name__)
         raise Invalid(f"{name} is of {kind}: float32, float64, bfloat16 or float16 is needed")
+    if torch.nn.parameter.is_lazy(value):
+        raise Invalid(
+            f"{name} has no shape yet (as in LazyLinear): run a batch through the model before"
+        )
     if value.is_meta:
         raise Invalid(f"{name} is on the meta device and has no values: give it some before")
     if any(n > 1 and step == 0 for n, step in zip(value.shape, value.stride())):

@@ -12,6 +12,7 @@ PACKAGE = HERE.parent
 sys.path.insert(0, str(PACKAGE))
 for name in [name for name in os.environ if name.startswith("P2PDILOCO_")]:
     del os.environ[name]
+os.environ["P2PDILOCO_QUIET"] = "true"  # the lines of a peer are for people
 
 
 def run_python(code, **environment):

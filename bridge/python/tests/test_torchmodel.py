@@ -111,6 +111,8 @@ class Choice(unittest.TestCase):
         for tensor in (torch.zeros(2, dtype=torch.int64), torch.zeros(2, dtype=torch.complex64), 3):
             with self.assertRaisesRegex(Invalid, "odd is of"):
                 named({"odd": tensor})
+        with self.assertRaisesRegex(Invalid, "weight has no shape yet .*run a batch through"):
+            named(torch.nn.LazyLinear(3))
         with self.assertRaisesRegex(Invalid, "no parameter to train"):
             names(torch.nn.Linear(2, 2).requires_grad_(False))
 

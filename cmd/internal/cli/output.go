@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -68,4 +70,15 @@ func ReadText(flag, path string) (string, error) {
 		return "", UsageError(&sources.Fault{Flag: flag, Value: path, Why: err.Error()})
 	}
 	return string(b), nil
+}
+
+// Quote makes a word of a path in a command line that people copy.
+func Quote(path string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./+,:@%", r)
+	}
+	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

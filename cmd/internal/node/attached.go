@@ -95,6 +95,9 @@ func (a *attached) watchStarter() {
 
 // state says for the status how far the trainer is.
 func (a *attached) state() string {
+	if a == nil {
+		return ""
+	}
 	if s := a.listens.Load(); s != nil {
 		return s.State()
 	}
@@ -176,20 +179,13 @@ func (a *attached) branched(err error) {
 	}
 }
 
-// notices are the events that the trainer's people are told of, and how grave they are.
-var notices = map[string]uint64{
-	"run.paused": wire.NoticeWarn, "run.resumed": wire.NoticeInfo, "run.forked": wire.NoticeWarn,
-	"run.switched": wire.NoticeWarn, "state.diverged": wire.NoticeWarn,
-	"admission.refused": wire.NoticeWarn, "run.final": wire.NoticeInfo, "peer.removed": wire.NoticeWarn,
-}
-
-// happened tells the trainer of an event, as line describes it.
-func (a *attached) happened(e p2pdiloco.Event, line string) {
-	if a == nil || line == "" {
+// told shows a line to the trainer. A command whose output is this process's gets warnings alone:
+// the others stand there already.
+func (a *attached) told(level uint64, line string) {
+	if a == nil || len(a.args) > 0 && level == wire.NoticeInfo {
 		return
 	}
-	server := a.listens.Load()
-	if level, tell := notices[e.Name]; tell && server != nil {
+	if server := a.listens.Load(); server != nil {
 		server.Notify(level, line)
 	}
 }

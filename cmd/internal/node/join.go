@@ -117,6 +117,7 @@ func join(cmd *cobra.Command, s *settings.Settings, command []string) error {
 	}
 	p := newParticipant(cmd, s)
 	p.command = command
+	p.name = cfg.Spec.Name
 	if err := s.FounderFaults(cfg.Spec); err != nil {
 		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -30,26 +32,36 @@ type participant struct {
 	output
 	began time.Time
 
+	name     string   // of the run
 	command  []string // that starts a trainer which attaches; empty: none
 	trainer  p2pdiloco.Trainer
 	attached *attached // where the trainer attaches
 	collect  collector
+	narrator narrator
 }
 
 func newParticipant(cmd *cobra.Command, s *settings.Settings) *participant {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	return &participant{
+	p := &participant{
 		settings: s, stdout: stdout, stderr: stderr, output: newOutput(stdout, stderr), began: time.Now(),
 	}
+	p.narrator.tell, p.narrator.slots = p.tell, make(chan struct{}, 1)
+	return p
 }
 
-// say prints a line for people: on stdout, or on stderr if stdout is for JSON. It does not wait.
+// say prints a line for people, unless the peer is to be quiet. It does not wait.
 func (p *participant) say(format string, args ...any) {
-	w := p.out
-	if p.settings.JSON {
-		w = p.errs
+	p.tell(wire.NoticeInfo, fmt.Sprintf(format, args...))
+}
+
+// tell prints a line on stderr, and passes it on to a trainer that attaches. Warnings are printed
+// by a quiet peer, too.
+func (p *participant) tell(level uint64, line string) {
+	p.narrator.said.Store(time.Now().UnixNano())
+	if level != wire.NoticeInfo || !p.settings.Quiet {
+		fmt.Fprintln(p.errs, line)
 	}
-	fmt.Fprintf(w, format+"\n", args...)
+	p.attached.told(level, line)
 }
 
 // run joins, trains to the end or to the first signal, and sums up.
@@ -78,12 +90,13 @@ func (p *participant) peer(ctx context.Context) error {
 			os.Exit(cli.ExitInterrupted)
 		})
 	defer stop()
+	p.say("%s", message("start", fields{"run": p.name}))
 	if os.Getpid() == 1 {
 		p.say("note: this process is the first of its container, and processes that lose their parents stay there as " +
 			"zombies: if the trainer starts processes, run this one under an init (docker run --init)")
 	}
 	var watching sync.WaitGroup
-	watched, unwatch := context.WithCancel(ctx)
+	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx)) // leaving takes time, too
 	watching.Go(func() { watchStandstill(watched, p.say) })
 	defer watching.Wait()
 	defer unwatch()
@@ -94,6 +107,8 @@ func (p *participant) peer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
+	watching.Go(func() { p.narrator.run(watched) })
 	err = p.takePart(ctx, joined)
 	return errors.Join(err, p.closeTrainer(err))
 }
@@ -101,7 +116,7 @@ func (p *participant) peer(ctx context.Context) error {
 func (p *participant) options() peer.Options {
 	o := peer.Options{
 		OnEvent: p.onEvent,
-		Notice:  func(text string) { p.say("%s", text) },
+		Notice:  func(text string) { p.tell(wire.NoticeWarn, text) },
 		Logger:  p.settings.LogLevel.Logger(p.errs),
 	}
 	if p.attached != nil {
@@ -126,7 +141,9 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
 	}
 	p.attached.joined(node)
-	err = p.attached.ended(ctx, node, runToEnd(ctx, node, p.looks))
+	err = runToEnd(ctx, node, p.looks)
+	p.narrator.slot()
+	err = p.attached.ended(ctx, node, err)
 	if err == nil && p.settings.Stays() {
 		err = serveOn(ctx, node)
 	}
@@ -212,16 +229,20 @@ func (p *participant) closeTrainer(err error) error {
 // onEvent is called by the node, one event at a time.
 func (p *participant) onEvent(e p2pdiloco.Event) {
 	p.collect.observe(e)
-	line := describe(e)
-	if line != "" {
-		p.say("%s", line)
+	if e.Name == "trainer.stats" || e.Name == "slot.applied" && p.trainer == nil {
+		select {
+		case p.narrator.slots <- struct{}{}:
+		default: // it is told of both at once
+		}
 	}
-	p.attached.happened(e, line)
-	if e.Name == "run.final" && e.Fields["ends_as"] == "run" {
-		p.say("  the model is saved; this peer may be stopped now (Ctrl-C). To get a file: p2pdiloco export "+
-			"--data-dir %s --out MODEL.safetensors", p.collect.dataDir())
+	level := uint64(wire.NoticeInfo)
+	if slices.Contains(grave, e.Name) {
+		level = wire.NoticeWarn
+	}
+	if line := describe(e, p.collect.dataDir()); line != "" {
+		p.tell(level, line)
 	}
 	if e.Name == "run.final" && e.Fields["ends_as"] != "branch" && p.settings.Stays() {
-		p.say("  this peer stays (--linger forever), and serves the model to all that come, until it is stopped")
+		p.say("%s", messages["run.final/stays"])
 	}
 }

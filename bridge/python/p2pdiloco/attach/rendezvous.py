@@ -20,6 +20,7 @@ import weakref
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import Error, Invalid
+from ..lines import spelled
 from ..settings import flags
 from .statedir import Claim
 
@@ -127,7 +128,7 @@ def ask(arguments: Sequence[str]) -> str:
         env=environment(),
     )
     if not done.stdout:
-        raise Error(f"p2pdiloco {arguments[0]}: {done.stderr.strip()}")
+        raise Error(f"p2pdiloco {arguments[0]}: {spelled(done.stderr.strip())}")
     if done.stderr.strip():
         _log.warning("p2pdiloco %s: %s", arguments[0], done.stderr.strip())
     return done.stdout
@@ -166,6 +167,7 @@ class Own:
         self._init = init
         self._dir, self._options, self._starts = data_dir, dict(options), start
         self._claim = claim
+        self._log_begin = 0
         self._node: Optional[subprocess.Popen[bytes]] = None
         _owns.add(self)
 
@@ -202,7 +204,9 @@ class Own:
 
     def _tail(self) -> str:
         try:
-            return self._log_file.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
+            with open(self._log_file, "rb") as f:
+                f.seek(self._log_begin)  # before it are the words of an earlier start
+                return spelled(f.read()[-2000:].decode(errors="replace").strip())
         except OSError as err:
             return str(err)
 
@@ -217,6 +221,7 @@ class Own:
             binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(options)
         ]
         with open(self._log_file, "ab") as out:
+            self._log_begin = out.tell()
             self._node = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=out, stderr=out,
                 env={**environment(), **secret, _STARTER_VARIABLE: "stdin"},

@@ -31,6 +31,7 @@ from ..errors import (
     NodeGone,
     NotFinite,
 )
+from ..lines import spelled
 from . import watch, wire
 from .memory import Memory
 from .watch import Watch
@@ -332,11 +333,12 @@ class Session:
         if message is None:
             return None
         if message.kind == wire.ERROR:
-            text = message.text or f"the node gave no reason (code {message.code})"
+            text = spelled(message.text) or f"the node gave no reason (code {message.code})"
             raise _KINDS.get(message.code, Error)(text)
         if message.kind == wire.NOTICE:
             if self._rank == 0 or not self._shared:  # before that, one rank alone is told
-                _log.log(logging.WARNING if message.level else logging.INFO, "%s", message.text)
+                level = logging.WARNING if message.level else logging.INFO
+                _log.log(level, "%s", spelled(message.text))
             return None
         if message.kind == wire.INFO:
             self.info = message

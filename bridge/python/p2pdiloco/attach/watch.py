@@ -6,6 +6,7 @@ What it does for a slot may take hours, so only a sign of life counts, and not i
 from __future__ import annotations
 
 import logging
+import shlex
 import socket
 import struct
 from typing import Callable, Optional
@@ -17,6 +18,7 @@ from .wire import Message
 _log = logging.getLogger("p2pdiloco")
 
 QUIET = 30.0  # seconds without a sign of life until that is said
+_MUTE = 10.0  # seconds without a word until it is said who is waited for
 _SLICE = 1.0  # seconds that count of one wait: this process may have been stopped as well
 _ANSWER = 5.0  # seconds for an answer that the node gives at once
 
@@ -39,10 +41,12 @@ class Watch:
         every: seconds between two such questions."""
         self._limit, self._alive, self._every = limit, alive, every
         self._quiet, self._due, self._said = 0.0, every, False
+        self._mute = 0.0
 
-    def heard(self) -> None:
-        """Takes in a sign of life."""
+    def heard(self, word: bool = True) -> None:
+        """Takes in a sign of life. word: the node has sent something."""
         self._quiet, self._due = 0.0, self._every
+        self._mute = 0.0 if word else self._mute
         if self._said:
             self._said = False
             _log.warning("%s goes on", self._name)
@@ -52,10 +56,14 @@ class Watch:
         seconds = min(seconds, _SLICE)
         self._quiet += seconds
         self._due -= seconds
+        self._mute += seconds
+        if self._mute >= _MUTE:
+            self._mute = 0.0
+            _log.info("still waiting for %s: see %s", self._name, self._status)
         if self._alive is not None and self._due <= 0:
             self._due = self._every
             if self._alive():
-                return self.heard()
+                return self.heard(word=False)
         if self._quiet >= self._limit:
             raise NodeGone(f"{self._name} {self._state(self._quiet)}")
         if self._quiet >= QUIET and not self._said:
@@ -69,12 +77,17 @@ class Watch:
     def _name(self) -> str:
         return "the node of this machine" + (f" (pid {self.pid})" if self.pid else "")
 
+    @property
+    def _status(self) -> str:
+        where = f" --data-dir {shlex.quote(self.data_dir)}" if self.data_dir else ""
+        return f"p2pdiloco status{where}"
+
     def _state(self, seconds: float) -> str:
-        status = "p2pdiloco status" + (f" --data-dir {self.data_dir}" if self.data_dir else "")
         pid = str(self.pid) if self.pid else "PID"
         return (
-            f"has shown no sign of life for {seconds:.0f} s: it is stopped or hangs. See {status}; "
-            f"kill -CONT {pid} lets a stopped one go on, and kill -9 {pid} makes room for another"
+            f"has shown no sign of life for {seconds:.0f} s: it is stopped or hangs. See "
+            f"{self._status}; kill -CONT {pid} lets a stopped one go on, and kill -9 {pid} makes "
+            "room for another"
         )
 
 

@@ -6,13 +6,14 @@ import dataclasses
 import struct
 from typing import Any, Sequence, Union
 
-from ..errors import Error
+from ..errors import Error, Invalid
 
 VERSION = 1 << 16
 """major << 16 | minor. Minors only add."""
 
 MAX_BODY = 64 << 20
 MAX_TEXT = 1 << 20
+MAX_NAME, MAX_DIMENSIONS = 256, 8  # of a tensor
 
 (HELLO, WELCOME, LAYOUT, SHARE, INFO) = range(1, 6)
 (FILL, LOAD, EXPORT, EVALUATE, SAVE, RESTORE, TRAIN, DONE, OFFER, AT, GO, CANCEL) = range(16, 28)
@@ -42,6 +43,20 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: int = F32
+
+    def __post_init__(self) -> None:
+        size = len(self.name.encode())
+        if size > MAX_NAME:
+            raise Invalid(
+                f"the name of tensor {self.name[:40]}… has {size} bytes: {MAX_NAME} are allowed, "
+                "so give its module, or those around it, shorter names"
+            )
+        if len(self.shape) > MAX_DIMENSIONS:
+            raise Invalid(
+                f"tensor {self.name} has {len(self.shape)} dimensions: {MAX_DIMENSIONS} are "
+                "allowed, so keep it with some of them joined (flatten), and view() it where it "
+                "is used"
+            )
 
     @property
     def elements(self) -> int:

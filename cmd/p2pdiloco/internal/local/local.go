@@ -123,7 +123,7 @@ func Several(all []Peer) error {
 		if p.Mute != nil {
 			state = p.Mute.Error()
 		}
-		lines = append(lines, fmt.Sprintf("  --data-dir %s   (%s)", p.Dir, state))
+		lines = append(lines, fmt.Sprintf("  --data-dir %s   (%s)", cli.Quote(p.Dir), state))
 	}
 	return errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
 }
@@ -181,7 +181,7 @@ func notRunning(dir string, err error) error {
 		return fmt.Errorf("the address of the peer's API cannot be read: %w", err)
 	}
 	return fmt.Errorf("no peer runs with the data directory %s: start it as before (p2pdiloco join --data-dir %s), or "+
-		"name the directory that join printed", dir, dir)
+		"name the directory that join printed", dir, cli.Quote(dir))
 }
 
 // Address reads a value of --api.

@@ -1,0 +1,196 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+)
+
+// messages are all lines about a run that a node says to people: join prints them, and trainers
+// that attach show them. A line has the name of its event. Behind a slash stands a case of it: that
+// the event is about this peer, or what its field detail or ends_as says. $NAME is a field. Events
+// that are not listed are for scripts.
+var messages = map[string]string{
+	"start": "run $run: this peer starts",
+	"peer.started": "peer $peer$addresses\n" +
+		"  its status             p2pdiloco status --data-dir $data_dir",
+	"peer.started/address": "\n  others can start from  --bootstrap $address",
+	"peer.started/metrics": "\n  its metrics            /metrics at $metrics",
+	"admission.made": "the run is private; its admission secret is in $file\nothers can join with a ticket " +
+		"(p2pdiloco invite), or with a copy of that file as their admission secret",
+
+	"run.searching":     "$detail",
+	"run.founded":       "founded the run, ID $run_id; others can join with a ticket: p2pdiloco invite",
+	"run.joined":        "joined the run at slot $slot",
+	"admission.refused": "member $about does not let this peer in: $detail",
+	"state.synced":      "fetched the state of slot $slot, $bytes",
+	"donor.dropped":     "fetching without peer $about: it $reason",
+
+	"slot":       "slot $slot/$last$loss$work, $members$bytes$left",
+	"slot/loss":  " loss $loss",
+	"slot/work":  ", $steps steps in $training, sync $sync ($share)",
+	"slot/bytes": ", $sent (data-parallel $parallel)",
+	"slot/left":  ", $left left",
+
+	"slot.waits":    "$detail",
+	"peer.waits":    "peer $about waits: $detail",
+	"waits":         "still waiting: $detail",
+	"waits/members": "the first slot waits for more members: $members, and start_peers is $start_peers",
+	"waits/others":  "slot $slot waits for $others",
+	"waits/slot":    "slot $slot: all have trained; what they learnt is combined and agreed on",
+	"waits/trainer": "still waiting for the trainer: $detail",
+
+	"peer.suspected":      "peer $about: $detail",
+	"peer.left":           "peer $about is no member any more: $detail",
+	"peer.left/left":      "peer $about has left the run",
+	"peer.left/lost":      "peer $about is no member any more: it was not heard",
+	"peer.left/self":      "this peer is no member any more: $detail",
+	"peer.left/self/left": "this peer has left the run",
+	"peer.left/self/lost": "the others went on without this peer, because they did not hear from it",
+	"peer.evicted":        "peer $about is evicted: $detail",
+	"peer.cloned":         "peer $about: $detail",
+	"peer.removed":        "peer $about is removed from the run: $detail",
+	"peer.removed/self":   "this peer is removed from the run: $detail",
+	"peer.readmitted":     "peer $about may take part again: $detail",
+	"peer.objected":       "peer $about: $detail",
+	"peer.refused":        "peer $about: $detail",
+	"access.ordered":      "member $about $detail",
+	"secret.rotated":      "$detail",
+	"vote.progress":       "$detail",
+	"vote.earned":         "$detail",
+
+	"run.paused":       "paused: $detail",
+	"run.resumed":      "the run goes on: a quorum is heard again",
+	"run.forked":       "forked: $detail",
+	"run.confirmed":    "$detail",
+	"run.switched":     "$detail",
+	"run.large":        "$detail",
+	"run.summary":      "$detail",
+	"run.branch_ended": "none of the others was found yet; this peer goes on looking until it is stopped (Ctrl-C)",
+	"state.diverged":   "diverged: $detail",
+	"run.final":        "$detail",
+	"run.final/run": "$detail\n  the model is saved; this peer may be stopped now (Ctrl-C). To get a file: " +
+		"p2pdiloco export --data-dir $data_dir --out MODEL.safetensors",
+	"run.final/stays": "  this peer stays (linger forever), and serves the model to all that come, until it is stopped",
+
+	"end":                   "$how at slot $slot, state root $state_root, sent $sent, received $received",
+	"end/ended":             "the run has ended",
+	"end/ended_provisional": "the run has ended provisionally (see its branch in status)",
+	"end/ended_branch":      "this branch, which is not the run, has ended",
+	"end/ended_missed":      "the run is over, and its final model is not here",
+	"end/left":              "left the run",
+	"end/loss":              "\nheld-out loss $first at first, $last at last",
+}
+
+// grave are the events that a trainer shows as warnings.
+var grave = []string{
+	"run.paused", "run.forked", "run.switched", "state.diverged", "admission.refused", "peer.removed",
+}
+
+// fields are what $NAME in a message stands for.
+type fields = map[string]any
+
+// message fills in one of the messages.
+func message(name string, f fields) string {
+	return os.Expand(messages[name], func(field string) string {
+		switch v := f[field].(type) {
+		case nil:
+			return ""
+		case p2pdiloco.Root:
+			return v.Short()
+		case string:
+			if field == "detail" || field == "reason" { // an error of libp2p has many lines
+				v = strings.Join(strings.Fields(v), " ")
+			}
+			return v
+		default:
+			return fmt.Sprint(v)
+		}
+	})
+}
+
+// describe says an event of the peer with a data directory to people; empty: it is for scripts.
+func describe(e p2pdiloco.Event, dir string) string {
+	f := maps.Clone(e.Fields)
+	if f == nil {
+		f = fields{}
+	}
+	f["peer"], f["data_dir"] = e.Peer, cli.Quote(dir)
+	detail, name := fmt.Sprint(f["detail"]), e.Name
+	switch name {
+	case "peer.started":
+		return describeStart(f)
+	case "state.synced":
+		f["bytes"] = humanize.Bytes(uint64(f["bytes"].(int64)))
+	case "run.forked":
+		if strings.Contains(detail, "from height 0 ") {
+			return "" // the run's founding, which leaves nobody out
+		}
+	case "run.final":
+		detail = fmt.Sprint(f["ends_as"])
+	}
+	if f["about"] != nil && fmt.Sprint(f["about"]) == e.Peer.String() && messages[name+"/self"] != "" {
+		name += "/self"
+	}
+	if _, has := messages[name+"/"+detail]; has {
+		name += "/" + detail
+	}
+	return strings.TrimRight(message(name, f), " :")
+}
+
+func describeStart(f fields) string {
+	addrs, _ := f["addrs"].([]string)
+	var b strings.Builder
+	for _, a := range handy(addrs) {
+		b.WriteString(message("peer.started/address", fields{"address": a}))
+	}
+	f["addresses"] = b.String()
+	line := message("peer.started", f)
+	if f["api"] == nil { // nobody can ask for its status
+		line, _, _ = strings.Cut(line, "\n  its status")
+	}
+	if f["metrics"] != nil {
+		line += message("peer.started/metrics", f)
+	}
+	return line
+}
+
+// handy selects the addresses worth copying by hand: one for this machine and one for others, over
+// TCP if possible. The event has all addresses.
+func handy(addrs []string) (few []string) {
+	here := func(a string) bool { return strings.HasPrefix(a, "/ip4/127.") || strings.HasPrefix(a, "/ip6/::1/") }
+	there := func(a string) bool { return !here(a) }
+	for _, side := range []func(string) bool{there, here} {
+		tcp := func(a string) bool { return side(a) && strings.Contains(a, "/tcp/") }
+		i := slices.IndexFunc(addrs, tcp)
+		if i < 0 {
+			i = slices.IndexFunc(addrs, side)
+		}
+		if i >= 0 {
+			few = append(few, addrs[i])
+		}
+	}
+	return few
+}
+
+// closing sums up a peer's part in two lines.
+func closing(r report.Peer) string {
+	line := message("end", fields{
+		"how": messages["end/"+r.Status], "slot": r.Slot, "state_root": r.StateRoot[:min(8, len(r.StateRoot))],
+		"sent": humanize.Bytes(r.BytesSent), "received": humanize.Bytes(r.BytesReceived),
+	})
+	if r.LossFirst != nil {
+		line += message("end/loss", fields{
+			"first": fmt.Sprintf("%.4f", *r.LossFirst), "last": fmt.Sprintf("%.4f", *r.LossLast),
+		})
+	}
+	return line
+}
