@@ -54,7 +54,6 @@ func (p Progress) Share() float64 { return float64(p.Step) / float64(max(p.Total
 // Stats says what a round of inner steps did.
 type Stats struct {
 	Steps   int           // inner steps done
-	Kept    int           // those of them that were done before Train was called
 	Samples uint64        // samples processed
 	Tokens  uint64        // tokens processed: the contribution's weight
 	Loss    float64       // mean training loss over the steps, nats per token
@@ -72,7 +71,7 @@ func (s Stats) Plus(o Stats) Stats {
 	steps := float64(s.Steps + o.Steps)
 	mean := func(a, b float64) float64 { return (a*float64(s.Steps) + b*float64(o.Steps)) / steps }
 	return Stats{
-		Steps: s.Steps + o.Steps, Kept: s.Kept + o.Kept, Samples: s.Samples + o.Samples, Tokens: s.Tokens + o.Tokens,
+		Steps: s.Steps + o.Steps, Samples: s.Samples + o.Samples, Tokens: s.Tokens + o.Tokens,
 		Elapsed: s.Elapsed + o.Elapsed,
 		Loss:    mean(s.Loss, o.Loss), GradNorm: mean(s.GradNorm, o.GradNorm),
 	}

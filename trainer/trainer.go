@@ -50,6 +50,22 @@ type Saver interface {
 	Restore(ctx context.Context, path string) error
 }
 
+// StateKeeper is a Trainer that saves its private state by itself, at the beginning of each round,
+// and takes it back with the anchor. A node does not use it as a Saver.
+type StateKeeper interface {
+	// BeginAt says from which anchor the next inner steps begin. It is called before the Load of
+	// that anchor, and again before each Train.
+	BeginAt(Anchor)
+}
+
+// Anchor says which anchor it is.
+type Anchor struct {
+	Slot uint64
+	Root [32]byte // of the state
+	// how far the run is there, in inner steps, and where it ends
+	Step, TotalSteps uint64
+}
+
 // GradientExporter is a Trainer that hands out the pseudo-gradient itself: no second pass over the
 // parameters is needed, and the node works on its first elements while the rest is on the way.
 type GradientExporter interface {

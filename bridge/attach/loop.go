@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
@@ -37,11 +38,13 @@ type loop struct {
 	conns  map[box.Conn]*conn
 	last   box.Conn
 	memory shared
-	making *making         // under way; nil: none
-	freed  chan struct{}   // closed when all that was discarded so far is free
-	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
-	asked  *call           // under way
-	loss   error           // why the last set is gone; nil: there was none
+	// in how many slots the private state was saved once, lately; of the node's goroutine
+	savesEvery atomic.Int64
+	making     *making         // under way; nil: none
+	freed      chan struct{}   // closed when all that was discarded so far is free
+	came       []chan struct{} // closed when a set shares the memory, or the trainer leaves
+	asked      *call           // under way
+	loss       error           // why the last set is gone; nil: there was none
 	// when it was lost; zero: a set shares the memory, or none ever did, or the run is looked for
 	lostAt time.Time
 	seeks  bool // the run is looked for: no trainer is awaited

@@ -222,6 +222,9 @@ func (s *Server) Notify(level uint64, text string) {
 func (s *Server) State() (text string) {
 	s.loop.do(func() []box.Effect {
 		text = s.loop.box.State()
+		if k := s.loop.savesEvery.Load(); k > 1 {
+			text += fmt.Sprintf("; their own state is saved every %d slots, because the disk is slow", k)
+		}
 		return nil
 	})
 	return text

@@ -5,6 +5,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -99,46 +100,66 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// TestSaveAndRestore: the private state of the newest save comes back to the next set, and only the
-// last two saves are kept.
+// round is what a node does at the beginning of the round after a slot.
+func round(t *testing.T, tr *Trainer, slot uint64) {
+	t.Helper()
+	tr.BeginAt(trainer.Anchor{Slot: slot, Root: [32]byte{byte(slot)}, Step: 500 * slot, TotalSteps: 2000})
+	loaded(t, tr)
+	if _, err := tr.Train(t.Context(), trainer.Task{Slot: slot + 1, Steps: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSaveAndRestore: the private state of each round's beginning comes back with its anchor, or
+// the newest one that all ranks have saved, and no more than two of those are kept.
 func TestSaveAndRestore(t *testing.T) {
 	dir := t.TempDir()
-	toys := []*keeper{{}, {}}
-	all := []*attachtest.Rank{{Trainer: toys[0]}, {Trainer: toys[1]}}
-	m, tr, ended := attached(t, Config{DataDir: dir}, all...)
-	loaded(t, tr)
-	file := filepath.Join(dir, "trainer.state")
+	pair := func() ([]*keeper, *machine, *Trainer, []chan error) {
+		toys := []*keeper{{}, {}}
+		m, tr, ended := attached(t, Config{DataDir: dir}, &attachtest.Rank{Trainer: toys[0]},
+			&attachtest.Rank{Trainer: toys[1]})
+		return toys, m, tr, ended
+	}
+	toys, m, tr, ended := pair()
 	for i := range 4 {
 		toys[0].private.Store(string(rune('a' + i)))
 		toys[1].private.Store(string(rune('A' + i)))
-		if err := tr.Save(t.Context(), file); err != nil {
-			t.Fatal(err)
-		}
+		toys[1].full.Store(i == 3)
+		round(t, tr, uint64(i))
+		round(t, tr, uint64(i)) // a slot that was cut short is no other anchor
 	}
-	if folders, err := os.ReadDir(filepath.Join(dir, stateDir)); err != nil || len(folders) != 2 {
+	if folders, err := os.ReadDir(filepath.Join(dir, stateDir)); err != nil || len(folders) != 3 {
 		t.Errorf("%v, %v", folders, err)
 	}
-	toys[0].full.Store(true)
-	wantText(t, tr.Save(t.Context(), file), "rank 0 of 2: the disk is full")
 	if err := m.server.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range ended {
 		wantCode(t, <-c, wire.CodeClosed, "")
 	}
-	toys = []*keeper{{}, {}}
-	_, tr, _ = attached(t, Config{DataDir: dir}, &attachtest.Rank{Trainer: toys[0]}, &attachtest.Rank{Trainer: toys[1]})
-	if err := tr.Restore(t.Context(), file); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		slot uint64
+		want string
+		said string
+	}{
+		{2, "cC", "went on at step 1,000 of 2,000 (slot 3); optimizer kept"},
+		{1, "bB", "went on at step 500 of 2,000 (slot 2); optimizer kept"},
+		{3, "cC", "as it was at step 1,000: the 500 steps since then are lost to it"},
+	} {
+		toys, m, tr, _ := pair()
+		toys[0].private.Store("")
+		toys[1].private.Store("")
+		tr.BeginAt(trainer.Anchor{Slot: c.slot, Root: [32]byte{byte(c.slot)}, Step: 500 * c.slot, TotalSteps: 2000})
+		loaded(t, tr)
+		if got := toys[0].private.Load().(string) + toys[1].private.Load().(string); got != c.want {
+			t.Errorf("slot %d: %q came back", c.slot, got)
+		}
+		tr.goneOn()
+		wantText(t, fmt.Errorf("%q", m.said()), c.said)
+		if err := m.server.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	loaded(t, tr)
-	if toys[0].private.Load() != "d" || toys[1].private.Load() != "D" {
-		t.Errorf("%q and %q came back", toys[0].private.Load(), toys[1].private.Load())
-	}
-	if err := os.WriteFile(file, []byte("of a plug-in"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, tr.Restore(t.Context(), file), "for a trainer that attaches")
 }
 
 // keeper is a trainer with a private state.

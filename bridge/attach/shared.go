@@ -16,8 +16,6 @@ const (
 	offset     = memory.Offset
 	beatWord   = 0
 	loadsWord  = 8
-	markedWord = 16 // the generation that the mark is of
-	markWord   = 24 // and three more
 	rankStride = 64 // in local: a rank's steps done
 )
 
@@ -36,7 +34,8 @@ type shared struct {
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
 	world int
-	held  box.Held // of the set that the node works with
+	saves bool   // of the set that the node works with: it saves its private state
+	state uint64 // box.Share
 
 	bytes atomic.Uint64 // of all mappings, for any goroutine
 
@@ -71,7 +70,8 @@ type set struct {
 	epoch uint64
 	world int
 	local *memory.File
-	held  box.Held
+	saves bool
+	state uint64
 }
 
 // next takes over the files of a set, if it returns no error. start is nil where the node has one.
@@ -82,7 +82,7 @@ func (s *shared) next(e box.Share, start, local *memory.File) error {
 		}
 	}
 	s.drop()
-	s.came = &set{e.Epoch, len(e.Shares), local, e.Held}
+	s.came = &set{e.Epoch, len(e.Shares), local, e.Saves, e.State}
 	s.count()
 	return nil
 }
@@ -126,7 +126,8 @@ func (s *shared) adopt() error {
 	if s.localFile != nil {
 		s.discard(s.localFile)
 	}
-	s.epoch, s.world, s.held, s.localFile = s.came.epoch, s.came.world, s.came.held, s.came.local
+	s.epoch, s.world, s.localFile = s.came.epoch, s.came.world, s.came.local
+	s.saves, s.state = s.came.saves, s.came.state
 	s.came = nil
 	s.count()
 	return nil

@@ -1,66 +1,166 @@
 package attach
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// The ranks' private state: inner optimizers, random states, places in the data. Each save is a
-// folder of its own, with a file of each rank. The file that the node keeps names the newest one.
+// The ranks' private state: inner optimizers, random states. It goes with an anchor, as the state
+// of the ranks that begin to train from it:
+//
+//	node: the first TRAIN from an anchor names a new folder
+//	rank: takes a snapshot before its first step, and writes it to a file there, beside the steps
+//	node: the next set is told of the newest folder that has the files of all ranks
+//
+// A folder's name says all that is known of it, so nothing else has to be on disk.
 
 // stateDir is the folder of the folders, in the data directory.
 const stateDir = "trainer"
 
 // state says where the ranks' private state lies.
 type state struct {
-	dir    string
-	newest manifest
-	last   int // number of the newest folder
+	dir   string
+	at    trainer.Anchor // that the next inner steps begin from; zero: the node tells of none
+	asked version        // that the ranks of now were asked for last
+	sets  int            // that have come
+	late  int            // anchors that were passed over since, because the ranks still write
+	tell  string         // how the set goes on, which is said with its first TRAIN
 }
 
-// manifest is the file that the node keeps, in JSON.
-type manifest struct {
-	Folder string // below the data directory; empty: there is none
-	World  int    // how many ranks have saved there
+// version is a folder of it.
+type version struct {
+	name   string
+	number int
+	world  int    // how many ranks save there
+	slot   uint64 // of the anchor
+	step   uint64
+	root   string
 }
 
-// Save has the ranks save their private state, and writes where it lies to a file at path.
-func (t *Trainer) Save(ctx context.Context, path string) error {
-	p := &t.private
-	if p.last == 0 {
-		p.last = p.highest()
+const versionForm = "%d-%d-%d-%d-%s"
+
+// follows says whether a version is of an anchor.
+func (v version) follows(at trainer.Anchor) bool {
+	return v.slot == at.Slot && v.root == fmt.Sprintf("%x", at.Root[:8])
+}
+
+// path is that of a version's folder.
+func (p *state) path(v version) string { return filepath.Join(p.dir, stateDir, v.name) }
+
+// versions are all that there are, the newest first.
+func (p *state) versions() (all []version) {
+	entries, _ := os.ReadDir(filepath.Join(p.dir, stateDir))
+	for _, e := range entries {
+		v := version{name: e.Name()}
+		_, _ = fmt.Sscanf(v.name, versionForm, &v.number, &v.slot, &v.step, &v.world, &v.root)
+		all = append(all, v) // one of an older release has a number alone: it is never whole
 	}
-	p.last++
-	m := manifest{filepath.Join(stateDir, strconv.Itoa(p.last)), t.loop.memory.world}
-	folder, err := filepath.Abs(filepath.Join(p.dir, m.Folder))
+	slices.SortFunc(all, func(a, b version) int { return cmp.Compare(b.number, a.number) })
+	return all
+}
+
+// look says whether all ranks have answered, and whether all have saved something.
+func (p *state) look(v version) (answered, whole bool) {
+	whole = v.world > 0
+	for rank := range v.world {
+		info, err := os.Stat(filepath.Join(p.path(v), fmt.Sprintf("rank-%d", rank)))
+		if err != nil {
+			return false, false
+		}
+		whole = whole && info.Size() > 0
+	}
+	return true, whole
+}
+
+// whole are the versions that all ranks have saved, the newest first.
+func (p *state) whole() []version {
+	return slices.DeleteFunc(p.versions(), func(v version) bool {
+		_, whole := p.look(v)
+		return !whole
+	})
+}
+
+// best is the version to go on with from an anchor: that of the anchor itself, or else the newest
+// one before it.
+func (p *state) best() (best version, found bool) {
+	all := p.whole()
+	for _, fits := range []func(version) bool{
+		func(v version) bool { return v.follows(p.at) },
+		func(v version) bool { return v.slot <= p.at.Slot },
+		func(version) bool { return true },
+	} {
+		if i := slices.IndexFunc(all, fits); i >= 0 {
+			return all[i], true
+		}
+	}
+	return best, false
+}
+
+// next makes the folder of a new version, and removes all but it and the newest two that are whole.
+func (p *state) next(world int) (version, error) {
+	all, whole := p.versions(), p.whole()
+	v := version{number: 1, world: world, slot: p.at.Slot, step: p.at.Step, root: fmt.Sprintf("%x", p.at.Root[:8])}
+	if len(all) > 0 {
+		v.number += all[0].number
+	}
+	v.name = fmt.Sprintf(versionForm, v.number, v.slot, v.step, v.world, v.root)
+	for _, old := range all {
+		if !slices.Contains(whole[:min(2, len(whole))], old) {
+			_ = os.RemoveAll(p.path(old))
+		}
+	}
+	return v, os.MkdirAll(p.path(v), 0o700)
+}
+
+// again says whether another set has trained here before the newest.
+func (p *state) again() bool {
+	_, err := os.Stat(filepath.Join(p.dir, stateDir))
+	return p.sets > 1 || err == nil
+}
+
+// BeginAt notes which anchor the private state of the next steps' beginning belongs to.
+func (t *Trainer) BeginAt(at trainer.Anchor) { t.private.at = at }
+
+// due is the folder that the ranks are to save their private state in before the steps of a TRAIN;
+// empty: they are not. Ranks that still write what they were asked for last are not asked.
+func (t *Trainer) due() string {
+	p, m := &t.private, &t.loop.memory
+	if p.at == (trainer.Anchor{}) {
+		return ""
+	}
+	t.goneOn()
+	if !m.saves {
+		_ = os.MkdirAll(filepath.Join(p.dir, stateDir), 0o700) // again
+	}
+	if !m.saves || p.asked.name != "" && p.asked.follows(p.at) {
+		return ""
+	}
+	if answered, _ := p.look(p.asked); !answered {
+		p.late++
+		return ""
+	}
+	v, err := p.next(m.world)
+	var folder string
 	if err == nil {
-		err = os.MkdirAll(folder, 0o700)
+		folder, err = filepath.Abs(p.path(v))
 	}
 	if err != nil {
-		return err
+		t.cfg.Logger.Warn("the trainer's own state is not saved: after a restart it goes on from an older one", "err", err)
+		return ""
 	}
-	err = t.SaveRanks(ctx, folder)
-	if err == nil {
-		err = m.write(path)
-	}
-	if errors.Is(err, trainer.ErrAnew) {
-		err = errors.ErrUnsupported // it is gone with the ranks
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(folder))
-	}
-	p.newest = m
-	p.tidy()
-	return nil
+	t.loop.savesEvery.Store(int64(p.late + 1))
+	p.asked, p.late = v, 0
+	return folder
 }
 
 // saveAfter is how long a save waits for the request before it: a peer that leaves does not wait
@@ -89,80 +189,89 @@ func (t *Trainer) SaveRanks(ctx context.Context, folder string) error {
 	return nil
 }
 
-func (m manifest) write(path string) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o600)
-}
-
-// tidy removes folders, but the newest and the one before: the node may have only that one's
-// manifest on disk yet.
-func (p *state) tidy() {
-	for number := range p.numbers {
-		if number < p.last-1 {
-			_ = os.RemoveAll(filepath.Join(p.dir, stateDir, strconv.Itoa(number)))
-		}
-	}
-}
-
-// numbers are those of all folders.
-func (p *state) numbers(yield func(int) bool) {
-	entries, _ := os.ReadDir(filepath.Join(p.dir, stateDir))
-	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil && !yield(n) {
-			return
-		}
-	}
-}
-
-func (p *state) highest() (most int) {
-	for number := range p.numbers {
-		most = max(most, number)
-	}
-	return most
-}
-
-// Restore reads where the private state lies that was saved last. The ranks are told before their
-// next Load.
-func (t *Trainer) Restore(_ context.Context, path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var m manifest
-	if err := json.Unmarshal(text, &m); err != nil {
-		return fmt.Errorf("%s was not written for a trainer that attaches: %w", path, err)
-	}
-	t.private.newest = m
-	return nil
-}
-
 // RestoreRanks names a folder to the ranks where world ranks have saved.
 func (t *Trainer) RestoreRanks(ctx context.Context, folder string, world int) error {
-	_, err := t.ask(ctx, &wire.Restore{Folder: folder, World: uint64(world)})
+	answers, err := t.ask(ctx, &wire.Restore{Folder: folder, World: uint64(world)})
+	for _, a := range answers {
+		if a.(*wire.Done).Status == wire.StatusUnsupported {
+			return errors.ErrUnsupported
+		}
+	}
 	return err
 }
 
-// handBack names the newest private state to a set that was not told of it.
+// handBack names the best private state to a set that was not told of it, unless what its ranks
+// have is that of the anchor.
 func (t *Trainer) handBack(ctx context.Context) error {
-	m := t.private.newest
-	if !t.fresh || m.Folder == "" {
-		t.fresh = false
+	if !t.fresh || t.private.at == (trainer.Anchor{}) {
 		return nil
 	}
-	folder, err := filepath.Abs(filepath.Join(t.private.dir, m.Folder))
-	if err != nil {
-		return err
+	p, m := &t.private, &t.loop.memory
+	v, found := p.best()
+	text := ""
+	switch {
+	case m.state == wire.StateStays, m.state > 0 && m.state == p.at.Slot:
+		text = "optimizer kept"
+	case found:
+		err := t.restore(ctx, v)
+		if text = p.restored(v, err); errors.Is(err, trainer.ErrAnew) || ctx.Err() != nil {
+			return err
+		}
+	case p.again() && m.saves:
+		text = "the optimizer begins anew: its state was not saved yet"
+	case p.again():
+		text = "the optimizer begins anew: this trainer does not save it (keep=)"
 	}
-	err = t.RestoreRanks(ctx, folder, m.World)
-	if errors.Is(err, trainer.ErrAnew) || ctx.Err() != nil {
-		return err
-	}
-	t.fresh = false
-	if err != nil {
-		t.cfg.Logger.Warn("a rank's own state is left out: its inner optimizer begins anew", "err", err)
-	}
+	t.fresh, p.tell = false, text
 	return nil
+}
+
+// restore has all ranks take a version back, or none.
+func (t *Trainer) restore(ctx context.Context, v version) error {
+	folder, err := filepath.Abs(t.private.path(v))
+	if err == nil {
+		err = t.RestoreRanks(ctx, folder, v.world)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, trainer.ErrAnew) {
+		err = errors.Join(err, t.RestoreRanks(ctx, "", 0))
+	}
+	return err
+}
+
+// restored says how the ranks go on with a version.
+func (p *state) restored(v version, err error) string {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return "the optimizer begins anew: this trainer does not take back what was saved (keep=)"
+	case err != nil:
+		return "the optimizer begins anew: " + err.Error()
+	case v.follows(p.at):
+		p.asked = v // there already
+		return "optimizer kept"
+	case v.step < p.at.Step:
+		return fmt.Sprintf("optimizer kept as it was at step %s: the %s steps since then are lost to it", digits(v.step),
+			digits(p.at.Step-v.step))
+	}
+	return "optimizer kept, from another branch of the run"
+}
+
+// goneOn says once how a set goes on.
+func (t *Trainer) goneOn() {
+	p := &t.private
+	if p.tell == "" {
+		return
+	}
+	text := fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.at.Step), digits(p.at.TotalSteps), p.at.Slot+1,
+		p.tell)
+	p.tell = ""
+	t.cfg.Notice(text)
+	t.loop.do(func() []box.Effect { return t.loop.box.Tell(&wire.Notice{Level: wire.NoticeInfo, Text: text}) })
+}
+
+// digits writes a number for people.
+func digits(n uint64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", digits(n/1000), n%1000)
 }

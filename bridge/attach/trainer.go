@@ -40,16 +40,12 @@ type Trainer struct {
 	pending  *call // that its caller did not wait for
 	fresh    bool  // the set was not told of any private state yet
 	private  state
-
-	keeps bool     // KeepSteps
-	whole bool     // the last Load was of all of the vector
-	kept  box.Held // steps that the ranks have done of the next Train
 }
 
 var (
 	_ trainer.Trainer          = (*Trainer)(nil)
 	_ trainer.Evaluator        = (*Trainer)(nil)
-	_ trainer.Saver            = (*Trainer)(nil)
+	_ trainer.StateKeeper      = (*Trainer)(nil)
 	_ trainer.GradientExporter = (*Trainer)(nil)
 	_ trainer.VectorMaker      = (*Trainer)(nil)
 	_ trainer.MemorySharer     = (*Trainer)(nil)
@@ -94,7 +90,9 @@ func (t *Trainer) adopt() (again <-chan struct{}, ok bool, err error) {
 	again, err = t.loop.adopt()
 	ok = again == nil && err == nil
 	if ok {
-		t.pending, t.fresh, t.kept = nil, true, box.Held{}
+		t.pending, t.fresh = nil, true
+		t.private.sets++
+		t.private.asked = version{}
 	}
 	return again, ok, err
 }
@@ -163,17 +161,7 @@ func (t *Trainer) Load(ctx context.Context, start []float32) error { return t.Lo
 
 // LoadRange has the ranks replace a part of their parameters by that of start.
 func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
-	t.whole = len(src) == len(t.start)
 	m := &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src))}
-	var held mark
-	outlived := false
-	if t.kept = (box.Held{}); t.whole {
-		held, outlived = t.outlived(src)
-	}
-	if outlived {
-		m.Keep = 1
-		t.keep()
-	}
 	if err := t.handBack(ctx); err != nil {
 		return err
 	}
@@ -184,19 +172,12 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 		copy(t.start[begin:], src)
 	}
 	m.Generation = t.loop.memory.start.Word(loadsWord).Add(1)
-	if outlived { // before they are told: they keep their steps although this node is killed, too
-		t.loop.memory.leave(held, m.Generation)
-	}
 	_, err := t.ask(ctx, m)
 	return err
 }
 
-// Evaluate is the held-out loss of the lowest rank that measures it. It is not known where the
-// ranks have kept their steps: their parameters are not the anchor.
+// Evaluate is the held-out loss of the lowest rank that measures it.
 func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
-	if t.kept.Steps > 0 {
-		return math.NaN(), nil
-	}
 	answers, err := t.ask(ctx, &wire.Evaluate{})
 	if err != nil {
 		return 0, err
@@ -211,18 +192,11 @@ func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 
 // Train has the ranks do inner steps. When ctx ends, all of them give up at one step.
 func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
-	if t.kept.Steps > 0 {
-		return t.goOn(ctx, task)
-	}
-	return t.train(ctx, task)
-}
-
-func (t *Trainer) train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
 	m := &wire.Train{
 		Slot: task.Slot, Steps: uint64(task.Steps), Export: wire.ExportGradient, Seed: task.Seed,
 		Member: uint64(max(0, slices.Index(task.Members, task.Self))), Members: uint64(len(task.Members)),
 		Part: task.Part, PartSteps: uint64(task.PartSteps), PartDone: task.Done, Delay: uint64(task.Delay),
-		MemberIDs: lines(task.Members),
+		MemberIDs: lines(task.Members), Save: t.due(),
 	}
 	if t.streams || t.cfg.ExportStep > 0 {
 		m.Export = wire.ExportNothing
@@ -234,7 +208,6 @@ func (t *Trainer) train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 	c := t.begin(m)
 	stop := t.follow(c, task)
 	defer stop()
-	defer t.marks()()
 	select {
 	case <-c.done:
 	case <-ctx.Done():

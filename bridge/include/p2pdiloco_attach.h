@@ -103,8 +103,11 @@ struct p2pa_config {
     /* Write [begin, end) to local, of pieces with a 1 in writes: start - live (gradient), or the live parameters. */
     void (*export_range)(struct p2pa *, uint64_t begin, uint64_t end, int gradient);
     int (*evaluate)(struct p2pa *, double *loss);               /* 0 is done; NULL: there is no held-out batch */
-    int (*save)(struct p2pa *, const char *path);               /* private state to a file, synced; NULL: none */
-    int (*restore)(struct p2pa *, const char *folder, uint64_t world); /* what world ranks have saved there */
+    /* Private state, as the inner optimizer's, to a new file, synced; 0 is done. It is called in p2pa_border, when a
+     * round begins; state that is not finite is not to be saved. NULL: none */
+    int (*save)(struct p2pa *, const char *path);
+    /* Take back what world ranks have saved in a folder, as the round has begun with it; 0 is done. */
+    int (*restore)(struct p2pa *, const char *folder, uint64_t world);
     /* Before the memory is unmapped: local lies behind start, so that one call page-locks both (2 size bytes). */
     void (*unmap)(struct p2pa *);
     void (*notice)(struct p2pa *, int warning, const char *text); /* NULL: rank 0 prints to stderr */
@@ -448,6 +451,7 @@ P2PA_FN void p2pa_pack_hello(struct p2pa_bytes *b, uint64_t id, const struct p2p
     p2pa_text(b, 4, c->set ? c->set : pid);
     p2pa_text(b, 5, c->run);
     p2pa_text(b, 6, client);
+    p2pa_u64(b, 10, c->save ? 1 : 0);
     p2pa_seal(b);
 }
 
@@ -653,7 +657,8 @@ P2PA_FN int p2pa_answer(struct p2pa *a, struct p2pa_message *m) {
         snprintf(path, sizeof path, "%s/rank-%llu", folder, (unsigned long long)a->config.rank);
         if (m->type == P2PA_SAVE && !a->config.save) status = 1;
         else if (m->type == P2PA_SAVE) wrong = a->config.save(a, path);
-        else if (a->config.restore) wrong = a->config.restore(a, folder, end);
+        else if (!a->config.restore) status = 1;
+        else if (folder[0]) wrong = a->config.restore(a, folder, end);
         break;
     default: return P2PA_OK; /* NOTICE, INFO, CANCEL, or a type of a later version */
     }
@@ -672,6 +677,19 @@ P2PA_FN void p2pa_pack_offer(struct p2pa_bytes *b, uint64_t id, const struct p2p
     p2pa_seal(b);
 }
 
+/* Saves the private state of a round's beginning. The file is there when it is whole, and empty if there is none. */
+P2PA_FN void p2pa_keep(struct p2pa *a, struct p2pa_message *m) {
+    char folder[4096], path[4200], made[4210];
+    int fd;
+    p2pa_get_text(m, 13, folder, sizeof folder);
+    if (!folder[0]) return;
+    snprintf(path, sizeof path, "%s/rank-%llu", folder, (unsigned long long)a->config.rank);
+    snprintf(made, sizeof made, "%s.new", path);
+    if (a->config.save && !a->config.save(a, made) && !rename(made, path)) return;
+    unlink(made);
+    if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600)) >= 0) close(fd);
+}
+
 P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
     struct p2pa_train t = {
         m->id, p2pa_get(m, 1), p2pa_get(m, 2), p2pa_get(m, 3), p2pa_get(m, 4), p2pa_get(m, 5), p2pa_get(m, 6),
@@ -684,6 +702,7 @@ P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
     p2pa_get_text(m, 12, a->member_ids, ids + 1);
     a->train = t;
     a->trains = 1;
+    p2pa_keep(a, m);
     return P2PA_OK;
 }
 

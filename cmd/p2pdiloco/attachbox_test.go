@@ -41,12 +41,11 @@ const (
 const writing = ".writing"
 
 // staying ends the name of a file that has a rank outlive its node: it keeps its model and
-// attaches again. Each LOAD that keeps its steps is a line in the file LOG.kept, with their
-// number, and the last line has the number of all that it has done, kept or not. LOG.stepped has a
-// line for each LOAD after which a step was done.
+// attaches again. LOG.all has the number of steps that it has done in all, and LOG.stepped a line
+// for each LOAD after which a step was done.
 const (
 	staying = ".staying"
-	kept    = ".kept"
+	all     = ".all"
 	stepped = ".stepped"
 )
 
@@ -100,9 +99,6 @@ func (s *stopping) follow(r *attachtest.Rank, file *os.File, pace time.Duration)
 	r.OnWelcome = func() { pause(s.log, gathering) }
 	r.OnLoad = func(start []float32, generation uint64) {
 		fmt.Fprintf(file, "%s.%d.%d %s\n", r.Set, r.NodePID, generation, checksum(start))
-		if loads := r.Loads(); loads[len(loads)-1].Keep == 1 {
-			note(s.log+kept, r.Held.Steps)
-		}
 		s.Pace = pace
 		if exists(s.log + slow) {
 			s.Pace = 25 * pace
@@ -135,9 +131,8 @@ func beRank(args []string) {
 		os.Exit(2)
 	}
 	toy := &stopping{Toy: attachtest.Toy{Target: float32(target), Pace: pace}, log: args[4]}
-	var held attachtest.Held
 	for range 600 { // a node that has just started may have no socket yet, or still another trainer
-		r := &attachtest.Rank{Trainer: toy, Number: number, World: world, Set: os.Getenv("SET"), Held: held}
+		r := &attachtest.Rank{Trainer: toy, Number: number, World: world, Set: os.Getenv("SET")}
 		if world > 1 {
 			for i, t := range toy.Layout() {
 				n := t.Elements()
@@ -151,11 +146,10 @@ func beRank(args []string) {
 		err = r.Run(context.Background(), os.Getenv(attach.Variable))
 		ended := new(attachtest.Ended)
 		if errors.As(err, &ended) && ended.Code == wire.CodeEnded {
-			note(args[4]+kept, uint64(toy.done))
+			note(args[4]+all, uint64(toy.done))
 			os.Exit(0)
 		}
 		if ended.Code == 0 && exists(args[4]+staying) {
-			held = r.Held
 			time.Sleep(100 * time.Millisecond) // no test: a process that a test waits for
 			continue
 		}

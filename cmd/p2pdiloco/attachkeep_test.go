@@ -36,19 +36,17 @@ func (b *hurtBox) killNode(random *rand.Rand, most time.Duration) {
 	b.begin()
 }
 
-// noted are the numbers that the first rank has noted: what each LOAD kept, and then all its steps.
-// Another rank may have done more or fewer of those that were lost.
-func (b *hurtBox) noted() (kepts []int, all int) {
+// stepsDone is how many steps the first rank has done in all.
+func (b *hurtBox) stepsDone() (n int) {
 	b.t.Helper()
-	text, err := os.ReadFile(b.logs[0] + kept)
+	text, err := os.ReadFile(b.logs[0] + all)
+	if err == nil {
+		n, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for word := range strings.FieldsSeq(string(text)) {
-		n, _ := strconv.Atoi(word)
-		kepts = append(kepts, n)
-	}
-	return kepts[:len(kepts)-1], kepts[len(kepts)-1]
+	return n
 }
 
 // ends waits for the run's end, which all ranks have come to.
@@ -68,11 +66,11 @@ func (b *hurtBox) ends() (root string) {
 	return r.StateRoot
 }
 
-// TestRanksKeepTheirStepsWhenTheNodeIsKilled: in mode sync, a node is killed with -9 in the midst
-// of its ranks' inner steps, and comes back with its directory before the slot is decided. The
-// ranks do not begin the slot anew: not one step is done twice, and the run ends with the model of
-// a run whose node was not killed, bit by bit.
-func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
+// TestRanksBeginTheRoundAgainWhenTheNodeIsKilled: in mode sync, a node is killed with -9 in the
+// midst of its ranks' inner steps, and comes back with its directory before the slot is decided.
+// The ranks load the anchor, and do the round again: no more is lost, and the run ends with the
+// model of a run whose node was not killed, bit by bit.
+func TestRanksBeginTheRoundAgainWhenTheNodeIsKilled(t *testing.T) {
 	t.Parallel()
 	const rounds, steps = 4, 60 // of 50 ms each, as long as the ranks are slow
 	home := t.TempDir()
@@ -94,17 +92,14 @@ func TestRanksKeepTheirStepsWhenTheNodeIsKilled(t *testing.T) {
 	if got != want.StateRoot {
 		t.Errorf("it ends with %s, undisturbed with %s", got, want.StateRoot)
 	}
-	kepts, all := box.noted()
-	t.Logf("kept: %v steps", kepts)
-	if len(kepts) != 2 || slices.Contains(kepts, 0) || all != rounds*steps {
-		t.Errorf("they kept %v steps when the node came back, and did %d for %d rounds of %d", kepts, all, rounds,
-			steps)
+	if done := box.stepsDone(); done <= rounds*steps || done >= (rounds+2)*steps {
+		t.Errorf("they did %d steps for %d rounds of %d, with two kills", done, rounds, steps)
 	}
 }
 
 // TestRanksOutliveTheNodeInAllModes: the node of a box is killed again and again while another
-// peer goes on with the run. The ranks keep their steps or load the anchor, as the mode and the
-// run have it; no rank loads a torn anchor, and both peers end with one model.
+// peer goes on with the run. The ranks load the anchor; no rank loads a torn one, and both peers
+// end with one model.
 func TestRanksOutliveTheNodeInAllModes(t *testing.T) {
 	t.Parallel()
 	kills := testlevel.Choose(1, 1, 20)
@@ -132,11 +127,6 @@ func TestRanksOutliveTheNodeInAllModes(t *testing.T) {
 			}
 			if got, want := box.ends(), read(t, other); got != want.StateRoot {
 				t.Errorf("the box ends with %s, the other one with %s\n%s", got, want.StateRoot, box.said())
-			}
-			kepts, _ := box.noted()
-			t.Logf("of %d kills, these kept steps: %v", kills, kepts)
-			if (mode == "async" || mode == "streaming") && len(kepts) > 0 {
-				t.Error("steps were kept that may count twice")
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -36,10 +37,6 @@ type Rank struct {
 	Info    wire.Info
 	Notices []wire.Notice
 
-	// Held is what the rank has of a node that was killed. Close sets it, for the next rank with
-	// the same Trainer.
-	Held Held
-
 	socket   *net.UnixConn
 	last     uint64
 	mapped   [2][]byte
@@ -48,10 +45,7 @@ type Rank struct {
 	released bool
 	live     []float32 // scratch
 
-	seen   seen
-	loads  int
-	loaded uint64 // the generation that was loaded last, whole; 0: none
-	before Held   // what HELLO said
+	seen seen
 }
 
 // Run attaches and trains, until the node ends it, with *Ended, or ctx ends.
@@ -84,7 +78,6 @@ func (r *Rank) Attach(path string) error {
 	}
 	r.socket = c
 	if err := r.greet(); err != nil {
-		r.Held = r.before
 		return errors.Join(err, c.Close())
 	}
 	return nil
@@ -93,9 +86,10 @@ func (r *Rank) Attach(path string) error {
 func (r *Rank) greet() error {
 	hello := &wire.Hello{
 		Version: r.Version, Rank: r.Number, World: r.World, Set: r.Set, Run: r.RunName, Client: "go test",
-		Held: r.Held.Mark, HeldSteps: r.Held.Steps, HeldTokens: r.Held.Tokens,
 	}
-	r.before, r.Held = r.Held, Held{}
+	if _, ok := r.Trainer.(trainer.Saver); ok {
+		hello.Saves = 1
+	}
 	if err := r.send(r.next(), hello); err != nil {
 		return r.lastWord(err)
 	}
@@ -211,7 +205,9 @@ func (r *Rank) do(ctx context.Context, m wire.Message) *wire.Done {
 	case *wire.Save:
 		err = r.private(ctx, m.Folder, trainer.Saver.Save)
 	case *wire.Restore:
-		err = r.private(ctx, m.Folder, trainer.Saver.Restore)
+		if m.Folder != "" {
+			err = r.private(ctx, m.Folder, trainer.Saver.Restore)
+		}
 	default:
 		err = errors.ErrUnsupported
 	}
@@ -236,18 +232,9 @@ func (r *Rank) private(ctx context.Context, folder string, f func(trainer.Saver,
 // load takes a part of start over the live parameters. A rank of several takes what it does not
 // hold, too: that is never exported.
 func (r *Rank) load(ctx context.Context, m *wire.Load) error {
-	r.Held = Held{}
-	r.loads++
-	if r.loaded = m.Generation; m.End-m.Begin < uint64(len(r.start)) {
-		r.loaded = 0
-	}
 	r.seen.load(*m)
 	if r.OnLoad != nil {
 		defer func() { r.OnLoad(r.start, m.Generation) }()
-	}
-	if m.Keep == 1 {
-		r.Held = r.before
-		return nil
 	}
 	if err := r.Trainer.Export(ctx, r.live); err != nil {
 		return err
@@ -292,7 +279,15 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		Part: m.Part, PartSteps: int(m.PartSteps), Done: m.PartDone,
 	}
 	done, look, gaveUp := uint64(0), m.Look, false
-	stats, kept := trainer.Stats{}, r.Held
+	stats := trainer.Stats{}
+	if m.Save != "" {
+		if err := r.private(ctx, m.Save, trainer.Saver.Save); err != nil {
+			err = os.WriteFile(filepath.Join(m.Save, fmt.Sprintf("rank-%d", r.Number)), nil, 0o600)
+			if err != nil {
+				return err
+			}
+		}
+	}
 	for done < m.Steps && !gaveUp {
 		until := m.Steps
 		if look > 0 {
@@ -307,7 +302,6 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		}
 		stats, done = stats.Plus(more), until
 		r.step(done)
-		r.Held = Held{Steps: kept.Steps + done, Tokens: kept.Tokens + stats.Tokens}
 		if done == m.Steps {
 			break
 		}
@@ -382,9 +376,6 @@ func (r *Rank) Close() {
 	}
 	r.released = true
 	_ = r.socket.Close()
-	if r.Held.Mark = r.mark(); r.loads == 0 {
-		r.Held = r.before // the node has died before it was told anything
-	}
 	for _, b := range r.mapped {
 		if b != nil {
 			_ = unix.Munmap(b)

@@ -31,7 +31,8 @@ type (
 		Elements uint64
 		Layout   trainer.Layout
 		Shares   []Send
-		Held     Held
+		Saves    bool   // all ranks save their private state
+		State    uint64 // Hello.State, if all ranks have the same; else 0
 	}
 	// Unwanted says that the set is gone for which memory is asked. The shell calls neither.
 	Unwanted struct{}
@@ -54,13 +55,6 @@ func (Unwanted) effect() {}
 func (Answered) effect() {}
 func (Lost) effect()     {}
 func (Leave) effect()    {}
-
-// Held is what all ranks of a set still have of a node that was killed.
-type Held struct {
-	Mark   string // of the vector that they loaded last; empty: they have nothing
-	Steps  uint64 // inner steps since then, the same in all ranks
-	Tokens uint64 // of all ranks together
-}
 
 // Fault is why ranks are sent away.
 type Fault struct {

@@ -63,8 +63,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "hello":
 		return receive(1, &wire.Hello{
 			Version: number("major", 1) << 16, Rank: number("rank", 0), World: number("world", 1),
-			Set: text("set", "a"), Run: text("run", ""), Held: text("held", ""), HeldSteps: number("steps", 0),
-			HeldTokens: number("steps", 0),
+			Set: text("set", "a"), Run: text("run", ""), Saves: number("saves", 0), State: number("state", 0),
 		})
 	case "layout":
 		effects := s.box.Receive(s.now, conn, 2, layout(t, text("pieces", "all"), text("names", "w,b")))
@@ -201,8 +200,8 @@ func show(effects []Effect) string {
 			fmt.Fprintf(&b, "close %d\n", e.Conn)
 		case Share:
 			fmt.Fprintf(&b, "share epoch %d, %d elements", e.Epoch, e.Elements)
-			if e.Held != (Held{}) {
-				fmt.Fprintf(&b, ", all hold %+v", e.Held)
+			if e.Saves || e.State > 0 {
+				fmt.Fprintf(&b, ", all save: %t, state of slot %d", e.Saves, e.State)
 			}
 			b.WriteString("\n")
 			for _, s := range e.Shares {

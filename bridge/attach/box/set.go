@@ -32,23 +32,22 @@ type rank struct {
 	number uint64
 	laid   *wire.Layout // nil before
 	id     uint64       // of its LAYOUT
-	held   Held         // of its own
+	saves  bool
+	state  uint64 // Hello.State
 }
 
-// held is what all ranks have alike. If they differ, as ranks do of which the last node has told
-// only some to go on, they have nothing.
-func (s *set) held() (h Held) {
-	for i, r := range s.sorted() {
-		switch {
-		case i == 0:
-			h = r.held
-		case r.held.Mark != h.Mark || r.held.Steps != h.Steps:
-			return Held{}
-		default:
-			h.Tokens += r.held.Tokens
+// private is what is known of the private state of all ranks. If they differ in whose round they
+// have whole, they have none.
+func (s *set) private() (saves bool, state uint64) {
+	all := s.sorted()
+	saves, state = true, all[0].state
+	for _, r := range all {
+		saves = saves && r.saves
+		if r.state != state {
+			state = 0
 		}
 	}
-	return h
+	return saves, state
 }
 
 // heard notes that the set is alive.
@@ -94,7 +93,7 @@ func (b *Box) hello(now time.Time, conn Conn, id uint64, h *wire.Hello) []Effect
 		b.set = &set{name: h.Set, client: h.Client, world: h.World, ranks: make(map[uint64]*rank)}
 	}
 	b.set.heard(now)
-	b.set.ranks[h.Rank] = &rank{conn: conn, number: h.Rank, held: Held{h.Held, h.HeldSteps, h.HeldTokens}}
+	b.set.ranks[h.Rank] = &rank{conn: conn, number: h.Rank, saves: h.Saves == 1, state: h.State}
 	return []Effect{Send{conn, id, &wire.Welcome{
 		Version: wire.Version, Run: b.cfg.Run, DataDir: b.cfg.DataDir, PID: b.cfg.PID,
 	}}}
@@ -177,7 +176,8 @@ func (b *Box) whole(now time.Time) []Effect {
 		return b.Dismiss(Fault{wire.CodeLayout, err.Error()})
 	}
 	b.set.layout = layout
-	e := Share{Epoch: b.epoch + 1, Elements: layout.Elements(), Layout: layout, Held: b.set.held()}
+	e := Share{Epoch: b.epoch + 1, Elements: layout.Elements(), Layout: layout}
+	e.Saves, e.State = b.set.private()
 	for i, r := range ranks {
 		e.Shares = append(e.Shares, Send{r.conn, r.id, &wire.Share{
 			Elements: e.Elements, Epoch: e.Epoch, Writes: writes[i],

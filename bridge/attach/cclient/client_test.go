@@ -67,11 +67,12 @@ func TestGoldenBytes(t *testing.T) {
 		"share":      "4 2 1=24577 2=65536 3=163844 4=3 5:\x01",
 		"info":       `5 0 1:abcd 2:12D3 3:sync 4=500 5=100 6:{"name":"my-run"}`,
 		"info-ended": "5 0 1:abcd 2:12D3 3:sync 4=500 5=100 7=100 8:4b88",
-		"fill":       "16 1", "load": "17 2 2=24577 3=2", "load-keep": "17 2 2=24577 3=1 4=1",
+		"fill":       "16 1", "load": "17 2 2=24577 3=2",
 		"load-range": "17 3 1=96 2=192 3=4", "export": "18 4 1=96 2=192 3=2", "evaluate": "19 5",
 		"save":          "20 6 1:/data/my-run/trainer/3.new",
 		"restore":       "21 7 1:/data/my-run/trainer/3 2=2",
 		"train":         "22 8 1=4 2=500 3=12 4=1 5=7 6=1 7=3 8=10 9=500 10=20 11=5",
+		"train-save":    "22 8 1=1 2=1 7=1 13:/data/my-run/trainer/3-0-0-1-5e5e",
 		"train-members": "22 8 1=1 2=1 7=2 12:12D3a\n12D3b", "cancel": "27 8",
 		"go": "26 9 2=24", "go-give-up": "26 9 1=1", "notice": "32 0 1=1 2:no quorum: paused", "pong": "34 10",
 		"error": "36 0 1=4 2:pid 71 trains this run here: give data_dir= for a second peer",
@@ -95,7 +96,7 @@ func TestGoldenBytes(t *testing.T) {
 			if got := read(t, program, want); got != reads[name] {
 				t.Errorf("%s: read as\n%s, want\n%s", name, got, reads[name])
 			}
-		case name != "ping" && name != "hello-held": // the C client sends none
+		case name != "ping" && name != "hello-saves": // the C client sends none
 			t.Errorf("%s: no test of it", name)
 		}
 	}
@@ -220,7 +221,7 @@ func TestExampleTrains(t *testing.T) {
 	if err != nil || loss > 1e-3 || math.Abs(float64(params[0])-3) > .1 || math.Abs(float64(params[1])+1) > .1 {
 		t.Errorf("loss %v, %v, y = %v", loss, err, params)
 	}
-	if err := tr.Save(ctx, filepath.Join(t.TempDir(), "manifest")); !errors.Is(err, errors.ErrUnsupported) {
+	if err := tr.SaveRanks(ctx, t.TempDir()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("save: %v", err)
 	}
 	server.End(wire.CodeEnded, "the run has ended")

@@ -31,9 +31,8 @@ func (m *Hello) fields() []field {
 		{4, &m.Set},
 		{5, &m.Run},
 		{6, &m.Client},
-		{7, &m.Held},
-		{8, &m.HeldSteps},
-		{9, &m.HeldTokens},
+		{10, &m.Saves},
+		{11, &m.State},
 	}
 }
 
@@ -59,7 +58,7 @@ func (m *Info) fields() []field {
 }
 func (*Fill) fields() []field { return nil }
 func (m *Load) fields() []field {
-	return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Generation}, {4, &m.Keep}}
+	return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Generation}}
 }
 func (m *Export) fields() []field  { return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Kind}} }
 func (*Evaluate) fields() []field  { return nil }
@@ -88,6 +87,7 @@ func (m *Train) fields() []field {
 		{10, &m.PartDone},
 		{11, &m.Delay},
 		{12, &m.MemberIDs},
+		{13, &m.Save},
 	}
 }
 

@@ -1,5 +1,7 @@
 package wire
 
+import "math"
+
 // Hello is a rank's first message.
 type Hello struct {
 	Version uint64
@@ -9,12 +11,14 @@ type Hello struct {
 	Run     string // name of the run that the trainer wants; empty: whatever the node's is
 	Client  string // name and version of the client, for logs
 
-	// What the rank still has of a node that was killed: the mark of the vector that it loaded
-	// last, whole, and the inner steps that it has done since then. Without a mark it has nothing.
-	Held       string
-	HeldSteps  uint64
-	HeldTokens uint64
+	Saves uint64 // 1: it saves its private state where a TRAIN names a folder
+	// The slot whose round the rank's private state has whole, and nothing after it: with that
+	// anchor it stays as it is. 0: none; StateStays: with any anchor.
+	State uint64
 }
+
+// StateStays is for ranks whose private state the caller has set, or that have none.
+const StateStays = math.MaxUint64
 
 // Welcome says with whom a rank speaks.
 type Welcome struct {
@@ -60,7 +64,6 @@ type Fill struct{}
 type Load struct {
 	Begin, End uint64
 	Generation uint64 // that start's word holds while it may be read
-	Keep       uint64 // 1: start is what was loaded before HELLO, so the live parameters stay
 }
 
 // Export asks for a part of the flat vector in local.
@@ -82,7 +85,8 @@ type Evaluate struct{}
 // Save asks for the rank's private state in a new file, Folder/rank-K.
 type Save struct{ Folder string }
 
-// Restore hands back what World ranks have saved.
+// Restore hands back what World ranks have saved. Without a folder, what an earlier one has handed
+// back is left out.
 type Restore struct {
 	Folder string
 	World  uint64
@@ -102,6 +106,9 @@ type Train struct {
 	PartDone  uint64 // steps of the part that were trained before
 	Delay     uint64 // mode streaming: inner steps from a border to the landing
 	MemberIDs string // peer IDs of the run's members as text, a line each
+	// Before the first of these steps the rank saves its private state in a new file, Save/rank-K,
+	// which is empty where it cannot. Empty: it saves nothing.
+	Save string
 }
 
 // Done answers a request.

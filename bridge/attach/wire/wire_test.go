@@ -23,9 +23,7 @@ var golden = []struct {
 }{
 	{"hello", 1, &Hello{Version: Version, Rank: 1, World: 2, Set: "set-1", Run: "my-run", Client: "python 0.1"}},
 	{"hello-rank-0", 1, &Hello{Version: Version, World: 1, Set: "pid 71"}},
-	{"hello-held", 1, &Hello{
-		Version: Version, World: 1, Set: "pid 71", Held: strings.Repeat("5e", 32), HeldSteps: 40, HeldTokens: 5120,
-	}},
+	{"hello-saves", 1, &Hello{Version: Version, World: 1, Set: "pid 71", Saves: 1, State: 4}},
 	{"welcome", 1, &Welcome{Version: Version, Run: "my-run", DataDir: "/data/my-run", PID: 4711}},
 	{"layout-boxes", 2, &Layout{
 		Tensors: []Tensor{
@@ -51,7 +49,6 @@ var golden = []struct {
 	{"fill", 1, &Fill{}},
 	{"load", 2, &Load{End: 24577, Generation: 2}},
 	{"load-range", 3, &Load{Begin: 96, End: 192, Generation: 4}},
-	{"load-keep", 2, &Load{End: 24577, Generation: 1, Keep: 1}},
 	{"export", 4, &Export{Begin: 96, End: 192, Kind: ExportParams}},
 	{"evaluate", 5, &Evaluate{}},
 	{"save", 6, &Save{Folder: "/data/my-run/trainer/3.new"}},
@@ -60,6 +57,7 @@ var golden = []struct {
 		Slot: 4, Steps: 500, Look: 12, Export: ExportGradient, Seed: 7, Member: 1, Members: 3, Part: 10, PartSteps: 500,
 		PartDone: 20, Delay: 5,
 	}},
+	{"train-save", 8, &Train{Slot: 1, Steps: 1, Members: 1, Save: "/data/my-run/trainer/3-0-0-1-5e5e"}},
 	{"train-members", 8, &Train{Slot: 1, Steps: 1, Members: 2, MemberIDs: "12D3a\n12D3b"}},
 	{"done", 7, &Done{}},
 	{"done-evaluated", 5, &Done{Loss: 2.5}},

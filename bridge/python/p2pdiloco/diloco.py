@@ -12,7 +12,7 @@ from .errors import Error, Invalid
 from .hf import Names
 from .hooks import innermost
 from .loop import Loop
-from .private import Private
+from .private import Private, drop_not_finite
 from .schedule import Schedule, Shape
 from .torchmodel import Model, TorchHeld
 
@@ -55,8 +55,8 @@ class DiLoCo(Loop):
         floating-point buffers of the state dict part of the model, averaged like parameters.
     frozen: whether parameters with requires_grad=False are part of the model, too.
     evaluate: returns the held-out loss, for a node that asks for it.
-    keep: what has state_dict and load_state_dict (the optimizer, a scheduler) and goes on where it
-        was when this process is started again.
+    keep: what has state_dict and load_state_dict (the optimizer, a scheduler) and goes on after a
+        crash of this process or of the node, and after reset, with the anchor that it was at.
     on_event: called with every event (a dict) of a node that is started here, in the thread that
         trains, after a step and after a round.
     node_timeout: seconds to wait for a node that is gone, and at least 30 for one that is there and
@@ -105,9 +105,10 @@ class DiLoCo(Loop):
         private = self._private = Private(keep, self._ranks.world) if keep else None
         self._held = self._model = TorchHeld(
             model, buffers=buffers == "average", frozen=frozen, evaluate=evaluate,
-            save=private.save if private else None,
-            restore=self._restore if private else None,
+            restore=private.restore if private else None,
         )
+        begins = [*self._optimizers, *(one for one in keep if hasattr(one, "param_groups"))]
+        self._steps = list({id(one): one for one in begins if hasattr(one, "step")}.values())
 
     def start(self: Self) -> Self:
         if self.enabled and self._model is not None:
@@ -173,12 +174,9 @@ class DiLoCo(Loop):
         self.followers.append(made.update)
         return made
 
-    def _restore(self, folder: str, rank: int, world: int) -> None:
-        """Takes back what is kept, if this process begins. Each set of ranks is told of the newest
-        save, also where the same process attaches again: its own state is newer."""
-        if self._private is not None and not self._own:
-            with self.replace():
-                self._private.restore(folder, rank, world)
+    def reset(self) -> None:
+        super().reset()
+        drop_not_finite(self._optimizers)
 
     @property
     def page_locked(self) -> Optional[bool]:

@@ -1,10 +1,10 @@
-"""A call after every step of an optimizer."""
+"""Calls before and after every step of an optimizer."""
 
 from __future__ import annotations
 
 import functools
 import types
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 
 def innermost(optimizer: Any) -> Any:
@@ -40,8 +40,8 @@ def skipped(optimizer: Any, options: Mapping[str, Any]) -> bool:
 
 
 class StepHook:
-    """Calls `after` when optimizer.step has returned and has changed something (skipped), until it
-    is removed.
+    """Calls `before` when optimizer.step is called, and `after` when it has returned and has
+    changed something (skipped), until it is removed.
 
     PyTorch 2 has register_step_post_hook. Without it, and for optimizers not of torch.optim, the
     instance's step is replaced by a method like it: it passes everything on (a closure, what a
@@ -49,22 +49,32 @@ class StepHook:
     wrapped it before and may wrap it afterwards.
     """
 
-    def __init__(self, optimizer: Any, after: Callable[[], None]) -> None:
-        self._optimizer, self._after = optimizer, after
-        self._handle: Any = None
+    def __init__(
+        self, optimizer: Any, after: Optional[Callable[[], None]],
+        before: Optional[Callable[[], None]] = None,
+    ) -> None:
+        self._optimizer, self._after, self._first = optimizer, after, before
+        self._handles: list[Any] = []
         self._active = True
         if not callable(getattr(optimizer, "step", None)):
             kind = type(optimizer).__name__
             raise TypeError(f"{kind} is no optimizer, and no list of them: it has no step()")
         try:
-            self._handle = optimizer.register_step_post_hook(
-                lambda _, args, options: self._call(options)
+            if before is not None:
+                begin = optimizer.register_step_pre_hook(lambda _, args, options: self._begin())
+                self._handles.append(begin)
+            self._handles.append(
+                optimizer.register_step_post_hook(lambda _, args, options: self._call(options))
             )
         except AttributeError:  # a wrapper may inherit the method and never set it up
             self._wrap()
 
+    def _begin(self) -> None:
+        if self._active and self._first is not None:
+            self._first()
+
     def _call(self, options: Mapping[str, Any]) -> None:
-        if self._active and not skipped(self._optimizer, options):
+        if self._active and self._after is not None and not skipped(self._optimizer, options):
             self._after()
 
     def _wrap(self) -> None:
@@ -73,6 +83,7 @@ class StepHook:
 
         @functools.wraps(getattr(inner, "__func__", inner))
         def step(_: Any, *args: Any, **kwargs: Any) -> Any:
+            self._begin()
             result = inner(*args, **kwargs)
             self._call(kwargs)
             return result
@@ -85,9 +96,9 @@ class StepHook:
         """Restores the optimizer's own step. If other code has wrapped ours meanwhile, ours stays
         and does nothing any more."""
         self._active = False
-        if self._handle is not None:
-            self._handle.remove()
-        elif self._optimizer.__dict__.get("step") is self._step:
+        for handle in self._handles:
+            handle.remove()
+        if not self._handles and self._optimizer.__dict__.get("step") is self._step:
             if self._before is None:
                 del self._optimizer.step
             else:

@@ -23,7 +23,7 @@ from .attach import rendezvous, statedir, status
 from .attach.events import Event, Events
 from .attach.session import Held, Offer, Session
 from .attach.view import View
-from .attach.wire import Message
+from .attach.wire import STATE_STAYS, Message
 from .data import PartSampler, Place, read_parts
 from .errors import Busy, Closed, Error, Invalid
 from .hooks import StepHook
@@ -129,12 +129,15 @@ class Loop:
         self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
         self._trained = False  # the model is not an anchor any more
         self._counted = False  # some inner step was
-        self._own = False  # a TRAIN has come: what is kept is newer here than in the node's folder
         self._time = (0, 0, 0, 1)  # of this round: begin and end, and steps done and to do in it
         self.followers: list[Callable[[], None]] = []
         """What is called when an inner step is counted, and when a round begins."""
         self._lock = threading.RLock()  # of the round
         self._inside = False  # of its with block
+        self._private: Any = None  # what is kept
+        self._steps: list[Any] = []  # what calls step at the beginning of an inner step
+        self._firsts: list[StepHook] = []
+        self._whole = True  # the caller's inner step is, and the next has not begun
         self._thread = 0  # that has started it
         self._resume: dict[str, Any] = {}
         self._made: Optional[pathlib.Path] = None  # the file of init, for the node
@@ -169,7 +172,9 @@ class Loop:
             self._same_steps()
             self._only_one()
             if self._hook_on is not None:
-                self._hook = StepHook(self._hook_on, self._step)
+                self._hook = StepHook(self._hook_on, self._step, self._next)
+            others = [one for one in self._steps if one is not self._hook_on]
+            self._firsts = [StepHook(one, None, self._next) for one in others]
         except BaseException as err:
             self.__exit__(type(err))
             raise
@@ -223,6 +228,7 @@ class Loop:
                     node.find, held, rank=self._ranks.rank, world=self._ranks.world,
                     set=self._ranks.set, run=self._run or "", node_timeout=self._timeouts[0],
                     idle=self._tell if self._events is not None else None,
+                    state=STATE_STAYS if self._resume else 0,
                 )
             except Closed as err:
                 if isinstance(node, rendezvous.Given) or time.monotonic() > until:
@@ -336,6 +342,9 @@ class Loop:
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
+        for first in self._firsts:
+            first.remove()
+        self._firsts = []
 
     # Training.
 
@@ -354,6 +363,16 @@ class Loop:
         """The part of the run that is over, from 0 to 1: for schedules of any kind."""
         return self.step / self.total_steps if self.total_steps else 0.0
 
+    def _next(self) -> None:
+        """The caller begins an inner step, so the last one is whole, with a scheduler's part."""
+        session = self._session
+        if session is None or session.forked:
+            return
+        with self._lock:
+            self._whole = True
+            if self._private is not None and self._private.whole():
+                self._followed()
+
     def _step(self) -> None:
         """Counts an inner step. Threads that step one optimizer take turns."""
         session = self._session
@@ -366,10 +385,11 @@ class Loop:
     def _count(self, session: Session) -> None:
         self._tally.steps += 1
         self._trained = self._counted = True
+        self._whole = False
         if self._torn or self._train is None:
-            self.reset()
+            self._anew(0)
             return
-        session.progress(self._tally.steps, self._weight())
+        session.progress(self._tally.steps)
         self._tell()
         if self._tally.steps >= self._train.steps or self._gives_up(session):
             self._border(self._offer())
@@ -402,8 +422,7 @@ class Loop:
             if self._torn or self._train is None:
                 self.reset()
             if self._mode() == "sync":
-                # a node that is killed meanwhile leaves the same slot, and the steps in the model
-                while not self.finished and self._tally.kept + self._tally.steps > 0:
+                if self._tally.steps > 0:
                     self._border(self._offer())
             elif self._trained:
                 self._drain(session)
@@ -429,7 +448,7 @@ class Loop:
         while not self.finished:
             found = status.read(session.data_dir)
             if found is None or int(found.get("slot") or 0) >= last:
-                return self.reset()
+                return self._anew(STATE_STAYS)
             self._tell()
             time.sleep(_LOOK)
 
@@ -457,6 +476,8 @@ class Loop:
             for batch in data:
                 empty = False
                 yield batch
+                if threading.get_ident() == self._thread:  # else they are read ahead
+                    self._next()
                 if self.finished:
                     return
             if not repeat or not self.enabled:
@@ -490,13 +511,27 @@ class Loop:
 
     def reset(self) -> None:
         """Loads the anchor again and so discards the inner steps since the last round. Call it, in
-        all ranks, to go on after NotFinite. The optimizer's state stays."""
+        all ranks, to go on after NotFinite. What keep has goes back to the beginning of the round,
+        too. Without keep the optimizer's state stays, but for what is not finite in it."""
+        self._whole = True
+        self._anew(0)
+
+    def _anew(self, state: int) -> None:
+        """Attaches again. state: what is said of what keep has (wire.Message, HELLO)."""
+        session = self._session
+        if session is None:
+            return
         with self._lock:
-            if self._session is None or self.finished:
+            if self.finished:
                 return
-            self._session.reset()
-            self._border(None)
+            session.state = state or self._stays()
+            session.reset()
+            self._border(None, random=False)
             self._trained = False
+
+    def _stays(self) -> int:
+        """What is said of the private state in the midst of a round (wire.Message, HELLO)."""
+        return STATE_STAYS if self._private is None else 0
 
     # The caller's own checkpoints.
 
@@ -506,11 +541,10 @@ class Loop:
         info = self._session.info if self._session is not None else None
         if info is None:
             return dict(self._resume)
-        tally, weight = self._tally, self._tally.weight
-        if self._told or weight > 0:
-            weight += tally.kept_weight
-        steps = tally.kept + tally.steps
-        return {"run_id": info.run_id, "slot": tally.slot, "steps": steps, "weight": weight}
+        tally = self._tally
+        return {
+            "run_id": info.run_id, "slot": tally.slot, "steps": tally.steps, "weight": tally.weight,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on where state_dict was taken, if the run is still at that slot; load the model's
@@ -518,8 +552,7 @@ class Loop:
         run's anchor replaces the model, and a new round begins. It may be called before start or
         afterwards."""
         self._resume = dict(state)
-        if self._session is not None and not self.finished:
-            self.reset()
+        self._anew(STATE_STAYS)
 
     def _takes_up(self, train: Message, copy: Any) -> None:
         """Puts the loaded state in the place of the anchor, if it grew from it."""
@@ -610,14 +643,20 @@ class Loop:
             tally.steps, weight, loss=tally.mean() or 0.0, seconds=time.monotonic() - self._began
         )
 
-    def _border(self, offer: Optional[Offer]) -> None:
+    def _border(self, offer: Optional[Offer], random: bool = True) -> None:
         """Offers what was trained, and begins what is to be trained next. An exception on the way,
-        like KeyboardInterrupt, leaves the conversation torn; the next step then begins another."""
+        like KeyboardInterrupt, leaves the conversation torn; the next step then begins another.
+        random: whether the random state goes back with what keep has."""
         session = self._session
         if session is None:
             return
         began, before, self._torn = time.monotonic(), self._train, True
         copy = self._held.copy() if self._resume and self._held is not None else None
+        if offer is not None and before is not None:
+            # where the next node has that anchor, this rank begins the round after it
+            whole = offer.steps >= before.steps and self._private is not None
+            session.state = int(before.slot) if whole else self._stays()
+        again = self._tally.steps
         try:
             self._train = session.border(offer)
         except Error:  # the session is closed, or closes when reset is called
@@ -629,7 +668,7 @@ class Loop:
         if offer is not None and before is not None:
             went_on = self._train is None or self._train.slot != before.slot
             if went_on and session.contributed:
-                self._tally.contribute(self._tally.kept_weight + offer.tokens)
+                self._tally.contribute(offer.tokens)
             self._tally.end(stall=time.monotonic() - began)
         if self._train is None:
             info = session.info
@@ -637,7 +676,15 @@ class Loop:
             self._tally.begin(int(at) or self._tally.slot)
             self._locate(None)
             return self._followed()
-        self._tally.begin(int(self._train.slot) - 1, session.kept)
+        session.state = self._stays()
+        if again and self._tally.slot == self._train.slot - 1 and not session.contributed:
+            _log.info("steps 1 to %d of the round are done again", again)
+        self._tally.begin(int(self._train.slot) - 1)
+        if self._private is not None:
+            save, rank = str(self._train.save), self._ranks.rank
+            self._private.begin(os.path.join(save, f"rank-{rank}") if save else "", random)
+            if self._whole or not (self._hook or self._firsts):
+                self._private.whole()
         if self._resume:
             self._takes_up(self._train, copy)
         self._take(self._train)
@@ -651,8 +698,7 @@ class Loop:
 
     def _take(self, train: Message) -> None:
         """Takes a task's place in the data."""
-        self._own = True
-        self.sync_every = self._tally.kept + train.steps
+        self.sync_every = train.steps
         self._place = Place(
             train.member, max(train.members, train.member + 1), train.seed, train.part,
             train.part_steps, train.part_done + self._tally.steps, self._place.round + 1,

@@ -50,18 +50,15 @@ class Tally:
 
     def __init__(self) -> None:
         self.slot = self.steps = self.weight = 0  # of this round
-        self.kept, self.kept_weight = 0, 0  # steps of it before a node was killed, and their weight
         self.rounds = self.contributed = 0  # in all
         self.stall = self.last_stall = 0.0
         self.loss: Optional[float] = None
         self._sum: Any = 0.0
         self._losses = 0
 
-    def begin(self, slot: int, kept: tuple[int, int] = (0, 0)) -> None:
-        """A new round, from the anchor of this slot; or what is left of one, where steps and their
-        weight were kept."""
+    def begin(self, slot: int) -> None:
+        """A new round, from the anchor of this slot."""
         self.slot, self.steps, self.weight = slot, 0, 0
-        self.kept, self.kept_weight = kept
 
     def land(self, slot: int) -> None:
         """A slot has landed in the middle of a round: its steps go on."""
@@ -93,7 +90,7 @@ class Tally:
         """The same, with what the node knows."""
         return Metrics(
             phase=status["phase"], slot=self.slot, last_slot=status.get("last_slot", 0),
-            rounds=self.rounds, steps=self.kept + self.steps, loss=self.loss,
+            rounds=self.rounds, steps=self.steps, loss=self.loss,
             weight=self.contributed,
             members=len(status.get("members") or ()), contributors=status.get("contributors", 0),
             bytes_sent=status.get("bytes_sent", 0), bytes_received=status.get("bytes_received", 0),

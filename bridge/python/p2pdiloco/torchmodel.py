@@ -229,11 +229,11 @@ class TorchHeld:
     def __init__(
         self, model: Model, *, buffers: bool = False, frozen: bool = False,
         evaluate: Optional[Callable[[], float]] = None,
-        save: Optional[Callable[[str], None]] = None,
         restore: Optional[Callable[[str, int, int], None]] = None,
     ) -> None:
         self._module = model if isinstance(model, torch.nn.Module) else None
-        self._evaluate, self._save, self._restore = evaluate, save, restore
+        self._evaluate, self._restore = evaluate, restore
+        self.saves = restore is not None
         self.tensors: list[TensorSpec] = []
         self.pieces: list[Piece] = []
         self.live: list[_Live] = []
@@ -354,15 +354,11 @@ class TorchHeld:
     def evaluate(self) -> Optional[float]:
         return None if self._evaluate is None else float(self._evaluate())
 
-    def save(self, path: str) -> bool:
-        if self._save is None:
+    def restore(self, folder: str, rank: int, world: int) -> bool:
+        if self._restore is None:
             return False
-        self._save(path)
+        self._restore(folder, rank, world)
         return True
-
-    def restore(self, folder: str, rank: int, world: int) -> None:
-        if self._restore is not None:
-            self._restore(folder, rank, world)
 
     @torch.no_grad()
     def copy(self) -> list[torch.Tensor]:

@@ -159,11 +159,6 @@ class Stub:
                 raise AssertionError(f"{answer} answers {self._id}")
         return answers
 
-    def mark(self, generation, mark):
-        """Leaves a mark of 32 bytes in start's words."""
-        self._maps[0][24:56] = mark
-        self._maps[0][16:24] = generation.to_bytes(8, "little")
-
     def beat(self):
         """Counts the beat on in start's words."""
         beat = int.from_bytes(self._maps[0][:8], "little")

@@ -39,196 +39,38 @@ class AttachCase(unittest.TestCase):
             del os.environ[rendezvous.SOCKET_VARIABLE]
 
 
-class Keeping(AttachCase):
+class Again(AttachCase):
     """The node is killed while the trainer trains, and comes back."""
 
-    def play(self, keep, steps, seen):
-        """Plays a node that dies when so many of four steps are done, and then the next one."""
+    def test_the_round_is_done_again_from_the_anchor(self):
+        seen, done = {}, 0
 
         def play(node):
             node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(3, bytes(range(32)))
-            self.begin(node, node.ranks[0], steps)
+            node.load([5.0, 7.0])
+            look = Message(wire.TRAIN, 99, slot=1, steps=4, look=3, export=wire.GRADIENT, members=1)
+            node.send(node.ranks[0], look)
+            node.receive(node.ranks[0])  # AT
             node.hang_up()
             node.gather(epoch=2)
-            seen["hello"] = node.hellos[0]
-            node.load([5.0, 7.0], keep=int(keep))
-            left = 4 - steps if keep else 4
-            if left:
-                seen["offer"] = node.train(slot=1, steps=left, part_done=4 - left)[0]
-            else:
-                node.ask(wire.EXPORT, begin=0, end=2, what=wire.GRADIENT)
-            seen["gradient"] = node.local.tolist()
-            node.load([1.0, 1.0])
-            node.end()
-
-        return play
-
-    @staticmethod
-    def begin(node, rank, steps):
-        """Asks for four steps, and waits until so many are done."""
-        look = steps if steps < 4 else 0
-        node.send(rank, Message(
-            wire.TRAIN, 99, slot=1, steps=4, look=look, export=wire.GRADIENT, members=1
-        ))
-        node.receive(rank)  # AT, or OFFER
-
-    def train(self, keep, steps):
-        seen = {}
-        model, done = model_of(), 0
-        with self.attach(self.play(keep, steps, seen), model, tokens_per_step=10) as d:
-            while not d.finished:
-                with torch.no_grad():
-                    model.w -= torch.tensor([0.5, 0.25])
-                done += 1
-                d.step()
-            rounds = d.rounds
-        self.stub.join()
-        return seen, done, rounds
-
-    def test_steps_are_kept(self):
-        for steps in (3, 4):
-            with self.subTest(steps), self.assertLogs("p2pdiloco"):
-                seen, done, rounds = self.train(True, steps)
-                hello = seen["hello"]
-                self.assertEqual(hello.held, bytes(range(32)).hex())
-                self.assertEqual((hello.held_steps, hello.held_tokens), (steps, 10 * steps))
-                self.assertEqual(seen["gradient"], [2.0, 1.0])
-                self.assertEqual((done, rounds), (4, 1))
-
-    def test_the_anchor_is_loaded_where_the_node_says_so(self):
-        with self.assertLogs("p2pdiloco"):
-            seen, done, _ = self.train(False, 3)
-        self.assertEqual((seen["gradient"], done), ([2.0, 1.0], 7))
-
-    def test_what_has_no_mark_is_not_kept(self):
-        """The node has died before it had hashed what it loaded; and a part is no anchor."""
-
-        def play(node):
-            node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(2, bytes(32))
-            self.begin(node, node.ranks[0], 3)
-            node.hang_up()
-            node.gather(epoch=2)
-            self.assertEqual(node.hellos[0].held, "")
-            node.load(generation=3)
-            node.mark(3, bytes(32))
-            node.ask(wire.LOAD, begin=0, end=1, generation=3)
-            self.begin(node, node.ranks[0], 3)
-            node.hang_up()
-            node.gather(epoch=3)
-            self.assertEqual(node.hellos[0].held, "")
-            node.load()
-            node.end()
-
-        with self.assertLogs("p2pdiloco"), self.attach(play, model_of()) as d:
-            while not d.finished:
-                d.step()
-        self.stub.join()
-
-    def test_force_sync_goes_on_until_the_model_is_an_anchor(self):
-        """The node dies with an early offer. The next one keeps those steps and asks for the rest
-        of the same slot: force_sync returned with two steps in the model that nobody else has, and
-        did nothing when it was called again."""
-        seen = {}
-
-        def play(node):
-            node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(3, bytes(range(32)))
-            node.train(slot=1, steps=4)
-            node.hang_up()
-            node.gather(epoch=2)
-            node.load([5.0, 7.0], keep=1)
-            seen["offer"] = node.train(slot=1, steps=2, part_done=2)[0]
-            seen["gradient"] = node.local.tolist()
-            node.load([1.0, 1.0])
-            seen["next"] = node.train(slot=2, steps=4)[0]
-
-        model = model_of()
-        with self.assertLogs("p2pdiloco"), self.attach(play, model, tokens_per_step=10) as d:
-            for _ in range(2):
-                with torch.no_grad():
-                    model.w -= torch.tensor([0.5, 0.25])
-                d.step()
-            d.force_sync()
-            self.assertEqual((model.w.tolist(), d.rounds), ([1.0, 1.0], 1))
-            self.assertEqual((d.metrics.weight, d.metrics.slot), (20, 1))
-            d.force_sync()  # nothing is there
-        self.stub.join()
-        self.assertEqual((seen["offer"].steps, seen["gradient"]), (0, [1.0, 0.5]))
-        self.assertEqual(seen["next"].kind, wire.LEAVE)
-
-    def test_a_checkpoint_has_the_kept_steps_in_it(self):
-        """Else a model of three steps came back as one of one, and did two of them once more."""
-        for tokens, weight in ((0, 0), (7, 21)):
-            with self.subTest(tokens), self.assertLogs("p2pdiloco"):
-                self.checkpoint(tokens, weight)
-
-    def checkpoint(self, tokens, weight):
-        seen = {}
-
-        def play(node):
-            node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(3, bytes(range(32)))
-            self.begin(node, node.ranks[0], 2)
-            node.hang_up()
-            node.gather(epoch=2)
-            node.load([5.0, 7.0], keep=1)
-            node.send(node.ranks[0], Message(wire.TRAIN, 99, slot=1, steps=2, members=1))
-            node.gather(epoch=3)
             node.load([5.0, 7.0])
             seen["offer"] = node.train(slot=1, steps=4)[0]
             seen["gradient"] = node.local.tolist()
             node.load([1.0, 1.0])
             node.end()
 
-        def step():
-            with torch.no_grad():
-                model.w -= torch.tensor([0.5, 0.25])
-            if tokens:
-                d.tokens(tokens)
-            d.step()
-
         model = model_of()
-        with self.attach(play, model, tokens_per_step=10) as d:
-            d._session.info = Message(wire.INFO, 0, run_id="a run", mode="sync", inner_steps=4)
-            for _ in range(3):
-                step()
-            state = d.state_dict()
-            self.assertEqual((state["steps"], state["weight"]), (3, weight))
-            self.assertEqual((d.metrics.steps, d.sync_every), (3, 4))
-            d.load_state_dict(state)
-            self.assertEqual((d.metrics.steps, d.sync_every), (3, 4))
-            step()
-            self.assertTrue(d.finished)
+        with self.assertLogs("p2pdiloco") as logs:
+            with self.attach(play, model, tokens_per_step=10) as d:
+                while not d.finished:
+                    with torch.no_grad():
+                        model.w -= torch.tensor([0.5, 0.25])
+                    done += 1
+                    d.step()
         self.stub.join()
-        offer = seen["offer"]
-        self.assertEqual((offer.steps, offer.tokens), (4, 4 * (tokens or 10)))
-        self.assertEqual(seen["gradient"], [2.0, 1.0])
-
-    def test_two_nodes_die(self):
-        """The second one before it has said anything: the third is told what the first had left."""
-
-        def play(node):
-            node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(3, bytes(32))
-            self.begin(node, node.ranks[0], 3)
-            for epoch in (2, 3):
-                node.hang_up()
-                node.gather(epoch=epoch)
-                self.assertEqual((node.hellos[0].held, node.hellos[0].held_steps), ("00" * 32, 3))
-            node.load()
-            node.end()
-
-        with self.assertLogs("p2pdiloco"), self.attach(play, model_of()) as d:
-            while not d.finished:
-                d.step()
-        self.stub.join()
+        self.assertEqual((seen["gradient"], done, d.rounds), ([2.0, 1.0], 7, 1))
+        self.assertEqual((seen["offer"].steps, seen["offer"].tokens), (4, 40))
+        self.assertTrue(any("steps 1 to 3 of the round are done again" in line for line in logs.output))
 
     def test_the_next_node_names_the_ranks_that_it_lacks(self):
         """To rank 1, which still maps the memory of the one before: rank 0 has not outlived it."""
@@ -258,56 +100,6 @@ class Keeping(AttachCase):
             with self.assertRaises(errors.Ended):
                 attached.border()
         self.assertTrue(any(text in line for line in logs.output), logs.output)
-
-    def test_a_node_dies_as_its_rank_has_kept_the_steps(self):
-        """It lived for LOAD with keep and no longer: the third node is told of the same steps."""
-
-        def play(node):
-            node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(3, bytes(32))
-            self.begin(node, node.ranks[0], 3)
-            for epoch in (2, 3, 4):
-                node.hang_up()
-                node.gather(epoch=epoch)
-                hello = node.hellos[0]
-                self.assertEqual((hello.held, hello.held_steps), ("00" * 32, 3))
-                self.assertEqual(hello.held_tokens, 30)
-                node.mark(epoch, bytes(32))  # the node leaves it before it says LOAD
-                node.load([5.0, 7.0], generation=epoch, keep=1)
-            seen["offer"] = node.train(slot=1, steps=1, part_done=3)[0]
-            seen["gradient"] = node.local.tolist()
-            node.load([1.0, 1.0])
-            node.end()
-
-        seen, done = {}, 0
-        model = model_of()
-        with self.assertLogs("p2pdiloco"):
-            with self.attach(play, model, tokens_per_step=10) as d:
-                while not d.finished:
-                    with torch.no_grad():
-                        model.w -= torch.tensor([0.5, 0.25])
-                    done += 1
-                    d.step()
-        self.stub.join()
-        self.assertEqual((seen["offer"].steps, done), (1, 4))
-        self.assertEqual(seen["gradient"], [2.0, 1.0])
-
-    def test_reset_keeps_nothing(self):
-        def play(node):
-            node.gather()
-            node.load([5.0, 7.0], generation=3)
-            node.mark(3, bytes(32))
-            node.send(node.ranks[0], Message(wire.TRAIN, 99, slot=1, steps=4, members=1))
-            node.gather(epoch=2)
-            self.assertEqual(node.hellos[0].held, "")
-            node.load()
-            node.end()
-
-        with self.attach(play, model_of()) as d:
-            d.step()
-            d.reset()
-        self.stub.join()
 
 
 class Rounds(AttachCase):
@@ -519,6 +311,13 @@ class PrivateState(AttachCase):
         model.w.grad = torch.tensor([8.0, 8.0])
         return model, optimizer, self.attach(play, model, optimizer, keep=[optimizer])
 
+    @staticmethod
+    def save(folder, kept):
+        private = Private(kept, 1)
+        private.begin(os.path.join(folder, "rank-0"), False)
+        private.whole()
+        private.wait()
+
     def test_the_optimizer_goes_on(self):
         folder = nodestub.tempfile.mkdtemp()
         self.addCleanup(nodestub.shutil.rmtree, folder)
@@ -526,7 +325,7 @@ class PrivateState(AttachCase):
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
         model.w.grad = torch.tensor([8.0, 8.0])
         optimizer.step()
-        Private([optimizer], 1).save(os.path.join(folder, "rank-0"))
+        self.save(folder, [optimizer])
         model, optimizer, d = self.attach_after((wire.RESTORE, dict(folder=folder, world=1)))
         with d:
             buffer = optimizer.state[model.w]["momentum_buffer"]
@@ -534,34 +333,57 @@ class PrivateState(AttachCase):
             optimizer.step()
         self.stub.join()
 
-    def test_what_is_newer_here_is_not_taken_back(self):
-        """A process that attaches again is told of the newest save, which is some slots old. Its
-        optimizer, and a scheduler, would go back to there."""
+    def test_the_state_of_the_beginning_comes_back_with_the_anchor(self):
+        """The third step's gradient holds NaN, which the optimizer keeps for ever. The state that
+        the round began with has the scheduler's part of the last step in it."""
         folder = nodestub.tempfile.mkdtemp()
         self.addCleanup(nodestub.shutil.rmtree, folder)
 
         def play(node):
             node.gather()
-            node.ask(wire.SAVE, folder=folder)
+            self.assertEqual((node.hellos[0].saves, node.hellos[0].state), (1, 0))
             node.load([0.0, 0.0])
-            with self.assertRaises(EOFError):  # the rank attaches again in the midst of it
-                node.train(steps=2)
-            node.hang_up()
+            node.train(slot=1, steps=1)
+            node.load([1.0, 1.0])
+            node.train(slot=2, steps=2, save=folder)
+            node.error(9, "element 1 is NaN")
             node.gather(epoch=2)
+            self.assertEqual(node.hellos[0].state, 0)
             node.ask(wire.RESTORE, folder=folder, world=1)
-            node.load([0.0, 0.0])
-            node.train(steps=1)
+            node.load([1.0, 1.0])
+            node.train(slot=2, steps=1)
             node.end()
 
         model = model_of()
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
         model.w.grad = torch.tensor([8.0, 8.0])
-        with self.attach(play, model, optimizer, keep=[optimizer]) as d:
+        with self.attach(play, model, optimizer, keep=[optimizer, schedule]) as d:
             optimizer.step()
+            schedule.step()
+            optimizer.step()
+            schedule.step()
+            model.w.grad.fill_(float("nan"))
+            with self.assertRaises(errors.NotFinite):
+                optimizer.step()
             d.reset()
             self.assertEqual(optimizer.state[model.w]["momentum_buffer"].tolist(), [8.0, 8.0])
+            self.assertEqual((schedule.last_epoch, optimizer.param_groups[0]["lr"]), (1, 0.5))
+            model.w.grad.fill_(8.0)
             optimizer.step()
         self.stub.join()
+
+    def test_what_is_not_finite_is_not_saved(self):
+        folder = nodestub.tempfile.mkdtemp()
+        self.addCleanup(nodestub.shutil.rmtree, folder)
+        p = torch.nn.Parameter(torch.zeros(1))
+        optimizer = torch.optim.SGD([p], lr=1.0, momentum=0.5)
+        p.grad = torch.tensor([float("inf")])
+        optimizer.step()
+        with self.assertLogs("p2pdiloco", "WARNING") as logs:
+            self.save(folder, [optimizer])
+        self.assertIn("was not saved: tensor 0 of (1,) holds NaN or infinity", logs.output[0])
+        self.assertEqual(os.path.getsize(os.path.join(folder, "rank-0")), 0)
 
     def test_a_state_that_does_not_fit(self):
         """The parameters are in two groups now. The optimizer begins anew, and the script goes on:
@@ -574,11 +396,13 @@ class PrivateState(AttachCase):
         for _ in range(3):
             before.step()
             schedule.step()
-        Private([schedule, before], 1).save(os.path.join(folder, "rank-0"))
+        self.save(folder, [schedule, before])
         now = torch.optim.SGD([{"params": [one]}, {"params": [two]}], lr=1.0)
         schedule = torch.optim.lr_scheduler.StepLR(now, 1)
         with self.assertLogs("p2pdiloco", "WARNING") as logs:
-            Private([schedule, now], 1).restore(folder, 0, 1)
+            private = Private([schedule, now], 1)
+            private.restore(folder, 0, 1)
+            private.whole()
         self.assertIn("does not fit what keep has", logs.output[0])
         self.assertEqual(schedule.last_epoch, 0, "all is taken back, or nothing")
 
@@ -593,12 +417,13 @@ class PrivateState(AttachCase):
                 pass
 
         seen = {}
+        folder = nodestub.tempfile.mkdtemp()
+        self.addCleanup(nodestub.shutil.rmtree, folder)
 
         def play(node):
             node.gather()
             node.load([0.0, 0.0])
-            seen["done"] = node.ask(wire.SAVE, folder="/nowhere")[0]
-            node.train(steps=1)
+            seen["done"] = node.train(steps=1, save=folder)[0]
             node.end()
 
         with self.assertLogs("p2pdiloco", "WARNING") as logs:
@@ -606,25 +431,17 @@ class PrivateState(AttachCase):
                 d.step()
                 self.assertTrue(d.finished)
         self.stub.join()
-        self.assertEqual(seen["done"].status, wire.STATUS_FAILED)
-        self.assertIn("No space left", seen["done"].text)
-        self.assertIn("what keep has could not be saved: [Errno 28]", logs.output[0])
+        self.assertEqual(seen["done"].steps, 1)
+        self.assertEqual(os.path.getsize(os.path.join(folder, "rank-0")), 0)
+        self.assertIn("what keep has was not saved: [Errno 28]", logs.output[0])
 
-    def test_saved_and_with_another_number_of_ranks_left_out(self):
+    def test_with_another_number_of_ranks_all_begin_anew(self):
         folder = nodestub.tempfile.mkdtemp()
         self.addCleanup(nodestub.shutil.rmtree, folder)
-        save = (wire.SAVE, dict(folder=folder))
-        _, optimizer, d = self.attach_after(save)
-        with d:
-            optimizer.step()
-        self.stub.join()
-        self.assertEqual(os.listdir(folder), ["rank-0"])
-        restore = (wire.RESTORE, dict(folder=folder, world=2))
-        _, optimizer, d = self.attach_after(restore)
-        with self.assertLogs("p2pdiloco", "WARNING") as logs, d:
-            self.assertEqual(len(optimizer.state), 0)
-            optimizer.step()
-        self.assertIn("2 ranks have saved their optimizers, and now there are 1", logs.output[0])
+        private = Private([torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)], 1)
+        with self.assertRaisesRegex(errors.Invalid, "2 ranks have saved .*, and now there are 1"):
+            private.restore(folder, 0, 2)
+        private.whole()  # nothing is taken back
 
 
 class Failures(AttachCase):

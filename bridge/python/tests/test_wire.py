@@ -26,9 +26,8 @@ EXAMPLES = {
     "fill": Message(wire.FILL, 1),
     "go-give-up": Message(wire.GO, 9, answer=wire.GIVE_UP),
     "go": Message(wire.GO, 9, look=24),
-    "hello-held": Message(
-        wire.HELLO, 1, version=wire.VERSION, world=1, set="pid 71", held="5e" * 32, held_steps=40,
-        held_tokens=5120,
+    "hello-saves": Message(
+        wire.HELLO, 1, version=wire.VERSION, world=1, set="pid 71", saves=1, state=4,
     ),
     "hello-rank-0": Message(wire.HELLO, 1, version=wire.VERSION, world=1, set="pid 71"),
     "hello": Message(
@@ -51,7 +50,9 @@ EXAMPLES = {
         wire.LAYOUT, 2, tensors=(TensorSpec("w", (10,), wire.F16),), pieces=(Flat(0, 7, 3),)
     ),
     "leave": Message(wire.LEAVE, 11, reason="the training loop has ended", run=1),
-    "load-keep": Message(wire.LOAD, 2, end=24577, generation=1, keep=1),
+    "train-save": Message(
+        wire.TRAIN, 8, slot=1, steps=1, members=1, save="/data/my-run/trainer/3-0-0-1-5e5e",
+    ),
     "load-range": Message(wire.LOAD, 3, begin=96, end=192, generation=4),
     "load": Message(wire.LOAD, 2, end=24577, generation=2),
     "notice": Message(wire.NOTICE, 0, level=1, text="no quorum: paused"),

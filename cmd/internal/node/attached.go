@@ -120,20 +120,8 @@ func (a *attached) commandEnded(err error) {
 // joined tells the trainer which run this is.
 func (a *attached) joined(node *p2pdiloco.Node) {
 	if a != nil {
-		s := node.Spec()
-		a.trainer.KeepSteps(keepsSteps(s))
 		a.trainer.Joined(info(node))
 	}
-}
-
-// keepsSteps says whether ranks that outlive the node keep their inner steps: the table of
-// docs/attach.md.
-func keepsSteps(s p2pdiloco.Spec) bool {
-	switch s.Mode {
-	case p2pdiloco.ModeAsync, p2pdiloco.ModeStreaming:
-		return false
-	}
-	return s.MaxStaleness() == 0 && s.Pace == p2pdiloco.PaceSteps
 }
 
 // info is what the trainer is told of the run.

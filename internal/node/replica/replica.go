@@ -148,12 +148,9 @@ func Open(cfg Config) (*Replica, error) {
 // Position returns the position of the state held, if there is one.
 func (r *Replica) Position() (Position, bool) { return r.model.state.position() }
 
-// Anchor copies the anchor into dst, D elements, and returns its slot. ok is false, and dst as it
+// Anchor copies the anchor into dst, D elements, and says which it is. ok is false, and dst as it
 // was, where no state is held: it could not be read, and is fetched again.
-func (r *Replica) Anchor(dst []float32) (slotNumber uint64, ok bool) {
-	at, ok := r.model.state.copyAnchor(dst)
-	return at.Slot, ok
-}
+func (r *Replica) Anchor(dst []float32) (at Position, ok bool) { return r.model.state.copyAnchor(dst) }
 
 // Follow takes dst, D elements, from an edition of the anchor to the one held, which it returns.
 // Where none is held, dst stays as it was.

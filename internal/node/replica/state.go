@@ -161,6 +161,7 @@ func (s *state) read(f func(at Position, vectors [][]float32) error) error {
 type Edition struct {
 	generation uint64 // of the vectors: how often they were filled anew
 	Slot       uint64 // outer steps done
+	Root       slot.Root
 }
 
 // Follows says whether e is another edition's anchor some outer steps later, of which each fragment
@@ -177,7 +178,7 @@ func (s *state) copyOnward(dst []float32, from Edition) Edition {
 	if !s.mu.held {
 		return from
 	}
-	now := Edition{s.mu.generation, s.mu.at.Slot}
+	now := Edition{s.mu.generation, s.mu.at.Slot, s.mu.at.Root}
 	if !now.Follows(from, uint64(len(s.fragments))) {
 		copy(dst, s.mu.anchor)
 		return now

@@ -36,7 +36,8 @@ type Loop struct {
 	// These fields belong to the goroutine that runs the rounds.
 	model   *model // of the trainer; nil without one
 	vectors vectors
-	held    uint64 // slot of the anchor that the start is, or is ahead of
+	held    uint64    // slot of the anchor that the start is, or is ahead of
+	root    slot.Root // of the state of that anchor
 	// the newest slot that the start could have in it: a contribution is stale by those after it
 	base     uint64
 	anchored bool // there is an anchor to start from
@@ -54,10 +55,19 @@ type Loop struct {
 func (l *Loop) anchor() (slotNumber uint64) {
 	if l.inFlight == nil {
 		if at, ok := l.replica.Anchor(l.vectors.start); ok {
-			l.held, l.base = at, at
+			l.held, l.base, l.root = at.Slot, at.Slot, at.Root
 		}
 	}
 	return l.held
+}
+
+// beginAt tells the trainer from which anchor its next inner steps begin.
+func (l *Loop) beginAt() {
+	if k, ok := l.model.Trainer.(trainer.StateKeeper); ok {
+		k.BeginAt(trainer.Anchor{
+			Slot: l.held, Root: l.root, Step: l.spec.Border(l.held), TotalSteps: l.spec.Border(l.spec.LastSlot()),
+		})
+	}
 }
 
 // Config says what a Loop works with. All fields are required unless a comment says otherwise.

@@ -42,9 +42,9 @@ func (r *stepRate) note(steps int, took time.Duration) {
 	r.mu.recent = r.mu.recent[max(0, len(r.mu.recent)-rateKept):]
 }
 
-// trained adds the measure of a round that is whole. Steps that were kept took no time now.
+// trained adds the measure of a round that is whole.
 func (r *stepRate) trained(stats trainer.Stats, took time.Duration) {
-	r.note(stats.Steps-stats.Kept, took)
+	r.note(stats.Steps, took)
 	r.whole(stats.Steps)
 }
 
@@ -85,14 +85,14 @@ func (r *stepRate) progress(stepsDone int) {
 
 // cut takes the measure of a round that was cut short: of the steps done and the one under way. If
 // the trainer did not report its steps, the time is divided by all steps of the round, which gives
-// the least that a step can have taken. Steps that were kept took no time now.
-func (r *stepRate) cut(steps, kept int, took time.Duration) {
+// the least that a step can have taken.
+func (r *stepRate) cut(steps int, took time.Duration) {
 	r.mu.Lock()
 	if r.mu.done > 0 {
 		steps = min(steps, r.mu.done+1)
 	}
 	r.mu.Unlock()
-	r.note(steps-kept, took)
+	r.note(steps, took)
 }
 
 // micros returns how long an inner step of the last rounds took, in microseconds; 0 for unknown.

@@ -4,30 +4,7 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"github.com/p2pdiloco/p2pdiloco/membership"
-	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
-
-// TestKeptStepsAreNotMeasured: a trainer that has outlived its node hands in 40 steps at once, or
-// does the last three of them. The others would take this peer for one of some microseconds a step,
-// and wait for it.
-func TestKeptStepsAreNotMeasured(t *testing.T) {
-	var m stepRate
-	m.note(40, 40*time.Second)
-	steps := func() uint32 { return m.on(membership.ReportOffer{}).Steps }
-	m.whole(39)
-	if m.trained(trainer.Stats{Steps: 40, Kept: 40}, time.Millisecond); m.micros() != 1e6 || steps() != 40 {
-		t.Errorf("all were kept: %d µs, %d steps", m.micros(), steps())
-	}
-	if m.trained(trainer.Stats{Steps: 40, Kept: 37}, 6*time.Second); m.micros() != 2e6 || steps() != 40 {
-		t.Errorf("3 in 6 s: %d µs, %d steps", m.micros(), steps())
-	}
-	m.progress(38)
-	if m.cut(40, 37, 6*time.Second); m.micros() != 3e6 {
-		t.Errorf("one and a part in 6 s: %d µs", m.micros())
-	}
-}
 
 // What a peer goes by: its newest step time in offers, the median of three for deadlines, and of a
 // round cut short what it has seen of it.
@@ -44,7 +21,7 @@ func TestStepRate(t *testing.T) {
 		t.Errorf("newest %d µs, median %v", m.micros(), m.median())
 	}
 	m.progress(3)
-	if m.cut(40, 0, 8*time.Second); m.micros() != 2_000_000 {
+	if m.cut(40, 8*time.Second); m.micros() != 2_000_000 {
 		t.Errorf("3 steps and a part in 8 s: %d µs", m.micros())
 	}
 	m.opened(5)
@@ -55,7 +32,7 @@ func TestStepRate(t *testing.T) {
 		}
 	}
 	m.begin()
-	if m.cut(40, 0, 8*time.Second); m.micros() != 200_000 {
+	if m.cut(40, 8*time.Second); m.micros() != 200_000 {
 		t.Errorf("at most 40 steps in 8 s: %d µs", m.micros())
 	}
 	if m.note(1, time.Nanosecond); m.micros() != 1 {

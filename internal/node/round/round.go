@@ -103,7 +103,9 @@ var errSlotClosed = errors.New("the slot closed before the inner steps were done
 // start loads the parameters from which the next inner steps start.
 func (l *Loop) start(ctx context.Context) error {
 	l.clock.train()
-	if l.anchor(); !l.sound { // looked at once: what comes after it is finite, too
+	l.anchor()
+	l.beginAt()
+	if !l.sound { // looked at once: what comes after it is finite, too
 		if err := l.vectors.sound(); err != nil {
 			return &trainer.Error{Call: "load", Err: err}
 		}

@@ -94,7 +94,7 @@ func (s *streamingMode) takeIn(ctx context.Context, l *Loop, m live) error {
 func (s *streamingMode) follow(l *Loop) (slots []uint64, all bool) {
 	before, now := s.at, l.replica.Follow(l.vectors.start, s.at)
 	s.at = now
-	l.held, l.base = now.Slot, now.Slot
+	l.held, l.base, l.root = now.Slot, now.Slot, now.Root
 	if !now.Follows(before, s.spec.Fragments) || now.Slot >= s.spec.LastSlot() {
 		l.landedSlot, s.spent = 0, make([]uint64, s.spec.Fragments)
 		for p := range s.spent {

@@ -80,6 +80,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 		return trainer.Stats{}, nil
 	}
 	l.report(before)
+	l.beginAt() // a slot may have landed in the midst of a task
 	steps, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -103,7 +104,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 		if l.life.Over() {
 			return stats, l.ended()
 		}
-		l.rate.cut(task.Steps, stats.Kept, took)
+		l.rate.cut(task.Steps, took)
 		if err := l.land(ctx); err != nil { // it is settled
 			return stats, err
 		}

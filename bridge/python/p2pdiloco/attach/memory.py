@@ -9,7 +9,6 @@ import sys
 from typing import Any
 
 _LINE = 64  # bytes of a rank's own words
-_MARKED, _MARK, _MARK_END = 16, 24, 56  # in start: the generation of a mark, and the mark
 
 
 class Memory:
@@ -46,11 +45,6 @@ class Memory:
         """The node's beat: another number four times a second, for as long as the node lives."""
         (beat,) = struct.unpack_from("<Q", self._start, 0)
         return int(beat)
-
-    def mark(self, generation: int) -> str:
-        """The mark that the node has left of what was loaded as this generation; "" for none."""
-        (of,) = struct.unpack_from("<Q", self._start, _MARKED)
-        return self._start[_MARK:_MARK_END].hex() if of == generation else ""
 
     def close(self) -> None:
         """Unmaps the memory, as soon as no array of the caller's lies in it."""

@@ -97,11 +97,13 @@ class Held(Protocol):
     def evaluate(self) -> Optional[float]:
         """The mean held-out loss; None if this trainer has none."""
 
-    def save(self, path: str) -> bool:
-        """Writes the private state to a file and syncs it; False if this trainer saves nothing."""
+    @property
+    def saves(self) -> bool:
+        """Whether the caller saves its private state where a TRAIN names a folder."""
 
-    def restore(self, folder: str, rank: int, world: int) -> None:
-        """Takes the private state back that world ranks have saved in a folder."""
+    def restore(self, folder: str, rank: int, world: int) -> bool:
+        """Takes the private state back that world ranks have saved in a folder; without one, takes
+        back nothing of what it was told. False if this trainer saves nothing."""
 
     def copy(self) -> Any:
         """A copy of the live parameters, for put."""
@@ -122,15 +124,6 @@ class Offer:
     seconds: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Kept:
-    """What a rank still has of a node that is gone: inner steps since a vector was loaded."""
-
-    mark: str = ""  # of the vector; "": nothing is kept
-    steps: int = 0
-    tokens: int = 0
-
-
 class Session:
     """A rank that is attached to a node, or on its way there.
 
@@ -144,7 +137,7 @@ class Session:
     def __init__(
         self, find: Callable[[], Optional[str]], held: Held, *, rank: int = 0, world: int = 1,
         set: str = "", run: str = "", connect_timeout: float = 60.0, node_timeout: float = 600.0,
-        idle: Optional[Callable[[], None]] = None,
+        idle: Optional[Callable[[], None]] = None, state: int = 0,
     ) -> None:
         self._find, self._held = find, held
         self._rank, self._world, self._set = rank, world, set or f"pid {os.getpid()}"
@@ -158,9 +151,6 @@ class Session:
         self._socket: Optional[socket.socket] = None
         self._memory: Optional[Memory] = None
         self._train: Optional[Message] = None
-        self._loaded = 0  # the generation of the last LOAD, if that was of all; else 0
-        self._base, self._done = (0, 0), (0, 0)  # steps and tokens, at the TRAIN's begin and now
-        self._kept = Kept()
         self.look = 0
         """The number of steps after which at() is to be called; 0 is never."""
         self.info: Optional[Message] = None
@@ -173,6 +163,9 @@ class Session:
         """Whether the last border has offered steps that count: of no round that was given up, and
         to a node that did not go."""
         self._gave_up = False
+        self.state = state
+        """What the next HELLO says of the caller's private state: the slot whose round it has
+        whole; 0 for none, and STATE_STAYS for one that is not to be replaced."""
         self.ended = False
         """Whether the run has ended. The model is its last one."""
         self._connect(connect_timeout)
@@ -181,12 +174,6 @@ class Session:
     def forked(self) -> bool:
         """Whether this process is a child, made by fork, of the one that attached."""
         return os.getpid() != self._pid
-
-    @property
-    def kept(self) -> tuple[int, int]:
-        """Steps and tokens that the model has in it beside those of the TRAIN under way: ranks that
-        have outlived a node keep them."""
-        return self._base
 
     # Connecting.
 
@@ -235,8 +222,7 @@ class Session:
         hello = Message(
             wire.HELLO, self._next(), version=wire.VERSION, rank=self._rank, world=self._world,
             set=self._set + (f".{self._resets}" if self._resets else ""), run=self._run,
-            client=_CLIENT, held=self._kept.mark, held_steps=self._kept.steps,
-            held_tokens=self._kept.tokens,
+            client=_CLIENT, saves=int(self._held.saves), state=self.state,
         )
         self._send(hello)
         welcome = self._wait(wire.WELCOME, hello.id)
@@ -365,12 +351,10 @@ class Session:
     def border(self, offer: Optional[Offer] = None) -> Optional[Message]:
         """Offers what was trained since the last TRAIN, and does what the node asks for until it
         asks for inner steps. It returns that TRAIN; None is the end of the run. If the node is
-        gone, it waits for the next one: then nothing was offered. The model is the anchor then, or
-        as it was, if the next node has the anchor that it grew from."""
+        gone, it waits for the next one: then nothing was offered, and the model is the anchor."""
         self.look, self.contributed = 0, False
         try:
             if offer is not None and self._train is not None:
-                self._progressed(offer.steps, offer.tokens)
                 self._export_for(self._train)
                 train, self._train = self._train, None
                 self._send(Message(wire.OFFER, train.id, **dataclasses.asdict(offer)))
@@ -423,13 +407,12 @@ class Session:
 
     def _answer(self, request: Message) -> None:
         """Does what the node asks for. If that fails, the node and the other ranks are told, and it
-        is raised here. A save that fails is no reason to end: the last one stays."""
+        is raised here. A private state that cannot be read is no reason to end."""
         try:
             done = self._do(request)
         except Exception as err:
             failed = Message(wire.DONE, request.id, status=wire.STATUS_FAILED, text=str(err))
-            if request.kind == wire.SAVE:
-                _log.warning("what keep has could not be saved: %s", err, exc_info=True)
+            if request.kind == wire.RESTORE:
                 return self._send(failed)
             try:
                 self._send(failed)
@@ -451,31 +434,18 @@ class Session:
         if request.kind == wire.FILL:
             held.fill()
         elif request.kind == wire.LOAD:
-            self._load(request)
+            held.load(request.begin, request.end)
         elif request.kind == wire.EXPORT:
-            # Where steps were kept and none are left, the node asks for what they have changed.
-            self.contributed = self.contributed or self._base[0] > 0
             held.export(request.begin, request.end, request.what == wire.GRADIENT)
         elif request.kind == wire.EVALUATE:
             loss = held.evaluate()
             return {"status": wire.STATUS_UNSUPPORTED} if loss is None else {"loss": loss}
-        elif request.kind == wire.SAVE:
-            if not held.save(os.path.join(request.folder, f"rank-{self._rank}")):
-                return {"status": wire.STATUS_UNSUPPORTED}
+        elif request.kind == wire.SAVE:  # a TRAIN says where it is saved
+            return {"status": wire.STATUS_UNSUPPORTED}
         elif request.kind == wire.RESTORE:
-            held.restore(request.folder, self._rank, request.world)
+            if not held.restore(request.folder, self._rank, request.world):
+                return {"status": wire.STATUS_UNSUPPORTED}
         return {}
-
-    def _load(self, request: Message) -> None:
-        """Loads a range, unless the node says that what is there grew from it."""
-        if request.keep:
-            self._base = (self._kept.steps, self._kept.tokens)
-        else:
-            self._held.load(request.begin, request.end)
-            self._base = (0, 0)
-        whole = self._memory is not None and request.end - request.begin == self._memory.elements
-        self._loaded, self._done = request.generation if whole else 0, self._base
-        self._kept = Kept()
 
     def at(self, steps: int) -> bool:
         """Asks, after so many steps of a TRAIN, whether to go on. False is to give up: the caller
@@ -502,23 +472,15 @@ class Session:
         self._train, self._gave_up = Message(wire.TRAIN, self._train.id), True
         return False
 
-    def progress(self, steps: int, tokens: int = 0) -> None:
-        """Says how many steps of the TRAIN are done, with how many tokens; it costs nothing."""
+    def progress(self, steps: int) -> None:
+        """Says how many steps of the TRAIN are done; it costs nothing."""
         if self._memory is not None:
             self._memory.progress(steps)
-            self._progressed(steps, tokens)
-
-    def _progressed(self, steps: int, tokens: int) -> None:
-        self._done = (self._base[0] + steps, self._base[1] + tokens)
 
     # The end.
 
     def _reattach(self, err: BaseException) -> None:
         _log.warning("the node of this machine is gone (%s): waiting for it", err)
-        if self._loaded and self._memory is not None:
-            mark = self._memory.mark(self._loaded)
-            self._kept = Kept(mark, *self._done) if mark else Kept()
-        self._loaded = 0
         self._train, self._gave_up = None, False
         self._drop()
         self._connect(self._node_timeout)
@@ -527,7 +489,6 @@ class Session:
     def reset(self) -> None:
         """Attaches again as a new set, in all ranks: the next border loads the anchor."""
         self._drop()
-        self._loaded, self._kept, self._base = 0, Kept(), (0, 0)
         self._train, self._gave_up = None, False
         self._resets += 1
         self._connect(self._node_timeout)
@@ -545,7 +506,7 @@ class Session:
     def close(self) -> None:
         """Closes the socket and unmaps the memory."""
         self._drop()
-        self._train, self._loaded, self._kept, self._base = None, 0, Kept(), (0, 0)
+        self._train = None
         self._unmap()
 
     def _unmap(self) -> None:

@@ -22,6 +22,7 @@ MAX_NAME, MAX_DIMENSIONS = 256, 8  # of a tensor
 GRADIENT, PARAMETERS = 1, 2  # what EXPORT and TRAIN ask for
 STATUS_OK, STATUS_UNSUPPORTED, STATUS_FAILED = 0, 1, 2  # of DONE
 GIVE_UP = 1  # of GO
+STATE_STAYS = 2**64 - 1  # of HELLO
 
 HEADER = struct.Struct("<IHHQ")
 _FIELD = struct.Struct("<HHI")
@@ -90,7 +91,7 @@ Piece = Union[Box, Flat]
 _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     HELLO: (
         (1, "version", "u"), (2, "rank", "u"), (3, "world", "u"), (4, "set", "t"), (5, "run", "t"),
-        (6, "client", "t"), (7, "held", "t"), (8, "held_steps", "u"), (9, "held_tokens", "u"),
+        (6, "client", "t"), (10, "saves", "u"), (11, "state", "u"),
     ),
     WELCOME: ((1, "version", "u"), (2, "run", "t"), (3, "data_dir", "t"), (4, "pid", "u")),
     LAYOUT: ((1, "tensors", "T"), (2, "pieces", "P")),
@@ -103,7 +104,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
         (5, "last_slot", "u"), (6, "spec", "t"), (7, "slot", "u"), (8, "root", "t"),
     ),
     FILL: (),
-    LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u"), (4, "keep", "u")),
+    LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u")),
     EXPORT: ((1, "begin", "u"), (2, "end", "u"), (3, "what", "u")),
     EVALUATE: (),
     SAVE: ((1, "folder", "t"),),
@@ -111,7 +112,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     TRAIN: (
         (1, "slot", "u"), (2, "steps", "u"), (3, "look", "u"), (4, "export", "u"), (5, "seed", "u"),
         (6, "member", "u"), (7, "members", "u"), (8, "part", "u"), (9, "part_steps", "u"),
-        (10, "part_done", "u"), (11, "delay", "u"), (12, "member_ids", "t"),
+        (10, "part_done", "u"), (11, "delay", "u"), (12, "member_ids", "t"), (13, "save", "t"),
     ),
     DONE: ((1, "status", "u"), (2, "text", "t"), (3, "loss", "f")),
     OFFER: (

@@ -96,7 +96,7 @@ class Alone(SwarmCase):
         self.until((data / "attach").exists)
         side = 1 << 20
         held = mock.Mock(
-            tensors=[TensorSpec("w", (side, side))], pieces=[Box(0, (0, 0), (side, side))]
+            tensors=[TensorSpec("w", (side, side))], pieces=[Box(0, (0, 0), (side, side))], saves=0
         )
         with self.assertRaisesRegex(Error, f"^{text} trainer takes 4194304 MiB, and [0-9]+ MiB"):
             Session(lambda: (data / "attach").read_text().strip(), held)

@@ -1,0 +1,81 @@
+"""What crashes of script and node cost, over a real node; run as test_swarm.py says."""
+
+import json
+import os
+import sys
+import unittest
+
+from peers import HERE, LISTEN, Process, SwarmCase
+
+ROUNDS, H = 5, 4
+
+
+class Crashes(SwarmCase):
+    def ranks(self, name, world=1, **settings):
+        """All ranks of a peer."""
+        settings = {
+            "run": f"{self.run_name}-{name}", "bootstrap": [self.bootstrap], "listen": [LISTEN],
+            "found": True, "preset": "lan", "data_dir": str(self.folder / name), "rounds": ROUNDS,
+            "inner_steps": H, "seed": 7, **settings,
+        }
+        script = [sys.executable, str(HERE / "kept_peer.py"), json.dumps(settings)]
+        self.set = getattr(self, "set", 0) + 1
+        return [
+            Process(
+                self, f"{name} {rank}", script, ATEN_CPU_CAPABILITY="default", RANK=str(rank),
+                WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(self.set), P2PDILOCO_BINARY=self.program,
+            )
+            for rank in range(world)
+        ]
+
+    def result(self, ranks):
+        """What all ranks have at the end, but for what is of this process alone."""
+        done = [rank.report("done") for rank in ranks]
+        for rank in ranks:
+            rank.end()
+        return [{k: v for k, v in one.items() if k not in ("rounds", "resets")} for one in done]
+
+    def killed(self, who, at, world, want):
+        name, once = f"{who}-{at}-{world}", str(self.folder / f"once-{who}-{at}-{world}")
+        ranks = self.ranks(name, world, kill=who, at=at, once=once)
+        if who != "node":
+            for rank in ranks:
+                rank.process.wait(60)
+            ranks = self.ranks(name, world, kill=who, at=at, once=once)
+        self.assertEqual(self.result(ranks), want, f"killed: {name}")
+        said = [json.loads(line)["text"] for line in ranks[0].seen if "went on at step" in line]
+        slot = at // H
+        self.assertEqual(
+            said, [f"went on at step {slot * H} of {ROUNDS * H} (slot {slot + 1}); optimizer kept"]
+        )
+
+    def test_a_crash_costs_the_open_round_and_no_more(self):
+        """Script, node or both are killed with -9 in the midst of a round, or as one has begun. At
+        the end learning rate, Adam's steps, loss and model are those of a run without a crash."""
+        for world, kills in ((1, (2, 10)), (2, (6,))):
+            want = self.result(self.ranks(f"whole-{world}", world))
+            self.assertEqual([one["steps"] for one in want], [ROUNDS * H] * world)
+            for who in ("script", "node", "both"):
+                for at in kills:
+                    with self.subTest(who=who, at=at, world=world):
+                        self.killed(who, at, world, want)
+
+    def test_a_batch_with_nan_costs_its_round(self):
+        """The optimizer holds the NaN, and so would every later step. After reset the peer
+        contributes to all rounds that are left."""
+        for kind in ("AdamW", "SGDm", "SGD"):
+            for keeps in (True, False):
+                with self.subTest(kind=kind, keeps=keeps):
+                    name = f"{kind}-{keeps}"
+                    once = str(self.folder / f"once-{name}")
+                    ranks = self.ranks(name, optimizer=kind, keeps=keeps, nan=2 * H - 1, once=once)
+                    done = ranks[0].report("done")
+                    self.assertEqual((done["rounds"], done["resets"]), (ROUNDS, 1))
+                    if keeps:
+                        self.assertEqual(done["schedule"], ROUNDS * H)
+                    ranks[0].end()
+
+
+if __name__ == "__main__":
+    unittest.main()
