@@ -3,7 +3,10 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -25,14 +28,28 @@ func Fill(fs *pflag.FlagSet, known Known, from ...Source) error {
 	for _, s := range from {
 		take(s)
 	}
+	expand(fs)
 	if config := fs.Lookup(ConfigFlag); config != nil && config.Value.String() != "" {
 		s, err := File(config.Value.String())
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", Given(fs, ConfigFlag, config.Value.String()), err))
 		}
 		take(s)
+		expand(fs)
 	}
 	return errors.Join(errs...)
+}
+
+// expand takes ~ in paths for the user's home, which no shell has done of --init=~/m, of the
+// environment and of a file.
+func expand(fs *pflag.FlagSet) {
+	home, err := os.UserHomeDir()
+	fs.VisitAll(func(f *pflag.Flag) {
+		rest, ok := strings.CutPrefix(f.Value.String(), "~/")
+		if ok && err == nil && f.Changed && f.Value.Type() != "paths" {
+			_ = f.Value.Set(filepath.Join(home, rest)) // it took a path before
+		}
+	})
 }
 
 // fill sets one flag that has no value yet. Its rank is higher the sooner the source is asked.

@@ -388,3 +388,20 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+// Paths in the environment and in files begin with ~ as they do in a shell, that of the file, too.
+func TestHome(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.WriteFile(filepath.Join(home, "c.toml"), []byte(`data_dir = "~/d"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.String(ConfigFlag, "", "")
+	dir, init := fs.String("data-dir", "", ""), fs.String("init", "", "")
+	environ := Environment([]string{"P2PDILOCO_CONFIG=~/c.toml", "P2PDILOCO_INIT=~/m"})
+	err := Fill(fs, Known{ConfigFlag: true, "data-dir": true, "init": true}, environ)
+	if err != nil || *dir != home+"/d" || *init != home+"/m" {
+		t.Errorf("%s, %s: %v", *dir, *init, err)
+	}
+}

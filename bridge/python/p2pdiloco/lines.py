@@ -9,7 +9,8 @@ import sys
 _log = logging.getLogger("p2pdiloco")
 _FLAG = re.compile(
     r"`?p2pdiloco [a-z-]+(?: --[a-z-]+(?: [^\s,;)]+)?)*"  # a command stays as it is
-    r"|--([a-z][a-z-]*)(?:([ =])(?=[\d/.'\"A-Z]))?"
+    r"|--([a-z][a-z-]*)(?:([ =])(?=[-\d/.'\"A-Z]|[^\s:]+:))?"
+    r"|\bP2PDILOCO_([A-Z_]+)(?==)"
 )
 
 
@@ -43,8 +44,8 @@ def spelled(text: str) -> str:
     outer_lr=0.7."""
 
     def name(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0]
-        return found[1].replace("-", "_") + ("=" if found[2] else "")
+        if found[3]:
+            return found[3].lower()
+        return (found[1] or "").replace("-", "_") + ("=" if found[2] else "") or found[0]
 
     return _FLAG.sub(name, text)

@@ -91,7 +91,8 @@ class Loop:
                 )
         if ticket is not None:
             options["ticket"] = ticket
-        self._quiet = settings.switch(options, "quiet")
+        self._quiet = str(settings.value(options, "quiet") or "").lower() in ("true", "1")
+        options.pop("quiet", None)
         self._socket = os.environ.get(rendezvous.SOCKET_VARIABLE, "")
         self.enabled = bool(self._socket) or settings.given(
             run, {**options, "sync_every": sync_every}

@@ -68,19 +68,12 @@ def value(settings: Mapping[str, Any], name: str) -> Any:
     return settings.get(name) or os.environ.get(_PREFIX + name.upper())
 
 
-def switch(settings: dict[str, Any], name: str) -> bool:
-    """Takes out a setting that is on or off, given here or in the environment."""
-    text = str(value(settings, name) or "false").lower()
-    settings.pop(name, None)
-    return text not in ("false", "0")
-
-
 def _names_run(path: Any) -> bool:
     """Whether a config file, TOML or JSON, has the key of a run, of its spec or of a ticket. A
     file that cannot be read counts as one that has, because the node then reports what is wrong
     with it."""
     try:
-        with open(path, encoding="utf-8") as f:
+        with open(os.path.expanduser(path), encoding="utf-8") as f:
             text = f.read(1 << 18)
     except (OSError, ValueError, TypeError):
         return True

@@ -75,6 +75,8 @@ class Names(unittest.TestCase):
             "--outer-lr 0.7 --momentum 0.6 ends lower": "outer_lr=0.7 momentum=0.6 ends lower",
             "(Found, --found, overrides)": "(Found, found, overrides)",
             "--rounds: 0 is too few": "rounds: 0 is too few",
+            "--rounds -1: too few, --codec int9: no": "rounds=-1: too few, codec=int9: no",
+            "P2PDILOCO_TICKET=x: no ticket": "ticket=x: no ticket",
             "see p2pdiloco export --data-dir /a": "see p2pdiloco export --data-dir /a",
         }.items():
             self.assertEqual(spelled(text), want)

@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -31,18 +28,5 @@ func fill(cmd *cobra.Command, stderr io.Writer) error {
 	if err := sources.Fill(cmd.Flags(), known, sources.Environment(environ)); err != nil {
 		return UsageError(err)
 	}
-	expand(cmd.Flags())
 	return nil
-}
-
-// expand takes ~ in paths for the user's home, which no shell has done of --init=~/m, of the
-// environment and of a file.
-func expand(fs *pflag.FlagSet) {
-	home, err := os.UserHomeDir()
-	fs.VisitAll(func(f *pflag.Flag) {
-		rest, ok := strings.CutPrefix(f.Value.String(), "~/")
-		if ok && err == nil && f.Changed && f.Value.Type() != "paths" {
-			_ = f.Value.Set(filepath.Join(home, rest)) // it took a path before
-		}
-	})
 }

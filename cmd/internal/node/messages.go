@@ -46,7 +46,7 @@ var messages = map[string]string{
 	"waits/members": "the first slot waits for more members: $members, and start_peers is $start_peers",
 	"waits/others":  "slot $slot waits for $others",
 	"waits/slot":    "slot $slot: all have trained; what they learnt is combined and agreed on",
-	"waits/trainer": "still waiting for the trainer: $detail",
+	"waits/trainer": "still getting ready (trainer, first model): $detail",
 
 	"peer.suspected":      "peer $about: $detail",
 	"peer.left":           "peer $about is no member any more: $detail",
@@ -93,6 +93,14 @@ var messages = map[string]string{
 // grave are the events that a trainer shows as warnings.
 var grave = []string{
 	"run.paused", "run.forked", "run.switched", "state.diverged", "admission.refused", "peer.removed",
+}
+
+// ofOthers are events that are no news before this peer is a member, unless they are about itself:
+// a newcomer takes in the records of all that has happened to others.
+var ofOthers = []string{"peer.left", "peer.evicted", "peer.removed", "peer.readmitted", "secret.rotated"}
+
+func isOld(e p2pdiloco.Event) bool {
+	return slices.Contains(ofOthers, e.Name) && fmt.Sprint(e.Fields["about"]) != e.Peer.String()
 }
 
 // fields are what $NAME in a message stands for.

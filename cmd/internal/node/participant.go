@@ -33,6 +33,7 @@ type participant struct {
 	began time.Time
 
 	name     string   // of the run
+	isIn     bool     // it has become a member, since its start
 	command  []string // that starts a trainer which attaches; empty: none
 	trainer  p2pdiloco.Trainer
 	attached *attached // where the trainer attaches
@@ -239,7 +240,8 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 	if slices.Contains(grave, e.Name) {
 		level = wire.NoticeWarn
 	}
-	if line := describe(e, p.collect.dataDir()); line != "" {
+	p.isIn = p.isIn || e.Name == "run.joined" || e.Name == "run.founded"
+	if line := describe(e, p.collect.dataDir()); line != "" && (p.isIn || !isOld(e)) {
 		p.tell(level, line)
 	}
 	if e.Name == "run.final" && e.Fields["ends_as"] != "branch" && p.settings.Stays() {

@@ -96,6 +96,19 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// A newcomer takes in what happened to others before: that is no news.
+func TestOldRecordsAreNoNews(t *testing.T) {
+	p, said := staying(t)
+	left := p2pdiloco.Event{Name: "peer.left", Peer: "p", Fields: map[string]any{"about": "q", "detail": "left"}}
+	p.onEvent(left)
+	p.onEvent(p2pdiloco.Event{Name: "run.joined", Peer: "p", Fields: map[string]any{"slot": uint64(3)}})
+	left.Fields["about"] = "r"
+	p.onEvent(left)
+	if err := p.end(time.Minute); err != nil || said.Has("peer q") || !said.Has("peer r has left the run") {
+		t.Errorf("it says %q, %v", said, err)
+	}
+}
+
 func TestSlotLine(t *testing.T) {
 	loss := 3.081
 	before := p2pdiloco.Status{Slot: 3, Training: time.Minute, Sent: 1e6}

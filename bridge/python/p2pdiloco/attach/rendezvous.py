@@ -30,6 +30,7 @@ SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
 """Names the socket to a command that `p2pdiloco join --run RUN -- COMMAND` starts."""
 _STARTER_VARIABLE = "P2PDILOCO_STARTER"
 """Tells a node that its standard input ends when this process does."""
+_USAGE = 2  # exit status of a node whose settings cannot be obeyed
 _END = 15.0  # seconds for a node to end that nobody has attached to
 BINARY_VARIABLE = "P2PDILOCO_BINARY"
 """Names the node's program."""
@@ -192,6 +193,9 @@ class Own:
     def _ended(self, status: int) -> None:
         """Lets a node that was killed be started again. One that has failed would fail again."""
         self._node = None
+        if status == _USAGE:
+            text = self._tail().replace("\nSee 'p2pdiloco join --help'.", "")
+            raise Invalid(text.removeprefix("p2pdiloco: "))
         if status >= 0:
             raise Error(
                 f"the node has ended with status {status} ({self._log_file}):\n{self._tail()}"
@@ -214,7 +218,10 @@ class Own:
         options, secret = dict(self._options), {}
         if options.get("ticket") is not None:  # all users of a machine can read command lines
             secret["P2PDILOCO_TICKET"] = str(options.pop("ticket"))
-        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as err:
+            raise Invalid(f"data_dir={self._dir}: {err}: name a folder that can be made") from err
         if self._init is not None:
             options["init"] = self._init()
         command: Sequence[str] = [

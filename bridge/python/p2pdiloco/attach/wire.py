@@ -50,7 +50,7 @@ class TensorSpec:
         if size > MAX_NAME:
             raise Invalid(
                 f"the name of tensor {self.name[:40]}… has {size} bytes: {MAX_NAME} are allowed, "
-                "so give its module, or those around it, shorter names"
+                "so give its module a shorter one"
             )
         if len(self.shape) > MAX_DIMENSIONS:
             raise Invalid(

@@ -101,7 +101,7 @@ class Alone(SwarmCase):
         with self.assertRaisesRegex(Error, f"^{text} trainer takes 4194304 MiB, and [0-9]+ MiB"):
             Session(lambda: (data / "attach").read_text().strip(), held)
         self.assertEqual(held.method_calls, [])
-        node.line(lambda line: f"refused before its first step: {text}" in line)
+        self.until(lambda: f"refused before its first step: {text}" in node.told())
         self.assertIn(f'"a trainer was refused" err="{text}', node.told())
 
     def test_a_trainer_that_dies_before_all_its_ranks_are_there(self):
