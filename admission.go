@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
@@ -105,11 +106,14 @@ func (n *Node) awaitAdmission(ctx context.Context) error {
 	return n.guard.Await(ctx)
 }
 
-// fitTicket compares the ticket with the data directory. A peer that was in the run before may have
-// a ticket that has expired.
+// fitTicket compares the ticket, or the run's ID, with the data directory. A peer that was in the
+// run before may have a ticket that has expired.
 func (o *origin) fitTicket() error {
 	t, known := o.cfg.ticket, o.known
 	switch {
+	case t == nil && known != nil && !strings.HasPrefix(known.RunID().String(), o.cfg.RunID):
+		return fmt.Errorf("%w: data directory %s is of the run with the ID %.16s, not %s: use another directory",
+			ErrOtherRun, o.dir.Root, known.RunID(), o.cfg.RunID)
 	case t == nil:
 		return nil
 	case known == nil && t.Expired(time.Now()):

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -55,8 +57,9 @@ type Config struct {
 	Network *p2p.Network
 	// Listen holds multiaddrs; default: any free TCP and QUIC port.
 	Listen []string
-	// Bootstrap holds multiaddrs, ending in /p2p/PEER, of nodes of the DHT to start from. Without
-	// any, peers are looked for on the local network (mDNS).
+	// Bootstrap holds multiaddrs, ending in /p2p/PEER, of nodes of the DHT to start from. Where one
+	// is a member of a run of Spec.Name, that run is meant, whichever other runs have the name.
+	// Without any, peers are looked for on the local network (mDNS).
 	Bootstrap []string
 	// Announce holds multiaddrs that others are told besides those seen: where a router or firewall
 	// lets them through to this peer.
@@ -67,8 +70,15 @@ type Config struct {
 	// NoRelaying keeps the node from relaying for members of the run that cannot connect to each
 	// other, and for others within the bounds of p2p.MemberRelay.
 	NoRelaying bool
-	// Found lets this peer found the run although none of its bootstrap addresses answers.
+	// Found has this peer found the run at once, whoever else is in sight. One whose data directory
+	// was in the run before goes on with that.
 	Found bool
+	// MayFound is asked before this peer founds the run with an ID. Its error ends Join; nil: it
+	// may found any.
+	MayFound func(id Root) error
+	// RunID is what the run's ID begins with, in hex digits, where several runs have the name. A
+	// peer with it joins that run, and never founds one.
+	RunID string
 	// OnQuorumLoss is what this peer does when no quorum of the members is heard for the preset's
 	// time (20 s on a LAN, 5 min on a WAN): OnLossContinue (default) forks the run with the members
 	// that are left; OnLossPause waits for them, or for Recover. Each peer chooses for itself: a
@@ -209,6 +219,10 @@ func (c Config) Validate() error {
 		"MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload)
 	refuse(c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload,
 		"MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload, p2p.MinDownload)
+	refuse(c.RunID != "" && c.Found, "the RunID %s, or its ticket, is for a run that exists, and Found founds one: "+
+		"give one of them", c.RunID)
+	refuse(strings.Trim(c.RunID, "0123456789abcdef") != "" || len(c.RunID) > 2*len(Root{}),
+		"RunID %q: allowed: the first hex digits of a run's ID", c.RunID)
 	refuse(c.Linger < 0, "Linger %v: a duration, or 0 for the preset's", c.Linger)
 	refuse(c.KeepCheckpoints < 0, "KeepCheckpoints %d: at least 1", c.KeepCheckpoints)
 	refuse(c.InitFile != "" && c.Init != nil,
@@ -232,6 +246,9 @@ func (c Config) withTicket() Config {
 	if c.Spec.Name == "" {
 		c.Spec.Name = t.Run
 	}
+	if c.RunID == "" {
+		c.RunID = t.RunID.String()
+	}
 	if c.Pin.IsZero() {
 		c.Pin = t.Pin
 	}
@@ -254,10 +271,21 @@ func (c Config) checkTicket() (errs []error) {
 	if c.Pin != c.ticket.Pin {
 		errs = append(errs, fmt.Errorf("a Pin %s, where the ticket pins %s: give one of them", c.Pin, c.ticket.Pin))
 	}
-	if c.Found {
-		errs = append(errs, errors.New("a ticket, which is for a run that exists, and Found: give one of them"))
+	if !strings.HasPrefix(c.ticket.RunID.String(), c.RunID) {
+		errs = append(errs, fmt.Errorf("the ticket is for the run with the ID %s, not %s: give one of them",
+			c.ticket.RunID.Short(), c.RunID))
 	}
 	return errs
+}
+
+// start are the peers of Bootstrap. Whoever founds a run at once asks none of them first.
+func (c Config) start() (peers []PeerID) {
+	for _, a := range c.Bootstrap {
+		if id, err := slot.ParsePeerID(a[strings.LastIndex(a, "/")+1:]); err == nil && !c.Found {
+			peers = append(peers, id)
+		}
+	}
+	return peers
 }
 
 // listed says which peers are on Config.Allow; nil if there is no such list.

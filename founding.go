@@ -3,10 +3,13 @@ package p2pdiloco
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
@@ -20,10 +23,16 @@ func (n *Node) searching() string {
 	if n.cfg.ticket != nil {
 		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
 	}
+	if n.cfg.RunID != "" {
+		return "looking for peers of the run with the ID " + n.cfg.RunID + "; it is not founded here"
+	}
 	if !n.hasModel() {
 		return "looking for peers that know the run; " + noModel
 	}
-	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
+	if n.cfg.Found {
+		return "founding the run here, as this peer was told to"
+	}
+	if len(n.cfg.Bootstrap) > 0 {
 		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, "+
 			"it is founded after %v", window)
 	}
@@ -63,6 +72,35 @@ func (n *Node) foundsNothing(lost bool) string {
 	return ""
 }
 
+// sayWhich puts the error of several runs in sight in words.
+func (n *Node) sayWhich(err error) error {
+	several, ok := errors.AsType[formation.Several](err)
+	if !ok {
+		return err
+	}
+	slices.SortFunc(several, func(a, b formation.Sighted) int { return cmp.Compare(b.Hello.Members, a.Hello.Members) })
+	text, name := "", n.cfg.Spec.Name
+	for _, run := range several {
+		text += fmt.Sprintf("\n  %s@%.16s  %s", name, run.ID, describeSighted(run))
+	}
+	return fmt.Errorf("%w: %d runs are called %q here, and this peer joins none without knowing which one you mean:%s\n"+
+		"Take a ticket of the right one (p2pdiloco invite, on a machine that is in it), or name it with its ID: "+
+		"--run %s@%.16s", ErrOtherRun, len(several), name, text, name, several[0].ID)
+}
+
+// describeSighted is what one of its peers says of a run.
+func describeSighted(run formation.Sighted) string {
+	founder := "any of its first peers"
+	if len(run.Spec.Founders) > 0 {
+		founder = run.Spec.Founders[0].String()
+	}
+	how := "its size is not told"
+	if run.Hello.Members > 0 {
+		how = fmt.Sprintf("slot %d, members: %d", run.Hello.Slot, run.Hello.Members)
+	}
+	return fmt.Sprintf("founded by %s; %s (so peer %s says)", founder, how, run.From.Short())
+}
+
 // forgetLoss removes the note that the ledger was lost: there is a chain again.
 func (n *Node) forgetLoss() error {
 	if !n.dir.Has(datadir.LostFile) {
@@ -72,11 +110,12 @@ func (n *Node) forgetLoss() error {
 }
 
 // ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain
-// if its identity is new, so nobody is waited for. One that has lost its data may have founded it.
+// if its identity is new, so nobody is waited for, nor where it was told to found the run. One that
+// has lost its data may have founded it.
 func (n *Node) ledgerTiming() membership.Timing {
 	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
 	t.Linger = cmp.Or(n.cfg.Linger, t.Linger)
-	if n.newcomer && n.formation.Unfounded() {
+	if n.newcomer && (n.formation.Unfounded() || n.cfg.Found) {
 		t.FoundAfter = 0
 	}
 	return t

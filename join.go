@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -159,7 +160,7 @@ func (n *Node) settle(ctx context.Context) (err error) {
 	n.life.Go(func() { n.formation.Serve(n.life.Context()) })
 	n.net.Advertise(n.life.Context(), n.places())
 	if n.spec, err = n.formation.Await(ctx); err != nil {
-		return err
+		return n.sayWhich(err)
 	}
 	if err := n.awaitAdmission(ctx); err != nil {
 		return err
@@ -183,12 +184,19 @@ func (n *Node) adoptPreset(ctx context.Context) error {
 	return nil
 }
 
+// localGlance is how long answers on the local network are waited for: there is no search that
+// ends.
+const localGlance = 2 * time.Second
+
 // formationConfig is what finding the run goes by.
 func (n *Node) formationConfig() formation.Config {
 	cfg := formation.Config{
-		Network: n.net, Given: n.cfg.Spec, Ticket: n.cfg.ticket, Found: n.cfg.Found, MaxAdopted: n.cfg.MaxAdopted,
-		Listed: n.cfg.listed(), Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
+		Network: n.net, Given: n.cfg.Spec, ID: n.cfg.RunID, Found: n.cfg.Found, MayFound: n.cfg.MayFound,
+		Start: n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(), Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
 		Default: n.cfg.preset(), Discovery: n.first.Discovery, Hello: n.first.Hello, Logger: n.cfg.Logger,
+	}
+	if n.cfg.Network == nil && len(n.cfg.Bootstrap) == 0 {
+		cfg.Glance = localGlance
 	}
 	if n.guard != nil {
 		cfg.Refused, cfg.IsIn, cfg.Barred = n.guard.Refused(), n.guard.IsIn, n.guard.Barred

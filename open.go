@@ -101,7 +101,10 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 			"about": n.Self(), "height": at.By.Height, "record": at.By.Record, "detail": at.RemovalText(n.Self()),
 		})
 	}
-	n.formation.Introduce(n.driver.Incarnation())
+	n.formation.Introduce(n.driver.Incarnation(), func() (slot, members uint64) {
+		v := n.driver.View()
+		return v.Tip.Slot, uint64(len(v.Peers()))
+	})
 	if n.driver.View().Tip.Height > 0 {
 		n.formation.Founded()
 	}

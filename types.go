@@ -112,6 +112,9 @@ func ParseSpec(b []byte) (Spec, error) { return spec.Parse(b) }
 
 // Conditions that callers may want to tell apart with errors.Is.
 var (
+	// ErrOtherRun is wrapped by what Join returns where several runs of the name are in sight and
+	// nothing says which one is meant.
+	ErrOtherRun = errors.New("p2pdiloco: another run of this name")
 	// ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
 	ErrClosed = life.ErrClosed
 	// ErrCloned ends a node whose identity another process uses at the same time, or whose data

@@ -53,6 +53,8 @@ type Hello struct {
 	Awaits slot.PeerID
 	// that peer is about to found its run
 	AwaitsFounder bool
+	// newest slot of the run and its members, for people; 0 while the sender has no chain
+	Slot, Members uint64
 	// what the sender's clock said when it sent this, to the millisecond; this package fills it in
 	Time time.Time
 }
@@ -259,7 +261,7 @@ func toProto(h Hello) (*pb.Hello, error) {
 	p := &pb.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
 		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing, Unfounded: h.Unfounded,
-		Awaits: []byte(h.Awaits), AwaitsFounder: h.AwaitsFounder,
+		Awaits: []byte(h.Awaits), AwaitsFounder: h.AwaitsFounder, Slot: h.Slot, Members: h.Members,
 	}
 	if !h.Time.IsZero() {
 		p.Time = h.Time.UnixMilli()
@@ -272,6 +274,7 @@ func fromProto(p *pb.Hello) (Hello, error) {
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
 		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
 		Unfounded: p.Unfounded, Awaits: slot.PeerID(p.Awaits), AwaitsFounder: p.AwaitsFounder,
+		Slot: p.Slot, Members: p.Members,
 	}
 	if p.Time != 0 {
 		h.Time = time.UnixMilli(p.Time)
@@ -281,22 +284,20 @@ func fromProto(p *pb.Hello) (Hello, error) {
 
 // check holds h against the bounds.
 func (h Hello) check() error {
-	switch {
-	case len(h.Run) > limits.MaxRunName:
-		return fmt.Errorf("hello: run name of %d bytes: %w (%d)", len(h.Run), wire.ErrTooLarge, limits.MaxRunName)
-	case len(h.Spec) > MaxSpec:
-		return fmt.Errorf("hello: spec of %d bytes: %w (%d)", len(h.Spec), wire.ErrTooLarge, MaxSpec)
-	case len(h.Given) > maxGiven:
-		return fmt.Errorf("hello: %d spec fields: %w (%d)", len(h.Given), wire.ErrTooLarge, maxGiven)
-	case len(h.UserAgent) > maxUserAgent:
-		return fmt.Errorf("hello: user agent of %d bytes: %w (%d)", len(h.UserAgent), wire.ErrTooLarge, maxUserAgent)
-	}
-	if len(h.Timing) > maxTiming {
-		return fmt.Errorf("hello: timing of %d bytes: %w (%d)", len(h.Timing), wire.ErrTooLarge, maxTiming)
-	}
-	if len(h.Awaits) > slot.MaxPeerIDLen {
-		return fmt.Errorf("hello: awaited peer of %d bytes: %w (%d)", len(h.Awaits), wire.ErrTooLarge,
-			slot.MaxPeerIDLen)
+	for _, part := range []struct {
+		what       string
+		size, most int
+	}{
+		{"run name of %d bytes", len(h.Run), limits.MaxRunName},
+		{"spec of %d bytes", len(h.Spec), MaxSpec},
+		{"%d spec fields", len(h.Given), maxGiven},
+		{"user agent of %d bytes", len(h.UserAgent), maxUserAgent},
+		{"timing of %d bytes", len(h.Timing), maxTiming},
+		{"awaited peer of %d bytes", len(h.Awaits), slot.MaxPeerIDLen},
+	} {
+		if part.size > part.most {
+			return fmt.Errorf("hello: "+part.what+": %w (%d)", part.size, wire.ErrTooLarge, part.most)
+		}
 	}
 	for k, v := range h.Given {
 		if len(k) > maxGivenKey || len(v) > maxGivenText {

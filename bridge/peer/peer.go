@@ -65,7 +65,7 @@ func Open(ctx context.Context, s *settings.Settings, o Options) (*Peer, error) {
 		o.Notice = func(text string) { o.Logger.Warn(text) }
 	}
 	p := &Peer{options: o, cfg: cfg, began: time.Now(), joined: make(chan struct{})}
-	p.cfg.Logger, p.cfg.OnEvent = o.Logger, p.onEvent
+	p.cfg.Logger, p.cfg.OnEvent, p.cfg.MayFound = o.Logger, p.onEvent, p.mayFound
 	if o.Trainer == nil {
 		if err := p.cfg.Validate(); err != nil {
 			return nil, settings.Invalid(err)

@@ -2,7 +2,9 @@ package peer
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -44,11 +46,14 @@ func (p *Peer) prepare(s *settings.Settings) (err error) {
 // process uses, or that others can write. The lock stays until cleanUp: a trainer may take minutes
 // to start, and a second process that got the directory meanwhile would take away this one's API.
 func (p *Peer) chooseDir() (err error) {
+	base, err := statedir.Base()
 	if p.cfg.DataDir != "" {
 		p.dir, err = datadir.Open(disk.OS, p.cfg.DataDir)
+		if path, unknown := filepath.Abs(p.cfg.DataDir); err == nil && unknown == nil && base != "" {
+			_ = statedir.Note(base, path) // commands that are told which directory need no note
+		}
 		return err
 	}
-	base, err := statedir.Base()
 	if err != nil {
 		return err
 	}
@@ -66,6 +71,36 @@ func (p *Peer) chooseDir() (err error) {
 	p.cfg.DataDir = p.claim.Dir
 	if !p.claim.First {
 		p.options.Notice("another peer of this run is on this machine: this one keeps its data in " + p.cfg.DataDir)
+	}
+	return nil
+}
+
+// mayFound refuses to found a second run of a name of which this host has a peer already: who
+// starts one in the same way again means the first. A user who names a new directory and says that
+// it is to found a run may do so.
+func (p *Peer) mayFound(id p2pdiloco.Root) error {
+	base, err := statedir.Base()
+	if err != nil {
+		return nil //nolint:nilerr // then no directory was chosen here
+	}
+	own, err := filepath.Abs(p.cfg.DataDir)
+	if err != nil || p.cfg.Found && !statedir.Under(base, own) {
+		return err
+	}
+	dirs, err := statedir.Dirs(base)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		known, err := datadir.At(disk.OS, dir).LoadSpec(p2pdiloco.Spec{})
+		if err != nil || known == nil || known.Name != p.cfg.Spec.Name || known.RunID() == id || dir == own {
+			continue
+		}
+		return fmt.Errorf("%w: this machine has a peer of run %s, with the ID %.16s (%s), in %s, and none of that run "+
+			"answers here. Founding a second run of the name would divide you from the others. To join that run as "+
+			"another peer, take a ticket: p2pdiloco invite --data-dir %s (it must be running). To go on as that peer: "+
+			"p2pdiloco join --data-dir %s. To found a second run all the same: p2pdiloco start %s --data-dir NEW",
+			p2pdiloco.ErrOtherRun, known.Name, known.RunID(), known.Access, dir, dir, dir, known.Name)
 	}
 	return nil
 }

@@ -15,9 +15,10 @@ import (
 // own hooks. It reads the spec file. It reports all faults at once, each in the words of its
 // source, as an ErrInvalid.
 func (s *Settings) Config() (p2pdiloco.Config, error) {
-	cfg := s.cfg
 	var errs [4][]error
-	cfg.Spec, errs[0] = s.settle()
+	run, wrong := s.settle()
+	cfg := s.cfg
+	cfg.Spec, errs[0] = run, wrong
 	errs[1], errs[2] = s.check(), s.checkTrainer()
 	cfg.Allow, cfg.Follow, errs[3] = s.readPeers()
 	if err := sources.Explain(s.flags, errors.Join(slices.Concat(errs[:]...)...)); err != nil {
@@ -53,6 +54,8 @@ func (s *Settings) check() (errs sources.Faults) {
 		_, err := api.ParseMetricsAddress(s.Metrics)
 		errs.Add(err != nil, "metrics", s.Metrics, "%v", err)
 	}
+	errs.Add(s.cfg.Found && s.cfg.RunID != "", "found", s.cfg.Found,
+		"--run NAME@%s is a run that exists: leave one of them out", s.cfg.RunID)
 	errs.Add(s.cfg.CheckpointEvery < 1, "checkpoint-every", s.cfg.CheckpointEvery, "at least 1")
 	errs.Add(s.cfg.KeepCheckpoints < 1, "keep-checkpoints", s.cfg.KeepCheckpoints, "at least 1")
 	errs.Add(s.EventsSize < 0 || s.EventsSize > maxEventsSize, "events-size", s.EventsSize,

@@ -101,7 +101,7 @@ func (s *Settings) access() []definition {
 			"is done with --preset wan"},
 		{"no-relaying", 0, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
 			"other"},
-		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers"},
+		{"found", 0, &s.cfg.Found, "found the run at once, as p2pdiloco start NAME does"},
 		{
 			"preset",
 			0,
@@ -243,7 +243,7 @@ var elsewhere = []string{
 	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
 	"relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size", "slot", "slots",
-	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps", "with-momentum",
+	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
 	"wrap", "yes",
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -32,6 +33,7 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 			"empty or 0: leave it out to adopt the run's value")
 		_ = f.Set(&run, text) // it is the flag's own
 	}
+	s.takeRunID(&run)
 	s.checkTicket(&run, &errs)
 	if run.Name == "" && len(errs) == 0 {
 		errs = append(errs, s.resume(&run)...)
@@ -49,6 +51,20 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 			`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`+why))
 	}
 	return run, errs
+}
+
+// takeRunID takes the beginning of the run's ID off its name: NAME@ID.
+func (s *Settings) takeRunID(run *spec.Spec) {
+	if at := strings.LastIndex(run.Name, "@"); at > 0 && isRunID(run.Name[at+1:]) {
+		run.Name, s.cfg.RunID = run.Name[:at], run.Name[at+1:]
+	}
+}
+
+// minRunID is how many hex digits of a run's ID tell it from a part of the name.
+const minRunID = 8
+
+func isRunID(text string) bool {
+	return len(text) >= minRunID && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // resume takes the run's name from the data directory: a peer that was in a run is started again
@@ -146,6 +162,8 @@ func (s *Settings) checkTicket(run *spec.Spec, errs *sources.Faults) {
 	}
 	errs.Add(!s.cfg.Pin.IsZero() && s.cfg.Pin != t.Pin, "pin", s.cfg.Pin, "the ticket pins %s: leave this out", t.Pin)
 	errs.Add(s.cfg.Found, "found", s.cfg.Found, "a ticket is for a run that exists: leave one of them out")
+	errs.Add(!strings.HasPrefix(t.RunID.String(), s.cfg.RunID), "run", run.Name+"@"+s.cfg.RunID,
+		"the ticket is for the run with the ID %.16s: leave this out", t.RunID)
 }
 
 // brief is the beginning of a text that is long, and perhaps secret.

@@ -1,6 +1,7 @@
 // Command p2pdiloco trains one model together with other peers, with no server in the middle.
 //
 //	p2pdiloco demo        a whole swarm on this machine, to see it work
+//	p2pdiloco start       found a run
 //	p2pdiloco join        take part in a run
 //	p2pdiloco bootstrap   an address that newcomers can start from
 //	p2pdiloco status      what a running peer knows

@@ -66,8 +66,8 @@ The exit status is 1 if something fails.`,
 	fs.Var(sources.Addresses(&f.bootstrap), "bootstrap",
 		"`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local "+
 			"network with mDNS)")
-	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: the one running peer with a default "+
-		"data directory, if there is one)")
+	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: that of the one peer that "+
+		"runs here, if there is one)")
 	fs.StringVar(&f.dir, "data-dir", "", "`directory` with the peer's data, existing or not")
 	fs.DurationVar(&f.timeout, "timeout", f.timeout, "how long to look for the run's peers")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")

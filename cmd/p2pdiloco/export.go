@@ -11,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
@@ -46,7 +47,7 @@ func showSlot(n *uint64) string {
 func newExport() *cobra.Command {
 	f := &exportFlags{logLevel: "warn"}
 	cmd := &cobra.Command{
-		Use:   "export --data-dir DIR --out MODEL.safetensors",
+		Use:   "export --out MODEL.safetensors",
 		Short: "Write a peer's model to a .safetensors file",
 		Long: `Write the model that a peer holds to a .safetensors file, which Python's safetensors package and
 'p2pdiloco join --init' read.
@@ -54,13 +55,15 @@ The peer may be running: its data directory is only read.
 
 It starts from the newest certified checkpoint on disk, applies the outcomes that follow up to the wanted
 slot, and compares each state with its certified root.`,
-		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors`,
-		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: `  p2pdiloco export --out model.safetensors
+  p2pdiloco export --data-dir ~/run1 --out model.safetensors`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `directory` of a peer")
+	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `directory` of a peer (default: that of the one peer that "+
+		"runs here, else the only one that was in a run)")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write, in float32")
 	fs.Var(
 		sources.Var(&f.cfg.Slot, "slot", readSlot, showSlot),
@@ -97,19 +100,18 @@ func newInit() *cobra.Command {
 }
 
 func (f *exportFlags) run(cmd *cobra.Command) error {
-	var errs []error
-	if f.cfg.DataDir == "" {
-		errs = append(errs, errors.New("no peer is named: give its data directory with --data-dir DIR"))
-	}
 	if f.cfg.Out == "" {
-		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors"))
-	}
-	if len(errs) > 0 {
-		return cli.UsageError(errors.Join(errs...))
+		return cli.UsageError(errors.New("no file is named: give --out MODEL.safetensors"))
 	}
 	f.cfg.Logger = f.logLevel.Logger(cmd.ErrOrStderr())
 	ctx, stop := cli.OrExit(cmd.Context())
 	defer stop()
+	if f.cfg.DataDir == "" {
+		var err error
+		if f.cfg.DataDir, err = local.Dir(ctx); err != nil {
+			return err
+		}
+	}
 	e, err := p2pdiloco.Export(ctx, f.cfg)
 	if err != nil {
 		return cli.Interrupted(ctx, err)

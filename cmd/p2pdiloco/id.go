@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -34,7 +33,7 @@ this command makes one, as join would, and says so.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "",
-		"`directory` with the peer's data (default: that of the one running peer with a default data directory)")
+		"`directory` with the peer's data (default: that of the one peer that runs here)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON document with peer_id, data_dir and made")
 	return cmd
 }
@@ -48,15 +47,9 @@ type identity struct {
 
 func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bool) (err error) {
 	if dir == "" {
-		only, err := local.One(ctx)
-		if errors.Is(err, local.ErrNone) { // for this command a peer need not run
-			return errors.New("no peer runs with a default data directory: name the directory that join will use, " +
-				"with --data-dir DIR")
+		if dir, err = local.Dir(ctx); err != nil {
+			return fmt.Errorf("%w (the one that join will use, where it is new)", err)
 		}
-		if err != nil {
-			return err
-		}
-		dir = only.Dir
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err

@@ -20,7 +20,7 @@ func TestID(t *testing.T) {
 	home := t.TempDir()
 	dir := filepath.Join(home, "data")
 	none := clitest.Start(t, home, "id")
-	if none.Ends(t) != cli.ExitFailed || !strings.Contains(none.Err.String(), "name the directory that join will use") {
+	if none.Ends(t) != cli.ExitFailed || !strings.Contains(none.Err.String(), "the one that join will use") {
 		t.Errorf("without a peer: %s", &none.Err)
 	}
 	ask := func(args ...string) *clitest.Program {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ type invitation struct {
 	local.Operator
 	ttl  time.Duration
 	uses int
+	wait bool
 }
 
 func newInvite() *cobra.Command {
@@ -41,6 +43,7 @@ The ticket of a private run admits anybody who has it, as many as --uses says an
 keep it secret.`,
 		Example: `  p2pdiloco invite
   p2pdiloco invite --ttl 24h --data-dir ~/run1
+  p2pdiloco invite --wait > ticket.txt
   ssh gpu1 p2pdiloco invite | p2pdiloco join -`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +53,7 @@ keep it secret.`,
 	o.Register(cmd.Flags())
 	cmd.Flags().Var(sources.Var(&o.ttl, "time", readLifetime, lifetime), "ttl",
 		"how long the ticket is good, like 12h or 7d")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "wait until a peer runs here and is in a run")
 	cmd.Flags().IntVar(&o.uses, "uses", 0, "`newcomers` that it admits to a private run (default 1)")
 	return cmd
 }
@@ -62,7 +66,7 @@ func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error 
 	if o.uses < 0 || o.uses > ticket.MaxUses {
 		return cli.UsageError(sources.Faultf("uses", o.uses, "allowed: 1 to %d", ticket.MaxUses))
 	}
-	addr, token, err := o.Peer(ctx)
+	addr, token, err := o.peer(ctx, stderr)
 	if err != nil {
 		return err
 	}
@@ -77,6 +81,38 @@ func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error 
 	fmt.Fprint(stderr, about(t))
 	_, err = fmt.Fprintln(stdout, text)
 	return err
+}
+
+const (
+	waitAgain = 300 * time.Millisecond // between two looks at the peer
+	waitTells = 10 * time.Second       // between two lines that say what is waited for
+)
+
+// peer finds the peer to ask. With --wait it waits until there is one that is a member of a run.
+func (o *invitation) peer(ctx context.Context, stderr io.Writer) (addr api.Address, token string, err error) {
+	var told time.Time
+	for {
+		addr, token, err = o.Peer(ctx)
+		var s p2pdiloco.Status
+		if err == nil && o.wait {
+			if _, err = api.Get(ctx, addr, token, &s); err == nil && len(s.Members) == 0 {
+				err = errors.New("the peer is still looking for the run")
+			}
+		}
+		if err == nil || !o.wait || errors.Is(err, local.ErrSeveral) || errors.Is(err, fs.ErrPermission) ||
+			errors.Is(err, api.ErrToken) || cli.IsUsage(err) {
+			return addr, token, err
+		}
+		if time.Since(told) >= waitTells {
+			told = time.Now()
+			fmt.Fprintf(stderr, "waiting: %v\n", err)
+		}
+		select {
+		case <-ctx.Done():
+			return addr, "", ctx.Err()
+		case <-time.After(waitAgain):
+		}
+	}
 }
 
 // about says what a ticket is good for, and for how long.

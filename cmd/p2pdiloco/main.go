@@ -16,7 +16,7 @@ func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
 // commands makes each command. Nothing here is shared between two command lines.
 var commands = []func() *cobra.Command{
 	newDemo,
-	node.NewJoin, node.NewBootstrap,
+	node.NewStart, node.NewJoin, node.NewBootstrap,
 	newStatus, newDoctor, newInit, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,
@@ -33,8 +33,9 @@ all hold the identical model. Peers come and go at any time; there is no server.
 See it work on this machine:
   p2pdiloco demo
 
-Start a run by hand, in two terminals of one machine or on two machines of one network:
-  p2pdiloco join --run my-run --start-peers 2`,
+Start a run, and join it in another terminal or on another machine:
+  p2pdiloco start my-run
+  p2pdiloco join TICKET`,
 	})
 	for _, make := range commands {
 		root.AddCommand(make())

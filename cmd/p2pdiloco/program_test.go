@@ -273,7 +273,7 @@ func TestJoinStatusLeave(t *testing.T) {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	gone := clitest.New(t, home, "status")
-	if err := gone.Run(); err == nil || !strings.Contains(gone.Err.String(), "no peer runs with a default") {
+	if err := gone.Run(); err == nil || !strings.Contains(gone.Err.String(), "no peer of this user runs here") {
 		t.Errorf("after the end, status says %s", &gone.Err)
 	}
 }

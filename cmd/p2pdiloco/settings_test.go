@@ -66,7 +66,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// settingsTable is a row for each key: those of join in the help's order, then the other commands'.
+// settingsTable is a row for each key: those of join, which start has, too, in the help's order,
+// then the other commands'.
 func settingsTable() string {
 	root := newRoot()
 	rows, order := map[string]string{}, []string{}
@@ -75,7 +76,7 @@ func settingsTable() string {
 	slices.SortStableFunc(list, func(a, b *cobra.Command) int { return rank(a) - rank(b) })
 	for _, cmd := range list {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden {
+			if f.Hidden || cmd.Name() == "start" {
 				return
 			}
 			commands[f.Name] = append(commands[f.Name], "`"+strings.Join(clitest.Words(cmd), " ")+"`")
@@ -90,7 +91,7 @@ func settingsTable() string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| in a file | commands | meaning, and default of the first command |\n| --- | --- | --- |\n")
+	b.WriteString("| in a file | commands (`start`: as `join`) | meaning, and default of the first command |\n| --- | --- | --- |\n")
 	for _, name := range order {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", sources.Key(name), strings.Join(commands[name], ", "), rows[name])
 	}

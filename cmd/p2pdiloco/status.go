@@ -28,8 +28,8 @@ func newStatus() *cobra.Command {
 		Long: `Show what a peer on this machine knows of its run: how far it is, what its slots take of time and
 bytes, and who the members are. --trust adds the state root, how many members may be gone and how many
 may lie about the agreement at the run's present size (agreement), how many may send wrong values (bad
-values), and all figures. --data-dir names the peer; without it the one running peer with a default
-data directory is asked.`,
+values), and all figures. --data-dir names the peer; without it the one peer that runs here is asked,
+whoever started it.`,
 		Example: `  p2pdiloco status
   p2pdiloco status --data-dir ~/run1 --json`,
 		Args: cli.NoArgs,

@@ -80,7 +80,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"doctor --bootstrap nonsense --data-dir /nonexistent", "nonsense"},
 		{"join --run x --trainer none --init m.safetensors", "--init m.safetensors: it is for a peer that trains"},
 		{"join --run x --keep-checkpoints 0", "at least 1"},
-		{"export", "--data-dir DIR"},
+		{"export", "no file is named"},
 		{"export --data-dir d", "--out MODEL.safetensors"},
 		{
 			"init hf:gpt2 --out m",

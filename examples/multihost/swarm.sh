@@ -120,7 +120,7 @@ status() {
 	local json members
 	json=$(on "$1" "$runs; if runs join; then ./p2pdiloco status --json --data-dir peer 2>/dev/null || echo mute; fi")
 	case $json in
-	'') printf '%-24s not running\n' "$1" && return ;;
+	'') printf '%-24s not running. %s\n' "$1" "$(on "$1" 'tail -n 1 join.log 2>/dev/null || true')" && return ;;
 	mute) printf '%-24s running, but gives no answer: see %s/join.log there\n' "$1" "$REMOTE_DIR" && return ;;
 	esac
 	members=$(grep -oE '"state": ?"' <<<"$json" | wc -l)
@@ -171,7 +171,8 @@ compare() {
 		report=$(cat "$out/$host/report.json")
 		files+=("$out/$host/events.jsonl")
 		if [ -z "$report" ]; then
-			printf '%-24s has no report: it runs still, or was killed\n' "$host"
+			printf '%-24s has no report: it runs still, was killed, or knew not which run is meant (%s/%s/join.log)\n' \
+				"$host" "$out" "$host"
 			bare=$((bare + 1))
 			continue
 		fi

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -113,9 +114,71 @@ func runDir(run string) string {
 	return name
 }
 
-// APIFiles lists the API files of all peers under base, running or not.
-func APIFiles(base string) ([]string, error) {
-	return filepath.Glob(filepath.Join(escapeGlob(base), "*", "peer-*", APIFile))
+// notes is the folder under base with the paths of directories that users named.
+const notes = ".elsewhere"
+
+// systemDirs are those of the systemd unit in examples.
+const systemDirs = "/var/lib/p2pdiloco/*/peer"
+
+// Under says whether a directory is one that was chosen here, or by the Python package.
+func Under(base, dir string) bool {
+	rel, err := filepath.Rel(base, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// Note remembers, for Dirs, a directory that a user named.
+func Note(base, dir string) error {
+	if Under(base, dir) {
+		return nil
+	}
+	folder := filepath.Join(base, notes)
+	if err := disk.MakeDir(disk.OS, folder); err != nil {
+		return err
+	}
+	return disk.Replace(disk.OS, filepath.Join(folder, noteOf(dir)), []byte(dir+"\n"))
+}
+
+// noteOf is the name of the note of a directory on this host: several may share a home folder.
+func noteOf(dir string) string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(host+"\n"+dir)))
+}
+
+// Dirs lists the data directories of this host's peers, running or not, by their absolute paths. It
+// forgets those that are gone.
+func Dirs(base string) (all []string, err error) {
+	host, _ := os.Hostname()
+	under := func(parts ...string) string {
+		return filepath.Join(append([]string{escapeGlob(base), "*"}, parts...)...)
+	}
+	patterns := []string{
+		under("peer-*"), under("attach-*"), under("host-"+escapeGlob(url.PathEscape(host)), "attach-*"),
+	}
+	if os.Getenv("XDG_STATE_HOME") == "" {
+		patterns = append(patterns, systemDirs)
+	}
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	noted, err := filepath.Glob(filepath.Join(escapeGlob(base), notes, "*"))
+	for _, note := range noted {
+		text, err := os.ReadFile(note)
+		dir := strings.TrimSuffix(string(text), "\n")
+		if err != nil || noteOf(dir) != filepath.Base(note) {
+			continue // another host's, or gone just now
+		}
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			_ = os.Remove(note)
+			continue
+		}
+		all = append(all, dir)
+	}
+	// beside each directory there is its lock
+	return slices.DeleteFunc(all, func(dir string) bool { return strings.HasSuffix(dir, ".lock") }), err
 }
 
 func escapeGlob(path string) string {

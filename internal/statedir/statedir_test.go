@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,19 +93,49 @@ func TestRunNamesStayUnderBase(t *testing.T) {
 	}
 }
 
-func TestAPIFiles(t *testing.T) {
+// TestDirs: every directory that a peer of this host may have is listed, with its full path: those
+// chosen here, those that the Python package chooses, now and in an earlier release, and those that
+// a user named. Directories of other hosts that share a home folder are not, nor those that are
+// gone.
+func TestDirs(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	base := filepath.Join(t.TempDir(), "odd[1]*name")
 	c, err := Take(base, "run", free)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Release() }()
-	want := filepath.Join(c.Dir, APIFile)
-	if err := os.WriteFile(want, nil, 0o600); err != nil {
+	host, err := os.Hostname()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := APIFiles(base); err != nil || len(got) != 1 || got[0] != want {
-		t.Errorf("got %v, %v, want %s", got, err, want)
+	named, gone := filepath.Join(t.TempDir(), "named"), filepath.Join(t.TempDir(), "gone")
+	want := []string{
+		c.Dir, filepath.Join(base, "old", "attach-1"), filepath.Join(base, "run", "host-"+host, "attach-2"), named,
+	}
+	for _, dir := range append(want, gone, filepath.Join(base, "run", "host-another.example", "attach-1")) {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := Note(base, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	strange := filepath.Join(base, notes, strings.Repeat("0", 64)) // of another host
+	if err := os.WriteFile(strange, []byte(named+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := Dirs(base); err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	left, err := os.ReadDir(filepath.Join(base, notes))
+	if err != nil || len(left) != 2 {
+		t.Errorf("notes %v, %v: one of a directory that is gone, or of one chosen here", left, err)
 	}
 }
 

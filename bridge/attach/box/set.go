@@ -105,7 +105,8 @@ func (b *Box) admit(h *wire.Hello) *Fault {
 		return fault(wire.CodeVersion, "this node speaks attach protocol %d, the client %d: install the same release "+
 			"of both", ours, theirs)
 	}
-	if h.Run != "" && b.cfg.Run != "" && h.Run != b.cfg.Run {
+	// a trainer may have said which run of the name it wants, as NAME@ID
+	if h.Run != "" && b.cfg.Run != "" && h.Run != b.cfg.Run && !strings.HasPrefix(h.Run, b.cfg.Run+"@") {
 		return fault(wire.CodeRun, "this node takes part in run %q, and the trainer wants %q: start a node for that "+
 			"run", b.cfg.Run, h.Run)
 	}

@@ -12,6 +12,7 @@ const (
 	ExitFailed      = 1
 	ExitUsage       = 2
 	ExitBranch      = 3   // of join: its branch has ended, and it is not the run
+	ExitOtherRun    = 4   // of join and start: which run is meant has to be said
 	ExitInterrupted = 130 // what a shell reports for a program that SIGINT ended
 )
 
@@ -54,8 +55,17 @@ type nothingDone string
 
 func (n nothingDone) Error() string { return string(n) }
 
+// OtherRun marks an error that says which runs of one name there are.
+func OtherRun(err error) error { return &exitError{ExitOtherRun, err} }
+
 // UsageError marks a command line that cannot be obeyed.
 func UsageError(err error) error { return &exitError{ExitUsage, err} }
+
+// IsUsage says whether an error is a UsageError.
+func IsUsage(err error) bool {
+	exit, ok := errors.AsType[*exitError](err)
+	return ok && exit.code == ExitUsage
+}
 
 // spoken is what of an error is to be printed: all but those that only have an exit status.
 func spoken(err error) error {

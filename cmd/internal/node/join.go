@@ -22,8 +22,13 @@ func NewJoin() *cobra.Command {
 		Use:   "join [TICKET] [-- COMMAND [ARG…]]",
 		Short: "Take part in a run, or found it if nobody has",
 		Long: `Take part in a run: find its peers, train with them until its last round, and end with the same model.
-A peer that finds no other peer founds the run, with defaults for the settings that were not given. A
-peer that joins later adopts the run's settings; it is refused only if a setting given here differs.
+A peer that finds no other peer founds the run, with defaults for the settings that were not given
+(p2pdiloco start NAME founds it at once). A peer that joins later adopts the run's settings; it is
+refused only if a setting given here differs.
+
+Where several runs have the name, the run of a peer given with --bootstrap is meant, or the one whose ID
+begins as in --run NAME@ID. If nothing says which one, the command lists them and ends with status 4. So
+it does where a data directory on this machine is of another run of that name, before it founds a second.
 
 A ticket (p2pdiloco invite) is all that a newcomer needs: it has the name of the run, addresses of some
 of its peers, and a record by which the run is recognized. All users of a machine can read command
@@ -58,11 +63,54 @@ contribution that was already offered still counts. At the second it stops at on
 			args, command, err = splitCommand(cmd, args)
 			return errors.Join(err, ticketArgs(cmd, args))
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command, false) },
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
 	return cmd
+}
+
+// NewStart is the command start: the peer that founds a run.
+func NewStart() *cobra.Command {
+	s := settings.New()
+	var command []string
+	cmd := &cobra.Command{
+		Use:   "start NAME [-- COMMAND [ARG…]]",
+		Short: "Found a run at once, and print a ticket with which others join it",
+		Long: `Found a run of this name at once, train in it, and print a ticket with which others join. All settings
+are those of join. If the data directory has a run of this name, the peer goes on with that one.
+
+Where another peer of this machine has such a directory, nothing is founded: the command says which one it
+is, and ends with status 4. Name a new one (--data-dir) to have a second run of the same name.`,
+		Example: `  p2pdiloco start my-run --preset lan
+  p2pdiloco start my-run --access private --rounds 1000 --data ~/texts
+  p2pdiloco start my-run -- torchrun --nproc-per-node 8 train.py`,
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			args, command, err = splitCommand(cmd, args)
+			return errors.Join(err, nameArg(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command, true) },
+	}
+	cmd.Flags().SortFlags = false
+	s.Register(cmd.Flags())
+	return cmd
+}
+
+// nameArg takes the argument as the name of the run to found.
+func nameArg(cmd *cobra.Command, args []string) error {
+	run := cmd.Flags().Lookup("run")
+	switch {
+	case len(args) > 1 || len(args) == 1 && ticket.Is(args[0]):
+		return cli.UsageError(fmt.Errorf("start takes the name of the run to found, not %q: whoever has a ticket joins "+
+			"(p2pdiloco join TICKET)", args))
+	case len(args) == 1 && run.Changed && run.Value.String() != args[0]:
+		return cli.UsageError(fmt.Errorf("two names were given, %q and %q: give one", args[0], run.Value))
+	case len(args) == 1:
+		if err := cmd.Flags().Set("run", args[0]); err != nil {
+			return cli.UsageError(err)
+		}
+	}
+	return cmd.Flags().Set("found", "true")
 }
 
 // ticketArgs takes the arguments as one ticket, which white space may have split, or as the place
@@ -110,13 +158,13 @@ func splitCommand(cmd *cobra.Command, args []string) (before, command []string, 
 	return before, command, cmd.Flags().Set("trainer", string(settings.TrainerAttach))
 }
 
-func join(cmd *cobra.Command, s *settings.Settings, command []string) error {
+func join(cmd *cobra.Command, s *settings.Settings, command []string, starts bool) error {
 	cfg, err := s.Config()
 	if err != nil {
 		return cli.UsageError(err)
 	}
 	p := newParticipant(cmd, s)
-	p.command = command
+	p.command, p.starts = command, starts
 	p.name = cfg.Spec.Name
 	if err := s.FounderFaults(cfg.Spec); err != nil {
 		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)

@@ -35,6 +35,7 @@ type participant struct {
 	name     string   // of the run
 	isIn     bool     // it has become a member, since its start
 	command  []string // that starts a trainer which attaches; empty: none
+	starts   bool     // it was told to found the run
 	trainer  p2pdiloco.Trainer
 	attached *attached // where the trainer attaches
 	collect  collector
@@ -68,6 +69,9 @@ func (p *participant) tell(level uint64, line string) {
 // run joins, trains to the end or to the first signal, and sums up.
 func (p *participant) run(ctx context.Context) error {
 	err := p.peer(ctx)
+	if errors.Is(err, p2pdiloco.ErrOtherRun) {
+		err = cli.OtherRun(err)
+	}
 	if unread := p.end(outputTime); unread != nil && p.settings.JSON {
 		err = errors.Join(err, fmt.Errorf("the report was not written: %w", unread))
 	}
@@ -140,6 +144,12 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	node, err := joined.Node(ctx)
 	if err != nil { // before the run was found there is nobody to announce the end to
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
+	}
+	p.say("%s", message("known", fields{"run": node.Spec().Name, "run_id": longer(node.RunID().String())}))
+	if p.starts {
+		inviting, stop := context.WithCancel(ctx)
+		defer stop()
+		go p.invite(inviting, node)
 	}
 	p.attached.joined(node)
 	err = runToEnd(ctx, node, p.looks)

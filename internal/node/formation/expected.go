@@ -1,6 +1,7 @@
 package formation
 
 import (
+	"maps"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -57,39 +58,24 @@ func (f *Formation) noteExpected(from slot.PeerID, h p2p.Hello) {
 		return
 	}
 	e := expected{h.Awaits, time.Now(), h.AwaitsFounder}
-	if _, known := f.mu.expected[from]; known || len(f.mu.expected) < maxKnown || f.dropExpected(e) {
-		f.mu.expected[from] = e
+	if _, known := f.mu.expected[from]; !known && len(f.mu.expected) >= maxKnown {
+		maps.DeleteFunc(f.mu.expected, func(_ slot.PeerID, e expected) bool { return !f.isAhead(e) })
 	}
-}
-
-// dropExpected makes room for a word. Those give up their places that do not count, and those of a
-// peer that another word names, too: it is waited for all the same. So strangers that fill all
-// places are waited for as long as so many peers of theirs. mu is held.
-func (f *Formation) dropExpected(word expected) bool {
-	f.mu.crowdedWords = time.Now()
-	named := map[slot.PeerID]bool{word.peer: true}
-	for q, e := range f.mu.expected {
-		if !f.isAhead(e) || named[e.peer] {
+	f.mu.expected[from] = e
+	if len(f.mu.expected) > maxKnown { // strangers by the thousand: any of them
+		for q := range f.mu.expected {
 			delete(f.mu.expected, q)
-			continue
+			break
 		}
-		named[e.peer] = true
 	}
-	return len(f.mu.expected) < maxKnown
 }
 
-// isAhead says whether the peer that a word names is to settle the spec before this one, and is not
-// heard here. mu is held.
+// isAhead says whether the peer that a word names is to settle the spec before this one. mu is
+// held.
 func (f *Formation) isAhead(e expected) bool {
-	self := f.cfg.Network.ID()
 	given, known := f.promiseOf(e.peer)
 	broken := e.founder && known && given.broken()
-	return (e.peer < self || e.founder) && f.fresh(e.at) && !broken && !f.hearsLower(e.peer)
-}
-
-// hearsLower says whether this peer hears one with a lower ID that searches. mu is held.
-func (f *Formation) hearsLower(p slot.PeerID) bool {
-	return p < f.cfg.Network.ID() && f.fresh(f.mu.searching[p])
+	return (e.peer < f.cfg.Network.ID() || e.founder) && f.fresh(e.at) && !broken
 }
 
 // othersFirst says whether this peer waits for another one to settle the spec, or has not looked
@@ -100,39 +86,33 @@ func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
 	switch {
 	case waited < patience:
 		return !looked || ahead > 0
-	case f.cfg.Found || waited >= time.Duration(ahead)*patience:
+	case waited >= time.Duration(ahead)*patience:
 		return false
 	}
 	if !f.mu.outwaited {
 		f.mu.outwaited = true
 		f.log.Warn("other peers come first to found this run, and none of them has done so: still waiting for them. "+
-			"If they are not yours, have this peer found the run (Found, --found)", "peers", ahead, "waited", waited)
+			"If they are not yours, have this peer found the run (Found, p2pdiloco start)", "peers", ahead, "waited", waited)
 	}
 	return true
 }
 
 // ahead counts the peers that are to settle the spec before this one: those with a lower ID that
 // this one hears, or that others hear, and those that are about to found the run. One that has
-// broken its word here is not among them, though others may still wait for it. While words were
-// dropped of late, a peer whose last word is taken back still counts until the others had the time
-// to repeat theirs. mu is held.
-func (f *Formation) ahead() (n int) {
-	for p := range f.mu.searching {
-		if f.hearsLower(p) {
-			n++
+// broken its word here is not among them, though others may still wait for it. mu is held.
+func (f *Formation) ahead() int {
+	all := make(map[slot.PeerID]bool)
+	for p, at := range f.mu.searching {
+		if p < f.cfg.Network.ID() && f.fresh(at) {
+			all[p] = true
 		}
 	}
-	others := make(map[slot.PeerID]bool)
 	for _, e := range f.mu.expected {
 		if f.isAhead(e) {
-			others[e.peer] = true
+			all[e.peer] = true
 		}
 	}
-	n += len(others)
-	if !f.fresh(f.mu.crowdedWords) || n >= f.mu.most || !f.fresh(f.mu.mostAt) {
-		f.mu.most, f.mu.mostAt = n, time.Now()
-	}
-	return f.mu.most
+	return len(all)
 }
 
 // fresh says whether what was heard at a time still counts.

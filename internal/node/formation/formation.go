@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
@@ -20,8 +22,10 @@ import (
 type Config struct {
 	Network    *p2p.Network
 	Given      spec.Spec              // the fields of the spec that are given on this peer
-	Ticket     *ticket.Ticket         // the invitation; nil without one
-	Found      bool                   // a run may be founded though no bootstrap address answers
+	ID         string                 // what the run's ID begins with, in hex; empty: not known
+	Start      []slot.PeerID          // those of the bootstrap addresses: the run of one is meant
+	Found      bool                   // this peer founds the run at once
+	MayFound   func(slot.Root) error  // its error keeps this peer from founding it; may be nil
 	MaxAdopted uint64                 // elements of a layout that is adopted from others
 	Listed     func(slot.PeerID) bool // peers that this one talks to; nil: all
 	Places     *p2p.Places            // the names under which the run's peers announce themselves
@@ -30,6 +34,7 @@ type Config struct {
 	Preset    string        // the given or remembered preset; may be empty
 	Default   string        // the preset that holds where Preset is empty and no peer announces one
 	Discovery time.Duration // a peer that finds no other for this time founds the run
+	Glance    time.Duration // a peer looks around for so long at least before it takes one in sight
 	Hello     time.Duration // between hellos while no spec is settled
 
 	// These three are nil for an open run. In a private one they give the reason why this peer is
@@ -41,13 +46,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// checkRun compares the spec that a peer has with the ticket.
-func (c Config) checkRun(theirs spec.Spec) error {
-	if c.Ticket == nil || theirs.RunID() == c.Ticket.RunID {
+// checkRun compares the run that a peer is in with the one that is meant.
+func (c Config) checkRun(id slot.Root) error {
+	if strings.HasPrefix(id.String(), c.ID) {
 		return nil
 	}
-	return fmt.Errorf("its run is another one of the name %q, with the ID %s where the ticket says %s", theirs.Name,
-		theirs.RunID().Short(), c.Ticket.RunID.Short())
+	return fmt.Errorf("its run is another one of this name, with the ID %s where %s is meant", id.Short(), c.ID)
 }
 
 // Formation finds out which run spec holds and which peers share it. Its methods may be called from
@@ -57,9 +61,13 @@ type Formation struct {
 	given   spec.Spec
 	fields  map[string]string // the given fields, as a hello carries them; "layout" is a hash
 	log     *slog.Logger
-	settled chan struct{}    // closed once mu.spec is set
-	founded chan struct{}    // closed by Founded, where this peer alone could found the run
-	asks    chan chan<- bool // see hasLooked
+	settled chan struct{} // closed once mu.spec is set
+	// Whether this peer has looked around for others of the run: the DHT was searched, and each
+	// peer that was found there, or by others, had its first chance to answer a hello. On a busy
+	// machine that takes longer than the discovery window, and a run that is founded meanwhile
+	// divides its peers. Announcements of peers that are not there must not hold up the founding
+	// for ever, so decide bounds how long it waits for this.
+	looked atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -71,9 +79,10 @@ type Formation struct {
 		// set while the preset may differ from the default and no peer has announced it; closed
 		// when one does
 		awaited     chan struct{}
-		received    bool             // a peer has announced the preset
 		warned      bool             // a warning was logged of a peer with another preset
 		incarnation slot.Incarnation // this peer's incarnation, once its vote log is open
+		// newest slot of the run and its number of members; nil before the vote log is open
+		progress func() (slot, members uint64)
 		// peers without a spec that could settle one, with the time of their last hello
 		searching map[slot.PeerID]time.Time
 		promises  map[slot.PeerID]promise // peers that are about to found the run
@@ -84,11 +93,9 @@ type Formation struct {
 		expected    map[slot.PeerID]expected // from whom each other peer expects the spec
 		unfounded   bool                     // see Unfounded
 		otherRuns   map[slot.PeerID]error    // peers of other runs of this name, how those differ
+		sighted     map[slot.Root]Sighted    // runs that this peer may take part in, see choose
+		waited      bool                     // the discovery window is over
 		outwaited   bool                     // see othersFirst
-		// when words of the expected last gave up their places, and the most peers that were ahead
-		// since
-		crowdedWords, mostAt time.Time
-		most                 int
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
 	}
@@ -97,7 +104,7 @@ type Formation struct {
 // New makes a formation. It does nothing until Serve is called.
 func New(cfg Config) *Formation {
 	f := &Formation{cfg: cfg, given: cfg.Given, log: cfg.Logger}
-	f.settled, f.founded, f.asks = make(chan struct{}), make(chan struct{}), make(chan chan<- bool)
+	f.settled = make(chan struct{})
 	f.fields = cfg.Given.Fields()
 	if len(cfg.Given.Layout) > 0 {
 		f.fields["layout"] = slot.Hash(cfg.Given.Layout.Append(nil)).String()
@@ -105,7 +112,7 @@ func New(cfg Config) *Formation {
 	f.mu.preset = cmp.Or(cfg.Preset, cfg.Default)
 	f.mu.searching, f.mu.otherRuns = make(map[slot.PeerID]time.Time), make(map[slot.PeerID]error)
 	f.mu.promises, f.mu.past = make(map[slot.PeerID]promise), make(map[slot.PeerID]promise)
-	f.mu.expected = make(map[slot.PeerID]expected)
+	f.mu.expected, f.mu.sighted = make(map[slot.PeerID]expected), make(map[slot.Root]Sighted)
 	return f
 }
 
@@ -127,8 +134,9 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 	if err == nil && theirs.Name != f.given.Name {
 		err = fmt.Errorf("its run spec is of run %q", theirs.Name)
 	}
-	// The spec of the ticket's run is authentic, whichever peer passes it on.
-	ticketed := err == nil && f.cfg.Ticket != nil && f.cfg.checkRun(theirs) == nil
+	id := theirs.RunID()
+	// The spec of the run that is meant is authentic, whichever peer passes it on.
+	meant := err == nil && f.cfg.ID != "" && f.cfg.checkRun(id) == nil
 	if err == nil {
 		err = f.given.Adopt(theirs, p)
 	}
@@ -137,13 +145,13 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 			"give the layout", d, f.cfg.MaxAdopted)
 	}
 	if err == nil {
-		err = f.cfg.checkRun(theirs)
+		err = f.cfg.checkRun(id)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.mu.searching, p)
 	switch {
-	case err != nil && ticketed:
+	case err != nil && meant:
 		f.mu.unfit = err
 	case err != nil:
 		if f.mu.otherRuns[p] == nil {
@@ -152,21 +160,18 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 		if len(f.mu.otherRuns) < maxKnown {
 			f.mu.otherRuns[p] = err
 		}
-	case f.mu.spec == nil && h.Unfounded && !ticketed:
+	case f.mu.spec == nil && h.Unfounded && !meant:
 		if isOf(theirs, p) { // else nobody would keep the promise
 			f.notePromise(p, h.Spec)
 		}
 	case f.mu.spec == nil:
-		f.log.Info("adopted the run spec", "from", p, "run_id", theirs.RunID())
-		f.takePreset(h.Timing)
-		f.settle(theirs)
-		f.comparePresetLocked(p, h.Timing)
-	case theirs.RunID() != f.mu.spec.RunID():
+		f.sight(Sighted{id, theirs, p, h}, meant || f.mu.waited || slices.Contains(f.cfg.Start, p))
+	case id != f.mu.spec.RunID():
 		if len(f.mu.otherRuns) < maxKnown {
 			f.mu.otherRuns[p] = errOtherRun // it is said once of each
 		}
 		f.log.Warn("peer is in another run of this name: the two do not train together. If this peer should take part "+
-			"in that run, end it, and join with another data directory", "peer", p, "its_run_id", theirs.RunID(),
+			"in that run, end it, and join with another data directory", "peer", p, "its_run_id", id,
 			"run_id", f.mu.spec.RunID())
 	}
 }
@@ -210,14 +215,20 @@ func (f *Formation) dropSearching(p slot.PeerID) bool {
 
 // isNews says whether a peer's spec is worth parsing; parsing a large layout takes long. A spec
 // equal to the settled one is not, nor is that of a peer that was found to be in another run, nor
-// what a peer repeats that is about to found its run.
+// what a peer repeats that is about to found its run, nor that of a run in sight unless it settles
+// the choice.
 func (f *Formation) isNews(p slot.PeerID, h p2p.Hello) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.spec == nil {
-		if h.Unfounded && f.promised(p, h.Spec) {
+		if given, ok := f.promiseOf(p); h.Unfounded && ok && given.spec == slot.Hash(h.Spec) {
 			f.notePromise(p, h.Spec)
 			return false
+		}
+		for _, run := range f.mu.sighted {
+			if bytes.Equal(run.Hello.Spec, h.Spec) && !slices.Contains(f.cfg.Start, p) {
+				return false
+			}
 		}
 		return true
 	}
@@ -244,11 +255,11 @@ func (f *Formation) over() bool {
 	return known && (f.cfg.IsIn == nil || f.cfg.IsIn())
 }
 
-// Introduce makes hellos name this peer's incarnation from now on.
-func (f *Formation) Introduce(i slot.Incarnation) {
+// Introduce makes hellos name this peer's incarnation from now on, and say how far its run is.
+func (f *Formation) Introduce(i slot.Incarnation, progress func() (slot, members uint64)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.incarnation = i
+	f.mu.incarnation, f.mu.progress = i, progress
 }
 
 // Adopt settles a spec that this peer knows from an earlier start.
@@ -261,73 +272,40 @@ func (f *Formation) Adopt(s spec.Spec) {
 	}
 }
 
-// Await returns the settled spec. It settles this peer's own when the discovery window has closed,
-// no peer knows a spec and no peer with a lower ID is searching, too. Await fails if other peers
-// know the run under another spec: they are the run.
+// Await returns the settled spec: of the run in sight once this peer has looked around, or, where
+// nobody knows one, this peer's own. Await fails if other peers know the run under another spec
+// (they are the run), and if several runs are in sight. While no bootstrap address answers it
+// decides nothing: a typo in an address would else found a second run.
 func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
-	if err := f.awaitDHT(ctx); err != nil {
-		return spec.Spec{}, err
-	}
-	began := time.Now()
-	if err := f.wait(ctx, time.After(f.cfg.Discovery)); err != nil {
-		return spec.Spec{}, err
-	}
+	var began time.Time
+	warned, pause := time.Now(), f.cfg.Discovery
 	again := time.NewTicker(f.cfg.Hello)
 	defer again.Stop()
-	for warned := began; f.spec() == nil; {
-		if err := f.decide(began, f.hasLooked(ctx)); err != nil {
-			return spec.Spec{}, err
+	for f.spec() == nil {
+		missing := f.cfg.Network.Bootstrap().Err()
+		if missing == nil || f.cfg.Found {
+			if began.IsZero() {
+				began = time.Now()
+				f.askStart(ctx)
+			}
+			if err := f.decide(began, f.looked.Load()); err != nil {
+				return spec.Spec{}, err
+			}
 		}
-		if f.cfg.Ticket != nil && time.Since(warned) > missingPause {
-			warned = time.Now()
-			f.warnMissing(errMissing)
+		if time.Since(warned) > pause {
+			warned, pause = time.Now(), missingPause
+			f.warnMissing(missing)
 		}
-		if err := f.wait(ctx, again.C); err != nil {
+		select {
+		case <-ctx.Done():
+			return spec.Spec{}, ctx.Err()
+		case err := <-f.cfg.Refused:
 			return spec.Spec{}, err
+		case <-f.settled:
+		case <-again.C:
 		}
 	}
 	return *f.spec(), nil
-}
-
-// hasLooked says whether this peer has looked around for others of the run: the DHT was searched,
-// and each peer that was found there, or by others, had its first chance to answer a hello. On a
-// busy machine that takes longer than the discovery window, and a run that is founded meanwhile
-// divides its peers. Announcements of peers that are not there must not hold up the founding for
-// ever, so decide bounds how long it waits for this.
-func (f *Formation) hasLooked(ctx context.Context) bool {
-	if f.cfg.Found { // the operator says that there is nobody
-		return true
-	}
-	reply, late := make(chan bool, 1), time.NewTimer(f.cfg.Hello)
-	defer late.Stop()
-	select {
-	case f.asks <- reply:
-	case <-late.C: // nobody serves
-		return false
-	case <-ctx.Done():
-		return false
-	}
-	select {
-	case looked := <-reply:
-		return looked
-	case <-late.C: // the search is busy
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// wait returns when a time comes or the spec is settled. It fails when this peer is refused, and
-// when ctx ends.
-func (f *Formation) wait(ctx context.Context, until <-chan time.Time) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-f.cfg.Refused:
-		return err
-	case <-f.settled:
-	case <-until:
-	}
-	return nil
 }
 
 var errOtherRun = errors.New("it is in another run of this name")
@@ -341,29 +319,35 @@ const (
 	hearsSearching = 8
 )
 
-// decide settles this peer's own spec, unless another peer has to do that, or this one has not
+// decide adopts the one run in sight, once this peer has looked around. It settles this peer's own
+// spec when the discovery window is over, unless another peer has to do that, or this one has not
 // looked around.
 func (f *Formation) decide(began time.Time, looked bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.unfit != nil {
+	waited := time.Since(began)
+	f.mu.waited = waited >= f.cfg.Discovery
+	switch {
+	case f.mu.unfit != nil:
 		return f.mu.unfit
-	}
-	// a run that differs from the ticket is another one
-	if f.mu.spec != nil || f.cfg.Ticket != nil {
+	case f.mu.spec != nil:
 		return nil
-	}
-	if f.cfg.Barred != nil && f.cfg.Barred() {
-		return nil // the run exists
-	}
-	if !f.cfg.Found { // with Found the operator overrides what other peers announce
-		for _, err := range f.mu.otherRuns {
+	case f.cfg.Found && len(f.given.Layout) > 0:
+		return f.found()
+	case f.mu.waited || looked && waited >= f.cfg.Glance:
+		if err := f.choose(); err != nil {
 			return err
 		}
 	}
-	// with Found the operator says that nobody else founds the run
-	waits := f.awaitsFounder() && !f.cfg.Found
-	if last := f.lastPromise(); last.After(began) && !f.cfg.Found {
+	// a run that differs from the one that is meant is another one; one that bars this peer exists
+	if f.mu.spec != nil || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
+		return nil
+	}
+	for _, err := range f.mu.otherRuns {
+		return err
+	}
+	waits := f.awaitsFounder()
+	if last := f.lastPromise(); last.After(began) {
 		began = last // the others have waited as long as this peer
 	}
 	if f.othersFirst(time.Since(began), looked) {
@@ -372,6 +356,11 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 	if len(f.given.Layout) == 0 || waits {
 		return nil // without a layout this peer cannot found a run: it waits for one that can
 	}
+	return f.found()
+}
+
+// found settles this peer's own spec; mu is held.
+func (f *Formation) found() error {
 	spec := f.given.Settled()
 	if spec.Byzantine() && len(spec.Founders) == 0 {
 		// a stranger must not found the same spec again
@@ -383,6 +372,11 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 	if size := len(spec.Append(nil)); size > p2p.MaxSpec {
 		return fmt.Errorf("run spec of %d bytes, at most %d can be told to others: shorten or join the layout's %d "+
 			"tensors", size, p2p.MaxSpec, len(spec.Layout))
+	}
+	if f.cfg.MayFound != nil {
+		if err := f.cfg.MayFound(spec.RunID()); err != nil {
+			return err
+		}
 	}
 	f.log.Info("nobody knows this run: settling its spec here", "run", spec.Name, "run_id", spec.RunID())
 	f.settle(spec)

@@ -40,15 +40,12 @@ func (f *Formation) Unfounded() bool {
 	return f.mu.unfounded
 }
 
-// Founded takes in that the run has a first record, and tells all known peers.
+// Founded takes in that the run has a first record. Those that search hear of it with their next
+// hello.
 func (f *Formation) Founded() {
 	f.mu.Lock()
-	was := f.mu.unfounded
+	defer f.mu.Unlock()
 	f.mu.unfounded = false
-	f.mu.Unlock()
-	if was {
-		close(f.founded)
-	}
 }
 
 // isMine says whether this peer alone may found the run of a spec.
@@ -149,12 +146,6 @@ func (f *Formation) promiseOf(p slot.PeerID) (given promise, ok bool) {
 		given, ok = f.mu.past[p]
 	}
 	return given, ok
-}
-
-// promised says whether a peer repeats what it has said before; mu is held.
-func (f *Formation) promised(p slot.PeerID, encoded []byte) bool {
-	known, ok := f.promiseOf(p)
-	return ok && known.spec == slot.Hash(encoded)
 }
 
 // counts says whether a promise holds up the others.

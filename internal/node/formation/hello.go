@@ -31,13 +31,10 @@ func (f *Formation) Serve(ctx context.Context) {
 	found, looked := f.cfg.Network.Discover(ctx, f.cfg.Places)
 	g := newHellos(f)
 	defer g.wg.Wait()
-	again, founded := time.NewTicker(f.cfg.Hello), f.founded
+	again := time.NewTicker(f.cfg.Hello)
 	defer again.Stop()
 	for {
 		select {
-		case <-founded:
-			founded = nil
-			g.again(time.Now())
 		case p, open := <-found:
 			if !open {
 				return
@@ -45,8 +42,6 @@ func (f *Formation) Serve(ctx context.Context) {
 			g.found(p)
 		case r := <-g.done:
 			g.ended(r, time.Now())
-		case reply := <-f.asks:
-			reply <- looked() && len(found) == 0 && len(g.fresh) == 0
 		case <-again.C:
 			if f.over() {
 				again.Stop() // peers found from now on get one hello; searching peers send theirs
@@ -55,6 +50,9 @@ func (f *Formation) Serve(ctx context.Context) {
 			}
 		}
 		g.startWaiting(ctx)
+		if f.spec() == nil {
+			f.looked.Store(looked() && len(found) == 0 && len(g.fresh) == 0)
+		}
 	}
 }
 
@@ -196,9 +194,12 @@ func (f *Formation) answer(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error
 func (f *Formation) hello() p2p.Hello {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation}
-	h.Unfounded = f.mu.unfounded
+	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation,
+		Unfounded: f.mu.unfounded}
 	h.Awaits, h.AwaitsFounder = f.awaits()
+	if f.mu.progress != nil {
+		h.Slot, h.Members = f.mu.progress()
+	}
 	if f.mu.spec != nil && f.mu.awaited == nil {
 		h.Timing = f.mu.preset
 	}

@@ -60,6 +60,7 @@ func TestMuteProvidersDoNotHideARun(t *testing.T) {
 			return p2p.Hello{Run: run.Name, Spec: run.Append(nil)}, nil
 		})
 		g := newHellos(New(testConfig(newcomer, run.Name)))
+		g.mu.waited = true // it takes the first run in sight
 		for i := range providers {
 			h := net.Hosts[2+i]
 			h.SetStreamHandler(p2p.ProtocolHello, func(s network.Stream) { _, _ = io.Copy(io.Discard, s) })

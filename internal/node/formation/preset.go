@@ -62,10 +62,10 @@ func (f *Formation) comparePreset(p slot.PeerID, h p2p.Hello) {
 	if !bytes.Equal(h.Spec, f.mu.encoded) { // the peer is in another run
 		return
 	}
-	if slices.Contains(f.cfg.Presets, h.Timing) && f.mu.awaited != nil && !f.mu.received {
+	if slices.Contains(f.cfg.Presets, h.Timing) && f.mu.awaited != nil {
 		f.takePreset(h.Timing)
-		f.mu.received = true
 		close(f.mu.awaited)
+		f.mu.awaited = nil
 	}
 	f.comparePresetLocked(p, h.Timing)
 }

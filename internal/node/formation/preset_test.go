@@ -16,6 +16,7 @@ func testConfig(net *p2p.Network, name string) Config {
 	return Config{
 		Network: net, Given: spec.Spec{Name: name}, MaxAdopted: 1 << 30, Places: p2p.NewPlaces(name),
 		Presets: []string{"lan", "wan"}, Default: "wan", Discovery: 20 * time.Second, Hello: 2 * time.Second,
+		Glance: glance,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }

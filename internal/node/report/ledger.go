@@ -34,7 +34,7 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventFounded:
 		fields["run"], fields["run_id"] = l.run, l.id
 	case membership.EventJoined:
-		fields["slot"] = e.Slot
+		fields["run"], fields["run_id"], fields["slot"] = l.run, l.id, e.Slot
 	case membership.EventPlanned:
 		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
 		fields["schedule"] = cmp.Or(e.Detail, string(allreduce.Rotation))
@@ -79,7 +79,7 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
 	case membership.EventFinal, membership.EventBranchEnded, membership.EventDone:
 		fields["slot"], fields["height"], fields["state_root"] = e.Slot, e.Height, e.Root
-		fields["ends_as"], fields["detail"] = e.Ending.String(), e.Detail
+		fields["run_id"], fields["ends_as"], fields["detail"] = l.id, e.Ending.String(), e.Detail
 	}
 	l.emit(string(e.Kind), fields)
 }

@@ -142,7 +142,7 @@ func TestATicketOfADeadRun(t *testing.T) {
 				}
 				s.Start(guest)
 				s.Until(3*time.Minute, "it says so", func() bool {
-					return strings.Contains(log.String(), "nobody of the ticket's run is found yet") &&
+					return strings.Contains(log.String(), "nobody of this run is found yet") &&
 						strings.Contains(log.String(), want)
 				})
 				time.Sleep(2 * time.Minute)

@@ -36,6 +36,8 @@ type Hello struct {
 	Time            int64                  `protobuf:"varint,9,opt,name=time,proto3" json:"time,omitempty"`                                         // what the sender's clock said when it sent this, in ms since 1970; 0: it does not say
 	Awaits          []byte                 `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`                                     // the peer from which the sender, that has no spec, expects one: one that it hears itself; empty: itself
 	AwaitsFounder   bool                   `protobuf:"varint,11,opt,name=awaits_founder,json=awaitsFounder,proto3" json:"awaits_founder,omitempty"` // that peer has a spec, and is about to found its run
+	Slot            uint64                 `protobuf:"varint,12,opt,name=slot,proto3" json:"slot,omitempty"`                                        // newest slot of the run, as the sender knows it, for people who have to choose a run
+	Members         uint64                 `protobuf:"varint,13,opt,name=members,proto3" json:"members,omitempty"`                                  // how many members the run has, as the sender knows it; 0: it does not say
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -147,6 +149,20 @@ func (x *Hello) GetAwaitsFounder() bool {
 	return false
 }
 
+func (x *Hello) GetSlot() uint64 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *Hello) GetMembers() uint64 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
 // HelloReply answers a Hello: with the answerer's own, or with the reason why it will not talk.
 type HelloReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -204,7 +220,7 @@ var File_hello_proto protoreflect.FileDescriptor
 
 const file_hello_proto_rawDesc = "" +
 	"\n" +
-	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\x98\x03\n" +
+	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xc6\x03\n" +
 	"\x05Hello\x12)\n" +
 	"\x10protocol_version\x18\x01 \x01(\rR\x0fprotocolVersion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12:\n" +
@@ -218,7 +234,9 @@ const file_hello_proto_rawDesc = "" +
 	"\x04time\x18\t \x01(\x03R\x04time\x12\x16\n" +
 	"\x06awaits\x18\n" +
 	" \x01(\fR\x06awaits\x12%\n" +
-	"\x0eawaits_founder\x18\v \x01(\bR\rawaitsFounder\x1a8\n" +
+	"\x0eawaits_founder\x18\v \x01(\bR\rawaitsFounder\x12\x12\n" +
+	"\x04slot\x18\f \x01(\x04R\x04slot\x12\x18\n" +
+	"\amembers\x18\r \x01(\x04R\amembers\x1a8\n" +
 	"\n" +
 	"GivenEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

@@ -20,6 +20,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
@@ -39,7 +41,7 @@ func Names(given string) bool {
 	return given != "" && given != settings.NoAPI && !strings.HasSuffix(given, ":0")
 }
 
-// Peers are the peers that run with a default data directory, those that give no status included:
+// Peers are the peers that run on this machine, those that give no status included:
 // who does not see them starts another one on the same GPUs. All are asked at once, because one
 // that hangs takes its time.
 func Peers(ctx context.Context) (all []Peer, err error) {
@@ -53,36 +55,39 @@ func Peers(ctx context.Context) (all []Peer, err error) {
 	return slices.DeleteFunc(found, func(p Peer) bool { return p.Mute != nil && !api.Runs(p.Mute) }), err
 }
 
-// started are the peers with a default data directory that did not end in good order, without their
+// started are the peers on this machine that did not end in good order, without their
 // status: they run, or were killed.
 func started() (all []Peer, err error) {
-	base, err := statedir.Base()
-	if err != nil {
-		return nil, err
-	}
-	files, err := statedir.APIFiles(base)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	dirs, err := dirs()
+	for _, dir := range dirs {
+		text, err := os.ReadFile(filepath.Join(dir, statedir.APIFile))
 		if err != nil {
-			continue // it stopped just now
+			continue // it does not run
 		}
-		p := Peer{Dir: filepath.Dir(file)}
+		p := Peer{Dir: dir}
 		if p.Addr, err = api.ParseAddress(strings.TrimSpace(string(text))); err != nil {
 			continue
 		}
 		p.Token, _ = readToken(p.Dir) // the peer refuses without it, and says so
 		all = append(all, p)
 	}
-	return all, nil
+	return all, err
 }
 
-// ErrNone is wrapped by what Only returns where no such peer runs.
-var ErrNone = errors.New("no peer runs with a default data directory: start one, or name its directory with --data-dir")
+// dirs are the data directories of this machine.
+func dirs() ([]string, error) {
+	base, err := statedir.Base()
+	if err != nil {
+		return nil, err
+	}
+	return statedir.Dirs(base)
+}
 
-// Only is the one peer that runs with a default data directory, and gives a status.
+// ErrNone is wrapped by what Only returns where no peer runs.
+var ErrNone = errors.New("no peer of this user runs here: start one (p2pdiloco start NAME), or name its directory " +
+	"with --data-dir")
+
+// Only is the one peer that runs on this machine, and gives a status.
 func Only(ctx context.Context) (Peer, error) {
 	p, err := One(ctx)
 	return p, errors.Join(err, p.Told())
@@ -96,7 +101,31 @@ func (p Peer) Told() error {
 	return fmt.Errorf("the peer with the data directory %s gives no status: %w", p.Dir, p.Mute)
 }
 
-// One is the one peer that runs with a default data directory. It may give no status.
+// Dir is the data directory of the one peer that runs on this machine, or else of the only one that
+// was in a run.
+func Dir(ctx context.Context) (string, error) {
+	only, err := One(ctx)
+	if !errors.Is(err, ErrNone) {
+		return only.Dir, err
+	}
+	all, err := dirs()
+	all = slices.DeleteFunc(all, func(dir string) bool {
+		known, err := datadir.At(disk.OS, dir).LoadSpec(p2pdiloco.Spec{})
+		return err != nil || known == nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(all) == 0:
+		return "", errors.New("no peer of this user has been in a run here: name a data directory with --data-dir DIR")
+	case len(all) > 1:
+		return "", errors.New("no peer runs here, and several have been in a run; choose one:\n  --data-dir " +
+			strings.Join(all, "\n  --data-dir "))
+	}
+	return all[0], nil
+}
+
+// One is the one peer that runs on this machine. It may give no status.
 func One(ctx context.Context) (Peer, error) {
 	all, err := Peers(ctx)
 	if err != nil {
@@ -115,6 +144,9 @@ func One(ctx context.Context) (Peer, error) {
 	return Peer{}, Several(all)
 }
 
+// ErrSeveral is wrapped by what Several returns.
+var ErrSeveral = errors.New("several peers run here; choose one")
+
 // Several asks the user of a command to choose one of the peers.
 func Several(all []Peer) error {
 	var lines []string
@@ -125,7 +157,7 @@ func Several(all []Peer) error {
 		}
 		lines = append(lines, fmt.Sprintf("  --data-dir %s   (%s)", cli.Quote(p.Dir), state))
 	}
-	return errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
+	return fmt.Errorf("%w:\n%s", ErrSeveral, strings.Join(lines, "\n"))
 }
 
 // Operator is the flags of a command that asks a peer, or gives it an order.
@@ -137,11 +169,10 @@ func (o *Operator) Register(fs *pflag.FlagSet) {
 		&o.API,
 		"api",
 		"",
-		"`address` of the peer's API: unix:PATH, or the HOST:PORT of a peer with a default "+
-			"data directory (default: as its data directory says)",
+		"`address` of the peer's API: unix:PATH, or HOST:PORT (default: as its data directory says)",
 	)
 	fs.StringVar(&o.Dir, "data-dir", "",
-		"`directory` with the peer's data (default: that of the one running peer with a default data directory)")
+		"`directory` with the peer's data (default: that of the one peer that runs here)")
 }
 
 // Peer finds the peer that the flags name, or else the only one, and the token that it asks for
