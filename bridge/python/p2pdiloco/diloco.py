@@ -102,7 +102,8 @@ class DiLoCo(Loop):
         if not self.enabled:
             return
         self._ranks = box.ranks(model, mesh=mesh, process_group=process_group)
-        private = self._private = Private(keep, self._ranks.world) if keep else None
+        private = Private(keep, self._ranks.world, self.replace) if keep else None
+        self._private = private
         self._held = self._model = TorchHeld(
             model, buffers=buffers == "average", frozen=frozen, evaluate=evaluate,
             restore=private.restore if private else None,

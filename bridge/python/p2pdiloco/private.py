@@ -8,12 +8,13 @@ in the memory of this machine, and a thread writes it beside the steps.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import logging
 import os
 import threading
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Callable, ContextManager, Iterator, Optional, Sequence
 
 import torch
 
@@ -27,14 +28,18 @@ _PATIENCE = 0.25  # seconds that the first step waits for a file, which is enoug
 class Private:
     """Objects with state_dict and load_state_dict, in one file a rank."""
 
-    def __init__(self, kept: Sequence[Any], world: int) -> None:
+    def __init__(
+        self, kept: Sequence[Any], world: int,
+        within: Callable[[], ContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """within: in what the states are taken back, where they may hold the model's."""
         for one in kept:
             if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
                 raise Invalid(
                     f"keep holds a {type(one).__name__}: what has state_dict and load_state_dict "
                     "can be kept"
                 )
-        self._kept, self._world = list(kept), world
+        self._kept, self._world, self._within = list(kept), world, within
         self._path = ""  # of the file that is due; "": none is
         self._random = torch.get_rng_state()  # when it became due
         self._back: Optional[dict[str, Any]] = None  # what was read, and is not taken back yet
@@ -108,14 +113,17 @@ class Private:
         not fit at the next start either."""
         before = copy.deepcopy([one.state_dict() for one in self._kept])
         try:
-            for one, state in zip(self._kept, saved["states"]):
-                one.load_state_dict(state)
+            self._load(saved["states"])
         except Exception as err:
-            for one, state in zip(self._kept, before):
-                one.load_state_dict(state)
+            self._load(before)
             _log.warning(
                 "what was saved does not fit what keep has (%s): the optimizer begins anew", err
             )
+
+    def _load(self, states: Sequence[Any]) -> None:
+        with self._within():
+            for one, state in zip(self._kept, states):
+                one.load_state_dict(state)
 
 
 def _write(path: str, saved: dict[str, Any]) -> None:

@@ -40,6 +40,15 @@ class LoadingInTheMiddle(RunCase):
         self.assertEqual(run.gradients[0], [-3.0] * 3)
         model.load_state_dict(ema)
 
+    def test_what_keep_has_may_hold_the_model(self):
+        model = Model(10.0)
+        d, optimizer = self.join(model, nodestub.Run(), keep=[model])
+        with d:
+            step(model, optimizer)
+            with self.assertNoLogs("p2pdiloco", "WARNING"):
+                d._private._take_back({"states": [{"w": torch.full((3,), 12.0)}]})
+            self.assertEqual(model.w[0].item(), 12)
+
     def test_a_part_of_a_model_and_what_it_is_a_part_of(self):
         inner = Model(10.0)
         model = torch.nn.Sequential(torch.nn.Sequential(inner))

@@ -70,7 +70,7 @@ class Again(AttachCase):
         self.stub.join()
         self.assertEqual((seen["gradient"], done, d.rounds), ([2.0, 1.0], 7, 1))
         self.assertEqual((seen["offer"].steps, seen["offer"].tokens), (4, 40))
-        self.assertTrue(any("steps 1 to 3 of the round are done again" in line for line in logs.output))
+        self.assertIn("steps 1 to 3 of the round are done again", "\n".join(logs.output))
 
     def test_the_next_node_names_the_ranks_that_it_lacks(self):
         """To rank 1, which still maps the memory of the one before: rank 0 has not outlived it."""

@@ -263,7 +263,7 @@ def _unpack_tensor(raw: bytes) -> TensorSpec:
         dtype, dims = _TENSOR.unpack_from(raw)
         shape = struct.unpack_from(f"<{dims}Q", raw, _TENSOR.size)
         return TensorSpec(raw[_TENSOR.size + 8 * dims :].decode(), shape, dtype)
-    except (struct.error, UnicodeDecodeError, OverflowError):
+    except (struct.error, UnicodeDecodeError, OverflowError, Invalid):
         raise WireError("a tensor that cannot be read") from None
 
 
