@@ -84,7 +84,7 @@ Where another peer of this machine has such a directory, nothing is founded: the
 is, and ends with status 4. Name a new one (--data-dir) to have a second run of the same name.`,
 		Example: `  p2pdiloco start my-run --preset lan
   p2pdiloco start my-run --access private --rounds 1000 --data ~/texts
-  p2pdiloco start my-run -- torchrun --nproc-per-node 8 train.py`,
+  p2pdiloco start my-run -- torchrun --nproc_per_node 8 train.py`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			args, command, err = splitCommand(cmd, args)
 			return errors.Join(err, nameArg(cmd, args))
