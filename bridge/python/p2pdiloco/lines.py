@@ -9,7 +9,8 @@ import sys
 _log = logging.getLogger("p2pdiloco")
 _FLAG = re.compile(
     r"`?p2pdiloco [a-z-]+(?: --[a-z-]+(?: [^\s,;)]+)?)*"  # a command stays as it is
-    r"|--([a-z][a-z-]*)(?:([ =])(?=[-\d/.'\"A-Z]|[^\s:]+:))?"
+    r"|(?:[A-Z]\w*, )?--([a-z][a-z-]*)(?:([ =])(?=[-\d/.'\"A-Z]|[^\s:]+:))?"
+    r"(?: \([A-Z]\w+\.[A-Z]\w+\)|, [A-Z]\w+\.[A-Z]\w+)?"  # Go's names
     r"|\bP2PDILOCO_([A-Z_]+)(?==)"
 )
 

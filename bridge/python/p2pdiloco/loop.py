@@ -244,7 +244,9 @@ class Loop:
                     "the node is there already: %s are not for it", ", ".join(sorted(self._options))
                 )
             if self._on_event is not None:
-                _log.warning("on_event is for a node that is started here: see join --events FILE")
+                _log.warning(
+                    "on_event is for a node that is started here: see p2pdiloco join --events FILE"
+                )
             return rendezvous.Given(self._socket)
         options = dict(self._options)
         given = settings.value(options, "data_dir")
@@ -438,7 +440,7 @@ class Loop:
         if self._train is None or status.read(session.data_dir) is None:
             raise Error(
                 "force_sync asks the node how far the run is, and its API does not answer: start "
-                "the node without --api off"
+                "the node without api=\"off\""
             )
         slots = 1
         if self._mode() == "streaming" and session.info is not None:
@@ -460,7 +462,10 @@ class Loop:
         with self._lock:
             weight = self._tally.weight + int(n)
             if n < 0 or weight >= _MOST:
-                raise Invalid(f"tokens({n}): a round counts from 0 to {_MOST:,} tokens or samples")
+                raise Invalid(
+                    f"tokens({n}): a weight is 0 or more, and of a round below {_MOST:,}: count "
+                    "tokens or samples"
+                )
             self._tally.weight = weight
         self._told = True
 

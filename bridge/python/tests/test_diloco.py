@@ -437,7 +437,7 @@ class ForceSync(RunCase):
         d, optimizer = self.join(model, run)
         with d, mock.patch.object(status, "read", lambda _: None):
             step(model, optimizer)
-            with self.assertRaisesRegex(p2pdiloco.Error, "start the node without --api off"):
+            with self.assertRaisesRegex(p2pdiloco.Error, "without api=.off."):
                 d.force_sync()
 
 

@@ -73,7 +73,9 @@ class Names(unittest.TestCase):
 
         for text, want in {
             "--outer-lr 0.7 --momentum 0.6 ends lower": "outer_lr=0.7 momentum=0.6 ends lower",
-            "(Found, --found, overrides)": "(Found, found, overrides)",
+            "(Found, --found, overrides)": "(found, overrides)",
+            "with --force (ExportConfig.Force)": "with force",
+            "(--init, Config.InitFile)": "(init)",
             "--rounds: 0 is too few": "rounds: 0 is too few",
             "--rounds -1: too few, --codec int9: no": "rounds=-1: too few, codec=int9: no",
             "P2PDILOCO_TICKET=x: no ticket": "ticket=x: no ticket",
@@ -94,7 +96,8 @@ class Limits(unittest.TestCase):
     def test_tokens(self):
         flat = self.flat("w", ())
         for bad in (-1, 2**63):
-            with self.assertRaisesRegex(Invalid, f"tokens\\({bad}\\): a round counts from 0 to"):
+            text = f"tokens\\({bad}\\): a weight is 0 or more, and of a round"
+            with self.assertRaisesRegex(Invalid, text):
                 flat.tokens(bad)
 
     def flat(self, name, shape):

@@ -118,7 +118,7 @@ class Alone(SwarmCase):
         rank.end(1)
         missing = "rank 1 of 2 has not attached"
         self.assertIn(f"the trainer is not complete: {missing}. Training", rank.told())
-        self.assertIn(f"p2pdiloco.errors.Lost: {missing} for 15s (--trainer-timeout)", rank.told())
+        self.assertIn(f"p2pdiloco.errors.Lost: {missing} for 15s (trainer_timeout)", rank.told())
         self.assertFalse(os.path.exists(f"/proc/{node}"))
 
     def rank_0_of_2(self, **settings):

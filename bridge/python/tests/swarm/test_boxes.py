@@ -370,7 +370,7 @@ class Attached(SwarmCase):
         ]
         for box, text in zip(boxes, ("sideways", "this is no ticket: one begins with p2pd")):
             box.end(1)
-            self.assertIn("the node has ended with status 2", box.ranks[0].told())
+            self.assertIn("p2pdiloco.errors.Invalid: ", box.ranks[0].told())
             self.assertIn(text, box.ranks[0].told())
 
 
