@@ -53,7 +53,7 @@ func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJ
 	}
 	if err != nil && operator.Dir != "" {
 		if _, _, fault := (doctor.Host{}).Sync(operator.Dir); fault != nil {
-			err = fmt.Errorf("%w\nno peer can work in that directory as it is: %w", err, fault)
+			err = fmt.Errorf("%w\nno peer can work in that directory as it is: %v", err, fault)
 		}
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type node struct {
 	signs   *Signs
 	pulses  *Pulses
 	changes *AddressChanges
+	late    atomic.Int64 // nanoseconds that each pulse takes it
 	// what picks bulk connections, the last time
 	ended func(id peer.ID, local netip.Addr, opened time.Time) bool
 }
@@ -48,6 +50,7 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 		_ = s.Close()
 	})
 	n.pulses = NewPulses(env, time.Second, n.signs, func(to slot.PeerID, msg []byte) {
+		time.Sleep(time.Duration(n.late.Load()))
 		group.Go(func() {
 			s, err := h.NewStream(group.Context(), peer.ID(to), ProtocolPulse)
 			if err == nil {

@@ -25,16 +25,21 @@ func TestBulkIsLifeForAWhile(t *testing.T) {
 	})
 }
 
-// TestOwnStandstillJudgesNobody: silence counts in own pulses, however late these are.
+// TestOwnStandstillJudgesNobody: a node whose own pulses come at almost twice their interval blames
+// nobody who is as late: both may be on one machine that has much other work. One that is on time
+// does.
 func TestOwnStandstillJudgesNobody(t *testing.T) {
-	s := NewSigns()
-	s.Pulsed("b", appendPulse(nil, 1))
-	for i := range pulsesMissed {
-		if ids := s.silent(); len(ids) != 0 {
-			t.Errorf("silent after %d own pulses: %v", i+1, ids)
-		}
-	}
-	if ids := s.silent(); len(ids) != 1 || ids[0] != "b" {
-		t.Errorf("after one more: silent %v", ids)
+	for _, late := range []time.Duration{0, 1900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			_, a, b := members(t)
+			conn := a.host.Network().ConnsToPeer(b.host.ID())[0]
+			a.late.Store(int64(late))
+			b.members.Set(nil) // it pulses no more for a while
+			time.Sleep(7 * time.Second)
+			a.late.Store(0)
+			if conn.IsClosed() != (late == 0) {
+				t.Errorf("late by %v itself: closed after 7 s of silence: %v", late, conn.IsClosed())
+			}
+		})
 	}
 }
