@@ -70,9 +70,10 @@ type Config struct {
 	// NoRelaying keeps the node from relaying for members of the run that cannot connect to each
 	// other, and for others within the bounds of p2p.MemberRelay.
 	NoRelaying bool
-	// Found has this peer found the run at once, whoever else is in sight. One whose data directory
-	// was in the run before goes on with that.
-	Found bool
+	// Found lets this peer found the run although none of its bootstrap addresses answers. AtOnce,
+	// beside it, has it look for no other peer first. One whose data directory was in the run
+	// before goes on with that.
+	Found, AtOnce bool
 	// MayFound is asked before this peer founds the run with an ID. Its error ends Join; nil: it
 	// may found any.
 	MayFound func(id Root) error
@@ -281,7 +282,7 @@ func (c Config) checkTicket() (errs []error) {
 // start are the peers of Bootstrap. Whoever founds a run at once asks none of them first.
 func (c Config) start() (peers []PeerID) {
 	for _, a := range c.Bootstrap {
-		if id, err := slot.ParsePeerID(a[strings.LastIndex(a, "/")+1:]); err == nil && !c.Found {
+		if id, err := slot.ParsePeerID(a[strings.LastIndex(a, "/")+1:]); err == nil && !c.AtOnce {
 			peers = append(peers, id)
 		}
 	}

@@ -29,10 +29,10 @@ func (n *Node) searching() string {
 	if !n.hasModel() {
 		return "looking for peers that know the run; " + noModel
 	}
-	if n.cfg.Found {
+	if n.cfg.AtOnce {
 		return "founding the run here, as this peer was told to"
 	}
-	if len(n.cfg.Bootstrap) > 0 {
+	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
 		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, "+
 			"it is founded after %v", window)
 	}
@@ -115,7 +115,7 @@ func (n *Node) forgetLoss() error {
 func (n *Node) ledgerTiming() membership.Timing {
 	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
 	t.Linger = cmp.Or(n.cfg.Linger, t.Linger)
-	if n.newcomer && (n.formation.Unfounded() || n.cfg.Found) {
+	if n.newcomer && (n.formation.Unfounded() || n.cfg.AtOnce) {
 		t.FoundAfter = 0
 	}
 	return t

@@ -195,6 +195,9 @@ func (n *Node) formationConfig() formation.Config {
 		Start: n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(), Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
 		Default: n.cfg.preset(), Discovery: n.first.Discovery, Hello: n.first.Hello, Logger: n.cfg.Logger,
 	}
+	if n.cfg.AtOnce {
+		cfg.Discovery = 0
+	}
 	if n.cfg.Network == nil && len(n.cfg.Bootstrap) == 0 {
 		cfg.Glance = localGlance
 	}

@@ -35,6 +35,12 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	return cfg, nil
 }
 
+// FoundAtOnce has the peer found its run and look for no other first.
+func (s *Settings) FoundAtOnce() error {
+	s.cfg.AtOnce = true
+	return s.flags.Set("found", "true")
+}
+
 // Stays says whether the peer serves on after the run's end, until it is stopped.
 func (s *Settings) Stays() bool { return s.linger == forever }
 

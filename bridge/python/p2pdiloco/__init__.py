@@ -73,8 +73,8 @@ __all__ = [
 
 
 def found(model: Any, optimizer: Any = None, run: Optional[str] = None, **options: Any) -> DiLoCo:
-    """A DiLoCo that founds its run at once; with a data directory of that run it goes on with it.
-    Its invite() gives a ticket for others."""
+    """A DiLoCo that founds its run if no peer of it answers, also where bootstrap addresses are
+    given. Its invite() gives a ticket for others."""
     diloco: DiLoCo = __getattr__("DiLoCo")(model, optimizer, run, found=True, **options)
     return diloco
 

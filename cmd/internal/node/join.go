@@ -87,7 +87,7 @@ is, and ends with status 4. Name a new one (--data-dir) to have a second run of 
   p2pdiloco start my-run -- torchrun --nproc_per_node 8 train.py`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			args, command, err = splitCommand(cmd, args)
-			return errors.Join(err, nameArg(cmd, args))
+			return errors.Join(err, nameArg(cmd, args), s.FoundAtOnce())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command, true) },
 	}
@@ -110,7 +110,7 @@ func nameArg(cmd *cobra.Command, args []string) error {
 			return cli.UsageError(err)
 		}
 	}
-	return cmd.Flags().Set("found", "true")
+	return nil
 }
 
 // ticketArgs takes the arguments as one ticket, which white space may have split, or as the place

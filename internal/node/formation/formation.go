@@ -24,7 +24,7 @@ type Config struct {
 	Given      spec.Spec              // the fields of the spec that are given on this peer
 	ID         string                 // what the run's ID begins with, in hex; empty: not known
 	Start      []slot.PeerID          // those of the bootstrap addresses: the run of one is meant
-	Found      bool                   // this peer founds the run at once
+	Found      bool                   // where none is in sight, it founds one and asks nobody more
 	MayFound   func(slot.Root) error  // its error keeps this peer from founding it; may be nil
 	MaxAdopted uint64                 // elements of a layout that is adopted from others
 	Listed     func(slot.PeerID) bool // peers that this one talks to; nil: all
@@ -332,8 +332,6 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 		return f.mu.unfit
 	case f.mu.spec != nil:
 		return nil
-	case f.cfg.Found && len(f.given.Layout) > 0:
-		return f.found()
 	case f.mu.waited || looked && waited >= f.cfg.Glance:
 		if err := f.choose(); err != nil {
 			return err
@@ -342,6 +340,9 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 	// a run that differs from the one that is meant is another one; one that bars this peer exists
 	if f.mu.spec != nil || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
 		return nil
+	}
+	if f.cfg.Found && len(f.given.Layout) > 0 {
+		return f.found()
 	}
 	for _, err := range f.mu.otherRuns {
 		return err

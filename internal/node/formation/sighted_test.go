@@ -43,7 +43,9 @@ func TestWhichRunOfANameIsMeant(t *testing.T) {
 		"given, and heard already":   {hears: []int{2, 1}, start: []int{1}, want: 1},
 		"the ID":                     {hears: []int{1, 2}, id: 2, want: 2},
 		"another ID":                 {hears: []int{1}, id: 2, after: time.Hour, looked: true, want: waits},
-		"told to found":              {hears: []int{1, 2}, found: true, want: 0},
+		"told to found, and one":     {hears: []int{1}, found: true, after: time.Hour, want: 1},
+		"told to found, and none":    {found: true, after: time.Hour, want: 0},
+		"told to found, too early":   {found: true, looked: true, want: waits},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, c.run) })
 	}
