@@ -20,6 +20,7 @@ import (
 //
 //	node: the first TRAIN from an anchor names a new folder
 //	rank: takes a snapshot before its first step, and writes it to a file there, beside the steps
+//	rank: in mode sync it saves at the round's end, too, in the folder next there, if that is quick
 //	node: the next set is told of the newest folder that has the files of all ranks
 //
 // A folder's name says all that is known of it, so nothing else has to be on disk.
@@ -45,17 +46,28 @@ type version struct {
 	slot   uint64 // of the anchor
 	step   uint64
 	root   string
+	end    bool // of the round from that anchor, and not its beginning: it is in the folder next
 }
 
 const versionForm = "%d-%d-%d-%d-%s"
 
 // follows says whether a version is of an anchor.
 func (v version) follows(at trainer.Anchor) bool {
-	return v.slot == at.Slot && v.root == fmt.Sprintf("%x", at.Root[:8])
+	return v.end && v.slot+1 == at.Slot || v.begins(at)
+}
+
+// begins says whether it is that of the beginning.
+func (v version) begins(at trainer.Anchor) bool {
+	return !v.end && v.slot == at.Slot && v.root == fmt.Sprintf("%x", at.Root[:8])
 }
 
 // path is that of a version's folder.
-func (p *state) path(v version) string { return filepath.Join(p.dir, stateDir, v.name) }
+func (p *state) path(v version) string {
+	if v.end {
+		return filepath.Join(p.dir, stateDir, v.name, "next")
+	}
+	return filepath.Join(p.dir, stateDir, v.name)
+}
 
 // versions are all that there are, the newest first.
 func (p *state) versions() (all []version) {
@@ -94,7 +106,14 @@ func (p *state) whole() []version {
 // one before it.
 func (p *state) best() (best version, found bool) {
 	all := p.whole()
+	for _, v := range slices.Clone(all) {
+		v.end = true
+		if _, whole := p.look(v); whole {
+			all = append(all, v)
+		}
+	}
 	for _, fits := range []func(version) bool{
+		func(v version) bool { return v.begins(p.at) },
 		func(v version) bool { return v.follows(p.at) },
 		func(v version) bool { return v.slot <= p.at.Slot },
 		func(version) bool { return true },
@@ -142,7 +161,7 @@ func (t *Trainer) due() string {
 	if !m.saves {
 		_ = os.MkdirAll(filepath.Join(p.dir, stateDir), 0o700) // again
 	}
-	if !m.saves || p.asked.name != "" && p.asked.follows(p.at) {
+	if !m.saves || p.asked.name != "" && p.asked.begins(p.at) {
 		return ""
 	}
 	if answered, _ := p.look(p.asked); !answered {
@@ -246,7 +265,6 @@ func (p *state) restored(v version, err error) string {
 	case err != nil:
 		return "the optimizer begins anew: " + err.Error()
 	case v.follows(p.at):
-		p.asked = v // there already
 		return "optimizer kept"
 	case v.step < p.at.Step:
 		return fmt.Sprintf("optimizer kept as it was at step %s: the %s steps since then are lost to it", digits(v.step),

@@ -387,6 +387,8 @@ class Loop:
 
     def _count(self, session: Session) -> None:
         self._tally.steps += 1
+        if self._private is not None:
+            self._private.stepped()
         self._trained = self._counted = True
         self._whole = False
         if self._torn or self._train is None:
@@ -662,6 +664,8 @@ class Loop:
             # where the next node has that anchor, this rank begins the round after it
             whole = offer.steps >= before.steps and self._private is not None
             session.state = int(before.slot) if whole else self._stays()
+            if whole and self._mode() == "sync":
+                self._private.end()
         again = self._tally.steps
         try:
             self._train = session.border(offer)

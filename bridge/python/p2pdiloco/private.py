@@ -40,7 +40,10 @@ class Private:
                     "can be kept"
                 )
         self._kept, self._world, self._within = list(kept), world, within
-        self._path = ""  # of the file that is due; "": none is
+        self._path = self._file = ""  # of the file that is due, and of the round's; "": none is
+        self._quick = False  # the last one was written at once
+        self._epochs: list[int] = []  # of schedulers, when the inner step was counted
+        self._ahead: list[int] = []  # their steps after that, in the caller's part of the last one
         self._random = torch.get_rng_state()  # when it became due
         self._back: Optional[dict[str, Any]] = None  # what was read, and is not taken back yet
         self._writer: Optional[threading.Thread] = None
@@ -50,11 +53,29 @@ class Private:
         the random state is taken back, where another one is."""
         if self._back is not None and random:
             torch.set_rng_state(self._back["random"])
-        self._path, self._random = path, torch.get_rng_state()
+        self._path = self._file = path
+        self._random = torch.get_rng_state()
+
+    def stepped(self) -> None:
+        """An inner step is counted, in the midst of the caller's."""
+        self._epochs = [_epoch(one) for one in self._kept]
+
+    def end(self) -> None:
+        """The round's last step is counted, and its slot may be agreed before the next step begins:
+        what is quick to write is on the disk before that. What schedulers lack, they do when it is
+        taken back."""
+        if self._file and self._quick and not self._path:
+            folder, name = os.path.split(self._file)
+            os.makedirs(os.path.join(folder, "next"), exist_ok=True)
+            self._random = torch.get_rng_state()
+            self._save(os.path.join(folder, "next", name), self._ahead)
 
     def whole(self) -> bool:
         """Takes back what restore has read, and saves what is due. It says whether something was
         taken back."""
+        if self._epochs:
+            before, self._epochs = self._epochs, []
+            self._ahead = [_epoch(one) - n for one, n in zip(self._kept, before)]
         back, self._back = self._back, None
         if back is not None:
             self._take_back(back)
@@ -65,19 +86,23 @@ class Private:
 
     # Saving.
 
-    def _save(self, path: str) -> None:
+    def _save(self, path: str, ahead: Sequence[int] = ()) -> None:
         """Has a copy of the states written beside the steps, or writes the states themselves if
         there is no memory for one."""
         self.wait()
         try:
             states = [one.state_dict() for one in self._kept]
             beside = 2 * _size(states) < _free()
-            saved = {"states": _copy(states) if beside else states, "random": self._random}
+            saved = {
+                "states": _copy(states) if beside else states, "random": self._random,
+                "ahead": list(ahead),
+            }
         except Exception as err:
             return _failed(path, err)
         self._writer = threading.Thread(target=_write, args=(path, saved))
         self._writer.start()
         self.wait(_PATIENCE if beside else None)
+        self._quick = beside and not self._writer.is_alive()
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits until what is being written is on the disk."""
@@ -114,6 +139,9 @@ class Private:
         before = copy.deepcopy([one.state_dict() for one in self._kept])
         try:
             self._load(saved["states"])
+            for one, more in zip(self._kept, saved.get("ahead", ())):
+                for _ in range(more):
+                    one.step()
         except Exception as err:
             self._load(before)
             _log.warning(
@@ -124,6 +152,11 @@ class Private:
         with self._within():
             for one, state in zip(self._kept, states):
                 one.load_state_dict(state)
+
+
+def _epoch(one: Any) -> int:
+    """How many steps a scheduler has done; 0 for what is none."""
+    return int(one.last_epoch) if hasattr(one, "last_epoch") and hasattr(one, "step") else 0
 
 
 def _write(path: str, saved: dict[str, Any]) -> None:
