@@ -22,7 +22,8 @@ from .errors import Invalid
 
 _log = logging.getLogger("p2pdiloco")
 
-_PATIENCE = 0.25  # seconds that the first step waits for a file, which is enough for small ones
+_SMALL = 16 << 20  # bytes of states that the first step waits for, where a disk is busy, too
+_PATIENCE = 10.0, 0.25  # seconds that it waits for small ones, and for others
 
 
 class Private:
@@ -92,7 +93,8 @@ class Private:
         self.wait()
         try:
             states = [one.state_dict() for one in self._kept]
-            beside = 2 * _size(states) < _free()
+            size = _size(states)
+            beside = 2 * size < _free()
             saved = {
                 "states": _copy(states) if beside else states, "random": self._random,
                 "ahead": list(ahead),
@@ -101,7 +103,7 @@ class Private:
             return _failed(path, err)
         self._writer = threading.Thread(target=_write, args=(path, saved))
         self._writer.start()
-        self.wait(_PATIENCE if beside else None)
+        self.wait(_PATIENCE[size > _SMALL] if beside else None)
         self._quick = beside and not self._writer.is_alive()
 
     def wait(self, timeout: Optional[float] = None) -> None:
