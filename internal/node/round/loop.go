@@ -82,7 +82,6 @@ type Config struct {
 	Emit      func(name string, fields map[string]any) // takes an event
 	FS        disk.FS
 	StateFile string // where the trainer's own state is kept; empty: nowhere
-	Every     uint64 // slots between saves of it
 	Abrupt    bool   // Run saves nothing at its end: tests kill nodes so
 	Logger    *slog.Logger
 }
@@ -101,7 +100,7 @@ func New(cfg Config) (*Loop, error) {
 	if cfg.Trainer != nil {
 		l.model = &model{
 			Trainer: cfg.Trainer, gauges: l.gauges, clock: l.clock, emit: cfg.Emit, slots: cfg.Spec.Fragments,
-			private: trainerState{fs: cfg.FS, path: cfg.StateFile, log: cfg.Logger, every: cfg.Every},
+			private: trainerState{fs: cfg.FS, path: cfg.StateFile, log: cfg.Logger},
 		}
 	}
 	return l, nil

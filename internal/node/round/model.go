@@ -121,13 +121,12 @@ func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) er
 	return m.hand(ctx, v, v.everything())
 }
 
-// isNew says whether an anchor was not measured before. If so, it saves the trainer's own state if
-// a checkpoint is due.
+// isNew says whether an anchor was not measured before. If so, it saves the trainer's own state.
 func (m *model) isNew(ctx context.Context, slotNumber uint64) bool {
 	if m.measured != nil && *m.measured == slotNumber {
 		return false
 	}
-	if slotNumber%m.private.every == 0 {
+	if m.private.due() {
 		m.save(ctx)
 	}
 	return true

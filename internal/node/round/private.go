@@ -18,16 +18,24 @@ import (
 // next round waits for them anyway.
 const lastSaveTime = time.Minute
 
-// trainerState is the trainer's own state, in a file. It is saved at the borders of rounds that
-// checkpoints are made at.
+// trainerState is the trainer's own state, in a file. It is saved when a round begins, as that
+// begins with it; where that takes more than a twentieth of the time, at each second round, or
+// third, or as that has it.
 type trainerState struct {
 	fs       disk.FS
 	path     string // of the file; empty: nothing is kept
 	log      *slog.Logger
-	every    uint64 // slots between checkpoints
-	changed  bool   // since it was saved
-	restored bool   // if there was any
+	changed  bool          // since it was saved
+	restored bool          // if there was any
+	took     time.Duration // to save it
+	at       time.Time     // when it was saved
 }
+
+// saveShare is the part of the time that may be spent on saving, one in so many.
+const saveShare = 20
+
+// due says whether the trainer has the time to save its state.
+func (p *trainerState) due() bool { return time.Since(p.at) >= (saveShare-1)*p.took }
 
 // save saves the trainer's state if it has trained since the last time. It goes on when ctx ends,
 // for a while.
@@ -38,11 +46,13 @@ func (p *trainerState) save(ctx context.Context, t trainer.Trainer) {
 	}
 	ctx, cancel := outlast(ctx, lastSaveTime)
 	defer cancel()
-	path := p.path
+	path, began := p.path, time.Now()
 	err := s.Save(ctx, path+".new")
 	if err == nil {
 		err = p.publish(path + ".new")
 	}
+	p.at = time.Now()
+	p.took = p.at.Sub(began)
 	switch {
 	case err == nil, errors.Is(err, errors.ErrUnsupported):
 		p.changed = false

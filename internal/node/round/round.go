@@ -37,7 +37,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	l.report(0) // from its first slot on, the others wait for this peer
 	err := l.rounds(ctx)
 	l.ledger.Report(membership.ReportContributes{}) // nobody waits for it any more
-	if t := (*trainer.Error)(nil); (ctx.Err() != nil || !errors.As(err, &t)) && !l.abrupt {
+	// one that ends in the midst of a round does that again, and its optimizer with it
+	if err == nil && !l.abrupt {
 		l.model.save(ctx)
 	}
 	return err
