@@ -101,7 +101,8 @@ func nameArg(cmd *cobra.Command, args []string) error {
 	run := cmd.Flags().Lookup("run")
 	switch {
 	case len(args) > 1 || len(args) == 1 && ticket.Is(args[0]):
-		return cli.UsageError(fmt.Errorf("start takes the name of the run to found, not %q: whoever has a ticket joins "+
+		return cli.UsageError(fmt.Errorf("start takes the name of the run to found, not %q: whoever has a ticket "+
+			"joins "+
 			"(p2pdiloco join TICKET)", args))
 	case len(args) == 1 && run.Changed && run.Value.String() != args[0]:
 		return cli.UsageError(fmt.Errorf("two names were given, %q and %q: give one", args[0], run.Value))

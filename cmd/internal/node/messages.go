@@ -34,7 +34,8 @@ var messages = map[string]string{
 	"ticket": "others join with this ticket, good for a week:\n  p2pdiloco join $ticket$private\n" +
 		"  how the run goes       p2pdiloco status --data-dir $data_dir\n" +
 		"  its model, at any time p2pdiloco export --data-dir $data_dir --out model.safetensors",
-	"ticket/private":    "\n  it admits one newcomer to this private run: keep it secret (p2pdiloco invite makes others)",
+	"ticket/private": "\n  it admits one newcomer to this private run: keep it secret (p2pdiloco invite makes " +
+		"others)",
 	"admission.refused": "member $about does not let this peer in: $detail",
 	"state.synced":      "fetched the state of slot $slot, $bytes",
 	"donor.dropped":     "fetching without peer $about: it $reason",
@@ -86,7 +87,8 @@ var messages = map[string]string{
 		"p2pdiloco export --data-dir $data_dir --out MODEL.safetensors",
 	"run.final/stays": "  this peer stays (linger forever), and serves the model to all that come, until it is stopped",
 
-	"end":                   "$how at slot $slot, run ID $run_id, state root $state_root, sent $sent, received $received",
+	"end": "$how at slot $slot, run ID $run_id, state root $state_root, sent $sent, " +
+		"received $received",
 	"end/ended":             "the run has ended",
 	"end/ended_provisional": "the run has ended provisionally (see its branch in status)",
 	"end/ended_branch":      "this branch, which is not the run, has ended",
@@ -200,8 +202,9 @@ func longer(hash string) string { return hash[:min(16, len(hash))] }
 // closing sums up a peer's part in two lines.
 func closing(r report.Peer) string {
 	line := message("end", fields{
-		"how": messages["end/"+r.Status], "slot": r.Slot, "run_id": longer(r.RunID), "state_root": r.StateRoot[:min(8, len(r.StateRoot))],
-		"sent": humanize.Bytes(r.BytesSent), "received": humanize.Bytes(r.BytesReceived),
+		"how": messages["end/"+r.Status], "slot": r.Slot, "run_id": longer(r.RunID),
+		"state_root": r.StateRoot[:min(8, len(r.StateRoot))],
+		"sent":       humanize.Bytes(r.BytesSent), "received": humanize.Bytes(r.BytesReceived),
 	})
 	if r.LossFirst != nil {
 		line += message("end/loss", fields{

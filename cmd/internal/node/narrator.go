@@ -115,6 +115,8 @@ func (n *narrator) waits(now time.Time) string {
 		f["detail"] = s.Reason
 	case p2pdiloco.PhaseRunning:
 		return waitsForOthers(s, f)
+	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
+		p2pdiloco.PhaseEndedBranch, p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
 	}
 	if f["detail"] == "" {
 		return ""
