@@ -192,7 +192,8 @@ const localGlance = 2 * time.Second
 func (n *Node) formationConfig() formation.Config {
 	cfg := formation.Config{
 		Network: n.net, Given: n.cfg.Spec, ID: n.cfg.RunID, Found: n.cfg.Found, MayFound: n.cfg.MayFound,
-		Start: n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(), Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
+		Start: n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(),
+		Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
 		Default: n.cfg.preset(), Discovery: n.first.Discovery, Hello: n.first.Hello, Logger: n.cfg.Logger,
 	}
 	if n.cfg.AtOnce {

@@ -91,7 +91,8 @@ func settingsTable() string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| in a file | commands (`start`: as `join`) | meaning, and default of the first command |\n| --- | --- | --- |\n")
+	b.WriteString("| in a file | commands (`start`: as `join`) | meaning, and default of the first command |\n" +
+		"| --- | --- | --- |\n")
 	for _, name := range order {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", sources.Key(name), strings.Join(commands[name], ", "), rows[name])
 	}

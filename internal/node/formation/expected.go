@@ -92,7 +92,8 @@ func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
 	if !f.mu.outwaited {
 		f.mu.outwaited = true
 		f.log.Warn("other peers come first to found this run, and none of them has done so: still waiting for them. "+
-			"If they are not yours, have this peer found the run (Found, p2pdiloco start)", "peers", ahead, "waited", waited)
+			"If they are not yours, have this peer found the run (Found, p2pdiloco start)", "peers", ahead,
+			"waited", waited)
 	}
 	return true
 }

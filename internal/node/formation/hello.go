@@ -194,8 +194,9 @@ func (f *Formation) answer(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error
 func (f *Formation) hello() p2p.Hello {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation,
-		Unfounded: f.mu.unfounded}
+	h := p2p.Hello{
+		Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation, Unfounded: f.mu.unfounded,
+	}
 	h.Awaits, h.AwaitsFounder = f.awaits()
 	if f.mu.progress != nil {
 		h.Slot, h.Members = f.mu.progress()
