@@ -39,7 +39,8 @@ func lookUp(ctx context.Context, addrs []string) error {
 	defer cancel()
 	var errs []error
 	for _, a := range addrs {
-		if parts := strings.Split(a, "/"); len(parts) > 2 && strings.HasPrefix(parts[1], "dns") && parts[1] != "dnsaddr" {
+		parts := strings.Split(a, "/")
+		if len(parts) > 2 && strings.HasPrefix(parts[1], "dns") && parts[1] != "dnsaddr" {
 			_, err := net.DefaultResolver.LookupHost(ctx, parts[2])
 			errs = append(errs, err)
 		}

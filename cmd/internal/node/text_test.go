@@ -54,7 +54,7 @@ func TestDescribe(t *testing.T) {
 		{"peer.refused", map[string]any{"about": "q", "detail": "its draft is bad"}, "peer q: its draft is bad"},
 		{"peer.objected", map[string]any{"about": "q", "detail": "no HAVE"}, "peer q: no HAVE"},
 		{"run.paused", map[string]any{"detail": "no quorum"}, "paused: no quorum"},
-		{"peer.removed", map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "by"}, "this peer is removed from"},
+		{"peer.removed", map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "by"}, "this peer is removed"},
 		{"state.synced", map[string]any{"slot": uint64(3), "bytes": int64(4.1e6)}, "the state of slot 3, 4.1 MB"},
 		{
 			"run.final",
