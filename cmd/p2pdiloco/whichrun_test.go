@@ -10,10 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // otherRun is the exit status of a peer that does not know which run is meant (docs).
@@ -107,8 +109,28 @@ func startTwo(t *testing.T) *two {
 		w.ids = append(w.ids, clitest.AwaitEvent(t, events, "a founding", clitest.Named("run.founded")).RunID)
 		applies(t, events, 1)
 		w.boots = append(w.boots, boot)
+		w.announced(boot)
 	}
 	return w
+}
+
+// announced waits until a peer that starts from a bootstrap node finds the run there.
+func (w *two) announced(boot string) {
+	cfg := p2p.LAN()
+	cfg.Bootstrap, cfg.MDNS = []string{boot}, false
+	n, err := p2p.New(w.t.Context(), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	found, _ := n.Discover(w.t.Context(), p2p.NewPlaces(w.name))
+	select {
+	case <-found:
+	case <-time.After(time.Minute):
+		w.t.Error("nobody announces the run within a minute")
+	}
+	if err := n.Close(); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // joins starts a peer that sees both runs, on a machine of its own.

@@ -43,10 +43,9 @@ func (f *Formation) Serve(ctx context.Context) {
 		case r := <-g.done:
 			g.ended(r, time.Now())
 		case <-again.C:
+			g.again(time.Now()) // the last ones say which run this peer takes part in
 			if f.over() {
 				again.Stop() // peers found from now on get one hello; searching peers send theirs
-			} else {
-				g.again(time.Now())
 			}
 		}
 		g.startWaiting(ctx)
