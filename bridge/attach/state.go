@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -282,8 +281,7 @@ func (t *Trainer) goneOn() {
 	text := fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.at.Step), digits(p.at.TotalSteps), p.at.Slot+1,
 		p.tell)
 	p.tell = ""
-	t.cfg.Notice(text)
-	t.loop.do(func() []box.Effect { return t.loop.box.Tell(&wire.Notice{Level: wire.NoticeInfo, Text: text}) })
+	t.cfg.Notice(text) // a trainer that has started the node shows its lines
 }
 
 // digits writes a number for people.
