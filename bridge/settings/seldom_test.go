@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 )
 
 // What fails again and again is said once in ten seconds. Other lines come as they are.
