@@ -71,7 +71,8 @@ class Box:
     def root(self):
         """The first digits of the state root with which the node has ended."""
         text = self.log.read_text()
-        found = re.findall(r"the run has ended at slot \d+, run ID [0-9a-f]+, state root ([0-9a-f]+)", text)
+        ended = r"the run has ended at slot \d+, run ID [0-9a-f]+, state root ([0-9a-f]+)"
+        found = re.findall(ended, text)
         self.test.assertEqual(len(found), 1, text)
         return found[0]
 
