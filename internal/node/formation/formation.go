@@ -319,9 +319,9 @@ const (
 	hearsSearching = 8
 )
 
-// decide adopts the one run in sight, once this peer has looked around, or has tried to for long.
-// It settles this peer's own spec when the discovery window is over, unless a run is in sight,
-// another peer has to do that, or this one has not looked around.
+// decide adopts the one run in sight, once this peer has looked around. It settles this peer's own
+// spec when the discovery window is over, unless another peer has to do that, or this one has not
+// looked around.
 func (f *Formation) decide(began time.Time, looked bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -332,13 +332,13 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 		return f.mu.unfit
 	case f.mu.spec != nil:
 		return nil
-	case waited >= searchingWait*f.cfg.Discovery || looked && waited >= f.cfg.Glance:
+	case f.mu.waited || looked && waited >= f.cfg.Glance:
 		if err := f.choose(); err != nil {
 			return err
 		}
 	}
 	// a run that differs from the one that is meant is another one; one that bars this peer exists
-	if len(f.mu.sighted) > 0 || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
+	if f.mu.spec != nil || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
 		return nil
 	}
 	if f.cfg.Found && len(f.given.Layout) > 0 {

@@ -63,7 +63,7 @@ func (f *Formation) choose() error {
 func (f *Formation) askStart(ctx context.Context) {
 	var asked sync.WaitGroup
 	for _, p := range f.cfg.Start {
-		asked.Go(func() { f.exchange(ctx, p, firstTimeout) }) //nolint:errcheck // it was logged
+		asked.Go(func() { _ = f.exchange(ctx, p, firstTimeout) })
 	}
 	asked.Wait()
 }
