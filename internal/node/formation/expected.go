@@ -86,7 +86,7 @@ func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
 	switch {
 	case waited < patience:
 		return !looked || ahead > 0
-	case waited >= time.Duration(ahead)*patience:
+	case f.cfg.Found || waited >= time.Duration(ahead)*patience:
 		return false
 	}
 	if !f.mu.outwaited {

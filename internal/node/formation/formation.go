@@ -341,14 +341,14 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 	if f.mu.spec != nil || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
 		return nil
 	}
-	if f.cfg.Found && len(f.given.Layout) > 0 {
-		return f.found()
+	if !f.cfg.Found { // with Found the operator overrides what other peers announce
+		for _, err := range f.mu.otherRuns {
+			return err
+		}
 	}
-	for _, err := range f.mu.otherRuns {
-		return err
-	}
-	waits := f.awaitsFounder()
-	if last := f.lastPromise(); last.After(began) {
+	// with Found the operator says that nobody else founds the run
+	waits := f.awaitsFounder() && !f.cfg.Found
+	if last := f.lastPromise(); last.After(began) && !f.cfg.Found {
 		began = last // the others have waited as long as this peer
 	}
 	if f.othersFirst(time.Since(began), looked) {
