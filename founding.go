@@ -84,8 +84,8 @@ func (n *Node) sayWhich(err error) error {
 		text += fmt.Sprintf("\n  %s@%.16s  %s", name, run.ID, describeSighted(run))
 	}
 	return fmt.Errorf("%w: %d runs are called %q here, and this peer joins none without knowing which one you "+
-		"mean:%s\nTake a ticket of the right one (p2pdiloco invite, on a machine that is in it), or name it with its ID: "+
-		"--run %s@%.16s", ErrOtherRun, len(several), name, text, name, several[0].ID)
+		"mean:%s\nTake a ticket of the right one (p2pdiloco invite, on a machine that is in it), or name it with its "+
+		"ID: --run %s@%.16s", ErrOtherRun, len(several), name, text, name, several[0].ID)
 }
 
 // describeSighted is what one of its peers says of a run.

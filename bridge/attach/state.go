@@ -173,7 +173,8 @@ func (t *Trainer) due() string {
 		folder, err = filepath.Abs(p.path(v))
 	}
 	if err != nil {
-		t.cfg.Logger.Warn("the trainer's own state is not saved: after a restart it goes on from an older one", "err", err)
+		t.cfg.Logger.Warn("the trainer's own state is not saved: after a restart it goes on from an older one",
+			"err", err)
 		return ""
 	}
 	t.loop.savesEvery.Store(int64(p.late + 1))
@@ -266,8 +267,8 @@ func (p *state) restored(v version, err error) string {
 	case v.follows(p.at):
 		return "optimizer kept"
 	case v.step < p.at.Step:
-		return fmt.Sprintf("optimizer kept as it was at step %s: the %s steps since then are lost to it", digits(v.step),
-			digits(p.at.Step-v.step))
+		return fmt.Sprintf("optimizer kept as it was at step %s: the %s steps since then are lost to it",
+			digits(v.step), digits(p.at.Step-v.step))
 	}
 	return "optimizer kept, from another branch of the run"
 }
@@ -278,8 +279,8 @@ func (t *Trainer) goneOn() {
 	if p.tell == "" {
 		return
 	}
-	text := fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.at.Step), digits(p.at.TotalSteps), p.at.Slot+1,
-		p.tell)
+	text := fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.at.Step), digits(p.at.TotalSteps),
+		p.at.Slot+1, p.tell)
 	p.tell = ""
 	t.cfg.Notice(text) // a trainer that has started the node shows its lines
 }

@@ -101,7 +101,8 @@ func (s *Settings) access() []definition {
 			"is done with --preset wan"},
 		{"no-relaying", 0, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
 			"other"},
-		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers (p2pdiloco start NAME founds it at once)"},
+		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers (p2pdiloco start NAME " +
+			"founds it at once)"},
 		{
 			"preset",
 			0,

@@ -59,7 +59,8 @@ func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bo
 		return err
 	}
 	if found.Made {
-		fmt.Fprintf(stderr, "made an identity in %s: a peer that joins with --data-dir %s has this ID\n", dir, cli.Quote(dir))
+		fmt.Fprintf(stderr, "made an identity in %s: a peer that joins with --data-dir %s has this ID\n", dir,
+			cli.Quote(dir))
 	}
 	if asJSON {
 		return json.NewEncoder(stdout).Encode(found)

@@ -103,10 +103,11 @@ func (osFS) Lock(path string) (io.Closer, error) {
 	locked, err := l.TryLock()
 	switch {
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
-		return nil, fmt.Errorf("lock %s: %w: this file system has no locks, and without one a second process could use "+
-			"the same files: choose a directory on a local disk", path, err)
+		return nil, fmt.Errorf("lock %s: %w: this file system has no locks, and without one a second process could "+
+			"use the same files: choose a directory on a local disk", path, err)
 	case err != nil:
-		return nil, fmt.Errorf("lock %s: %w: make its directory writable for this user, or choose another one", path, err)
+		return nil, fmt.Errorf("lock %s: %w: make its directory writable for this user, or choose another one", path,
+			err)
 	case !locked:
 		return nil, ErrLocked
 	}

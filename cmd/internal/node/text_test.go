@@ -59,8 +59,8 @@ func TestDescribe(t *testing.T) {
 		{
 			"run.final",
 			map[string]any{"ends_as": "run", "detail": "it is final"},
-			"it is final\n  the model is saved; this peer may be stopped now (Ctrl-C). To get a file: p2pdiloco export " +
-				"--data-dir '/my runs/1' --out MODEL.safetensors",
+			"it is final\n  the model is saved; this peer may be stopped now (Ctrl-C). To get a file: " +
+				"p2pdiloco export --data-dir '/my runs/1' --out MODEL.safetensors",
 		},
 		{"run.final", map[string]any{"ends_as": "branch", "detail": "it is final"}, "it is final"},
 		{"slot.applied", map[string]any{"slot": uint64(3), "state_root": root}, ""},

@@ -194,7 +194,8 @@ func (f *Formation) hello() p2p.Hello {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := p2p.Hello{
-		Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation, Unfounded: f.mu.unfounded,
+		Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation,
+		Unfounded: f.mu.unfounded,
 	}
 	h.Awaits, h.AwaitsFounder = f.awaits()
 	if f.mu.progress != nil {
