@@ -145,6 +145,9 @@ func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
 		return node
 	}
 	founder := start()
+	for founder.Status().Height == 0 { // else either of the two founds the run
+		time.Sleep(time.Millisecond)
+	}
 	m := newMachine(t, Config{DataDir: t.TempDir()})
 	all := journals(8)
 	var steps atomic.Uint64 // that rank 0 has done of its TRAIN

@@ -43,7 +43,8 @@ func (l fixedStanding) Access(slot.PeerID) membership.PeerAccess {
 // put out. A peer that is removed itself does not ask for the secret again.
 func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
 	keys := &emptyRing{err: errors.New("nobody gives it")}
-	r := &Replica{cfg: Config{Keys: keys, Ledger: fixedStanding{removed: true}}, log: slog.New(slog.DiscardHandler)}
+	cfg := Config{Keys: keys, Ledger: fixedStanding{removed: true}, Kept: kept}
+	r := &Replica{cfg: cfg, log: slog.New(slog.DiscardHandler)}
 	var reports []membership.Report
 	r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}},
 		func(report membership.Report) { t.Errorf("a removed peer reports %+v", report) })

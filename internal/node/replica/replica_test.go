@@ -21,7 +21,8 @@ import (
 func TestWhichFailuresEndTheNode(t *testing.T) {
 	var fatal error
 	reported := false
-	r := &Replica{log: slog.New(slog.DiscardHandler), cfg: Config{Fatal: func(err error) { fatal = err }}}
+	cfg := Config{Kept: kept, Fatal: func(err error) { fatal = err }}
+	r := &Replica{log: slog.New(slog.DiscardHandler), cfg: cfg}
 	try := func(err error) {
 		fatal, reported = nil, false
 		r.failed(t.Context(), membership.WorkHold{}, err, func(membership.Report) { reported = true })
@@ -48,7 +49,8 @@ func TestWhichFailuresEndTheNode(t *testing.T) {
 func TestFaultsThatRepeatEndTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fatal error
-		r := &Replica{log: slog.New(slog.DiscardHandler), cfg: Config{Fatal: func(err error) { fatal = err }}}
+		cfg := Config{Kept: kept, Fatal: func(err error) { fatal = err }}
+		r := &Replica{log: slog.New(slog.DiscardHandler), cfg: cfg}
 		fails := func(err error) bool {
 			r.failed(t.Context(), membership.WorkHold{}, err, func(membership.Report) {})
 			return fatal != nil

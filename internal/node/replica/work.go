@@ -127,6 +127,9 @@ func (r *Replica) failed(ctx context.Context, work membership.Work, err error, r
 	if ctx.Err() != nil {
 		return // the job was replaced or the node closes: nobody waits for it
 	}
+	if gone := r.cfg.Kept(); gone != nil {
+		err = gone // whatever else is missing with it
+	}
 	if r.faults.last(err) || errors.As(err, new(permanentError)) || errors.As(err, new(*trainer.Error)) {
 		// This peer can hold no outcome, or make no initial state: the others go on faster without
 		// it.
