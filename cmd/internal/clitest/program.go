@@ -54,7 +54,7 @@ func New(t *testing.T, home string, args ...string) *Program {
 	p.Dir = home
 	p.Env = append(os.Environ(), AsProgram+"=1", "XDG_STATE_HOME="+home)
 	p.Stdout, p.Stderr = &p.Out, &p.Err
-	p.WaitDelay = patience // a command of it may outlive it and hold its output open
+	p.WaitDelay = 5 * time.Second // a command of it may outlive it and hold its output open
 	return p
 }
 
