@@ -130,16 +130,18 @@ func (r *Replica) failed(ctx context.Context, work membership.Work, err error, r
 	if gone := r.cfg.Kept(); gone != nil {
 		err = gone // whatever else is missing with it
 	}
+	known := r.Fault() != nil
 	if r.faults.last(err) || errors.As(err, new(permanentError)) || errors.As(err, new(*trainer.Error)) {
 		// This peer can hold no outcome, or make no initial state: the others go on faster without
 		// it.
 		r.cfg.Fatal(err)
 		return
 	}
-	if r.Fault() != nil {
-		r.log.Warn("this peer takes no part while it cannot use its files", "err", err)
-	} else {
+	switch {
+	case r.Fault() == nil:
 		r.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
+	case !known:
+		r.log.Warn("this peer takes no part while it cannot use its files", "err", err)
 	}
 	failed := membership.ReportFailed{Work: work, Err: err.Error()}
 	if m := (missingError{}); errors.As(err, &m) {
