@@ -65,7 +65,7 @@ func (n *Node) foundsNothing(lost bool) string {
 	switch {
 	case lost && !n.cfg.Found:
 		return "this peer was in the run before and its ledger.log is gone: it waits for the others and founds " +
-			"nothing (Found, --found, overrides)"
+			"nothing, unless it is told to (found)"
 	case !n.hasModel():
 		return noModel
 	}

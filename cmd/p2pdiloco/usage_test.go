@@ -101,7 +101,7 @@ func TestFailures(t *testing.T) {
 		{"join --run x --api off --data-dir " + dir + " --data " + none, "--data " + none + ": file does not exist"},
 		{"join --run x --api off --data-dir " + dir + " --data " + dir, "--data"},
 		{"export --data-dir " + dir + " --out " + dir + "/m", "holds no run.spec"},
-		{"export --data-dir " + dir + " --out " + dir, "--force"},
+		{"export --data-dir " + dir + " --out " + dir, "replace it with --force\n"},
 		{"export --data-dir=~/no --out=" + dir + "/m", home + "/no holds no run.spec"},
 		{"export --data-dir " + dir + " --out " + none + "/m", "there is no folder " + none},
 		{"join --run x --api off --data-dir " + dir + " --init " + none, "(--init " + none + "): open"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -42,6 +43,10 @@ func Version() string {
 	return info.Main.Version
 }
 
+// goNames are the fields of Go's settings that errors of the library name beside a flag. Whoever
+// types a command knows none of them.
+var goNames = regexp.MustCompile(`raise Config\.\w+ or | \((?:Export)?Config\.\w+\)|, Config\.\w+`)
+
 // lastWordsTime is how long a program's last line waits for a reader.
 const lastWordsTime = 3 * time.Second
 
@@ -73,7 +78,7 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	}
 	err = sources.Explain(cmd.Flags(), err)
 	// Errors of the library begin with its name, which would stand here twice.
-	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "p2pdiloco: ")
+	text := strings.TrimPrefix(strings.TrimSpace(goNames.ReplaceAllString(err.Error(), "")), "p2pdiloco: ")
 	text = fmt.Sprintf("%s: %s\n", root.Name(), text)
 	if _, right := errors.AsType[nothingDone](err); code == ExitUsage && !right {
 		text += fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())

@@ -32,3 +32,18 @@ func TestErrorsBesideAStatusAreSaid(t *testing.T) {
 		}
 	}
 }
+
+// The library's errors name fields of Go's settings beside the flags, for those who call it.
+func TestErrorsHaveNoNamesOfGo(t *testing.T) {
+	for of, want := range map[string]string{
+		"x exists: replace it with --force (ExportConfig.Force)":    "x exists: replace it with --force",
+		"give the file (--init, Config.InitFile)":                   "give the file (--init)",
+		"at most 9 are adopted: raise Config.MaxAdopted or give it": "at most 9 are adopted: give it",
+	} {
+		root := NewRoot(&cobra.Command{Use: "p", RunE: func(*cobra.Command, []string) error { return errors.New(of) }})
+		var out, errs strings.Builder
+		if Execute(root, nil, &out, &errs); errs.String() != "p: "+want+"\n" {
+			t.Errorf("%q is said as %q", of, errs.String())
+		}
+	}
+}
