@@ -48,7 +48,7 @@ type identity struct {
 func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bool) (err error) {
 	if dir == "" {
 		if dir, err = local.Dir(ctx); err != nil {
-			return fmt.Errorf("%w (the one that join will use, where it is new)", err)
+			return fmt.Errorf("give --data-dir, the one that join will use, where it is new: %w", err)
 		}
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
