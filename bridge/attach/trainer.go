@@ -196,7 +196,7 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 		Slot: task.Slot, Steps: uint64(task.Steps), Export: wire.ExportGradient, Seed: task.Seed,
 		Member: uint64(max(0, slices.Index(task.Members, task.Self))), Members: uint64(len(task.Members)),
 		Part: task.Part, PartSteps: uint64(task.PartSteps), PartDone: task.Done, Delay: uint64(task.Delay),
-		MemberIDs: lines(task.Members), Save: t.due(),
+		MemberIDs: lines(task.Members), Save: t.due(), Step: task.Step, TotalSteps: task.TotalSteps,
 	}
 	if t.streams || t.cfg.ExportStep > 0 {
 		m.Export = wire.ExportNothing

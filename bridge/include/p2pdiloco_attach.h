@@ -120,6 +120,9 @@ struct p2pa_offer {
 
 struct p2pa_train {
     uint64_t id, slot, steps, look, export_kind, seed, member, members, part, part_steps, part_done, delay;
+    /* Where the run is when the steps begin, in inner steps of its time, and where it ends: a learning rate that goes
+     * by them is the same for late joiners, and after a crash. A node of an older release says 0 for both. */
+    uint64_t step, total_steps;
 };
 
 struct p2pa {
@@ -694,6 +697,7 @@ P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
     struct p2pa_train t = {
         m->id, p2pa_get(m, 1), p2pa_get(m, 2), p2pa_get(m, 3), p2pa_get(m, 4), p2pa_get(m, 5), p2pa_get(m, 6),
         p2pa_get(m, 7), p2pa_get(m, 8), p2pa_get(m, 9), p2pa_get(m, 10), p2pa_get(m, 11),
+        p2pa_get(m, 14), p2pa_get(m, 15),
     };
     size_t ids = m->value[12] ? m->bytes[12] : 0;
     if (m->bad) return p2pa_fail(a, P2PA_ERROR, "the node sent a TRAIN that cannot be read");

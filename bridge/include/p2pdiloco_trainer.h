@@ -90,6 +90,10 @@ typedef struct p2pdiloco_trainer_task {
 	 * for part_steps steps. No other peer has this part (docs/data.md). done of its steps were trained before;
 	 * the task's steps follow them. */
 	uint64_t part, part_steps, done;
+	/* Where the run is when these steps begin, in inner steps of its time (H a round, however many a peer does), and
+	 * where it ends. A learning rate that goes by them is the same for late joiners, and after a crash. A peer of an
+	 * older release ends its task before them: read them where size reaches beyond them. */
+	uint64_t step, total_steps;
 } p2pdiloco_trainer_task;
 
 /* What a round of inner steps did. run fills it; size is set by the caller. */

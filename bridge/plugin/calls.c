@@ -153,7 +153,7 @@ static struct p2pa_offer run(struct p2pa *a)
 		.size = sizeof(task), .slot = t->slot, .steps = t->steps, .seed = t->seed, .rank = (uint32_t)t->member,
 		.member_count = (uint32_t)t->members, .members = split(a->member_ids, (uint32_t)t->members),
 		.steps_done = (volatile uint64_t *)(void *)a->map_local, .part = t->part, .part_steps = t->part_steps,
-		.done = t->part_done,
+		.done = t->part_done, .step = t->step, .total_steps = t->total_steps,
 	};
 	enter("run for slot %llu", (unsigned long long)t->slot);
 	watch_begins();

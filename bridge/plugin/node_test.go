@@ -120,6 +120,18 @@ func TestThreePeers(t *testing.T) {
 	}
 }
 
+// TestTheTimeOfTheRun: a library is told where the run is when its steps begin, and where it ends.
+func TestTheTimeOfTheRun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	all := members(t, ctx, spec("plugin-time", 6, 1), open(t, "bad", `{"how":"timed counts stops", "in":"run"}`))
+	want := ": run for slot 4: step 30 of 60 after 30 steps"
+	if err := <-all[0].ended; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
 // TestPeersInModeStreaming: parts of the model go to the libraries and come from them, through
 // memory that is shared, and each library is left with the run's last model.
 func TestPeersInModeStreaming(t *testing.T) {

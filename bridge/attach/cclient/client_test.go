@@ -73,6 +73,7 @@ func TestGoldenBytes(t *testing.T) {
 		"restore":       "21 7 1:/data/my-run/trainer/3 2=2",
 		"train":         "22 8 1=4 2=500 3=12 4=1 5=7 6=1 7=3 8=10 9=500 10=20 11=5",
 		"train-save":    "22 8 1=1 2=1 7=1 13:/data/my-run/trainer/3-0-0-1-5e5e",
+		"train-step":    "22 8 1=3 2=500 7=1 14=1000 15=10000",
 		"train-members": "22 8 1=1 2=1 7=2 12:12D3a\n12D3b", "cancel": "27 8",
 		"go": "26 9 2=24", "go-give-up": "26 9 1=1", "notice": "32 0 1=1 2:no quorum: paused", "pong": "34 10",
 		"error": "36 0 1=4 2:pid 71 trains this run here: give data_dir= for a second peer",

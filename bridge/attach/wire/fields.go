@@ -88,6 +88,8 @@ func (m *Train) fields() []field {
 		{11, &m.Delay},
 		{12, &m.MemberIDs},
 		{13, &m.Save},
+		{14, &m.Step},
+		{15, &m.TotalSteps},
 	}
 }
 

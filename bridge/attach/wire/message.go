@@ -109,6 +109,8 @@ type Train struct {
 	// Before the first of these steps the rank saves its private state in a new file, Save/rank-K,
 	// which is empty where it cannot. Empty: it saves nothing.
 	Save string
+	// where the run is before these steps, in inner steps of its time, and where it ends
+	Step, TotalSteps uint64
 }
 
 // Done answers a request.

@@ -58,6 +58,7 @@ var golden = []struct {
 		PartDone: 20, Delay: 5,
 	}},
 	{"train-save", 8, &Train{Slot: 1, Steps: 1, Members: 1, Save: "/data/my-run/trainer/3-0-0-1-5e5e"}},
+	{"train-step", 8, &Train{Slot: 3, Steps: 500, Members: 1, Step: 1000, TotalSteps: 10_000}},
 	{"train-members", 8, &Train{Slot: 1, Steps: 1, Members: 2, MemberIDs: "12D3a\n12D3b"}},
 	{"done", 7, &Done{}},
 	{"done-evaluated", 5, &Done{Loss: 2.5}},

@@ -172,6 +172,6 @@ func (c *checker) task(slot uint64, steps int) trainer.Task {
 	const self = trainer.PeerID("trainer-check")
 	return trainer.Task{
 		Slot: slot, Steps: steps, Seed: c.cfg.Library.Seed, Self: self, Members: []trainer.PeerID{self}, Part: slot,
-		PartSteps: c.cfg.Steps,
+		PartSteps: c.cfg.Steps, Step: (slot - 1) * uint64(c.cfg.Steps), TotalSteps: 1 << 20,
 	}
 }

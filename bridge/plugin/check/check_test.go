@@ -98,6 +98,15 @@ func TestAGoodLibraryPasses(t *testing.T) {
 	}
 }
 
+// TestTasksHaveTheTimeOfTheRun: a library that refuses a task without it passes.
+func TestTasksHaveTheTimeOfTheRun(t *testing.T) {
+	t.Parallel()
+	r, err := Run(t.Context(), Config{Library: library("bad", `{"size":100, "how":"timed", "in":"run"}`)})
+	if err != nil || !r.OK {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestTheUsersPage: the trainer that docs/bridge.md begins with builds as the page says, without a
 // warning, and passes.
 func TestTheUsersPage(t *testing.T) {
@@ -142,6 +151,7 @@ func TestBadLibraries(t *testing.T) {
 			`the first is 3 (tensor "x"): 0 and 1`},
 		{"rounds", "export_params", "load, export", Failed, "the first is 0"},
 		{"forgets", "load", "ranges", Failed, "loaded by ranges, 3 of 100 elements differ"},
+		{"timed counts", "run", "cancel", Failed, "step 0 of 1048576 after 4 steps"},
 		{"too-many", "run", "run", Failed, "did 5 steps of 4"},
 		{"silent", "run", "run", Failed, "*task->steps_done is 0"},
 		{"lazy", "run", "run", Failed, "left every parameter as it was"},

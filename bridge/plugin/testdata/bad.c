@@ -170,6 +170,12 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 		*task->steps_done = (*task->steps_done + 1) % task->steps;
 		rest(5);
 	}
+	if (in("run") && is("timed") && (task->size < sizeof(*task) || task->step >= task->total_steps ||
+					 (is("counts") && task->step != t->steps) || (is("stops") && task->slot == 4))) {
+		snprintf(t->error, sizeof(t->error), "step %llu of %llu after %llu steps", (unsigned long long)task->step,
+			(unsigned long long)task->total_steps, (unsigned long long)t->steps);
+		return P2PDILOCO_TRAINER_FAILED;
+	}
 	code = run(t, task, stats);
 	if (!in("run") || code != 0 || early)
 		return code;

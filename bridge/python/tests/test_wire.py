@@ -67,6 +67,9 @@ EXAMPLES = {
     "share": Message(
         wire.SHARE, 2, elements=24577, offset=65536, size=163844, epoch=3, writes=b"\1\0"
     ),
+    "train-step": Message(
+        wire.TRAIN, 8, slot=3, steps=500, members=1, step=1000, total_steps=10000,
+    ),
     "train-members": Message(
         wire.TRAIN, 8, slot=1, steps=1, members=2, member_ids="12D3a\n12D3b"
     ),

@@ -91,7 +91,7 @@ void test_training(void) {
 	p2pdiloco_trainer_stats small = {.size = offsetof(p2pdiloco_trainer_stats, samples), .tokens = 77}; /* an older peer's */
 	volatile uint64_t done;
 	const char *self = "12D3KooWA1bysjrTACSWqf6q172inxvwKHUxAnBtVgaVDKMxpZtx";
-	p2pdiloco_trainer_task task = {sizeof task, 2, 1, 7, 0, 1, &self, &done, 1, 1, 0};
+	p2pdiloco_trainer_task task = {sizeof task, 2, 1, 7, 0, 1, &self, &done, 1, 1, 0, 1, 2};
 	must(t, api->run(t, &task, &small));
 	CHECK(small.steps == 1 && small.tokens == 77 && small.samples == 0, "more was written than the struct has");
 	task.rank = 1;

@@ -73,7 +73,7 @@ void Bench::open(const char *library, const char *config) {
 p2pdiloco_trainer_stats Bench::run(uint64_t slot, uint64_t steps) const {
 	const char *self = "12D3KooWA1bysjrTACSWqf6q172inxvwKHUxAnBtVgaVDKMxpZtx";
 	volatile uint64_t done = 0;
-	p2pdiloco_trainer_task task = {sizeof task, slot, steps, 7, 0, 1, &self, &done, slot, steps, 0};
+	p2pdiloco_trainer_task task = {sizeof task, slot, steps, 7, 0, 1, &self, &done, slot, steps, 0, (slot - 1) * steps, slot * steps};
 	p2pdiloco_trainer_stats stats = {};
 	stats.size = sizeof stats;
 	must(api->run(trainer, &task, &stats), "run");

@@ -113,6 +113,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
         (1, "slot", "u"), (2, "steps", "u"), (3, "look", "u"), (4, "export", "u"), (5, "seed", "u"),
         (6, "member", "u"), (7, "members", "u"), (8, "part", "u"), (9, "part_steps", "u"),
         (10, "part_done", "u"), (11, "delay", "u"), (12, "member_ids", "t"), (13, "save", "t"),
+        (14, "step", "u"), (15, "total_steps", "u"),
     ),
     DONE: ((1, "status", "u"), (2, "text", "t"), (3, "loss", "f")),
     OFFER: (
