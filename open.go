@@ -160,10 +160,10 @@ func (n *Node) openReplica() (err error) {
 func (n *Node) openRounds() (err error) {
 	cfg := round.Config{
 		Spec: n.spec, Self: n.Self(), Trainer: n.cfg.Trainer, Ledger: n.driver, Replica: n.replica, Life: n.life,
-		Emit: n.emit, FS: n.hooks.Disk, Abrupt: n.hooks.Abrupt, Logger: n.cfg.Logger,
+		Emit: n.emit, FS: n.hooks.Disk, Logger: n.cfg.Logger,
 	}
 	if !n.dir.Temporary {
-		cfg.StateFile = n.dir.Path(datadir.TrainerFile)
+		cfg.StateDir = n.dir.Path(datadir.TrainerFolder)
 	}
 	n.rounds, err = round.New(cfg)
 	return err

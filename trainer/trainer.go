@@ -42,11 +42,11 @@ type Evaluator interface {
 // and the position in the data. The model is no part of it. A call that fails leaves the trainer as
 // it was.
 type Saver interface {
-	// Save writes the state to a new file. The node calls it between rounds and puts the file in
-	// place of the last one.
+	// Save writes the state to a new file. The node calls it before the first Train from an anchor,
+	// and in mode sync after the last; if it takes longer than the steps, not in each round.
 	Save(ctx context.Context, path string) error
-	// Restore reads such a file. The node calls it once, before the first Load, if its data
-	// directory has one.
+	// Restore reads such a file: that of the anchor that is loaded next, or else the newest. The
+	// node calls it once, before the first Load, if its data directory has one.
 	Restore(ctx context.Context, path string) error
 }
 

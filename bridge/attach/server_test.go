@@ -154,8 +154,7 @@ func TestSaveAndRestore(t *testing.T) {
 		if got := toys[0].private.Load().(string) + toys[1].private.Load().(string); got != c.want {
 			t.Errorf("slot %d: %q came back", c.slot, got)
 		}
-		tr.goneOn()
-		wantText(t, fmt.Errorf("%q", m.said()), c.said)
+		wantText(t, fmt.Errorf("%q", tr.private.GoneOn()), c.said)
 		if err := m.server.Close(); err != nil {
 			t.Fatal(err)
 		}

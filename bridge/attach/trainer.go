@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -39,7 +41,7 @@ type Trainer struct {
 	exported bool  // local has the pseudo-gradient of the last Train
 	pending  *call // that its caller did not wait for
 	fresh    bool  // the set was not told of any private state yet
-	private  state
+	private  private.State
 }
 
 var (
@@ -57,7 +59,11 @@ var (
 
 // Trainer waits until all ranks of a trainer are there, and the memory is shared with them.
 func (s *Server) Trainer(ctx context.Context) (*Trainer, error) {
-	t := &Trainer{cfg: s.cfg, loop: s.loop, private: state{dir: s.cfg.DataDir}}
+	dir, err := filepath.Abs(filepath.Join(s.cfg.DataDir, stateDir))
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{cfg: s.cfg, loop: s.loop, private: private.State{Dir: dir}}
 	if err := t.await(ctx); err != nil {
 		return nil, err
 	}
@@ -91,8 +97,7 @@ func (t *Trainer) adopt() (again <-chan struct{}, ok bool, err error) {
 	ok = again == nil && err == nil
 	if ok {
 		t.pending, t.fresh = nil, true
-		t.private.sets++
-		t.private.asked = version{}
+		t.private.Asked = private.Version{}
 	}
 	return again, ok, err
 }

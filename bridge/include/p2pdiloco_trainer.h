@@ -164,8 +164,9 @@ typedef struct p2pdiloco_trainer_api {
 	int32_t (*evaluate)(p2pdiloco_trainer *, double *loss);
 
 	/* Writes the inner optimizer's state and the data position to a file, and reads them back; the model is not
-	 * part of it. The peer saves between rounds, and restores once, before the first load, when it was
-	 * restarted with its data directory. If restore refuses the file, the peer warns and goes on without it.
+	 * part of it. The peer saves before the first run from an anchor, and in mode sync after the last; it restores
+	 * once, before the first load, when it was restarted with its data directory. If restore refuses the file, the
+	 * peer says so and goes on without it.
 	 * Both functions may be NULL. */
 	int32_t (*save)(p2pdiloco_trainer *, const char *path);
 	int32_t (*restore)(p2pdiloco_trainer *, const char *path);

@@ -2,8 +2,8 @@
  * A small, well-behaved trainer: gradient descent with momentum on |x - target|^2 / 2. The skeleton of
  * docs/bridge.md in full.
  *
- * Configuration (JSON, all numbers, all optional): size, target, pause_ms (rest after each step), bias (1: a
- * second tensor).
+ * Configuration (JSON, all numbers, all optional): size, target, pause_ms (rest after each step), journal (1: a
+ * line for each run in the file journal of the data directory).
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -24,6 +24,7 @@ struct p2pdiloco_trainer {
 	int pause_ms;
 	float *x, *loaded, *velocity;
 	uint64_t steps; /* done in all */
+	FILE *journal;
 	p2pdiloco_trainer_tensor tensors[2];
 	uint64_t tensor_count;
 	atomic_int cancelled;
@@ -49,6 +50,8 @@ static double number(const char *config, const char *name, double otherwise)
 
 static void destroy(p2pdiloco_trainer *t)
 {
+	if (t->journal != NULL)
+		fclose(t->journal);
 	free(t->x);
 	free(t->loaded);
 	free(t->velocity);
@@ -57,7 +60,6 @@ static void destroy(p2pdiloco_trainer *t)
 
 static int32_t create(const char *config, const char *data_dir, p2pdiloco_trainer **out)
 {
-	(void)data_dir;
 	*out = NULL;
 	double size = number(config, "size", 1000);
 	if (!(size >= 2 && size <= 1e9)) {
@@ -77,6 +79,11 @@ static int32_t create(const char *config, const char *data_dir, p2pdiloco_traine
 		.size = sizeof(t->tensors[0]), .name = "x", .dtype = P2PDILOCO_F32, .dims = 1, .shape = {t->size - 1}};
 	t->tensors[1] = (p2pdiloco_trainer_tensor){.size = sizeof(t->tensors[1]), .name = "bias", .dtype = P2PDILOCO_F32, .dims = 0};
 	t->tensor_count = 2;
+	if (number(config, "journal", 0) > 0) {
+		char path[4096];
+		snprintf(path, sizeof(path), "%s/journal", data_dir);
+		t->journal = fopen(path, "a");
+	}
 	*out = t;
 	return P2PDILOCO_TRAINER_OK;
 }
@@ -131,6 +138,11 @@ static double step(p2pdiloco_trainer *t, double *norm)
 static int32_t run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task, p2pdiloco_trainer_stats *stats)
 {
 	atomic_store(&t->cancelled, 0);
+	if (t->journal != NULL) {
+		fprintf(t->journal, "slot %llu after %llu steps\n", (unsigned long long)task->slot,
+			(unsigned long long)t->steps);
+		fflush(t->journal);
+	}
 	for (uint64_t i = 0; i < task->steps; i++) {
 		double norm;
 		if (atomic_load(&t->cancelled))

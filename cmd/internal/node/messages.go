@@ -38,6 +38,7 @@ var messages = map[string]string{
 		"others)",
 	"admission.refused": "member $about does not let this peer in: $detail",
 	"state.synced":      "fetched the state of slot $slot, $bytes",
+	"trainer.resumed":   "$detail",
 	"donor.dropped":     "fetching without peer $about: it $reason",
 
 	"slot":       "slot $slot/$last$loss$work, $members$bytes$left",

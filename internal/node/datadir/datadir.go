@@ -11,7 +11,7 @@
 //	ledger.lock  held while that log is open
 //	ledger.lost  the log was found missing; there until a chain is on disk again
 //	state/       checkpoints and outcomes
-//	trainer.state  the trainer's private state, where it can save one
+//	trainer.state/  the trainer's private state, where it can save one
 //
 // A node Opens the directory before all else and Closes it last. A program that only reads the
 // directory of a peer (an export) takes it At its path, without the lock.
@@ -35,14 +35,14 @@ import (
 
 // Files and folders of the directory.
 const (
-	IdentityFile = "identity"
-	PeersFile    = "peers"
-	PortsFile    = "ports"
-	LedgerFile   = "ledger.log"
-	StateFolder  = "state"
-	TrainerFile  = "trainer.state"
-	OrdersFile   = "orders"
-	LostFile     = "ledger.lost"
+	IdentityFile  = "identity"
+	PeersFile     = "peers"
+	PortsFile     = "ports"
+	LedgerFile    = "ledger.log"
+	StateFolder   = "state"
+	TrainerFolder = "trainer.state"
+	OrdersFile    = "orders"
+	LostFile      = "ledger.lost"
 
 	lockFile   = "lock"
 	specFile   = "run.spec"
@@ -54,7 +54,7 @@ const (
 // replaced lists the files that are written beside their place first. A process that is killed
 // meanwhile leaves what it wrote.
 var replaced = []string{
-	IdentityFile, PeersFile, PortsFile, TrainerFile, OrdersFile, LostFile, specFile, presetFile,
+	IdentityFile, PeersFile, PortsFile, OrdersFile, LostFile, specFile, presetFile,
 	"admission.secret", "admission.next", "admission.used", "api", "api.token", "metrics.token", "attach",
 }
 

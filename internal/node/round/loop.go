@@ -9,6 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -28,7 +29,6 @@ type Loop struct {
 	gauges  *gauges
 	rate    *stepRate
 	clock   *clock
-	abrupt  bool                         // Run saves nothing at its end
 	task    atomic.Pointer[trainer.Task] // newest
 	// when the ledger was last told of inner steps; nil: this peer does not contribute yet
 	reported atomic.Pointer[time.Time]
@@ -61,12 +61,15 @@ func (l *Loop) anchor() (slotNumber uint64) {
 	return l.held
 }
 
-// beginAt tells the trainer from which anchor its next inner steps begin.
+// beginAt notes from which anchor the trainer's next inner steps begin.
 func (l *Loop) beginAt() {
+	at := trainer.Anchor{
+		Slot: l.held, Root: l.root, Step: l.spec.Border(l.held), TotalSteps: l.spec.Border(l.spec.LastSlot()),
+	}
 	if k, ok := l.model.Trainer.(trainer.StateKeeper); ok {
-		k.BeginAt(trainer.Anchor{
-			Slot: l.held, Root: l.root, Step: l.spec.Border(l.held), TotalSteps: l.spec.Border(l.spec.LastSlot()),
-		})
+		k.BeginAt(at)
+	} else {
+		l.model.private.At = at
 	}
 }
 
@@ -79,11 +82,10 @@ type Config struct {
 	Replica *replica.Replica
 	Life    *life.Life
 
-	Emit      func(name string, fields map[string]any) // takes an event
-	FS        disk.FS
-	StateFile string // where the trainer's own state is kept; empty: nowhere
-	Abrupt    bool   // Run saves nothing at its end: tests kill nodes so
-	Logger    *slog.Logger
+	Emit     func(name string, fields map[string]any) // takes an event
+	FS       disk.FS
+	StateDir string // where the trainer's own state is kept; empty: nowhere
+	Logger   *slog.Logger
 }
 
 // New makes a loop. It does nothing until one of its methods is called.
@@ -95,12 +97,15 @@ func New(cfg Config) (*Loop, error) {
 	l := &Loop{
 		spec: cfg.Spec, self: cfg.Self, mode: ModeOf(cfg.Spec), ledger: cfg.Ledger,
 		replica: cfg.Replica, life: cfg.Life,
-		gauges: new(gauges), rate: new(stepRate), clock: new(clock), abrupt: cfg.Abrupt, vectors: v,
+		gauges: new(gauges), rate: new(stepRate), clock: new(clock), vectors: v,
 	}
 	if cfg.Trainer != nil {
+		if cfg.FS.Remove(cfg.StateDir) == nil { // a file of an older release
+			_ = cfg.FS.Mkdir(cfg.StateDir)
+		}
 		l.model = &model{
 			Trainer: cfg.Trainer, gauges: l.gauges, clock: l.clock, emit: cfg.Emit, slots: cfg.Spec.Fragments,
-			private: trainerState{fs: cfg.FS, path: cfg.StateFile, log: cfg.Logger},
+			private: trainerState{State: private.State{Dir: cfg.StateDir}, fs: cfg.FS, log: cfg.Logger},
 		}
 	}
 	return l, nil

@@ -74,23 +74,14 @@ func (m *model) load(ctx context.Context, start []float32) error {
 	return nil
 }
 
-// train does inner steps with the trainer.
-func (m *model) train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
-	m.private.changed = true
-	return m.Train(ctx, task)
-}
-
 // trained takes in the result of inner steps.
 func (m *model) trained(stats trainer.Stats) {
 	m.last = m.last.Plus(stats)
 	m.gauges.trained(m.last)
 }
 
-func (m *model) restore(ctx context.Context) { m.private.restore(ctx, m.Trainer) }
-func (m *model) save(ctx context.Context)    { m.private.save(ctx, m.Trainer) }
-
 func (m *model) look(ctx context.Context, slotNumber uint64, start []float32, stay bool) error {
-	fresh := m.isNew(ctx, slotNumber)
+	fresh := m.isNew(slotNumber)
 	if _, measures := m.evaluator(); stay || fresh && measures {
 		if err := m.load(ctx, start); err != nil {
 			return err
@@ -103,7 +94,7 @@ func (m *model) look(ctx context.Context, slotNumber uint64, start []float32, st
 }
 
 func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) error {
-	if !m.isNew(ctx, slotNumber) {
+	if !m.isNew(slotNumber) {
 		return nil
 	}
 	if _, ok := m.evaluator(); !ok {
@@ -121,16 +112,8 @@ func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) er
 	return m.hand(ctx, v, v.everything())
 }
 
-// isNew says whether an anchor was not measured before. If so, it saves the trainer's own state.
-func (m *model) isNew(ctx context.Context, slotNumber uint64) bool {
-	if m.measured != nil && *m.measured == slotNumber {
-		return false
-	}
-	if m.private.due() {
-		m.save(ctx)
-	}
-	return true
-}
+// isNew says whether an anchor was not measured before.
+func (m *model) isNew(slotNumber uint64) bool { return m.measured == nil || *m.measured != slotNumber }
 
 // measure reports how the last round went, and how good the anchor is. It loads the anchor if the
 // trainer can evaluate it.

@@ -8,106 +8,94 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// A Saver's private state lies in one file of the data directory, which is replaced whole. A
-// failure to save it does not end the node: without it a trainer's inner optimizer begins anew.
+// A Saver's private state lies where package private says. A failure to save it does not end the
+// node: without it a trainer's inner optimizer begins anew.
 
-// lastSaveTime bounds the last save of a node that leaves. Others take as long as they need: the
-// next round waits for them anyway.
-const lastSaveTime = time.Minute
-
-// trainerState is the trainer's own state, in a file. It is saved when a round begins, as that
-// begins with it; where that takes more than a twentieth of the time, at each second round, or
-// third, or as that has it.
+// trainerState is the trainer's own state. It is saved before the first steps from an anchor; where
+// that takes longer than the steps, of each second anchor, or third, or as that has it. In mode
+// sync it is saved after the last steps, too, if that is quick.
 type trainerState struct {
+	private.State
 	fs       disk.FS
-	path     string // of the file; empty: nothing is kept
 	log      *slog.Logger
-	changed  bool          // since it was saved
 	restored bool          // if there was any
 	took     time.Duration // to save it
-	at       time.Time     // when it was saved
+	begun    time.Time     // when it was saved before steps
 }
 
-// saveShare is the part of the time that may be spent on saving, one in so many.
-const saveShare = 20
+// The part of the time that may be spent on saving, one in so many.
+const (
+	beginShare = 2
+	endShare   = 20
+)
 
-// due says whether the trainer has the time to save its state.
-func (p *trainerState) due() bool { return time.Since(p.at) >= (saveShare-1)*p.took }
+// saver is the trainer, if its state is to be kept.
+func (m *model) saver() (s trainer.Saver, ok bool) {
+	s, ok = m.Trainer.(trainer.Saver)
+	return s, ok && m.private.Dir != ""
+}
 
-// save saves the trainer's state if it has trained since the last time. It goes on when ctx ends,
-// for a while.
-func (p *trainerState) save(ctx context.Context, t trainer.Trainer) {
-	s, ok := t.(trainer.Saver)
-	if !ok || p.path == "" || !p.changed {
+// begin saves the trainer's state before the first steps from an anchor, and says how a trainer
+// that was restarted goes on.
+func (m *model) begin(ctx context.Context) {
+	m.save(ctx, beginShare, func() (string, error) {
+		folder, err := m.private.Due(1)
+		if folder != "" {
+			m.private.begun = time.Now()
+		}
+		return folder, err
+	})
+	if text := m.private.GoneOn(); text != "" {
+		m.emit("trainer.resumed", map[string]any{"detail": text})
+	}
+}
+
+// save saves the trainer's state in a folder; empty: not now.
+func (m *model) save(ctx context.Context, share time.Duration, where func() (folder string, err error)) {
+	p, began := &m.private, time.Now()
+	s, ok := m.saver()
+	if !ok || began.Sub(p.begun) < share*p.took {
 		return
 	}
-	ctx, cancel := outlast(ctx, lastSaveTime)
-	defer cancel()
-	path, began := p.path, time.Now()
+	folder, err := where()
+	if folder != "" && err == nil {
+		err = p.write(ctx, s, private.Rank(folder, 0))
+		p.took = time.Since(began)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errors.ErrUnsupported) {
+		p.log.Warn("the trainer's own state was not saved: after a restart its inner optimizer goes on from an "+
+			"older one", "err", err)
+	}
+}
+
+// write writes the state to a file, which has its name when it is whole.
+func (p *trainerState) write(ctx context.Context, s trainer.Saver, path string) error {
 	err := s.Save(ctx, path+".new")
 	if err == nil {
-		err = p.publish(path + ".new")
+		var f disk.File
+		if f, err = p.fs.OpenFile(path+".new", os.O_RDWR); err == nil {
+			err = disk.Publish(p.fs, f, path)
+		}
 	}
-	p.at = time.Now()
-	p.took = p.at.Sub(began)
-	switch {
-	case err == nil, errors.Is(err, errors.ErrUnsupported):
-		p.changed = false
-	default:
+	if err != nil {
 		// on a full disk, half a file takes space that others need
 		_ = p.fs.Remove(path + ".new")
-		p.log.Warn("the trainer's own state was not saved: after a restart its inner optimizer goes on from an older "+
-			"one", "err", err)
+		p.Asked = private.Version{}
 	}
+	return err
 }
 
-// outlast returns a context that ends a while after ctx.
-func outlast(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-longer.Done():
-		case <-time.After(while):
-			cancel()
-		}
-	})
-	return longer, func() {
-		stop()
-		cancel()
-	}
-}
-
-// restore gives a restarted peer's trainer the state that it saved last.
-func (p *trainerState) restore(ctx context.Context, t trainer.Trainer) {
-	s, ok := t.(trainer.Saver)
-	before := p.restored
-	p.restored = true
-	if !ok || before || p.path == "" || !p.held() {
+// restore gives a restarted peer's trainer the state that belongs to the anchor, or the newest one.
+func (m *model) restore(ctx context.Context) {
+	p := &m.private
+	s, ok := m.saver()
+	if !ok || p.restored {
 		return
 	}
-	switch err := s.Restore(ctx, p.path); {
-	case err == nil:
-		p.log.Info("restored the trainer's own state", "file", p.path)
-	case errors.Is(err, errors.ErrUnsupported), ctx.Err() != nil:
-	default:
-		p.log.Warn("the trainer's own state is left out: its inner optimizer begins anew", "file", p.path, "err", err)
-	}
-}
-
-// held says whether there is such a file.
-func (p *trainerState) held() bool {
-	f, err := p.fs.OpenFile(p.path, os.O_RDONLY)
-	return err == nil && f.Close() == nil
-}
-
-// publish replaces the last file by one that was written beside it, durably.
-func (p *trainerState) publish(from string) error {
-	f, err := p.fs.OpenFile(from, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	return disk.Publish(p.fs, f, p.path)
+	p.restored = true
+	_ = p.HandBack(false, true, func(folder string, _ int) error { return s.Restore(ctx, private.Rank(folder, 0)) })
 }

@@ -32,15 +32,10 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	l.model.restore(ctx)
 	l.mode.reset()
 	l.report(0) // from its first slot on, the others wait for this peer
 	err := l.rounds(ctx)
 	l.ledger.Report(membership.ReportContributes{}) // nobody waits for it any more
-	// one that ends in the midst of a round does that again, and its optimizer with it
-	if err == nil && !l.abrupt {
-		l.model.save(ctx)
-	}
 	return err
 }
 
@@ -75,6 +70,9 @@ func (l *Loop) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.mode.resumes() { // the next round begins with what this one ends with
+		l.model.save(ctx, endShare, l.model.private.End)
+	}
 	gradient, err := l.pseudoGradient(ctx)
 	if err != nil {
 		return err
@@ -106,6 +104,7 @@ func (l *Loop) start(ctx context.Context) error {
 	l.clock.train()
 	l.anchor()
 	l.beginAt()
+	l.model.restore(ctx)
 	if !l.sound { // looked at once: what comes after it is finite, too
 		if err := l.vectors.sound(); err != nil {
 			return &trainer.Error{Call: "load", Err: err}

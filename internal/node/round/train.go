@@ -81,6 +81,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	}
 	l.report(before)
 	l.beginAt() // a slot may have landed in the midst of a task
+	l.model.begin(ctx)
 	steps, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -96,7 +97,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	l.rate.begin()
 	began := time.Now()
 	task.Progress = func(stepsDone int) { l.Progress(before + stepsDone) }
-	stats, err := l.model.train(steps, task)
+	stats, err := l.model.Train(steps, task)
 	took := time.Since(began)
 	l.clock.trained.Add(int64(took))
 	l.rate.phase = took

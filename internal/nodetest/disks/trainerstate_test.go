@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,41 +100,103 @@ func (k *keeper) Restore(_ context.Context, path string) error {
 	return nil
 }
 
-// The trainer's private state is kept at the borders of rounds and at the end, and a restarted
-// peer's trainer finds it again.
+// The trainer's private state goes with the anchor that its peer goes on from: whenever a peer is
+// killed, its trainer has done at the end what it has done where nobody is killed. No checkpoint is
+// made meanwhile.
 func TestTheTrainersOwnStateOutlivesARestart(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 2), 2, func(s *nodetest.Swarm) {
-		p, first := s.Peers[0], newKeeper(1)
-		p.Trainer = first
+	inTraining := func(s *nodetest.Swarm, p *nodetest.Peer) {
 		s.Start(s.Peers...)
 		s.Reach(6, p)
 		s.Stop(p)
-		kept, err := os.ReadFile(filepath.Join(p.Dir, "trainer.state"))
-		if err != nil || len(kept) != 8 || binary.LittleEndian.Uint64(kept) != 6 {
-			t.Fatalf("killed after slot 6, it had kept % x (%v): the state of that slot was expected", kept, err)
-		}
-		second := newKeeper(1)
-		p.Trainer = second
-		p.Config = func(cfg *p2pdiloco.Config) { cfg.CheckpointEvery = 100 }
-		p.Graceful = true
-		s.Start(p)
-		s.Finish(3*time.Minute, s.Peers...)
-		if len(second.restored) != 1 || second.restored[0] != 6 || second.rounds < 10 || second.gradients == 0 {
-			t.Errorf("restored %v, then did %d rounds and gave %d gradients", second.restored, second.rounds-6,
-				second.gradients)
-		}
-		if last, err := os.ReadFile(filepath.Join(p.Dir, "trainer.state")); err != nil ||
-			binary.LittleEndian.Uint64(last) != second.rounds {
-			t.Errorf("at the end % x is kept (%v) after %d rounds", last, err, second.rounds)
-		}
-		if len(p.Events("trainer.stats")) < 12 {
-			t.Errorf("%d times statistics", len(p.Events("trainer.stats")))
-		}
-		for _, e := range p.Events("trainer.stats") {
-			if _, measured := e.Fields["loss"]; measured || e.Fields["tokens"] != uint64(0) &&
-				e.Fields["grad_norm"] != 1.5 {
-				t.Errorf("statistics %v", e.Fields)
+	}
+	atTheBorder := func(s *nodetest.Swarm, p *nodetest.Peer) {
+		p.OnEvent = func(e p2pdiloco.Event) {
+			if e.Name == "slot.applied" && e.Fields["slot"] == uint64(6) {
+				p.Cancel()
 			}
+		}
+		s.Start(s.Peers...)
+		_ = s.Outcome(p, time.After(time.Minute))
+		p.OnEvent = nil
+	}
+	for name, kill := range map[string]func(*nodetest.Swarm, *nodetest.Peer){
+		"in training": inTraining, "at the border": atTheBorder,
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 2), 2, func(s *nodetest.Swarm) {
+				trainsOn(s, kill)
+			})
+		})
+	}
+}
+
+func trainsOn(s *nodetest.Swarm, kill func(*nodetest.Swarm, *nodetest.Peer)) {
+	p := s.Peers[0]
+	p.Trainer = newKeeper(1)
+	p.Config = func(cfg *p2pdiloco.Config) { cfg.CheckpointEvery = 100 }
+	kill(s, p)
+	second := newKeeper(1)
+	p.Trainer, p.Graceful = second, true
+	s.Start(p)
+	s.Finish(3*time.Minute, s.Peers...)
+	if len(second.restored) != 1 || second.restored[0] != 6 || second.rounds != 12 || second.gradients == 0 {
+		s.T.Errorf("killed after slot 6, it restored %v rounds, and then had done %d of 12 and gave %d gradients",
+			second.restored, second.rounds, second.gradients)
+	}
+	said := p.Events("trainer.resumed")
+	if len(said) != 1 || said[0].Fields["detail"] != "went on at step 120 of 240 (slot 7); optimizer kept" {
+		s.T.Errorf("it says %v", said)
+	}
+	if len(p.Events("trainer.stats")) < 12 {
+		s.T.Errorf("%d times statistics", len(p.Events("trainer.stats")))
+	}
+	for _, e := range p.Events("trainer.stats") {
+		if _, measured := e.Fields["loss"]; measured || e.Fields["tokens"] != uint64(0) &&
+			e.Fields["grad_norm"] != 1.5 {
+			s.T.Errorf("statistics %v", e.Fields)
+		}
+	}
+}
+
+// saved are the states that a peer keeps, by the names of their files.
+func saved(t *testing.T, p *nodetest.Peer) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(filepath.Join(p.Dir, "trainer.state"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all[path], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// Two states are kept, and the one before them until the next is whole.
+func TestTwoStatesOfATrainerAreKept(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(5, 1), 1, func(s *nodetest.Swarm) {
+		p := s.Peers[0]
+		p.Trainer = newKeeper(1)
+		// of an older release
+		if err := os.WriteFile(filepath.Join(p.Dir, "trainer.state"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Start(p)
+		s.Finish(time.Minute, p)
+		var rounds []uint64
+		for name, b := range saved(t, p) {
+			if !strings.Contains(name, "next") {
+				rounds = append(rounds, binary.LittleEndian.Uint64(b))
+			}
+		}
+		if slices.Sort(rounds); !slices.Equal(rounds, []uint64{2, 3, 4}) {
+			t.Errorf("the states before rounds %v are kept", rounds)
+		}
+		if said := p.Events("trainer.resumed"); len(said) != 1 || said[0].Fields["detail"] !=
+			"went on at step 0 of 100 (slot 1); the optimizer begins anew: its state was not saved" {
+			t.Errorf("it says %v", said)
 		}
 	})
 }
@@ -145,8 +208,9 @@ func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
 		p, k := s.Peers[0], newKeeper(1)
 		k.refuses = true
 		p.Trainer = k
-		p.Config = func(cfg *p2pdiloco.Config) { cfg.CheckpointEvery = 1 }
-		if err := os.WriteFile(filepath.Join(p.Dir, "trainer.state"), make([]byte, 8), 0o600); err != nil {
+		folder := filepath.Join(p.Dir, "trainer.state", "1-0-0-1-aa")
+		if err := errors.Join(os.MkdirAll(folder, 0o700),
+			os.WriteFile(filepath.Join(folder, "rank-0"), make([]byte, 8), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		s.Start(p)
@@ -154,8 +218,12 @@ func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
 		if k.rounds != 3 || len(k.restored) != 0 || k.saves != 3 {
 			t.Errorf("%d rounds, restored %v, %d saves", k.rounds, k.restored, k.saves)
 		}
-		if _, err := os.Stat(filepath.Join(p.Dir, "trainer.state"+".new")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("half a state is left lying: %v", err)
+		if all := saved(t, p); len(all) != 1 {
+			t.Errorf("half a state is left lying, or the last one is gone: %v", all)
+		}
+		if said := p.Events("trainer.resumed"); len(said) != 1 || !strings.Contains(
+			fmt.Sprint(said[0].Fields["detail"]), "; the optimizer begins anew: 8 bytes, after a load: false") {
+			t.Errorf("it says %v", said)
 		}
 	})
 }
@@ -164,13 +232,12 @@ func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
 func TestALongSaveIsWaitedForBetweenRounds(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 1, func(s *nodetest.Swarm) {
 		p, k := s.Peers[0], newKeeper(1)
-		k.saving = 3 * time.Minute // thrice what the last save may take
+		k.saving = 3 * time.Minute
 		p.Trainer = k
 		s.Start(p)
 		s.Finish(time.Hour, p)
-		if kept, err := os.ReadFile(filepath.Join(p.Dir, "trainer.state")); err != nil ||
-			binary.LittleEndian.Uint64(kept) != 1 {
-			t.Errorf("after the first round % x is kept: %v", kept, err)
+		if all := saved(t, p); len(all) != 1 {
+			t.Errorf("after 3 rounds %v are kept", all)
 		}
 	})
 }

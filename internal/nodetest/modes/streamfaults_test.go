@@ -184,8 +184,8 @@ func (s *saving) Save(_ context.Context, path string) error {
 
 func (s *saving) Restore(context.Context, string) error { return nil }
 
-// A trainer's state is saved when a round begins, whatever the checkpoints, and not in each slot.
-func TestATrainersStateIsSavedByRoundsInTheStream(t *testing.T) {
+// A trainer's state is saved when a slot has landed, whatever the checkpoints, and once for each.
+func TestATrainersStateIsSavedBySlotsInTheStream(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, streamSpec(4, 1, 4), 1, func(s *nodetest.Swarm) {
 		streaming(s)
 		p := s.Peers[0]
@@ -193,8 +193,8 @@ func TestATrainersStateIsSavedByRoundsInTheStream(t *testing.T) {
 		p.Trainer, p.Config = trainer, func(c *p2pdiloco.Config) { c.CheckpointEvery = 2 }
 		s.Start(p)
 		s.Finish(time.Minute, p)
-		if trainer.saves != 4 {
-			t.Errorf("saved %d times in 4 rounds", trainer.saves)
+		if trainer.saves != 16 {
+			t.Errorf("saved %d times in 4 rounds of 4 slots", trainer.saves)
 		}
 	})
 }

@@ -1,0 +1,217 @@
+// Package private keeps the private state of trainers on disk: inner optimizers, random states. It
+// goes with an anchor, as the state of the ranks that begin to train from it. A trainer that is no
+// set of ranks is rank 0 of one.
+//
+//	node: before the first steps from an anchor, Due makes a new folder
+//	rank: writes its state to a file there, rank-0 and so on; empty: it cannot
+//	rank: in mode sync it may save at the round's end, too, in the folder next there
+//	node: HandBack names the newest folder that has the files of all ranks to the next set
+//
+// A folder's name says all that is known of it, so nothing else has to be on disk.
+package private
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// State says where the private state of a trainer lies.
+type State struct {
+	Dir   string         // of the folders, an absolute path
+	At    trainer.Anchor // that the next inner steps begin from; zero: nothing is kept
+	Asked Version        // that the ranks of now were asked for last
+	Every int            // in how many slots the state was saved once, lately
+
+	late int    // anchors that were passed over since, because the ranks still write
+	tell string // how the ranks go on, which is said once
+}
+
+// Version is a folder of it.
+type Version struct {
+	name   string
+	number int
+	world  int    // how many ranks save there
+	slot   uint64 // of the anchor
+	step   uint64
+	root   string
+	end    bool // of the round from that anchor, and not its beginning: it is in the folder next
+}
+
+const versionForm = "%d-%d-%d-%d-%s"
+
+// follows says whether a version is of an anchor.
+func (v Version) follows(at trainer.Anchor) bool {
+	return v.end && v.slot+1 == at.Slot || v.begins(at)
+}
+
+// begins says whether it is that of the beginning.
+func (v Version) begins(at trainer.Anchor) bool {
+	return !v.end && v.slot == at.Slot && v.root == fmt.Sprintf("%x", at.Root[:8])
+}
+
+// path is that of a version's folder.
+func (p *State) path(v Version) string {
+	if v.end {
+		return filepath.Join(p.Dir, v.name, "next")
+	}
+	return filepath.Join(p.Dir, v.name)
+}
+
+// versions are all that there are, the newest first.
+func (p *State) versions() (all []Version) {
+	entries, _ := os.ReadDir(p.Dir)
+	for _, e := range entries {
+		v := Version{name: e.Name()}
+		_, _ = fmt.Sscanf(v.name, versionForm, &v.number, &v.slot, &v.step, &v.world, &v.root)
+		all = append(all, v) // one of an older release has a number alone: it is never whole
+	}
+	slices.SortFunc(all, func(a, b Version) int { return cmp.Compare(b.number, a.number) })
+	return all
+}
+
+// Rank is the file of a rank in a folder.
+func Rank(folder string, rank int) string { return filepath.Join(folder, fmt.Sprintf("rank-%d", rank)) }
+
+// look says whether all ranks have answered, and whether all have saved something.
+func (p *State) look(v Version) (answered, whole bool) {
+	whole = v.world > 0
+	for rank := range v.world {
+		info, err := os.Stat(Rank(p.path(v), rank))
+		if err != nil {
+			return false, false
+		}
+		whole = whole && info.Size() > 0
+	}
+	return true, whole
+}
+
+// whole are the versions that all ranks have saved, the newest first.
+func (p *State) whole() []Version {
+	return slices.DeleteFunc(p.versions(), func(v Version) bool {
+		_, whole := p.look(v)
+		return !whole
+	})
+}
+
+// best is the version to go on with from an anchor: that of the anchor itself, or else the newest
+// one before it.
+func (p *State) best() (best Version, found bool) {
+	all := p.whole()
+	for _, v := range slices.Clone(all) {
+		v.end = true
+		if _, whole := p.look(v); whole {
+			all = append(all, v)
+		}
+	}
+	for _, fits := range []func(Version) bool{
+		func(v Version) bool { return v.begins(p.At) },
+		func(v Version) bool { return v.follows(p.At) },
+		func(v Version) bool { return v.slot <= p.At.Slot },
+		func(Version) bool { return true },
+	} {
+		if i := slices.IndexFunc(all, fits); i >= 0 {
+			return all[i], true
+		}
+	}
+	return best, false
+}
+
+// Due makes the folder of a new version, if one of the anchor is due, and removes all but it and
+// the newest two that are whole. Empty: none is due. Ranks that still write what they were asked
+// for last are not asked.
+func (p *State) Due(world int) (folder string, err error) {
+	if p.Asked.begins(p.At) || p.At == (trainer.Anchor{}) {
+		return "", nil
+	}
+	if answered, _ := p.look(p.Asked); !answered {
+		p.late++
+		return "", nil
+	}
+	all, whole := p.versions(), p.whole()
+	v := Version{number: 1, world: world, slot: p.At.Slot, step: p.At.Step, root: fmt.Sprintf("%x", p.At.Root[:8])}
+	if len(all) > 0 {
+		v.number += all[0].number
+	}
+	v.name = fmt.Sprintf(versionForm, v.number, v.slot, v.step, v.world, v.root)
+	for _, old := range all {
+		if !slices.Contains(whole[:min(2, len(whole))], old) {
+			_ = os.RemoveAll(p.path(old))
+		}
+	}
+	if err := os.MkdirAll(p.path(v), 0o700); err != nil {
+		return "", err
+	}
+	p.Asked, p.Every, p.late = v, p.late+1, 0
+	return p.path(v), nil
+}
+
+// End makes the folder for the state at the end of the round whose beginning was asked for last.
+// The slot may be agreed before the next steps begin. Empty: that round is another one.
+func (p *State) End() (folder string, err error) {
+	if v := p.Asked; v.begins(p.At) {
+		v.end = true
+		folder = p.path(v)
+		err = os.MkdirAll(folder, 0o700)
+	}
+	return folder, err
+}
+
+// HandBack has the best version restored in ranks that were not told of any, unless what they have
+// is that of the anchor (kept). saves says whether they save what they have.
+func (p *State) HandBack(kept, saves bool, restore func(folder string, world int) error) (err error) {
+	v, found := p.best()
+	_, missing := os.Stat(p.Dir) // nobody has trained here before
+	p.tell = ""
+	switch {
+	case kept:
+		p.tell = "optimizer kept"
+	case found:
+		err = restore(p.path(v), v.world)
+		p.tell = p.restored(v, err)
+	case missing == nil && saves:
+		p.tell = "the optimizer begins anew: its state was not saved"
+	case missing == nil:
+		p.tell = "the optimizer begins anew: this trainer does not save it (keep=)"
+	}
+	return err
+}
+
+// restored says how the ranks go on with a version.
+func (p *State) restored(v Version, err error) string {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return "the optimizer begins anew: this trainer does not take back what was saved (keep=)"
+	case err != nil:
+		return "the optimizer begins anew: " + err.Error()
+	case v.follows(p.At):
+		return "optimizer kept"
+	case v.step < p.At.Step:
+		return fmt.Sprintf("optimizer kept as it was at step %s: the %s steps since then are lost to it",
+			digits(v.step), digits(p.At.Step-v.step))
+	}
+	return "optimizer kept, from another branch of the run"
+}
+
+// GoneOn says once how the ranks go on.
+func (p *State) GoneOn() (text string) {
+	if p.tell != "" {
+		text = fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.At.Step), digits(p.At.TotalSteps),
+			p.At.Slot+1, p.tell)
+	}
+	p.tell = ""
+	return text
+}
+
+// digits writes a number for people.
+func digits(n uint64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", digits(n/1000), n%1000)
+}
