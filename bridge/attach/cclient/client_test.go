@@ -251,6 +251,41 @@ func loaded(t *testing.T, server *attach.Server) (context.Context, *attach.Train
 	return ctx, tr, params
 }
 
+// TestTheClientGoesOnWhereItWas: a program and its node are gone in the midst of the third round.
+// The next ones begin that round with the state that it had begun with.
+func TestTheClientGoesOnWhereItWas(t *testing.T) {
+	program, dir := compile(t, "testdata/keeps.c"), t.TempDir()
+	for _, slots := range [][]uint64{{0, 1, 2}, {2, 3}} {
+		server, err := attach.Listen(attach.Config{DataDir: dir, Run: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait := start(t, server, program)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		tr, err := server.Trainer(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params, _, err := tr.MakeVectors(2)
+		for _, slot := range slots {
+			at := trainer.Anchor{Slot: slot, Root: [32]byte{byte(slot)}, Step: 10 * slot, TotalSteps: 40}
+			tr.BeginAt(at)
+			err = errors.Join(err, tr.Load(ctx, params))
+			stats, trained := tr.Train(ctx, trainer.Task{Slot: slot + 1, Steps: 10, Step: at.Step, TotalSteps: 40})
+			if stats.Tokens != 10*slot+10 || stats.Samples != at.Step || errors.Join(err, trained) != nil {
+				t.Errorf("slot %d: %+v, %v", slot+1, stats, errors.Join(err, trained))
+			}
+		}
+		cancel()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if out, err := wait(); err == nil {
+			t.Errorf("the program has ended well: %s", out)
+		}
+	}
+}
+
 // Steps are given up at a look, and the next ones go on.
 func TestExampleGivesUp(t *testing.T) { testGivesUp(t, example) }
 
