@@ -104,6 +104,8 @@ def folder(path: str) -> dict[str, Stored]:
     """The tensors of a folder, or of one file."""
     path = os.path.expanduser(path)
     index, single = os.path.join(path, _INDEX), os.path.join(path, _SINGLE)
+    if not os.path.exists(path):
+        raise Invalid(f"{path}: there is no such file or folder")
     if os.path.isfile(path):
         return read(path)
     if not os.path.isfile(os.path.join(path, "config.json")):

@@ -187,6 +187,7 @@ class Folders(unittest.TestCase):
 
         index, second = "model.safetensors.index.json", "model-00002-of-00002.safetensors"
         for change, what in (
+            (lambda d: d.rename(d.parent / "away"), "there is no such file or folder"),
             (lambda d: (d / "config.json").unlink(), "there is no config.json"),
             (lambda d: (d / index).unlink(), "holds neither model.safetensors nor"),
             (lambda d: (d / index).write_text("{"), "download it again"),
