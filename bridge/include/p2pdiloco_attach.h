@@ -104,7 +104,8 @@ struct p2pa_config {
     void (*export_range)(struct p2pa *, uint64_t begin, uint64_t end, int gradient);
     int (*evaluate)(struct p2pa *, double *loss);               /* 0 is done; NULL: there is no held-out batch */
     /* Private state, as the inner optimizer's, to a new file, synced; 0 is done. It is called in p2pa_border, when a
-     * round begins; state that is not finite is not to be saved. NULL: none */
+     * round begins, and in mode sync, if it is quick, when a round is offered, whose slot may be agreed before the next
+     * one begins; state that is not finite is not to be saved. NULL: none */
     int (*save)(struct p2pa *, const char *path);
     /* Take back what world ranks have saved in a folder, as the round has begun with it; 0 is done. */
     int (*restore)(struct p2pa *, const char *folder, uint64_t world);
@@ -143,6 +144,7 @@ struct p2pa {
     size_t size, piece_count;
     unsigned char *map_start, *map_local, *body;
     size_t body_cap;
+    char kept[4096]; /* folder of the private state of this round's beginning; empty: none, or it took long */
 };
 
 /* ---- Bytes. ---- */
@@ -680,17 +682,38 @@ P2PA_FN void p2pa_pack_offer(struct p2pa_bytes *b, uint64_t id, const struct p2p
     p2pa_seal(b);
 }
 
-/* Saves the private state of a round's beginning. The file is there when it is whole, and empty if there is none. */
-P2PA_FN void p2pa_keep(struct p2pa *a, struct p2pa_message *m) {
-    char folder[4096], path[4200], made[4210];
+/* Saves the private state in a folder, 0 is done. The file is there when it is whole, and empty if there is none. */
+P2PA_FN int p2pa_keep(struct p2pa *a, const char *folder) {
+    char path[4200], made[4210];
     int fd;
-    p2pa_get_text(m, 13, folder, sizeof folder);
-    if (!folder[0]) return;
     snprintf(path, sizeof path, "%s/rank-%llu", folder, (unsigned long long)a->config.rank);
     snprintf(made, sizeof made, "%s.new", path);
-    if (a->config.save && !a->config.save(a, made) && !rename(made, path)) return;
+    if (a->config.save && !a->config.save(a, made) && !rename(made, path)) return 0;
     unlink(made);
     if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600)) >= 0) close(fd);
+    return 1;
+}
+
+/* Saves that of a round's beginning. */
+P2PA_FN void p2pa_keep_first(struct p2pa *a, struct p2pa_message *m) {
+    struct timespec began, now;
+    char folder[4096];
+    p2pa_get_text(m, 13, folder, sizeof folder);
+    a->kept[0] = 0;
+    if (!folder[0]) return;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    int failed = p2pa_keep(a, folder);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double took = (double)(now.tv_sec - began.tv_sec) + 1e-9 * (double)(now.tv_nsec - began.tv_nsec);
+    if (!failed && took < 1 && !strcmp(a->mode, "sync")) memcpy(a->kept, folder, sizeof folder);
+}
+
+/* Saves that of a round's end. */
+P2PA_FN void p2pa_keep_last(struct p2pa *a) {
+    char folder[4110];
+    if (!a->kept[0]) return;
+    snprintf(folder, sizeof folder, "%s/next", a->kept);
+    if (!mkdir(folder, 0700) || errno == EEXIST) p2pa_keep(a, folder);
 }
 
 P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
@@ -706,7 +729,7 @@ P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
     p2pa_get_text(m, 12, a->member_ids, ids + 1);
     a->train = t;
     a->trains = 1;
-    p2pa_keep(a, m);
+    p2pa_keep_first(a, m);
     return P2PA_OK;
 }
 
@@ -719,6 +742,7 @@ P2PA_FN int p2pa_border(struct p2pa *a, const struct p2pa_offer *offer) {
     if (s == P2PA_OK && offer && a->trains) {
         struct p2pa_bytes b = {NULL, 0, 0};
         if (a->train.export_kind == 1) p2pa_export(a, 0, a->elements, 1);
+        p2pa_keep_last(a);
         a->trains = 0;
         p2pa_pack_offer(&b, a->train.id, offer);
         s = p2pa_send_and_free(a, &b);

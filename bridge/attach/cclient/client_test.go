@@ -251,11 +251,12 @@ func loaded(t *testing.T, server *attach.Server) (context.Context, *attach.Train
 	return ctx, tr, params
 }
 
-// TestTheClientGoesOnWhereItWas: a program and its node are gone in the midst of the third round.
-// The next ones begin that round with the state that it had begun with.
+// TestTheClientGoesOnWhereItWas: a program and its node are gone before a slot is agreed, and the
+// next ones begin that round again with the state that it had begun with. When the slot is agreed
+// while they are gone, they have that of the round's end.
 func TestTheClientGoesOnWhereItWas(t *testing.T) {
 	program, dir := compile(t, "testdata/keeps.c"), t.TempDir()
-	for _, slots := range [][]uint64{{0, 1, 2}, {2, 3}} {
+	for _, slots := range [][]uint64{{0, 1, 2}, {2, 3}, {4}} {
 		server, err := attach.Listen(attach.Config{DataDir: dir, Run: "test"})
 		if err != nil {
 			t.Fatal(err)
@@ -266,6 +267,7 @@ func TestTheClientGoesOnWhereItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		tr.Joined(wire.Info{Mode: "sync"})
 		params, _, err := tr.MakeVectors(2)
 		for _, slot := range slots {
 			at := trainer.Anchor{Slot: slot, Root: [32]byte{byte(slot)}, Step: 10 * slot, TotalSteps: 40}
