@@ -3,9 +3,7 @@ package p2pdiloco
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -19,7 +17,6 @@ import (
 
 // searching says what happens while no peer is found that knows the run.
 func (n *Node) searching() string {
-	window := n.foundingWindow()
 	if n.cfg.ticket != nil {
 		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
 	}
@@ -32,19 +29,18 @@ func (n *Node) searching() string {
 	if n.cfg.AtOnce {
 		return "founding the run here, as this peer was told to"
 	}
+	none := "there are none"
 	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
-		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, "+
-			"it is founded after %v", window)
+		none = "a bootstrap address answers and there are none"
 	}
-	return fmt.Sprintf("looking for peers that know the run; if there are none, it is founded after %v", window)
+	return fmt.Sprintf("looking for peers that know the run; if %s, it is founded after %v", none, n.foundingWindow())
 }
 
 // foundingWindow is how long this peer finds nobody before it founds the run. Where it alone may
 // found the run that it settles, it does so at once then (ledgerTiming).
 func (n *Node) foundingWindow() time.Duration {
 	s := n.cfg.Spec.Settled()
-	alone := len(s.Founders) == 0 || len(s.Founders) == 1 && s.Founders[0] == n.Self()
-	if n.newcomer && s.Byzantine() && alone {
+	if n.newcomer && s.Byzantine() && (len(s.Founders) == 0 || formation.OnlyFounder(s, n.Self())) {
 		return n.first.Discovery
 	}
 	return n.first.Discovery + n.first.Ledger.FoundAfter
@@ -72,33 +68,10 @@ func (n *Node) foundsNothing(lost bool) string {
 	return ""
 }
 
-// sayWhich puts the error of several runs in sight in words.
-func (n *Node) sayWhich(err error) error {
-	several, ok := errors.AsType[formation.Several](err)
-	if !ok {
-		return err
-	}
-	slices.SortFunc(several, func(a, b formation.Sighted) int { return cmp.Compare(b.Hello.Members, a.Hello.Members) })
-	text, name := "", n.cfg.Spec.Name
-	for _, run := range several {
-		text += fmt.Sprintf("\n  %s@%.16s  %s", name, run.ID, describeSighted(run))
-	}
-	return fmt.Errorf("%w: %d runs are called %q here, and this peer joins none without knowing which one you "+
-		"mean:%s\nTake a ticket of the right one (p2pdiloco invite, on a machine that is in it), or name it with its "+
-		"ID: --run %s@%.16s", ErrOtherRun, len(several), name, text, name, several[0].ID)
-}
-
-// describeSighted is what one of its peers says of a run.
-func describeSighted(run formation.Sighted) string {
-	founder := "any of its first peers"
-	if len(run.Spec.Founders) > 0 {
-		founder = run.Spec.Founders[0].String()
-	}
-	how := "its size is not told"
-	if run.Hello.Members > 0 {
-		how = fmt.Sprintf("slot %d, members: %d", run.Hello.Slot, run.Hello.Members)
-	}
-	return fmt.Sprintf("founded by %s; %s (so peer %s says)", founder, how, run.From.Short())
+// giveUp ends this node, which is alone in its run, for another run in sight.
+func (n *Node) giveUp(run formation.Sighted) {
+	n.life.Fail(fmt.Errorf("%w: nobody has joined %s@%.16s, which it founded, and in sight is\n  %s", ErrGivenUp,
+		n.spec.Name, n.run, run))
 }
 
 // forgetLoss removes the note that the ledger was lost: there is a chain again.
@@ -111,11 +84,12 @@ func (n *Node) forgetLoss() error {
 
 // ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain
 // if its identity is new, so nobody is waited for, nor where it was told to found the run. One that
-// has lost its data may have founded it.
+// has lost its data may have founded it. (Others adopt the spec before that. Where its founder dies
+// first they wait, and say so, until it comes back or they are started again.)
 func (n *Node) ledgerTiming() membership.Timing {
 	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
 	t.Linger = cmp.Or(n.cfg.Linger, t.Linger)
-	if n.newcomer && (n.formation.Unfounded() || n.cfg.AtOnce) {
+	if n.newcomer && (formation.OnlyFounder(n.spec, n.Self()) || n.cfg.AtOnce) {
 		t.FoundAfter = 0
 	}
 	return t

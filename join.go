@@ -3,6 +3,7 @@ package p2pdiloco
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -160,7 +161,10 @@ func (n *Node) settle(ctx context.Context) (err error) {
 	n.life.Go(func() { n.formation.Serve(n.life.Context()) })
 	n.net.Advertise(n.life.Context(), n.places())
 	if n.spec, err = n.formation.Await(ctx); err != nil {
-		return n.sayWhich(err)
+		if _, ok := errors.AsType[formation.Several](err); ok {
+			err = fmt.Errorf("%w: %w", ErrOtherRun, err)
+		}
+		return err
 	}
 	if err := n.awaitAdmission(ctx); err != nil {
 		return err
@@ -192,7 +196,8 @@ const localGlance = 2 * time.Second
 func (n *Node) formationConfig() formation.Config {
 	cfg := formation.Config{
 		Network: n.net, Given: n.cfg.Spec, ID: n.cfg.RunID, Found: n.cfg.Found, MayFound: n.cfg.MayFound,
-		Start: n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(),
+		GiveUp: n.giveUp,
+		Start:  n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(),
 		Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
 		Default: n.cfg.preset(), Discovery: n.first.Discovery, Hello: n.first.Hello, Logger: n.cfg.Logger,
 	}

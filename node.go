@@ -179,6 +179,9 @@ func (n *Node) close() error {
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
 	}
+	if errors.Is(n.life.Err(nil), ErrGivenUp) && n.driver.Alone() { // else a peer joined meanwhile
+		errs = append(errs, n.dir.GiveUp())
+	}
 	return errors.Join(append(errs, n.dir.Close())...)
 }
 

@@ -101,13 +101,10 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 			"about": n.Self(), "height": at.By.Height, "record": at.By.Record, "detail": at.RemovalText(n.Self()),
 		})
 	}
-	n.formation.Introduce(n.driver.Incarnation(), func() (slot, members uint64) {
+	n.formation.Introduce(n.driver.Incarnation(), func() (slot, members uint64, alone bool) {
 		v := n.driver.View()
-		return v.Tip.Slot, uint64(len(v.Peers()))
+		return v.Tip.Slot, uint64(len(v.Peers())), n.driver.Alone()
 	})
-	if n.driver.View().Tip.Height > 0 {
-		n.formation.Founded()
-	}
 	n.keepClose(n.driver.View())
 	n.motions, err = admission.NewMotions(n.driver, n.files())
 	return err
@@ -233,9 +230,6 @@ func (n *Node) turn(last, v membership.View) {
 	}
 	if !slices.Equal(v.Peers(), last.Peers()) || !slices.Equal(v.Barred(), last.Barred()) {
 		n.keepClose(v)
-	}
-	if v.Tip.Height > 0 && last.Tip.Height == 0 {
-		n.formation.Founded()
 	}
 	if v.IsMember && !last.IsMember {
 		n.rememberPreset()

@@ -204,6 +204,14 @@ func (d *Driver) Record(height uint64) (wire.Commit, bool) {
 	return d.core.mu.machine.Record(height)
 }
 
+// Alone says whether no record that is certified or signed here lists another peer, in the run's
+// first slots. After Close that stays so.
+func (d *Driver) Alone() bool {
+	d.core.mu.Lock()
+	defer d.core.mu.Unlock()
+	return d.core.mu.machine.Alone()
+}
+
 // Access is what the newest certified record says of a peer. For no name it is the turn of
 // rotations.
 func (d *Driver) Access(p slot.PeerID) PeerAccess {

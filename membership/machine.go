@@ -142,6 +142,20 @@ func (m *Machine) Record(height uint64) (wire.Commit, bool) {
 	return m.chain.Commit(height), true
 }
 
+// Alone says whether no record that is certified or signed here lists another peer, in the run's
+// first slots.
+func (m *Machine) Alone() bool {
+	tip, signed := m.chain.Tip(), m.pledges.open
+	alone := func(r slot.Record) bool { return len(r.Members) == 1 && r.Members[0].Peer == m.cfg.Self }
+	ok := tip.Height > 0 && tip.Slot < slot.Early && m.exit.how() == EndsNot &&
+		(signed.Have == nil || alone(signed.Have.Record)) && (signed.Vote == nil || alone(signed.Vote.Record))
+	for height := tip.Height; ok && height > 0; height-- {
+		c, held := m.Record(height)
+		ok = held && alone(c.Record)
+	}
+	return ok
+}
+
 // settle does what the newest input made possible. Each step checks whether its conditions hold.
 // What a step sends to this peer itself comes back as an input of its own.
 func (m *Machine) settle() {

@@ -46,14 +46,8 @@ type Hello struct {
 	UserAgent   string           // filled in by this package if empty
 	// name of the sender's timing preset, empty while it does not know the spec
 	Timing string
-	// the sender alone may found the run of the spec, and has not done so yet
-	Unfounded bool
-	// the peer from which the sender expects the spec, while it has none: a peer that it hears
-	// itself. Empty where that is the sender
-	Awaits slot.PeerID
-	// that peer is about to found its run
-	AwaitsFounder bool
-	// newest slot of the run and its members, for people; 0 while the sender has no chain
+	// newest slot of the run and how many members it has, at least 1, for who has to choose a run;
+	// 0 while the sender has no spec
 	Slot, Members uint64
 	// what the sender's clock said when it sent this, to the millisecond; this package fills it in
 	Time time.Time
@@ -260,8 +254,8 @@ func toProto(h Hello) (*pb.Hello, error) {
 	}
 	p := &pb.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
-		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing, Unfounded: h.Unfounded,
-		Awaits: []byte(h.Awaits), AwaitsFounder: h.AwaitsFounder, Slot: h.Slot, Members: h.Members,
+		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing,
+		Slot: h.Slot, Members: h.Members,
 	}
 	if !h.Time.IsZero() {
 		p.Time = h.Time.UnixMilli()
@@ -273,7 +267,6 @@ func fromProto(p *pb.Hello) (Hello, error) {
 	h := Hello{
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
 		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
-		Unfounded: p.Unfounded, Awaits: slot.PeerID(p.Awaits), AwaitsFounder: p.AwaitsFounder,
 		Slot: p.Slot, Members: p.Members,
 	}
 	if p.Time != 0 {
@@ -293,7 +286,6 @@ func (h Hello) check() error {
 		{"%d spec fields", len(h.Given), maxGiven},
 		{"user agent of %d bytes", len(h.UserAgent), maxUserAgent},
 		{"timing of %d bytes", len(h.Timing), maxTiming},
-		{"awaited peer of %d bytes", len(h.Awaits), slot.MaxPeerIDLen},
 	} {
 		if part.size > part.most {
 			return fmt.Errorf("hello: "+part.what+": %w (%d)", part.size, wire.ErrTooLarge, part.most)

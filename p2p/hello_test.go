@@ -34,14 +34,14 @@ func sampleHello() Hello {
 	return Hello{
 		Version: Version, Run: "run", Given: map[string]string{"h": "25", "codec": "f32"},
 		Spec: []byte("the spec"), Incarnation: 1 << 63, UserAgent: "test", Timing: "lan",
-		Unfounded: true,
+		Slot: 7, Members: 3,
 	}
 }
 
 func sameHello(a, b Hello) bool {
 	return a.Version == b.Version && a.Run == b.Run && maps.Equal(a.Given, b.Given) && bytes.Equal(a.Spec, b.Spec) &&
 		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent && a.Timing == b.Timing &&
-		a.Unfounded == b.Unfounded
+		a.Slot == b.Slot && a.Members == b.Members
 }
 
 func TestHello(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -266,4 +267,54 @@ func TestAProcessThatGoesOnWriting(t *testing.T) {
 		t.Errorf("%+v\nundisturbed\n%+v\n%s", a, b, l.said())
 	}
 	l.untorn(12)
+}
+
+// TestACommandOutlivesARunThatIsGivenUp: two peers whose commands train have founded a run each,
+// and a third one sees both. The founder that gives its run up goes on in the other one with the
+// same command, which was started once.
+func TestACommandOutlivesARunThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	home, args := t.TempDir(), boxes(t, 100000, 1, "--inner-steps", "200")
+	var peers []*clitest.Program
+	var logs, boots []string
+	start := func(more ...string) (events string) {
+		log := filepath.Join(home, fmt.Sprint(len(peers)))
+		if len(peers) < 2 { // it takes 10 s for a slot
+			if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script := "echo begun >>" + log + ".begun; exec " + strings.Join(rankCommand(t, 0, 1, 1, log), " ")
+		logs, events = append(logs, log), log+".events"
+		more = append(more, "--data-dir", log+".data", "--events", events, "--", "sh", "-c", script)
+		peers = append(peers, clitest.Start(t, t.TempDir(), slices.Concat(args, more)...))
+		return events
+	}
+	for range 2 {
+		boots = append(boots, bootNode(t))
+		clitest.AwaitEvent(t, start("--bootstrap", boots[len(peers)]), "a founding", clitest.Named("run.founded"))
+	}
+	start("--bootstrap", boots[0], "--bootstrap", boots[1])
+	clitest.Until(t, "the join of a founder", func() bool {
+		return slices.ContainsFunc(logs[:2], func(log string) bool {
+			return slices.ContainsFunc(lines(t, log+".events"), clitest.Named("run.joined"))
+		})
+	})
+	for _, log := range logs[:2] {
+		if err := os.Remove(log + slow); err != nil {
+			t.Error(err)
+		}
+	}
+	ids := map[string]bool{}
+	for _, log := range logs {
+		applies(t, log+".events", 3)
+		ids[runOf(t, home, "--data-dir", log+".data")] = true
+		if begun, err := os.ReadFile(log + ".begun"); err != nil || string(begun) != "begun\n" {
+			t.Errorf("its command was started as %q: %v", begun, err)
+		}
+	}
+	if len(ids) != 1 {
+		t.Errorf("they are in the runs %v", ids)
+	}
+	leave(t, peers...)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -96,22 +97,35 @@ type two struct {
 	boots      []string
 	ids        []string // of the runs
 	addrs      []string // of the founders
+	homes      []string
+	peers      []*clitest.Program
+	events     []string // their files
+	gate       string   // opens the slots to all peers
 }
 
-func startTwo(t *testing.T) *two {
+func startTwo(t *testing.T, slots uint64) *two {
 	t.Helper()
-	w := &two{t: t, name: swarm.RunName("two"), data: smallData(t)}
+	w := &two{t: t, name: swarm.RunName("two"), data: smallData(t), gate: filepath.Join(t.TempDir(), "gate")}
+	w.open(slots)
 	for range 2 {
-		boot := bootNode(t)
-		_, events := startPeer(t, t.TempDir(), w.data, "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
-			"--inner-steps", "2", "--outer", "sgd")
+		boot, home := bootNode(t), t.TempDir()
+		p, events := startPeer(t, home, w.data, "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
+			"--inner-steps", "2", "--outer", "sgd", "--gate", w.gate)
+		w.homes, w.peers = append(w.homes, home), append(w.peers, p)
 		w.addrs = append(w.addrs, clitest.AwaitEvent(t, events, "a start", clitest.Named("peer.started")).Addrs[0])
 		w.ids = append(w.ids, clitest.AwaitEvent(t, events, "a founding", clitest.Named("run.founded")).RunID)
-		applies(t, events, 1)
-		w.boots = append(w.boots, boot)
+		w.boots, w.events = append(w.boots, boot), append(w.events, events)
 		w.announced(boot)
 	}
 	return w
+}
+
+// open lets all peers train up to a slot.
+func (w *two) open(slot uint64) {
+	w.t.Helper()
+	if err := crew.OpenGate(w.gate, slot); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // announced waits until a peer that starts from a bootstrap node finds the run there.
@@ -137,7 +151,7 @@ func (w *two) announced(boot string) {
 func (w *two) joins(home, run string, more ...string) (p *clitest.Program, events string) {
 	w.t.Helper()
 	return startPeer(w.t, home, w.data, slices.Concat([]string{"--run", run}, more, []string{
-		"--bootstrap", w.boots[0], "--bootstrap", w.boots[1],
+		"--bootstrap", w.boots[0], "--bootstrap", w.boots[1], "--gate", w.gate,
 	})...)
 }
 
@@ -146,7 +160,10 @@ func (w *two) joins(home, run string, more ...string) (p *clitest.Program, event
 // and once it is a member it asks no more.
 func TestTwoRunsOfOneName(t *testing.T) {
 	t.Parallel()
-	w := startTwo(t)
+	w := startTwo(t, 100000)
+	for _, events := range w.events {
+		applies(t, events, 16) // from then on a founder stays, though it is alone
+	}
 	lost, events := w.joins(t.TempDir(), w.name)
 	said := endsAsOther(t, lost, events)
 	for i, id := range w.ids {
@@ -179,17 +196,59 @@ func TestTwoRunsOfOneName(t *testing.T) {
 	}
 }
 
+// TestAFounderThatIsAloneGivesItsRunUp: two peers that do not see each other have founded a run
+// each. A third one that sees both takes one of the two, and the founder of the other one says that
+// it gives that up, and follows. All three train together.
+func TestAFounderThatIsAloneGivesItsRunUp(t *testing.T) {
+	t.Parallel()
+	w := startTwo(t, 2)
+	for _, events := range w.events {
+		applies(t, events, 2)
+	}
+	home := t.TempDir()
+	third, events := w.joins(home, w.name)
+	clitest.AwaitEvent(t, events, "a third peer's join", clitest.Named("run.joined"))
+	kept := 0
+	if runOf(t, home) == w.ids[1] {
+		kept = 1
+	}
+	given := 1 - kept
+	clitest.AwaitEvent(t, w.events[given], "the join of a founder", clitest.Named("run.joined"))
+	w.open(4)
+	for _, events := range append(w.events, events) {
+		applies(t, events, 4)
+	}
+	for _, home := range append(w.homes, home) {
+		w.isIn(home, w.ids[kept], "its founder, or another one")
+	}
+	leave(t, third, w.peers[0], w.peers[1])
+	for i, p := range w.peers {
+		if says := strings.Contains(p.Err.String(), w.ids[given][:16]+", which it founded"); says != (i == given) {
+			t.Errorf("of the run %s the founder of %s says %s", w.ids[given], w.ids[i], &p.Err)
+		}
+	}
+}
+
 // isIn wants the peer below home in a run.
 func (w *two) isIn(home, id, by string) {
 	w.t.Helper()
-	status := clitest.New(w.t, home, "status", "--json")
+	if is := runOf(w.t, home); is != id {
+		w.t.Errorf("by %s it is in the run %s, not %s", by, is, id)
+	}
+}
+
+// runOf is the ID of the run that the peer below home is in.
+func runOf(t *testing.T, home string, args ...string) string {
+	t.Helper()
+	status := clitest.New(t, home, append([]string{"status", "--json"}, args...)...)
 	if err := status.Run(); err != nil {
-		w.t.Fatal(err, &status.Err)
+		t.Fatal(err, &status.Err)
 	}
 	var s struct {
 		RunID string `json:"run_id"`
 	}
-	if err := json.Unmarshal(status.Out.Bytes(), &s); err != nil || s.RunID != id {
-		w.t.Errorf("by %s it is in the run %s, not %s: %v", by, s.RunID, id, err)
+	if err := json.Unmarshal(status.Out.Bytes(), &s); err != nil {
+		t.Error(err)
 	}
+	return s.RunID
 }

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"os"
@@ -72,14 +73,21 @@ func (p *Peer) Process(ctx context.Context, spec p2pdiloco.Spec) error {
 		p.Hooks(hooks)
 	}
 	node, err := p2pdiloco.Join(testhooks.With(ctx, hooks), cfg)
-	if err != nil {
+	if err == nil {
+		p.Node.Store(node)
+		if p.Main != nil {
+			return p.Main(ctx, node)
+		}
+		err = node.Run(ctx)
+	}
+	if !errors.Is(err, p2pdiloco.ErrGivenUp) {
 		return err
 	}
-	p.Node.Store(node)
-	if p.Main != nil {
-		return p.Main(ctx, node)
+	if node != nil {
+		_ = p.TakeNode().Close()
 	}
-	return node.Run(ctx)
+	p.ForgetStates() // of another run
+	return p.Process(ctx, spec)
 }
 
 // Ledger returns the ledger of the peer's node; nil while it has none.

@@ -24,6 +24,10 @@ type Member struct {
 // Elects says whether the member has a seat.
 func (m Member) Elects() bool { return m.Seat > 0 }
 
+// Early is how many slots of a run are given up for another run, where nobody but the founder ever
+// was a member.
+const Early = 16
+
 // MaxEvicted is the number of evicted keys that a record lists.
 const MaxEvicted = 256
 

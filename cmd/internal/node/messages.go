@@ -31,6 +31,7 @@ var messages = map[string]string{
 	"run.founded":   "founded the run, ID $run_id; others can join with a ticket: p2pdiloco invite",
 	"run.joined":    "joined the run at slot $slot",
 	"known":         "this peer is in run $run, ID $run_id",
+	"given up":      "$detail. It looks for that run now",
 	"ticket": "others join with this ticket, good for a week:\n  p2pdiloco join $ticket$private\n" +
 		"  how the run goes       p2pdiloco status --data-dir $data_dir\n" +
 		"  its model, at any time p2pdiloco export --data-dir $data_dir --out model.safetensors",

@@ -100,6 +100,17 @@ func (p *participant) peer(ctx context.Context) error {
 		p.say("note: this process is the first of its container, and processes that lose their parents stay there as " +
 			"zombies: if the trainer starts processes, run this one under an init (docker run --init)")
 	}
+	err := p.live(ctx)
+	for ctx.Err() == nil && errors.Is(err, p2pdiloco.ErrGivenUp) {
+		p.tell(wire.NoticeWarn, message("given up", fields{"detail": err.Error()}))
+		err = p.live(ctx)
+	}
+	return errors.Join(err, p.closeTrainer(err))
+}
+
+// live is the peer's life in one run. The trainer outlives it.
+func (p *participant) live(ctx context.Context) error {
+	p.isIn, p.narrator.mu.last = false, p2pdiloco.Status{}
 	var watching sync.WaitGroup
 	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx)) // leaving takes time, too
 	watching.Go(func() { watchStandstill(watched, p.say) })
@@ -112,10 +123,10 @@ func (p *participant) peer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.settings.DataDir = joined.Dir() // in the next life, too
 	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
 	watching.Go(func() { p.narrator.run(watched) })
-	err = p.takePart(ctx, joined)
-	return errors.Join(err, p.closeTrainer(err))
+	return p.takePart(ctx, joined)
 }
 
 func (p *participant) options() peer.Options {
@@ -128,12 +139,11 @@ func (p *participant) options() peer.Options {
 		o.TrainerState = p.attached.state
 	}
 	if p.settings.Trainer != settings.TrainerNone {
-		o.Trainer = func(ctx context.Context, cfg p2pdiloco.Config) (t p2pdiloco.Trainer, err error) {
-			t, err = p.newTrainer(ctx, cfg)
-			if err == nil {
-				p.trainer = t
+		o.Trainer = func(ctx context.Context, cfg p2pdiloco.Config) (_ p2pdiloco.Trainer, err error) {
+			if p.trainer == nil {
+				p.trainer, err = p.newTrainer(ctx, cfg)
 			}
-			return t, err
+			return p.trainer, err
 		}
 	}
 	return o
@@ -153,6 +163,9 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	}
 	p.attached.joined(node)
 	err = runToEnd(ctx, node, p.looks)
+	if errors.Is(err, p2pdiloco.ErrGivenUp) {
+		return errors.Join(unlessAsked(ctx, err), joined.Close())
+	}
 	p.narrator.slot()
 	err = p.attached.ended(ctx, node, err)
 	if err == nil && p.settings.Stays() {

@@ -9,6 +9,7 @@
 //	ledger.log   incarnation, promises, votes, certified records
 //	orders       motions of this peer's operator, about which peers may be in the run
 //	ledger.lock  held while that log is open
+//	run.given-up  the spec of a run that was given up: Open removes what is left of it
 //	ledger.lost  the log was found missing; there until a chain is on disk again
 //	state/       checkpoints and outcomes
 //	trainer.state/  the trainer's private state, where it can save one
@@ -46,6 +47,7 @@ const (
 
 	lockFile   = "lock"
 	specFile   = "run.spec"
+	givenUp    = "run.given-up"
 	presetFile = "preset"
 
 	maxPreset = 32 // bytes of presetFile
@@ -94,7 +96,7 @@ func Open(fsys disk.FS, path string) (d Dir, err error) {
 		return d, fmt.Errorf("data directory %s: %w", d.Root, err)
 	}
 	disk.Sweep(fsys, d.Root, replaced...)
-	return d, nil
+	return d, d.forget()
 }
 
 // Path is where a file of the directory lies.
@@ -201,6 +203,26 @@ func (d Dir) SaveSpec(s spec.Spec) error {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil
+}
+
+// GiveUp has the next Open forget the run of this directory.
+func (d Dir) GiveUp() error {
+	return errors.Join(d.FS.Rename(d.Path(specFile), d.Path(givenUp)), d.FS.SyncDir(d.Root))
+}
+
+// forget removes what belongs to a run that was given up, if one was: nobody else was ever in it.
+// What is known of this peer and others stays.
+func (d Dir) forget() (err error) {
+	if !d.Has(givenUp) {
+		return nil
+	}
+	for _, name := range []string{LedgerFile, LostFile, StateFolder, TrainerFolder, OrdersFile, presetFile} {
+		err = errors.Join(err, os.RemoveAll(d.Path(name)))
+	}
+	if err == nil {
+		err = errors.Join(d.FS.SyncDir(d.Root), os.Remove(d.Path(givenUp)))
+	}
+	return err
 }
 
 // LoadPreset is the name of the run's preset that the directory remembers; empty if it remembers

@@ -37,6 +37,10 @@ type Config struct {
 	Glance    time.Duration // a peer looks around for so long at least before it takes one in sight
 	Hello     time.Duration // between hellos while no spec is settled
 
+	// GiveUp is called once this peer is to give its run up for another one, see weigh; it returns
+	// at once. Nil: this peer gives up none.
+	GiveUp func(Sighted)
+
 	// These three are nil for an open run. In a private one they give the reason why this peer is
 	// not admitted, whether it is admitted, and whether members have refused it.
 	Refused <-chan error
@@ -81,21 +85,15 @@ type Formation struct {
 		awaited     chan struct{}
 		warned      bool             // a warning was logged of a peer with another preset
 		incarnation slot.Incarnation // this peer's incarnation, once its vote log is open
-		// newest slot of the run and its number of members; nil before the vote log is open
-		progress func() (slot, members uint64)
+		// newest slot of the run, its number of members, and whether nobody but this peer ever was
+		// one; nil before the vote log is open
+		progress func() (slot, members uint64, alone bool)
 		// peers without a spec that could settle one, with the time of their last hello
 		searching map[slot.PeerID]time.Time
-		promises  map[slot.PeerID]promise // peers that are about to found the run
-		past      map[slot.PeerID]promise // peers that did not do so in time, or fell silent
-		// the last time that one of the past was waited for
-		lastPromise time.Time
-		crowded     time.Time                // when a promise last found no room
-		expected    map[slot.PeerID]expected // from whom each other peer expects the spec
-		unfounded   bool                     // see Unfounded
-		otherRuns   map[slot.PeerID]error    // peers of other runs of this name, how those differ
-		sighted     map[slot.Root]Sighted    // runs that this peer may take part in, see choose
-		waited      bool                     // the discovery window is over
-		outwaited   bool                     // see othersFirst
+		otherRuns map[slot.PeerID]error // peers of other runs of this name, how those differ
+		sighted   map[slot.Root]Sighted // runs that this peer may take part in, see choose
+		waited    bool                  // the discovery window is over
+		outwaited bool                  // see othersFirst
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
 	}
@@ -111,8 +109,7 @@ func New(cfg Config) *Formation {
 	}
 	f.mu.preset = cmp.Or(cfg.Preset, cfg.Default)
 	f.mu.searching, f.mu.otherRuns = make(map[slot.PeerID]time.Time), make(map[slot.PeerID]error)
-	f.mu.promises, f.mu.past = make(map[slot.PeerID]promise), make(map[slot.PeerID]promise)
-	f.mu.expected, f.mu.sighted = make(map[slot.PeerID]expected), make(map[slot.Root]Sighted)
+	f.mu.sighted = make(map[slot.Root]Sighted)
 	return f
 }
 
@@ -123,7 +120,6 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 	}
 	if len(h.Spec) == 0 {
 		f.noteSearching(p, h.Given)
-		f.noteExpected(p, h)
 		return
 	}
 	if !f.isNews(p, h) {
@@ -160,84 +156,60 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 		if len(f.mu.otherRuns) < maxKnown {
 			f.mu.otherRuns[p] = err
 		}
-	case f.mu.spec == nil && h.Unfounded && !meant:
-		if isOf(theirs, p) { // else nobody would keep the promise
-			f.notePromise(p, h.Spec)
-		}
 	case f.mu.spec == nil:
-		f.sight(Sighted{id, theirs, p, h}, meant || f.mu.waited || slices.Contains(f.cfg.Start, p))
+		run := Sighted{ID: id, Spec: theirs, From: p, Hello: h}
+		f.sight(run, meant || f.mu.waited && !run.alone() || slices.Contains(f.cfg.Start, p))
 	case id != f.mu.spec.RunID():
-		if len(f.mu.otherRuns) < maxKnown {
-			f.mu.otherRuns[p] = errOtherRun // it is said once of each
-		}
-		f.log.Warn("peer is in another run of this name: the two do not train together. If this peer should take part "+
-			"in that run, end it, and join with another data directory", "peer", p, "its_run_id", id,
-			"run_id", f.mu.spec.RunID())
+		f.noteOther(Sighted{ID: id, Spec: theirs, From: p, Hello: h})
 	}
 }
 
-// noteSearching notes a peer that knows no spec yet. It warns if that peer cannot adopt the spec
-// that this peer might settle.
-func (f *Formation) noteSearching(p slot.PeerID, given map[string]string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if given["layout"] == "" {
-		return // that peer cannot settle a spec either
+// noteOther takes in another run than this peer's; mu is held.
+func (f *Formation) noteOther(run Sighted) {
+	told := f.mu.otherRuns[run.From] != nil
+	if len(f.mu.otherRuns) < maxKnown {
+		f.mu.otherRuns[run.From] = errOtherRun // it is said once of each
 	}
-	_, met := f.mu.searching[p]
-	if !met {
-		for name, here := range f.fields {
-			if there, ok := given[name]; ok && there != here {
-				f.log.Warn("a peer that looks for this run, too, wants another value: one of the two will be refused",
-					"peer", p, "field", name, "here", here, "there", there)
-			}
-		}
+	if f.alone() {
+		f.sight(run, false)
 	}
-	if met || len(f.mu.searching) < maxKnown || f.dropSearching(p) {
-		f.mu.searching[p] = time.Now()
+	if f.weigh(run.ID) || told {
+		return
 	}
-}
-
-// dropSearching makes room for a searching peer: one that is not heard any more gives up its place,
-// or else the highest one, if it is above the new one. Nobody waits for higher ones. mu is held.
-func (f *Formation) dropSearching(p slot.PeerID) bool {
-	highest := p
-	for q, at := range f.mu.searching {
-		if !f.fresh(at) {
-			highest = q
-			break
-		}
-		highest = max(highest, q)
-	}
-	delete(f.mu.searching, highest)
-	return len(f.mu.searching) < maxKnown
+	f.log.Warn("peer is in another run of this name: the two do not train together. If this peer should take part "+
+		"in that run, end it, and join with another data directory", "peer", run.From, "its_run_id", run.ID,
+		"run_id", f.mu.spec.RunID())
 }
 
 // isNews says whether a peer's spec is worth parsing; parsing a large layout takes long. A spec
 // equal to the settled one is not, nor is that of a peer that was found to be in another run, nor
-// what a peer repeats that is about to found its run, nor that of a run in sight unless it settles
-// the choice.
+// that of a run in sight unless it settles the choice: there the rest of the hello is news.
 func (f *Formation) isNews(p slot.PeerID, h p2p.Hello) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.spec == nil {
-		if given, ok := f.promiseOf(p); h.Unfounded && ok && given.spec == slot.Hash(h.Spec) {
-			f.notePromise(p, h.Spec)
-			return false
-		}
-		for _, run := range f.mu.sighted {
+	alone := f.alone()
+	if f.mu.spec == nil || alone {
+		for id, run := range f.mu.sighted {
 			if bytes.Equal(run.Hello.Spec, h.Spec) && !slices.Contains(f.cfg.Start, p) {
+				f.sight(Sighted{ID: id, Spec: run.Spec, From: p, Hello: h}, false)
+				f.weigh(id)
 				return false
 			}
 		}
-		return true
 	}
-	return !bytes.Equal(h.Spec, f.mu.encoded) && f.mu.otherRuns[p] == nil && len(f.mu.otherRuns) < maxKnown
+	other := f.mu.otherRuns[p]
+	return f.mu.spec == nil || !bytes.Equal(h.Spec, f.mu.encoded) && len(f.mu.otherRuns) < maxKnown &&
+		(other == nil || alone && errors.Is(other, errOtherRun) && len(f.mu.sighted) < maxSighted)
+}
+
+// OnlyFounder says whether a peer alone may found the run of a spec.
+func OnlyFounder(s spec.Spec, p slot.PeerID) bool {
+	return s.Byzantine() && len(s.Founders) == 1 && s.Founders[0] == p
 }
 
 // settle fixes the spec; mu is held.
 func (f *Formation) settle(s spec.Spec) {
-	f.mu.spec, f.mu.encoded, f.mu.unfounded = &s, s.Append(nil), f.isMine(s)
+	f.mu.spec, f.mu.encoded = &s, s.Append(nil)
 	close(f.settled)
 }
 
@@ -247,16 +219,17 @@ func (f *Formation) spec() *spec.Spec {
 	return f.mu.spec
 }
 
-// over says that this peer need not search for others any more.
+// over says that this peer need not search for others any more. One that is alone goes on.
 func (f *Formation) over() bool {
 	f.mu.Lock()
-	known := f.mu.spec != nil && f.mu.awaited == nil
+	known := f.mu.spec != nil && f.mu.awaited == nil && !f.alone()
 	f.mu.Unlock()
 	return known && (f.cfg.IsIn == nil || f.cfg.IsIn())
 }
 
 // Introduce makes hellos name this peer's incarnation from now on, and say how far its run is.
-func (f *Formation) Introduce(i slot.Incarnation, progress func() (slot, members uint64)) {
+// progress says besides whether nobody but this peer ever was a member.
+func (f *Formation) Introduce(i slot.Incarnation, progress func() (slot, members uint64, alone bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.incarnation, f.mu.progress = i, progress
@@ -310,15 +283,6 @@ func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
 
 var errOtherRun = errors.New("it is in another run of this name")
 
-const (
-	// searchingWait is the number of discovery windows for which this peer waits for each searching
-	// peer with a lower ID to settle the spec.
-	searchingWait = 5
-	// hearsSearching is the number of pauses between hellos after which a silent peer does not
-	// count any more.
-	hearsSearching = 8
-)
-
 // decide adopts the one run in sight, once this peer has looked around. It settles this peer's own
 // spec when the discovery window is over, unless another peer has to do that, or this one has not
 // looked around.
@@ -338,7 +302,7 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 		}
 	}
 	// a run that differs from the one that is meant is another one; one that bars this peer exists
-	if f.mu.spec != nil || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
+	if f.mu.spec != nil || len(f.mu.sighted) > 0 || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
 		return nil
 	}
 	if !f.cfg.Found { // with Found the operator overrides what other peers announce
@@ -346,16 +310,8 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 			return err
 		}
 	}
-	// with Found the operator says that nobody else founds the run
-	waits := f.awaitsFounder() && !f.cfg.Found
-	if last := f.lastPromise(); last.After(began) && !f.cfg.Found {
-		began = last // the others have waited as long as this peer
-	}
-	if f.othersFirst(time.Since(began), looked) {
+	if f.othersFirst(waited, looked) || len(f.given.Layout) == 0 {
 		return nil // another peer settles its spec, and this one adopts it
-	}
-	if len(f.given.Layout) == 0 || waits {
-		return nil // without a layout this peer cannot found a run: it waits for one that can
 	}
 	return f.found()
 }

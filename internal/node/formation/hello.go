@@ -31,7 +31,7 @@ func (f *Formation) Serve(ctx context.Context) {
 	found, looked := f.cfg.Network.Discover(ctx, f.cfg.Places)
 	g := newHellos(f)
 	defer g.wg.Wait()
-	again := time.NewTicker(f.cfg.Hello)
+	again, over := time.NewTicker(f.cfg.Hello), false
 	defer again.Stop()
 	for {
 		select {
@@ -43,10 +43,10 @@ func (f *Formation) Serve(ctx context.Context) {
 		case r := <-g.done:
 			g.ended(r, time.Now())
 		case <-again.C:
-			g.again(time.Now()) // the last ones say which run this peer takes part in
-			if f.over() {
-				again.Stop() // peers found from now on get one hello; searching peers send theirs
+			if !over {
+				g.again(time.Now()) // the last ones say which run this peer takes part in
 			}
+			over = f.over() // then peers that are found get one hello; searching peers send theirs
 		}
 		g.startWaiting(ctx)
 		if f.spec() == nil {
@@ -195,11 +195,12 @@ func (f *Formation) hello() p2p.Hello {
 	defer f.mu.Unlock()
 	h := p2p.Hello{
 		Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation,
-		Unfounded: f.mu.unfounded,
 	}
-	h.Awaits, h.AwaitsFounder = f.awaits()
 	if f.mu.progress != nil {
-		h.Slot, h.Members = f.mu.progress()
+		h.Slot, h.Members, _ = f.mu.progress()
+	}
+	if f.mu.spec != nil {
+		h.Members = max(1, h.Members) // its founder, at least
 	}
 	if f.mu.spec != nil && f.mu.awaited == nil {
 		h.Timing = f.mu.preset

@@ -1,10 +1,13 @@
 package formation
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -24,38 +27,124 @@ type Sighted struct {
 	ID    slot.Root
 	Spec  spec.Spec
 	From  slot.PeerID
-	Hello p2p.Hello
+	Hello p2p.Hello // the one that tells of the most members
+	first time.Time // when it came into sight
+}
+
+// Of two founders that did not see each other one founds in vain. Others take neither at once, so
+// that both are in sight, and all take the same one. A founder that has stayed alone gives its run
+// up, as long as little is lost with it: after slot.Early it does not, nor does a member ever.
+
+// choiceWait is the number of pauses between hellos for which a run that has not begun, and has
+// its founder alone, is in sight before it is taken.
+const choiceWait = 3
+
+// alone says whether the run's founder is its only member, and may give it up. Peers of older
+// programs do not tell how many members there are: their runs are taken for larger ones.
+func (r Sighted) alone() bool { return r.Hello.Members == 1 && r.Hello.Slot < slot.Early }
+
+func (r Sighted) founder() slot.PeerID {
+	if len(r.Spec.Founders) > 0 {
+		return r.Spec.Founders[0]
+	}
+	return r.From
+}
+
+// before sorts runs with members before those whose founders are alone.
+func (r Sighted) before(other Sighted) int {
+	switch {
+	case r.alone() == other.alone():
+		return cmp.Compare(r.founder(), other.founder())
+	case r.alone():
+		return 1
+	}
+	return -1
 }
 
 // Several is the error where nothing says which of the runs in sight is meant.
 type Several []Sighted
 
-func (Several) Error() string { return "several runs of this name are in sight" }
+// Error lists the runs.
+func (s Several) Error() string {
+	text, name := "", s[0].Spec.Name
+	for _, run := range s {
+		text += "\n  " + run.String()
+	}
+	return fmt.Sprintf("%d runs are called %q here, and this peer joins none without knowing which one you mean:%s\n"+
+		"Take a ticket of the right one (p2pdiloco invite, on a machine that is in it), or name it with its ID: "+
+		"--run %s@%.16s", len(s), name, text, name, s[0].ID)
+}
+
+// String is what one of its peers says of a run.
+func (r Sighted) String() string {
+	founder, how := "any of its first peers", "its size is not told"
+	if len(r.Spec.Founders) > 0 {
+		founder = r.Spec.Founders[0].String()
+	}
+	if r.Hello.Members > 0 {
+		how = fmt.Sprintf("slot %d, members: %d", r.Hello.Slot, r.Hello.Members)
+	}
+	return fmt.Sprintf("%s@%.16s  founded by %s; %s (so peer %s says)", r.Spec.Name, r.ID, founder, how, r.From.Short())
+}
 
 // sight remembers a run, or settles its spec if it is chosen already; mu is held.
 func (f *Formation) sight(run Sighted, chosen bool) {
-	if !chosen {
-		if len(f.mu.sighted) < maxSighted {
-			f.mu.sighted[run.ID] = run
-		}
+	if chosen {
+		f.log.Info("adopted the run spec", "from", run.From, "run_id", run.ID)
+		f.takePreset(run.Hello.Timing)
+		f.settle(run.Spec)
+		f.comparePresetLocked(run.From, run.Hello.Timing)
 		return
 	}
-	f.log.Info("adopted the run spec", "from", run.From, "run_id", run.ID)
-	f.takePreset(run.Hello.Timing)
-	f.settle(run.Spec)
-	f.comparePresetLocked(run.From, run.Hello.Timing)
+	old, seen := f.mu.sighted[run.ID]
+	// 0 members, of an older program, are the most
+	more := cmp.Or(cmp.Compare(run.Hello.Members-1, old.Hello.Members-1), cmp.Compare(run.Hello.Slot, old.Hello.Slot))
+	if run.first = time.Now(); seen {
+		run.first = old.first
+	}
+	if seen && more > 0 || !seen && len(f.mu.sighted) < maxSighted {
+		f.mu.sighted[run.ID] = run
+	}
 }
 
-// choose adopts the one run in sight; mu is held.
+// choose adopts the one run in sight, of several the one that has more members than its founder, or
+// where all founders are alone that of the lowest; mu is held.
 func (f *Formation) choose() error {
-	runs := slices.Collect(maps.Values(f.mu.sighted))
-	if len(runs) > 1 {
-		return Several(runs)
+	runs := slices.SortedFunc(maps.Values(f.mu.sighted), Sighted.before)
+	if len(runs) == 0 {
+		return nil
 	}
-	for _, run := range runs {
-		f.sight(run, true)
+	best := runs[0]
+	switch {
+	case len(runs) > 1 && !runs[1].alone():
+		return Several(runs)
+	case !best.alone() || best.Hello.Slot > 0 || time.Since(best.first) >= choiceWait*f.cfg.Hello:
+		f.sight(best, true)
 	}
 	return nil
+}
+
+// alone says whether this peer may give its run up: nobody else ever was a member. A person who has
+// it found a run wants that one. mu is held.
+func (f *Formation) alone() bool {
+	if f.cfg.Found || f.cfg.GiveUp == nil || f.mu.progress == nil {
+		return false
+	}
+	_, _, alone := f.mu.progress()
+	return alone
+}
+
+// weigh has this peer give its run up for another one in sight, if it is alone in its own: for one
+// that is not given up, or whose founder has a lower ID; mu is held.
+func (f *Formation) weigh(id slot.Root) (gives bool) {
+	run, seen := f.mu.sighted[id]
+	gives = seen && f.alone() && id != f.mu.spec.RunID() && run.Spec.Access == f.mu.spec.Access &&
+		(!run.alone() || run.founder() < f.cfg.Network.ID())
+	if gives {
+		f.cfg.GiveUp(run)
+		f.cfg.GiveUp = nil // once
+	}
+	return gives
 }
 
 // askStart says hello to the peers whose addresses were given, before others are chosen. One that

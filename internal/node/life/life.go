@@ -17,6 +17,10 @@ import (
 // ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
 var ErrClosed = fmt.Errorf("p2pdiloco: node is closed: %w", net.ErrClosed)
 
+// ErrGivenUp ends a node whose run nobody but it ever was in, for another run of the name. Close
+// it, and Join again with the same configuration: that looks for the other run.
+var ErrGivenUp = errors.New("p2pdiloco: this peer gives its run up")
+
 // Life is the lifetime of one node. Its methods may be called from any goroutine.
 type Life struct {
 	log   *slog.Logger
@@ -58,7 +62,8 @@ func (l *Life) Go(f func()) bool {
 // Fail ends the node for a fault that it cannot go on with, as a crash would: what is agreed is on
 // the others' disks.
 func (l *Life) Fail(err error) {
-	if t := (*trainer.Error)(nil); !errors.As(err, &t) { // the caller of Run gets it
+	if t := (*trainer.Error)(nil); !errors.As(err, &t) && !errors.Is(err, ErrGivenUp) {
+		// else the caller of Run gets it
 		l.log.Error("the node ends", "err", err)
 	}
 	l.fault.CompareAndSwap(nil, &err)

@@ -31,13 +31,10 @@ type Hello struct {
 	Spec            []byte                 `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                                                             // the whole run spec in its canonical bytes, once the sender knows it
 	Incarnation     uint64                 `protobuf:"fixed64,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                                             // random number made together with the sender's vote log; 0 while it has none
 	UserAgent       string                 `protobuf:"bytes,6,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
-	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`                                      // name of the sender's timing preset, once it knows the spec: peers of one run need the same
-	Unfounded       bool                   `protobuf:"varint,8,opt,name=unfounded,proto3" json:"unfounded,omitempty"`                               // the spec is one that the sender alone may found the run of, and it has not done so yet
-	Time            int64                  `protobuf:"varint,9,opt,name=time,proto3" json:"time,omitempty"`                                         // what the sender's clock said when it sent this, in ms since 1970; 0: it does not say
-	Awaits          []byte                 `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`                                     // the peer from which the sender, that has no spec, expects one: one that it hears itself; empty: itself
-	AwaitsFounder   bool                   `protobuf:"varint,11,opt,name=awaits_founder,json=awaitsFounder,proto3" json:"awaits_founder,omitempty"` // that peer has a spec, and is about to found its run
-	Slot            uint64                 `protobuf:"varint,12,opt,name=slot,proto3" json:"slot,omitempty"`                                        // newest slot of the run, as the sender knows it, for people who have to choose a run
-	Members         uint64                 `protobuf:"varint,13,opt,name=members,proto3" json:"members,omitempty"`                                  // how many members the run has, as the sender knows it; 0: it does not say
+	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`     // name of the sender's timing preset, once it knows the spec: peers of one run need the same
+	Time            int64                  `protobuf:"varint,9,opt,name=time,proto3" json:"time,omitempty"`        // what the sender's clock said when it sent this, in ms since 1970; 0: it does not say
+	Slot            uint64                 `protobuf:"varint,12,opt,name=slot,proto3" json:"slot,omitempty"`       // newest slot of the run, as the sender knows it, for who has to choose a run
+	Members         uint64                 `protobuf:"varint,13,opt,name=members,proto3" json:"members,omitempty"` // how many members the run has, as the sender knows it, at least 1; 0: it does not say
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -121,32 +118,11 @@ func (x *Hello) GetTiming() string {
 	return ""
 }
 
-func (x *Hello) GetUnfounded() bool {
-	if x != nil {
-		return x.Unfounded
-	}
-	return false
-}
-
 func (x *Hello) GetTime() int64 {
 	if x != nil {
 		return x.Time
 	}
 	return 0
-}
-
-func (x *Hello) GetAwaits() []byte {
-	if x != nil {
-		return x.Awaits
-	}
-	return nil
-}
-
-func (x *Hello) GetAwaitsFounder() bool {
-	if x != nil {
-		return x.AwaitsFounder
-	}
-	return false
 }
 
 func (x *Hello) GetSlot() uint64 {
@@ -220,7 +196,7 @@ var File_hello_proto protoreflect.FileDescriptor
 
 const file_hello_proto_rawDesc = "" +
 	"\n" +
-	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xc6\x03\n" +
+	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xfb\x02\n" +
 	"\x05Hello\x12)\n" +
 	"\x10protocol_version\x18\x01 \x01(\rR\x0fprotocolVersion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12:\n" +
@@ -229,18 +205,15 @@ const file_hello_proto_rawDesc = "" +
 	"\vincarnation\x18\x05 \x01(\x06R\vincarnation\x12\x1d\n" +
 	"\n" +
 	"user_agent\x18\x06 \x01(\tR\tuserAgent\x12\x16\n" +
-	"\x06timing\x18\a \x01(\tR\x06timing\x12\x1c\n" +
-	"\tunfounded\x18\b \x01(\bR\tunfounded\x12\x12\n" +
-	"\x04time\x18\t \x01(\x03R\x04time\x12\x16\n" +
-	"\x06awaits\x18\n" +
-	" \x01(\fR\x06awaits\x12%\n" +
-	"\x0eawaits_founder\x18\v \x01(\bR\rawaitsFounder\x12\x12\n" +
+	"\x06timing\x18\a \x01(\tR\x06timing\x12\x12\n" +
+	"\x04time\x18\t \x01(\x03R\x04time\x12\x12\n" +
 	"\x04slot\x18\f \x01(\x04R\x04slot\x12\x18\n" +
 	"\amembers\x18\r \x01(\x04R\amembers\x1a8\n" +
 	"\n" +
 	"GivenEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\b\x10\tJ\x04\b\n" +
+	"\x10\vJ\x04\b\v\x10\f\"W\n" +
 	"\n" +
 	"HelloReply\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.p2pdiloco.hello.v1.HelloR\x05hello\x12\x18\n" +
