@@ -29,7 +29,8 @@ refused only if a setting given here differs.
 Where several runs have the name, the run of a peer given with --bootstrap is meant, or the one whose ID
 begins as in --run NAME@ID. If nothing says which one, the command lists them and ends with status 4,
 unless all but one have no member but their founder, in their first slots: a founder that is alone gives
-its run up for another one (not after start). It ends so, too, where a data directory on this machine is of another run of that name, before it founds a second.
+its run up for another one (not after start). It ends so, too, where a data directory on this machine is
+of another run of that name, before it founds a second.
 
 A ticket (p2pdiloco invite) is all that a newcomer needs: it has the name of the run, addresses of some
 of its peers, and a record by which the run is recognized. All users of a machine can read command

@@ -302,7 +302,8 @@ func (f *Formation) decide(began time.Time, looked bool) error {
 		}
 	}
 	// a run that differs from the one that is meant is another one; one that bars this peer exists
-	if f.mu.spec != nil || len(f.mu.sighted) > 0 || !f.mu.waited || f.cfg.ID != "" || f.cfg.Barred != nil && f.cfg.Barred() {
+	if f.mu.spec != nil || len(f.mu.sighted) > 0 || !f.mu.waited || f.cfg.ID != "" ||
+		f.cfg.Barred != nil && f.cfg.Barred() {
 		return nil
 	}
 	if !f.cfg.Found { // with Found the operator overrides what other peers announce

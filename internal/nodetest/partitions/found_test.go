@@ -60,7 +60,9 @@ func TestTwoThatDoNotSeeEachOtherEndInOneRun(t *testing.T) {
 				s.Net.Cut(a.Host, c.Host)
 				s.Start(a, c)
 				if late {
-					s.Until(time.Minute, "founded twice", func() bool { return a.Had("run.founded") && c.Had("run.founded") })
+					s.Until(time.Minute, "founded twice", func() bool {
+						return a.Had("run.founded") && c.Had("run.founded")
+					})
 				}
 				s.Start(between)
 				s.Reach(25, s.Peers...)
