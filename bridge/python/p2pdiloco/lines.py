@@ -49,4 +49,4 @@ def spelled(text: str) -> str:
             return found[3].lower()
         return (found[1] or "").replace("-", "_") + ("=" if found[2] else "") or found[0]
 
-    return _FLAG.sub(name, text)
+    return _FLAG.sub(name, text).replace("unknown flag", "unknown setting")

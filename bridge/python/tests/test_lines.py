@@ -79,6 +79,8 @@ class Names(unittest.TestCase):
             "--rounds: 0 is too few": "rounds: 0 is too few",
             "--rounds -1: too few, --codec int9: no": "rounds=-1: too few, codec=int9: no",
             "P2PDILOCO_TICKET=x: no ticket": "ticket=x: no ticket",
+            "unknown flag: --outer-rl: did you mean --outer-lr?":
+            "unknown setting: outer_rl: did you mean outer_lr?",
             "see p2pdiloco export --data-dir /a": "see p2pdiloco export --data-dir /a",
         }.items():
             self.assertEqual(spelled(text), want)
