@@ -279,7 +279,7 @@ func (c Config) checkTicket() (errs []error) {
 	return errs
 }
 
-// start are the peers of Bootstrap. Whoever founds a run at once asks none of them first.
+// start returns the peers of Bootstrap. Whoever founds a run at once asks none of them first.
 func (c Config) start() (peers []PeerID) {
 	for _, a := range c.Bootstrap {
 		if id, err := slot.ParsePeerID(a[strings.LastIndex(a, "/")+1:]); err == nil && !c.AtOnce {
