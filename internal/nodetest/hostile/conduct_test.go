@@ -142,7 +142,7 @@ func TestAFreeRider(t *testing.T) {
 	var models [][]float32
 	for _, rides := range []bool{false, true} {
 		t.Run(fmt.Sprint("free rider: ", rides), func(t *testing.T) {
-			spec := nodetest.Spec(10, 5)
+			spec := nodetest.Spec(16, 5)
 			nodetest.RunNow(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
 				founders := s.Peers
 				claims(s, 0, 0, 0, 0, 0)
@@ -153,7 +153,7 @@ func TestAFreeRider(t *testing.T) {
 					spoils(func(_ uint64, x []float32) { clear(x) })(s, rider)
 					rider.Trainer.(*spoiler).always = true
 					s.Start(rider)
-					s.Reach(9, founders...)
+					s.Reach(15, founders...)
 					for _, p := range founders {
 						m := s.Member(p, rider)
 						if m.Seat != 0 || m.Credit != 0 || len(m.StandsOut) != 1 ||
