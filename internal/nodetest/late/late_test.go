@@ -49,9 +49,26 @@ func TestALateJoinerIsNotOvertaken(t *testing.T) {
 		late, members := s.Peers[3], s.Peers[:3]
 		s.Start(members...)
 		s.Reach(3, members...)
+		// no slot ends while the joiner asks: the newest state would be at one member for a moment
+		goOn := make(chan struct{})
+		for _, p := range members {
+			p.Trainer.(*nodetest.Bowl).Frozen.Store(&goOn)
+		}
+		time.Sleep(2 * time.Second)
 		s.Start(late)
+		s.Until(time.Minute, "a piece", func() bool {
+			n := late.Node.Load()
+			return n != nil && n.Status().Sync != nil && n.Status().Sync.Bytes > 0
+		})
+		for _, p := range members {
+			p.Trainer.(*nodetest.Bowl).Frozen.Store(nil)
+		}
+		close(goOn)
 		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
 		e := late.Events("state.synced")[0]
+		if sources := e.Fields["sources"].(map[string]int64); len(sources) != len(members) {
+			t.Errorf("it came from %v", sources)
+		}
 		if at := members[0].Applied(); at < e.Fields["slot"].(uint64)+2 {
 			t.Errorf("the state of slot %v came at slot %d: nothing was outrun", e.Fields["slot"], at)
 		}
