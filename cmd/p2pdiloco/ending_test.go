@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -44,7 +43,7 @@ func newGated(t *testing.T) *gated {
 
 func (g *gated) open(slot uint64) {
 	g.t.Helper()
-	if err := crew.OpenGate(filepath.Join(g.home, "gate"), slot); err != nil {
+	if err := swarm.OpenGate(filepath.Join(g.home, "gate"), slot); err != nil {
 		g.t.Fatal(err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
@@ -117,7 +116,7 @@ func (m *mixed) start(which, peer string) gatedPeer {
 
 func (m *mixed) open(slot uint64) {
 	m.t.Helper()
-	if err := crew.OpenGate(m.gate, slot); err != nil {
+	if err := swarm.OpenGate(m.gate, slot); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -73,7 +73,7 @@ func TestConnectivityPage(t *testing.T) {
 type routed struct {
 	t     *testing.T
 	world *nat.World
-	crew  *crew.Crew
+	swarm *swarm.Swarm
 	text  string // to train on
 }
 
@@ -104,13 +104,13 @@ func newRouted(t *testing.T, kinds ...nat.Kind) *routed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := crew.New(crew.Setting{Executable: exe, Out: io.Discard}, world)
+	c, err := swarm.New(swarm.Setting{Executable: exe, Out: io.Discard}, world)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	r := &routed{t, world, c, filepath.Join(t.TempDir(), "text")}
-	if err := crew.WriteText(r.text); err != nil {
+	if err := swarm.WriteText(r.text); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -118,7 +118,7 @@ func newRouted(t *testing.T, kinds ...nat.Kind) *routed {
 
 // routedPeer is a peer, and what it said of itself.
 type routedPeer struct {
-	*crew.Peer
+	*swarm.Peer
 	status       p2pdiloco.Status
 	roots        map[uint64]string
 	applied      map[uint64]time.Time
@@ -129,13 +129,13 @@ type routedPeer struct {
 func (r *routed) join(host int, dir, run string, bootstrap []string, args ...string) *routedPeer {
 	r.t.Helper()
 	p := &routedPeer{
-		r.crew.NewPeer(host, dir, fmt.Sprintf("peer-%d", host)),
+		r.swarm.NewPeer(host, dir, fmt.Sprintf("peer-%d", host)),
 		p2pdiloco.Status{},
 		map[uint64]string{},
 		map[uint64]time.Time{},
 		map[uint64]int{},
 	}
-	if err := r.crew.Join(p.Peer, run, bootstrap, append([]string{
+	if err := r.swarm.Join(p.Peer, run, bootstrap, append([]string{
 		"--preset", "lan", "--inner-steps", "1", "--aggregator", "mean", "--outer-lr", "0.7", "--momentum", "0",
 		"--held-out", "1", "--data", r.text, "--model", "layers=1,width=16,heads=2,context=8,batch=2", "--pause", "1s",
 	}, args...)...); err != nil {
@@ -150,7 +150,7 @@ func (p *routedPeer) look(t *testing.T) {
 	if s, _, err := p.Ask(t.Context()); err == nil {
 		p.status = s
 	}
-	err := p.Read(func(e eventlog.Line) {
+	err := p.Read(func(_ []byte, e eventlog.Line) {
 		switch e.Event {
 		case "slot.committed":
 			var who []string
@@ -230,10 +230,10 @@ func TestRouters(t *testing.T) {
 // and returns their row of the table. Those that are to be relayed have 15 s to find a better way.
 func (r *routed) pair(hostA, hostB int, promised string) string {
 	t, dir, run := r.t, r.t.TempDir(), fmt.Sprintf("routers-%d-%d", hostA, hostB)
-	defer r.crew.Stop()
+	defer r.swarm.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	boot, err := r.crew.StartBoot(ctx, 0, dir, append(r.crew.Listen(0), "--identity", filepath.Join(dir, "key"),
+	boot, err := r.swarm.StartBoot(ctx, 0, dir, append(r.swarm.Listen(0), "--identity", filepath.Join(dir, "key"),
 		"--relay", "--relay-run", run)...)
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestOneReachableMember(t *testing.T) {
 	r := newRouted(t, routerKinds...)
 	dir, rounds := t.TempDir(), uint64(8)
 	args := []string{"--start-peers", fmt.Sprint(len(routerKinds)), "--rounds", fmt.Sprint(rounds)}
-	peers := []*routedPeer{r.join(0, dir, "one-reachable", nil, append(r.crew.Listen(0), args...)...)}
+	peers := []*routedPeer{r.join(0, dir, "one-reachable", nil, append(r.swarm.Listen(0), args...)...)}
 	clitest.Until(t, "the first peer's address", func() bool { peers[0].look(t); return len(peers[0].Addrs) > 0 })
 	for host := 1; host < len(routerKinds); host++ {
 		peers = append(peers, r.join(host, dir, "one-reachable", peers[0].Addrs, args...))

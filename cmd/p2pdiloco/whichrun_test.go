@@ -14,7 +14,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -123,7 +122,7 @@ func startTwo(t *testing.T, slots uint64) *two {
 // open lets all peers train up to a slot.
 func (w *two) open(slot uint64) {
 	w.t.Helper()
-	if err := crew.OpenGate(w.gate, slot); err != nil {
+	if err := swarm.OpenGate(w.gate, slot); err != nil {
 		w.t.Fatal(err)
 	}
 }

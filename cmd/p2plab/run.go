@@ -12,8 +12,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // output are the flags of the commands that start peers, and what is done by them.
@@ -30,7 +30,7 @@ func (o *output) flags(fs *pflag.FlagSet, what string) {
 
 // run fills in s, calls do, and prints its result. What do had peers leave in a temporary folder is
 // removed if all is well. do prints what is for people.
-func (o *output) run(cmd *cobra.Command, s *crew.Setting,
+func (o *output) run(cmd *cobra.Command, s *swarm.Setting,
 	do func(context.Context) (result any, ok bool, err error),
 ) (err error) {
 	s.Out = cli.Progress(cmd, o.json)
@@ -65,7 +65,7 @@ func (o *output) run(cmd *cobra.Command, s *crew.Setting,
 }
 
 // logsAre tells where the logs of peers are, if something failed.
-func logsAre(s crew.Setting, ok bool) {
+func logsAre(s swarm.Setting, ok bool) {
 	if !ok {
 		fmt.Fprintf(s.Out, "logs are in %s\n", s.Dir)
 	}

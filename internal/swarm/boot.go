@@ -27,10 +27,6 @@ func Used(dir string) bool {
 	return err == nil
 }
 
-// Loopback are the flags of processes that listen on this machine only: any free port, TCP and
-// QUIC.
-var Loopback = []string{"--listen", "/ip4/127.0.0.1/tcp/0", "--listen", "/ip4/127.0.0.1/udp/0/quic-v1"}
-
 // Boot is a bootstrap node.
 type Boot struct {
 	*Process

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // Links are the links between the processes of a benchmark.
@@ -38,9 +39,9 @@ const labName = "p2pbench"
 // Open makes the namespaces, if there are to be any. Links with only a rate are made by the kernel,
 // because a forwarder would take CPU time that the peers need. A lab's packet crosses two links, so
 // each has half of the delay.
-func Open(ctx context.Context, sites int, l Links) (lab.Testbed, error) {
+func Open(ctx context.Context, sites int, l Links) (swarm.Testbed, error) {
 	if !l.Namespaces {
-		return lab.Loopback{}, nil
+		return swarm.Loopback{}, nil
 	}
 	cfg := lab.Config{
 		Nodes: sites, Name: labName, MTU: MTU(l.Kernel()),

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -126,7 +125,7 @@ func (a *assault) look() error {
 		return err
 	}
 	for _, p := range a.foes {
-		if err := p.Read(func(eventlog.Line) {}); err != nil {
+		if err := p.Read(func([]byte, eventlog.Line) {}); err != nil {
 			return err
 		}
 	}
@@ -167,24 +166,24 @@ func (a *assault) gateTo(last uint64) error {
 		return nil
 	}
 	a.gate.slot = last
-	return crew.OpenGate(filepath.Join(a.dir, gateFile), last)
+	return swarm.OpenGate(filepath.Join(a.dir, gateFile), last)
 }
 
 // startHostile starts the hostile peers.
 func (a *assault) startHostile(cfg HostileConfig) error {
 	for i := range a.attack.peers {
 		n := len(a.nodes) + i + 1
-		p := &node{Peer: a.crew.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
+		p := &node{Peer: a.swarm.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
 		p.Words = []string{cfg.HostileProgram, HostileCommand, string(a.attack.name), a.folder}
 		a.foes = append(a.foes, p)
-		args := slices.Concat(a.settings(), a.crew.Listen(n))
+		args := slices.Concat(a.settings(), a.swarm.Listen(n))
 		if a.attack.idle {
 			args = append(args, "--trainer", "none")
 		} else {
 			args = slices.Concat(args, a.training(), a.attack.flags)
 		}
 		boots := slices.Concat(a.boot.Addrs, a.acquaintance(p))
-		if err := a.crew.Join(p.Peer, a.runner.name, boots, args...); err != nil {
+		if err := a.swarm.Join(p.Peer, a.runner.name, boots, args...); err != nil {
 			return err
 		}
 	}

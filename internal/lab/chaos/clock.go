@@ -9,7 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // fast is by how much a newcomer's clock is ahead in a fault of kind Clock.
@@ -36,7 +36,7 @@ func (r *runner) checkClock(f *fault, said string) {
 }
 
 // doctorsClock is doctor's line of a peer's clock, or why there is none.
-func doctorsClock(p *crew.Peer) string {
+func doctorsClock(p *swarm.Peer) string {
 	ctx, cancel := context.WithTimeout(context.Background(), probeWithin)
 	defer cancel()
 	all, err := p.Probe(ctx)

@@ -10,13 +10,13 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // Config says what swarm to run, and how to hurt it.
 type Config struct {
-	crew.Setting
+	swarm.Setting
 	Peers     int
 	Slots     uint64
 	Seed      uint64

@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // died is a runner with a peer whose process has ended.
@@ -17,7 +16,7 @@ func died(t *testing.T) (*runner, *fault) {
 	if err != nil {
 		t.Skip(err)
 	}
-	c, err := crew.New(crew.Setting{Executable: program}, lab.Loopback{})
+	c, err := swarm.New(swarm.Setting{Executable: program}, swarm.Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // atGate is how many slots remain while the swarm waits for peers that are not back yet, so that
@@ -93,5 +93,5 @@ func (r *runner) openGate() error {
 		r.remember() // all peers are up for the last time
 	}
 	r.gate.opens(next)
-	return crew.OpenGate(filepath.Join(r.dir, gateFile), next)
+	return swarm.OpenGate(filepath.Join(r.dir, gateFile), next)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -25,7 +24,7 @@ const HostileCommand = "hostile-join"
 
 // HostileConfig says what swarms to run with hostile peers among them.
 type HostileConfig struct {
-	crew.Setting
+	swarm.Setting
 	Peers          int    // honest ones
 	Slots          uint64 // of each attack
 	Trust          string // of the runs; empty: TrustByzantine

@@ -39,7 +39,7 @@ func (a *assault) judge(failure error) Verdict {
 		verdicts(readHistory(logs, finished), ends, a.cfg.Slots)...)
 	v.Checks = append(v.Checks, a.checkPlaces(), a.checkShares(), a.checkStrangers(), a.checkLeftOut(), a.checkOwners(),
 		a.checkBranch(), a.checkSaid(),
-		a.checkProof(), a.checkBlame(), a.checkNamed(), verdict(CheckExits, a.ended, ""), checkLogs(a.crew.Logs()))
+		a.checkProof(), a.checkBlame(), a.checkNamed(), verdict(CheckExits, a.ended, ""), checkLogs(a.swarm.Logs()))
 	v.Withstood = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
 	v.Open = a.attack.open
 	v.pace(a.ledger, a.from, a.began)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // siege is an assault of four honest peers, whose logs say that slots 6 and 7 went well after an
@@ -17,7 +17,7 @@ import (
 func siege() *assault {
 	a := &assault{
 		runner: paper(4), from: 5, attack: attack{name: "mute", peers: 1},
-		foes: []*node{{Peer: &crew.Peer{ID: "peer-5"}}},
+		foes: []*node{{Peer: &swarm.Peer{ID: "peer-5"}}},
 	}
 	for _, p := range a.nodes {
 		for slot := uint64(6); slot <= 7; slot++ {
@@ -62,7 +62,7 @@ func outnumbered(n int) change {
 	return func(a *assault) {
 		a.attack.few, a.nodes, a.foes = true, a.nodes[:3], nil
 		for i := range 4 {
-			a.foes = append(a.foes, &node{Peer: &crew.Peer{ID: fmt.Sprintf("stranger-%d", i+1)}})
+			a.foes = append(a.foes, &node{Peer: &swarm.Peer{ID: fmt.Sprintf("stranger-%d", i+1)}})
 		}
 		named := []string{"peer-1", "peer-2", "peer-3"}
 		for _, p := range a.foes[:n] {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -30,7 +29,7 @@ type mutant struct {
 func fine(t *testing.T) *mutant {
 	t.Helper()
 	m := &mutant{runner: paper(3), t: t}
-	c, err := crew.New(crew.Setting{Executable: os.DevNull}, lab.Loopback{})
+	c, err := swarm.New(swarm.Setting{Executable: os.DevNull}, swarm.Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +37,7 @@ func fine(t *testing.T) *mutant {
 	logs, ends := goodRun()
 	losesB(logs)
 	timed(logs)
-	m.crew, m.cfg.Slots, m.cfg.Codec = c, lastSlot, "int8"
+	m.swarm, m.cfg.Slots, m.cfg.Codec = c, lastSlot, "int8"
 	back := 1.5
 	restart := suffered(Restart, 4, 6, 2)
 	restart.Return = &back
@@ -92,7 +91,7 @@ func (m *mutant) panics() {
 	if err != nil {
 		m.t.Skip(err)
 	}
-	p, err := m.crew.Start(exec.Command(shell, "-c", "echo panic: oh no >&2"), m.t.TempDir(), "one")
+	p, err := m.swarm.Start(exec.Command(shell, "-c", "echo panic: oh no >&2"), m.t.TempDir(), "one")
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -234,7 +233,7 @@ func TestProcessesThatEndByThemselves(t *testing.T) {
 			t.Skip(err)
 		}
 		p := m.nodes[1]
-		if p.Process, err = m.crew.Start(exec.Command(shell, "-c", c.command), t.TempDir(), "one"); err != nil {
+		if p.Process, err = m.swarm.Start(exec.Command(shell, "-c", c.command), t.TempDir(), "one"); err != nil {
 			t.Fatal(err)
 		}
 		<-p.Ended
@@ -259,7 +258,7 @@ func (m *mutant) runningBoot() swarm.Boot {
 	if err != nil {
 		m.t.Skip(err)
 	}
-	p, err := m.crew.Start(exec.Command(sleep, "600"), m.t.TempDir(), "boot")
+	p, err := m.swarm.Start(exec.Command(sleep, "600"), m.t.TempDir(), "boot")
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -270,12 +269,12 @@ func (m *mutant) runningBoot() swarm.Boot {
 func besieged(t *testing.T) (*assault, *mutant) {
 	t.Helper()
 	a := siege()
-	c, err := crew.New(crew.Setting{Executable: os.DevNull}, lab.Loopback{})
+	c, err := swarm.New(swarm.Setting{Executable: os.DevNull}, swarm.Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	a.folder, a.crew, a.cfg.Slots, a.ledger.slot, a.began = t.TempDir(), c, 7, 7, time.Now()
+	a.folder, a.swarm, a.cfg.Slots, a.ledger.slot, a.began = t.TempDir(), c, 7, 7, time.Now()
 	m := &mutant{runner: a.runner, t: t}
 	if err := os.WriteFile(filepath.Join(a.folder, "deeds-1"), []byte("one\n"), 0o600); err != nil {
 		t.Fatal(err)

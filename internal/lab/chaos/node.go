@@ -5,12 +5,12 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // node is one peer of the swarm.
 type node struct {
-	*crew.Peer
+	*swarm.Peer
 	n     int        // from 1; also its site
 	lives []lifetime // its processes so far
 
@@ -51,7 +51,7 @@ const standsOut = "peer.stands_out"
 
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {
-	err = p.Read(func(l eventlog.Line) {
+	err = p.Read(func(_ []byte, l eventlog.Line) {
 		if slices.Contains(talk, l.Event) {
 			p.heard = append(p.heard, l)
 		}

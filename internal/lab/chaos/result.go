@@ -85,7 +85,7 @@ func (r *runner) result(failure error) Result {
 	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure),
 		r.checkFeedback(), r.checkPairs(), r.checkLoad(), r.checkHappen(),
 		verdict(CheckFaults, r.odd, strings.Join(r.light, "; ")), verdict(CheckExits, r.ended, ""),
-		checkLogs(r.crew.Logs()))
+		checkLogs(r.swarm.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -22,7 +21,7 @@ func paper(n int) *runner {
 	}
 	for i := range n {
 		id := fmt.Sprintf("peer-%d", i+1)
-		r.nodes = append(r.nodes, &node{n: i + 1, Peer: &crew.Peer{ID: id}})
+		r.nodes = append(r.nodes, &node{n: i + 1, Peer: &swarm.Peer{ID: id}})
 		r.ledger.members = append(r.ledger.members, id)
 	}
 	return r
@@ -313,7 +312,7 @@ func TestEndComesLast(t *testing.T) {
 // Load kills nobody: a member that is no member any more is reported, once. The victim that was
 // killed is not, and the others may take a while to miss it, but not for ever.
 func TestLoadIsNoDeath(t *testing.T) {
-	a, b := &node{Peer: &crew.Peer{ID: "a"}, n: 1}, &node{Peer: &crew.Peer{ID: "b"}, n: 2}
+	a, b := &node{Peer: &swarm.Peer{ID: "a"}, n: 1}, &node{Peer: &swarm.Peer{ID: "b"}, n: 2}
 	f := &fault{members: []string{"a", "b"}, victims: []*node{b}, stage: on, killed: time.Now()}
 	b.hurt, b.gone = f, true
 	r := &runner{nodes: []*node{a, b}, ledger: ledger{members: []string{"a"}}}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -35,10 +34,10 @@ type runner struct {
 	hostile int    // peers among its first members that are not among nodes
 	// the other peers start once the first one has founded the run
 	oneFounds bool
-	testbed   lab.Testbed
+	testbed   swarm.Testbed
 	links     *lab.Lab // the testbed, if links can be changed
 	busy      loops    // that take the processors for the whole run
-	crew      *crew.Crew
+	swarm     *swarm.Swarm
 	screen    *swarm.Screen
 
 	boot  bootNode
@@ -68,9 +67,9 @@ type bootNode struct {
 	args []string // its flags, with the addresses that it had first
 }
 
-// open makes the network, of namespaces if a fault needs to change links, and the crew.
+// open makes the network, of namespaces if a fault needs to change links, and the swarm.
 func (r *runner) open(ctx context.Context) (err error) {
-	r.testbed = lab.Loopback{}
+	r.testbed = swarm.Loopback{}
 	if len(NeedLinks(r.cfg.Kinds)) > 0 {
 		sites := 1 + r.cfg.Peers
 		for _, f := range r.pending {
@@ -83,7 +82,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		}
 		r.testbed = r.links
 	}
-	if r.crew, err = crew.New(r.cfg.Setting, r.testbed); err != nil {
+	if r.swarm, err = swarm.New(r.cfg.Setting, r.testbed); err != nil {
 		return errors.Join(err, r.testbed.Close())
 	}
 	if err := r.busy.start(r.cfg.Load); err != nil {
@@ -235,7 +234,7 @@ func (r *runner) close() error {
 			p.thaw()
 		}
 	}
-	r.crew.Stop()
+	r.swarm.Stop()
 	r.polls.running.Wait()
 	var errs []error
 	for _, p := range r.nodes {
@@ -244,6 +243,6 @@ func (r *runner) close() error {
 	for _, f := range r.active {
 		errs = append(errs, f.unmount())
 	}
-	r.crew.Close()
+	r.swarm.Close()
 	return errors.Join(append(errs, r.testbed.Close())...)
 }

@@ -13,14 +13,13 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // SoakConfig says how long two swarms run beside each other, one of which is hurt.
 type SoakConfig struct {
-	crew.Setting
+	swarm.Setting
 	Peers         int // of each swarm
 	Minutes       float64
 	FaultsPerHour int

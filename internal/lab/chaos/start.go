@@ -12,8 +12,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // The tiniest model that is one: a slot is mostly agreement, and a hundred processes' arithmetic
@@ -30,13 +30,13 @@ func (r *runner) start(ctx context.Context) error {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
-	if err := crew.WriteText(filepath.Join(r.dir, "text")); err != nil {
+	if err := swarm.WriteText(filepath.Join(r.dir, "text")); err != nil {
 		return err
 	}
 	if err := r.openGate(); err != nil {
 		return err
 	}
-	r.boot.args = append([]string{"--identity", filepath.Join(r.dir, "bootstrap.key")}, r.crew.Listen(0)...)
+	r.boot.args = append([]string{"--identity", filepath.Join(r.dir, "bootstrap.key")}, r.swarm.Listen(0)...)
 	if err := r.startBoot(ctx); err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func (r *runner) awaitFounding(ctx context.Context) error {
 }
 
 func (r *runner) startBoot(ctx context.Context) (err error) {
-	r.boot.Boot, err = r.crew.StartBoot(ctx, 0, r.dir, r.boot.args...)
+	r.boot.Boot, err = r.swarm.StartBoot(ctx, 0, r.dir, r.boot.args...)
 	return err
 }
 
 func (r *runner) addNode() *node {
 	n := len(r.nodes) + 1
-	p := &node{Peer: r.crew.NewPeer(n, r.dir, fmt.Sprintf("peer-%d", n)), n: n, gone: true}
+	p := &node{Peer: r.swarm.NewPeer(n, r.dir, fmt.Sprintf("peer-%d", n)), n: n, gone: true}
 	if slices.Contains(r.cfg.Kinds, Failpoint) {
 		p.Env = []string{order.Variable + "=" + p.orders()}
 	}
@@ -101,8 +101,8 @@ func (r *runner) startNode(p *node) error {
 	if _, err := os.Stat(p.Data); err != nil {
 		boots = slices.Concat(boots, r.acquaintance(p))
 	}
-	err := r.crew.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.weight(p),
-		r.crew.Listen(p.n))...)
+	err := r.swarm.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.weight(p),
+		r.swarm.Listen(p.n))...)
 	if p.asked, p.gone = false, err != nil; err == nil {
 		p.lives = append(p.lives, lifetime{log: p.Log})
 	}

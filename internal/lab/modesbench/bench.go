@@ -18,7 +18,7 @@ type bench struct {
 	cfg     Config
 	corpus  *builtin.Corpus
 	warm    *warm
-	testbed lab.Testbed
+	testbed swarm.Testbed
 	runs    string // folder of all rows' folders
 	screen  *swarm.Screen
 	rows    []row
@@ -157,9 +157,9 @@ const (
 
 // openTestbed makes the place of the processes: this machine's loopback, or a namespace each. Site
 // 0 is the bootstrap node's.
-func openTestbed(ctx context.Context, cfg Config) (lab.Testbed, error) {
+func openTestbed(ctx context.Context, cfg Config) (swarm.Testbed, error) {
 	if !cfg.Namespaces {
-		return lab.Loopback{}, nil
+		return swarm.Loopback{}, nil
 	}
 	link := lab.Link{Rate: int64(cfg.Rate), Delay: linkDelay}
 	return lab.New(ctx, lab.Config{Nodes: 1 + cfg.Peers, Name: labName, Link: link})

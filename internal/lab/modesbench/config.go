@@ -10,13 +10,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // Config says what to measure.
 type Config struct {
-	crew.Setting
+	swarm.Setting
 	Modes lab.Names[string] // of Modes, each once
 	// of p2pdiloco.Codecs, each once: mode sync is measured with each. Empty: only f32
 	Codecs     lab.Names[string]

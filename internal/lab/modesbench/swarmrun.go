@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -27,7 +26,7 @@ type swarmRun struct {
 	row   row
 	seed  uint64
 	dir   string // exists
-	crew  *crew.Crew
+	swarm *swarm.Swarm
 	peers []*peer
 }
 
@@ -37,12 +36,12 @@ func (b *bench) train(ctx context.Context, r row, seed uint64) (_ Trial, err err
 	if s.dir, err = folder(b.runs, r, seed); err != nil {
 		return Trial{}, err
 	}
-	if s.crew, err = crew.New(b.cfg.Setting, b.testbed); err != nil {
+	if s.swarm, err = swarm.New(b.cfg.Setting, b.testbed); err != nil {
 		return Trial{}, err
 	}
-	defer s.crew.Close()
+	defer s.swarm.Close()
 	err = s.run(ctx)
-	s.crew.Stop()
+	s.swarm.Stop()
 	if err != nil {
 		return Trial{}, err
 	}
@@ -69,13 +68,13 @@ func (s *swarmRun) run(ctx context.Context) error {
 // start starts the bootstrap node and the peers, which learn nothing of each other but its
 // addresses.
 func (s *swarmRun) start(ctx context.Context) error {
-	boot, err := s.crew.StartBoot(ctx, 0, s.dir, s.crew.Listen(0)...)
+	boot, err := s.swarm.StartBoot(ctx, 0, s.dir, s.swarm.Listen(0)...)
 	if err != nil {
 		return err
 	}
 	name := swarm.RunName("bench")
 	for i := range s.cfg.Peers {
-		p := &peer{Peer: s.crew.NewPeer(i+1, s.dir, fmt.Sprintf("peer-%d", i+1))}
+		p := &peer{Peer: s.swarm.NewPeer(i+1, s.dir, fmt.Sprintf("peer-%d", i+1))}
 		if err := s.warm.prepare(p.Data); err != nil {
 			return err
 		}
@@ -83,7 +82,7 @@ func (s *swarmRun) start(ctx context.Context) error {
 			"--preset", "lan", "--log-level", "info", "--init", s.warm.path(warmModel),
 			"--step-time", s.row.stepTime(s.cfg, i).String(),
 		}, s.row.args(s.cfg, s.seed)...)
-		if err := s.crew.Join(p.Peer, name, boot.Addrs, append(args, s.crew.Listen(i+1)...)...); err != nil {
+		if err := s.swarm.Join(p.Peer, name, boot.Addrs, append(args, s.swarm.Listen(i+1)...)...); err != nil {
 			return err
 		}
 		s.peers = append(s.peers, p)
@@ -162,7 +161,7 @@ const sampleEvery = 100 * time.Millisecond
 
 // peer is one process of a row, and its measurements.
 type peer struct {
-	*crew.Peer
+	*swarm.Peer
 	measured []measurement
 	sent     []sample
 }
@@ -202,7 +201,7 @@ func (p *peer) watch(ctx context.Context) {
 
 // measure reads all reports of the trainer.
 func (p *peer) measure() error {
-	return p.Read(func(e eventlog.Line) {
+	return p.Read(func(_ []byte, e eventlog.Line) {
 		if e.Event == "trainer.stats" {
 			p.measured = append(p.measured, measurement{e.Time, e.Round, e.Loss, e.Tokens})
 		}

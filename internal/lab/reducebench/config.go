@@ -9,15 +9,15 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Config says what to measure and where.
 type Config struct {
 	Case
-	crew.Setting
+	swarm.Setting
 	Iters   int    // measured rounds, after two that are not
 	Against string // "" or MPI
 	// whether each peer is in a network namespace of its own, behind a link

@@ -9,9 +9,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -27,7 +25,7 @@ type member struct {
 }
 
 // startMember starts one at a site.
-func startMember(c *crew.Crew, site int, dir, name string) (*member, error) {
+func startMember(c *swarm.Swarm, site int, dir, name string) (*member, error) {
 	cmd := c.Command(site, HiddenCommand)
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -65,7 +63,7 @@ func (m *member) hear() (a answer, err error) {
 type swarmOf struct {
 	cfg     Config
 	name    string
-	crew    *crew.Crew
+	swarm   *swarm.Swarm
 	members []*member
 	round   uint64
 	tally   tally
@@ -81,9 +79,9 @@ type tally struct {
 }
 
 // openSwarm starts the peers of a case one after the other, each knowing those before it.
-func openSwarm(ctx context.Context, cfg Config, name string, t lab.Testbed) (s *swarmOf, err error) {
+func openSwarm(ctx context.Context, cfg Config, name string, t swarm.Testbed) (s *swarmOf, err error) {
 	s = &swarmOf{cfg: cfg, name: name}
-	if s.crew, err = crew.New(cfg.Setting, t); err != nil {
+	if s.swarm, err = swarm.New(cfg.Setting, t); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -93,13 +91,13 @@ func openSwarm(ctx context.Context, cfg Config, name string, t lab.Testbed) (s *
 	}()
 	var ids, addrs []string
 	for i := range cfg.Peers {
-		m, err := startMember(s.crew, i, cfg.Dir, fmt.Sprintf("%s-%d", name, i))
+		m, err := startMember(s.swarm, i, cfg.Dir, fmt.Sprintf("%s-%d", name, i))
 		if err != nil {
 			return s, err
 		}
 		s.members = append(s.members, m)
 		o := order{
-			Op: opStart, Case: cfg.Case, Index: i, Listen: lab.Listen(t, i, cfg.Transport), Bootstrap: addrs,
+			Op: opStart, Case: cfg.Case, Index: i, Listen: swarm.Listen(t, i, cfg.Transport), Bootstrap: addrs,
 			Profile: bench.ProfilePath(cfg.Profile, fmt.Sprintf("%s-%d", name, i)),
 		}
 		a, err := s.ask(ctx, o, m)
@@ -191,7 +189,7 @@ func (s *swarmOf) Close() {
 	for _, m := range s.members {
 		_, _ = m.orders.Close(), m.answers.Close()
 	}
-	s.crew.Close()
+	s.swarm.Close()
 }
 
 // The parent sends lines of JSON to a peer's process on its stdin, and gets one line back for each

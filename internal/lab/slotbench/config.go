@@ -10,13 +10,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // Config says what to measure and where.
 type Config struct {
-	crew.Setting
+	swarm.Setting
 	Peers int
 	Bytes uint64 // of the model, as float32
 	Slots uint64 // that count

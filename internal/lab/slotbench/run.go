@@ -11,9 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -33,8 +31,8 @@ type run struct {
 	cfg     Config
 	trust   string
 	name    string // of the swarm, in the names of profiles
-	testbed lab.Testbed
-	crew    *crew.Crew
+	testbed swarm.Testbed
+	swarm   *swarm.Swarm
 	dir     string
 	peers   []*swarm.Process
 }
@@ -79,10 +77,10 @@ func swarmOf(ctx context.Context, cfg Config, trust, name string) (_ []peerRepor
 
 // measure runs all processes to their ends.
 func (r *run) measure(ctx context.Context) (reports []peerReport, err error) {
-	if r.crew, err = crew.New(r.cfg.Setting, r.testbed); err != nil {
+	if r.swarm, err = swarm.New(r.cfg.Setting, r.testbed); err != nil {
 		return nil, err
 	}
-	defer r.crew.Close()
+	defer r.swarm.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.limit(), errLate)
 	defer cancel()
 	if err := r.start(ctx); err != nil {
@@ -114,7 +112,7 @@ func (c Config) limit() time.Duration {
 
 // start starts a bootstrap node at site 0, and the peers, which know its addresses alone.
 func (r *run) start(ctx context.Context) error {
-	boot, err := r.crew.StartBoot(ctx, 0, r.dir, r.crew.Listen(0)...)
+	boot, err := r.swarm.StartBoot(ctx, 0, r.dir, r.swarm.Listen(0)...)
 	if err != nil {
 		return err
 	}
@@ -126,14 +124,14 @@ func (r *run) start(ctx context.Context) error {
 			Rounds: c.rounds(),
 			First:  c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
 			Profile: bench.ProfilePath(c.Profile, r.name+"-"+name),
-			Listen:  lab.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
+			Listen:  swarm.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
 		})
 		if err != nil {
 			return err
 		}
-		cmd := r.crew.Command(n, HiddenCommand)
+		cmd := r.swarm.Command(n, HiddenCommand)
 		cmd.Stdin = bytes.NewReader(b)
-		p, err := r.crew.Start(cmd, r.dir, name)
+		p, err := r.swarm.Start(cmd, r.dir, name)
 		if err != nil {
 			return err
 		}

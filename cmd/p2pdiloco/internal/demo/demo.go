@@ -34,9 +34,12 @@ func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error)
 
 func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error) {
 	began := time.Now()
-	s, err := startSwarm(ctx, cfg)
+	s, err := newProcesses(cfg, hurry)
 	if err != nil {
-		s.stop(hurry)
+		return Result{}, err
+	}
+	defer s.Close()
+	if err := s.start(ctx); err != nil {
 		return Result{}, err
 	}
 	w := &watcher{procs: s, display: newDisplay(cfg)}
@@ -44,7 +47,7 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 		cfg.Spec.InnerSteps, cfg.Spec.Aggregator))
 	err = w.watch(ctx)
 	wall := time.Since(began).Seconds()
-	s.stop(hurry)
+	s.Stop()
 	if err != nil && !errors.Is(err, errStuck) {
 		return Result{}, err
 	}

@@ -35,9 +35,9 @@ type lines struct {
 }
 
 func (l *lines) update(peers []*peer) {
-	for ; l.started < len(peers) && peers[l.started].id != ""; l.started++ {
+	for ; l.started < len(peers) && peers[l.started].ID != ""; l.started++ {
 		p := peers[l.started]
-		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.proc.PID(), p.id, p.api))
+		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.PID(), p.ID, p.API))
 	}
 	for l.slot < l.cfg.Spec.Rounds && told(peers, l.slot+1) {
 		l.slot++
@@ -110,7 +110,7 @@ func (t *table) draw(peers []*peer) string {
 		if !p.exited && p.slot < t.cfg.Spec.Rounds {
 			steps = fmt.Sprintf("%d/%d", p.steps, cmp.Or(uint64(p.asked), t.cfg.Spec.InnerSteps))
 		}
-		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.PID(),
+		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.PID(),
 			p.slot, t.cfg.Spec.Rounds, steps, loss, short(p.roots[p.slot]), humanize.Bytes(p.sent), p.doing)
 	}
 	_ = w.Flush() // a strings.Builder takes everything

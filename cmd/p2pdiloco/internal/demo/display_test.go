@@ -12,18 +12,20 @@ import (
 // fakePeers are peers without processes, each with a known ID.
 func fakePeers(t *testing.T, n int) []*peer {
 	t.Helper()
-	l := swarm.NewLauncher()
-	defer l.Close()
+	s, err := swarm.New(swarm.Setting{Executable: "true"}, swarm.Loopback{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	peers := make([]*peer, n)
 	for i := range peers {
-		peers[i] = newPeer(i+1, "", 1)
-		proc, err := l.Start("true", t.TempDir(), "child")
-		if err != nil {
+		p := s.NewPeer(i+1, t.TempDir(), "child")
+		if err := s.Join(p, "run", nil); err != nil {
 			t.Fatal(err)
 		}
-		<-proc.Ended
-		peers[i].proc = proc
-		peers[i].observe(eventlog.Line{Event: "peer.started", PeerID: "12D3KooWabcdef", API: "127.0.0.1:1"})
+		<-p.Ended
+		p.ID, p.API = "12D3KooWabcdef", "127.0.0.1:1"
+		peers[i] = newPeer(i+1, p, 1)
 	}
 	return peers
 }

@@ -2,27 +2,19 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
-	"os"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // peer is one peer of the swarm as the demo sees it: through its events file, its status API and
 // its exit.
 type peer struct {
-	n      int    // from 1
-	parts  uint64 // slots of a round
-	proc   *swarm.Process
-	events string // path
-	follow *eventlog.Follower
+	*swarm.Peer
+	n     int    // from 1
+	parts uint64 // slots of a round
 
-	id       string
-	api      string
 	runID    string
 	losses   map[uint64]float64 // held-out, by round
 	roots    map[uint64]string  // state roots, by round
@@ -38,27 +30,14 @@ type peer struct {
 	code     int
 }
 
-func newPeer(n int, events string, parts uint64) *peer {
+func newPeer(n int, p *swarm.Peer, parts uint64) *peer {
 	return &peer{
-		n: n, parts: parts, events: events, follow: eventlog.Follow(events),
-		losses: make(map[uint64]float64), roots: make(map[uint64]string), doing: "starting",
+		Peer: p, n: n, parts: parts, losses: make(map[uint64]float64), roots: make(map[uint64]string), doing: "starting",
 	}
-}
-
-// readEvents takes the events since the last call, and passes each line on.
-func (p *peer) readEvents(line func([]byte)) error {
-	return p.follow.Next(func(b []byte) {
-		line(b)
-		if e, err := eventlog.Parse(b); err == nil {
-			p.observe(e)
-		}
-	})
 }
 
 func (p *peer) observe(e eventlog.Line) {
 	switch e.Event {
-	case "peer.started":
-		p.id, p.api = e.PeerID, e.API
 	case "slot.applied":
 		if e.Slot%p.parts == 0 {
 			p.slot = max(p.slot, e.Slot/p.parts)
@@ -71,12 +50,8 @@ func (p *peer) observe(e eventlog.Line) {
 
 // ask polls the status API. If the peer does not answer, its last status stays.
 func (p *peer) ask(ctx context.Context) {
-	addr, err := api.ParseAddress(p.api)
+	s, _, err := p.Ask(ctx)
 	if err != nil {
-		return
-	}
-	var s p2pdiloco.Status
-	if _, err := api.Get(ctx, addr, "", &s); err != nil {
 		return
 	}
 	p.phase, p.doing = s.Phase, string(s.Phase)
@@ -109,13 +84,4 @@ func (p *peer) loss() (loss float64, ok bool) {
 			return loss, ok
 		}
 	}
-}
-
-// report is the document that the peer printed at its end; ok is false if it printed none.
-func (p *peer) report() (r report.Peer, ok bool) {
-	b, err := os.ReadFile(p.proc.Stdout)
-	if err != nil {
-		return r, false
-	}
-	return r, json.Unmarshal(b, &r) == nil
 }

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -12,45 +11,38 @@ import (
 
 // processes is the processes of one demo.
 type processes struct {
-	cfg      Config
-	run      string // name
-	launcher *swarm.Launcher
-	boot     swarm.Boot
-	peers    []*peer
+	*swarm.Swarm
+	cfg   Config
+	run   string // name
+	peers []*peer
 }
 
-// startSwarm starts the bootstrap node, waits for its address and starts the peers. After an error
-// stop must be called too.
-func startSwarm(ctx context.Context, cfg Config) (*processes, error) {
-	s := &processes{cfg: cfg, run: swarm.RunName("demo"), launcher: swarm.NewLauncher()}
-	start := func(name string, args ...string) (*swarm.Process, error) {
-		return s.launcher.Start(cfg.Executable, cfg.Dir, name, args...)
+// newProcesses prepares a demo's processes. hurry ends the waiting for those that were asked to
+// stop. Close must end it.
+func newProcesses(cfg Config, hurry <-chan struct{}) (*processes, error) {
+	s, err := swarm.New(swarm.Setting{Executable: cfg.Executable, Dir: cfg.Dir, Out: cfg.Out, Hurry: hurry},
+		swarm.Loopback{})
+	return &processes{Swarm: s, cfg: cfg, run: swarm.RunName("demo")}, err
+}
+
+// start starts the bootstrap node, waits for its address and starts the peers.
+func (s *processes) start(ctx context.Context) error {
+	boot, err := s.StartBoot(ctx, 0, s.cfg.Dir, s.Listen(0)...)
+	if err != nil {
+		return err
 	}
-	var err error
-	if s.boot, err = swarm.StartBoot(ctx, cfg.Dir, start, swarm.Loopback...); err != nil {
-		return s, err
-	}
-	for i := range cfg.Peers {
-		p, err := s.startPeer(i+1, s.boot.Addrs)
-		if err != nil {
-			return s, err
+	for i := range s.cfg.Peers {
+		if err := s.startPeer(i+1, boot.Addrs); err != nil {
+			return err
 		}
-		s.peers = append(s.peers, p)
 	}
-	return s, nil
+	return nil
 }
 
 // startPeer starts peer n (from 1). It gets no address but those of the bootstrap node.
-func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
-	name := fmt.Sprintf("peer-%d", n)
-	p := newPeer(n, filepath.Join(s.cfg.Dir, name+".events"), s.cfg.fragments())
-	args := append([]string{
-		"join", "--json", "--log-level", "info", "--events", p.events, "--data-dir",
-		filepath.Join(s.cfg.Dir, name), "--run", s.run, "--preset", "lan", "--linger", "5s",
-	}, swarm.Loopback...)
-	for _, a := range bootstrap {
-		args = append(args, "--bootstrap", a)
-	}
+func (s *processes) startPeer(n int, bootstrap []string) error {
+	p := newPeer(n, s.NewPeer(n, s.cfg.Dir, fmt.Sprintf("peer-%d", n)), s.cfg.fragments())
+	args := append([]string{"--log-level", "info", "--preset", "lan", "--linger", "5s"}, s.Listen(n)...)
 	run := s.cfg.spec()
 	for _, f := range spec.Table() {
 		if value := f.Text(run); value != "" {
@@ -60,20 +52,9 @@ func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
 	for _, d := range s.cfg.Data {
 		args = append(args, "--data", d)
 	}
-	var err error
-	p.proc, err = s.launcher.Start(s.cfg.Executable, s.cfg.Dir, name, args...)
-	return p, err
-}
-
-// stop ends all processes, and returns when they have.
-func (s *processes) stop(hurry <-chan struct{}) {
-	var running []*swarm.Process
-	for _, p := range s.peers {
-		running = append(running, p.proc)
+	if err := s.Join(p.Peer, s.run, bootstrap, args...); err != nil {
+		return err
 	}
-	if s.boot.Process != nil {
-		running = append(running, s.boot.Process)
-	}
-	swarm.StopAll(running, hurry)
-	s.launcher.Close()
+	s.peers = append(s.peers, p)
+	return nil
 }

@@ -70,7 +70,7 @@ func (s *processes) result() Result {
 // result is the peer's own report, or what was seen of it if it died without one.
 func (p *peer) result() PeerResult {
 	r := PeerResult{
-		PeerID: p.id, PID: p.proc.PID(), Exit: p.code, StateRoot: p.roots[p.slot],
+		PeerID: p.ID, PID: p.PID(), Exit: p.code, StateRoot: p.roots[p.slot],
 		BytesSent: p.sent, BytesReceived: p.received, RoundsApplied: uint64(len(p.roots)),
 	}
 	if first, ok := p.losses[0]; ok {
@@ -79,7 +79,7 @@ func (p *peer) result() PeerResult {
 	if last, ok := p.loss(); ok {
 		r.LossLast = &last
 	}
-	own, ok := p.report()
+	own, ok := p.Report()
 	if !ok {
 		return r
 	}

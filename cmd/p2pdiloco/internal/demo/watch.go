@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -74,8 +75,8 @@ func (w *watcher) look() (living int, err error) {
 		if p.exited {
 			continue
 		}
-		p.code, p.exited = p.proc.Exit() // before the last events are read
-		if err := p.readEvents(w.merge); err != nil {
+		p.code, p.exited = p.Exit() // before the last events are read
+		if err := p.Read(func(line []byte, e eventlog.Line) { w.merge(line); p.observe(e) }); err != nil {
 			return 0, err
 		}
 		if !p.exited {
@@ -106,6 +107,6 @@ func (w *watcher) bury(p *peer) {
 	if p.code != 0 {
 		p.doing = fmt.Sprintf("exit %d", p.code)
 		w.display.note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
-			p.n, p.proc.PID(), p.code, swarm.Tail(p.proc.Log)))
+			p.n, p.PID(), p.code, swarm.Tail(p.Log)))
 	}
 }

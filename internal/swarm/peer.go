@@ -1,4 +1,4 @@
-package crew
+package swarm
 
 import (
 	"context"
@@ -11,10 +11,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // askTimeout is how long a peer has to give its status. One that is stopped gives none.
@@ -22,53 +20,54 @@ const askTimeout = 2 * time.Second
 
 // Peer is one peer, through all its processes. Its methods but Ask are for one goroutine.
 type Peer struct {
-	*swarm.Process          // the newest; nil before the first
-	Data           string   // its data directory
-	ID             string   // as its newest process reported it
-	Addrs          []string // the same
+	*Process          // the newest; nil before the first
+	Data     string   // its data directory
+	ID       string   // as its newest process reported it
+	Addrs    []string // the same
+	API      string   // address of its status API
 	// program and command that its processes are, with what comes before all flags; nil: the
-	// crew's program, and join
+	// swarm's program, and join
 	Words  []string
 	Env    []string // what its processes have in their environment beside what this one has
 	site   int
-	api    string // address of its status API
 	events *eventlog.Follower
 }
 
 // NewPeer is a peer for a site, without a process. Its files are in dir, and have its name.
-func (c *Crew) NewPeer(site int, dir, name string) *Peer {
+func (s *Swarm) NewPeer(site int, dir, name string) *Peer {
 	data := filepath.Join(dir, name)
 	p := &Peer{
 		site: site, Data: data, events: eventlog.Follow(data + ".events"),
-		api: "unix:" + filepath.Join(c.sockets, fmt.Sprintf("%d.sock", len(c.peers)+1)),
+		API: "unix:" + filepath.Join(s.sockets, fmt.Sprintf("%d.sock", len(s.peers)+1)),
 	}
-	c.peers = append(c.peers, p)
+	s.peers = append(s.peers, p)
 	return p
 }
 
 // Join starts a process of the peer: `join`, or its own Words, with args, in a run, knowing
 // bootstrap nodes.
-func (c *Crew) Join(p *Peer, run string, bootstrap []string, args ...string) (err error) {
+func (s *Swarm) Join(p *Peer, run string, bootstrap []string, args ...string) (err error) {
 	words := p.Words
 	if words == nil {
-		words = []string{c.setting.Executable, "join"}
+		words = []string{s.setting.Executable, "join"}
 	}
 	args = append([]string{
-		"--run", run, "--json", "--events", p.Data + ".events", "--data-dir", p.Data, "--api", p.api,
+		"--run", run, "--json", "--events", p.Data + ".events", "--data-dir", p.Data, "--api", p.API,
 	}, args...)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)
 	}
-	cmd := lab.Command(c.testbed, p.site, words[0], append(words[1:len(words):len(words)], args...)...)
+	cmd := Command(s.testbed, p.site, words[0], append(words[1:len(words):len(words)], args...)...)
 	if len(p.Env) > 0 {
 		cmd.Env = append(sources.Clean(cmd.Environ()), p.Env...)
 	}
-	p.Process, err = c.Start(cmd, filepath.Dir(p.Data), filepath.Base(p.Data))
+	p.Process, err = s.Start(cmd, filepath.Dir(p.Data), filepath.Base(p.Data))
 	return err
 }
 
-// Read passes on the events since the last call.
-func (p *Peer) Read(observe func(eventlog.Line)) error {
+// Read passes on the events since the last call, each as it came and parsed. observe must not keep
+// the line.
+func (p *Peer) Read(observe func(line []byte, e eventlog.Line)) error {
 	return p.events.Next(func(b []byte) {
 		e, err := eventlog.Parse(b)
 		if err != nil {
@@ -77,26 +76,26 @@ func (p *Peer) Read(observe func(eventlog.Line)) error {
 		if e.Event == "peer.started" {
 			p.ID, p.Addrs = e.PeerID, e.Addrs
 		}
-		observe(e)
+		observe(b, e)
 	})
 }
 
 // Ask asks the peer for its status, which is also returned as it came. A peer that starts, is
 // stopped or has ended gives none.
-func (p *Peer) Ask(ctx context.Context) (s p2pdiloco.Status, raw []byte, err error) {
-	addr, err := api.ParseAddress(p.api)
+func (p *Peer) Ask(ctx context.Context) (status p2pdiloco.Status, raw []byte, err error) {
+	addr, err := api.ParseAddress(p.API)
 	if err != nil {
-		return s, nil, err
+		return status, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	raw, err = api.Get(ctx, addr, "", &s)
-	return s, raw, err
+	raw, err = api.Get(ctx, addr, "", &status)
+	return status, raw, err
 }
 
 // Probe has the peer probe the others.
 func (p *Peer) Probe(ctx context.Context) (found []p2pdiloco.PeerProbe, err error) {
-	addr, err := api.ParseAddress(p.api)
+	addr, err := api.ParseAddress(p.API)
 	if err == nil {
 		err = api.Probe(ctx, addr, "", &found)
 	}
@@ -122,5 +121,5 @@ func (p *Peer) Failure() error {
 		return nil
 	}
 	return fmt.Errorf("%s ended with exit status %d; the end of its log:\n%s", filepath.Base(p.Data), code,
-		swarm.Tail(p.Log))
+		Tail(p.Log))
 }

@@ -1,7 +1,4 @@
-// Package crew runs processes of this program, peers and bootstrap nodes, on a testbed of package
-// lab. Chaos and the benches decide what the processes are for; a Crew starts and ends them, and a
-// Peer is what can be read of one: its events, its status and its report.
-package crew
+package swarm
 
 import (
 	"context"
@@ -14,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -27,85 +22,86 @@ type Setting struct {
 	Hurry      <-chan struct{} // once it is closed, processes that were asked to stop are killed
 }
 
-// A Crew starts processes of one program. It is for one goroutine.
-type Crew struct {
+// Swarm is processes of one program: peers and bootstrap nodes on a testbed. It is for one
+// goroutine.
+type Swarm struct {
 	setting  Setting
-	testbed  lab.Testbed
-	launcher *swarm.Launcher
-	started  []*swarm.Process
+	testbed  Testbed
+	launcher *Launcher
+	started  []*Process
 	lives    map[string]int // processes that were started by a name
 	peers    []*Peer
 	sockets  string // folder of status sockets; its path is short, as theirs must be
 }
 
 // New prepares to start processes on a testbed. Close must end it.
-func New(setting Setting, testbed lab.Testbed) (*Crew, error) {
+func New(setting Setting, testbed Testbed) (*Swarm, error) {
 	sockets, err := os.MkdirTemp("", "p2pdiloco-")
 	if err != nil {
 		return nil, err
 	}
-	return &Crew{
-		setting: setting, testbed: testbed, launcher: swarm.NewLauncher(), lives: make(map[string]int),
+	return &Swarm{
+		setting: setting, testbed: testbed, launcher: NewLauncher(), lives: make(map[string]int),
 		sockets: sockets,
 	}, nil
 }
 
 // Command prepares the program to run at a site.
-func (c *Crew) Command(site int, args ...string) *exec.Cmd {
-	return lab.Command(c.testbed, site, c.setting.Executable, args...)
+func (s *Swarm) Command(site int, args ...string) *exec.Cmd {
+	return Command(s.testbed, site, s.setting.Executable, args...)
 }
 
 // Start starts a command. Its output goes to files NAME.log and NAME.out in dir; later processes of
 // this name have NAME.2 and so on.
-func (c *Crew) Start(cmd *exec.Cmd, dir, name string) (*swarm.Process, error) {
+func (s *Swarm) Start(cmd *exec.Cmd, dir, name string) (*Process, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, name)
-	if c.lives[path]++; c.lives[path] > 1 {
-		name = fmt.Sprintf("%s.%d", name, c.lives[path])
+	if s.lives[path]++; s.lives[path] > 1 {
+		name = fmt.Sprintf("%s.%d", name, s.lives[path])
 	}
-	p, err := c.launcher.StartCommand(cmd, dir, name)
+	p, err := s.launcher.StartCommand(cmd, dir, name)
 	if err == nil {
-		c.started = append(c.started, p)
+		s.started = append(s.started, p)
 	}
 	return p, err
 }
 
 // StartBoot starts a bootstrap node at a site, with its output in dir, and waits for its addresses.
-func (c *Crew) StartBoot(ctx context.Context, site int, dir string, args ...string) (swarm.Boot, error) {
-	return swarm.StartBoot(ctx, dir, func(name string, args ...string) (*swarm.Process, error) {
-		return c.Start(c.Command(site, args...), dir, name)
+func (s *Swarm) StartBoot(ctx context.Context, site int, dir string, args ...string) (Boot, error) {
+	return StartBoot(ctx, dir, func(name string, args ...string) (*Process, error) {
+		return s.Start(s.Command(site, args...), dir, name)
 	}, args...)
 }
 
 // Listen are the flags that make a node listen where those of other sites reach it.
-func (c *Crew) Listen(site int) (flags []string) {
-	for _, a := range lab.Listen(c.testbed, site, p2p.TransportTCP, p2p.TransportQUIC) {
+func (s *Swarm) Listen(site int) (flags []string) {
+	for _, a := range Listen(s.testbed, site, p2p.TransportTCP, p2p.TransportQUIC) {
 		flags = append(flags, "--listen", a)
 	}
 	return flags
 }
 
 // Logs are the paths of all processes' logs.
-func (c *Crew) Logs() (paths []string) {
-	for _, p := range c.started {
+func (s *Swarm) Logs() (paths []string) {
+	for _, p := range s.started {
 		paths = append(paths, p.Log)
 	}
 	return paths
 }
 
 // Stop ends all processes that run.
-func (c *Crew) Stop() { swarm.StopAll(c.started, c.setting.Hurry) }
+func (s *Swarm) Stop() { StopAll(s.started, s.setting.Hurry) }
 
-// Close is Stop, and frees what the crew has. The testbed remains.
-func (c *Crew) Close() {
-	c.Stop()
-	c.launcher.Close()
-	for _, p := range c.peers {
+// Close is Stop, and frees what the swarm has. The testbed remains.
+func (s *Swarm) Close() {
+	s.Stop()
+	s.launcher.Close()
+	for _, p := range s.peers {
 		_ = p.events.Close() // it was only read
 	}
-	_ = os.RemoveAll(c.sockets)
+	_ = os.RemoveAll(s.sockets)
 }
 
 // OpenGate lets peers with --gate PATH train for slots up to a number. They never read a part of

@@ -1,4 +1,4 @@
-package crew
+package swarm
 
 import (
 	"os"
@@ -7,22 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// open makes a crew whose program, echo, prints its arguments and ends.
-func open(t *testing.T) *Crew {
+// open makes a swarm whose program, echo, prints its arguments and ends.
+func open(t *testing.T) *Swarm {
 	t.Helper()
 	echo, err := exec.LookPath("echo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Setting{Executable: echo}, lab.Loopback{})
+	c, err := New(Setting{Executable: echo}, Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +52,7 @@ func TestAPeerHasSeveralProcesses(t *testing.T) {
 	if err := p.Failure(); err == nil || !strings.Contains(err.Error(), "peer-1 ended with exit status 0") {
 		t.Error(err)
 	}
-	if c.NewPeer(2, dir, "peer-2").api == p.api {
+	if c.NewPeer(2, dir, "peer-2").API == p.API {
 		t.Error("two peers have one socket")
 	}
 }
@@ -70,7 +65,7 @@ func TestAPeerIsKnownByItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []string
-	err := p.Read(func(e eventlog.Line) { seen = append(seen, e.Event) })
+	err := p.Read(func(_ []byte, e eventlog.Line) { seen = append(seen, e.Event) })
 	if err != nil || strings.Join(seen, " ") != "peer.started run.done" || p.ID != "me" || len(p.Addrs) != 1 {
 		t.Errorf("%q, %+v, %v", seen, p, err)
 	}
