@@ -25,6 +25,7 @@ type Line struct {
 	Weight    uint64    `json:"weight"`  // of a slot: all tokens or samples of its contributions
 	EndsAs    string    `json:"ends_as"` // of the end of a run: run, provisional or branch
 	Detail    string    `json:"detail"`
+	Finding   string    `json:"finding"` // of a member that stands out
 
 	// Of plans, drafts, proposals and certified records.
 	Height        uint64   `json:"height"`

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/conduct"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -20,8 +23,11 @@ type attack struct {
 	few   bool     // they join three founders, whom they outnumber, and stay newcomers
 	idle  bool     // they have no trainer
 	flags []string // that they join with beside those of all
-	said  []string // words of which an honest peer's event about them has one; nil: no need
-	after int      // deeds that it takes until that is said
+	// what an honest peer's events about them are to have, one of all these; none: no need
+	finding []figures.Kind // of peer.stands_out
+	event   string         // its name
+	said    []string       // words, where no field says it yet
+	after   int            // deeds that it takes until that is said
 	// different leaders under which a newcomer fails until it is left out; 0: it is not left out
 	outUnder int
 	// slots of the attack within which it is said, from the first one on; 0: at some time
@@ -37,9 +43,9 @@ type attack struct {
 // attacks are all kinds, with what is known of them.
 var attacks = []attack{
 	{name: "mute", said: []string{"not voted"}, after: 17}, // two a height, for 8 and one more
-	{name: "solo", said: []string{"no HAVE for its draft"}, after: 1},
-	{name: "early-close", flags: []string{"--pause", "10ms"}, said: []string{"no HAVE for its draft"}, after: 1},
-	{name: "grab", said: []string{"no HAVE for its draft"}, after: 1},
+	{name: "solo", event: objected, after: 1},
+	{name: "early-close", flags: []string{"--pause", "10ms"}, event: objected, after: 1},
+	{name: "grab", event: objected, after: 1},
 	{name: "stall", said: []string{"has led"}, after: 4},
 	{name: "stall-own-terms", said: []string{"has led"}, after: 4},
 	{name: "hide-certificate", said: []string{"that it claims is not shown", "has led"}, after: 6},
@@ -51,22 +57,22 @@ var attacks = []attack{
 	{name: "forge-promise", mayProve: true, said: []string{"its promise is refused"}, after: 3},
 	{name: "high-ballot", mayProve: true},
 	{name: "heavy-fork", said: []string{"a fork by 1 of"}, after: 1},
-	{name: "bad-owner", proof: true, said: []string{"not what the contributions give"}, after: 1},
+	{name: "bad-owner", proof: true, event: evicted, after: 1},
 	{name: "bad-contributor", proof: true, said: []string{"does not show electors"}, after: 1},
 	{name: "bad-auditor", said: []string{"proves nothing"}, after: 8}, // after each of its ways
-	{name: "flip", said: opposite, after: namedWithin, within: namedWithin},
-	{name: "flip-10", said: tooLarge, after: namedWithin, within: namedWithin},
-	{name: "scale", said: tooLarge, after: 6, within: namedWithin},
-	{name: "noise", said: tooLarge, after: 6, within: namedWithin},
-	{name: "zeros", said: []string{"sends nothing (norm 0)"}, after: 2, within: namedWithin},
-	{name: "copy", peers: 2, said: []string{"same bytes as"}, after: 2, within: namedWithin},
-	{name: "replay", said: []string{"sent the contribution of slot"}, after: 2, within: namedWithin},
-	{name: "weight", said: []string{"weight capped"}, after: 2, within: namedWithin},
+	{name: "flip", finding: opposite, after: namedWithin, within: namedWithin},
+	{name: "flip-10", finding: tooLarge, after: namedWithin, within: namedWithin},
+	{name: "scale", finding: tooLarge, after: 6, within: namedWithin},
+	{name: "noise", finding: tooLarge, after: 6, within: namedWithin},
+	{name: "zeros", finding: []figures.Kind{conduct.Zeros}, after: 2, within: namedWithin},
+	{name: "copy", peers: 2, finding: []figures.Kind{conduct.SameBytes}, after: 2, within: namedWithin},
+	{name: "replay", finding: []figures.Kind{conduct.SentAgain}, after: 2, within: namedWithin},
+	{name: "weight", finding: []figures.Kind{conduct.Capped}, after: 2, within: namedWithin},
 	{name: "little"}, // such values are like an honest peer's
-	{name: "inner-product", said: opposite, after: namedWithin + 1, within: namedWithin + 1},
+	{name: "inner-product", finding: opposite, after: namedWithin + 1, within: namedWithin + 1},
 	// newcomers take turns, one in a slot, and so many opposites hide each other
 	{name: "strangers-flip", peers: 4, late: true, few: true},
-	{name: "strangers-scale", peers: 4, late: true, few: true, said: tooLarge, after: 4 * 14},
+	{name: "strangers-scale", peers: 4, late: true, few: true, finding: tooLarge, after: 4 * 14},
 	{name: "strangers-hide", peers: 3, late: true, said: []string{"does not show"}, after: 1, outUnder: 1},
 	{name: "strangers-fail", peers: 3, late: true, said: []string{"failed in the reduction"}, after: 1, outUnder: 2},
 	{name: "voter-fail", said: []string{"failed in the reduction"}, after: 1},
@@ -77,9 +83,27 @@ var attacks = []attack{
 const namedWithin = 10
 
 var (
-	tooLarge = []string{"values far larger"}
-	opposite = []string{"about the opposite"}
+	tooLarge = []figures.Kind{figures.TooLarge}
+	opposite = []figures.Kind{figures.Opposite}
 )
+
+// says whether an event about hostile peers says what is to be said of them.
+func (a attack) says(l eventlog.Line) bool {
+	return l.Event == a.event || l.Event == standsOut && slices.Contains(a.finding, figures.Kind(l.Finding)) ||
+		slices.ContainsFunc(a.said, func(word string) bool { return strings.Contains(l.Detail, word) })
+}
+
+// wants is what says looks for.
+func (a attack) wants() (all []string) {
+	all = slices.Clone(a.said)
+	if a.event != "" {
+		all = append(all, a.event)
+	}
+	for _, f := range a.finding {
+		all = append(all, string(f))
+	}
+	return all
+}
 
 // Attacks lists the names of all kinds.
 func Attacks() (names lab.Names[Attack]) {

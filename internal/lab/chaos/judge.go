@@ -155,15 +155,14 @@ func (a *assault) aboutHostile(l eventlog.Line) bool {
 const notChecked = "not checked: "
 
 func (a *assault) checkSaid() Check {
-	if a.attack.said == nil {
+	wants := a.attack.wants()
+	if len(wants) == 0 {
 		return Check{Name: CheckSaid, OK: true}
 	}
 	until := a.from + a.attack.within
 	said := a.all(func(l eventlog.Line) bool {
 		inTime := a.attack.within == 0 || l.Slot <= until
-		return inTime && a.aboutHostile(l) && slices.ContainsFunc(a.attack.said, func(word string) bool {
-			return strings.Contains(l.Detail, word)
-		})
+		return inTime && a.aboutHostile(l) && a.attack.says(l)
 	})
 	if deeds := a.deeds(); len(said) == 0 && deeds < a.attack.after {
 		return Check{CheckSaid, true, fmt.Sprintf("%stoo few deeds: %d, and %d are needed", notChecked, deeds,
@@ -175,25 +174,20 @@ func (a *assault) checkSaid() Check {
 			when = fmt.Sprintf(" until slot %d", until)
 		}
 		return Check{CheckSaid, false, fmt.Sprintf("no event about the hostile peer%s has any of: %s", when,
-			strings.Join(a.attack.said, ", "))}
+			strings.Join(wants, ", "))}
 	}
 	return Check{CheckSaid, true, strings.Join(said, "; ")}
 }
 
-// wayBack are the words that say how a peer that is evicted can take part again.
-const wayBack = "as a new peer only"
-
-func evicts(l eventlog.Line) bool { return l.Event == "peer.evicted" }
+func evicts(l eventlog.Line) bool { return l.Event == evicted }
 
 func (a *assault) checkProof() Check {
 	if !a.attack.proof {
 		return Check{Name: CheckProof, OK: true}
 	}
 	said := a.all(func(l eventlog.Line) bool { return evicts(l) && a.aboutHostile(l) })
-	if slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, wayBack) }) {
+	if len(said) > 0 {
 		return Check{CheckProof, true, strings.Join(said, "; ")}
-	} else if len(said) > 0 {
-		return Check{CheckProof, false, "it is not said how it can take part again: " + strings.Join(said, "; ")}
 	}
 	return Check{CheckProof, false, "its signatures contradict each other, and no honest peer evicted it"}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -54,6 +55,18 @@ func saysAt(slot uint64, about, detail string) change {
 		})
 	}
 }
+
+// stands is a finding about a peer.
+func stands(about, finding string) change {
+	return func(a *assault) {
+		a.nodes[1].heard = append(a.nodes[1].heard, eventlog.Line{
+			Event: standsOut, About: about, Finding: finding, Slot: 6, Detail: "any words",
+		})
+	}
+}
+
+func found(kinds ...figures.Kind) change { return func(a *assault) { a.attack.finding = kinds } }
+func named(event string) change          { return func(a *assault) { a.attack.event = event } }
 
 func within(slots uint64) change { return func(a *assault) { a.attack.within = slots } }
 
@@ -141,21 +154,27 @@ func TestJudge(t *testing.T) {
 		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},
 		"said of another one": {[]change{wanted("voted"), says("peer.left", "peer-4", silent)}, CheckSaid, "voted"},
 
+		"it stands out":   {[]change{found(figures.TooLarge), stands("peer-5", "too_large")}, "", ""},
+		"another finding": {[]change{found(figures.TooLarge), stands("peer-5", "opposite")}, CheckSaid, "too_large"},
+		"a finding's words only": {
+			[]change{found(figures.TooLarge), saysAt(6, "peer-5", figures.TooLarge.Words())},
+			CheckSaid, "too_large",
+		},
+		"objected":       {[]change{named(objected), says(objected, "peer-5", "any words")}, "", ""},
+		"nobody objects": {[]change{named(objected), says("peer.waits", "peer-5", objected)}, CheckSaid, objected},
+
 		"said in time": {[]change{wanted("voted"), within(2), saysAt(7, "peer-5", silent)}, "", ""},
 		"said too late": {
 			[]change{wanted("voted"), within(2), saysAt(8, "peer-5", silent)}, CheckSaid, "until slot 7",
 		},
 		"an honest one named": {[]change{saysAt(7, "peer-3", "sends")}, CheckNamed, "sends"},
 
-		"a liar that stays":    {[]change{proven}, CheckProof, "no honest peer evicted it"},
-		"a liar evicted":       {[]change{proven, says("peer.evicted", "peer-5", wayBack)}, "", ""},
-		"evicted for promises": {[]change{mayProve, says("peer.evicted", "peer-5", wayBack)}, "", ""},
-		"no way back is named": {
-			[]change{proven, says("peer.evicted", "peer-5", "it signed two")}, CheckProof, "not said",
-		},
+		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},
+		"a liar evicted":        {[]change{proven, says(evicted, "peer-5", "it signed two")}, "", ""},
+		"evicted for promises":  {[]change{mayProve, says(evicted, "peer-5", "it signed two")}, "", ""},
 		"evicted without proof": {[]change{says("peer.evicted", "peer-5", "it signed two")}, CheckBlame, "signed"},
 		"an honest peer evicted": {
-			[]change{proven, says("peer.evicted", "peer-5", wayBack), says("peer.evicted", "peer-3", "y")},
+			[]change{proven, says(evicted, "peer-5", "it signed two"), says("peer.evicted", "peer-3", "y")},
 			CheckBlame, "y",
 		},
 		"an honest peer cloned": {[]change{says("peer.cloned", "peer-2", "z")}, CheckBlame, "z"},

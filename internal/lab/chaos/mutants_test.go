@@ -341,7 +341,7 @@ var siegeMutants = map[string]func(a *assault, m *mutant){
 	},
 	CheckSaid:  func(a *assault, _ *mutant) { a.attack.said = []string{"voted"} },
 	CheckProof: func(a *assault, _ *mutant) { a.attack.proof = true },
-	CheckBlame: func(a *assault, _ *mutant) { says("peer.evicted", "peer-5", wayBack)(a) },
+	CheckBlame: func(a *assault, _ *mutant) { says(evicted, "peer-5", "it signed two")(a) },
 	CheckNamed: func(a *assault, _ *mutant) { saysAt(7, "peer-3", "sends")(a) },
 	CheckExits: func(a *assault, _ *mutant) { a.ended = []string{"peer 1 ended by itself"} },
 	CheckLogs:  func(_ *assault, m *mutant) { m.panics() },

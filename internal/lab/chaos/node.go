@@ -42,12 +42,18 @@ var useful = []string{
 
 // talk are the events in which a peer says something of another one.
 var talk = []string{
-	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.waits", "peer.refused",
+	"peer.suspected", "peer.left", evicted, "peer.cloned", objected, "peer.waits", "peer.refused",
 	"peer.removed", "run.founded", standsOut,
 }
 
 // standsOut is the event that says that what a member contributes is unlike what others do.
 const standsOut = "peer.stands_out"
+
+// Other events that say all by their name.
+const (
+	evicted  = "peer.evicted"  // for a proof
+	objected = "peer.objected" // to a leader's draft
+)
 
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {

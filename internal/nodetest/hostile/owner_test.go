@@ -3,6 +3,7 @@ package hostile
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,10 @@ func checkConvicted(t *testing.T, s *nodetest.Swarm, must bool, liars ...*nodete
 		for _, e := range got {
 			if honest(s, e.Fields["about"].(p2pdiloco.PeerID), liars) {
 				t.Errorf("host %d evicted an honest peer: %v", p.Host, e.Fields)
+			}
+			// operators are told how it can come back
+			if !strings.Contains(e.Fields["detail"].(string), "as a new peer only") {
+				t.Errorf("host %d does not say how it can take part again: %v", p.Host, e.Fields)
 			}
 		}
 	}
