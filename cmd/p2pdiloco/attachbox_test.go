@@ -36,10 +36,6 @@ const (
 	there     = ".there"
 )
 
-// writing ends the name of a file that has a rank close its socket after 25 steps, in the third
-// round, and write to the memory that it has shared from then on, until it is killed.
-const writing = ".writing"
-
 // staying ends the name of a file that has a rank outlive its node: it keeps its model and
 // attaches again. LOG.all has the number of steps that it has done in all, and LOG.stepped a line
 // for each LOAD after which a step was done.
@@ -48,18 +44,6 @@ const (
 	all     = ".all"
 	stepped = ".stepped"
 )
-
-// writeOn is what such a rank does.
-func writeOn(r *attachtest.Rank, log string) {
-	r.Kill()
-	_ = os.WriteFile(log+writing+there, nil, 0o600)
-	for at := 0; ; at++ {
-		for i := range r.Local() {
-			r.Local()[i] = float32(at + i)
-		}
-		time.Sleep(time.Millisecond) // no test: a process that a test waits for
-	}
-}
 
 func pause(log, moment string) {
 	if !exists(log + moment) {
@@ -105,14 +89,11 @@ func (s *stopping) follow(r *attachtest.Rank, file *os.File, pace time.Duration)
 		}
 		pause(s.log, loading)
 	}
-	steps, at := 0, 0
+	at := 0
 	r.OnStep = func(uint64) {
 		if len(r.Loads()) > at {
 			at = len(r.Loads())
 			note(s.log+stepped, uint64(at))
-		}
-		if steps++; steps == 25 && exists(s.log+writing) {
-			writeOn(r, s.log)
 		}
 	}
 }

@@ -183,36 +183,3 @@ func TestABranchHasAnExitStatus(t *testing.T) {
 	}
 	leave(t, server)
 }
-
-// TestAProvisionalEndIsASuccess: of two members the senior dies, and the other one, which is half
-// of them, goes on to the last slot. It says that this is provisional, and what that means, and
-// ends with status 0: when it is stopped, or by itself after the linger.
-func TestAProvisionalEndIsASuccess(t *testing.T) {
-	t.Parallel()
-	g := newGated(t)
-	senior := g.start("a", "--start-peers", "2")
-	other := g.start("b", "--linger", "1h")
-	for _, p := range []gatedPeer{senior, other} {
-		applies(t, p.events, 2)
-	}
-	senior.kill(t)
-	g.open(4)
-	other.goesOnAlone(t, g.home)
-	final := clitest.AwaitEvent(t, other.events, "its model", clitest.Named("run.final"))
-	if !strings.Contains(final.Detail, "is served for 1h0m0s, and then this peer ends with it") {
-		t.Errorf("it says %q", final.Detail)
-	}
-	s, text := other.says(t, g.home)
-	if s.Phase != p2pdiloco.PhaseEndedProvisional || s.Provisional == "" || !strings.Contains(text, s.Provisional) ||
-		!strings.Contains(text, "ended_provisional (the last slot is applied, on a branch that may still end") {
-		t.Errorf("phase %s, branch %q, and\n%s", s.Phase, s.Provisional, text)
-	}
-	other.interrupt(t)
-	want := other.ends(t, cli.ExitOK, p2pdiloco.PhaseEndedProvisional)
-	other.tellsItsEnd(t, "provisional")
-
-	again := g.start("b", "--linger", "1s")
-	if got := again.ends(t, cli.ExitOK, p2pdiloco.PhaseEndedProvisional); got.StateRoot != want.StateRoot {
-		t.Errorf("after the linger it ends with %s, not %s", got.StateRoot, want.StateRoot)
-	}
-}

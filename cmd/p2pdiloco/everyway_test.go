@@ -25,9 +25,6 @@ func TestCommandsFindPeersHoweverTheyWereStarted(t *testing.T) {
 	t.Parallel()
 	data := smallData(t)
 	for way, line := range map[string][]string{
-		"join":                {"join", "--run"},
-		"start":               {"start"},
-		"a named directory":   {"join", "--data-dir", filepath.Join(t.TempDir(), "named"), "--run"},
 		"swarm.sh":            {"join", "--data-dir", "peer", "--run"},
 		"Python's DiLoCo":     {"join", "--data-dir", inTheFolder, "--run"},
 		"join with a command": {"join"},
@@ -90,46 +87,4 @@ func answers(t *testing.T, home string, code int, want string, args ...string) {
 	if got := p.Ends(t); got != code || !strings.Contains(p.Out.String()+p.Err.String(), want) {
 		t.Errorf("%v: exit %d, want %d and %q: %s%s", args, got, code, want, &p.Out, &p.Err)
 	}
-}
-
-// TestCommandsFindADemo: the peers of a demo are among those to choose from.
-func TestCommandsFindADemo(t *testing.T) {
-	t.Parallel()
-	home, data := t.TempDir(), smallData(t)
-	demo := clitest.Start(t, home, "demo", "--peers", "2", "--rounds", "10000", "--data", data)
-	clitest.Until(t, "both peers of the demo", func() bool {
-		p := clitest.Start(t, home, "status")
-		return p.Ends(t) == cli.ExitFailed && strings.Count(p.Err.String(), "--data-dir ") == 2 &&
-			strings.Count(p.Err.String(), "(run ") == 2
-	})
-	if err := demo.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	demo.Ends(t)
-	answers(t, home, cli.ExitFailed, "no peer of this user runs here", "status")
-}
-
-// TestInviteWaits: invite --wait says what it waits for, and prints a ticket as soon as a peer is
-// in its run.
-func TestInviteWaits(t *testing.T) {
-	t.Parallel()
-	home, data := t.TempDir(), smallData(t)
-	said, err := os.Create(filepath.Join(home, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer said.Close()
-	wait := clitest.New(t, home, "invite", "--wait")
-	wait.Stderr = said
-	wait.Begin(t)
-	clitest.Until(t, "what it waits for", func() bool {
-		text, _ := os.ReadFile(said.Name())
-		return strings.Contains(string(text), "waiting: no peer of this user runs here")
-	})
-	p, events := startPeer(t, home, data, "--run", swarm.RunName("waits"), "--found", "--rounds", "100000")
-	if code := wait.Ends(t); code != cli.ExitOK || !strings.HasPrefix(wait.Out.String(), "p2pdiloco1") {
-		t.Errorf("exit %d, %s", code, &wait.Out)
-	}
-	applies(t, events, 1)
-	leave(t, p)
 }

@@ -40,7 +40,8 @@ func lists(t *testing.T, home, command string, texts ...string) {
 }
 
 // Peers that wait for their ranks run: status names them, and what each waits for. It said that no
-// peer runs and asked to start one, which would have taken the same GPUs.
+// peer runs and asked to start one, which would have taken the same GPUs. One that is started again
+// by mistake is refused, and takes nothing from the first: it took the address of its API away.
 func TestAPeerThatWaitsForItsRanksIsListed(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -49,6 +50,12 @@ func TestAPeerThatWaitsForItsRanksIsListed(t *testing.T) {
 		clitest.Start(t, home, append(args, rankCommand(t, 1, 3, 1, filepath.Join(home, "log"))...)...)
 		lists(t, home, "status", "the peer waits for its trainer (gathering: ranks 0, 2 of 3 have not attached")
 	}
+	dirs, err := filepath.Glob(filepath.Join(home, "p2pdiloco", "*", "peer-1"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("the first one's data directory: %q, %v", dirs, err)
+	}
+	again := boxes(t, 3, 1, "--data-dir", dirs[0], "--trainer", "attach")
+	answers(t, home, cli.ExitFailed, "in use by another process", again...)
 	lists(t, home, "invite", "several peers run here; choose one", "peer-1   (the peer waits for its trainer",
 		"peer-2   (the peer waits for its trainer")
 }
@@ -106,35 +113,11 @@ func TestDoctorWhereAPeerHangs(t *testing.T) {
 	hang(t, home, "peer-1")
 	for _, args := range [][]string{
 		nil,
-		{"--data-dir", filepath.Join(home, "p2pdiloco", "run", "peer-1")},
 		{"--run", swarm.RunName("test"), "--timeout", "1s"},
 	} {
 		e := examine(t, home, cli.ExitFailed, args...)
 		if e.level("peer") != doctor.Fail || e.level("disk") == "" {
 			t.Errorf("%q: %+v", args, e.Findings)
 		}
-	}
-}
-
-// The same peer is started a second time by mistake, while the first one waits for its ranks: it is
-// refused, and status still reaches the first one. It was refused later, after it had taken the
-// address of the first one's API away.
-func TestAPeerThatIsStartedTwiceKeepsItsAPI(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	args := boxes(t, 3, 1, "--data-dir", filepath.Join(home, "data"), "--trainer", "attach")
-	clitest.Start(t, home, args...)
-	waits := func() bool {
-		_, _, said := clitest.Line(newRoot(), "status", "--data-dir", filepath.Join(home, "data"))
-		return strings.Contains(said, "the peer waits for its trainer")
-	}
-	clitest.Until(t, "the first one's API", waits)
-	second := clitest.Start(t, home, args...)
-	const want = "in use by another process"
-	if code := second.Ends(t); code != cli.ExitFailed || !strings.Contains(second.Err.String(), want) {
-		t.Errorf("exit %d: %s", code, second.Err.String())
-	}
-	if !waits() {
-		t.Error("the first one's API is gone")
 	}
 }

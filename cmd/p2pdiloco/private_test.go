@@ -103,13 +103,13 @@ func succeeds(t *testing.T, home string, args ...string) string {
 }
 
 // TestOthersSeeNothingOfAPrivateRun: at a port, the status and the metrics of a private run are for
-// those who can read the tokens; the user's own commands find them.
+// those who can read the tokens; the user's own commands find them. Others join with a ticket, or
+// with the secret's file.
 func TestOthersSeeNothingOfAPrivateRun(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	name := swarm.RunName("test")
-	p, events := startPeer(t, home, smallData(t), "--run", name, "--access", "private", "--rounds", "100000",
-		"--outer", "sgd", "--api", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+	home, data, name := t.TempDir(), smallData(t), swarm.RunName("test")
+	p, events := startPeer(t, home, data, "--run", name, "--access", "private", "--rounds", "100000",
+		"--inner-steps", "2", "--outer", "sgd", "--api", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	var started eventlog.Line
 	clitest.AwaitEvent(t, events, "the first slot", func(e eventlog.Line) bool {
 		if e.Event == "peer.started" {
@@ -150,6 +150,13 @@ func TestOthersSeeNothingOfAPrivateRun(t *testing.T) {
 	foreign := clitest.Start(t, t.TempDir(), "status", "--api", started.API)
 	if foreign.Ends(t) != cli.ExitFailed || !strings.Contains(foreign.Err.String(), "--data-dir") {
 		t.Errorf("without the token: %s", &foreign.Err)
+	}
+	for _, by := range [][]string{
+		{invited(t, home)}, {"--run", name, "--admission-secret", filepath.Join(dir, "admission.secret")},
+	} {
+		guest, events := startPeer(t, t.TempDir(), data, by...)
+		clitest.AwaitEvent(t, events, "a guest's first slot", clitest.Named("slot.applied"))
+		leave(t, guest)
 	}
 	leave(t, p)
 }

@@ -108,9 +108,8 @@ func TestDemoGoesOn(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	kept := filepath.Join(home, "kept")
-	p := clitest.Start(t, home, "demo", "--peers", "4", "--rounds", "8", "--inner-steps", "2", "--data",
-		smallData(t),
-		"--json", "--keep-dir", kept)
+	p := clitest.Start(t, home, "demo", "--peers", "4", "--rounds", "4", "--inner-steps", "1", "--data",
+		smallData(t), "--json", "--keep-dir", kept)
 	victim := clitest.AwaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's start",
 		clitest.Named("peer.started"))
 	clitest.AwaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's first slot", clitest.Named("slot.applied"))
@@ -126,7 +125,7 @@ func TestDemoGoesOn(t *testing.T) {
 	}
 	for i, q := range r.Peers {
 		if dead := i == 1; dead != (q.Exit != 0) || !dead &&
-			(q.RoundsApplied != 8 || q.StateRoot != r.Peers[0].StateRoot) {
+			(q.RoundsApplied != 4 || q.StateRoot != r.Peers[0].StateRoot) {
 			t.Errorf("peer %d: %+v", i+1, q)
 		}
 	}
@@ -136,7 +135,7 @@ func TestDemoGoesOn(t *testing.T) {
 }
 
 // TestDemoInterrupted: Ctrl-C ends the demo, and no child outlives it; nor does one if the demo is
-// killed.
+// killed. Until then its peers are among those that commands have to choose from.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
@@ -149,6 +148,11 @@ func TestDemoInterrupted(t *testing.T) {
 			pids = append(pids, clitest.AwaitEvent(t, filepath.Join(kept, name), name,
 				clitest.Named("peer.started")).PID)
 		}
+		clitest.Until(t, "both peers of the demo", func() bool {
+			status := clitest.Start(t, home, "status")
+			return status.Ends(t) == cli.ExitFailed && strings.Count(status.Err.String(), "--data-dir ") == 2 &&
+				strings.Count(status.Err.String(), "(run ") == 2
+		})
 		if err := p.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
@@ -204,12 +208,7 @@ func TestJoinFromEverywhere(t *testing.T) {
 			t.Errorf("the run has %s = %s, not %s", field, s.Spec[field], want)
 		}
 	}
-	if err := p.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := p.Ends(t); code != cli.ExitOK {
-		t.Errorf("exit %d after leaving", code)
-	}
+	leave(t, p)
 	var r report.Peer
 	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil || r.Run != name {
 		t.Errorf("report %+v, %v", r, err)
@@ -247,27 +246,7 @@ func TestJoinStatusLeave(t *testing.T) {
 	if err := human.Run(); err != nil || !strings.Contains(human.Out.String(), "no member is late or missing") {
 		t.Errorf("status: %v\n%s", err, &human.Out)
 	}
-	const stranger = "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv"
-	for _, c := range []struct {
-		words []string
-		code  int
-		want  string
-	}{
-		{[]string{"recover"}, cli.ExitFailed, "is running here, so there is nothing to recover from"},
-		{[]string{"remove", stranger}, cli.ExitUsage, "is no member of run " + name + ", and nothing was done"},
-	} {
-		order := clitest.Start(t, home, c.words...)
-		if code := order.Ends(t); code != c.code || !strings.Contains(order.Err.String(), c.want) {
-			t.Errorf("%v: exit %d, %s", c.words, code, &order.Err)
-		}
-	}
-
-	if err := p.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := p.Ends(t); code != cli.ExitOK {
-		t.Errorf("exit %d after leaving", code)
-	}
+	leave(t, p)
 	var r report.Peer
 	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil || r.Ended || r.Run != name || r.LossFirst == nil {
 		t.Errorf("report %+v, %v", r, err)
@@ -275,37 +254,5 @@ func TestJoinStatusLeave(t *testing.T) {
 	gone := clitest.New(t, home, "status")
 	if err := gone.Run(); err == nil || !strings.Contains(gone.Err.String(), "no peer of this user runs here") {
 		t.Errorf("after the end, status says %s", &gone.Err)
-	}
-}
-
-func TestBootstrapNode(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	file := filepath.Join(home, "addrs")
-	var ids []string
-	for range 2 { // the identity file keeps the ID over a restart
-		p := clitest.Start(t, home, append([]string{
-			"bootstrap", "--identity", filepath.Join(home, "key"), "--addr-file",
-			file,
-		}, onLoopback...)...)
-		var text []byte
-		clitest.Until(t, "the address file", func() (ok bool) { text, _ = os.ReadFile(file); return len(text) > 0 })
-		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if code := p.Ends(t); code != cli.ExitOK {
-			t.Errorf("exit %d", code)
-		}
-		if p.Out.String() != string(text) || !strings.HasPrefix(string(text), "/ip4/127.0.0.1/tcp/") {
-			t.Errorf("printed %q, wrote %q", &p.Out, text)
-		}
-		_, id, _ := strings.Cut(string(text), "/p2p/")
-		ids = append(ids, id)
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if ids[0] == "" || ids[0] != ids[1] {
-		t.Errorf("IDs %q", ids)
 	}
 }

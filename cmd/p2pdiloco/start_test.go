@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,8 +17,9 @@ import (
 )
 
 // TestStart: start founds at once, though no bootstrap address answers, and prints a ticket with
-// which another machine joins. Started again, it goes on with its run, whose ID is in its first and
-// last lines. Beside a peer that runs it founds no second run.
+// which another machine joins. Invite --wait, which says what it waits for, prints one, too. When
+// started again, it goes on with its run, whose ID is in its first and last lines. Beside a peer
+// that runs it founds no second run.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	home, name, data := t.TempDir(), swarm.RunName("started"), smallData(t)
@@ -28,11 +30,30 @@ func TestStart(t *testing.T) {
 			"/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
 		}, tiny, onLoopback)...)
 	}
+	wait := clitest.New(t, home, "invite", "--wait", "--ttl", "2d")
+	said, err := os.Create(filepath.Join(home, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	wait.Stderr = said
+	wait.Begin(t)
+	says := func(want string) {
+		clitest.Until(t, want, func() bool {
+			text, _ := os.ReadFile(said.Name())
+			return strings.Contains(string(text), want)
+		})
+	}
+	says("waiting: no peer of this user runs here")
 	first := start("one")
 	founded := clitest.AwaitEvent(t, filepath.Join(home, "one"), "the founding", clitest.Named("run.founded"))
 	applies(t, filepath.Join(home, "one"), 1)
-	other := t.TempDir()
-	guest, events := startPeer(t, other, data, invited(t, home, "--wait"))
+	code, text := wait.Ends(t), wait.Out.String()
+	if code != cli.ExitOK || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, ticket.Prefix) {
+		t.Fatalf("exit %d, and the ticket is %q", code, text)
+	}
+	says("it is of no use on other machines")
+	guest, events := startPeer(t, t.TempDir(), data, text)
 	applies(t, events, 1)
 	leave(t, guest)
 

@@ -21,12 +21,15 @@ import (
 // otherRun is the exit status of a peer that does not know which run is meant (docs).
 const otherRun = 4
 
-// bootNode starts a bootstrap node and returns its address.
-func bootNode(t *testing.T) string {
+// bootNode starts a bootstrap node and returns its address. Flags may say where it listens.
+func bootNode(t *testing.T, listen ...string) string {
 	t.Helper()
 	home, text := t.TempDir(), []byte{}
 	file := filepath.Join(home, "addrs")
-	_ = clitest.Start(t, home, append([]string{"bootstrap", "--addr-file", file}, onLoopback...)...)
+	if len(listen) == 0 {
+		listen = onLoopback
+	}
+	_ = clitest.Start(t, home, append([]string{"bootstrap", "--addr-file", file}, listen...)...)
 	clitest.Until(t, "the address file", func() bool { text, _ = os.ReadFile(file); return len(text) > 0 })
 	addr, _, _ := strings.Cut(string(text), "\n")
 	return addr
@@ -96,35 +99,22 @@ type two struct {
 	boots      []string
 	ids        []string // of the runs
 	addrs      []string // of the founders
-	homes      []string
-	peers      []*clitest.Program
 	events     []string // their files
-	gate       string   // opens the slots to all peers
 }
 
-func startTwo(t *testing.T, slots uint64) *two {
+func startTwo(t *testing.T) *two {
 	t.Helper()
-	w := &two{t: t, name: swarm.RunName("two"), data: smallData(t), gate: filepath.Join(t.TempDir(), "gate")}
-	w.open(slots)
+	w := &two{t: t, name: swarm.RunName("two"), data: smallData(t)}
 	for range 2 {
-		boot, home := bootNode(t), t.TempDir()
-		p, events := startPeer(t, home, w.data, "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
-			"--inner-steps", "2", "--outer", "sgd", "--gate", w.gate)
-		w.homes, w.peers = append(w.homes, home), append(w.peers, p)
+		boot := bootNode(t)
+		_, events := startPeer(t, t.TempDir(), w.data, "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
+			"--inner-steps", "2", "--outer", "sgd")
 		w.addrs = append(w.addrs, clitest.AwaitEvent(t, events, "a start", clitest.Named("peer.started")).Addrs[0])
 		w.ids = append(w.ids, clitest.AwaitEvent(t, events, "a founding", clitest.Named("run.founded")).RunID)
 		w.boots, w.events = append(w.boots, boot), append(w.events, events)
 		w.announced(boot)
 	}
 	return w
-}
-
-// open lets all peers train up to a slot.
-func (w *two) open(slot uint64) {
-	w.t.Helper()
-	if err := swarm.OpenGate(w.gate, slot); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // announced waits until a peer that starts from a bootstrap node finds the run there.
@@ -150,7 +140,7 @@ func (w *two) announced(boot string) {
 func (w *two) joins(home, run string, more ...string) (p *clitest.Program, events string) {
 	w.t.Helper()
 	return startPeer(w.t, home, w.data, slices.Concat([]string{"--run", run}, more, []string{
-		"--bootstrap", w.boots[0], "--bootstrap", w.boots[1], "--gate", w.gate,
+		"--bootstrap", w.boots[0], "--bootstrap", w.boots[1],
 	})...)
 }
 
@@ -159,7 +149,7 @@ func (w *two) joins(home, run string, more ...string) (p *clitest.Program, event
 // and once it is a member it asks no more.
 func TestTwoRunsOfOneName(t *testing.T) {
 	t.Parallel()
-	w := startTwo(t, 100000)
+	w := startTwo(t)
 	for _, events := range w.events {
 		applies(t, events, 16) // from then on a founder stays, though it is alone
 	}
@@ -172,59 +162,22 @@ func TestTwoRunsOfOneName(t *testing.T) {
 			t.Errorf("it does not list the run %s of %s: %s", id, founder, said)
 		}
 	}
-	for i, id := range w.ids {
-		for what, args := range map[string][]string{
-			"a member's address": {w.name, "--bootstrap", w.addrs[i]}, "the ID": {w.name + "@" + id[:16]},
-		} {
-			home := t.TempDir()
-			p, events := w.joins(home, args[0], args[1:]...)
-			clitest.AwaitEvent(t, events, "a join by "+what, clitest.Named("run.joined"))
-			w.isIn(home, id, what)
-			if err := p.Process.Signal(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			p.Ends(t)
-			if err := os.Remove(events); err != nil {
-				t.Fatal(err)
-			}
-			again, events := w.joins(home, w.name)
-			applies(t, events, 1)
-			w.isIn(home, id, "its data directory")
-			leave(t, again)
+	for i, args := range [][]string{{w.name, "--bootstrap", w.addrs[0]}, {w.name + "@" + w.ids[1][:16]}} {
+		home := t.TempDir()
+		p, events := w.joins(home, args[0], args[1:]...)
+		clitest.AwaitEvent(t, events, "a join", clitest.Named("run.joined"))
+		w.isIn(home, w.ids[i], strings.Join(args, " "))
+		if err := p.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// TestAFounderThatIsAloneGivesItsRunUp: two peers that do not see each other have founded a run
-// each. A third one that sees both takes one of the two, and the founder of the other one says that
-// it gives that up, and follows. All three train together.
-func TestAFounderThatIsAloneGivesItsRunUp(t *testing.T) {
-	t.Parallel()
-	w := startTwo(t, 2)
-	for _, events := range w.events {
-		applies(t, events, 2)
-	}
-	home := t.TempDir()
-	third, events := w.joins(home, w.name)
-	clitest.AwaitEvent(t, events, "a third peer's join", clitest.Named("run.joined"))
-	kept := 0
-	if runOf(t, home) == w.ids[1] {
-		kept = 1
-	}
-	given := 1 - kept
-	clitest.AwaitEvent(t, w.events[given], "the join of a founder", clitest.Named("run.joined"))
-	w.open(4)
-	for _, events := range append(w.events, events) {
-		applies(t, events, 4)
-	}
-	for _, home := range append(w.homes, home) {
-		w.isIn(home, w.ids[kept], "its founder, or another one")
-	}
-	leave(t, third, w.peers[0], w.peers[1])
-	for i, p := range w.peers {
-		if says := strings.Contains(p.Err.String(), w.ids[given][:16]+", which it founded"); says != (i == given) {
-			t.Errorf("of the run %s the founder of %s says %s", w.ids[given], w.ids[i], &p.Err)
+		p.Ends(t)
+		if err := os.Remove(events); err != nil {
+			t.Fatal(err)
 		}
+		again, events := w.joins(home, w.name)
+		applies(t, events, 1)
+		w.isIn(home, w.ids[i], "its data directory")
+		leave(t, again)
 	}
 }
 

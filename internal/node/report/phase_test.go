@@ -10,14 +10,17 @@ import (
 
 // Only a peer that has the run's final model says that it has ended, without more.
 func TestPhasesOfTheEnd(t *testing.T) {
-	for want, v := range map[Phase]membership.View{
-		PhaseEnded:            {Ending: membership.EndsAsRun},
-		PhaseEndedProvisional: {Ending: membership.EndsProvisional},
-		PhaseEndedBranch:      {Ending: membership.EndsAsBranch},
-		PhaseEndedMissed:      {Missed: true},
+	for want, c := range map[Phase]struct {
+		view membership.View
+		part string
+	}{
+		PhaseEnded:            {membership.View{Ending: membership.EndsAsRun}, "applied and agreed"},
+		PhaseEndedProvisional: {membership.View{Ending: membership.EndsProvisional}, "that may still end for another"},
+		PhaseEndedBranch:      {membership.View{Ending: membership.EndsAsBranch}, "that is not the run"},
+		PhaseEndedMissed:      {membership.View{Missed: true}, ""},
 	} {
-		if got, _ := PhaseOf(v, 1); got != want {
-			t.Errorf("%v: want %v", got, want)
+		if got, detail := PhaseOf(c.view, 1); got != want || !strings.Contains(detail, c.part) {
+			t.Errorf("%v, %q: want %v", got, detail, want)
 		}
 	}
 }
