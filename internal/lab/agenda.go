@@ -1,6 +1,10 @@
 package lab
 
-import "time"
+import (
+	"cmp"
+	"container/heap"
+	"time"
+)
 
 // An event is something that a fabric does at a time: a pipe's first packet leaves the transmitter
 // (packet is nil), or a packet comes out of its pipe.
@@ -12,28 +16,16 @@ type event struct {
 	packet  *packet
 }
 
-func (e event) before(o event) bool {
-	return e.at < o.at || e.at == o.at && e.number < o.number
-}
-
-// agenda is a binary heap of events, the earliest first.
+// agenda holds events, the earliest first.
 type agenda struct {
-	events []event
+	events events
 	made   uint64
 }
 
 func (a *agenda) add(e event) {
 	e.number = a.made
 	a.made++
-	a.events = append(a.events, e)
-	for i := len(a.events) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !a.events[i].before(a.events[parent]) {
-			return
-		}
-		a.events[i], a.events[parent] = a.events[parent], a.events[i]
-		i = parent
-	}
+	heap.Push(&a.events, e)
 }
 
 // next is when the earliest event is due.
@@ -45,21 +37,23 @@ func (a *agenda) next() (at time.Duration, ok bool) {
 }
 
 // take removes the earliest event. There must be one.
-func (a *agenda) take() event {
-	first, last := a.events[0], len(a.events)-1
-	a.events[0], a.events[last] = a.events[last], event{}
-	a.events = a.events[:last]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if a.events[child].before(a.events[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return first
-		}
-		a.events[i], a.events[least] = a.events[least], a.events[i]
-		i = least
-	}
+func (a *agenda) take() event { return heap.Pop(&a.events).(event) }
+
+// events is a heap.Interface.
+type events []event
+
+func (e events) Len() int { return len(e) }
+
+func (e events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].number, e[j].number)) < 0
+}
+
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+
+func (e *events) Push(x any) { *e = append(*e, x.(event)) }
+
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
 }

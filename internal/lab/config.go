@@ -17,7 +17,7 @@ type Config struct {
 	Name string
 	// IPv4 addresses of the nodes, the first one's ending in .1; 10.213.0.0/16 by default
 	Network netip.Prefix
-	Seed    uint64 // of loss and jitter
+	Seed    uint64 // of loss
 }
 
 // maxNodes bounds a lab's size.

@@ -1,6 +1,6 @@
 // Package lab makes a network of machines out of one: each node is a Linux network namespace with
 // an IPv4 address, and a forwarder in this process carries packets between them over links with a
-// rate, a delay, jitter, loss and cuts, all of which may change while they are in use. It needs
+// rate, a delay, loss and cuts, all of which may change while they are in use. It needs
 // root and nothing of the kernel but namespaces and TUN devices: no netem, no bridges. If only a
 // rate is needed, Wires are made by the kernel alone and take no CPU time from the processes that
 // are measured.
@@ -17,13 +17,12 @@
 //
 // # The network
 //
-// A packet crosses its sender's link and then its receiver's; in the middle there is no limit,
-// unless SetPair puts a link there. A link sends packets one after the other at its rate and holds
-// those that wait in a queue of bounded size; what finds it full is dropped. Then the packet is on
-// its way for Delay and a random part of Jitter, in order unless Reorder, and lost with a chance of
-// Loss in a thousand. Equal seeds draw equal numbers, but processes don't send equal packets at
-// equal times. A cut stops packets where they set out and where they would arrive. Nodes reach each
-// other and nothing else; there is no broadcast and no multicast.
+// A packet crosses its sender's link and then its receiver's; in the middle there is no limit. A
+// link sends packets one after the other at its rate and holds those that wait in a queue of
+// bounded size; what finds it full is dropped. Then the packet is on its way for Delay, and lost
+// with a chance of Loss in a thousand. Equal seeds draw equal numbers, but processes don't send
+// equal packets at equal times. A cut stops packets where they set out and where they would arrive.
+// Nodes reach each other and nothing else; there is no broadcast and no multicast.
 //
 // # How it is made
 //

@@ -16,20 +16,15 @@ type pair struct{ from, to int }
 // send with each, sleeps until next, and writes what deliver returns.
 type fabric struct {
 	up, down []*pipe
-	between  map[pair]*pipe // only of pairs that were given a link of their own
 	cuts     cuts
 	agenda   agenda
-	stats    []Stats // by sender; what arrived, by receiver
 	arrived  []*packet
 	onTheWay int
-	seed     uint64
 	release  func(*packet) // takes packets that were dropped
 }
 
 func newFabric(nodes int, link Link, seed uint64, release func(*packet)) *fabric {
-	f := &fabric{
-		between: make(map[pair]*pipe), cuts: newCuts(nodes), stats: make([]Stats, nodes), seed: seed, release: release,
-	}
+	f := &fabric{cuts: newCuts(nodes), release: release}
 	for i := range uint64(nodes) {
 		f.up = append(f.up, newPipe(link, seed, 2*i))
 		f.down = append(f.down, newPipe(link, seed, 2*i+1))
@@ -41,18 +36,12 @@ func newFabric(nodes int, link Link, seed uint64, release func(*packet)) *fabric
 func (f *fabric) send(now time.Duration, pk *packet) {
 	f.advance(now)
 	f.onTheWay++
-	s := &f.stats[pk.from]
-	s.SentPackets++
-	s.SentBytes += uint64(len(pk.data))
-	switch {
-	case f.cuts.apart(pk.from, pk.to):
-		f.drop(pk, &s.Cut)
-	case f.onTheWay > maxPackets:
-		f.drop(pk, &s.Overflowed)
-	default:
-		pk.hop = uplink
-		f.enter(now, f.up[pk.from], pk)
+	if f.onTheWay > maxPackets || f.cuts.apart(pk.from, pk.to) {
+		f.drop(pk)
+		return
 	}
+	pk.hop = uplink
+	f.enter(now, f.up[pk.from], pk)
 }
 
 // next is when deliver has something to do.
@@ -92,7 +81,7 @@ func (f *fabric) advance(now time.Duration) {
 func (f *fabric) enter(at time.Duration, p *pipe, pk *packet) {
 	idle := p.waiting.empty()
 	if !p.push(at, pk) {
-		f.drop(pk, &f.stats[pk.from].Overflowed)
+		f.drop(pk)
 		return
 	}
 	if idle {
@@ -108,7 +97,7 @@ func (f *fabric) foretell(p *pipe) {
 func (f *fabric) depart(at time.Duration, p *pipe) {
 	pk, arrival, lost := p.pop(at)
 	if lost {
-		f.drop(pk, &f.stats[pk.from].Lost)
+		f.drop(pk)
 	} else {
 		f.agenda.add(event{at: arrival, pipe: p, packet: pk})
 	}
@@ -119,61 +108,30 @@ func (f *fabric) depart(at time.Duration, p *pipe) {
 
 // arrive takes a packet that came out of a pipe to the next one, or to its node.
 func (f *fabric) arrive(at time.Duration, pk *packet) {
-	switch pk.hop {
-	case uplink:
-		if p := f.between[pair{pk.from, pk.to}]; p != nil {
-			pk.hop = crossing
-			f.enter(at, p, pk)
-			return
-		}
-		fallthrough
-	case crossing:
+	switch {
+	case pk.hop == uplink:
 		pk.hop = downlink
 		f.enter(at, f.down[pk.to], pk)
-	case downlink:
-		if f.cuts.apart(pk.from, pk.to) {
-			f.drop(pk, &f.stats[pk.from].Cut)
-			return
-		}
+	case f.cuts.apart(pk.from, pk.to):
+		f.drop(pk)
+	default:
 		f.onTheWay--
-		f.stats[pk.to].ReceivedPackets++
-		f.stats[pk.to].ReceivedBytes += uint64(len(pk.data))
 		f.arrived = append(f.arrived, pk)
 	}
 }
 
-func (f *fabric) drop(pk *packet, counter *uint64) {
+func (f *fabric) drop(pk *packet) {
 	f.onTheWay--
-	*counter++
 	f.release(pk)
 }
 
 // setLink changes both directions of a node's link.
 func (f *fabric) setLink(now time.Duration, node int, link Link) {
-	f.change(now, f.up[node], link)
-	f.change(now, f.down[node], link)
-}
-
-// setPair puts a link between two nodes, in both directions, in addition to their own. The zero
-// Link is like none.
-func (f *fabric) setPair(now time.Duration, i, j int, link Link) {
-	for _, way := range []pair{{i, j}, {j, i}} {
-		p := f.between[way]
-		if p == nil {
-			nodes := uint64(len(f.up))
-			p = newPipe(link, f.seed, 2*nodes+uint64(way.from)*nodes+uint64(way.to))
-			f.between[way] = p
+	for _, p := range []*pipe{f.up[node], f.down[node]} {
+		p.change(now, link)
+		if !p.waiting.empty() {
+			f.foretell(p)
 		}
-		f.change(now, p, link)
-	}
-}
-
-func (f *fabric) change(now time.Duration, p *pipe, link Link) {
-	for _, pk := range p.change(now, link) {
-		f.drop(pk, &f.stats[pk.from].Overflowed)
-	}
-	if !p.waiting.empty() {
-		f.foretell(p)
 	}
 }
 

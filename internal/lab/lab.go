@@ -99,28 +99,12 @@ func (l *Lab) Close() error {
 	return errors.Join(err, RemoveSpaces(l.spaces))
 }
 
-// Stats are node i's counters so far.
-func (l *Lab) Stats(i int) Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.fabric.stats[i]
-}
-
 // SetLink changes node i's link.
 func (l *Lab) SetLink(i int, link Link) error {
 	if err := link.Validate(); err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
 	return l.change(func(f *fabric, now time.Duration) { f.setLink(now, i, link) }, i)
-}
-
-// SetPair puts a link between nodes i and j that packets between them cross in addition to the
-// nodes' own. The zero Link takes it away.
-func (l *Lab) SetPair(i, j int, link Link) error {
-	if err := link.Validate(); err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	return l.change(func(f *fabric, now time.Duration) { f.setPair(now, i, j, link) }, i, j)
 }
 
 // Cut unplugs nodes: they reach nobody, and nobody reaches them.
@@ -192,13 +176,4 @@ func (l *Lab) change(do func(f *fabric, now time.Duration), nodes ...int) error 
 	do(l.mu.fabric, now)
 	l.ring()
 	return nil
-}
-
-// Stats count IP packets and their bytes. What was dropped is counted at the node that sent it.
-type Stats struct {
-	SentPackets, SentBytes         uint64
-	ReceivedPackets, ReceivedBytes uint64
-	Lost                           uint64 // packets dropped by a link's Loss
-	Overflowed                     uint64 // packets dropped because a queue was full
-	Cut                            uint64 // packets stopped by a cut
 }

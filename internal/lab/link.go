@@ -12,23 +12,17 @@ import (
 type Link struct {
 	Rate int64 // bits of IP packets a second; 0: without limit
 	// from one end to the other; four of them make the round trip between two equal nodes
-	Delay  time.Duration
-	Jitter time.Duration // up to so much is added to Delay, drawn for each packet
-	Loss   int           // packets of a thousand that vanish, drawn for each
-	// bytes that may wait for a link with a Rate; 0: what it sends in 100 ms, at least 64 KiB; more
-	// is dropped
-	Queue int
-	// whether jitter may let a packet overtake another; otherwise the later one waits
-	Reorder bool
+	Delay time.Duration
+	Loss  int // packets of a thousand that vanish, drawn for each
 }
 
 // Bounds of a Link. A rate below minRate would hold a packet for minutes.
 const (
-	minRate      = 1000
-	maxRate      = 100_000_000_000
-	maxDelay     = time.Minute
-	perMille     = 1000
-	defaultQueue = 64 << 10
+	minRate    = 1000
+	maxRate    = 100_000_000_000
+	maxDelay   = time.Minute
+	perMille   = 1000
+	leastQueue = 64 << 10
 )
 
 // Validate reports all that is wrong with l.
@@ -41,25 +35,14 @@ func (l Link) Validate() error {
 	if l.Delay < 0 || l.Delay > maxDelay {
 		errs = append(errs, fmt.Errorf("delay %v: from 0 to %v", l.Delay, maxDelay))
 	}
-	if l.Jitter < 0 || l.Jitter > maxDelay {
-		errs = append(errs, fmt.Errorf("jitter %v: from 0 to %v", l.Jitter, maxDelay))
-	}
 	if l.Loss < 0 || l.Loss > perMille {
 		errs = append(errs, fmt.Errorf("loss %d: from 0 to %d per mille", l.Loss, perMille))
-	}
-	if l.Queue < 0 {
-		errs = append(errs, fmt.Errorf("queue of %d bytes: 0 for the default, or more", l.Queue))
 	}
 	return errors.Join(errs...)
 }
 
-// queue is how many bytes may wait.
-func (l Link) queue() int {
-	if l.Queue > 0 {
-		return l.Queue
-	}
-	return max(defaultQueue, int(l.Rate/8/10))
-}
+// queue is how many bytes may wait for a link with a Rate: what it sends in 100 ms.
+func (l Link) queue() int { return max(leastQueue, int(l.Rate/8/10)) }
 
 // sending is how long the transmitter is busy with a packet of size bytes.
 func (l Link) sending(size int) time.Duration {

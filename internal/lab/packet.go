@@ -21,7 +21,6 @@ type hop int
 
 const (
 	uplink   hop = iota // from the sender to the middle
-	crossing            // between two nodes that have a link of their own there
 	downlink            // to the receiver
 )
 
@@ -55,8 +54,8 @@ func (q *fifo) pop() *packet {
 // other at the link's rate, and a wire that takes its time and loses some. It is pure: times are
 // arguments, since the lab's start.
 //
-// Invariants: the queue holds at most link.queue() bytes; packets are sent in the order they came;
-// arrivals don't go back in time unless link.Reorder.
+// Invariants: no packet is queued where link.queue() bytes wait; packets are sent in the order they
+// came, and arrive in it.
 type pipe struct {
 	link    Link
 	rng     *rand.Rand
@@ -94,30 +93,13 @@ func (p *pipe) pop(now time.Duration) (pk *packet, arrival time.Duration, lost b
 	if p.rng.IntN(perMille) < p.link.Loss {
 		return pk, 0, true
 	}
-	arrival = now + p.link.Delay
-	if p.link.Jitter > 0 {
-		arrival += time.Duration(p.rng.Int64N(int64(p.link.Jitter)))
-	}
-	if !p.link.Reorder {
-		arrival = max(arrival, p.newest)
-	}
-	p.newest = max(arrival, p.newest)
-	return pk, arrival, false
+	p.newest = max(now+p.link.Delay, p.newest)
+	return pk, p.newest, false
 }
 
-// change gives the pipe another link. Waiting packets are sent at the new rate from now on; packets
-// for which the new queue has no room are returned.
-func (p *pipe) change(now time.Duration, link Link) (dropped []*packet) {
+// change gives the pipe another link. Waiting packets are sent at the new rate from now on.
+func (p *pipe) change(now time.Duration, link Link) {
 	p.link = link
 	p.version++
 	p.free = max(p.free, now)
-	old := p.waiting
-	p.waiting = fifo{}
-	for !old.empty() {
-		pk := old.pop()
-		if !p.push(pk.at, pk) {
-			dropped = append(dropped, pk)
-		}
-	}
-	return dropped
 }

@@ -62,15 +62,15 @@ func TestPipe(t *testing.T) {
 		},
 		{
 			"the queue is full",
-			Link{Rate: 1e6, Queue: 2000},
-			[]push{{0, 1000}, {0, 1000}, {0, 1}, {8 * ms, 1000}},
-			[]time.Duration{8 * ms, 16 * ms, -2, 24 * ms},
+			Link{Rate: 1e6},
+			[]push{{0, 32768}, {0, 32768}, {0, 1}, {263 * ms, 1000}},
+			[]time.Duration{262_144_000, 524_288_000, -2, 532_288_000},
 		},
 		{
 			"a smaller packet still has room",
-			Link{Rate: 1e6, Queue: 1500},
-			[]push{{0, 1000}, {0, 1000}, {0, 500}},
-			[]time.Duration{8 * ms, -2, 12 * ms},
+			Link{Rate: 1e6},
+			[]push{{0, 65_000}, {0, 1000}, {0, 500}},
+			[]time.Duration{520 * ms, -2, 524 * ms},
 		},
 		{"all is lost", Link{Loss: 1000}, []push{{0, 1}, {0, 1}}, []time.Duration{-1, -1}},
 		{
@@ -89,12 +89,9 @@ func TestPipe(t *testing.T) {
 func anyLink() *rapid.Generator[Link] {
 	return rapid.Custom(func(t *rapid.T) Link {
 		return Link{
-			Rate:    rapid.SampledFrom([]int64{0, minRate, 1e6, 200e6, maxRate}).Draw(t, "rate"),
-			Delay:   time.Duration(rapid.Int64Range(0, int64(100*ms)).Draw(t, "delay")),
-			Jitter:  time.Duration(rapid.Int64Range(0, int64(50*ms)).Draw(t, "jitter")),
-			Loss:    rapid.SampledFrom([]int{0, 0, 100, 1000}).Draw(t, "loss"),
-			Queue:   rapid.SampledFrom([]int{0, 3000, 100_000}).Draw(t, "queue"),
-			Reorder: rapid.Bool().Draw(t, "reorder"),
+			Rate:  rapid.SampledFrom([]int64{0, minRate, 1e6, 200e6, maxRate}).Draw(t, "rate"),
+			Delay: time.Duration(rapid.Int64Range(0, int64(100*ms)).Draw(t, "delay")),
+			Loss:  rapid.SampledFrom([]int{0, 0, 100, 1000}).Draw(t, "loss"),
 		}
 	})
 }
@@ -131,10 +128,10 @@ func TestPipeKeepsItsBounds(t *testing.T) {
 			if got[i] < earliest {
 				t.Fatalf("packet %d arrived at %v, cannot before %v", i, got[i], earliest)
 			}
-			if latest := max(newest, earliest+waiting+link.Jitter); got[i] > latest {
+			if latest := max(newest, earliest+waiting); got[i] > latest {
 				t.Fatalf("packet %d arrived at %v, must by %v", i, got[i], latest)
 			}
-			if !link.Reorder && got[i] < newest {
+			if got[i] < newest {
 				t.Fatalf("packet %d overtook another", i)
 			}
 			newest = max(newest, got[i])
@@ -161,19 +158,5 @@ func TestLossIsItsShare(t *testing.T) {
 	}
 	if lost < 850 || lost > 1150 {
 		t.Errorf("%d of %d lost", lost, len(pushes))
-	}
-}
-
-// TestReorderingIsAskedFor: with jitter, packets overtake each other only if the link says so.
-func TestReorderingIsAskedFor(t *testing.T) {
-	pushes := make([]push, 100)
-	for i := range pushes {
-		pushes[i] = push{time.Duration(i) * ms, 100}
-	}
-	for _, reorder := range []bool{false, true} {
-		got := carry(newPipe(Link{Jitter: 20 * ms, Reorder: reorder}, 1, 1), pushes)
-		if sorted := slices.IsSorted(got); sorted == reorder {
-			t.Errorf("Reorder %v: in order %v", reorder, sorted)
-		}
 	}
 }

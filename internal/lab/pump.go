@@ -6,7 +6,7 @@ import "time"
 //
 //  1. the node's kernel puts it into the TUN device 2. listen reads it, with all others that are
 //     there (one goroutine a node) 3. under the lock: the fabric queues it on its uplink 4. pump
-//     lets the fabric's time pass, under the lock: rate, delay, jitter, loss, cuts 5. pump writes
+//     lets the fabric's time pass, under the lock: rate, delay, loss, cuts 5. pump writes
 //     what arrived into the receivers' TUN devices, outside the lock (one goroutine for all)
 //
 // The fabric's times are exact whenever the pump wakes: if it is late by a millisecond, packets are

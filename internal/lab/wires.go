@@ -11,7 +11,7 @@ import (
 
 // Wires are nodes whose links the kernel makes: a veth pair each, from the node's namespace into a
 // bridge in one more, and a token bucket (tbf) on what the node sends. They have a rate and a
-// queue, no delay, jitter, loss or cuts, and cannot be changed; what a node receives is limited by
+// queue, no delay, loss or cuts, and cannot be changed; what a node receives is limited by
 // the senders only. They leave the CPU time that a Lab's forwarder takes to the processes that are
 // measured.
 type Wires struct {
@@ -32,13 +32,13 @@ const (
 // ethernetHeader is what a token bucket counts beside an IP packet.
 const ethernetHeader = 14
 
-// NewWires makes nodes with cfg's Link, of which only Rate and Queue may be set. It needs root and
+// NewWires makes nodes with cfg's Link, of which only Rate may be set. It needs root and
 // iproute2, and removes first what crashed owners of namespaces of this Name left. ctx ends the
 // making only.
 func NewWires(ctx context.Context, cfg Config) (*Wires, error) {
 	err := cfg.Validate()
-	if l := cfg.Link; l.Delay != 0 || l.Jitter != 0 || l.Loss != 0 {
-		err = errors.Join(err, errors.New("the kernel's links have a rate only: for delay, jitter and loss take New"))
+	if l := cfg.Link; l.Delay != 0 || l.Loss != 0 {
+		err = errors.Join(err, errors.New("the kernel's links have a rate only: for delay and loss take New"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)

@@ -38,7 +38,7 @@ func TestScriptsOfWires(t *testing.T) {
 }
 
 func TestWiresRefuseDelay(t *testing.T) {
-	for _, link := range []Link{{Delay: time.Millisecond}, {Jitter: 1}, {Loss: 1}, {Rate: -1}} {
+	for _, link := range []Link{{Delay: time.Millisecond}, {Loss: 1}, {Rate: -1}} {
 		if w, err := NewWires(t.Context(), Config{Nodes: 1, Link: link}); err == nil || w != nil {
 			t.Errorf("%+v: made", link)
 		}
