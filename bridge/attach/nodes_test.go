@@ -86,7 +86,7 @@ func (m *machine) join(ctx context.Context, spec p2pdiloco.Spec, bootstrap ...st
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.node = join(ctx, m.t, m.server.cfg.DataDir, spec, tr, bootstrap)
+	m.node = join(ctx, m.t, m.server.cfg.DataDir, spec, &watched{tr, m.t}, bootstrap)
 	tr.Joined(wire.Info{RunID: m.node.RunID().String(), Mode: m.node.Spec().Mode})
 	go func() {
 		err := m.node.Run(ctx)
@@ -96,6 +96,21 @@ func (m *machine) join(ctx context.Context, spec p2pdiloco.Spec, bootstrap ...st
 		m.ended <- err
 	}()
 }
+
+// watched is a trainer whose node works in the vectors that its ranks have: it keeps no copies.
+type watched struct {
+	*Trainer
+	t *testing.T
+}
+
+func (w *watched) LoadRange(ctx context.Context, begin int, src []float32) error {
+	if !same(src, w.start[begin:begin+len(src)]) {
+		w.t.Errorf("%d elements from %d on are loaded from a copy of what the ranks have", len(src), begin)
+	}
+	return w.Trainer.LoadRange(ctx, begin, src)
+}
+
+func (w *watched) Load(ctx context.Context, start []float32) error { return w.LoadRange(ctx, 0, start) }
 
 func join(ctx context.Context, t *testing.T, dir string, spec p2pdiloco.Spec, tr trainer.Trainer,
 	bootstrap []string,

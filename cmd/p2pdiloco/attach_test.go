@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // rankCommand is the command line of a rank.
@@ -32,10 +32,9 @@ func rankCommand(t *testing.T, number, world int, target float64, log string) []
 }
 
 // boxes are the flags of peers of a run with trainers that attach.
-func boxes(t *testing.T, rounds, peers int, more ...string) []string {
-	t.Helper()
+func boxes(rounds, peers int, more ...string) []string {
 	line := append([]string{
-		"join", "--run", fmt.Sprintf("attach-%d-%d", os.Getpid(), runs.Add(1)), "--rounds", strconv.Itoa(rounds),
+		"join", "--run", swarm.RunName("attach"), "--rounds", strconv.Itoa(rounds),
 		"--inner-steps", "10", "--outer", "sgd", "--start-peers", strconv.Itoa(peers), "--preset", "lan", "--json",
 	}, onLoopback...)
 	return append(line, more...)
@@ -44,12 +43,8 @@ func boxes(t *testing.T, rounds, peers int, more ...string) []string {
 // read reads the report of a peer that has ended.
 func read(t *testing.T, p *clitest.Program) (r report.Peer) {
 	t.Helper()
-	if code := p.Ends(t); code != cli.ExitOK {
-		t.Errorf("exit %d: %s", code, p.Err.String())
-	}
-	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil {
-		t.Errorf("%v: %s", err, p.Out.String())
-	}
+	p.Exits(t, cli.ExitOK)
+	p.Read(t, &r)
 	return r
 }
 
@@ -57,7 +52,7 @@ func read(t *testing.T, p *clitest.Program) (r report.Peer) {
 // the trainers end by themselves.
 func TestJoinWithACommand(t *testing.T) {
 	t.Parallel()
-	args, log := boxes(t, 3, 2), filepath.Join(t.TempDir(), "log")
+	args, log := boxes(3, 2), filepath.Join(t.TempDir(), "log")
 	one := clitest.Start(t, t.TempDir(), append(append(args, "--"), rankCommand(t, 0, 1, 1, log)...)...)
 	two := clitest.Start(t, t.TempDir(), append(append(args, "--"), rankCommand(t, 0, 1, 5, log)...)...)
 	if a, b := read(t, one), read(t, two); !a.Ended || a.Slot != 3 || a.StateRoot == "" || a.StateRoot != b.StateRoot {
@@ -82,10 +77,8 @@ func TestCommandsThatEndEarly(t *testing.T) {
 			if command == "no-command" {
 				words = words[2:]
 			}
-			p := clitest.Start(t, t.TempDir(), append(append(boxes(t, 3, 1), "--"), words...)...)
-			if code := p.Ends(t); code != c.code || !strings.Contains(p.Err.String(), c.want) {
-				t.Errorf("exit %d: %s", code, p.Err.String())
-			}
+			p := clitest.Start(t, t.TempDir(), append(append(boxes(3, 1), "--"), words...)...)
+			p.Exits(t, c.code, c.want)
 		})
 	}
 }
@@ -106,52 +99,33 @@ func TestCommandsThatEndWhileTheRunWaits(t *testing.T) {
 		t.Run("exit "+status, func(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(t.TempDir(), "log")
-			if err := os.WriteFile(log+gathering, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, log+gathering, "")
 			script := strings.Join(rankCommand(t, 0, 1, 1, log), " ") + " & until [ -e " + log + gathering + there +
 				" ]; do sleep .1; done; rm " + log + gathering + "; sleep 3; kill -9 $!; exit " + status
-			args := boxes(t, 3, 2, "--trainer-return", c.stays, "--", "sh", "-c", script)
+			args := boxes(3, 2, "--trainer-return", c.stays, "--", "sh", "-c", script)
 			p := clitest.Start(t, t.TempDir(), args...)
-			if code := p.Ends(t); code != c.code || !strings.Contains(p.Err.String(), c.want) {
-				t.Errorf("exit %d: %s", code, p.Err.String())
-			}
+			p.Exits(t, c.code, c.want)
 		})
 	}
 }
 
-// TestACommandThatEndsLeaves: a command that ends with status 0 takes the peer out of the run, and
-// a signal is passed on to it.
+// TestACommandThatEndsLeaves: a signal is passed on to the command, which takes the peer out of the
+// run when it ends with status 0.
 func TestACommandThatEndsLeaves(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	dir, log := filepath.Join(home, "data"), filepath.Join(home, "log")
+	log := filepath.Join(home, "log")
 	rank := strings.Join(rankCommand(t, 0, 1, 1, log), " ")
 	// the shell's trap is what the signal reaches; the rank is in the same group, and dies by it
 	script := "trap 'echo told >&2; wait; exit 0' TERM; " + rank + " & wait"
-	args := boxes(t, 100000, 1, "--data-dir", dir, "--", "sh", "-c", script)
-	p := clitest.Start(t, home, args...)
+	p := clitest.Start(t, home, boxes(100000, 1, "--", "sh", "-c", script)...)
 	clitest.Until(t, "a loaded anchor", func() bool { return len(loads(t, log)) > 2 })
 	signaled := time.Now()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if code := p.Ends(t); code != cli.ExitOK || !strings.Contains(p.Err.String(), "told") {
-		t.Errorf("exit %d: %s", code, p.Err.String())
-	}
+	p.Signal(t, syscall.SIGTERM)
+	p.Exits(t, cli.ExitOK, "told")
 	// after half a minute a command is asked to end in any case
 	if took := time.Since(signaled); took > 30*time.Second {
 		t.Errorf("the command was told %v after the signal", took)
-	}
-	log += "2"
-	rank = strings.Join(rankCommand(t, 0, 1, 1, log), " ")
-	// the rank dies while it trains, and the command ends once that was surely seen
-	script = rank + ` & until [ "$(cat ` + log + ` 2>/dev/null | wc -l)" -gt 2 ]; do sleep .1; done
-		kill -9 $!; sleep 5; exit 0`
-	p = clitest.Start(t, home, boxes(t, 100000, 1, "--data-dir", dir+"2", "--", "sh", "-c", script)...)
-	gone := "the trainer is gone: rank 0 of 1 was lost"
-	if code := p.Ends(t); code != cli.ExitOK || !strings.Contains(p.Err.String(), gone) {
-		t.Errorf("exit %d: %s", code, p.Err.String())
 	}
 }
 
@@ -160,15 +134,13 @@ func TestACommandThatEndsLeaves(t *testing.T) {
 // other one with the same command, which was started once. All three train together.
 func TestAFounderThatIsAloneGivesItsRunUp(t *testing.T) {
 	t.Parallel()
-	home, args := t.TempDir(), boxes(t, 100000, 1, "--inner-steps", "60")
+	home, args := t.TempDir(), boxes(100000, 1, "--inner-steps", "60")
 	var peers []*clitest.Program
 	var logs, boots, founded []string
 	start := func(more ...string) (events string) {
 		log := filepath.Join(home, fmt.Sprint(len(peers)))
 		if len(peers) < 2 { // it takes 3 s for a slot
-			if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, log+slow, "")
 		}
 		script := "echo begun >>" + log + ".begun; exec " + strings.Join(rankCommand(t, 0, 1, 1, log), " ")
 		logs, events = append(logs, log), log+".events"
@@ -179,7 +151,7 @@ func TestAFounderThatIsAloneGivesItsRunUp(t *testing.T) {
 	for range 2 {
 		boots = append(boots, bootNode(t))
 		events := start("--bootstrap", boots[len(peers)])
-		founded = append(founded, clitest.AwaitEvent(t, events, "a founding", clitest.Named("run.founded")).RunID)
+		founded = append(founded, clitest.Await(t, events, "run.founded").RunID)
 	}
 	start("--bootstrap", boots[0], "--bootstrap", boots[1])
 	clitest.Until(t, "the join of a founder", func() bool {
@@ -188,9 +160,7 @@ func TestAFounderThatIsAloneGivesItsRunUp(t *testing.T) {
 		})
 	})
 	for _, log := range logs[:2] {
-		if err := os.Remove(log + slow); err != nil {
-			t.Error(err)
-		}
+		remove(t, log+slow)
 	}
 	ids := map[string]bool{}
 	for _, log := range logs {

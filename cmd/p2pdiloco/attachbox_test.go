@@ -55,11 +55,6 @@ func pause(log, moment string) {
 	}
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // stopping is a model that stops where it is asked for its initial parameters.
 type stopping struct {
 	attachtest.Toy
@@ -236,9 +231,7 @@ func (l *launcher) loaded() (n int) {
 func (l *launcher) hold(moment string) {
 	l.t.Helper()
 	for _, log := range l.logs {
-		if err := os.WriteFile(log+moment, nil, 0o600); err != nil {
-			l.t.Fatal(err)
-		}
+		write(l.t, log+moment, "")
 	}
 }
 
@@ -254,9 +247,8 @@ func (l *launcher) held(moment string) {
 func (l *launcher) release(moment string) {
 	l.t.Helper()
 	for _, log := range l.logs {
-		if err := errors.Join(os.Remove(log+moment), os.Remove(log+moment+there)); err != nil {
-			l.t.Fatal(err)
-		}
+		remove(l.t, log+moment)
+		remove(l.t, log+moment+there)
 	}
 }
 

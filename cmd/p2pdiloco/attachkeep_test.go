@@ -74,15 +74,11 @@ func TestRanksBeginTheRoundAgainWhenTheNodeIsKilled(t *testing.T) {
 	t.Parallel()
 	const rounds, steps = 3, 40 // of 50 ms each, as long as the ranks are slow
 	home := t.TempDir()
-	args := func() []string { return boxes(t, rounds, 1, "--inner-steps", strconv.Itoa(steps)) }
+	args := func() []string { return boxes(rounds, 1, "--inner-steps", strconv.Itoa(steps)) }
 	undisturbed := clitest.Start(t, t.TempDir(), append(append(args(), "--"),
 		rankCommand(t, 0, 1, 3, filepath.Join(home, "undisturbed"))...)...)
 	box := staysBox(t, home, args())
-	for _, log := range box.logs {
-		if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	box.hold(slow)
 	box.start()
 	random := testlevel.Random(t)
 	for range 2 {

@@ -75,15 +75,11 @@ func TestAPeerWhoseOutputNobodyReads(t *testing.T) {
 			}
 			applies(t, events, 3)
 			for _, s := range c.ends {
-				if err := p.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
+				p.Signal(t, s)
 			}
 			late := time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() })
 			defer late.Stop()
-			if code := p.Ends(t); code != cli.ExitOK {
-				t.Errorf("exit %d", code)
-			}
+			p.Exits(t, cli.ExitOK)
 		})
 	}
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,41 +17,25 @@ func TestID(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	dir := filepath.Join(home, "data")
-	none := clitest.Start(t, home, "id")
-	if none.Ends(t) != cli.ExitFailed || !strings.Contains(none.Err.String(), "the one that join will use") {
-		t.Errorf("without a peer: %s", &none.Err)
-	}
-	ask := func(args ...string) *clitest.Program {
-		p := clitest.Start(t, home, append([]string{"id"}, args...)...)
-		if code := p.Ends(t); code != cli.ExitOK {
-			t.Fatalf("id %v: exit %d, %s", args, code, &p.Err)
-		}
+	answers(t, home, cli.ExitFailed, "the one that join will use", "id")
+	ask := func(want string, args ...string) *clitest.Program {
+		p := clitest.Start(t, home, append([]string{"id", "--data-dir", dir}, args...)...)
+		p.Exits(t, cli.ExitOK, want)
 		return p
 	}
-	first := ask("--data-dir", dir)
-	id := strings.TrimSpace(first.Out.String())
-	if !strings.HasPrefix(id, "12D3Koo") || !strings.Contains(first.Err.String(), "made an identity in "+dir) {
-		t.Errorf("made %q, %s", id, &first.Err)
-	}
+	id := strings.TrimSpace(ask("made an identity in " + dir).Out.String())
 	var again identity
-	second := ask("--data-dir", dir, "--json")
-	if err := json.Unmarshal(second.Out.Bytes(), &again); err != nil || again.Peer.String() != id || again.Made ||
+	second := ask(id, "--json")
+	if second.Read(t, &again); !strings.HasPrefix(id, "12D3Koo") || again.Peer.String() != id || again.Made ||
 		again.Dir != dir || second.Err.Len() > 0 {
-		t.Errorf("again %+v, %v, %s", again, err, &second.Err)
+		t.Errorf("first %s, again %+v, %s", id, again, &second.Err)
 	}
-	p, events := startPeer(t, home, smallData(t), "--run", swarm.RunName("test"), "--data-dir", dir)
-	if e := clitest.AwaitEvent(t, events, "the start", clitest.Named("peer.started")); e.PeerID != id {
+	p, events := startPeer(t, home, "--run", swarm.RunName("test"), "--data-dir", dir)
+	if e := clitest.Await(t, events, "peer.started"); e.PeerID != id {
 		t.Errorf("joined as %s, not %s", e.PeerID, id)
 	}
-	if got := strings.TrimSpace(ask("--data-dir", dir).Out.String()); got != id { // while it runs
-		t.Errorf("the running peer is %s, not %s", got, id)
-	}
+	ask(id) // while it runs
 	leave(t, p)
-	if err := os.WriteFile(filepath.Join(home, "ledger.log"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	lost := clitest.Start(t, home, "id", "--data-dir", home)
-	if lost.Ends(t) != cli.ExitFailed || !strings.Contains(lost.Err.String(), "ledger.log but no identity") {
-		t.Errorf("a lost identity: %s", &lost.Err)
-	}
+	write(t, filepath.Join(home, "ledger.log"), "")
+	answers(t, home, cli.ExitFailed, "ledger.log but no identity", "id", "--data-dir", home)
 }

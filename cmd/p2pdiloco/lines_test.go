@@ -14,23 +14,24 @@ import (
 )
 
 // A peer says on stderr what it does from its start to its end: whom it looks for, a line a slot
-// with what that took, and where the model is.
+// with what that took, and where the model is. One that is told to be quiet prints nothing.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	name, data := swarm.RunName("test"), smallData(t)
-	join := func(dir string) *clitest.Program {
+	join := func(dir string, more ...string) *clitest.Program {
 		return clitest.Start(t, home, slices.Concat([]string{
 			"join", "--run", name, "--preset", "lan", "--data", data, "--rounds", "3", "--inner-steps", "4",
 			"--start-peers", "2", "--data-dir", filepath.Join(home, dir),
-		}, tiny, onLoopback)...)
+		}, more, tiny, onLoopback)...)
 	}
-	p, other := join("one"), join("other")
-	if code := max(p.Ends(t), other.Ends(t)); code != cli.ExitOK {
-		t.Fatalf("exit %d", code)
+	p, quiet := join("one"), join("other", "--quiet")
+	if said := quiet.Exits(t, cli.ExitOK); said != "" {
+		t.Errorf("a quiet peer says %q", said)
 	}
+	said := p.Exits(t, cli.ExitOK)
 	if !regexp.MustCompile(`(?m)^slot \d/3 loss \d\.\d+, \d+ steps in [\d.]+ s, sync [\d.]+ s \(\d+%\), 2 members, ` +
-		`[\d.]+ [kM]B \(data-parallel [\d.]+ [kM]B\)`).Match(p.Err.Bytes()) {
+		`[\d.]+ [kM]B \(data-parallel [\d.]+ [kM]B\)`).MatchString(said) {
 		t.Error("no line says what a slot took")
 	}
 	at := 0
@@ -38,7 +39,7 @@ func TestLines(t *testing.T) {
 		"run " + name + ": this peer starts\n", "looking for peers that know the run", "slot ", "the model is saved",
 		"p2pdiloco export --data-dir " + filepath.Join(home, "one"), "the run has ended at slot 3",
 	} {
-		i := strings.Index(p.Err.String()[at:], want)
+		i := strings.Index(said[at:], want)
 		if i < 0 {
 			t.Errorf("%q is missing, or comes too early", want)
 			continue
@@ -50,14 +51,18 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestAQuietPeerPrintsNothing(t *testing.T) {
-	t.Parallel()
-	p := clitest.Start(t, t.TempDir(), slices.Concat([]string{
-		"join", "--run", swarm.RunName("test"), "--preset", "lan", "--data", smallData(t), "--rounds", "1", "--quiet",
-		"--found", "--linger", "1s",
-	}, tiny, onLoopback)...)
-	if code := p.Ends(t); code != cli.ExitOK || p.Out.Len()+p.Err.Len() > 0 {
-		t.Errorf("exit %d", code)
+// printing has what a program prints on stderr go to a file, and returns what is there so far.
+func printing(t *testing.T, p *clitest.Program) (said func() string) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() })
+	p.Stderr = out
+	return func() string {
+		text, _ := os.ReadFile(out.Name())
+		return string(text)
 	}
 }
 
@@ -66,23 +71,14 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 	t.Parallel()
 	const host = "no-such-host.invalid"
 	p := clitest.New(t, t.TempDir(), append([]string{
-		"join", "--run", swarm.RunName("test"), "--preset", "lan", "--data", smallData(t), "--log-level", "error",
+		"join", "--run", swarm.RunName("test"), "--preset", "lan", "--trainer", "none", "--log-level", "error",
 		"--bootstrap", "/dns4/" + host + "/tcp/4001/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
-	}, tiny...)...)
-	said := filepath.Join(t.TempDir(), "said")
-	out, err := os.Create(said)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	p.Stderr = out
+	}, onLoopback...)...)
+	said := printing(t, p)
 	p.Begin(t)
 	clitest.Until(t, "a line with the words of the resolver", func() bool {
-		text, _ := os.ReadFile(said)
-		return strings.Contains(string(text), "lookup "+host)
+		return strings.Contains(said(), "lookup "+host)
 	})
-	if err := p.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	p.Signal(t, os.Interrupt)
 	p.Ends(t)
 }

@@ -12,17 +12,9 @@ import (
 //	rank NUMBER WORLD TARGET PACE LOG    the socket is in the environment
 const rankProgram = "rank"
 
-// plainProgram has it be a peer with a model of its own:
-//
-//	plain RUN ELEMENTS DIR [ADDRESS]
-const plainProgram = "plain"
-
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == rankProgram {
 		beRank(os.Args[2:])
-	}
-	if len(os.Args) > 1 && os.Args[1] == plainProgram {
-		bePlain(os.Args[2:])
 	}
 	clitest.Main(m, main)
 }

@@ -26,11 +26,8 @@ const oldCommit = "d21fa76a"
 
 // mixed is a run of four peers, two of the old program and two of this one.
 type mixed struct {
-	t          *testing.T
-	home, gate string
-	common     []string
-	boot       string // address to start from; empty for the first peer, which founds the run
-	old        string // the old program
+	*gated
+	old string // the old program
 }
 
 // TestPeersOfTheOldProgramAndThisOne: peers of two programs found a run, train, are killed, come
@@ -40,17 +37,13 @@ func TestPeersOfTheOldProgramAndThisOne(t *testing.T) {
 	if !testlevel.Nightly() {
 		t.Skip("builds the program of an earlier commit: only with P2PDILOCO_TEST=nightly")
 	}
-	old, data := buildOld(t), smallData(t)
+	old := buildOld(t)
 	for _, trust := range []string{"crash", "byzantine"} {
 		name, ids := swarm.RunName("mixed"), map[string]string{}
 		for _, founder := range []string{"old", "new"} {
 			ok := t.Run(fmt.Sprintf("%s, founded by the %s one", trust, founder), func(t *testing.T) {
-				home := t.TempDir()
-				m := &mixed{t: t, home: home, gate: filepath.Join(home, "gate"), old: old, common: []string{
-					"join", "--run", name, "--preset", "lan", "--trust", trust, "--rounds", "12", "--inner-steps", "2",
-					"--start-peers", "4", "--codec", "int8", "--json", "--data", data, "--gate",
-					filepath.Join(home, "gate"),
-				}}
+				m := &mixed{newGated(t, "--run", name, "--trust", trust, "--rounds", "12", "--inner-steps", "2",
+					"--start-peers", "4", "--codec", "int8"), old}
 				ids[founder] = m.run(founder)
 			})
 			if !ok {
@@ -83,42 +76,19 @@ func buildOld(t *testing.T) string {
 	return program
 }
 
-// program prepares a command line of the old program or of this one.
-func (m *mixed) program(which string, args ...string) *clitest.Program {
-	p := clitest.New(m.t, m.home, args...)
+// by has a command line be the old program's, or leaves it this one's.
+func (m *mixed) by(which string, p *clitest.Program) {
 	if which == "old" {
 		p.Path, p.Args[0] = m.old, m.old
 	}
-	return p
 }
 
 // start starts a peer, again if it was there before.
 func (m *mixed) start(which, peer string) gatedPeer {
 	m.t.Helper()
-	p := gatedPeer{dir: filepath.Join(m.home, peer)}
-	for life := 1; p.events == "" || exists(p.events); life++ {
-		p.events = filepath.Join(m.home, fmt.Sprintf("%s.events.%d", peer, life))
-	}
-	from := []string{"--bootstrap", m.boot}
-	if m.boot == "" {
-		from = []string{"--found"}
-	}
-	p.Program = m.program(which, slices.Concat(m.common, from, tiny, onLoopback,
-		[]string{"--data-dir", p.dir, "--events", p.events})...)
-	p.Begin(m.t)
-	started := clitest.AwaitEvent(m.t, p.events, peer+"'s start", clitest.Named("peer.started"))
-	if m.boot == "" {
-		clitest.AwaitEvent(m.t, p.events, "the founding", clitest.Named("run.founded"))
-		m.boot = started.Addrs[0]
-	}
-	return p
-}
-
-func (m *mixed) open(slot uint64) {
-	m.t.Helper()
-	if err := swarm.OpenGate(m.gate, slot); err != nil {
-		m.t.Fatal(err)
-	}
+	p := m.prepare(peer)
+	m.by(which, p.Program)
+	return m.begin(p)
 }
 
 // run has four peers end a run, and returns its ID. While the others go on, one peer of each
@@ -150,9 +120,7 @@ func (m *mixed) run(founder string) string {
 // restart kills a peer, has the others go on to a slot, and all to the next one with it.
 func (m *mixed) restart(which map[string]string, peers map[string]gatedPeer, victim string, slot uint64) {
 	m.t.Helper()
-	if err := peers[victim].Process.Signal(syscall.SIGKILL); err != nil {
-		m.t.Fatal(err)
-	}
+	peers[victim].Signal(m.t, syscall.SIGKILL)
 	peers[victim].Ends(m.t)
 	m.open(slot)
 	rest := maps.Clone(peers)
@@ -176,17 +144,12 @@ func (m *mixed) end(which map[string]string, peers map[string]gatedPeer) string 
 	var first report.Peer
 	joins, exports := map[string]string{}, map[string]string{}
 	for _, peer := range slices.Sorted(maps.Keys(peers)) {
-		var r report.Peer
-		code := peers[peer].Ends(m.t)
-		if err := json.Unmarshal(peers[peer].Out.Bytes(), &r); err != nil {
-			m.t.Fatalf("%s (%s): exit %d, %v", peer, which[peer], code, err)
-		}
+		r := read(m.t, peers[peer].Program)
 		if first.RunID == "" {
 			first = r
 		}
-		if code != cli.ExitOK || r.Status != "ended" || r.Slot != 12 || r.StateRoot != first.StateRoot ||
-			r.RunID != first.RunID {
-			m.t.Errorf("%s (%s): exit %d, %+v; the first one has %+v", peer, which[peer], code, r, first)
+		if r.Status != "ended" || r.Slot != 12 || r.StateRoot != first.StateRoot || r.RunID != first.RunID {
+			m.t.Errorf("%s (%s): %+v; the first one has %+v", peer, which[peer], r, first)
 		}
 		joins[which[peer]] = peers[peer].Out.String()
 		exports[which[peer]] = m.document(which[peer], "export", "--json", "--data-dir", peers[peer].dir, "--out",
@@ -212,11 +175,10 @@ func (m *mixed) read(peer string) string {
 // document is what a command prints.
 func (m *mixed) document(which string, args ...string) string {
 	m.t.Helper()
-	p := m.program(which, args...)
+	p := clitest.New(m.t, m.home, args...)
+	m.by(which, p)
 	p.Begin(m.t)
-	if code := p.Ends(m.t); code != cli.ExitOK {
-		m.t.Fatalf("%v: exit %d: %s", args, code, &p.Err)
-	}
+	p.Exits(m.t, cli.ExitOK)
 	return p.Out.String()
 }
 

@@ -3,8 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // smallData is a folder with enough text for the built-in model, and little enough to be read at
@@ -15,11 +20,28 @@ func smallData(t *testing.T) string {
 	text := strings.Repeat("the quick brown fox jumps over the lazy dog, and the five boxing wizards jump quickly\n",
 		400)
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name+"\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), name+"\n"+text)
 	}
 	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // onLoopback are the flags that keep a test off every other network.
@@ -28,3 +50,61 @@ var onLoopback = []string{"--listen", "/ip4/127.0.0.1/tcp/0"}
 // tiny are the flags of a peer that takes next to nothing of the processor: a model that is trained
 // at once, and a rest after each round.
 var tiny = []string{"--model", "layers=1,width=16,heads=2,context=8,batch=2", "--pause", "50ms"}
+
+// startPeer starts a peer on this machine, which writes events to the file that is named.
+func startPeer(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
+	t.Helper()
+	args = slices.Concat([]string{"--data", smallData(t), "--json"}, args, tiny)
+	return startBare(t, home, args...)
+}
+
+// startBare starts one without what the built-in trainer needs.
+func startBare(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
+	t.Helper()
+	events = filepath.Join(home, "events")
+	all := []string{"join", "--preset", "lan", "--events", events}
+	if !slices.Contains(args, "--listen") {
+		all = append(all, onLoopback...)
+	}
+	return clitest.Start(t, home, append(all, args...)...), events
+}
+
+func leave(t *testing.T, peers ...*clitest.Program) {
+	t.Helper()
+	for _, p := range peers {
+		p.Signal(t, os.Interrupt)
+		p.Exits(t, cli.ExitOK)
+	}
+}
+
+func applies(t *testing.T, events string, slot uint64) {
+	t.Helper()
+	clitest.AwaitEvent(t, events, "slots", func(e eventlog.Line) bool {
+		return e.Event == "slot.applied" && e.Slot >= slot
+	})
+}
+
+// lines are the events in a file.
+func lines(t *testing.T, path string) (all []eventlog.Line) {
+	t.Helper()
+	f := eventlog.Follow(path)
+	defer f.Close()
+	err := f.Next(func(b []byte) {
+		e, err := eventlog.Parse(b)
+		if err != nil {
+			t.Error(err)
+		}
+		all = append(all, e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// answers runs a command, which must end with a status and say what is wanted, and returns what it
+// says.
+func answers(t *testing.T, home string, code int, want string, args ...string) string {
+	t.Helper()
+	return clitest.Start(t, home, args...).Exits(t, code, want)
+}

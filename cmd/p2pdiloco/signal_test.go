@@ -30,7 +30,7 @@ func TestSignalsForACommand(t *testing.T) {
 			pid := filepath.Join(home, "pid")
 			script := fmt.Sprintf("trap 'echo got-one >&2' USR1; trap 'echo got-two >&2' USR2; "+
 				"trap 'echo got-end >&2; exit 3' HUP QUIT; echo $$ >%s; while [ -e %[1]s ]; do sleep .05; done", pid)
-			args := boxes(t, 3, 1, "--data-dir", filepath.Join(home, "data"), "--", "sh", "-c", script)
+			args := boxes(3, 1, "--data-dir", filepath.Join(home, "data"), "--", "sh", "-c", script)
 			p := clitest.Start(t, home, args...)
 			command := 0
 			clitest.Until(t, "the command", func() bool {
@@ -40,9 +40,7 @@ func TestSignalsForACommand(t *testing.T) {
 			})
 			send := func(s syscall.Signal, want string, there func() bool) {
 				t.Helper()
-				if err := p.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
+				p.Signal(t, s)
 				clitest.Until(t, want, there)
 			}
 			told := func(text string) func() bool {

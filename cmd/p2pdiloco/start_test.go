@@ -3,11 +3,9 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -23,66 +21,48 @@ import (
 func TestStart(t *testing.T) {
 	t.Parallel()
 	home, name, data := t.TempDir(), swarm.RunName("started"), smallData(t)
-	start := func(events string) *clitest.Program {
+	start := func(events string) (*clitest.Program, string) {
+		events = filepath.Join(home, events)
 		return clitest.Start(t, home, slices.Concat([]string{
-			"start", name, "--preset", "lan", "--data", data, "--events", filepath.Join(home, events), "--rounds",
-			"100000", "--inner-steps", "2", "--bootstrap",
+			"start", name, "--preset", "lan", "--data", data, "--events", events, "--rounds", "100000",
+			"--inner-steps", "2", "--bootstrap",
 			"/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
-		}, tiny, onLoopback)...)
+		}, tiny, onLoopback)...), events
 	}
 	wait := clitest.New(t, home, "invite", "--wait", "--ttl", "2d")
-	said, err := os.Create(filepath.Join(home, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer said.Close()
-	wait.Stderr = said
+	said := printing(t, wait)
 	wait.Begin(t)
-	says := func(want string) {
-		clitest.Until(t, want, func() bool {
-			text, _ := os.ReadFile(said.Name())
-			return strings.Contains(string(text), want)
-		})
+	clitest.Until(t, "that invite waits", func() bool {
+		return strings.Contains(said(), "waiting: no peer of this user runs here")
+	})
+	first, events := start("one")
+	id := clitest.Await(t, events, "run.founded").RunID[:16]
+	applies(t, events, 1)
+	text := wait.Exits(t, cli.ExitOK)
+	if strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, ticket.Prefix) ||
+		!strings.Contains(said(), "it is of no use on other machines") {
+		t.Fatalf("the ticket is %q, and invite says %s", text, said())
 	}
-	says("waiting: no peer of this user runs here")
-	first := start("one")
-	founded := clitest.AwaitEvent(t, filepath.Join(home, "one"), "the founding", clitest.Named("run.founded"))
-	applies(t, filepath.Join(home, "one"), 1)
-	code, text := wait.Ends(t), wait.Out.String()
-	if code != cli.ExitOK || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, ticket.Prefix) {
-		t.Fatalf("exit %d, and the ticket is %q", code, text)
-	}
-	says("it is of no use on other machines")
-	guest, events := startPeer(t, t.TempDir(), data, text)
+	guest, events := startPeer(t, t.TempDir(), text)
 	applies(t, events, 1)
 	leave(t, guest)
 
-	second := start("beside")
-	if code := second.Ends(t); code != cli.ExitOtherRun || !strings.Contains(second.Err.String(), "peer-1") {
-		t.Errorf("beside a peer that runs: exit %d, %s", code, &second.Err)
-	}
-	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if code := first.Ends(t); code != cli.ExitOK {
-		t.Errorf("exit %d", code)
-	}
+	second, _ := start("beside")
+	second.Exits(t, cli.ExitOtherRun, "peer-1")
+	leave(t, first)
 	out := first.Err.String()
-	at := strings.Index(out, ticket.Prefix)
-	if at < 0 {
-		t.Fatalf("it prints no ticket: %s", out)
-	}
-	if _, err := ticket.Parse(strings.Fields(out[at:])[0]); err != nil {
+	if _, text, _ := strings.Cut(out, ticket.Prefix); text == "" {
+		t.Errorf("it prints no ticket: %s", out)
+	} else if _, err := ticket.Parse(ticket.Prefix + strings.Fields(text)[0]); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(out, founded.RunID[:16]); n < 2 {
-		t.Errorf("the run's ID stands in %d lines: %s", n, out)
-	}
-	again := start("again")
-	applies(t, filepath.Join(home, "again"), 1)
+	again, events := start("again")
+	applies(t, events, 1)
 	leave(t, again)
-	if n := strings.Count(again.Err.String(), founded.RunID[:16]); n != 2 {
-		t.Errorf("it does not say at first and at last that it goes on with %s: %s", founded.RunID, &again.Err)
+	for _, p := range []*clitest.Program{first, again} {
+		if n := strings.Count(p.Err.String(), id); n < 2 {
+			t.Errorf("the run's ID stands in %d lines: %s", n, &p.Err)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -39,31 +39,15 @@ func bootNode(t *testing.T, listen ...string) string {
 // it said.
 func endsAsOther(t *testing.T, p *clitest.Program, events string) string {
 	t.Helper()
-	ended := make(chan error, 1)
-	go func() { ended <- p.Wait() }()
-	clitest.Until(t, "the end of a peer, or its run", func() bool {
-		select {
-		case err := <-ended:
-			ended <- err
-			return true
-		default:
-		}
-		return exists(events) && slices.ContainsFunc(lines(t, events), func(e eventlog.Line) bool {
-			return e.Event == "run.joined" || e.Event == "run.founded"
-		})
-	})
-	select {
-	case <-ended:
-		if code := p.ProcessState.ExitCode(); code != otherRun {
-			t.Errorf("exit %d, want %d: %s", code, otherRun, &p.Err)
-		}
-		return p.Err.String()
-	default:
-		_ = p.Process.Kill()
-		<-ended
+	late := time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() })
+	defer late.Stop()
+	said := p.Exits(t, otherRun)
+	if exists(events) && slices.ContainsFunc(lines(t, events), func(e eventlog.Line) bool {
+		return e.Event == "run.joined" || e.Event == "run.founded"
+	}) {
 		t.Errorf("%v: it is a member of a run, where it cannot know which one is meant", p.Args[1:])
-		return ""
 	}
+	return said
 }
 
 // TestNoSecondRunBesideAPrivateOne: on a machine with a peer of a private run, whose members do not
@@ -71,16 +55,14 @@ func endsAsOther(t *testing.T, p *clitest.Program, events string) string {
 // which run is here, and what to do.
 func TestNoSecondRunBesideAPrivateOne(t *testing.T) {
 	t.Parallel()
-	home, data, name, boot := t.TempDir(), smallData(t), swarm.RunName("team"), bootNode(t)
-	first, events := startPeer(t, home, data, "--run", name, "--bootstrap", boot, "--access", "private", "--rounds",
+	home, name, boot := t.TempDir(), swarm.RunName("team"), bootNode(t)
+	first, events := startPeer(t, home, "--run", name, "--bootstrap", boot, "--access", "private", "--rounds",
 		"100000", "--inner-steps", "2", "--outer", "sgd")
-	id := clitest.AwaitEvent(t, events, "the founding", clitest.Named("run.founded")).RunID
+	id := clitest.Await(t, events, "run.founded").RunID
 	applies(t, events, 1)
 	for _, more := range [][]string{nil, {"--data-dir", filepath.Join(home, "named")}} {
 		events := filepath.Join(t.TempDir(), "events")
-		second := clitest.Start(t, home, slices.Concat([]string{
-			"join", "--run", name, "--bootstrap", boot, "--preset", "lan", "--data", data, "--events", events,
-		}, more, tiny, onLoopback)...)
+		second, _ := startPeer(t, home, append(more, "--run", name, "--bootstrap", boot, "--events", events)...)
 		said := endsAsOther(t, second, events)
 		for _, want := range []string{name, id[:16], filepath.Join("p2pdiloco", name, "peer-1"), "invite", "start"} {
 			if !strings.Contains(said, want) {
@@ -92,25 +74,25 @@ func TestNoSecondRunBesideAPrivateOne(t *testing.T) {
 }
 
 // two is two runs of one name, each founded on a machine of its own beside a bootstrap node of its
-// own, and the data that all train on.
+// own.
 type two struct {
-	t          *testing.T
-	name, data string
-	boots      []string
-	ids        []string // of the runs
-	addrs      []string // of the founders
-	events     []string // their files
+	t      *testing.T
+	name   string
+	boots  []string
+	ids    []string // of the runs
+	addrs  []string // of the founders
+	events []string // their files
 }
 
 func startTwo(t *testing.T) *two {
 	t.Helper()
-	w := &two{t: t, name: swarm.RunName("two"), data: smallData(t)}
+	w := &two{t: t, name: swarm.RunName("two")}
 	for range 2 {
 		boot := bootNode(t)
-		_, events := startPeer(t, t.TempDir(), w.data, "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
+		_, events := startPeer(t, t.TempDir(), "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
 			"--inner-steps", "2", "--outer", "sgd")
-		w.addrs = append(w.addrs, clitest.AwaitEvent(t, events, "a start", clitest.Named("peer.started")).Addrs[0])
-		w.ids = append(w.ids, clitest.AwaitEvent(t, events, "a founding", clitest.Named("run.founded")).RunID)
+		w.addrs = append(w.addrs, clitest.Await(t, events, "peer.started").Addrs[0])
+		w.ids = append(w.ids, clitest.Await(t, events, "run.founded").RunID)
 		w.boots, w.events = append(w.boots, boot), append(w.events, events)
 		w.announced(boot)
 	}
@@ -137,16 +119,14 @@ func (w *two) announced(boot string) {
 }
 
 // joins starts a peer that sees both runs, on a machine of its own.
-func (w *two) joins(home, run string, more ...string) (p *clitest.Program, events string) {
+func (w *two) joins(home, run string) (p *clitest.Program, events string) {
 	w.t.Helper()
-	return startPeer(w.t, home, w.data, slices.Concat([]string{"--run", run}, more, []string{
-		"--bootstrap", w.boots[0], "--bootstrap", w.boots[1],
-	})...)
+	return startPeer(w.t, home, "--run", run, "--bootstrap", w.boots[0], "--bootstrap", w.boots[1])
 }
 
 // TestTwoRunsOfOneName: a newcomer that knows the name alone takes part in none of two runs that it
-// sees. It lists both. The member that it was given says which one is meant, or the run's ID does,
-// and once it is a member it asks no more.
+// sees. It lists both. The run's ID says which one is meant, and once it is a member it asks no
+// more.
 func TestTwoRunsOfOneName(t *testing.T) {
 	t.Parallel()
 	w := startTwo(t)
@@ -162,45 +142,30 @@ func TestTwoRunsOfOneName(t *testing.T) {
 			t.Errorf("it does not list the run %s of %s: %s", id, founder, said)
 		}
 	}
-	for i, args := range [][]string{{w.name, "--bootstrap", w.addrs[0]}, {w.name + "@" + w.ids[1][:16]}} {
-		home := t.TempDir()
-		p, events := w.joins(home, args[0], args[1:]...)
-		clitest.AwaitEvent(t, events, "a join", clitest.Named("run.joined"))
-		w.isIn(home, w.ids[i], strings.Join(args, " "))
-		if err := p.Process.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		p.Ends(t)
-		if err := os.Remove(events); err != nil {
-			t.Fatal(err)
-		}
-		again, events := w.joins(home, w.name)
-		applies(t, events, 1)
-		w.isIn(home, w.ids[i], "its data directory")
-		leave(t, again)
+	home, id := t.TempDir(), w.ids[1]
+	p, events := w.joins(home, w.name+"@"+id[:16])
+	if is := clitest.Await(t, events, "run.joined").RunID; is != id {
+		t.Errorf("it is in the run %s, not %s", is, id)
 	}
-}
-
-// isIn wants the peer below home in a run.
-func (w *two) isIn(home, id, by string) {
-	w.t.Helper()
-	if is := runOf(w.t, home); is != id {
-		w.t.Errorf("by %s it is in the run %s, not %s", by, is, id)
+	p.Signal(t, syscall.SIGKILL)
+	p.Ends(t)
+	remove(t, events)
+	again, events := w.joins(home, w.name)
+	applies(t, events, 1)
+	if is := runOf(t, home); is != id {
+		t.Errorf("by its data directory it is in the run %s, not %s", is, id)
 	}
+	leave(t, again)
 }
 
 // runOf is the ID of the run that the peer below home is in.
 func runOf(t *testing.T, home string, args ...string) string {
 	t.Helper()
-	status := clitest.New(t, home, append([]string{"status", "--json"}, args...)...)
-	if err := status.Run(); err != nil {
-		t.Fatal(err, &status.Err)
-	}
+	status := clitest.Start(t, home, append([]string{"status", "--json"}, args...)...)
+	status.Exits(t, cli.ExitOK)
 	var s struct {
 		RunID string `json:"run_id"`
 	}
-	if err := json.Unmarshal(status.Out.Bytes(), &s); err != nil {
-		t.Error(err)
-	}
+	status.Read(t, &s)
 	return s.RunID
 }

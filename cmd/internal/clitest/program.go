@@ -4,6 +4,7 @@ package clitest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -95,6 +96,39 @@ func (p *Program) Ends(t *testing.T) int {
 	return p.ProcessState.ExitCode()
 }
 
+// Exits waits for the end, which must have an exit status, and what is printed all of the texts.
+// It returns what is printed.
+func (p *Program) Exits(t *testing.T, want int, texts ...string) (said string) {
+	t.Helper()
+	code := p.Ends(t)
+	said = p.Out.String() + p.Err.String()
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			t.Errorf("%v: %q is missing", p.Args[1:], text)
+		}
+	}
+	if code != want {
+		t.Errorf("%v: exit %d, want %d", p.Args[1:], code, want)
+	}
+	return said
+}
+
+// Signal sends a signal.
+func (p *Program) Signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Read reads the document that an ended process has printed.
+func (p *Program) Read(t *testing.T, document any) {
+	t.Helper()
+	if err := json.Unmarshal(p.Out.Bytes(), document); err != nil {
+		t.Fatalf("%v: %v: %s%s", p.Args[1:], err, &p.Out, &p.Err)
+	}
+}
+
 const patience = 60 * time.Second // for what takes a second or two on an idle machine
 
 // Until polls a condition that other processes make true.
@@ -134,6 +168,12 @@ func AwaitEvent(t *testing.T, path, what string, wanted func(eventlog.Line) bool
 		return done
 	})
 	return found
+}
+
+// Await waits for the first event of a name in a file.
+func Await(t *testing.T, path, name string) eventlog.Line {
+	t.Helper()
+	return AwaitEvent(t, path, name, Named(name))
 }
 
 // Named wants the first event of a name.
