@@ -26,7 +26,7 @@ func TestExploreAudits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newAuditsWorld(t, c.world)
-			x.limit, x.terms, x.crashes, x.deaths = testlevel.Choose(200, 250, 30_000), c.terms, c.crashes, c.deaths
+			x.limit, x.terms, x.crashes, x.deaths = testlevel.Choose(60, 60, 30_000), c.terms, c.crashes, c.deaths
 			x.continueOne = 100
 			begun := time.Now()
 			x.explore(w)

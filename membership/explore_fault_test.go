@@ -30,7 +30,7 @@ func TestExploreLiar(t *testing.T) {
 			rules := labRules()
 			rules.Byzantine = true
 			x, w := newLiarsWorld(t, rules, 4, c.tries)
-			x.limit, x.terms, x.crashes = testlevel.Choose(1_000, 1_000, 300_000), c.terms, c.crashes
+			x.limit, x.terms, x.crashes = testlevel.Choose(300, 300, 300_000), c.terms, c.crashes
 			begun := time.Now()
 			complete := x.explore(w)
 			t.Logf("%d worlds, %d peer states, %d messages, complete=%v, %v", x.worlds, len(x.locals), len(x.parcels),
@@ -40,7 +40,7 @@ func TestExploreLiar(t *testing.T) {
 				x.forgesOffer()
 				x.liar.terms, x.worlds = []uint32{(c.terms + 1) * slot.Tries, 1 << 20}, 0
 				clear(x.liar.lies)
-				until := time.Now().Add(testlevel.Choose(time.Second/4, time.Second/4, 2*time.Minute))
+				until := time.Now().Add(testlevel.Choose(time.Second/16, time.Second/16, 2*time.Minute))
 				x.hunt(w, rand.New(rand.NewPCG(3, 4)), 12, until)
 				t.Logf("%d worlds by chance", x.worlds)
 			}

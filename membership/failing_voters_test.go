@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -72,6 +73,9 @@ func (l *lab) listedInVain(t *testing.T, slots uint64, fails func(leader, p *lab
 // votes, and count again once they do not fail any more.
 func TestElectorsThatFailAreLeftOutForLonger(t *testing.T) {
 	for _, electors := range []string{"ABCD", "ABCDEFG"} {
+		if len(electors) > 4 && !testlevel.Nightly() {
+			continue // they take ten seconds of a core
+		}
 		for name, fails := range waysToFail {
 			t.Run(electors+" "+name, func(t *testing.T) {
 				l, n := auditedLab(t, electors), len(electors)

@@ -1,7 +1,7 @@
 // Package testlevel says how much the tests try. There are three levels:
 //
 //   - short, with go test -short: what a run under the race detector can afford;
-//   - usual, with neither: all of go test ./... takes about ten minutes on 2 cores;
+//   - usual, with neither: all of go test ./... takes about five minutes on 2 cores;
 //   - nightly, with the environment variable P2PDILOCO_TEST=nightly: the explorers, the random
 //     schedules and the long tables in full.
 //
