@@ -1,29 +1,28 @@
 package main
 
 import (
-	"errors"
-	"os"
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/reducebench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/reduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // reduceFlags are the command line of bench allreduce.
 type reduceFlags struct {
-	cfg     reducebench.Config
+	output
+	cfg     reduce.Config
 	size    byteSize
 	against []string
-	json    bool
 	goals   bool
 }
 
 func newAllreduce() *cobra.Command {
-	f := &reduceFlags{cfg: reducebench.Config{Case: reducebench.Default()}}
+	f := &reduceFlags{cfg: reduce.Config{Case: reduce.Default()}}
 	cmd := &cobra.Command{
 		Use:   "allreduce",
 		Short: "Measure the all-reduce: time, bandwidth, CPU, memory",
@@ -33,11 +32,11 @@ begins on all peers at the same time and takes as long as the slowest of them. T
 with a plain reference, and must have the same bits on all peers in every round.
 
 With --against mpi OpenMPI's MPI_Allreduce over TCP takes turns with ours, unencrypted, and the ratio is
-printed. On a machine that is busy with other work, only the ratios of one run are reliable.
+printed. Rounds are lines of Go's benchmark format, so that benchstat compares two runs. On a machine that is busy with other work, only the ratios of one run are reliable.
 
 With --goals all cases that goals are set for are measured one after the other.`,
 		Example: `  p2plab bench allreduce --size 16MiB
-  p2plab bench allreduce --against mpi --json
+  p2plab bench allreduce --against mpi
   p2plab bench allreduce --roots=false --aggregator trimmed_mean
   sudo p2plab bench allreduce --netns --rate 200mbit --size 32MiB
   p2plab bench allreduce --goals`,
@@ -47,19 +46,19 @@ With --goals all cases that goals are set for are measured one after the other.`
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	c := &f.cfg
-	fs.IntVar(&c.Peers, "peers", c.Peers, "peers, a process each")
+	fs.IntVar(&c.Members, "peers", c.Members, "peers, a process each")
 	fs.Uint64Var(&c.Elements, "elements", c.Elements, "elements of the vector")
 	fs.Var(&f.size, "size", "of the vector as float32, like 64MiB, instead of --elements")
 	fs.Uint64Var(&c.Frame, "frame", 0, "elements of a frame (default as in a run of that size)")
-	fs.StringVar(&c.Schedule, "schedule", c.Schedule, "`how` frames travel: "+strings.Join(reducebench.Schedules, ", "))
+	fs.StringVar(&c.Schedule, "schedule", c.Schedule, "`how` frames travel: "+strings.Join(reduce.Schedules, ", "))
 	fs.StringVar(&c.Aggregator, "aggregator", c.Aggregator,
 		"`how` contributions become one: mean, trimmed_mean, median")
 	fs.StringVar(&c.Codec, "codec", c.Codec, "`codec` of contributions and outcome")
 	fs.IntVar(&c.Iters, "iters", 7, "rounds that count")
 	fs.StringVar(&c.Security, "security", c.Security,
-		"`what` encrypts connections: "+strings.Join(reducebench.Securities, ", "))
+		"`what` encrypts connections: "+strings.Join(reduce.Securities, ", "))
 	fs.StringVar(&c.Transport, "transport", c.Transport,
-		"`what` carries them: "+strings.Join(reducebench.Transports, ", "))
+		"`what` carries them: "+strings.Join(reduce.Transports, ", "))
 	fs.BoolVar(&c.Roots, "roots", c.Roots, "hash and check every frame, as runs do")
 	fs.BoolVar(&c.Namespaces, "netns", false,
 		"put each peer into a network namespace of its own, behind a link; needs root, on Linux")
@@ -68,7 +67,6 @@ With --goals all cases that goals are set for are measured one after the other.`
 	fs.Var(sources.Paths(&f.against), "against", "`program` to take turns with: mpi")
 	fs.StringVar(&c.Profile, "profile", "", "`folder` for a CPU profile of each peer's counted rounds")
 	fs.BoolVar(&f.goals, "goals", false, "measure all cases that goals are set for; with root also those on links")
-	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
 	return cmd
 }
 
@@ -76,31 +74,16 @@ func (f *reduceFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.settle(cmd); err != nil {
 		return cli.UsageError(err)
 	}
-	f.cfg.Out = cmd.ErrOrStderr()
-	if f.cfg.Executable, err = os.Executable(); err != nil {
-		return err
-	}
-	if f.cfg.Dir, err = os.MkdirTemp("", "p2pdiloco-bench-"); err != nil {
-		return err
-	}
-	defer os.RemoveAll(f.cfg.Dir) //nolint:errcheck // the logs are not needed
-	ctx, stop := cli.OrExit(cmd.Context())
-	defer stop()
-	if f.goals {
-		goals, err := reducebench.RunGoals(ctx, f.cfg)
-		if ctx.Err() != nil {
-			return cli.ErrInterrupted
+	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		if f.goals {
+			return nil, true, reduce.RunGoals(ctx, f.cfg)
 		}
-		return errors.Join(err, show(cmd, f.json, goals)) // some of the goals were measured
-	}
-	result, err := reducebench.Run(ctx, f.cfg)
-	if ctx.Err() != nil {
-		return cli.ErrInterrupted
-	}
-	if err != nil {
-		return err
-	}
-	return show(cmd, f.json, result)
+		r, err := reduce.Run(ctx, f.cfg)
+		if err == nil {
+			r.Print(f.cfg.Out)
+		}
+		return nil, true, err
+	})
 }
 
 // settle makes a Config of the flags.

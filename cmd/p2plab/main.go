@@ -9,8 +9,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/reducebench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/slotbench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/reduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/step"
 )
 
 func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
@@ -26,7 +26,7 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab bench modes --quick`,
 	}, newChaos(), newSoak(), newBench(),
 		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
-		newPeer(reducebench.HiddenCommand, reducebench.Serve), newPeer(slotbench.HiddenCommand, slotbench.Serve))
+		newPeer(reduce.HiddenCommand, reduce.Serve), newPeer(step.HiddenCommand, step.Serve))
 	addHostile(root)
 	return root
 }
@@ -53,6 +53,6 @@ func newBench() *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModes(), newAllreduce(), newSlot())
+	cmd.AddCommand(newModes(), newAllreduce(), newStep())
 	return cmd
 }

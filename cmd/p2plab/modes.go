@@ -9,21 +9,21 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/modesbench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/modes"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // modesFlags are the command line of bench modes.
 type modesFlags struct {
 	output
-	cfg   modesbench.Config
+	cfg   modes.Config
 	model settings.Model
 	quick bool
 }
 
 func newModes() *cobra.Command {
 	f := &modesFlags{}
-	f.cfg.Modes, f.cfg.Codecs = slices.Clone(modesbench.Modes), []string{"f32"}
+	f.cfg.Modes, f.cfg.Codecs = slices.Clone(modes.Modes), []string{"f32"}
 	cmd := &cobra.Command{
 		Use:   "modes",
 		Short: "Measure the modes of a run against synchronous data-parallel training",
@@ -78,7 +78,7 @@ func (f *modesFlags) run(cmd *cobra.Command) error {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
-		r, err := modesbench.Run(ctx, f.cfg)
+		r, err := modes.Run(ctx, f.cfg)
 		if err != nil {
 			return nil, false, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -24,6 +23,10 @@ type output struct {
 
 func (o *output) flags(fs *pflag.FlagSet, what string) {
 	fs.BoolVar(&o.json, "json", false, "print one JSON document to stdout, everything else to stderr")
+	o.keep(fs, what)
+}
+
+func (o *output) keep(fs *pflag.FlagSet, what string) {
 	fs.StringVar(&o.keepDir, "keep-dir", "", "`folder` where "+what+" stay (default a temporary one, kept if "+
 		"something failed)")
 }
@@ -69,15 +72,6 @@ func logsAre(s swarm.Setting, ok bool) {
 	if !ok {
 		fmt.Fprintf(s.Out, "logs are in %s\n", s.Dir)
 	}
-}
-
-// show prints a result: one JSON document, or what is for people.
-func show(cmd *cobra.Command, asJSON bool, result interface{ Print(out io.Writer) }) error {
-	if asJSON {
-		return cli.PrintJSON(cmd.OutOrStdout(), result)
-	}
-	result.Print(cmd.OutOrStdout())
-	return nil
 }
 
 // presets sets the flags that were not given to the values that a flag like --quick stands for.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -28,12 +29,36 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
-	for got, want := range map[string]string{
-		Seconds(.0123): "12.3 ms", Seconds(2): "2.00 s",
+// TestReport: what is printed is Go's format, and the table has medians and goals.
+func TestReport(t *testing.T) {
+	var r Report
+	r.Say("links", "%s", Links{})
+	for i, seconds := range []float64{.004, .002, .009} {
+		r.Add("AllReduce/peers=4/size=1MiB", uint64(i+1), Value{seconds, "sec/op"}, Value{2e6, "sent-B"})
+	}
+	r.Add("AllReduce/peers=4/size=32MiB/rate=200mbit", 1, Value{1.04, "x-ideal"})
+	var b strings.Builder
+	r.Print(&b)
+	text := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"links: loopback BenchmarkAllReduce/peers=4/size=1MiB-", "1 0.004 sec/op 2e+06 sent-B",
+		"sec/op 4.0 ms 2.0 ms 9.0 ms 9.0 ms 3 <= 0.005: met", "sent-B 2.0 MB", "<= 1.03: missed",
 	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
+
+// TestGoalsAreRead: each line is a remark or a goal that some name can have.
+func TestGoalsAreRead(t *testing.T) {
+	for g := range strings.Lines(goals) {
+		f := strings.Fields(g)
+		if f[0] == "#" {
+			continue
+		}
+		if len(f) != 4 || judge(strings.ReplaceAll(f[0], "*", "x"), f[1], 1) == "" {
+			t.Errorf("no goal: %s", g)
 		}
 	}
 }

@@ -1,7 +1,8 @@
-// Package bench has what the benchmarks below internal/lab share.
+// Package bench has what the benches of p2plab share. Packages step, reduce and modes measure.
 //
+//	Config       what all are told
 //	Open         where the processes of a swarm run: on loopback, or each in a namespace behind a link
-//	Median       and other quantiles
-//	CPUSeconds   what a process has used; PeakMemory
-//	Seconds      times and sizes for people; Size
+//	Report       what was measured, in Go's benchmark format, with medians beside the goals (goals.txt)
+//	OpenMPI      MPI_Allreduce of the machine's OpenMPI, to measure beside
+//	CPUSeconds   what a process has used; PeakMemory; Profile
 package bench

@@ -1,6 +1,12 @@
 package bench
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
+
+// ErrNoMPI says that this machine cannot measure OpenMPI.
+var ErrNoMPI = errors.New("--against mpi")
 
 // Median is the median of x, of which there is at least one.
 func Median(x []float64) float64 {
@@ -18,4 +24,30 @@ func Quantile(x []float64, q float64) float64 {
 		}
 	}
 	return s[len(s)-1]
+}
+
+// Round is one all-reduce.
+type Round struct {
+	Seconds float64 // of the slowest peer
+	CPU     float64 // seconds, of all peers
+	Sent    float64 // bytes, of all peers
+}
+
+// CPUPerGB is the CPU time for a GB that was sent.
+func (r Round) CPUPerGB() float64 { return r.CPU / max(1, r.Sent) * 1e9 }
+
+// MedianCPU is the median CPU time for a GB.
+func MedianCPU(rounds []Round) float64 { return medianOf(rounds, Round.CPUPerGB) }
+
+// MedianTime is the median time of rounds.
+func MedianTime(rounds []Round) float64 {
+	return medianOf(rounds, func(r Round) float64 { return r.Seconds })
+}
+
+func medianOf(rounds []Round, of func(Round) float64) float64 {
+	x := make([]float64, len(rounds))
+	for i, r := range rounds {
+		x[i] = of(r)
+	}
+	return Median(x)
 }

@@ -1,6 +1,6 @@
 // Package testhooks lets the tests of whole nodes (internal/nodetest) reach what the public API
 // does not show: faults of a disk and of streams, another timing, a death without a farewell, and
-// the ledger of a running node. The benchmark of a slot (internal/lab/slotbench) counts through it,
+// the ledger of a running node. The bench of a step (internal/lab/bench/step) counts through it,
 // and hostile peers (internal/lab/hostile) lie through it.
 //
 // Hooks travel in the context of p2pdiloco.Join:

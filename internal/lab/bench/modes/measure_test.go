@@ -1,0 +1,107 @@
+package modes
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+var epoch = time.Unix(1000, 0)
+
+func after(seconds float64) time.Time {
+	return epoch.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// Two peers measure; the second is ready later, and faster in round 1.
+func TestCurve(t *testing.T) {
+	begun, curve := curveOf([]*peer{
+		{measured: []measurement{{after(1), 0, 3, 0}, {after(6), 1, 2.5, 10}, {after(9), 2, 2, 10}}},
+		{},
+		{measured: []measurement{{after(2), 0, 3, 0}, {after(5), 1, 2.5, 10}, {after(9.5), 2, 2, 10}}},
+	})
+	want := []Point{{0, 3, 0, 0}, {1, 2.5, 3, 10}, {2, 2, 7, 30}}
+	if !begun.Equal(after(2)) || len(curve) != len(want) {
+		t.Fatalf("from %v %+v", begun, curve)
+	}
+	for i, p := range curve {
+		if p != want[i] {
+			t.Errorf("point %d is %+v, want %+v", i, p, want[i])
+		}
+	}
+	if _, none := curveOf([]*peer{{}, {measured: []measurement{{after(1), 0, 0, 0}}}}); len(none) != 0 {
+		t.Errorf("nobody measured, and there is %+v", none)
+	}
+}
+
+func TestLossAtTokens(t *testing.T) {
+	curve := []Point{{Loss: 3}, {Loss: 2.5, Tokens: 10}, {Loss: 2, Tokens: 20}, {Loss: 1.9, Tokens: 31}}
+	for tokens, want := range map[uint64]float64{0: 3, 19: 2.5, 20: 2, 30: 2, 31: 1.9, math.MaxUint64: 1.9} {
+		if got := lossAt(curve, tokens); got != want {
+			t.Errorf("with %d tokens %v, want %v", tokens, got, want)
+		}
+	}
+}
+
+func TestTimeTo(t *testing.T) {
+	curve := []Point{{Loss: 3}, {Loss: 2.5, Seconds: 10}, {Loss: 2.6, Seconds: 20}, {Loss: 2, Seconds: 30}}
+	for _, c := range []struct {
+		loss, want float64
+		ok         bool
+	}{{3, 0, true}, {4, 0, true}, {2.75, 5, true}, {2.5, 10, true}, {2.3, 25, true}, {2, 30, true}, {1.9, 0, false}} {
+		if got, ok := timeTo(curve, c.loss); math.Abs(got-c.want) > 1e-9 || ok != c.ok {
+			t.Errorf("to %v: %v, %v; want %v, %v", c.loss, got, ok, c.want, c.ok)
+		}
+	}
+	if got := lowest(curve); got != 2 {
+		t.Errorf("lowest %v", got)
+	}
+}
+
+// 100 bytes before anything is trained, then 80 within a tenth of a second, then 10 a second.
+func TestBandwidth(t *testing.T) {
+	s := []sample{
+		{after(0), 0},
+		{after(1), 100},
+		{after(2), 100},
+		{after(2.1), 180},
+		{after(3.1), 190},
+		{after(4.1), 200},
+	}
+	for x, want := range map[float64]float64{-1: 0, 0.5: 50, 2.05: 140, 2.6: 185, 9: 200} {
+		if got := at(s, after(x)); math.Abs(got-want) > 1e-6 {
+			t.Errorf("at %v s %v, want %v", x, got, want)
+		}
+	}
+	if got := busiest(s, after(1), time.Second); math.Abs(got-80) > 1e-6 {
+		t.Errorf("busiest second %v, want 80: what came before the first steps does not count", got)
+	}
+	if got := busiest(s, after(3.1), time.Second); math.Abs(got-10) > 1e-6 {
+		t.Errorf("busiest second at last %v, want 10", got)
+	}
+	if got := busiest(s, after(1), 0); got != 0 {
+		t.Errorf("within nothing %v", got)
+	}
+	c := Config{InnerSteps: 40, StepTime: 40 * time.Millisecond}
+	if got := c.window(); got != 200*time.Millisecond {
+		t.Errorf("a window of %v, want half of what 10 steps take", got)
+	}
+	if c.InnerSteps--; c.window() != 0 {
+		t.Errorf("a window of %v for samples every %v", c.window(), sampleEvery)
+	}
+	if got := busiest(nil, epoch, time.Second); got != 0 || at(nil, epoch) != 0 {
+		t.Errorf("of no samples %v", got)
+	}
+}
+
+func TestPaceFor(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		step         time.Duration
+		peers, cores int
+		want         time.Duration
+	}{{20 * ms, 4, 2, 80 * ms}, {13 * ms, 4, 2, 60 * ms}, {20 * ms, 4, 16, 40 * ms}, {ms, 2, 2, 20 * ms}} {
+		if got := paceFor(c.step, c.peers, c.cores); got != c.want {
+			t.Errorf("steps of %v, %d peers, %d cores: %v, want %v", c.step, c.peers, c.cores, got, c.want)
+		}
+	}
+}

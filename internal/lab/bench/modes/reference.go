@@ -1,0 +1,113 @@
+package modes
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+)
+
+// maxThreads is where more cores stop helping so small a model.
+const maxThreads = 8
+
+// heldOut is how many sequences losses are measured on: enough for differences of a tenth of a
+// percent.
+const heldOut = 512
+
+// together is a trainer of all peers' batches as one.
+func together(cfg Config, corpus *builtin.Corpus) (*builtin.Trainer, error) {
+	c := cfg.Model.WithDefaults()
+	c.Batch *= cfg.Peers
+	c.HeldOut = heldOut
+	c.Threads = min(runtime.NumCPU(), maxThreads)
+	return builtin.New(c, corpus)
+}
+
+// tasks are the tasks of the peers of a run of that seed in a round, from 1: the data assignments
+// if all peers are there from the first slot on and none is late (docs/data.md). In modes that
+// overlap, the same parts come in another order.
+func (c Config) tasks(seed, round uint64, steps int) []p2pdiloco.Task {
+	members := make([]p2pdiloco.PeerID, c.Peers)
+	for i := range members {
+		members[i] = p2pdiloco.PeerID(fmt.Sprintf("reference-%03d", i))
+	}
+	tasks := make([]p2pdiloco.Task, c.Peers)
+	for i, self := range members {
+		tasks[i] = p2pdiloco.Task{
+			Slot: round, Steps: steps, Seed: seed, Self: self, Members: members,
+			Part: (round-1)*uint64(c.Peers) + uint64(i), PartSteps: steps,
+		}
+	}
+	return tasks
+}
+
+// trainReference trains data-parallel from the warm start: as many steps as each peer does, each
+// averaged over all peers' batches.
+func trainReference(ctx context.Context, cfg Config, corpus *builtin.Corpus, w *warm, seed uint64) (Trial, error) {
+	r := Trial{Seed: seed, Identical: true}
+	t, err := together(cfg, corpus)
+	if err != nil {
+		return r, err
+	}
+	if err := w.load(ctx, t); err != nil {
+		return r, err
+	}
+	tokens := uint64(0)
+	for round := uint64(0); ; round++ {
+		loss, err := t.Evaluate(ctx)
+		if err != nil {
+			return r, err
+		}
+		r.Curve = append(r.Curve, Point{Round: round, Loss: loss, Tokens: tokens})
+		if round == cfg.Rounds {
+			r.Loss = loss
+			return r, nil
+		}
+		stats, err := t.TrainTogether(ctx, cfg.tasks(seed, round+1, int(cfg.InnerSteps)))
+		if err != nil {
+			return r, err
+		}
+		tokens += stats.Tokens
+	}
+}
+
+// dataParallelBytes is what a ring all-reduce of float32 gradients at every step sends from each
+// peer.
+func dataParallelBytes(peers int, parameters, steps uint64) uint64 {
+	n := uint64(peers)
+	return 2 * (n - 1) * 4 * parameters * steps / n
+}
+
+const (
+	probeSteps  = 8
+	minStepTime = 20 * time.Millisecond
+	roundTime   = 10 * time.Millisecond // step times are a multiple of it
+)
+
+// paceOf chooses the length of inner steps: twice the time that they take with all peers on this
+// machine's cores, so that half of the cores' time is left for everything else.
+func paceOf(ctx context.Context, cfg Config, corpus *builtin.Corpus) (time.Duration, error) {
+	t, err := builtin.New(cfg.Model, corpus)
+	if err != nil {
+		return 0, err
+	}
+	var took []time.Duration
+	for slot := range uint64(probeSteps) {
+		stats, err := t.Train(ctx, p2pdiloco.Task{Slot: slot + 1, Steps: 1})
+		if err != nil {
+			return 0, err
+		}
+		took = append(took, stats.Elapsed)
+	}
+	slices.Sort(took)
+	return paceFor(took[probeSteps/4], cfg.Peers, runtime.NumCPU()), nil
+}
+
+func paceFor(step time.Duration, peers, cores int) time.Duration {
+	d := 2 * step * time.Duration(peers) / time.Duration(min(peers, cores))
+	return max(minStepTime, (d+roundTime-1)/roundTime*roundTime)
+}

@@ -1,0 +1,149 @@
+//go:build unix
+
+package bench
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// mpiSource is compiled when it is needed, with the machine's own compiler.
+//
+//go:embed mpi/allreduce.c
+var mpiSource string
+
+// MPI is mpi/allreduce.c under mpirun. FIFOs are the pipes to its ranks.
+type MPI struct {
+	peers    int
+	elements uint64
+	dir      string
+	launcher *swarm.Launcher
+	proc     *swarm.Process
+	start    []*os.File // of each rank
+	done     *os.File
+	lines    *bufio.Reader
+}
+
+// OpenMPI compiles the program in dir and starts it. mpirun and its ranks stay until Close; between
+// rounds they wait without using a core.
+func OpenMPI(ctx context.Context, dir string, peers int, elements uint64) (_ *MPI, err error) {
+	for _, program := range []string{"mpicc", "mpirun"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("%w: there is no %s: install OpenMPI (on Debian: apt-get install openmpi-bin "+
+				"libopenmpi-dev)", ErrNoMPI, program)
+		}
+	}
+	m := &MPI{peers: peers, elements: elements, launcher: swarm.NewLauncher()}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	if m.dir, err = os.MkdirTemp(dir, "mpi-"); err != nil {
+		return m, err
+	}
+	program := filepath.Join(m.dir, "allreduce")
+	if err := os.WriteFile(program+".c", []byte(mpiSource), 0o600); err != nil {
+		return m, err
+	}
+	compile := exec.CommandContext(ctx, "mpicc", "-O2", "-std=c11", "-o", program, program+".c")
+	if out, err := compile.CombinedOutput(); err != nil {
+		return m, fmt.Errorf("compiling the MPI program: %w\n%s", err, out)
+	}
+	if err := m.openPipes(); err != nil {
+		return m, err
+	}
+	cmd := exec.Command("mpirun", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
+		"--allow-run-as-root", "--oversubscribe",
+		"-np", strconv.Itoa(peers), program, m.dir, strconv.FormatUint(elements, 10))
+	m.proc, err = m.launcher.StartCommand(cmd, m.dir, "mpirun")
+	return m, err
+}
+
+// openPipes makes a FIFO for each rank's start and one for all ranks' results. They are opened for
+// both directions, so that opening does not block.
+func (m *MPI) openPipes() error {
+	open := func(name string) (*os.File, error) {
+		path := filepath.Join(m.dir, name)
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			return nil, fmt.Errorf("making a FIFO: %w", err)
+		}
+		return os.OpenFile(path, os.O_RDWR, 0)
+	}
+	for rank := range m.peers {
+		f, err := open(fmt.Sprintf("go-%d", rank))
+		if err != nil {
+			return err
+		}
+		m.start = append(m.start, f)
+	}
+	var err error
+	if m.done, err = open("done"); err != nil {
+		return err
+	}
+	m.lines = bufio.NewReader(m.done)
+	return nil
+}
+
+// Round reduces once. The bytes sent are those that an all-reduce must send, because MPI does not
+// report them.
+func (m *MPI) Round(ctx context.Context, _ bool) (s Round, err error) {
+	for _, f := range m.start {
+		if _, err := f.Write([]byte{1}); err != nil {
+			return s, err
+		}
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { // a read of a FIFO that this process may write does not end by itself
+		select {
+		case <-ctx.Done():
+		case <-m.proc.Ended:
+		case <-ended:
+			return
+		}
+		_ = m.done.Close()
+	}()
+	for range m.start {
+		line, err := m.lines.ReadString('\n')
+		if err != nil {
+			return s, errors.Join(ctx.Err(), fmt.Errorf("mpirun ended or does not answer; the end of its log:\n%s",
+				swarm.Tail(m.proc.Log)))
+		}
+		var rank, right int
+		var seconds, cpu float64
+		if _, err := fmt.Sscanf(line, "%d %f %f %d", &rank, &seconds, &cpu, &right); err != nil || right != 1 {
+			return s, fmt.Errorf("MPI's sums are wrong, or its answer is: %q", line)
+		}
+		s.Seconds = max(s.Seconds, seconds)
+		s.CPU += cpu
+	}
+	s.Sent = 2 * float64(m.peers-1) * float64(4*m.elements)
+	return s, nil
+}
+
+// Close ends mpirun, which ends its ranks.
+func (m *MPI) Close() {
+	for _, f := range m.start {
+		_ = f.Close()
+	}
+	if m.proc != nil {
+		swarm.StopAll([]*swarm.Process{m.proc}, nil)
+	}
+	if m.done != nil {
+		_ = m.done.Close()
+	}
+	m.launcher.Close()
+	_ = os.RemoveAll(m.dir)
+}

@@ -1,0 +1,122 @@
+package step
+
+import (
+	"sync/atomic"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// Counts are what slots took, in the order of units. Bytes are those of streams that were sent,
+// without what TLS, TCP and QUIC add.
+type Counts [len(units)]float64
+
+var units = [...]string{
+	"cpu-sec",          // of whole processes, their trainers included
+	"exchange-B",       // frames of the all-reduce
+	"control-B",        // hello, ledger messages, pulses
+	"gossip-B",         // gossip, DHT, libp2p's own protocols
+	"state-B",          // checkpoints and outcomes that were fetched
+	"fsyncs",           // of files and directories
+	"direct-msgs",      // ledger messages to one peer
+	"gossip-msgs",      // ledger messages to all
+	"signatures",       // that the ledger made
+	"signature-checks", // by the ledger: gossip checks its own, too
+}
+
+// minus is c without what was counted before.
+func (c Counts) minus(before Counts) Counts {
+	for i := range c {
+		c[i] -= before[i]
+	}
+	return c
+}
+
+// meter counts what one node does.
+type meter struct {
+	syncs, direct, gossiped, signed, checked atomic.Uint64
+}
+
+// read returns the counts since the process began, of which the network knows the traffic.
+func (m *meter) read(t p2p.Traffic) Counts {
+	of := func(n *atomic.Uint64) float64 { return float64(n.Load()) }
+	return Counts{
+		bench.CPUSeconds(), float64(t.Exchange.Sent), float64(t.Control.Sent), float64(t.Gossip.Sent),
+		float64(t.State.Sent), of(&m.syncs), of(&m.direct), of(&m.gossiped), of(&m.signed), of(&m.checked),
+	}
+}
+
+// wrap counts what a ledger signs, checks and sends.
+func (m *meter) wrap(cfg *membership.DriverConfig) {
+	cfg.Signer, cfg.Transport = countedSigner{cfg.Signer, m}, countedTransport{cfg.Transport, m}
+	verify := cfg.Verify
+	cfg.Verify = func(p slot.PeerID, data, sig []byte) bool {
+		m.checked.Add(1)
+		return verify(p, data, sig)
+	}
+}
+
+type countedSigner struct {
+	wire.Signer
+	*meter
+}
+
+func (s countedSigner) Sign(data []byte) ([]byte, error) {
+	s.signed.Add(1)
+	return s.Signer.Sign(data)
+}
+
+type countedTransport struct {
+	membership.Transport
+	*meter
+}
+
+func (t countedTransport) Send(to slot.PeerID, message []byte) {
+	t.direct.Add(1)
+	t.Transport.Send(to, message)
+}
+
+func (t countedTransport) Publish(message []byte) {
+	t.gossiped.Add(1)
+	t.Transport.Publish(message)
+}
+
+// countedDisk is the operating system's file system, whose syncs are counted.
+type countedDisk struct {
+	disk.FS
+	*meter
+}
+
+func (d countedDisk) SyncDir(dir string) error {
+	d.syncs.Add(1)
+	return d.FS.SyncDir(dir)
+}
+
+func (d countedDisk) OpenFile(name string, flag int) (disk.File, error) {
+	return d.counted(d.FS.OpenFile(name, flag))
+}
+
+func (d countedDisk) CreateTemp(dir, pattern string) (disk.File, error) {
+	return d.counted(d.FS.CreateTemp(dir, pattern))
+}
+
+func (d countedDisk) counted(f disk.File, err error) (disk.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return countedFile{f, d.meter}, nil
+}
+
+type countedFile struct {
+	disk.File
+	*meter
+}
+
+func (f countedFile) Sync() error {
+	f.syncs.Add(1)
+	return f.File.Sync()
+}
