@@ -76,8 +76,8 @@ func (c Config) trusts() []string {
 // turnSlots is how many slots that count a swarm does, at most, before it is the next trust's turn.
 const turnSlots = 10
 
-// turns divides the slots into swarms. One trust alone needs one swarm. Several take turns, with OpenMPI, too, because
-// a machine is faster at one time than at another.
+// turns divides the slots into swarms. One trust alone needs one swarm. Several take turns, with
+// OpenMPI, too, because a machine is faster at one time than at another.
 func (c Config) turns() (slots []uint64) {
 	if len(c.trusts()) == 1 && !c.MPI {
 		return []uint64{c.Slots}

@@ -1,5 +1,5 @@
-// Package step measures how long an outer step takes that a user waits for, and the all-reduce in it,
-// beside OpenMPI's: what `bench step` does.
+// Package step measures how long an outer step takes that a user waits for, and the all-reduce in
+// it, beside OpenMPI's: what `bench step` does.
 //
 //	Run (run.go): a bootstrap node, and a process for each peer, which runs Serve (peer.go)
 //	     -> report of each peer: when it did what in each slot (marks.go), and what it used (meter.go)
