@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/reduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/step"
 )
 
@@ -26,7 +23,10 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab bench modes --quick`,
 	}, newChaos(), newSoak(), newBench(),
 		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
-		newPeer(reduce.HiddenCommand, reduce.Serve), newPeer(step.HiddenCommand, step.Serve))
+		hidden(&cobra.Command{
+			Use: step.HiddenCommand, Args: cli.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return step.Serve(cmd.Context(), os.Stdin, os.Stdout) },
+		}))
 	addHostile(root)
 	return root
 }
@@ -35,15 +35,6 @@ them, and measures them. Peers are processes of this program: nothing else has t
 func hidden(cmd *cobra.Command) *cobra.Command {
 	cmd.Hidden = true
 	return cmd
-}
-
-// newPeer is the process of one peer of a benchmark.
-func newPeer(name string, serve func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
-	return hidden(&cobra.Command{
-		Use:  name,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), os.Stdin, os.Stdout) },
-	})
 }
 
 func newBench() *cobra.Command {

@@ -1,10 +1,15 @@
 package bench
 
 import (
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -29,20 +34,31 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestReport: what is printed is Go's format, and the table has medians and goals.
+// TestReport: what is printed is Go's format, and the table has medians, ratios and goals.
 func TestReport(t *testing.T) {
+	const name, mpi, slow = "AllReduce/peers=4/size=1MiB/mean", "MPI/peers=4/size=1MiB", "AllReduce/peers=4/size=32MiB/mean/rate=200mbit"
 	var r Report
 	r.Say("links", "%s", Links{})
-	for i, seconds := range []float64{.004, .002, .009} {
-		r.Add("AllReduce/peers=4/size=1MiB", uint64(i+1), Value{seconds, "sec/op"}, Value{2e6, "sent-B"})
+	for turn, seconds := range []float64{.004, .002, .009} {
+		r.Add(turn, name, 1, Value{seconds, "sec/op"}, Value{2e6, "sent-B"})
+		r.Add(turn, name, 1, Value{3 * seconds, "sec/op"})
+		if turn != 1 {
+			r.Add(turn, mpi, 1, Value{.001, "sec/op"})
+		}
 	}
-	r.Add("AllReduce/peers=4/size=32MiB/rate=200mbit", 1, Value{1.04, "x-ideal"})
+	r.Add(0, slow, 1, Value{1.04, "x-ideal"})
+	r.Ratio(name, mpi, "sec/op", "mpi")
+	r.Ratio(name, mpi, "sent-B", "mpi")
+	if x := r.Samples(name, "sec-x-mpi"); !slices.Equal(x, []float64{8, 18}) {
+		t.Errorf("ratios of turns %v", x)
+	}
 	var b strings.Builder
 	r.Print(&b)
 	text := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
-		"links: loopback BenchmarkAllReduce/peers=4/size=1MiB-", "1 0.004 sec/op 2e+06 sent-B",
-		"sec/op 4.0 ms 2.0 ms 9.0 ms 9.0 ms 3 <= 0.005: met", "sent-B 2.0 MB", "<= 1.03: missed",
+		"links: loopback Benchmark" + name + "-", "1 0.004 sec/op 2e+06 sent-B",
+		name + " sec/op 7.5 ms 2.0 ms 27.0 ms 27.0 ms 6 <= 0.005: missed sent-B 2.0 MB", "3 sec-x-mpi 13 8 18 18 2 " + mpi,
+		slow + " x-ideal 1.04 1.04 1.04 1.04 1 <= 1.03: missed",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
@@ -50,16 +66,39 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestGoalsAreRead: each line is a remark or a goal that some name can have.
-func TestGoalsAreRead(t *testing.T) {
+// TestGoals: each goal is met at its limit and missed above it, and holds for what it names alone.
+func TestGoals(t *testing.T) {
+	n := 0
 	for g := range strings.Lines(goals) {
 		f := strings.Fields(g)
 		if f[0] == "#" {
 			continue
 		}
-		if len(f) != 4 || judge(strings.ReplaceAll(f[0], "*", "x"), f[1], 1) == "" {
-			t.Errorf("no goal: %s", g)
+		n++
+		limit, err := strconv.ParseFloat(f[len(f)-1], 64)
+		name := regexp.MustCompile(`\(([^|]*)[^)]*\)`).ReplaceAllString(strings.ReplaceAll(f[0], ".*", "x/y"), "$1")
+		if met, missed := Judge(name, f[1], limit), Judge(name, f[1], limit+1e-6); err != nil || len(f) != 3 ||
+			!strings.HasSuffix(met, ": met") || !strings.HasSuffix(missed, ": missed") {
+			t.Errorf("%s at its limit is %q, and above it %q", g, met, missed)
 		}
+		if other := Judge("No"+name, f[1], limit) + Judge(name, "no-"+f[1], limit); other != "" {
+			t.Errorf("%s is for others, too: %s", g, other)
+		}
+		if bad := Judge(name, f[1], math.NaN()); !strings.HasSuffix(bad, ": missed") {
+			t.Errorf("%s without a figure is %q", g, bad)
+		}
+	}
+	if n < 14 {
+		t.Errorf("%d goals", n)
+	}
+}
+
+// TestLinks: what is asked of links is what they are.
+func TestLinks(t *testing.T) {
+	var f sources.Faults
+	(Links{RTT: 3 * time.Second}).Check(&f)
+	if len(f) != 1 || (Links{Rate: 1}).Loopback() || (Links{}).MTU() != 1500 || (Links{RTT: 1}).MTU() != 9000 {
+		t.Error(f)
 	}
 }
 

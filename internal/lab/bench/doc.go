@@ -1,6 +1,5 @@
-// Package bench has what the benches of p2plab share. Packages step, reduce and modes measure.
+// Package bench has what the benches of p2plab share. Packages step and modes measure.
 //
-//	Config       what all are told
 //	Open         where the processes of a swarm run: on loopback, or each in a namespace behind a link
 //	Report       what was measured, in Go's benchmark format, with medians beside the goals (goals.txt)
 //	OpenMPI      MPI_Allreduce of the machine's OpenMPI, to measure beside

@@ -35,14 +35,22 @@ type MPI struct {
 	lines    *bufio.Reader
 }
 
+// FindMPI says whether this machine has OpenMPI.
+func FindMPI() error {
+	for _, program := range []string{"mpicc", "mpirun"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return noMPI("OpenMPI is not there (no " + program + " was found), so nothing can be measured beside it: " +
+				"install it (on Debian: apt-get install openmpi-bin libopenmpi-dev)")
+		}
+	}
+	return nil
+}
+
 // OpenMPI compiles the program in dir and starts it. mpirun and its ranks stay until Close; between
 // rounds they wait without using a core.
 func OpenMPI(ctx context.Context, dir string, peers int, elements uint64) (_ *MPI, err error) {
-	for _, program := range []string{"mpicc", "mpirun"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("%w: there is no %s: install OpenMPI (on Debian: apt-get install openmpi-bin "+
-				"libopenmpi-dev)", ErrNoMPI, program)
-		}
+	if err := FindMPI(); err != nil {
+		return nil, err
 	}
 	m := &MPI{peers: peers, elements: elements, launcher: swarm.NewLauncher()}
 	defer func() {
@@ -98,7 +106,7 @@ func (m *MPI) openPipes() error {
 
 // Round reduces once. The bytes sent are those that an all-reduce must send, because MPI does not
 // report them.
-func (m *MPI) Round(ctx context.Context, _ bool) (s Round, err error) {
+func (m *MPI) Round(ctx context.Context) (s Round, err error) {
 	for _, f := range m.start {
 		if _, err := f.Write([]byte{1}); err != nil {
 			return s, err

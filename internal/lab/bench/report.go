@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -22,13 +22,17 @@ type Value struct {
 
 // Report is what a bench measured, in Go's benchmark format, so that benchstat compares two runs.
 // Then come the figures of each name together, beside their goals.
+//
+// What is compared is measured in turns, because a machine is faster at one time than at another.
 type Report struct {
 	head  []string
 	lines []line
+	turns int
 }
 
 // line is one measurement.
 type line struct {
+	turn   int
 	name   string
 	n      uint64
 	values []Value
@@ -39,16 +43,35 @@ func (r *Report) Say(key, format string, args ...any) {
 	r.head = append(r.head, key+": "+fmt.Sprintf(format, args...))
 }
 
-// Add adds a measurement of n operations. Measurements of one name are samples of the same.
-func (r *Report) Add(name string, n uint64, values ...Value) {
-	r.lines = append(r.lines, line{name, n, values})
+// Add adds a measurement of n operations in a turn, from 0. Measurements of one name are samples of
+// the same.
+func (r *Report) Add(turn int, name string, n uint64, values ...Value) {
+	r.lines = append(r.lines, line{turn, name, n, values})
+	r.turns = max(r.turns, turn+1)
+}
+
+// Ratio adds, of each turn in which both have samples, the median of a name in a unit over that of
+// another. Its unit is the unit and what, as in sec-x-mpi.
+func (r *Report) Ratio(name, other, unit, what string) {
+	for turn := range r.turns {
+		if a, b := r.samples(turn, name, unit), r.samples(turn, other, unit); len(a) > 0 && len(b) > 0 {
+			r.Add(turn, name, 1, Value{Median(a) / Median(b), strings.TrimSuffix(unit, "/op") + "-x-" + what})
+		}
+	}
 }
 
 // Samples are all values that a name has in a unit.
 func (r *Report) Samples(name, unit string) (x []float64) {
+	for turn := range r.turns {
+		x = append(x, r.samples(turn, name, unit)...)
+	}
+	return x
+}
+
+func (r *Report) samples(turn int, name, unit string) (x []float64) {
 	for _, l := range r.lines {
 		for _, v := range l.values {
-			if l.name == name && v.Unit == unit {
+			if l.turn == turn && l.name == name && v.Unit == unit {
 				x = append(x, v.X)
 			}
 		}
@@ -73,60 +96,63 @@ func (r *Report) Print(out io.Writer) {
 // table writes medians and spreads. benchstat passes over its lines.
 func (r *Report) table(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nNAME\tUNIT\tMEDIAN\tLEAST\tP90\tMOST\tOF\tGOAL")
-	seen := map[[2]string]bool{}
-	for _, l := range r.lines {
-		for _, v := range l.values {
-			key := [2]string{l.name, v.Unit}
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			x := r.Samples(l.name, v.Unit)
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", l.name, v.Unit, text(Median(x), v.Unit),
-				text(slices.Min(x), v.Unit), text(Quantile(x, .9), v.Unit), text(slices.Max(x), v.Unit), len(x),
-				judge(l.name, v.Unit, Median(x)))
+	fmt.Fprintln(w, "\nUNIT\tMEDIAN\tLEAST\tP90\tMOST\tOF\tGOAL")
+	seen := map[string]bool{}
+	for _, first := range r.lines {
+		if seen[first.name] {
+			continue
 		}
+		fmt.Fprintln(w, first.name)
+		for _, l := range r.lines {
+			for _, v := range l.values {
+				if key := l.name + " " + v.Unit; l.name == first.name && !seen[key] {
+					seen[key] = true
+					r.row(w, l.name, v.Unit)
+				}
+			}
+		}
+		seen[first.name] = true
 	}
 	_ = w.Flush() // out is the terminal, so the error could not be shown
+}
+
+func (r *Report) row(w io.Writer, name, unit string) {
+	x := r.Samples(name, unit)
+	fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%d\t%s\n", unit, text(Median(x), unit), text(slices.Min(x), unit),
+		text(Quantile(x, .9), unit), text(slices.Max(x), unit), len(x), Judge(name, unit, Median(x)))
 }
 
 // text is a figure for people.
 func text(x float64, unit string) string {
 	unit = strings.TrimSuffix(unit, "/op")
 	switch {
-	case unit == "sec" && x < 1, strings.HasSuffix(unit, "-sec") && x < 1:
+	case strings.HasSuffix(unit, "sec") && x < 1:
 		return fmt.Sprintf("%.1f ms", 1000*x)
 	case strings.HasSuffix(unit, "sec"):
 		return fmt.Sprintf("%.2f s", x)
-	case x >= 0 && (unit == "B" || unit == "B/s" || strings.HasSuffix(unit, "-B")):
+	case x >= 0 && (strings.HasSuffix(unit, "-B") || unit == "bus-B/s"):
 		return humanize.Bytes(uint64(x))
 	default:
 		return strconv.FormatFloat(x, 'g', 4, 64)
 	}
 }
 
-// goals are lines of a pattern of names, a unit, <= or >=, and a limit of the median.
+// goals are lines of a regular expression of names, a unit, and what the median is at most.
 //
 //go:embed goals.txt
 var goals string
 
-// judge says whether a median meets its goal, if there is one.
-func judge(name, unit string, median float64) string {
+// Judge says whether a median meets its goal; empty: there is none.
+func Judge(name, unit string, median float64) string {
 	for g := range strings.Lines(goals) {
 		f := strings.Fields(g)
-		if len(f) != 4 || f[0] == "#" || f[1] != unit {
+		if len(f) != 3 || f[1] != unit || !regexp.MustCompile("^(?:"+f[0]+")$").MatchString(name) {
 			continue
 		}
-		limit, err := strconv.ParseFloat(f[3], 64)
-		if is, _ := path.Match(f[0], name); !is || err != nil {
-			continue
+		if limit, err := strconv.ParseFloat(f[2], 64); err != nil || !(median <= limit) {
+			return "<= " + f[2] + ": missed"
 		}
-		verdict := "missed"
-		if f[2] == "<=" && median <= limit || f[2] == ">=" && median >= limit {
-			verdict = "met"
-		}
-		return strings.Join(f[2:], " ") + ": " + verdict
+		return "<= " + f[2] + ": met"
 	}
 	return ""
 }

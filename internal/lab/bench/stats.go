@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
-// ErrNoMPI says that this machine cannot measure OpenMPI.
-var ErrNoMPI = errors.New("--against mpi")
+// noMPI is why OpenMPI cannot be measured. It is an errors.ErrUnsupported.
+type noMPI string
+
+func (e noMPI) Error() string      { return string(e) }
+func (noMPI) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Median is the median of x, of which there is at least one.
 func Median(x []float64) float64 {
@@ -35,19 +38,3 @@ type Round struct {
 
 // CPUPerGB is the CPU time for a GB that was sent.
 func (r Round) CPUPerGB() float64 { return r.CPU / max(1, r.Sent) * 1e9 }
-
-// MedianCPU is the median CPU time for a GB.
-func MedianCPU(rounds []Round) float64 { return medianOf(rounds, Round.CPUPerGB) }
-
-// MedianTime is the median time of rounds.
-func MedianTime(rounds []Round) float64 {
-	return medianOf(rounds, func(r Round) float64 { return r.Seconds })
-}
-
-func medianOf(rounds []Round, of func(Round) float64) float64 {
-	x := make([]float64, len(rounds))
-	for i, r := range rounds {
-		x[i] = of(r)
-	}
-	return Median(x)
-}

@@ -2,7 +2,7 @@ package step
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -15,37 +15,44 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // HiddenCommand is the command of this program that calls Serve.
-const HiddenCommand = "bench-slot-peer"
+const HiddenCommand = "bench-peer"
 
-// order is what a peer's process reads on its stdin.
+// order is what a peer's process reads on its stdin: a whole node one, others more.
 type order struct {
+	Case      Case
 	Run       string
-	Preset    string
-	Trust     string
-	Number    int // of this peer, from 1
-	Peers     int
-	Elements  uint64
-	Rounds    uint64 // of the whole run
-	First     uint64 // slot that counts
-	Last      uint64
+	Slots     uint64 // that count
+	Number    int    // of this peer, from 1
 	Listen    []string
-	Bootstrap []string
+	Bootstrap []string // in the second order, of all peers
 	DataDir   string
-	Profile   string // file for a CPU profile; empty: none
+	Profile   string    // file for a CPU profile; empty: none
+	Plan      slot.Plan // in the second order
 }
 
-// peerReport is what it writes to its stdout at its end.
-type peerReport struct {
+// answer is what it writes to its stdout after each.
+type answer struct {
+	Memory uint64 // most bytes that were resident; 0: the system does not say
+
+	// of a whole node, at its end
 	Slots  map[uint64]*marks
 	Leads  map[string]lead // by record
 	Counts Counts          // of all slots that count
-	Memory uint64          // most bytes that were resident; 0: the system does not say
+
+	// of others: to the first order, when a reduction is complete, and when it is for all peers
+	Offer   slot.Offer
+	Addrs   []string
+	Seconds float64
+	CPU     float64   // seconds
+	Sent    uint64    // bytes of streams
+	Outcome slot.Root // hash of it
 }
 
-// peer is one process of the benchmark.
+// peer is a process that is a whole node.
 type peer struct {
 	order
 	recorder *recorder
@@ -57,18 +64,22 @@ type peer struct {
 	failed   error // of the profile
 }
 
-// Serve is a peer's process: it takes part in the run that in names until that ends, and then
-// writes its report.
+// Serve is a peer's process.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	p := &peer{recorder: newRecorder()}
-	if err := json.NewDecoder(in).Decode(&p.order); err != nil {
+	orders, answers := gob.NewDecoder(in), gob.NewEncoder(out)
+	var o order
+	if err := orders.Decode(&o); err != nil {
 		return fmt.Errorf("order: %w", err)
 	}
+	if o.Case.Alone {
+		return serveAlone(ctx, o, orders, answers)
+	}
+	p := &peer{order: o, recorder: newRecorder()}
 	if err := p.takePart(ctx); err != nil {
 		return err
 	}
-	return json.NewEncoder(out).Encode(peerReport{
-		p.recorder.mu.slots, p.recorder.mu.leads, p.counts, bench.PeakMemory(),
+	return answers.Encode(answer{
+		Slots: p.recorder.mu.slots, Leads: p.recorder.mu.leads, Counts: p.counts, Memory: bench.PeakMemory(),
 	})
 }
 
@@ -90,14 +101,11 @@ func (p *peer) hooks() *testhooks.Hooks {
 }
 
 func (p *peer) config() p2pdiloco.Config {
-	model := newInstant(p.Elements, uint64(p.Number))
+	model := newInstant(p.Case.elements(), uint64(p.Number))
 	model.loaded, model.trained = p.recorder.loaded, p.trained
 	return p2pdiloco.Config{
-		Spec: p2pdiloco.Spec{
-			Name: p.Run, Rounds: p.Rounds, InnerSteps: 1, StartPeers: uint64(p.Peers), MinPeers: uint64(p.Peers),
-			Trust: p.Trust,
-		},
-		Trainer: model, DataDir: p.DataDir, Preset: p.Preset, Listen: p.Listen, Bootstrap: p.Bootstrap,
+		Spec:    p.Case.spec(p.Run, p.order.Slots),
+		Trainer: model, DataDir: p.DataDir, Preset: p.Case.preset(), Listen: p.Listen, Bootstrap: p.Bootstrap,
 		OnEvent: p.recorder.event,
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
@@ -107,10 +115,10 @@ func (p *peer) config() p2pdiloco.Config {
 func (p *peer) trained(slot uint64, at time.Time) {
 	p.recorder.trained(slot, at)
 	switch slot {
-	case p.First:
+	case warmUps + 1:
 		p.before = p.meter.read(p.node.Status().Traffic)
 		p.failed = p.profile.Begin()
-	case p.Last + 1:
+	case warmUps + p.Slots + 1:
 		p.counts = p.meter.read(p.node.Status().Traffic).minus(p.before)
 	}
 }

@@ -53,7 +53,7 @@ func sampleOf(m *marks, l lead) (s Sample, ok bool) {
 
 // samplesOf are the samples of all slots that count, on all peers; missed is how many there are no
 // samples of.
-func samplesOf(cfg Config, peers []peerReport) (all []Sample, missed int) {
+func samplesOf(slots uint64, peers []answer) (all []Sample, missed int) {
 	leads := map[string]lead{}
 	for _, p := range peers {
 		for record, l := range p.Leads {
@@ -62,7 +62,7 @@ func samplesOf(cfg Config, peers []peerReport) (all []Sample, missed int) {
 			}
 		}
 	}
-	for slot := cfg.first(); slot <= cfg.last(); slot++ {
+	for slot := uint64(warmUps + 1); slot <= warmUps+slots; slot++ {
 		for _, p := range peers {
 			m := p.Slots[slot]
 			var l lead
@@ -81,7 +81,7 @@ func samplesOf(cfg Config, peers []peerReport) (all []Sample, missed int) {
 }
 
 // checkRoots returns an error if two peers have had different states after a slot.
-func checkRoots(peers []peerReport) error {
+func checkRoots(peers []answer) error {
 	roots := map[uint64]string{}
 	for _, p := range peers {
 		for slot, m := range p.Slots {

@@ -69,83 +69,67 @@ func TestSlotsWithoutThePeer(t *testing.T) {
 	}
 }
 
-// two are the reports of two peers, of which the second led the only slot that counts.
-func two() (Config, []peerReport) {
-	cfg := Config{Config: bench.Config{Peers: 2}, Bytes: 4096, Slots: 1}
+// two are the answers of two peers, of which the second led the only slot that counts.
+func two() []answer {
 	first, l := whole()
 	second, _ := whole()
-	slot := cfg.first()
-	return cfg, []peerReport{
-		{Slots: map[uint64]*marks{slot: first}, Counts: Counts{0: 2, 5: 7}},
+	return []answer{
+		{Slots: map[uint64]*marks{warmUps + 1: first}, Counts: Counts{0: 2, 5: 7}},
 		{
-			Slots: map[uint64]*marks{slot: second}, Leads: map[string]lead{"r": l},
+			Slots: map[uint64]*marks{warmUps + 1: second}, Leads: map[string]lead{"r": l},
 			Counts: Counts{0: 3, 5: 5, 1: 2000},
 			Memory: 9 * 4096,
 		},
 	}
 }
 
+// TestReport: what swarms and OpenMPI did in turns counts together, and is held against the first
+// case and OpenMPI's.
 func TestReport(t *testing.T) {
-	cfg, peers := two()
-	of := func() (string, error) {
-		r, err := report(cfg, []turn{{cfg, "crash", peers}}, []bench.Round{{Seconds: .006, CPU: 1, Sent: 1e9}})
-		var text strings.Builder
-		r.Print(&text)
-		return strings.Join(strings.Fields(text.String()), " "), err
+	var cfg Config
+	for _, trust := range []string{"crash", "byzantine"} {
+		c := Case{Peers: 2, Bytes: 4096, Links: bench.Links{RTT: 14 * time.Millisecond}}
+		c.Spec.Trust = trust
+		cfg.Cases = append(cfg.Cases, c)
 	}
-	text, err := of()
-	for _, want := range []string{
-		"links: loopback", "0 of 2 slots of a peer went on without it", "0.028 sec/op 0.001 encode-sec", "2000 exchange-B",
-		"fsyncs 12", "peak-vectors 9", "cpu-sec 5.00 s", "BenchmarkMPI/peers=2/size=4KiB-", "0.5 reduce-x-mpi",
-		"Step/peers=2/size=4KiB/crash sec/op 28.0 ms",
+	var r bench.Report
+	for turn := range 2 {
+		for i, c := range cfg.Cases {
+			peers := two()
+			peers[0].Counts[0] += float64(5 * i)
+			if err := c.add(&r, turn, 1, peers); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Add(turn, cfg.Cases[0].nameOf("MPI"), 1, mpiValues(bench.Round{Seconds: .006, CPU: 1, Sent: 1e9})...)
+	}
+	compare(&r, cfg)
+	const crash, byzantine = "Step/peers=2/size=4KiB/crash/rtt=14ms", "Step/peers=2/size=4KiB/byzantine/rtt=14ms"
+	for key, want := range map[[2]string][]float64{
+		{crash, "sec/op"}: {.028, .028, .028, .028}, {crash, "encode-sec"}: {.001, .001, .001, .001},
+		{crash, "exchange-B"}: {2000, 2000}, {crash, "fsyncs"}: {12, 12}, {crash, "most-fsyncs"}: {7, 7},
+		{crash, "peak-vectors"}: {9, 9}, {crash, "missed-slots"}: {0, 0}, {crash, "round-trips"}: {2, 2, 2, 2},
+		{crash, "reduce-sec-x-mpi"}: {.5, .5}, {byzantine, "cpu-sec-x-first"}: {2, 2}, {crash, "cpu-sec-x-first"}: nil,
 	} {
-		if err != nil || !strings.Contains(text, want) {
-			t.Errorf("%v, %q is missing in\n%s", err, want, text)
+		if got := r.Samples(key[0], key[1]); !slices.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", key, got, want)
 		}
 	}
-	delete(peers[0].Slots, cfg.first())
-	if text, err = of(); err != nil || !strings.Contains(text, "1 of 2 slots") {
-		t.Errorf("%s, %v", text, err)
+	peers := two()
+	delete(peers[0].Slots, warmUps+1)
+	if err := cfg.Cases[0].add(&r, 2, 1, peers); err != nil || r.Samples(crash, "missed-slots")[2] != 1 {
+		t.Errorf("a slot that a peer missed: %v, %v", r.Samples(crash, "missed-slots"), err)
 	}
-	delete(peers[1].Slots, cfg.first())
-	if _, err := of(); err == nil {
+	delete(peers[1].Slots, warmUps+1)
+	if err := cfg.Cases[0].add(&r, 3, 1, peers); err == nil {
 		t.Error("a result of nothing")
 	}
 }
 
-// TestTurns: what swarms of one trust did counts together, and two trusts stand side by side.
-func TestTurns(t *testing.T) {
-	both := Config{Slots: 25, Trusts: []string{"crash", "byzantine"}}
-	if got := both.turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
-		t.Errorf("turns of %v slots", got)
-	}
-	if got := (Config{Slots: 25}).turns(); !slices.Equal(got, []uint64{25}) {
-		t.Errorf("turns of %v slots", got)
-	}
-	cfg, peers := two()
-	whole := cfg
-	whole.Slots, whole.RTT, whole.Trusts = 2, 14*time.Millisecond, both.Trusts
-	turns := []turn{{cfg, "byzantine", peers}, {cfg, "crash", peers}, {cfg, "byzantine", peers}}
-	r, err := report(whole, turns, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const name = "Step/peers=2/size=4KiB/byzantine/rtt=14ms"
-	if x := r.Samples(name, "round-trips"); len(x) != 4 || x[3] != 2 {
-		t.Errorf("round trips %v", x)
-	}
-	if x := r.Samples(name, "fsyncs"); len(x) != 1 || x[0] != 12 {
-		t.Errorf("fsyncs %v", x)
-	}
-	if x := r.Samples(name, "cpu-x-first"); len(x) != 1 || x[0] != 2 {
-		t.Errorf("CPU beside the first trust's %v", x)
-	}
-}
-
 func TestDifferentRootsAreAnError(t *testing.T) {
-	cfg, peers := two()
-	peers[1].Slots[cfg.first()].Root = "other"
-	if _, err := report(cfg, []turn{{cfg, "crash", peers}}, nil); err == nil ||
+	peers := two()
+	peers[1].Slots[warmUps+1].Root = "other"
+	if err := (Case{}).add(&bench.Report{}, 0, 1, peers); err == nil ||
 		!strings.Contains(err.Error(), "after slot 3 two peers hold") {
 		t.Errorf("got %v", err)
 	}
@@ -181,20 +165,5 @@ func TestRecorder(t *testing.T) {
 	}
 	if l := r.mu.leads[record.String()]; l != (lead{at(5), at(6)}) {
 		t.Errorf("leader's %+v", l)
-	}
-}
-
-func TestValidate(t *testing.T) {
-	good := Config{Config: bench.Config{Peers: 4}, Bytes: 1 << 20, Slots: 50}
-	if err := good.Validate(); err != nil {
-		t.Error(err)
-	}
-	err := Config{Config: bench.Config{Peers: 1}, Bytes: 1 << 40, Slots: 0, RTT: -1, Trusts: []string{"blind"}}.Validate()
-	var flags []string
-	for line := range strings.Lines(err.Error()) {
-		flags = append(flags, strings.Fields(line)[0])
-	}
-	if want := []string{"--peers", "--size", "--slots", "--rtt", "--trusts"}; !slices.Equal(flags, want) {
-		t.Errorf("faults of %q: %v", flags, err)
 	}
 }

@@ -2,109 +2,85 @@ package step
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
-// turn is what one swarm did.
-type turn struct {
-	cfg   Config
-	trust string
-	peers []peerReport
-}
-
-// sums is what all turns of a trust come to.
-type sums struct {
-	samples []Sample
-	missed  int    // slots of peers that went on without the peer's contribution
-	counts  Counts // of a slot, all peers
-	memory  uint64 // most that a peer had resident, from start to end; 0: the system does not say
-}
-
-// sumOf adds up the reports of all peers of all swarms of one trust.
-func sumOf(cfg Config, trust string, turns []turn) (s sums, err error) {
-	for _, t := range turns {
-		if t.trust != trust {
-			continue
+// compare adds the ratios to the first case and to OpenMPI.
+func compare(r *bench.Report, cfg Config) {
+	first := cfg.Cases[0]
+	r.Say("links", "%s", first.Links)
+	r.Say("preset", "%s", first.preset())
+	r.Say("equal", "the models, or outcomes, of all peers after every slot")
+	for i, c := range cfg.Cases {
+		for _, unit := range []string{"sec/op", "reduce-sec", "cpu-sec/GB"} {
+			r.Ratio(c.name(), first.nameOf("MPI"), unit, "mpi")
 		}
-		if err := checkRoots(t.peers); err != nil {
-			return s, err
-		}
-		samples, missed := samplesOf(t.cfg, t.peers)
-		s.samples, s.missed = append(s.samples, samples...), s.missed+missed
-		for _, p := range t.peers {
-			s.memory = max(s.memory, p.Memory)
-			for i, v := range p.Counts {
-				s.counts[i] += v / float64(cfg.Slots)
+		for _, unit := range []string{"sec/op", "cpu-sec", "cpu-sec/GB", "exchange-B", "peak-vectors"} {
+			if i > 0 {
+				r.Ratio(c.name(), first.name(), unit, "first")
 			}
 		}
 	}
-	if len(s.samples) == 0 {
-		return s, errors.New("no slot that counts has a contribution of any peer")
-	}
-	return s, nil
 }
 
-// report is what was measured: each slot of each peer, what a slot takes, and OpenMPI's rounds.
-func report(cfg Config, turns []turn, rounds []bench.Round) (r bench.Report, err error) {
-	r.Say("links", "%s", cfg.links())
-	r.Say("preset", "%s", cfg.preset())
-	size := bench.Size(cfg.elements() * 4)
-	for _, x := range rounds {
-		r.Add(cfg.name("MPI", size), 1, bench.Value{X: x.Seconds, Unit: "sec/op"},
-			bench.Value{X: x.CPUPerGB(), Unit: "cpu-sec/GB"})
-	}
-	var first sums
-	for _, trust := range cfg.trusts() {
-		s, err := sumOf(cfg, trust, turns)
-		if err != nil {
-			return r, fmt.Errorf("trust %s: %w", trust, err)
-		}
-		if len(first.samples) == 0 {
-			first = s
-		}
-		s.add(&r, cfg, cfg.name("Step", size, trust), rounds, first)
-	}
-	return r, nil
+// mpiValues are the figures of a round of OpenMPI, beside a whole step and beside its reduction.
+func mpiValues(x bench.Round) []bench.Value {
+	return []bench.Value{{X: x.Seconds, Unit: "sec/op"}, {X: x.Seconds, Unit: "reduce-sec"}, {X: x.CPUPerGB(), Unit: "cpu-sec/GB"}}
 }
 
-// add reports the sums of a trust.
-func (s sums) add(r *bench.Report, cfg Config, name string, rounds []bench.Round, first sums) {
-	r.Say("equal", "state roots after each slot of %s; %d of %d slots of a peer went on without it and are left out",
-		name, s.missed, s.missed+len(s.samples))
-	for _, x := range s.samples {
+// values are the figures of a reduction. The bus is what each peer must send in a second.
+func (c Case) values(x bench.Round) []bench.Value {
+	all := []bench.Value{
+		{X: x.Seconds, Unit: "sec/op"}, {X: c.busFactor() * float64(c.Bytes) / x.Seconds, Unit: "bus-B/s"},
+		{X: x.CPUPerGB(), Unit: "cpu-sec/GB"}, {X: x.Sent, Unit: "exchange-B"},
+	}
+	if ideal := c.ideal(); ideal > 0 {
+		all = append(all, bench.Value{X: x.Seconds / ideal, Unit: "x-ideal"})
+	}
+	return all
+}
+
+// memory are the figures of the peer that had most bytes resident, from its start to its end.
+func (c Case) memory(most uint64) []bench.Value {
+	const beside = 150 << 20
+	return []bench.Value{
+		{X: float64(most) / float64(c.Bytes), Unit: "peak-vectors"},
+		{X: float64(most) / float64(3*c.Bytes+beside), Unit: "peak-share"},
+	}
+}
+
+// add adds what whole nodes told: each slot of each peer, and what a slot takes.
+func (c Case) add(r *bench.Report, turn int, slots uint64, peers []answer) error {
+	if err := checkRoots(peers); err != nil {
+		return err
+	}
+	samples, missed := samplesOf(slots, peers)
+	if len(samples) == 0 {
+		return errors.New("no slot that counts has a contribution of any peer")
+	}
+	for _, x := range samples {
 		values := []bench.Value{{X: x.whole(), Unit: "sec/op"}}
 		for i, phase := range phases {
 			values = append(values, bench.Value{X: x[i], Unit: phase + "-sec"})
 		}
-		if cfg.RTT > 0 {
-			values = append(values, bench.Value{X: x.whole() / cfg.RTT.Seconds(), Unit: "round-trips"})
+		if c.Links.RTT > 0 {
+			values = append(values, bench.Value{X: x.whole() / c.Links.RTT.Seconds(), Unit: "round-trips"})
 		}
-		if len(rounds) > 0 {
-			values = append(values, bench.Value{X: x[2] / bench.MedianTime(rounds), Unit: "reduce-x-mpi"})
-		}
-		r.Add(name, 1, values...)
+		r.Add(turn, c.name(), 1, values...)
 	}
-	var values []bench.Value
+	var all, most Counts
+	memory := uint64(0)
+	for _, p := range peers {
+		memory = max(memory, p.Memory)
+		for i, v := range p.Counts {
+			all[i], most[i] = all[i]+v/float64(slots), max(most[i], v/float64(slots))
+		}
+	}
+	values := append(c.memory(memory), bench.Value{X: float64(missed), Unit: "missed-slots"})
 	for i, unit := range units {
-		values = append(values, bench.Value{X: s.counts[i], Unit: unit})
+		values = append(values, bench.Value{X: all[i], Unit: unit}, bench.Value{X: most[i], Unit: "most-" + unit})
 	}
-	if s.memory > 0 {
-		values = append(values, bench.Value{X: float64(s.memory) / float64(cfg.Bytes), Unit: "peak-vectors"})
-	}
-	if len(cfg.trusts()) > 1 {
-		values = append(values, bench.Value{X: s.median() / first.median(), Unit: "x-first"},
-			bench.Value{X: s.counts[0] / first.counts[0], Unit: "cpu-x-first"},
-			bench.Value{X: s.counts[1] / first.counts[1], Unit: "exchange-x-first"})
-	}
-	r.Add(name, cfg.Slots, values...)
-}
-
-func (s sums) median() float64 {
-	var x []float64
-	for _, one := range s.samples {
-		x = append(x, one.whole())
-	}
-	return bench.Median(x)
+	r.Add(turn, c.name(), slots, values...)
+	return nil
 }

@@ -1,22 +1,22 @@
 package step
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// Bounds of the time that all takes: generous, so that a busy machine stays within.
+// Bounds of the time that a swarm takes: generous, so that a busy machine stays within.
 const (
 	settleTime = 3 * time.Minute
 	slotTime   = 10 * time.Second
@@ -26,151 +26,133 @@ const (
 
 var errLate = errors.New("it took far too long, and was stopped")
 
-// run is one swarm under way.
-type run struct {
-	cfg     Config
-	trust   string
-	name    string // of the swarm, in the names of profiles
-	testbed swarm.Testbed
-	swarm   *swarm.Swarm
-	dir     string
-	peers   []*swarm.Process
-}
-
-// Run measures the trusts of cfg, and OpenMPI beside them, in turns.
+// Run measures all cases of cfg, and OpenMPI beside them, in turns.
 func Run(ctx context.Context, cfg Config) (r bench.Report, err error) {
 	var mpi *bench.MPI
 	if cfg.MPI {
-		if mpi, err = bench.OpenMPI(ctx, cfg.Dir, cfg.Peers, cfg.elements()); err != nil {
+		if mpi, err = bench.OpenMPI(ctx, cfg.Dir, cfg.Cases[0].Peers, cfg.Cases[0].elements()); err != nil {
 			return r, err
 		}
 		defer mpi.Close()
 	}
-	var turns []turn
-	var rounds []bench.Round
-	for n, slots := range cfg.turns() {
-		one := cfg
-		one.Slots = slots
-		for _, trust := range cfg.trusts() {
-			reports, err := swarmOf(ctx, one, trust, fmt.Sprintf("%s-%d", trust, n+1))
-			if err != nil {
-				return r, fmt.Errorf("trust %s, turn %d: %w", trust, n+1, err)
+	for turn, slots := range cfg.turns() {
+		for _, c := range cfg.Cases {
+			if err := cfg.measure(ctx, &r, c, turn, slots); err != nil {
+				return r, fmt.Errorf("%s, turn %d: %w", c.name(), turn+1, err)
 			}
-			turns = append(turns, turn{one, trust, reports})
 		}
-		for i := range one.rounds() {
+		for n := range warmUps + slots {
 			if mpi == nil {
 				break
 			}
-			x, err := mpi.Round(ctx, true)
+			x, err := mpi.Round(ctx)
 			if err != nil {
 				return r, err
 			}
-			if i >= warmUps {
-				rounds = append(rounds, x)
+			if n >= warmUps {
+				r.Add(turn, cfg.Cases[0].nameOf("MPI"), 1, mpiValues(x)...)
 			}
 		}
 	}
-	return report(cfg, turns, rounds)
+	compare(&r, cfg)
+	return r, nil
 }
 
-// swarmOf runs one swarm, and returns the reports of its peers.
-func swarmOf(ctx context.Context, cfg Config, trust, name string) (_ []peerReport, err error) {
-	r := &run{cfg: cfg, trust: trust, name: name}
-	// data directories of an earlier swarm belong to another run
-	if r.dir, err = os.MkdirTemp(cfg.Dir, "slot-"); err != nil {
-		return nil, err
-	}
-	if r.testbed, err = bench.Open(ctx, 1+cfg.Peers, cfg.links()); err != nil {
-		return nil, err
-	}
-	reports, err := r.measure(ctx)
-	return reports, errors.Join(err, r.testbed.Close())
-}
-
-// measure runs all processes to their ends.
-func (r *run) measure(ctx context.Context) (reports []peerReport, err error) {
-	if r.swarm, err = swarm.New(r.cfg.Setting, r.testbed); err != nil {
-		return nil, err
-	}
-	defer r.swarm.Close()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.limit(), errLate)
+// measure has one swarm do so many slots that count.
+func (cfg Config) measure(ctx context.Context, r *bench.Report, c Case, turn int, slots uint64) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit(slots), errLate)
 	defer cancel()
-	if err := r.start(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.await(ctx); err != nil {
-		return nil, err
-	}
-	for _, p := range r.peers {
-		var one peerReport
-		b, err := os.ReadFile(p.Stdout)
-		if err == nil {
-			err = json.Unmarshal(b, &one)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the report of a peer: %w", err)
-		}
-		reports = append(reports, one)
-	}
-	return reports, nil
-}
-
-// limit is the time that all may take.
-func (c Config) limit() time.Duration {
-	bytes := float64(c.Bytes) * float64(c.Peers) / leastRate
-	slot := slotTime + trips*c.RTT + time.Duration(bytes*float64(time.Second))
-	return settleTime + time.Duration(c.rounds())*slot
-}
-
-// start starts a bootstrap node at site 0, and the peers, which know its addresses alone.
-func (r *run) start(ctx context.Context) error {
-	boot, err := r.swarm.StartBoot(ctx, 0, r.dir, r.swarm.Listen(0)...)
+	testbed, err := bench.Open(ctx, 1+c.Peers, c.Links)
 	if err != nil {
 		return err
 	}
-	c, runName := r.cfg, swarm.RunName("bench")
-	for n := 1; n <= c.Peers; n++ {
-		name := fmt.Sprintf("peer-%d", n)
-		b, err := json.Marshal(order{
-			Run: runName, Preset: c.preset(), Trust: r.trust, Number: n, Peers: c.Peers, Elements: c.elements(),
-			Rounds: c.rounds(),
-			First:  c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
-			Profile: bench.ProfilePath(c.Profile, r.name+"-"+name),
-			Listen:  swarm.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
-		})
-		if err != nil {
-			return err
-		}
-		cmd := r.swarm.Command(n, HiddenCommand)
-		cmd.Stdin = bytes.NewReader(b)
-		p, err := r.swarm.Start(cmd, r.dir, name)
-		if err != nil {
-			return err
-		}
-		r.peers = append(r.peers, p)
+	defer func() { err = errors.Join(err, testbed.Close()) }()
+	s, err := swarm.New(cfg.Setting, testbed)
+	if err != nil {
+		return err
 	}
-	return nil
+	defer s.Close()
+	p := &peers{swarm: s}
+	// data directories of an earlier swarm belong to another run
+	if p.dir, err = os.MkdirTemp(cfg.Dir, "swarm-"); err != nil {
+		return err
+	}
+	p.ctx, p.fail = context.WithCancelCause(ctx)
+	defer p.fail(nil)
+	first := order{Case: c, Run: swarm.RunName("bench"), Slots: slots}
+	if !c.Alone {
+		boot, err := s.StartBoot(ctx, 0, p.dir, s.Listen(0)...)
+		if err != nil {
+			return err
+		}
+		first.Bootstrap = boot.Addrs
+	}
+	names := strings.NewReplacer("/", "-").Replace(fmt.Sprintf("%s-turn%d-peer", c.name(), turn+1))
+	for n := range c.Peers {
+		if err := p.start(n+1, fmt.Sprintf("peer-%d", n+1)); err != nil {
+			return err
+		}
+	}
+	answers, err := p.ask(func(i int) order {
+		o := first
+		o.Number, o.Listen = i+1, swarm.Listen(testbed, i+1, c.transports()...)
+		o.DataDir = filepath.Join(p.dir, fmt.Sprintf("peer-%d", i+1))
+		o.Profile = bench.ProfilePath(cfg.Profile, fmt.Sprintf("%s%d", names, i+1))
+		return o
+	})
+	if err == nil && c.Alone {
+		err = reductions(p, r, first, turn, answers)
+	} else if err == nil {
+		err = c.add(r, turn, slots, answers)
+	}
+	return errors.Join(err, p.end())
 }
 
-// await waits until all peers have ended well, or one has not.
-func (r *run) await(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var watchers sync.WaitGroup
-	for i, p := range r.peers {
-		watchers.Go(func() {
-			select {
-			case <-p.Ended:
-			case <-ctx.Done():
-				return
-			}
-			if code, _ := p.Exit(); code != 0 {
-				fail(fmt.Errorf("peer %d ended with exit status %d; the end of its log:\n%s", i+1, code,
-					swarm.Tail(p.Log)))
-			}
-		})
+// limit is the time that a swarm may take.
+func (c Case) limit(slots uint64) time.Duration {
+	bytes := float64(c.Bytes) * float64(c.Peers) / leastRate
+	slot := slotTime + trips*c.Links.RTT + time.Duration(bytes*float64(time.Second))
+	return settleTime + time.Duration(warmUps+slots+after)*slot
+}
+
+// reductions has peers without a ledger reduce, again and again. offers are their first answers.
+func reductions(p *peers, r *bench.Report, first order, turn int, offers []answer) error {
+	second := order{Plan: slot.Plan{Slot: 1}}
+	for _, a := range offers {
+		second.Plan.Offers, second.Bootstrap = append(second.Plan.Offers, a.Offer), append(second.Bootstrap, a.Addrs...)
 	}
-	watchers.Wait()
-	return context.Cause(ctx)
+	slices.SortFunc(second.Plan.Offers, func(a, b slot.Offer) int { return strings.Compare(string(a.Peer), string(b.Peer)) })
+	c := first.Case
+	second.Plan.Pieces, second.Plan.Ring = rules.Reduction(c.spec(first.Run, first.Slots)).Planner()(second.Plan, slot.Links{})
+	if _, err := p.ask(func(int) order { return second }); err != nil {
+		return err
+	}
+	none := func(int) order { return order{} }
+	memory, outcome := uint64(0), slot.Root{}
+	for n := range warmUps + first.Slots {
+		complete, err := p.ask(none)
+		if err != nil {
+			return err
+		}
+		ends, err := p.ask(none)
+		if err != nil {
+			return err
+		}
+		var x bench.Round
+		for i, a := range ends {
+			x.Seconds, x.CPU, x.Sent = max(x.Seconds, complete[i].Seconds), x.CPU+a.CPU, x.Sent+float64(a.Sent)
+			memory = max(memory, a.Memory)
+			if n == 0 && i == 0 {
+				outcome = a.Outcome
+			}
+			if a.Outcome != outcome { // the contributions stay, and so must the outcome
+				return fmt.Errorf("reduction %d: peer %d has another outcome than peer 1 had at first", n+1, i+1)
+			}
+		}
+		if n >= warmUps {
+			r.Add(turn, c.name(), 1, c.values(x)...)
+		}
+	}
+	r.Add(turn, c.name(), first.Slots, c.memory(memory)...)
+	return nil
 }

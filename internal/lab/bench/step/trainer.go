@@ -20,18 +20,19 @@ type instant struct {
 }
 
 func newInstant(elements, seed uint64) *instant {
-	t := &instant{elements: elements, noise: make([]float32, elements), x: make([]float32, elements)}
-	random := rand.New(rand.NewPCG(seed, elements))
-	for i := range t.noise {
-		t.noise[i] = random.Float32() - .5
+	return &instant{elements: elements, noise: noise(elements, seed), x: make([]float32, elements)}
+}
+
+func noise(elements, seed uint64) []float32 {
+	x, random := make([]float32, elements), rand.New(rand.NewPCG(seed, elements))
+	for i := range x {
+		x[i] = random.Float32() - .5
 	}
-	return t
+	return x
 }
 
 // Layout implements trainer.Trainer.
-func (t *instant) Layout() trainer.Layout {
-	return trainer.Layout{{Name: "x", Shape: []uint64{t.elements}}}
-}
+func (t *instant) Layout() trainer.Layout { return layout(t.elements) }
 
 // Init implements trainer.Trainer.
 func (t *instant) Init(context.Context, []float32) error { return nil }

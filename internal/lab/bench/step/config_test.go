@@ -1,0 +1,127 @@
+package step
+
+import (
+	"bytes"
+	"encoding/gob"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+)
+
+func sampleConfig() Config {
+	c := Case{Alone: true, Peers: 4, Bytes: 32 << 20}
+	c.Spec.Aggregator = "mean"
+	return Config{Slots: 25, Cases: []Case{c}}
+}
+
+func TestValidate(t *testing.T) {
+	if err := sampleConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	c := Case{Peers: 1, Bytes: 1 << 40, Links: bench.Links{RTT: -1}}
+	c.Spec.Trust = "blind"
+	var flags []string
+	for line := range strings.Lines(Config{Cases: []Case{c}, MPI: true}.Validate().Error()) {
+		flags = append(flags, strings.Fields(line)[0])
+	}
+	if want := []string{"--peers", "--size", "--slots", "--rtt", "--against", "--trusts"}; !slices.Equal(flags, want) {
+		t.Errorf("faults of %q", flags)
+	}
+	if got := sampleConfig().turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
+		t.Errorf("turns of %v slots", got)
+	}
+}
+
+// The ideal of 32 MiB among four over 200 Mbit/s: 48 MiB a peer, and 52 bytes of headers a packet
+// of 1500.
+func TestIdeal(t *testing.T) {
+	c := sampleConfig().Cases[0]
+	if c.ideal() != 0 {
+		t.Error("without a rate there is an ideal")
+	}
+	c.Links.Rate = 200e6
+	if got := c.ideal(); got < 2.0855 || got > 2.0856 || c.name() != "AllReduce/peers=4/size=32MiB/mean/rate=200mbit" {
+		t.Errorf("%s: %v s", c.name(), got)
+	}
+}
+
+// TestGoals: each case that is measured for goals is allowed, and has one beside that of memory.
+func TestGoals(t *testing.T) {
+	for _, cfg := range Goals(sampleConfig()) {
+		if err := cfg.Validate(); err != nil {
+			t.Error(err)
+		}
+		for i, c := range cfg.Cases {
+			judged := ""
+			for _, unit := range []string{"sec/op", "x-ideal", "sec-x-mpi", "sec-x-first", "cpu-sec/GB-x-first"} {
+				judged += bench.Judge(c.name(), unit, 0)
+			}
+			if judged == "" && (i > 0 || len(cfg.Cases) == 1) {
+				t.Errorf("%s has no goal", c.name())
+			}
+		}
+	}
+}
+
+// scripted are processes that answer what a list says, without being any.
+func scripted(t *testing.T, lists ...[]answer) *peers {
+	t.Helper()
+	p := &peers{}
+	for _, list := range lists {
+		var b bytes.Buffer
+		for e := gob.NewEncoder(&b); len(list) > 0; list = list[1:] {
+			if err := e.Encode(list[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.all = append(p.all, &process{orders: gob.NewEncoder(io.Discard), answers: gob.NewDecoder(&b)})
+	}
+	return p
+}
+
+// TestReductions: a reduction takes as long as the slowest peer, and all peers have one outcome.
+func TestReductions(t *testing.T) {
+	of := func(last byte) (*bench.Report, error) {
+		var a, b []answer
+		a, b = append(a, answer{}), append(b, answer{})
+		for n := range 4 {
+			end := answer{CPU: 1, Sent: 1e9, Memory: 1 << uint(20+n)}
+			other := end
+			if n == 3 {
+				other.Outcome[0] = last
+			}
+			a, b = append(a, answer{Seconds: 1}, end), append(b, answer{Seconds: float64(n)}, other)
+		}
+		c := sampleConfig().Cases[0]
+		c.Peers = 2
+		var r bench.Report
+		return &r, reductions(scripted(t, a, b), &r, order{Case: c, Run: "r", Slots: 2}, 0, []answer{{}, {}})
+	}
+	r, err := of(0)
+	const name = "AllReduce/peers=2/size=32MiB/mean"
+	if x := r.Samples(name, "sec/op"); err != nil || !slices.Equal(x, []float64{2, 3}) {
+		t.Errorf("seconds %v, %v", x, err)
+	}
+	if x := r.Samples(name, "cpu-sec/GB"); !slices.Equal(x, []float64{1, 1}) {
+		t.Errorf("CPU %v", x)
+	}
+	if x := r.Samples(name, "peak-vectors"); !slices.Equal(x, []float64{.25}) {
+		t.Errorf("memory %v", x)
+	}
+	if _, err := of(1); err == nil || !strings.Contains(err.Error(), "reduction 4: peer 2 has another outcome") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPreset: peers have the timing that users have at their distance.
+func TestPreset(t *testing.T) {
+	for rtt, want := range map[time.Duration]string{0: "lan", 19 * time.Millisecond: "lan", 20 * time.Millisecond: "wan"} {
+		if got := (Case{Links: bench.Links{RTT: rtt}}).preset(); got != want {
+			t.Errorf("%v: preset %s", rtt, got)
+		}
+	}
+}
