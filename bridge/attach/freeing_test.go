@@ -36,16 +36,6 @@ func slowFreeing(t *testing.T) *freeing {
 
 func (f *freeing) release() { f.once.Do(func() { close(f.let) }) }
 
-// wait waits until a file is to be closed.
-func (f *freeing) wait(t *testing.T) {
-	t.Helper()
-	select {
-	case <-f.begun:
-	case <-time.After(10 * time.Second):
-		t.Fatal("nothing is freed")
-	}
-}
-
 // TestMemoryIsFreeBeforeTheNextIsMade: the node works in one set's memory. The next set goes before
 // the node calls it, and a third comes while the second one's memory is being freed. It was told
 // that there is too little memory, on a machine with room for start and two locals.
@@ -57,21 +47,19 @@ func TestMemoryIsFreeBeforeTheNextIsMade(t *testing.T) {
 	m := newMachine(t, Config{})
 	attach := func(set string) *attachtest.Rank {
 		all, told := f.waiting(m, set, 1)
-		if err := soon(t, "the memory", told[0]); err != nil {
-			t.Fatal(err)
-		}
+		share(t, told)
 		return all[0]
 	}
 	first := attach("first")
-	f.asked() // local
+	soon(t, "local", f.asks)
 	if _, err := m.server.Trainer(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
 	first.Close()
-	m.alone()
+	m.reaches("no trainer")
 	attach("second").Close()
-	m.alone()
-	frees.wait(t)
+	m.reaches("no trainer")
+	soon(t, "the freeing", frees.begun)
 	_, told := f.welcome(m, "third", 1)
 	select {
 	case <-f.asks:
@@ -83,9 +71,7 @@ func TestMemoryIsFreeBeforeTheNextIsMade(t *testing.T) {
 	case <-time.After(time.Second / 2):
 	}
 	frees.release()
-	if err := soon(t, "the memory", told[0]); err != nil {
-		t.Fatal(err)
-	}
+	share(t, told)
 	f.wantOpen(3) // start, and two locals
 }
 
@@ -105,20 +91,16 @@ func TestMemoryThatIsFreedIsNotScarce(t *testing.T) {
 	m := newMachine(t, Config{})
 	all, told := f.waiting(m, "first", 1)
 	f.slow <- struct{}{} // start is there, local is not
-	f.asked()
+	soon(t, "local", f.asks)
 	all[0].Kill()
 	<-told[0]
-	m.alone()
-	frees.wait(t)
+	m.reaches("no trainer")
+	soon(t, "the freeing", frees.begun)
 	_, told = f.welcome(m, "second", 2)
 	m.reaches("2 ranks, for which the shared memory is made")
 	frees.release()
 	close(f.slow)
-	for _, c := range told {
-		if err := soon(t, "the memory", c); err != nil {
-			t.Fatal(err)
-		}
-	}
+	share(t, told)
 	if said := m.said(); len(said) > 0 {
 		t.Errorf("people are told: %q", said)
 	}

@@ -4,20 +4,17 @@ package attach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -169,14 +166,16 @@ func ranks(ctx context.Context, m *machine, set string, all ...*attachtest.Rank)
 	return ended
 }
 
-// wantEnded checks that ranks were told the end of the run.
-func wantEnded(t *testing.T, ended []chan error) {
+// wantEnded waits for the run's end, at peers, and checks that ranks were told of it.
+func wantEnded(t *testing.T, ended []chan error, peers ...*machine) {
 	t.Helper()
-	for rank, c := range ended {
-		err := <-c
-		if e := new(attachtest.Ended); !errors.As(err, &e) || e.Code != wire.CodeEnded {
-			t.Errorf("rank %d: %v", rank, err)
+	for _, m := range peers {
+		if err := <-m.ended; err != nil {
+			t.Fatal(err)
 		}
+	}
+	for _, c := range ended {
+		wantCode(t, <-c, wire.CodeEnded, "")
 	}
 }
 
@@ -216,46 +215,12 @@ func rows(layout trainer.Layout, rank, world uint64) (all []wire.Piece) {
 	return all
 }
 
-// TestARankAndAPeer trains one run by a rank that has attached and by a peer with a trainer of its
-// own: their models end equal.
-func TestARankAndAPeer(t *testing.T) {
-	ctx := bounded(t)
-	m := newMachine(t, Config{})
-	toy := &attachtest.Toy{Target: 1}
-	ended := ranks(ctx, m, "one", &attachtest.Rank{Trainer: toy})
-	m.join(ctx, spec(t, 5, 2))
-	other := plain(ctx, t, spec(t, 5, 2), &attachtest.Toy{Target: 4}, m.node.Addrs()...)
-	for _, p := range []*machine{m, other} {
-		if err := <-p.ended; err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantEnded(t, ended)
-	sameRoot(t, 5, m, other)
-	shown, none := m.node.Status().Process, other.node.Status().Process
-	if want := 2 * memory.Size(253); shown.SharedBytes != want || shown.SharedVectors != float64(want)/(4*253) ||
-		none.SharedBytes != 0 || none.SharedVectors != 0 {
-		t.Errorf("the status of the one shows %+v, of the other %+v", shown, none)
-	}
-	anchor := make([]float32, len(toy.Live))
-	if _, err := other.node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
-		t.Fatal(err)
-	}
-	for i, x := range anchor {
-		if toy.Live[i] != x {
-			t.Fatalf("element %d is %v in the rank and %v in the peer", i, toy.Live[i], x)
-		}
-	}
-}
-
 // alone is the root of a run with one peer in mode sync, whose trainer is in its own process.
 func alone(ctx context.Context, t *testing.T, s p2pdiloco.Spec, target float32) *machine {
 	t.Helper()
 	s.Name += "-plain"
 	m := plain(ctx, t, s, &attachtest.Toy{Target: target})
-	if err := <-m.ended; err != nil {
-		t.Fatal(err)
-	}
+	wantEnded(t, nil, m)
 	return m
 }
 
@@ -283,51 +248,8 @@ func TestShards(t *testing.T) {
 		s := spec(t, 3, 1)
 		s.Name += fmt.Sprintf("-%d-%t", c.world, c.pieces == nil)
 		m.join(ctx, s)
-		if err := <-m.ended; err != nil {
-			t.Fatal(err)
-		}
-		wantEnded(t, ended)
+		wantEnded(t, ended, m)
 		sameRoot(t, 3, want, m)
-	}
-}
-
-// TestModes trains in the modes in which the reduction runs beside the inner steps.
-func TestModes(t *testing.T) {
-	few := []string{p2pdiloco.ModeDelayed, p2pdiloco.ModeStreaming}
-	for _, mode := range testlevel.Choose(few[1:], few, append(few, p2pdiloco.ModeEager, p2pdiloco.ModeAsync)) {
-		t.Run(mode, func(t *testing.T) {
-			ctx := bounded(t)
-			s := spec(t, 4, 2)
-			s.Mode, s.Momentum = mode, "0"
-			if mode == p2pdiloco.ModeStreaming {
-				s.Fragments, s.FragmentAlpha, s.FragmentDelay = 2, "0.5", "1"
-			}
-			m := newMachine(t, Config{})
-			var all []*attachtest.Rank
-			for rank := range uint64(2) {
-				toy := &attachtest.Toy{Target: 1, Pace: time.Millisecond * time.Duration(1+4*rank)}
-				all = append(all, &attachtest.Rank{Trainer: toy, Pieces: flat(toy.Layout(), rank, 2)})
-			}
-			ended := ranks(ctx, m, "one", all...)
-			m.join(ctx, s)
-			other := plain(ctx, t, s, &attachtest.Toy{Target: 4, Pace: 3 * time.Millisecond}, m.node.Addrs()...)
-			for _, p := range []*machine{m, other} {
-				if err := <-p.ended; err != nil {
-					t.Fatal(err)
-				}
-			}
-			wantEnded(t, ended)
-			sameRoot(t, m.node.Spec().LastSlot(), m, other)
-			anchor := make([]float32, len(all[0].Trainer.(*attachtest.Toy).Live))
-			if _, err := other.node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
-				t.Fatal(err)
-			}
-			for i, x := range anchor {
-				if live := all[0].Trainer.(*attachtest.Toy).Live[i]; live != x {
-					t.Fatalf("element %d is %v in the rank and %v in the peer", i, live, x)
-				}
-			}
-		})
 	}
 }
 
@@ -347,18 +269,10 @@ func TestARankIsLost(t *testing.T) {
 	first := ranks(ctx, m, "first", survivor, victim)
 	m.join(ctx, spec(t, 6, 2))
 	other := plain(ctx, t, spec(t, 6, 2), &attachtest.Toy{Target: 4, Pace: time.Millisecond}, m.node.Addrs()...)
-	err := <-first[0]
-	if e := new(attachtest.Ended); !errors.As(err, &e) || e.Code != wire.CodeLost {
-		t.Fatalf("the other rank: %v", err)
-	}
+	wantCode(t, <-first[0], wire.CodeLost, "")
 	<-first[1]
 	ended := ranks(ctx, m, "second", &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}})
-	for _, p := range []*machine{m, other} {
-		if err := <-p.ended; err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantEnded(t, ended)
+	wantEnded(t, ended, m, other)
 	sameRoot(t, 6, m, other)
 }
 
@@ -379,17 +293,10 @@ func TestNotFinite(t *testing.T) {
 		}}
 		first := ranks(ctx, m, "first", &attachtest.Rank{Trainer: bad})
 		m.join(ctx, s)
-		err := <-first[0]
-		if e := new(attachtest.Ended); !errors.As(err, &e) || e.Code != wire.CodeNotFinite ||
-			!strings.Contains(e.Text, `element 250 of 253 (tensor "b") is NaN`) {
-			t.Fatalf("%s: %v", mode, err)
-		}
+		wantCode(t, <-first[0], wire.CodeNotFinite, `element 250 of 253 (tensor "b") is NaN`)
 		next := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}}
 		ended := ranks(ctx, m, "first", next)
-		if err := <-m.ended; err != nil {
-			t.Fatal(err)
-		}
-		wantEnded(t, ended)
+		wantEnded(t, ended, m)
 		if first := next.Loads()[0]; first.Begin != 0 || first.End != 253 {
 			t.Errorf("%s: the next set began with elements %d to %d of the model", mode, first.Begin, first.End)
 		}

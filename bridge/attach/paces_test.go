@@ -4,6 +4,7 @@ package attach
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -75,43 +77,51 @@ func wantOneJournal(t *testing.T, all []*attachtest.Rank) []string {
 	return first
 }
 
-// TestOneTwoAndEightRanks: boxes with so many ranks, each at a speed of its own, train in one run.
-// The ranks of a box load each anchor after the same inner steps, and all boxes end with one model.
-func TestOneTwoAndEightRanks(t *testing.T) {
+// TestBoxesAndAPeer: boxes with one, two and eight ranks, each at a speed of its own, and a peer
+// with a trainer in its own process train in one run. The ranks of a box load each anchor after the
+// same inner steps, and all end with one model.
+func TestBoxesAndAPeer(t *testing.T) {
 	for _, mode := range testlevel.Choose([]string{p2pdiloco.ModeStreaming}, []string{p2pdiloco.ModeStreaming},
-		[]string{p2pdiloco.ModeStreaming, p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeAsync}) {
+		[]string{p2pdiloco.ModeStreaming, p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeAsync},
+	) {
 		t.Run(mode, func(t *testing.T) {
 			ctx := bounded(t)
-			s := spec(t, 4, 3)
-			s.Mode, s.Momentum, s.Name = mode, "0", fmt.Sprintf("one-two-eight-%s-%d", mode, os.Getpid())
+			s := spec(t, 4, 4)
+			s.Mode, s.Momentum, s.Name = mode, "0", fmt.Sprintf("boxes-%s-%d", mode, os.Getpid())
 			if mode == p2pdiloco.ModeStreaming {
 				s.Fragments, s.FragmentAlpha, s.FragmentDelay = 2, "0.5", "1"
 			}
-			var boxes []*machine
+			other := plain(ctx, t, s, &attachtest.Toy{Target: 4, Pace: 3 * time.Millisecond})
+			peers := []*machine{other}
 			var all [][]*attachtest.Rank
 			var ended []chan error
 			for i, world := range []uint64{1, 2, 8} {
 				m := newMachine(t, Config{})
 				all = append(all, journals(world))
 				ended = append(ended, ranks(ctx, m, "one", all[i]...)...)
-				var bootstrap []string
-				if i > 0 {
-					bootstrap = boxes[0].node.Addrs()
-				}
-				m.join(ctx, s, bootstrap...)
-				boxes = append(boxes, m)
+				m.join(ctx, s, other.node.Addrs()...)
+				peers = append(peers, m)
 			}
-			for _, m := range boxes {
-				if err := <-m.ended; err != nil {
-					t.Fatal(err)
-				}
+			wantEnded(t, ended, peers...)
+			sameRoot(t, other.node.Spec().LastSlot(), peers...)
+			anchor := make([]float32, 253)
+			if _, err := other.node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
+				t.Fatal(err)
 			}
-			wantEnded(t, ended)
-			sameRoot(t, boxes[0].node.Spec().LastSlot(), boxes...)
-			for _, ranks := range all {
+			for i, ranks := range all {
 				if lines := wantOneJournal(t, ranks); len(lines) < 4 {
 					t.Errorf("only %q", lines)
 				}
+				if live := ranks[0].Trainer.(*journal).Live; !slices.Equal(live, anchor) {
+					t.Errorf("rank 0 of %d ends with another model than the peer", len(ranks))
+				}
+				shown, want := peers[1+i].node.Status().Process, 2*memory.Size(253)
+				if shown.SharedBytes != want || shown.SharedVectors != float64(want)/(4*253) {
+					t.Errorf("the status shows %+v", shown)
+				}
+			}
+			if none := other.node.Status().Process; none.SharedBytes != 0 || none.SharedVectors != 0 {
+				t.Errorf("the status of the peer shows %+v", none)
 			}
 		})
 	}
@@ -189,10 +199,5 @@ func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
 // until waits for a state of the node.
 func (m *machine) until(what string, reached func(p2pdiloco.Status) bool) {
 	m.t.Helper()
-	for end := time.Now().Add(time.Minute); !reached(m.node.Status()); {
-		if time.Now().After(end) {
-			m.t.Fatalf("no %s: %+v", what, m.node.Status())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	within(m.t, what, func() bool { return reached(m.node.Status()) })
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -181,71 +182,77 @@ func (k *keeper) Restore(_ context.Context, path string) error {
 	return err
 }
 
+// single is a node with one rank, which has attached.
+func single(t *testing.T, cfg Config) (*machine, *Trainer, *attachtest.Rank) {
+	t.Helper()
+	m := newMachine(t, cfg)
+	r := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}, World: 1, Set: "a"}
+	if err := r.Attach(m.server.Path()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	tr, err := m.server.Trainer(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, tr, r
+}
+
 // TestTheNextSetHasItsOwnMemory: a process of a set that is gone writes where nobody reads, and the
-// node's vectors stay where they are.
+// node's vectors stay where they are. What is mapped is counted: a status that counted a local that
+// is gone would be wrong about what attaching takes.
 func TestTheNextSetHasItsOwnMemory(t *testing.T) {
-	old := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}, World: 1, Set: "old"}
-	m := newMachine(t, Config{})
-	if err := old.Attach(m.server.Path()); err != nil {
-		t.Fatal(err)
+	m, tr, old := single(t, Config{})
+	mapped := func(mappings uint64) {
+		t.Helper()
+		if got := tr.SharedBytes(); got != mappings*memory.Size(253) {
+			t.Errorf("%d bytes are shared, not %d mappings", got, mappings)
+		}
 	}
-	defer old.Close()
-	tr, err := m.server.Trainer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, local, err := tr.MakeVectors(253)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapped(2)
+	local := tr.local
 	old.Local()[3] = 5
 	if local[3] != 5 {
 		t.Fatal("the vector is not shared")
 	}
 	old.Kill()
-	for {
-		if _, err = tr.Evaluate(t.Context()); err != nil {
-			break
-		}
+	var err error
+	for err == nil {
+		_, err = tr.Evaluate(t.Context())
 	}
 	if !errors.Is(err, trainer.ErrAnew) {
 		t.Fatal(err)
 	}
-	ranks(t.Context(), m, "new", &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}})
+	next := ranks(t.Context(), m, "new", &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}})
 	if err := tr.Return(t.Context(), err); err != nil {
 		t.Fatal(err)
 	}
+	mapped(2)
 	old.Local()[3] = 7
 	if loaded(t, tr); local[3] != 0 {
 		t.Errorf("an old process wrote %v", local[3])
 	}
-	if _, err := tr.Train(t.Context(), trainer.Task{Slot: 1, Steps: 1}); err != nil || local[3] != -0.1 {
-		t.Errorf("%v, %v", local[3], err)
+	_, err = tr.Train(t.Context(), trainer.Task{Slot: 1, Steps: 1})
+	if err != nil || local[3] != -0.1 || local[4] != -0.1 {
+		t.Errorf("%v, %v", local[3:5], err)
 	}
-	if local[4] != -0.1 {
-		t.Errorf("%v", local[4])
+	if err := m.server.Close(); err != nil {
+		t.Error(err)
 	}
+	<-next[0]
+	mapped(0)
 }
 
 // TestReturn: what the peer says, and how long it waits. A trainer that comes later is refused.
 func TestReturn(t *testing.T) {
-	r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
-	m := newMachine(t, Config{Return: 50 * time.Millisecond})
-	if err := r.Attach(m.server.Path()); err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	tr, err := m.server.Trainer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, tr, r := single(t, Config{Return: 50 * time.Millisecond})
 	if err := r.Leave("the loop has ended", false); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	for range 2 { // the second call is one that begins when the set is gone
 		_, err = tr.Evaluate(t.Context())
-		if !errors.Is(err, trainer.ErrAnew) ||
-			!strings.Contains(err.Error(), "rank 0 of 1 has left: the loop has ended") {
+		if wantText(t, err, "rank 0 of 1 has left: the loop has ended"); !errors.Is(err, trainer.ErrAnew) {
 			t.Error(err)
 		}
 	}
@@ -255,8 +262,8 @@ func TestReturn(t *testing.T) {
 	}
 	want := "the trainer is gone: rank 0 of 1 has left: the loop has ended. This peer stays a member, and waits 50ms " +
 		"(--trainer-return) for a trainer that attaches"
-	if len(m.mu.notices) != 1 || m.mu.notices[0] != want {
-		t.Errorf("%q", m.mu.notices)
+	if said := m.said(); len(said) != 1 || said[0] != want {
+		t.Errorf("%q", said)
 	}
 	late := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "b"}
 	wantCode(t, late.Attach(m.server.Path()), wire.CodeClosed, "no trainer has attached again within 50ms")
@@ -266,16 +273,7 @@ func TestReturn(t *testing.T) {
 // node looks for the run for as long as that takes. Only when it has found it, and calls its
 // trainer, does the time begin that it waits for one.
 func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
-	m := newMachine(t, Config{Return: 50 * time.Millisecond})
-	r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
-	if err := r.Attach(m.server.Path()); err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	tr, err := m.server.Trainer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, tr, _ := single(t, Config{Return: 50 * time.Millisecond})
 	m.server.Dismiss(wire.CodeBranch, "this branch has ended")
 	select {
 	case <-m.server.Done():
@@ -291,54 +289,37 @@ func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
 // are told while nobody calls the trainer. A node that looks for its run, or is paused, would go on
 // for ever without that, and every later trainer would be refused.
 func TestTheEndIsToldAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		leaves bool
-		want   error
-	}{{true, ErrLeave}, {false, ErrNoReturn}} {
-		m := newMachine(t, Config{Return: 50 * time.Millisecond})
-		r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
-		if err := r.Attach(m.server.Path()); err != nil {
-			t.Fatal(err)
-		}
-		tr, err := m.server.Trainer(t.Context())
-		if err != nil || m.server.Err() != nil {
-			t.Fatal(err, m.server.Err())
-		}
-		if err := r.Leave("enough", c.leaves); err != nil {
+	for want, leaves := range map[error]bool{ErrLeave: true, ErrNoReturn: false} {
+		m, tr, r := single(t, Config{Return: 50 * time.Millisecond})
+		if err := errors.Join(m.server.Err(), r.Leave("enough", leaves)); err != nil {
 			t.Fatal(err)
 		}
 		select {
 		case <-m.server.Done():
 		case <-time.After(10 * time.Second):
-			t.Fatalf("%v was not told", c.want)
+			t.Fatalf("%v was not told", want)
 		}
-		if err := m.server.Err(); !errors.Is(err, c.want) {
-			t.Errorf("%v, want %v", err, c.want)
+		if err := m.server.Err(); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
 		}
-		if err := tr.Return(t.Context(), trainer.ErrAnew); !errors.Is(err, c.want) {
-			t.Errorf("the node is told %v, want %v", err, c.want)
+		if err := tr.Return(t.Context(), trainer.ErrAnew); !errors.Is(err, want) {
+			t.Errorf("the node is told %v, want %v", err, want)
 		}
-		r.Close()
 	}
 }
 
 // TestRefusals: each mistake is one sentence, before the first step.
 func TestRefusals(t *testing.T) {
-	m := newMachine(t, Config{Run: "my-run", Timeout: 5 * time.Second})
-	toy := &attachtest.Toy{}
-	first := &attachtest.Rank{Trainer: toy, World: 1, Set: "pid 71"}
-	if err := first.Attach(m.server.Path()); err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
+	m, _, first := single(t, Config{Run: "my-run", Timeout: 2 * time.Second})
+	toy := first.Trainer
 	for _, c := range []struct {
 		rank *attachtest.Rank
 		code wire.Code
 		text string
 	}{
-		{&attachtest.Rank{Set: "pid 80"}, wire.CodeBusy, "pid 71 trains this run here"},
-		{&attachtest.Rank{Set: "pid 71"}, wire.CodeRank, "rank 0 of 1 is attached already"},
-		{&attachtest.Rank{Set: "pid 71", Number: 4}, wire.CodeRank, "rank 4 of 1"},
+		{&attachtest.Rank{Set: "pid 80"}, wire.CodeBusy, "a trains this run here"},
+		{&attachtest.Rank{Set: "a"}, wire.CodeRank, "rank 0 of 1 is attached already"},
+		{&attachtest.Rank{Set: "a", Number: 4}, wire.CodeRank, "rank 4 of 1"},
 		{&attachtest.Rank{RunName: "another"}, wire.CodeRun, `takes part in run "my-run"`},
 		{&attachtest.Rank{Version: 2 << 16}, wire.CodeVersion, "speaks attach protocol 1, the client 2"},
 	} {
@@ -354,7 +335,7 @@ func TestRefusals(t *testing.T) {
 	_, _, err := first.Border(t.Context())
 	wantCode(t, err, wire.CodeProtocol, "SHARE from rank 0: only the node sends that")
 	half := &attachtest.Rank{Trainer: toy, World: 2, Set: "half", Pieces: flat(toy.Layout(), 0, 2)}
-	wantCode(t, half.Attach(m.server.Path()), wire.CodeTimeout, "rank 1 of 2 has not attached for 5s")
+	wantCode(t, half.Attach(m.server.Path()), wire.CodeTimeout, "rank 1 of 2 has not attached for 2s")
 }
 
 // huge is a model that no machine has room for.
@@ -411,10 +392,10 @@ func TestAHungRank(t *testing.T) {
 			<-stuck
 		}
 	}}
-	_, tr, ended := attached(t, Config{Timeout: 4 * time.Second}, &attachtest.Rank{Trainer: &attachtest.Toy{}}, slow)
+	_, tr, ended := attached(t, Config{Timeout: 2 * time.Second}, &attachtest.Rank{Trainer: &attachtest.Toy{}}, slow)
 	loaded(t, tr)
 	_, err := tr.Train(t.Context(), trainer.Task{Slot: 1, Steps: 4})
-	wantText(t, err, "rank 1 of 2 has not moved after 2 of 4 steps for 4s (--trainer-timeout)")
+	wantText(t, err, "rank 1 of 2 has not moved after 2 of 4 steps for 2s (--trainer-timeout)")
 	if !errors.Is(err, trainer.ErrAnew) {
 		t.Error(err)
 	}

@@ -5,9 +5,8 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -65,30 +64,24 @@ func (f *files) new(ctx context.Context, size uint64) (*memory.File, error) {
 // wantOpen waits until so many of the files that were made are open, the others closed.
 func (f *files) wantOpen(want int) {
 	f.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	within(f.t, fmt.Sprintf("%d open files", want), func() bool {
 		n := 0
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		for _, file := range f.mu.made {
 			if _, err := file.Stat(); !errors.Is(err, os.ErrClosed) {
 				n++
 			}
 		}
-		f.mu.Unlock()
-		if n == want {
-			return
-		}
-		if time.Now().After(end) {
-			f.t.Errorf("%d files are open, not %d", n, want)
-			return
-		}
-	}
+		return n == want
+	})
 }
 
 // waiting are ranks that wait for the memory. Each can be killed.
 func (f *files) waiting(m *machine, set string, world int) (all []*attachtest.Rank, told []chan error) {
 	f.t.Helper()
 	all, told = f.welcome(m, set, world)
-	f.asked()
+	soon(f.t, "a file", f.asks)
 	return all, told
 }
 
@@ -103,123 +96,83 @@ func (f *files) welcome(m *machine, set string, world int) (all []*attachtest.Ra
 		}
 		all, told = append(all, r), append(told, c)
 		go func() { c <- r.Attach(m.server.Path()) }()
-		select {
-		case <-welcome:
-		case err := <-c:
-			f.t.Fatalf("rank %d of %s is not welcome: %v", i, set, err)
-		case <-time.After(10 * time.Second):
-			f.t.Fatalf("rank %d of %s waits for a welcome", i, set)
-		}
+		soon(f.t, "a welcome", welcome)
 	}
 	return all, told
 }
 
-// asked waits until a file is asked for.
-func (f *files) asked() {
-	f.t.Helper()
-	select {
-	case <-f.asks:
-	case <-time.After(10 * time.Second):
-		f.t.Fatal("no file is asked for")
-	}
-}
-
-// alone waits until the node knows that its trainer is gone. A set that comes before that is told
-// that another one trains here.
-func (m *machine) alone() {
-	m.t.Helper()
-	m.reaches("no trainer")
-}
-
-// reaches waits until the node says that of its trainer.
-func (m *machine) reaches(state string) {
-	m.t.Helper()
-	for end := time.Now().Add(10 * time.Second); m.server.State() != state; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			m.t.Fatalf("the node says %q, not %q", m.server.State(), state)
-		}
-	}
-}
-
-func soon(t *testing.T, what string, c <-chan error) error {
+// share has all ranks get their memory.
+func share(t *testing.T, told []chan error) {
 	t.Helper()
-	select {
-	case err := <-c:
-		return err
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%s takes too long", what)
-		return nil
-	}
-}
-
-// TestANodeThatMakesMemoryAnswers: while the memory of a large model is made, the loop did nothing
-// else. No PING was answered, and no beat was given, so that clients took a healthy node for one
-// that is stopped.
-func TestANodeThatMakesMemoryAnswers(t *testing.T) {
-	f := slowFiles(t)
-	m := newMachine(t, Config{Return: time.Second, Timeout: 2 * time.Second})
-	_, told := f.waiting(m, "first", 2)
-	answered := make(chan error, 1)
-	began := time.Now()
-	go func() {
-		answered <- (&attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "x"}).Attach(m.server.Path())
-	}()
-	wantCode(t, soon(t, "an answer", answered), wire.CodeBusy, "first trains this run here")
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the answer took %v", took)
-	}
-	if s := m.server.State(); s != "2 ranks, for which the shared memory is made" {
-		t.Error(s)
-	}
-	time.Sleep(3 * time.Second) // longer than any rank may take
-	close(f.slow)
 	for _, c := range told {
 		if err := soon(t, "the memory", c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.wantOpen(2)
 }
 
-// TestTheBeatGoesOnWhileMemoryIsMade: a set comes again. The node beats, and does not take the
-// trainer for gone although it makes memory for longer than it would wait for one. What people are
-// told meanwhile reaches the ranks.
-func TestTheBeatGoesOnWhileMemoryIsMade(t *testing.T) {
+// reaches waits until the node says that of its trainer. A set that comes before it knows that the
+// last one is gone is told that another one trains here.
+func (m *machine) reaches(state string) {
+	m.t.Helper()
+	within(m.t, state, func() bool { return m.server.State() == state })
+}
+
+// within waits until something is so.
+func within(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+func soon[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s takes too long", what)
+	}
+	return v
+}
+
+// TestANodeThatMakesMemoryAnswers: a set comes again. While the memory of a large model was made,
+// the loop did nothing else: clients took a healthy node for one that is stopped. It beats and
+// answers, and does not take the trainer for gone although it makes memory for longer than it would
+// wait for one, or for a rank. What people are told meanwhile reaches the ranks.
+func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 	f := slowFiles(t)
-	m := newMachine(t, Config{Return: time.Second})
+	m := newMachine(t, Config{Return: time.Second, Timeout: 2 * time.Second})
 	first, told := f.waiting(m, "first", 1)
 	f.slow <- struct{}{}
 	f.slow <- struct{}{}
-	if err := soon(t, "the memory", told[0]); err != nil {
-		t.Fatal(err)
-	}
+	share(t, told)
 	defer first[0].Close()
 	tr, err := m.server.Trainer(bounded(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first[0].Kill()
-	f.asked() // local of the first
-	m.alone()
+	soon(t, "local of the first", f.asks)
+	m.reaches("no trainer")
 	second, told := f.waiting(m, "second", 2)
 	m.server.Notify(wire.NoticeWarn, "paused: no quorum")
 	beat := m.server.loop.memory.start.Word(beatWord)
-	before := beat.Load()
-	time.Sleep(2 * time.Second)
-	if n := beat.Load() - before; n < 2 {
-		t.Errorf("%d beats in 2 s", n)
+	before, began := beat.Load(), time.Now()
+	other := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "x"}
+	wantCode(t, other.Attach(m.server.Path()), wire.CodeBusy, "second trains this run here")
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the answer took %v", took)
 	}
-	select {
-	case <-m.server.Done():
-		t.Fatalf("the node ends: %v", m.server.Err())
-	default:
+	m.reaches("2 ranks, for which the shared memory is made")
+	time.Sleep(3 * time.Second)
+	if n := beat.Load() - before; n < 3 || m.server.Err() != nil {
+		t.Errorf("%d beats in 3 s, and %v", n, m.server.Err())
 	}
 	close(f.slow)
-	for _, c := range told {
-		if err := soon(t, "the memory", c); err != nil {
-			t.Fatal(err)
-		}
-	}
+	share(t, told)
 	for i, r := range second { // what was said meanwhile comes with the memory
 		_, err := r.Ping()
 		if got := r.Notices; err != nil || len(got) != 1 || got[0].Text != "paused: no quorum" {
@@ -239,7 +192,7 @@ func TestARankGoesWhileMemoryIsMade(t *testing.T) {
 	m := newMachine(t, Config{})
 	all, told := f.waiting(m, "first", 2)
 	f.slow <- struct{}{} // start is there, local is not
-	f.asked()
+	soon(t, "local", f.asks)
 	all[1].Kill()
 	wantCode(t, soon(t, "the last word", told[0]), wire.CodeLost, "rank 1 of 2 was lost")
 	<-told[1]
@@ -252,12 +205,10 @@ func TestARankGoesWhileMemoryIsMade(t *testing.T) {
 	all[1].Kill()
 	<-told[0]
 	<-told[1]
-	m.alone()
+	m.reaches("no trainer")
 	_, told = f.waiting(m, "third", 1)
 	close(f.slow)
-	if err := soon(t, "the memory", told[0]); err != nil {
-		t.Fatal(err)
-	}
+	share(t, told)
 	if _, err := m.server.Trainer(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +221,7 @@ func TestTheNodeEndsWhileMemoryIsMade(t *testing.T) {
 	m := newMachine(t, Config{})
 	_, told := f.waiting(m, "first", 2)
 	f.slow <- struct{}{}
-	f.asked()
+	soon(t, "local", f.asks)
 	closed := make(chan error, 1)
 	go func() { closed <- m.server.Close() }()
 	for _, c := range told {
@@ -313,7 +264,7 @@ func TestAModelThatFitsOnceIsForgotten(t *testing.T) {
 	}
 	tr.start[0] = 7
 	r.Close()
-	m.alone()
+	m.reaches("no trainer")
 	_, err = attach(d/4, 0)
 	wantCode(t, err, wire.CodeMemory, "too little memory")
 	if tr.start[0] != 7 {
@@ -329,32 +280,3 @@ type wide struct {
 }
 
 func (w *wide) Layout() trainer.Layout { return trainer.Layout{{Name: "w", Shape: []uint64{w.d}}} }
-
-// TestNoMemoryIsMadeForNobody: a file that is asked for by nobody any more is not made to its end.
-func TestNoMemoryIsMadeForNobody(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	before := descriptors(t)
-	if f, err := memory.New(ctx, memory.Size(1<<20)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, %v", f, err)
-	}
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors, before it were %d", after, before)
-	}
-}
-
-// descriptors counts this process's files for vectors.
-func descriptors(t *testing.T) (n int) {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, e := range all {
-		name, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name()))
-		if strings.Contains(name, "p2pdiloco-vectors") {
-			n++
-		}
-	}
-	return n
-}

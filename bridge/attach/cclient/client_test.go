@@ -25,21 +25,16 @@ const (
 	example = "../../../examples/c/attach.c"
 )
 
-// compile makes a program of a C file, which every warning spoils. It stops at a fault, unless
-// there are flags for something else.
-func compile(t testing.TB, source string, flags ...string) (program string) {
+// compile makes a program of a C file, which every warning spoils. It stops at a fault.
+func compile(t *testing.T, source string) (program string) {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("no C compiler is installed")
 	}
 	program = filepath.Join(t.TempDir(), "program")
-	if len(flags) == 0 {
-		flags = []string{"-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"}
-	}
-	flags = append(flags, "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", headers,
-		"-o", program, source)
-	cmd := exec.CommandContext(t.Context(), cc, flags...)
+	cmd := exec.CommandContext(t.Context(), cc, "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover",
+		"-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", headers, "-o", program, source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -59,7 +54,7 @@ func message(t *testing.T, name string) []byte {
 	return b
 }
 
-// Every golden message is packed by the client, or read by it.
+// Every golden message is packed by the client, or read by it, and what is none is refused.
 func TestGoldenBytes(t *testing.T) {
 	program := compile(t, "testdata/messages.c")
 	reads := map[string]string{
@@ -101,33 +96,22 @@ func TestGoldenBytes(t *testing.T) {
 			t.Errorf("%s: no test of it", name)
 		}
 	}
-}
-
-func TestWhatIsNoMessage(t *testing.T) {
-	program := compile(t, "testdata/messages.c")
 	load := message(t, "load")
-	long := bytes.Clone(load)
+	long, twice := bytes.Clone(load), append(bytes.Clone(load), load[16:32]...)
 	long[20] = 0xff // bytes of the first field
-	tests := map[string]struct {
+	twice[0] += 16  // of the body
+	for name, c := range map[string]struct {
 		raw  []byte
 		want string
 	}{
-		"torn":  {append([]byte{9}, append(bytes.Clone(load[1:16]), load[16:25]...)...), "no message"},
+		"torn":  {append([]byte{9}, load[1:25]...), "no message"},
 		"long":  {long, "no message"},
-		"twice": {twice(load), "17 2 2:twice 3=2"},
-	}
-	for name, c := range tests {
+		"twice": {twice, "17 2 2:twice 3=2"},
+	} {
 		if got := read(t, program, c.raw); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-}
-
-// twice repeats the first field of a message.
-func twice(raw []byte) []byte {
-	b := append(bytes.Clone(raw), raw[16:32]...)
-	b[0] += 16
-	return b
 }
 
 func read(t *testing.T, program string, raw []byte) string {
@@ -180,180 +164,147 @@ func listen(t testing.TB) *attach.Server {
 	return server
 }
 
-// The example trains: it fills, loads, does its steps, shows the pseudo-gradient, evaluates, and
-// loads the final model.
-func TestExampleTrains(t *testing.T) {
-	server := listen(t)
-	wait := start(t, server, compile(t, example))
+// do fails where something did.
+func do(t testing.TB, all ...error) {
+	t.Helper()
+	if err := errors.Join(all...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// attached is the trainer of a program, and the vectors that it shares.
+func attached(t testing.TB, server *attach.Server) (tr *attach.Trainer, params, local []float32) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tr, err := server.Trainer(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(tr.Layout()); !strings.Contains(got, "w") || tr.Layout().Elements() != 2 {
+	do(t, err)
+	params, local, err = tr.MakeVectors(int(tr.Layout().Elements()))
+	do(t, err)
+	return tr, params, local
+}
+
+// TestExample: it fills, loads, does its steps, shows the pseudo-gradient, evaluates, moves a part
+// of the model alone, and loads the final model. It gives steps up at a look, and goes on with the
+// next ones. What the node says is its error, also where a border after a step found out that the
+// node is gone.
+func TestExample(t *testing.T) {
+	program, ctx := compile(t, example), t.Context()
+	server := listen(t)
+	wait := start(t, server, program)
+	tr, params, local := attached(t, server)
+	if got := fmt.Sprint(tr.Layout()); !strings.Contains(got, "w") || len(params) != 2 {
 		t.Fatalf("the layout is %s", got)
 	}
-	params, local, err := tr.MakeVectors(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	do := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	do("init", tr.Init(ctx, params))
-	do("load", tr.Load(ctx, params))
+	do(t, tr.Init(ctx, params), tr.Load(ctx, params))
 	for slot := uint64(1); slot <= 20; slot++ {
 		stats, err := tr.Train(ctx, trainer.Task{Slot: slot, Steps: 10, Part: slot, PartSteps: 10})
-		do("train", err)
-		if stats.Steps != 10 || stats.Tokens != 160 {
+		if do(t, err); stats.Steps != 10 || stats.Tokens != 160 {
 			t.Fatalf("%+v", stats)
 		}
-		do("export", tr.ExportGradient(ctx, params, local, func(int, int) error { return nil }))
+		do(t, tr.ExportGradient(ctx, params, local, func(int, int) error { return nil }))
 		for i := range params {
 			params[i] -= local[i] // sgd with rate 1: the peer's own parameters
 		}
-		do("load", tr.Load(ctx, params))
+		do(t, tr.Load(ctx, params))
 	}
 	loss, err := tr.Evaluate(ctx)
 	if err != nil || loss > 1e-3 || math.Abs(float64(params[0])-3) > .1 || math.Abs(float64(params[1])+1) > .1 {
 		t.Errorf("loss %v, %v, y = %v", loss, err, params)
 	}
+	w, b := params[0], params[1]
+	local[0], params[0], params[1] = 7, 8, 9
+	do(t, tr.GradientRange(ctx, 1, local[1:]), tr.LoadRange(ctx, 1, params[1:]))
+	if local[0] != 7 || local[1] != 9-b {
+		t.Errorf("a part is exported, and local is %v", local)
+	}
+	if do(t, tr.ExportRange(ctx, 0, local)); local[0] != w || local[1] != 9 {
+		t.Errorf("a part is loaded, and the model is %v", local)
+	}
 	if err := tr.SaveRanks(ctx, t.TempDir()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("save: %v", err)
 	}
+	givesUp(t, tr, params)
 	server.End(wire.CodeEnded, "the run has ended")
-	out, err := wait()
-	if err != nil || !strings.Contains(out, "the run has ended: y = ") || !strings.Contains(out, "slot 20: 10 steps") {
+	if out, err := wait(); err != nil || !strings.Contains(out, "the run has ended: y = ") ||
+		!strings.Contains(out, "slot 20: 10 steps") {
 		t.Errorf("%v: %s", err, out)
+	}
+
+	server = listen(t)
+	wait = start(t, server, program)
+	tr, params, _ = attached(t, server)
+	do(t, tr.Load(ctx, params))
+	time.AfterFunc(time.Second/5, func() { server.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved") })
+	if _, err := tr.Train(ctx, endless); !errors.Is(err, trainer.ErrAnew) {
+		t.Errorf("train: %v", err)
+	}
+	if out, err := wait(); err == nil || !strings.HasSuffix(out, "attach: rank 0 of 1 has not moved\n") {
+		t.Errorf("%v: %q", err, out)
+	}
+	server.End(wire.CodeClosed, "the node was asked to leave the run")
+	if out, err := start(t, server, program)(); err == nil ||
+		out != "attach: the node was asked to leave the run\n" {
+		t.Errorf("%v: %q", err, out)
 	}
 }
 
-// loaded is the trainer of the example, with its parameters loaded. Its context ends in a minute.
-func loaded(t *testing.T, server *attach.Server) (context.Context, *attach.Trainer, []float32) {
+var endless = trainer.Task{Slot: 21, Steps: 1 << 40, PartSteps: 1 << 40}
+
+// givesUp has a trainer give up its steps.
+func givesUp(t *testing.T, tr *attach.Trainer, params []float32) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	tr, err := server.Trainer(ctx)
-	if err != nil {
-		t.Fatal(err)
+	short, stop := context.WithTimeout(t.Context(), time.Second/2)
+	defer stop()
+	if _, err := tr.Train(short, endless); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("train: %v", err)
 	}
-	params, _, err := tr.MakeVectors(2)
-	if err != nil {
-		t.Fatal(err)
+	do(t, tr.Load(t.Context(), params))
+	stats, err := tr.Train(t.Context(), trainer.Task{Slot: 22, Steps: 3, PartSteps: 3})
+	if do(t, err); stats.Steps != 3 {
+		t.Fatalf("%+v", stats)
 	}
-	if err := tr.Load(ctx, params); err != nil {
-		t.Fatal(err)
-	}
-	return ctx, tr, params
 }
 
 // TestTheClientGoesOnWhereItWas: a program and its node are gone before a slot is agreed, and the
 // next ones begin that round again with the state that it had begun with. When the slot is agreed
-// while they are gone, they have that of the round's end.
+// while they are gone, they have that of the round's end. This one says every second step: it never
+// came to the look after the first one, was not asked any more, and gave up nothing.
 func TestTheClientGoesOnWhereItWas(t *testing.T) {
-	program, dir := compile(t, "testdata/keeps.c"), t.TempDir()
+	program, dir, ctx := compile(t, "testdata/keeps.c"), t.TempDir(), t.Context()
 	for _, slots := range [][]uint64{{0, 1, 2}, {2, 3}, {4}} {
 		server, err := attach.Listen(attach.Config{DataDir: dir, Run: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		do(t, err)
 		wait := start(t, server, program)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		tr, err := server.Trainer(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr, params, _ := attached(t, server)
 		tr.Joined(wire.Info{Mode: "sync"})
-		params, _, err := tr.MakeVectors(2)
 		for _, slot := range slots {
 			at := trainer.Anchor{Slot: slot, Root: [32]byte{byte(slot)}, Step: 10 * slot, TotalSteps: 40}
 			tr.BeginAt(at)
-			err = errors.Join(err, tr.Load(ctx, params))
-			stats, trained := tr.Train(ctx, trainer.Task{Slot: slot + 1, Steps: 10, Step: at.Step, TotalSteps: 40})
-			if stats.Tokens != 10*slot+10 || stats.Samples != at.Step || errors.Join(err, trained) != nil {
-				t.Errorf("slot %d: %+v, %v", slot+1, stats, errors.Join(err, trained))
+			do(t, tr.Load(ctx, params))
+			stats, err := tr.Train(ctx, trainer.Task{Slot: slot + 1, Steps: 10, Step: at.Step, TotalSteps: 40})
+			if stats.Tokens != 10*slot+10 || stats.Samples != at.Step || err != nil {
+				t.Errorf("slot %d: %+v, %v", slot+1, stats, err)
 			}
 		}
-		cancel()
-		if err := server.Close(); err != nil {
-			t.Error(err)
+		if slots[0] == 4 {
+			givesUp(t, tr, params)
 		}
+		do(t, server.Close())
 		if out, err := wait(); err == nil {
 			t.Errorf("the program has ended well: %s", out)
 		}
 	}
 }
 
-// Steps are given up at a look, and the next ones go on.
-func TestExampleGivesUp(t *testing.T) { testGivesUp(t, example) }
-
-// TestLooksBetweenTheSteps: a trainer that says every second step never came to the look after the
-// first one. It was not asked any more, and gave up nothing.
-func TestLooksBetweenTheSteps(t *testing.T) { testGivesUp(t, "testdata/leaps.c") }
-
-func testGivesUp(t *testing.T, source string) {
-	t.Helper()
-	server := listen(t)
-	start(t, server, compile(t, source))
-	ctx, tr, params := loaded(t, server)
-	short, stop := context.WithTimeout(ctx, time.Second/2)
-	defer stop()
-	if _, err := tr.Train(short, trainer.Task{Slot: 1, Steps: 1 << 40, PartSteps: 1 << 40}); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Fatalf("train: %v", err)
-	}
-	if err := tr.Load(ctx, params); err != nil {
-		t.Fatal(err)
-	}
-	if stats, err := tr.Train(ctx, trainer.Task{Slot: 2, Steps: 3, PartSteps: 3}); err != nil || stats.Steps != 3 {
-		t.Fatalf("%+v, %v", stats, err)
-	}
-}
-
-// The node's last word is the client's error.
-func TestExampleSaysWhatTheNodeSaid(t *testing.T) {
-	server := listen(t)
-	server.End(wire.CodeClosed, "the node was asked to leave the run")
-	out, err := start(t, server, compile(t, example))()
-	if err == nil || out != "attach: the node was asked to leave the run\n" {
-		t.Errorf("%v: %q", err, out)
-	}
-}
-
-// What the node says while the steps are done is the client's error, too: the border after a step
-// that found it out returns it, and not that the node is gone.
-func TestExampleSaysWhatTheNodeSaidInTheMidstOfSteps(t *testing.T) {
-	server := listen(t)
-	wait := start(t, server, compile(t, example))
-	ctx, tr, _ := loaded(t, server)
-	time.AfterFunc(time.Second/5, func() { server.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved") })
-	if _, err := tr.Train(ctx, trainer.Task{Slot: 1, Steps: 1 << 40, PartSteps: 1 << 40}); !errors.Is(err,
-		trainer.ErrAnew) {
-		t.Errorf("train: %v", err)
-	}
-	out, err := wait()
-	if err == nil || !strings.HasSuffix(out, "attach: rank 0 of 1 has not moved\n") {
-		t.Errorf("%v: %q", err, out)
-	}
-}
-
-// TestSeveralRanksNeedASet: without a set each rank was a trainer of its own. One had the node, and
-// the others heard for a minute that it is busy.
-func TestSeveralRanksNeedASet(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), compile(t, "testdata/no_set.c")).CombinedOutput()
-	if want := "1 several ranks, and no set: give all of them the same text"; !strings.HasPrefix(string(out), want) {
-		t.Errorf("%s, %v", out, err)
-	}
-}
-
-// TestPiecesNeedAnExport: without one all of params was written, over the parts of the other ranks.
-func TestPiecesNeedAnExport(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), compile(t, "testdata/pieces.c")).CombinedOutput()
-	if want := "1 pieces are given, and no export_range: give it"; !strings.HasPrefix(string(out), want) {
-		t.Errorf("%s, %v", out, err)
+// TestTheClientRefuses: without a set each rank of several was a trainer of its own. One had the
+// node, and the others heard for a minute that it is busy. Without an export of pieces all of
+// params was written, over the parts of the other ranks.
+func TestTheClientRefuses(t *testing.T) {
+	out := string(output(t, compile(t, "testdata/refused.c")))
+	first, second, _ := strings.Cut(out, "\n")
+	if !strings.HasPrefix(first, "1 several ranks, and no set: give all of them the same text") ||
+		!strings.HasPrefix(second, "1 pieces are given, and no export_range: give it") {
+		t.Error(out)
 	}
 }

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,6 +25,11 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 	if f, err := New(t.Context(), 1<<62); err == nil || !strings.Contains(err.Error(), "too little memory") {
 		t.Errorf("%v, %v", f, err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f, err := New(gone, Size(1<<20)); !errors.Is(err, context.Canceled) {
+		t.Errorf("memory that nobody wants any more: %v, %v", f, err)
 	}
 	if n := Free(); n == 0 || n == math.MaxUint64 {
 		t.Errorf("%d bytes are free here", n)
