@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // fakeSign stands for a signature: nobody but the peer is meant to make it.
@@ -44,129 +43,57 @@ func TestCertificateVerify(t *testing.T) {
 		}
 		return cert
 	}
-	cases := []struct {
-		name    string
-		record  Record
-		typ     MessageType
-		voters  []Member
-		signers string
-		spoil   func(*Certificate)
-		ok      bool
-	}{
-		{name: "all", record: step, typ: TypeVote, voters: electorate, signers: "abcd", ok: true},
-		{name: "more than half", record: step, typ: TypeVote, voters: electorate, signers: "abc", ok: true},
-		{name: "half with the senior", record: step, typ: TypeVote, voters: electorate, signers: "ad", ok: true},
-		{name: "half without the senior", record: step, typ: TypeVote, voters: electorate, signers: "ab"},
-		{name: "below half", record: step, typ: TypeVote, voters: electorate, signers: "d"},
-		{name: "nobody", record: step, typ: TypeVote, voters: electorate},
-		{name: "a stranger among them", record: step, typ: TypeVote, voters: electorate, signers: "abcx"},
-		{name: "fork signatures on a step", record: step, typ: TypeFork, voters: electorate, signers: "abcd"},
-		{name: "no electorate", record: step, typ: TypeVote},
-		{
-			name: "one signature counted twice", record: step, typ: TypeVote, voters: electorate, signers: "ab",
-			spoil: func(c *Certificate) { c.Signatures = append(c.Signatures, c.Signatures[0], c.Signatures[1]) },
-		},
-		{
-			name: "a wrong signature besides a quorum", record: step, typ: TypeVote, voters: electorate,
-			signers: "abcd",
-			spoil:   func(c *Certificate) { c.Signatures[1].Sig[0]++ },
-		},
-		{
-			name: "another's signature", record: step, typ: TypeVote, voters: electorate, signers: "abc",
-			spoil: func(c *Certificate) { c.Signatures[0].Sig = c.Signatures[1].Sig },
-		},
-		{
-			name: "votes of another ballot", record: step, typ: TypeVote, voters: electorate, signers: "abcd",
-			spoil: func(c *Certificate) { c.Ballot++ },
-		},
-		{
-			name: "another record", record: step, typ: TypeVote, voters: electorate, signers: "abcd",
-			spoil: func(c *Certificate) { c.Hash[0]++ },
-		},
-		{
-			name: "another height", record: step, typ: TypeVote, voters: electorate, signers: "abcd",
-			spoil: func(c *Certificate) { c.Height++ },
-		},
-		{
-			name: "another record before", record: step, typ: TypeVote, voters: electorate, signers: "abcd",
-			spoil: func(c *Certificate) { c.Prev[0]++ },
-		},
-		{name: "fork by all it lists", record: fork, typ: TypeFork, voters: fork.Members, signers: "ab", ok: true},
-		{name: "fork by a quorum only", record: fork, typ: TypeFork, voters: fork.Members, signers: "b"},
-		{name: "fork by the old members", record: fork, typ: TypeFork, voters: electorate, signers: "abcd"},
-		{name: "fork with plain votes", record: fork, typ: TypeVote, voters: fork.Members, signers: "ab"},
-		{name: "fork that lists nobody", record: Genesis(Hash([]byte("run"))), typ: TypeFork},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			cert := certify(c.record, c.typ, c.voters, c.signers)
-			if c.spoil != nil {
-				c.spoil(&cert)
-			}
-			err := cert.Verify(c.record, electorateOf(c.record, c.voters), Majority, fakeVerify)
-			if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrCertificate) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-	// The member is the incarnation, too: a vote of an earlier one does not count.
-	old := certify(step, TypeVote, electorate, "abcd")
-	again := slices.Clone(electorate)
-	again[0].Incarnation++
-	if old.Verify(step, again, Majority, fakeVerify) == nil {
-		t.Error("the signature of another incarnation counted")
-	}
-}
-
-// electorateOf gives a fork the voters of a foreign electorate, which must not matter.
-func electorateOf(c Record, voters []Member) []Member {
-	if c.Kind == Fork {
-		return members("wxyz")
-	}
-	return voters
-}
-
-func TestSignedBytesKeepApart(t *testing.T) {
-	run := Hash([]byte("run"))
-	base := SignedBytes(TypeVote, run, "p", 1, []byte("body"))
-	for name, b := range map[string][]byte{
-		"type":        SignedBytes(TypeFork, run, "p", 1, []byte("body")),
-		"run":         SignedBytes(TypeVote, Root{}, "p", 1, []byte("body")),
-		"peer":        SignedBytes(TypeVote, run, "q", 1, []byte("body")),
-		"incarnation": SignedBytes(TypeVote, run, "p", 2, []byte("body")),
-		"body":        SignedBytes(TypeVote, run, "p", 1, []byte("bodx")),
-	} {
-		if bytes.Equal(base, b) {
-			t.Errorf("another %s has the same signed bytes", name)
+	check := func(name string, cert Certificate, c Record, electorate []Member, ok bool) {
+		t.Helper()
+		err := cert.Verify(c, electorate, Majority, fakeVerify)
+		if (err == nil) != ok || err != nil && !errors.Is(err, ErrCertificate) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for signers, ok := range map[string]bool{
+		"abcd": true, "abc": true, "ad": true, "ab": false, "d": false, "": false, "abcx": false,
+	} {
+		check("a step by "+signers, certify(step, TypeVote, electorate, signers), step, electorate, ok)
+	}
+	for name, spoil := range map[string]func(*Certificate){
+		"one signature counted twice": func(c *Certificate) {
+			c.Signatures = append(c.Signatures[:2], c.Signatures[0], c.Signatures[1])
+		},
+		"a wrong signature besides a quorum": func(c *Certificate) { c.Signatures[1].Sig[0]++ },
+		"another's signature":                func(c *Certificate) { c.Signatures[0].Sig = c.Signatures[1].Sig },
+		"votes of another ballot":            func(c *Certificate) { c.Ballot++ },
+		"another record":                     func(c *Certificate) { c.Hash[0]++ },
+		"another height":                     func(c *Certificate) { c.Height++ },
+		"another record before":              func(c *Certificate) { c.Prev[0]++ },
+	} {
+		cert := certify(step, TypeVote, electorate, "abcd")
+		spoil(&cert)
+		check(name, cert, step, electorate, false)
+	}
+	check("fork signatures on a step", certify(step, TypeFork, electorate, "abcd"), step, electorate, false)
+	check("no electorate", certify(step, TypeVote, nil, ""), step, nil, false)
+	again := slices.Clone(electorate)
+	again[0].Incarnation++
+	check("votes of another incarnation", certify(step, TypeVote, electorate, "abcd"), step, again, false)
+
+	check("a fork by all it lists", certify(fork, TypeFork, fork.Members, "ab"), fork, members("wxyz"), true)
+	check("a fork by a quorum only", certify(fork, TypeFork, fork.Members, "b"), fork, fork.Members, false)
+	check("a fork by the old members", certify(fork, TypeFork, electorate, "abcd"), fork, electorate, false)
+	check("a fork with plain votes", certify(fork, TypeVote, fork.Members, "ab"), fork, fork.Members, false)
+	nobody := Genesis(Hash([]byte("run")))
+	check("a fork that lists nobody", certify(nobody, TypeFork, nil, ""), nobody, electorate, false)
 }
 
 func TestMajority(t *testing.T) {
-	cases := []struct {
-		members, in string
-		want        bool
-	}{
-		{"", "", false},
-		{"a", "a", true},
-		{"a", "", false},
-		{"ab", "ab", true},
-		{"ab", "b", true},
-		{"ab", "a", false}, // b is the senior
-		{"abc", "ab", true},
-		{"abc", "c", false},
-		{"abc", "bc", true},
-		{"abcd", "abc", true},
-		{"abcd", "cd", true},
-		{"abcd", "ab", false},
-		{"abcd", "d", false},
-		{"abcde", "abc", true},
-		{"abcde", "de", false},
-	}
-	for _, c := range cases {
-		in := func(m Member) bool { return bytes.Contains([]byte(c.in), []byte(m.Peer)) }
-		if got := Majority(members(c.members), in); got != c.want {
-			t.Errorf("%q of %q: %v", c.in, c.members, got)
+	for cases, want := range map[string]bool{
+		"a/a ab/ab ab/b abc/ab abc/bc abcd/abc abcd/cd abcde/abc": true, // the last is the senior
+		"/ a/ ab/a abc/c abcd/ab abcd/d abcde/de":                 false,
+	} {
+		for _, c := range strings.Fields(cases) {
+			all, in, _ := strings.Cut(c, "/")
+			if got := Majority(members(all), func(m Member) bool { return strings.Contains(in, string(m.Peer)) }); got != want {
+				t.Errorf("%q of %q: %v", in, all, got)
+			}
 		}
 	}
 	if s := Senior([]Member{{"a", 0, 1, 4, 9}, {"b", 0, 3, 2, 0}, {"c", 0, 2, 2, 0}}); s.Peer != "b" {
@@ -190,29 +117,24 @@ func TestMajoritiesMeet(t *testing.T) {
 	}
 }
 
+// Each member leads in turn, in an order that depends on run and height alone.
 func TestLeaderOrder(t *testing.T) {
-	first := map[PeerID]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		ms := members("abcdefgh"[:rapid.IntRange(0, 8).Draw(t, "n")])
-		before := slices.Clone(ms)
-		run, height := genRoot(t), rapid.Uint64().Draw(t, "height")
-		order := LeaderOrder(run, height, ms)
-		if !slices.Equal(ms, before) {
-			t.Fatal("the members were reordered in place")
+	ms, first := members("abcdef"), map[PeerID]int{}
+	for height := range uint64(200) {
+		order, names := LeaderOrder(fill(0x22), height, ms), ""
+		for _, m := range order {
+			names += string(m.Peer)
 		}
-		sorted := slices.SortedFunc(slices.Values(order),
-			func(a, b Member) int { return bytes.Compare([]byte(a.Peer), []byte(b.Peer)) })
-		if !slices.Equal(sorted, before) {
-			t.Fatalf("%v is no permutation of %v", order, before)
+		if height == 7 && names != "acedfb" {
+			t.Errorf("ballots are led in the order %s", names)
 		}
-		if !slices.Equal(order, LeaderOrder(run, height, ms)) {
-			t.Fatal("not a function of its arguments")
+		first[order[0].Peer]++
+		slices.SortFunc(order, func(a, b Member) int { return strings.Compare(string(a.Peer), string(b.Peer)) })
+		if !slices.Equal(order, members("abcdef")) || !slices.Equal(order, ms) {
+			t.Fatalf("%s is no permutation of %v", names, ms)
 		}
-	})
-	for i := range 200 {
-		first[LeaderOrder(Root{}, uint64(i), members("abcd"))[0].Peer]++
 	}
-	if len(first) != 4 {
+	if len(first) != 6 || len(LeaderOrder(Root{}, 1, nil)) != 0 {
 		t.Errorf("first places: %v", first)
 	}
 }

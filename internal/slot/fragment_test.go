@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 func flat(name string, n uint64) Tensor { return Tensor{Name: name, Shape: []uint64{n}} }
@@ -104,28 +102,6 @@ func TestFragmentsCoverEveryElementOnce(t *testing.T) {
 	})
 }
 
-// The fragments do not depend on how a fragment's tensors are cut: with one tensor a layer of equal
-// size, and as many layers as are a multiple of n, fragment p has the layers p, p+n, ...
-func TestStridedFragmentsAreWholeLayers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n, per, size := rapid.Uint64Range(1, 8).Draw(t, "n"), rapid.Uint64Range(1, 5).Draw(t, "layers"),
-			rapid.Uint64Range(1, 9).Draw(t, "size")
-		var l Layout
-		for i := range n * per {
-			l = append(l, flat(fmt.Sprintf("h.%d.w", i), size))
-		}
-		for p, f := range Fragments(l, n, true) {
-			for _, r := range f.Ranges {
-				for at := r.Begin; at < r.End; at++ {
-					if (at/size)%n != uint64(p) {
-						t.Fatalf("layer %d is in fragment %d of %d", at/size, p, n)
-					}
-				}
-			}
-		}
-	})
-}
-
 func TestSlotsTakeFragmentsInTurn(t *testing.T) {
 	for slotNumber, want := range map[uint64]uint32{1: 0, 2: 1, 3: 2, 4: 0, 300: 2, 301: 0} {
 		if got := FragmentOf(slotNumber, 3); got != want {
@@ -134,15 +110,5 @@ func TestSlotsTakeFragmentsInTurn(t *testing.T) {
 	}
 	if FragmentOf(0, 1) != 0 || FragmentOf(1, 1) != 0 {
 		t.Error("one fragment")
-	}
-}
-
-func BenchmarkFragments(b *testing.B) {
-	var l Layout
-	for i := range trainer.MaxTensors {
-		l = append(l, flat(fmt.Sprintf("h.%d.w", i), 1000))
-	}
-	for b.Loop() {
-		Fragments(l, 4, true)
 	}
 }

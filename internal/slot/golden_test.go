@@ -3,6 +3,7 @@ package slot
 import (
 	"bytes"
 	"encoding/hex"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -36,10 +37,16 @@ var (
 		Members: []Member{{"a", 0x0102030405060708, 1, 1, 0}, {"bc", 2, 8, 8, 0}},
 		Work:    100, Contributions: goldenOffers, Usual: 9, Segments: goldenSegments,
 	}
+	goldenVote = Vote{goldenRef, fill(0x44)}
+	goldenPlan = Plan{
+		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers,
+		Usual: 7, Gone: Bitmap{2}, Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}}, Ring: []uint16{1, 0},
+	}
 )
 
 // The same as text: fields apart by spaces.
 var (
+	voteHex   = refHex + fillHex("44")
 	refHex    = "0000000000000009 " + fillHex("22") + " 00000001 "
 	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa") +
 		"4000000000000000 00000032 000007d0"
@@ -56,114 +63,151 @@ var (
 		"00000002 6263 0000000000000002 0000000000000008"
 )
 
-func TestGoldenLayouts(t *testing.T) {
-	members := goldenStep
+type appender interface{ Append([]byte) []byte }
+
+// reads has a function read one value of a type.
+func reads[T appender](f func(*wire.Reader) T) func(*wire.Reader) appender {
+	return func(r *wire.Reader) appender { return f(r) }
+}
+
+// parsed is a value with its layout and what reads it.
+type parsed struct {
+	name  string
+	value appender
+	want  string
+	read  func(*wire.Reader) appender
+}
+
+func parsers() []parsed {
+	readRecord := reads(ReadRecord)
+	summed, members, graded := goldenStep, goldenStep, goldenStep
+	summed.Summary = fill(0x44)
 	members.Kind, members.Contributions, members.Usual, members.Segments = Members, nil, 0, nil
 	access := members
 	access.Kind, access.Key = Access, fill(0x55)
 	access.Decisions = []Decision{{Remove, "d", 3, []SignedMotion{{"a", 8, []byte{1, 2}}}}, {Action: Rotate}}
-	graded := goldenStep
 	graded.Members = []Member{{"a", 0x0102030405060708, 1, 4, 256}, {"bc", 2, 8, 0, 24}}
 	graded.Absent = []Member{{Peer: "ab", Incarnation: 3, Since: 2, Credit: 7}}
 	graded.Evicted = []PeerID{"z", "y"}
-	vote := Vote{goldenRef, fill(0x44)}
-	voteHex := refHex + fillHex("44")
-	plan := Plan{
-		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers,
-		Usual:  7,
-		Gone:   Bitmap{2},
-		Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}},
-		Ring:   []uint16{1, 0},
-	}
-	layout := Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}}
-	certificate := Certificate{vote, []Signature{{"a", []byte{1, 2, 3}}, {"bc", []byte{4}}}}
-	cases := []struct {
-		name string
-		got  []byte
-		want string
-		read func(*wire.Reader) []byte // parses and encodes again
-	}{
+	membersRecord := strings.TrimSuffix(recordHex, "00000000 "+outcomeHex)
+	return []parsed{
+		{"offer", goldenOffers[1], offerHexB, reads(ReadOffer)},
+		{"segment", goldenSegments[1], segment1, reads(ReadSegment)},
 		{
-			"offer", goldenOffers[1].Append(nil), offerHexB,
-			func(r *wire.Reader) []byte { return ReadOffer(r).Append(nil) },
-		},
-		{
-			"segment", goldenSegments[1].Append(nil), segment1,
-			func(r *wire.Reader) []byte { return ReadSegment(r).Append(nil) },
-		},
-		{
-			"plan", plan.Append(nil),
+			"plan", goldenPlan,
 			refHex + "00010001" + refHex + "00010000 0000000000000003 00000000 " + offersHex +
 				"0000000000000007 " +
 				"00000001 02 00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 " +
-				"00000000000005dc 00000002 6263 00000002 0001 0000",
-			func(r *wire.Reader) []byte { return ReadPlan(r).Append(nil) },
+				"00000000000005dc 00000002 6263 00000002 0001 0000", reads(ReadPlan),
 		},
+		{"step record", goldenStep, recordHex, readRecord},
+		{"step record with a summary", summed, summedHex(fillHex("44")), readRecord},
 		{
-			"step record", goldenStep.Append(nil), recordHex,
-			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
-		},
-		{
-			"step record with seats and credits", graded.Append(nil),
+			"step record with seats and credits", graded,
 			strings.NewReplacer(
 				"09 02 ", "09 82 ", membersHex, "00000002 "+
 					"00000001 61 0102030405060708 0000000000000001 0000000000000004 0100"+
 					"00000002 6263 0000000000000002 0000000000000008 0000000000000000 0018"+
 					"00000001 00000002 6162 0000000000000003 0000000000000002 0007"+
 					"00000002 00000001 7a 00000001 79",
-			).Replace(recordHex),
-			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+			).Replace(recordHex), readRecord,
 		},
+		{"members record", members, strings.Replace(membersRecord, "09 02 ", "09 03 ", 1), readRecord},
 		{
-			"members record", members.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+outcomeHex), "09 02 ", "09 03 ", 1),
-			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
-		},
-		{
-			"access record", access.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+outcomeHex), "09 02 ", "09 04 ", 1) +
-				fillHex("55") +
+			"access record", access, strings.Replace(membersRecord, "09 02 ", "09 04 ", 1) + fillHex("55") +
 				"00000002 01 00000001 64 0000000000000003 00000001 00000001 61 0000000000000008 00000002 0102  03 " +
-				"00000000 0000000000000000 00000000",
-			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+				"00000000 0000000000000000 00000000", readRecord,
 		},
 		{
-			"order", Motion{Readmit, "bc", 3, 8}.Append(nil), "02 00000002 6263 0000000000000003 0000000000000008",
-			func(r *wire.Reader) []byte { return ReadMotion(r).Append(nil) },
+			"order", Motion{Readmit, "bc", 3, 8}, "02 00000002 6263 0000000000000003 0000000000000008",
+			reads(ReadMotion),
 		},
-		{"vote", vote.Append(nil), voteHex, func(r *wire.Reader) []byte { return ReadVote(r).Append(nil) }},
+		{"vote", goldenVote, voteHex, reads(ReadVote)},
 		{
-			"certificate", certificate.Append(nil),
-			voteHex + "00000002 00000001 61 00000003 010203  00000002 6263 00000001 04",
-			func(r *wire.Reader) []byte { return ReadCertificate(r).Append(nil) },
-		},
-		{
-			"layout", layout.Append(nil),
-			"00000002 00000001 77 02 0000000000000002 0000000000000003  00000005 7363616c65 00",
-			func(r *wire.Reader) []byte { return ReadLayout(r).Append(nil) },
+			"certificate", Certificate{goldenVote, []Signature{{"a", []byte{1, 2, 3}}, {"bc", []byte{4}}}},
+			voteHex + "00000002 00000001 61 00000003 010203  00000002 6263 00000001 04", reads(ReadCertificate),
 		},
 		{
-			"signed bytes", SignedBytes(TypeVote, fill(0x11), "bc", 7, vote.Append(nil)),
-			hex.EncodeToString([]byte("p2pdiloco/ledger/2")) + "08 " + fillHex("11") +
-				"00000002 6263 0000000000000007 " + voteHex, nil,
+			"layout", Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}},
+			"00000002 00000001 77 02 0000000000000002 0000000000000003  00000005 7363616c65 00", reads(ReadLayout),
 		},
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			want := strings.ReplaceAll(c.want, " ", "")
-			if got := hex.EncodeToString(c.got); got != want {
-				t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
+}
+
+// summedHex is the record with a summary.
+func summedHex(summary string) string {
+	s := strings.Replace(recordHex, "09 02", "09 42", 1)
+	return strings.Replace(s, fillHex("33"), fillHex("33")+summary, 1)
+}
+
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Every value has its layout and comes back equal, and no shorter or longer bytes parse. What else
+// parses is canonical, and no record with other bytes has the same hash.
+func TestGoldenLayouts(t *testing.T) {
+	for _, p := range parsers() {
+		t.Run(p.name, func(t *testing.T) {
+			b := p.value.Append(nil)
+			if want := unhex(p.want); !bytes.Equal(b, want) {
+				t.Errorf("the layout has changed:\n got %x\nwant %x", b, want)
 			}
-			if c.read == nil {
-				return
+			if got, err := p.parse(b); err != nil || !reflect.DeepEqual(got, p.value) {
+				t.Errorf("got %#v, %v\nwant %#v", got, err, p.value)
 			}
-			r := wire.NewReader(c.got)
-			again := c.read(r)
-			if err := r.Done(); err != nil || !bytes.Equal(again, c.got) {
-				t.Errorf("read and written again: %x, %v", again, err)
+			for cut := range b {
+				if _, err := p.parse(b[:cut]); err == nil {
+					t.Errorf("%d bytes parse like %d", cut, len(b))
+				}
+				for bit := range 8 {
+					other := bytes.Clone(b)
+					other[cut] ^= 1 << bit
+					p.checkCanonical(t, other)
+				}
+			}
+			if _, err := p.parse(append(b, 0)); err == nil {
+				t.Error("a byte too many is taken")
 			}
 		})
 	}
+	got := SignedBytes(TypeVote, fill(0x11), "bc", 7, goldenVote.Append(nil))
+	want := hex.EncodeToString([]byte("p2pdiloco/ledger/2")) + "08 " + fillHex("11") +
+		"00000002 6263 0000000000000007 " + voteHex
+	if !bytes.Equal(got, unhex(want)) {
+		t.Errorf("signed bytes are %x, want %s", got, want)
+	}
+}
+
+func (p parsed) parse(b []byte) (appender, error) {
+	r := wire.NewReader(b)
+	v := p.read(r)
+	return v, r.Done()
+}
+
+func (p parsed) checkCanonical(t *testing.T, b []byte) {
+	t.Helper()
+	v, err := p.parse(b)
+	if err == nil && !bytes.Equal(v.Append(nil), b) {
+		t.Fatalf("%s: %x parses to %+v, which is %x", p.name, b, v, v.Append(nil))
+	}
+	if c, ok := v.(Record); ok && err == nil && !bytes.Equal(b, p.value.Append(nil)) &&
+		c.Hash() == p.value.(Record).Hash() {
+		t.Fatalf("%x has the hash of %s", b, p.want)
+	}
+}
+
+// What parses is canonical: appended again it gives the same bytes.
+func FuzzParsers(f *testing.F) {
+	all := parsers()
+	for i, p := range all {
+		f.Add(uint8(i), p.value.Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) { all[int(which)%len(all)].checkCanonical(t, b) })
 }
 
 // The hashes agree with another implementation of BLAKE3 over the bytes that docs/protocol.md says.
@@ -205,16 +249,6 @@ func goldenLeaves(data []byte) (leaves []FrameLeaf) {
 		leaves = append(leaves, FrameLeaf{float64(i) + .5, h})
 	}
 	return leaves
-}
-
-func TestGoldenLeaderOrder(t *testing.T) {
-	var got strings.Builder
-	for _, m := range LeaderOrder(fill(0x22), 7, members("abcdef")) {
-		got.WriteString(string(m.Peer))
-	}
-	if want := "acedfb"; got.String() != want {
-		t.Errorf("ballots are led in the order %s, want %s", got.String(), want)
-	}
 }
 
 func TestGoldenNumbers(t *testing.T) {

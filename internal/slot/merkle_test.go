@@ -1,7 +1,6 @@
 package slot
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"testing"
@@ -97,14 +96,10 @@ func TestPathsLeadToTheRoot(t *testing.T) {
 }
 
 func TestFrameLeafKeepsEveryBit(t *testing.T) {
-	for _, bits := range []uint64{0, 1 << 63, 0x7ff0000000000000, 0x7ff8000000000001, 0x3ff0000000000000} {
-		l := FrameLeaf{math.Float64frombits(bits), Hash([]byte("x"))}
-		b := l.Append(nil)
-		r := wire.NewReader(b)
-		got := ReadFrameLeaf(r)
-		if err := r.Done(); err != nil || len(b) != FrameLeafSize || !got.Equal(l) || !bytes.Equal(got.Append(nil), b) {
-			t.Errorf("%x: %v, %v", bits, got, err)
-		}
+	l := FrameLeaf{math.Float64frombits(0x7ff8000000000001), Hash([]byte("x"))}
+	b := l.Append(nil)
+	if got := ReadFrameLeaf(wire.NewReader(b)); len(b) != FrameLeafSize || !got.Equal(l) {
+		t.Errorf("%v became %v", l, got)
 	}
 	if (FrameLeaf{NormSq: 0}).Equal(FrameLeaf{NormSq: math.Copysign(0, -1)}) {
 		t.Error("norms are not compared by their bits")
