@@ -74,6 +74,21 @@ func segments(seed uint64) ([]slot.Segment, func(int) []byte) {
 	return gs, func(i int) []byte { return data[i] }
 }
 
+// put puts the outcome of that seed, and returns its segments and root.
+func put(t *testing.T, s *Store, height, seed uint64) ([]slot.Segment, slot.Root) {
+	t.Helper()
+	gs, data := segments(seed)
+	if err := s.PutOutcome(height, gs, data); err != nil {
+		t.Fatal(err)
+	}
+	return gs, slot.OutcomeRoot(gs)
+}
+
+// known certifies these roots.
+func known(roots map[uint64]slot.Root) func(uint64) (slot.Root, bool) {
+	return func(h uint64) (slot.Root, bool) { r, ok := roots[h]; return r, ok }
+}
+
 // files lists a directory.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()

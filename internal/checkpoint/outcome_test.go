@@ -17,12 +17,8 @@ func TestOutcomes(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
 	for seed := range uint64(2) { // two ballots of one height
-		gs, data := segments(seed)
-		for range 2 { // the second time does nothing
-			if err := s.PutOutcome(7, gs, data); err != nil {
-				t.Fatal(err)
-			}
-		}
+		put(t, s, 7, seed)
+		put(t, s, 7, seed) // does nothing
 	}
 	if f := files(t, dir); len(f) != 2 {
 		t.Fatalf("files %v", f)
@@ -104,14 +100,10 @@ func TestPutOutcomeRefusesWrongBytes(t *testing.T) {
 }
 
 func TestCorruptOutcome(t *testing.T) {
-	gs, data := segments(1)
-	root := slot.OutcomeRoot(gs)
 	for _, off := range []int64{0, 20, 100, -1, -5000} {
 		dir := t.TempDir()
 		s, _ := testStore(t, dir)
-		if err := s.PutOutcome(7, gs, data); err != nil {
-			t.Fatal(err)
-		}
+		gs, root := put(t, s, 7, 1)
 		path := filepath.Join(dir, files(t, dir)[0])
 		flip(t, path, off)
 		s, _ = testStore(t, dir)
@@ -127,24 +119,15 @@ func TestCorruptOutcome(t *testing.T) {
 		if s.HasOutcome(7, root) || hasSegment(s, gs[0].Root) {
 			t.Fatalf("still held after byte %d changed", off)
 		}
-		if err := s.PutOutcome(7, gs, data); err != nil {
-			t.Fatal(err)
-		}
-		if o, err := s.Outcome(7, root); err != nil {
-			t.Fatal(err)
-		} else if _, err := o.Read(0, nil); err != nil {
-			t.Fatal(err)
-		}
+		put(t, s, 7, 1)
+		checkOutcome(t, s, 1)
 	}
 }
 
 func TestCorruptFrameHashesAreNotServed(t *testing.T) {
-	gs, data := segments(1)
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
-	if err := s.PutOutcome(7, gs, data); err != nil {
-		t.Fatal(err)
-	}
+	gs, _ := put(t, s, 7, 1)
 	path := filepath.Join(dir, files(t, dir)[0])
 	flip(t, path, -2) // the hash of the last frame; a byte of data follows
 	r, err := s.Segment(gs[2].Root)
@@ -163,70 +146,47 @@ func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
 	var cs []Checkpoint
-	outcome := map[uint64]slot.Root{}
+	states, outcomes := map[uint64]slot.Root{}, map[uint64]slot.Root{}
 	for h := uint64(1); h <= 6; h++ {
 		cs = append(cs, save(t, s, h))
-		gs, data := segments(h)
-		if err := s.PutOutcome(h, gs, data); err != nil {
+		_, outcomes[h] = put(t, s, h, h)
+		if h != 2 && h != 6 {
+			states[h] = cs[h-1].Root
+		}
+	}
+	lost, ballot := put(t, s, 5, 100) // of another ballot
+	diverged := vectors(50)
+	for h := uint64(4); h <= 5; h++ { // and newer than what is certified
+		if err := s.Save(h, h, StateRoot(h, diverged...), diverged...); err != nil {
 			t.Fatal(err)
 		}
-		outcome[h] = slot.OutcomeRoot(gs)
 	}
-	lost, data := segments(100) // of another ballot of height 5
-	if err := s.PutOutcome(5, lost, data); err != nil {
+	flip(t, s.path(cs[0]), 99)
+	wantCorrupt(t, s.Load(cs[0], blank()...), s.path(cs[0]))
+	mine := filepath.Join(dir, "mine.corrupt")
+	if err := os.WriteFile(mine, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	diverged := vectors(50)
-	if err := s.Save(4, 4, StateRoot(4, diverged...), diverged...); err != nil {
-		t.Fatal(err)
+	err := s.Prune(Policy{Keep: 1, State: known(nil), Outcome: known(nil)})
+	if got := files(t, dir); err != nil || len(got) != 15 || slices.Contains(got, cs[0].name()+corruptSuffix) {
+		t.Fatalf("without any certificate something else than what was set aside was removed: %v, %v", err, got)
 	}
-	// newer than what is certified
-	if err := s.Save(5, 5, StateRoot(5, diverged...), diverged...); err != nil {
-		t.Fatal(err)
-	}
-	p := Policy{
-		Keep:    2,
-		State:   func(h uint64) (slot.Root, bool) { return cs[min(h, 6)-1].Root, h <= 5 && h != 2 },
-		Outcome: func(h uint64) (slot.Root, bool) { return outcome[h], h <= 6 },
-	}
-	if err := s.Prune(Policy{Keep: 1, State: unknown, Outcome: unknown}); err != nil || len(files(t, dir)) != 15 {
-		t.Fatalf("without any certificate something was removed: %v, %v", err, files(t, dir))
-	}
-	if err := s.Prune(p); err != nil {
+	if err := s.Prune(Policy{Keep: 2, State: known(states), Outcome: known(outcomes)}); err != nil {
 		t.Fatal(err)
 	}
 	// 6 is not certified yet, 5 and 4 are kept; outcomes after 4.
 	if got := s.List(); !slices.Equal(got, []Checkpoint{cs[5], cs[4], cs[3]}) {
 		t.Fatalf("kept %v", got)
 	}
-	for h := uint64(1); h <= 6; h++ {
-		if s.HasOutcome(h, outcome[h]) != (h > 4) {
+	for h, root := range outcomes {
+		if s.HasOutcome(h, root) != (h > 4) {
 			t.Fatalf("outcome %d: %v", h, h <= 4)
 		}
 	}
-	if s.HasOutcome(5, slot.OutcomeRoot(lost)) || hasSegment(s, lost[0].Root) {
+	if s.HasOutcome(5, ballot) || hasSegment(s, lost[0].Root) {
 		t.Fatal("a ballot's outcome that was not chosen is kept")
 	}
-	if got := files(t, dir); len(got) != 5 {
-		t.Fatalf("files %v", got)
-	}
-}
-
-func unknown(uint64) (slot.Root, bool) { return slot.Root{}, false }
-
-func TestPruneRemovesWhatWasSetAside(t *testing.T) {
-	dir := t.TempDir()
-	s, _ := testStore(t, dir)
-	c := save(t, s, 1)
-	if err := os.WriteFile(filepath.Join(dir, "mine.corrupt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flip(t, s.path(c), 99)
-	wantCorrupt(t, s.Load(c, blank()...), s.path(c))
-	if err := s.Prune(Policy{State: unknown, Outcome: unknown}); err != nil {
-		t.Fatal(err)
-	}
-	if got := files(t, dir); !slices.Equal(got, []string{"mine.corrupt"}) {
+	if got := files(t, dir); len(got) != 6 {
 		t.Fatalf("files %v", got)
 	}
 }

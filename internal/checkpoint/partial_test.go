@@ -35,13 +35,15 @@ func write(t *testing.T, p *Partial, b []byte, piece [2]int64) {
 	}
 }
 
-// What a fetch that came to no end has fetched is there for the next one of the process.
+// What a fetch that came to no end has fetched is there for the next one of the process, though
+// what is not needed is removed meanwhile. It is a state once it is whole.
 func TestPartialIsTakenUpAgain(t *testing.T) {
 	v := vectors(4)
 	b, dir := naive(4, v), t.TempDir()
 	c := Checkpoint{Height: 4, Slot: 4, Root: StateRoot(4, v...), Size: testShape.Size()}
 	all := pieces(c.Size)
 	s, _ := testStore(t, dir)
+	own := save(t, s, 1)
 	if s.Begun(c) {
 		t.Fatal("begun before it was")
 	}
@@ -66,35 +68,45 @@ func TestPartialIsTakenUpAgain(t *testing.T) {
 		p.Keep()
 	}
 	p = begin(t, s, c)
+	err := s.Prune(Policy{Keep: 1, State: known(map[uint64]slot.Root{1: own.Root}), Outcome: known(nil)})
+	if err != nil || len(s.List()) != 1 {
+		t.Fatalf("%v, a partial state is listed: %v", err, s.List())
+	}
 	write(t, p, b, all[0])
 	write(t, p, b, all[2])
-	if _, err := p.Adopt(); err != nil {
-		t.Fatal(err)
+	if got, err := p.Adopt(); err != nil || got != c {
+		t.Fatalf("adopted %v, %v", got, err)
 	}
 	if err := s.Load(c, blank()...); err != nil {
 		t.Fatal(err)
 	}
-	if f := files(t, dir); len(f) != 1 {
+	p = begin(t, s, Checkpoint{Height: 5, Slot: 5, Root: c.Root}) // the slot is not the header's
+	write(t, p, b, [2]int64{0, c.Size})
+	if _, err := p.Adopt(); err == nil {
+		t.Fatal("adopted a state of another slot")
+	}
+	if f := files(t, dir); len(f) != 2 {
 		t.Fatalf("files %v", f)
 	}
 }
 
-// A process that starts finds nothing of a state that another one has begun, also where that was an
-// older version, which kept it under a name of its own.
-func TestPartialsOfOtherProcessesAreRemoved(t *testing.T) {
+// A process that starts finds nothing of a file or a state that another one has begun, also where
+// that was an older version, which kept it under a name of its own.
+func TestOpenRemovesLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
 	c := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}
 	begin(t, s, c).Keep()
 	old := fileName(partialPrefix, c.Height, c.Root)
-	for _, name := range []string{old, old + ".pieces", "partial-notes"} {
+	for _, name := range []string{old, old + ".pieces", "partial-notes", "tmp-123", "notes.txt", "state-1-abc"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s, _ = testStore(t, dir)
-	if f := files(t, dir); s.Begun(c) || !slices.Equal(f, []string{"partial-notes"}) {
-		t.Errorf("files %v", f)
+	if f := files(t, dir); s.Begun(c) || !slices.Equal(f, []string{"notes.txt", "partial-notes", "state-1-abc"}) ||
+		len(s.List()) != 0 {
+		t.Errorf("files %v, states %v", f, s.List())
 	}
 }
 
@@ -109,10 +121,7 @@ func TestPartialsAreDropped(t *testing.T) {
 		t.Fatalf("files %v", files(t, dir))
 	}
 	c := save(t, s, 9)
-	policy := Policy{
-		State:   func(uint64) (slot.Root, bool) { return c.Root, true },
-		Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false },
-	}
+	policy := Policy{State: known(map[uint64]slot.Root{9: c.Root}), Outcome: known(nil)}
 	if err := s.Prune(policy); err != nil || len(files(t, dir)) != 2 {
 		t.Fatalf("one in use was dropped: %v", err)
 	}
@@ -140,10 +149,7 @@ func TestRottenFilesAreNotServed(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(b), s.List())
 	}
 
-	gs, data := segments(1)
-	if err := s.PutOutcome(3, gs, data); err != nil {
-		t.Fatal(err)
-	}
+	gs, root := put(t, s, 3, 1)
 	r, err := s.Segment(gs[0].Root)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +166,7 @@ func TestRottenFilesAreNotServed(t *testing.T) {
 	}
 	b, err = r.Frame(nil, 1, hashes)
 	wantCorrupt(t, err, path)
-	if len(b) != 0 || s.HasOutcome(3, slot.OutcomeRoot(gs)) {
+	if len(b) != 0 || s.HasOutcome(3, root) {
 		t.Fatal("the outcome is still held")
 	}
 }
@@ -175,27 +181,21 @@ func TestWhatIsFetchedIsSpared(t *testing.T) {
 		}
 		outcomes := map[uint64]slot.Root{}
 		for h := uint64(3); h <= 10; h++ {
-			gs, data := segments(h)
-			if err := s.PutOutcome(h, gs, data); err != nil {
-				t.Fatal(err)
-			}
-			outcomes[h] = slot.OutcomeRoot(gs)
+			_, outcomes[h] = put(t, s, h, h)
 		}
 		prune := func(heights uint64, states, kept []uint64) {
 			t.Helper()
 			err := s.Prune(Policy{
 				Keep: 1, Hold: Hold{For: time.Minute, Heights: heights},
-				State:   func(h uint64) (slot.Root, bool) { r, ok := roots[h]; return r, ok },
-				Outcome: func(h uint64) (slot.Root, bool) { r, ok := outcomes[h]; return r, ok },
+				State: known(roots), Outcome: known(outcomes),
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []uint64
+			var got, held []uint64
 			for _, c := range s.List() {
 				got = append(got, c.Height)
 			}
-			var held []uint64
 			for h, r := range outcomes {
 				if s.HasOutcome(h, r) {
 					held = append(held, h)

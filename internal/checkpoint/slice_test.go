@@ -74,19 +74,6 @@ func TestSliceRefusals(t *testing.T) {
 	}
 }
 
-func TestCorruptStateIsNotServed(t *testing.T) {
-	dir := t.TempDir()
-	s, _ := testStore(t, dir)
-	c := save(t, s, 1)
-	flip(t, s.path(c), 70_000)
-	s, _ = testStore(t, dir)
-	_, err := s.AppendSlice(nil, c.Root, 0, GroupBytes)
-	wantCorrupt(t, err, s.path(c))
-	if _, err := s.AppendSlice(nil, c.Root, 0, GroupBytes); !errors.Is(err, ErrNotHeld) || len(s.List()) != 0 {
-		t.Fatalf("still held: %v", err)
-	}
-}
-
 func FuzzVerifySlice(f *testing.F) {
 	v := make([]float32, 2*GroupBytes/4)
 	for i := range v {

@@ -10,7 +10,6 @@ import (
 
 	"lukechampine.com/blake3"
 	"lukechampine.com/blake3/bao"
-	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -31,10 +30,8 @@ func naive(slotNumber uint64, vs [][]float32) []byte {
 }
 
 func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		vs := make([][]float32, rapid.IntRange(1, 3).Draw(t, "vectors"))
-		n := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 300_000), rapid.Just(65536-16),
-			rapid.Just(65536)).Draw(t, "elements")
+	for n, k := range map[int]int{1: 1, 9: 2, 65536 - 16: 1, 65536 - 15: 1, 65536: 3, 200_001: 2} {
+		vs := make([][]float32, k)
 		for k := range vs {
 			vs[k] = make([]float32, n)
 			for i := range vs[k] {
@@ -45,14 +42,14 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 		if got := StateRoot(7, vs...); got != slot.Root(blake3.Sum256(want)) {
 			t.Fatalf("root %s is not that of the encoding", got)
 		}
-		if got := (Shape{uint64(n), len(vs) - 1}).Size(); got != int64(len(want)) {
+		if got := (Shape{uint64(n), k - 1}).Size(); got != int64(len(want)) {
 			t.Fatalf("size %d, want %d", got, len(want))
 		}
 		tree, _ := treeOf(7, vs)
 		if ref, _ := bao.EncodeBuf(want, groupLog, true); !bytes.Equal(tree, ref) {
 			t.Fatal("the tree is not bao's")
 		}
-	})
+	}
 }
 
 // The layout of docs/protocol.md, by hand; the root is another implementation's BLAKE3 of these
@@ -67,20 +64,6 @@ func TestGoldenState(t *testing.T) {
 	if got, want := StateRoot(7, vs...).String(),
 		"e98501a193fa21a918cab1698ab7870a0d5b171617781d188b373554e5c57c15"; got != want {
 		t.Errorf("state root %s, want %s", got, want)
-	}
-}
-
-func TestStateRootSeesEverything(t *testing.T) {
-	v := []float32{1, 2}
-	roots := map[slot.Root]bool{}
-	for _, r := range []slot.Root{
-		StateRoot(1, v), StateRoot(2, v), StateRoot(1, v, v), StateRoot(1, v[:1], v[1:]),
-		StateRoot(1, []float32{1, -2}),
-	} {
-		roots[r] = true
-	}
-	if len(roots) != 5 {
-		t.Fatalf("%d different roots of 5 states", len(roots))
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -42,15 +44,6 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	if err := s.Load(Checkpoint{Height: 4}, got...); !errors.Is(err, ErrNotHeld) {
 		t.Fatalf("unknown checkpoint: %v", err)
-	}
-}
-
-func TestStateFileIsTheEncoding(t *testing.T) {
-	s, _ := testStore(t, t.TempDir())
-	c := save(t, s, 5)
-	b, err := os.ReadFile(s.path(c))
-	if err != nil || slot.Hash(b) != c.Root || !slices.Equal(b, naive(5, vectors(5))) {
-		t.Fatalf("the file is not the state's encoding: %v", err)
 	}
 }
 
@@ -87,6 +80,12 @@ func TestCorruptCheckpointIsNamedAndTheOneBeforeUsed(t *testing.T) {
 				if restart {
 					s, log = testStore(t, dir)
 				}
+				if !restart && name != "header" {
+					wantCorrupt(t, s.Load(b, blank()...), path)
+				} else if name == "anchor" {
+					_, err := s.AppendSlice(nil, b.Root, 0, GroupBytes)
+					wantCorrupt(t, err, path)
+				}
 				if c, err := s.LoadNewest(nil, blank()...); err != nil || c != a {
 					t.Fatalf("loaded %v, %v; want %v", c, err, a)
 				}
@@ -95,40 +94,15 @@ func TestCorruptCheckpointIsNamedAndTheOneBeforeUsed(t *testing.T) {
 				if got := s.List(); !slices.Equal(got, []Checkpoint{a}) {
 					t.Fatalf("still listed: %v", got)
 				}
+				if _, err := s.AppendSlice(nil, b.Root, 0, GroupBytes); !errors.Is(err, ErrNotHeld) {
+					t.Fatalf("still served: %v", err)
+				}
+				save(t, s, 2) // it can be had again
+				if err := s.Load(b, blank()...); err != nil {
+					t.Fatal(err)
+				}
 			})
 		}
-	}
-}
-
-func TestLoadNamesTheCorruptFile(t *testing.T) {
-	s, _ := testStore(t, t.TempDir())
-	c := save(t, s, 1)
-	path := s.path(c)
-	flip(t, path, 1000)
-	wantCorrupt(t, s.Load(c, blank()...), path)
-	_, err := s.LoadNewest(nil, blank()...)
-	if !errors.Is(err, ErrNotHeld) {
-		t.Fatalf("error %v", err)
-	}
-	save(t, s, 1) // it can be had again
-	if err := s.Load(c, blank()...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestOpenRemovesLeftovers(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"tmp-123", "notes.txt", "state-1-abc"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, _ := testStore(t, dir)
-	if got := files(t, dir); !slices.Equal(got, []string{"notes.txt", "state-1-abc"}) {
-		t.Fatalf("files %v", got)
-	}
-	if len(s.List()) != 0 {
-		t.Fatal("a foreign file is listed")
 	}
 }
 
@@ -152,85 +126,40 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// brokenFS makes files that fail in one of their methods, or none at all.
-type brokenFS struct {
-	disk.FS
-	in  string
-	err error
-}
-
-func (b brokenFS) CreateTemp(dir, pattern string) (disk.File, error) {
-	if b.in == "create" {
-		return nil, b.err
-	}
-	f, err := b.FS.CreateTemp(dir, pattern)
-	return brokenFile{f, b.in, b.err}, err
-}
-
-type brokenFile struct {
-	disk.File
-	in  string
-	err error
-}
-
-func (f brokenFile) Write(b []byte) (int, error) {
-	if f.in == "write" {
-		return 0, f.err
-	}
-	return f.File.Write(b)
-}
-
-func (f brokenFile) WriteAt(b []byte, off int64) (int, error) {
-	if f.in == "write" {
-		return 0, f.err
-	}
-	return f.File.WriteAt(b, off)
-}
-
-func (f brokenFile) Sync() error {
-	if f.in == "sync" {
-		return f.err
-	}
-	return f.File.Sync()
-}
-
-func (f brokenFile) Close() error {
-	err := f.File.Close()
-	if f.in == "close" {
-		return f.err
-	}
-	return err
-}
-
+// Whatever fails of the disk, the error says what to do, and older files stay as they are.
 func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
-	for _, in := range []string{"create", "write", "sync", "close"} {
-		for err, advice := range map[error]string{
-			syscall.ENOSPC: "free space", os.ErrPermission: "writable",
-			io.ErrShortWrite: "cannot write",
+	for _, kind := range []powerfs.Kind{powerfs.Create, powerfs.Write, powerfs.Sync} {
+		for fault, advice := range map[error]string{
+			syscall.ENOSPC: "free space", os.ErrPermission: "writable", io.ErrShortWrite: "cannot write",
 		} {
-			t.Run(fmt.Sprint(in, err), func(t *testing.T) {
-				dir := t.TempDir()
-				s, _ := testStore(t, dir)
-				a := save(t, s, 1)
-				s.folder.fs = brokenFS{disk.OS, in, err}
-				v := vectors(2)
-				got := s.Save(2, 2, StateRoot(2, v...), v...)
-				if !errors.Is(got, err) {
-					t.Fatalf("error %v, want %v", got, err)
+			disk := powerfs.New()
+			cfg := tortureConfig
+			cfg.FS = disk
+			s, err := Open(tortureDir, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, v := stateAt(1)
+			if err := s.Save(1, 1, a.Root, v...); err != nil {
+				t.Fatal(err)
+			}
+			disk.Plan(func(op powerfs.Op) (f powerfs.Fault) {
+				if op.Kind == kind {
+					f.Err = fault
 				}
-				wantIn(t, got.Error(), advice)
-				wantIn(t, got.Error(), dir)
-				gs, data := segments(1)
-				if got := s.PutOutcome(2, gs, data); !errors.Is(got, err) {
-					t.Fatalf("error %v, want %v", got, err)
-				}
-				if f := files(t, dir); !slices.Equal(f, []string{a.name()}) {
-					t.Fatalf("files %v", f)
-				}
-				if err := s.Load(a, blank()...); err != nil {
-					t.Fatal(err)
-				}
+				return f
 			})
+			gs, data := outcomeAt(1)
+			c, v := stateAt(2)
+			for _, err := range []error{s.PutOutcome(2, gs, data), s.Save(2, 2, c.Root, v...)} {
+				if !errors.Is(err, fault) || !strings.Contains(err.Error(), advice) || !strings.Contains(err.Error(), tortureDir) {
+					t.Fatalf("%s fails with %v: %v", kind, fault, err)
+				}
+			}
+			left, _ := disk.ReadDir(tortureDir)
+			if _, v := stateAt(3); len(left) != 1 || s.Load(a, v...) != nil {
+				t.Fatalf("%s fails with %v: left are %v", kind, fault, left)
+			}
 		}
 	}
 }
@@ -242,21 +171,14 @@ func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
 	dir := filepath.Join(around, "state")
 	s, log := testStore(t, dir)
 	old := save(t, s, 1)
-	gs, data := segments(1)
-	if err := s.PutOutcome(2, gs, data); err != nil {
-		t.Fatal(err)
-	}
+	gs, root := put(t, s, 2, 1)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Segment(gs[0].Root); !errors.Is(err, ErrNotHeld) || s.HasOutcome(2, slot.OutcomeRoot(gs)) {
+	if _, err := s.Segment(gs[0].Root); !errors.Is(err, ErrNotHeld) || s.HasOutcome(2, root) {
 		t.Errorf("an outcome that was removed: %v", err)
 	}
-	more, bytes := segments(2)
-	if err := s.PutOutcome(3, more, bytes); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.List()) != 0 || !s.HasOutcome(3, slot.OutcomeRoot(more)) {
+	if _, more := put(t, s, 3, 2); len(s.List()) != 0 || !s.HasOutcome(3, more) {
 		t.Errorf("it holds %v", s.List())
 	}
 	if save(t, s, 1) != old || s.Load(old, blank()...) != nil {
@@ -266,51 +188,12 @@ func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
 	if err := os.RemoveAll(around); err != nil {
 		t.Fatal(err)
 	}
+	gs, data := segments(1)
 	if err := s.PutOutcome(4, gs, data); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the directory around it: %v", err)
 	}
 	if _, err := os.Stat(around); err == nil {
 		t.Error("the directory around it is made again")
-	}
-}
-
-func TestPartial(t *testing.T) {
-	from, _ := testStore(t, t.TempDir())
-	c := save(t, from, 4)
-	b := naive(4, vectors(4))
-	dir := t.TempDir()
-	to, _ := testStore(t, dir)
-	p, err := to.Create(Checkpoint{Height: 4, Slot: 4, Root: c.Root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	half := int64(len(b) / 2)
-	for _, off := range []int64{half, 0} {
-		if _, err := p.WriteAt(b[off:off+half], off); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(to.List()) != 0 {
-		t.Fatal("a partial state is listed")
-	}
-	if got, err := p.Adopt(); err != nil || got != c {
-		t.Fatalf("adopted %v, %v", got, err)
-	}
-	if err := to.Load(c, blank()...); err != nil {
-		t.Fatal(err)
-	}
-	p, err = to.Create(Checkpoint{Height: 5, Slot: 5, Root: c.Root}) // the slot is not the header's
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.WriteAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Adopt(); err == nil {
-		t.Fatal("adopted a state of another slot")
-	}
-	if f := files(t, dir); len(f) != 1 {
-		t.Fatalf("files %v", f)
 	}
 }
 
@@ -328,17 +211,10 @@ func TestReached(t *testing.T) {
 	s, _ := testStore(t, dir)
 	want(0)
 	save(t, s, 5)
-	gs, data := segments(1)
-	for height, reached := range map[uint64]uint64{6: 5, 3: 5} {
-		if err := s.PutOutcome(height, gs, data); err != nil {
-			t.Fatal(err)
-		}
-		want(reached)
+	for _, c := range [][2]uint64{{6, 5}, {3, 5}, {8, 7}} {
+		put(t, s, c[0], 1)
+		want(c[1])
 	}
-	if err := s.PutOutcome(8, gs, data); err != nil {
-		t.Fatal(err)
-	}
-	want(7)
 	for _, name := range []string{
 		fileName(partialPrefix, 20, slot.Root{1}),
 		fileName(statePrefix, 20, slot.Root{1}) + corruptSuffix,

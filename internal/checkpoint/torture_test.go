@@ -11,23 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/torture"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
-
-// tortureSeeds is how many ways of coming out of a power cut are tried at each place. Nothing here
-// has goroutines, so a run under the race detector tries few.
-func tortureSeeds(usual uint64) uint64 { return testlevel.Choose(min(usual, 2), usual, 10*usual) }
-
-// vary gives the mixed ways of surviving another seed at each place.
-func vary(seed uint64, at int) uint64 {
-	if seed < 4 {
-		return seed
-	}
-	return seed + 1000*uint64(at)
-}
 
 const tortureDir = "/books/state"
 
@@ -37,17 +23,14 @@ var tortureConfig = Config{Shape: Shape{Elements: 300, Optimizer: 1}, FrameBytes
 type victim struct {
 	t        *testing.T
 	where    string
-	fs       *powerfs.FS
+	disk     *torture.Disk
 	log      bytes.Buffer
 	states   map[uint64]bool // true: acknowledged and needed; false: may be there
 	outcomes map[uint64]bool
 }
 
-func newVictim(t *testing.T, where string) *victim {
-	return &victim{t: t, where: where, fs: powerfs.New(), states: map[uint64]bool{}, outcomes: map[uint64]bool{}}
-}
-
-func (v *victim) fatalf(format string, args ...any) {
+// Fatalf says what the log says, too.
+func (v *victim) Fatalf(format string, args ...any) {
 	v.t.Helper()
 	v.t.Fatalf("%s: %s\n%s", v.where, fmt.Sprintf(format, args...), v.log.String())
 }
@@ -139,7 +122,7 @@ func (v *victim) prune(s *Store, certified uint64) error {
 // it finds it may tell others it has (HAVE), so from then on that is needed, too.
 func (v *victim) open() (*Store, error) {
 	cfg := tortureConfig
-	cfg.FS, cfg.Logger = v.fs, slog.New(slog.NewTextHandler(&v.log, nil))
+	cfg.FS, cfg.Logger = v.disk, slog.New(slog.NewTextHandler(&v.log, nil))
 	s, err := Open(tortureDir, cfg)
 	if err != nil {
 		return nil, err
@@ -148,11 +131,11 @@ func (v *victim) open() (*Store, error) {
 		c, vs := stateAt(h)
 		switch held := s.states.holds(c); {
 		case needed && !held:
-			v.fatalf("the state after %d is lost", h)
+			v.Fatalf("the state after %d is lost", h)
 		case held:
 			v.states[h] = true
 			if err := s.Load(c, vs...); err != nil {
-				v.fatalf("%v", err)
+				v.Fatalf("%v", err)
 			}
 		}
 	}
@@ -161,27 +144,27 @@ func (v *victim) open() (*Store, error) {
 		o, err := s.Outcome(h, slot.OutcomeRoot(gs))
 		switch {
 		case needed && err != nil:
-			v.fatalf("the outcome of %d is lost", h)
+			v.Fatalf("the outcome of %d is lost", h)
 		case err == nil:
 			v.outcomes[h] = true
 			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, data(0)) {
-				v.fatalf("the outcome of %d: %v", h, err)
+				v.Fatalf("the outcome of %d: %v", h, err)
 			}
 		}
 	}
 	if strings.Contains(v.log.String(), "corrupt") {
-		v.fatalf("a file is torn")
+		v.Fatalf("a file is torn")
 	}
-	entries, err := v.fs.ReadDir(tortureDir)
+	entries, err := v.disk.ReadDir(tortureDir)
 	if n := len(s.List()) + len(s.outcomes.all()); err != nil || len(entries) != n {
-		v.fatalf("%d files for %d states and outcomes: %v", len(entries), n, err)
+		v.Fatalf("%d files for %d states and outcomes: %v", len(entries), n, err)
 	}
 	return s, nil
 }
 
-// live is a peer's life: founding, slots with a checkpoint now and then, a restart, a state that is
+// Live is a peer's life: founding, slots with a checkpoint now and then, a restart, a state that is
 // fetched. It ends with the first error.
-func (v *victim) live() error {
+func (v *victim) Live() error {
 	s, err := v.open()
 	if err != nil {
 		return err
@@ -204,92 +187,44 @@ func (v *victim) live() error {
 	return nil
 }
 
-// goOn opens what is left and works with it.
-func (v *victim) goOn() {
+// Next opens what is left and works with it.
+func (v *victim) Next() error {
 	v.t.Helper()
 	s, err := v.open()
 	if err != nil {
-		v.fatalf("it does not open: %v", err)
+		return err
 	}
-	for _, err := range []error{v.put(s, 11), v.save(s, 11), v.prune(s, 11)} {
-		if err != nil {
-			v.fatalf("%v", err)
-		}
+	if err := errors.Join(v.put(s, 11), v.save(s, 11), v.prune(s, 11)); err != nil {
+		return err
 	}
 	newest, err := s.LoadNewest(nil, make([]float32, 300), make([]float32, 300))
 	if err != nil || newest.Height != 11 {
-		v.fatalf("the newest state is %+v, %v", newest, err)
+		v.Fatalf("the newest state is %+v, %v", newest, err)
 	}
+	return nil
 }
 
-// everywhere does something before and after each operation of a life (after one is before the
-// next), for several seeds.
-func everywhere(t *testing.T, seeds uint64, do func(v *victim, at int, cut powerfs.Cut, seed uint64)) {
-	t.Helper()
-	whole := newVictim(t, "undisturbed")
-	if err := whole.live(); err != nil {
-		whole.fatalf("%v", err)
-	}
-	n := whole.fs.Ops()
-	for at := range n + 1 {
-		for seed := range tortureSeeds(seeds) {
-			seed = vary(seed, at)
-			v := newVictim(t, fmt.Sprintf("cut before operation %d of %d, seed %d", at, n, seed))
-			if at < n {
-				do(v, at, powerfs.Before, seed)
-			} else {
-				do(v, at-1, powerfs.After, seed)
-			}
-		}
-	}
+// lives makes a plan for lives of victims.
+func lives(t *testing.T, seeds uint64) torture.Plan {
+	return torture.Plan{Seeds: seeds, Start: func(how string, d *torture.Disk) torture.Victim {
+		return &victim{t: t, where: how, disk: d, states: map[uint64]bool{}, outcomes: map[uint64]bool{}}
+	}}
 }
 
-func TestPowerCutAtEveryOperation(t *testing.T) {
-	everywhere(t, 8, func(v *victim, at int, cut powerfs.Cut, seed uint64) {
-		v.fs.CutAt(at, cut)
-		if err := v.live(); !errors.Is(err, powerfs.ErrPowerCut) {
-			v.fatalf("it lives on: %v", err)
-		}
-		v.fs = v.fs.Reboot(seed)
-		v.goOn()
-	})
-}
+func TestPowerCutAtEveryOperation(t *testing.T) { lives(t, 6).Run() }
 
 // Whatever a process finds it may promise to others, though the one before it died before syncing:
 // it must survive the next cut.
 func TestKillThenPowerCut(t *testing.T) {
-	everywhere(t, 6, func(v *victim, at int, cut powerfs.Cut, seed uint64) {
-		v.fs.CutAt(at, cut)
-		_ = v.live()
-		v.fs = v.fs.Restart(seed)
-		if _, err := v.open(); err != nil {
-			v.fatalf("it does not open: %v", err)
-		}
-		v.fs = v.fs.Reboot(seed)
-		v.goOn()
-	})
+	p := lives(t, 6)
+	p.Kill = true
+	p.Run()
 }
 
-// Each operation fails once, of a full disk or a failing one. The caller is told, with what to do;
-// what was there stays; the process goes on once there is room, or the next one does.
+// Each operation fails once, of a full disk or a failing one. The caller is told; what was there
+// stays; the next process goes on.
 func TestFailingDiskAtEveryOperation(t *testing.T) {
-	everywhere(t, 6, func(v *victim, at int, _ powerfs.Cut, seed uint64) {
-		fault := []error{syscall.ENOSPC, syscall.EIO}[seed%2]
-		var failed powerfs.Op
-		v.fs.Plan(func(op powerfs.Op) powerfs.Fault {
-			if op.N == at {
-				failed = op
-				return powerfs.Fault{Err: fault}
-			}
-			return powerfs.Fault{}
-		})
-		err := v.live()
-		if !disk.Fault(err) || !strings.Contains(err.Error(), "checkpoint: ") {
-			v.fatalf("%+v failed, and the process says %v", failed, err)
-		}
-		v.fs = v.fs.Restart(seed)
-		v.goOn()
-		v.fs = v.fs.Reboot(seed)
-		v.goOn()
-	})
+	p := lives(t, 6)
+	p.Kill, p.Errs = true, []error{syscall.ENOSPC, syscall.EIO}
+	p.Run()
 }

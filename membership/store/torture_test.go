@@ -7,29 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/torture"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
-
-// tortureSeeds is how many ways of coming out of a power cut are tried at each place. Nothing here
-// has goroutines, so a run under the race detector tries few.
-func tortureSeeds(usual uint64) uint64 { return testlevel.Choose(min(usual, 2), usual, 10*usual) }
-
-// vary gives the mixed ways of surviving another seed at each place.
-func vary(seed uint64, at int) uint64 {
-	if seed < 4 {
-		return seed
-	}
-	return seed + 1000*uint64(at)
-}
 
 const tortureDir = "/home/peer/books"
 
@@ -38,7 +23,7 @@ type victim struct {
 	t      testing.TB
 	where  string
 	run    slot.Root
-	fs     *powerfs.FS
+	disk   *torture.Disk
 	script *ledgerScript
 	log    bytes.Buffer
 	drawn  byte // incarnations
@@ -49,10 +34,10 @@ type victim struct {
 	inc     map[slot.Incarnation]bool
 }
 
-func newVictim(t testing.TB, where string) *victim {
+func newVictim(t testing.TB, where string, d *torture.Disk) *victim {
 	run := testRoot(1)
 	v := &victim{
-		t: t, where: where, run: run, fs: powerfs.New(), script: newLedgerScript(run),
+		t: t, where: where, run: run, disk: d, script: newLedgerScript(run),
 		inc: map[slot.Incarnation]bool{},
 	}
 	v.saved = newState(run, 0).saved()
@@ -60,7 +45,8 @@ func newVictim(t testing.TB, where string) *victim {
 	return v
 }
 
-func (v *victim) fatalf(format string, args ...any) {
+// Fatalf says what the log says, too.
+func (v *victim) Fatalf(format string, args ...any) {
 	v.t.Helper()
 	v.t.Fatalf("%s: %s\n%s", v.where, fmt.Sprintf(format, args...), v.log.String())
 }
@@ -81,7 +67,7 @@ func (v *victim) open() (*File, error) {
 	if n := len(v.saved.Chain); n > 0 {
 		reached = v.saved.Chain[n-1].Record.Height
 	}
-	s, err := openWith(v.fs, tortureDir, v.run, reached, v, slog.New(slog.NewTextHandler(&v.log, nil)), 2000)
+	s, err := openWith(v.disk, tortureDir, v.run, reached, v, slog.New(slog.NewTextHandler(&v.log, nil)), 2000)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +77,9 @@ func (v *victim) open() (*File, error) {
 	case !v.opened:
 		v.inc[got.Incarnation] = true
 	case !v.inc[got.Incarnation]:
-		v.fatalf("the log is lost: another incarnation")
+		v.Fatalf("the log is lost: another incarnation")
 	case got.Boot <= v.saved.Boot:
-		v.fatalf("boot %d after boot %d", got.Boot, v.saved.Boot)
+		v.Fatalf("boot %d after boot %d", got.Boot, v.saved.Boot)
 	}
 	inc, boot := got.Incarnation, got.Boot
 	got.Incarnation = v.saved.Incarnation
@@ -103,7 +89,7 @@ func (v *victim) open() (*File, error) {
 	case sameButBoot(got, v.waiting):
 		v.saved = v.waiting
 	default:
-		v.fatalf("got  %+v\nwant %+v\nor   %+v", got, v.saved, v.waiting)
+		v.Fatalf("got  %+v\nwant %+v\nor   %+v", got, v.saved, v.waiting)
 	}
 	v.opened, v.saved.Boot, v.saved.Incarnation = true, boot, inc
 	v.inc = map[slot.Incarnation]bool{inc: true}
@@ -128,9 +114,9 @@ func (v *victim) save(s *File, entries ...wire.Entry) error {
 	return err
 }
 
-// live is a peer's life: processes one after the other, whose logs are compacted now and then. It
+// Live is a peer's life: processes one after the other, whose logs are compacted now and then. It
 // ends with the first error.
-func (v *victim) live() error {
+func (v *victim) Live() error {
 	story := v.script.story()
 	last := [][]wire.Entry{{v.script.promise(7), v.script.vote(7, 5)}}
 	for _, part := range [][][]wire.Entry{story[:3], story[3:8], story[8:], last} {
@@ -155,109 +141,50 @@ func (v *victim) live() error {
 	return nil
 }
 
-// ops is how many operations a life takes.
-func ops(t *testing.T) int {
-	t.Helper()
-	v := newVictim(t, "undisturbed")
-	if err := v.live(); err != nil {
-		v.fatalf("%v", err)
+// Next opens what is left and saves some more: it must work as if nothing had been.
+func (v *victim) Next() error {
+	s, err := v.open()
+	if err != nil {
+		return err
 	}
-	if !strings.Contains(v.log.String(), "compacted the ledger log") {
-		v.fatalf("the log was never compacted: a part of what this test is for did not happen")
+	if err := v.save(s, wire.EntryOffer{Seq: v.saved.OfferSeq + 1}); err != nil {
+		return err
 	}
-	return v.fs.Ops()
+	return s.Close()
 }
 
-// goOn opens what is left and saves some more, twice: it must work as if nothing had been.
-func (v *victim) goOn() {
-	v.t.Helper()
-	for range 2 {
-		s, err := v.open()
-		if err != nil {
-			v.fatalf("it does not open: %v", err)
-		}
-		if err := v.save(s, wire.EntryOffer{Seq: v.saved.OfferSeq + 1}); err != nil {
-			v.fatalf("%v", err)
-		}
-		if err := s.Close(); err != nil {
-			v.fatalf("%v", err)
-		}
+// lives runs a plan, and demands that the log says this at the end of some life.
+func lives(t *testing.T, said string, p torture.Plan) {
+	seen, last := false, (*victim)(nil)
+	look := func() { seen = seen || last != nil && strings.Contains(last.log.String(), said) }
+	p.Start = func(how string, d *torture.Disk) torture.Victim {
+		look()
+		last = newVictim(t, how, d)
+		return last
 	}
-}
-
-// eachCut does something for a cut before and after each of n operations: after one is before the
-// next.
-func eachCut(t *testing.T, n int, do func(where string, at int, cut powerfs.Cut)) {
-	t.Helper()
-	for at := range n {
-		do(fmt.Sprintf("cut before operation %d of %d", at, n), at, powerfs.Before)
+	p.Run()
+	if look(); !seen && !testing.Short() { // two seeds may well tear none
+		t.Errorf("no log says %q: a part of what this test is for did not happen", said)
 	}
-	do("cut after the last operation", n-1, powerfs.After)
 }
 
 // The power goes before and after every operation on the disk, and what was not synced survives in
 // many ways.
 func TestPowerCutAtEveryOperationOfTheLog(t *testing.T) {
-	seeds, torn := tortureSeeds(6), 0
-	eachCut(t, ops(t), func(where string, at int, cut powerfs.Cut) {
-		for seed := range seeds {
-			v := newVictim(t, fmt.Sprintf("%s, seed %d", where, seed))
-			v.fs.CutAt(at, cut)
-			if err := v.live(); !errors.Is(err, powerfs.ErrPowerCut) {
-				v.fatalf("it lives on: %v", err)
-			}
-			v.fs = v.fs.Reboot(vary(seed, at))
-			v.goOn()
-			if strings.Contains(v.log.String(), "torn end of the ledger log") &&
-				strings.Contains(v.log.String(), filepath.Join(tortureDir, logName)) {
-				torn++
-			}
-		}
-	})
-	if torn == 0 && !testing.Short() { // two seeds may well tear none
-		t.Error("no end was ever torn")
-	}
+	lives(t, "torn end of the ledger log", torture.Plan{Seeds: 6})
 }
 
 // The process dies at every operation, the kernel lives on, the next process works, and then the
 // power goes: what it was told is safe must not rest on anything that the first one left unsynced.
 func TestKillThenPowerCutOfTheLog(t *testing.T) {
-	seeds := tortureSeeds(6)
-	eachCut(t, ops(t), func(where string, at int, cut powerfs.Cut) {
-		for seed := range seeds {
-			v := newVictim(t, fmt.Sprintf("kill, %s, seed %d", where, seed))
-			v.fs.CutAt(at, cut)
-			_ = v.live()
-			v.fs = v.fs.Restart(vary(seed, at))
-			v.goOn()
-			v.fs = v.fs.Reboot(vary(seed, at))
-			v.goOn()
-		}
-	})
+	lives(t, "compacted the ledger log", torture.Plan{Seeds: 6, Kill: true})
 }
 
-// The power goes while the log recovers from a power cut or a kill before.
+// The power goes while the log recovers from a power cut, or from the one after a kill.
 func TestPowerCutDuringRecoveryOfTheLog(t *testing.T) {
-	seeds := tortureSeeds(1)
-	for at := range ops(t) { // after one is before the next
-		for again := range 13 {
-			for seed := range 2 * seeds {
-				v := newVictim(t, fmt.Sprintf("cut before operation %d, and before operation %d after, seed %d", at,
-					again, seed))
-				v.fs.CutAt(at, powerfs.Before)
-				_ = v.live()
-				if seed%2 == 0 {
-					v.fs = v.fs.Reboot(vary(seed+4, at))
-				} else {
-					v.fs = v.fs.Restart(vary(seed, at))
-				}
-				v.fs.CutAt(again, powerfs.Before)
-				if s, err := v.open(); err == nil {
-					_ = v.save(s, wire.EntryOffer{Seq: v.saved.OfferSeq + 1})
-				}
-				v.fs = v.fs.Reboot(vary(seed+4, 13*at+again))
-				v.goOn()
-			}
+	for again := range 13 {
+		for _, kill := range []bool{false, true} {
+			lives(t, "", torture.Plan{Seeds: 1, Again: 1 + again, Kill: kill})
 		}
 	}
 }
@@ -266,30 +193,7 @@ func TestPowerCutDuringRecoveryOfTheLog(t *testing.T) {
 // in the kernel's cache. After a power cut all that was acknowledged to either is there: a sync
 // that failed is not made good by one that succeeds.
 func TestFailingDiskUnderTheLog(t *testing.T) {
-	seeds := tortureSeeds(6)
-	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
-		for at := range ops(t) {
-			for seed := range seeds {
-				v := newVictim(t, fmt.Sprintf("%v in operation %d, seed %d", fault, at, seed))
-				failed := powerfs.Op{N: -1}
-				v.fs.Plan(func(op powerfs.Op) powerfs.Fault {
-					if op.N != at {
-						return powerfs.Fault{}
-					}
-					failed = op
-					return powerfs.Fault{Err: fault}
-				})
-				err := v.live()
-				if !errors.Is(err, fault) || !disk.Fault(err) {
-					v.fatalf("%+v failed, and the process says %v", failed, err)
-				}
-				v.fs = v.fs.Restart(vary(seed, at))
-				v.goOn()
-				v.fs = v.fs.Reboot(vary(seed, at))
-				v.goOn()
-			}
-		}
-	}
+	lives(t, "", torture.Plan{Seeds: 6, Kill: true, Errs: []error{syscall.EIO, syscall.ENOSPC}})
 }
 
 // What was acknowledged and is changed or lost later is never taken for a torn end, as long as
