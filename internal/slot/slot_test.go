@@ -79,7 +79,7 @@ func TestStrictness(t *testing.T) {
 	}
 }
 
-// ungraded is a plain record in the form of a graded one, but that another seat may be its member's.
+// ungraded is a plain record in the form of a graded one. With more its member has another seat.
 func ungraded(more byte) []byte {
 	b := Record{Kind: Members, Members: []Member{{"a", 1, 5, 5, 0}}}.Append(nil)
 	b[32+8] |= gradedKind

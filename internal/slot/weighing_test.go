@@ -90,8 +90,8 @@ func TestEmptyContributions(t *testing.T) {
 	}
 }
 
-// Whatever a minority claims: weights are within the cap, the order of claims is kept, and no honest
-// weight changes.
+// Whatever a minority claims: weights are within the cap, the order of claims is kept, and no
+// honest weight changes.
 func TestLiarsDoNotMoveHonestWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -2,9 +2,9 @@
 // and nothing is torn, after the power goes, the process is killed or the disk fails at any
 // operation of a life.
 //
-// A test says in a Plan how to make a Victim on a disk and what happens to it. Run has many lives, one
-// for each operation and seed, breaks each at that operation, and demands that the next processes
-// find what they must, and work. Nothing here has goroutines.
+// A test says in a Plan how to make a Victim on a disk and what happens to it. Run has many lives,
+// one for each operation and seed, breaks each at that operation, and demands that the next
+// processes find what they must, and work. Nothing here has goroutines.
 package torture
 
 import (
