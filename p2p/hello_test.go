@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"maps"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +63,9 @@ func TestHello(t *testing.T) {
 		if !sameHello(asked, sampleHello()) {
 			t.Errorf("the other side was asked %+v", asked)
 		}
+		if time.Since(asked.Time).Abs() > time.Second || time.Since(got.Time).Abs() > time.Second {
+			t.Errorf("they tell each other the times %v and %v", asked.Time, got.Time)
+		}
 	})
 }
 
@@ -78,6 +80,9 @@ func TestHelloRefused(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Peer != b.ID() ||
 			refused.Reason != "the run has H = 500, you were given 25[2J" {
 			t.Errorf("error %v", err)
+		}
+		if a.env.Greeted.Has(peer.ID(b.ID()), time.Now()) || b.env.Greeted.Has(peer.ID(a.ID()), time.Now()) {
+			t.Error("who is refused is greeted")
 		}
 	})
 }
@@ -216,32 +221,6 @@ func TestHelloOfAnotherRunIsNoGreeting(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNoGreeting on either side.
-func TestRefusedIsNoGreeting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		b.SetHello(func(slot.PeerID, Hello) (Hello, error) { return Hello{Run: "run"}, errors.New("no") })
-		if _, err := a.Hello(t.Context(), b.ID(), Hello{Run: "run"}); err == nil {
-			t.Error("not refused")
-		}
-		if a.env.Greeted.Has(peer.ID(b.ID()), time.Now()) || b.env.Greeted.Has(peer.ID(a.ID()), time.Now()) {
-			t.Error("greeted")
-		}
-	})
-}
-
-func TestHelloAfterClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.Hello(t.Context(), b.ID(), sampleHello()); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("error %v, want net.ErrClosed", err)
-		}
-	})
-}
-
 func FuzzParseHello(f *testing.F) {
 	b, err := appendHello(nil, sampleHello())
 	if err != nil {
@@ -266,23 +245,6 @@ func FuzzParseHello(f *testing.F) {
 		}
 		if _, err := parseReply("peer", raw); err == nil {
 			_, _ = parseReply("peer", b)
-		}
-	})
-}
-
-// Both sides of a hello tell the other one their time.
-func TestAHelloTellsTheTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		b.SetHello(func(_ slot.PeerID, theirs Hello) (Hello, error) {
-			if time.Since(theirs.Time).Abs() > time.Second {
-				t.Errorf("who says hello tells %v", theirs.Time)
-			}
-			return sampleHello(), nil
-		})
-		if theirs, err := a.Hello(t.Context(), b.ID(), sampleHello()); err != nil ||
-			time.Since(theirs.Time).Abs() > time.Second {
-			t.Errorf("who answers tells %v, %v", theirs.Time, err)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -209,38 +208,6 @@ func TestOversizedMessageEndsTheStream(t *testing.T) {
 		}
 		if got, _, _ := pb.counts(); len(got) != 0 {
 			t.Errorf("got %v", got)
-		}
-	})
-}
-
-func TestManySendersAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const peers = 6
-		s := sim.New(t, peers, 5*time.Millisecond)
-		nets, posts := make([]*Network, peers), make([]*post, peers)
-		for i := range peers {
-			nets[i] = simulated(t, s, i, LAN())
-			posts[i] = newPost(nets[i])
-		}
-		s.ConnectAll()
-		var wg sync.WaitGroup
-		for i := range peers {
-			wg.Go(func() {
-				for k := range uint64(100) {
-					for j := range peers {
-						if j != i {
-							posts[i].say(nets[j].ID(), k, k+1)
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
-		time.Sleep(10 * time.Second)
-		for i := range peers {
-			if got, drops, _ := posts[i].counts(); len(got) != 100*(peers-1) || len(drops) != 0 {
-				t.Errorf("peer %d got %d messages, dropped %d", i, len(got), len(drops))
-			}
 		}
 	})
 }

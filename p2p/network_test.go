@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
@@ -201,32 +199,6 @@ func TestCloseEndsEverything(t *testing.T) {
 		}
 		if _, open := <-discover(t, b); open {
 			t.Error("Discover after Close finds peers")
-		}
-	})
-}
-
-func TestConnectionEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sim.New(t, 2, time.Millisecond)
-		a := simulated(t, s, 0, LAN())
-		var got []bool
-		var mu sync.Mutex
-		a.env.OnConnection(func(p peer.ID, connected bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			if p != s.Hosts[1].ID() {
-				t.Errorf("news of %s", p)
-			}
-			got = append(got, connected)
-		})
-		s.Connect(0, 1)
-		time.Sleep(time.Second)
-		s.Close(1)
-		time.Sleep(time.Second)
-		mu.Lock()
-		defer mu.Unlock()
-		if len(got) != 2 || !got[0] || got[1] {
-			t.Errorf("reported %v, want true then false", got)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // started makes a Network that remembers its ports, and says where it listens.
@@ -133,55 +132,4 @@ func TestABadPortsFileIsDoneWithout(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// Two peers that are killed and started again together find each other by what they remember, with
-// no bootstrap node and no search of the DHT to help: each listens where the other remembers it.
-func TestPeersThatRestartTogetherFindEachOther(t *testing.T) {
-	dir := t.TempDir()
-	cfg := func(name string) Config {
-		c := LAN()
-		c.IdentityFile = filepath.Join(dir, name+".identity")
-		c.PeersFile, c.PortsFile = filepath.Join(dir, name+".peers"), filepath.Join(dir, name+".ports")
-		return c
-	}
-	open := func(name string, bootstrap ...string) *Network {
-		t.Helper()
-		c := cfg(name)
-		c.Bootstrap = bootstrap
-		n, err := New(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = n.Close() })
-		n.Advertise(t.Context(), NewPlaces("run"))
-		return n
-	}
-	a := open("a")
-	b := open("b", a.Addrs()...)
-	collect(t, discover(t, a), 1, 20*time.Second)
-	collect(t, discover(t, b), 1, 20*time.Second)
-	kept := make(map[string][]byte) // as a kill leaves them: without what is written at the end
-	for _, name := range []string{"a", "b"} {
-		for deadline := time.Now().Add(10 * time.Second); kept[name] == nil; time.Sleep(50 * time.Millisecond) {
-			kept[name], _ = os.ReadFile(cfg(name).PeersFile)
-			if time.Now().After(deadline) {
-				t.Fatalf("%s remembers nobody", name)
-			}
-		}
-	}
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range kept {
-		if err := os.WriteFile(cfg(name).PeersFile, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	began := time.Now()
-	a, b = open("a"), open("b")
-	if got := collect(t, discover(t, a), 1, 20*time.Second); got[0] != b.ID() {
-		t.Errorf("found %v, want %s", got, b.ID())
-	}
-	t.Logf("found after %s", time.Since(began))
 }

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
@@ -101,53 +99,6 @@ func TestProbesOfManyIdentities(t *testing.T) {
 }
 
 var somewhereLocal = multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")
-
-// Two identities at one address share what it may have.
-func TestProbesOfOneAddress(t *testing.T) {
-	a, b := loopback(t, LAN()), loopback(t, LAN())
-	acquaint(a, b)
-	for left := probeSite - 1<<20; left > 0; {
-		left -= b.probes.allow(addr.Subscriber(somewhereLocal), min(left, MaxProbe))
-	}
-	if r, err := a.Probe(bounded(t), b.ID(), 1<<20); err != nil || r.Up == 0 || r.Down != 0 {
-		t.Errorf("where there is 1 MiB left for its address: %+v, %v", r, err)
-	}
-}
-
-// A peer with two connections is seen where it comes from directly.
-func TestProbeTellsTheBestAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := openRelays(t, 1, 2, always())
-		s.reserved(t, 1)
-		a, b := s.peers[0], s.peers[1]
-		if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
-			t.Fatal(err)
-		}
-		if r, err := a.Probe(t.Context(), b.ID(), 0); err != nil || !strings.Contains(r.Observed, "p2p-circuit") {
-			t.Errorf("relayed: %+v, %v", r, err)
-		}
-		s.Heal(1, 2)
-		a.dialDirectTo(t, b, s.Hosts[2].Network().ListenAddresses())
-		if relayedConns(a, b) == 0 {
-			t.Fatal("the relayed connection is gone too soon for this test")
-		}
-		if r, err := a.Probe(t.Context(), b.ID(), 0); err != nil || strings.Contains(r.Observed+r.Addr, "p2p-circuit") {
-			t.Errorf("direct and relayed: %+v, %v", r, err)
-		}
-	})
-}
-
-func (n *Network) dialDirectTo(t *testing.T, to *Network, addrs []multiaddr.Multiaddr) {
-	t.Helper()
-	n.Host().Peerstore().AddAddrs(peer.ID(to.ID()), addrs, time.Hour)
-	ctx := network.WithForceDirectDial(t.Context(), "test")
-	if err := n.env.Host.Connect(ctx, peer.AddrInfo{ID: peer.ID(to.ID())}); err != nil {
-		t.Fatal(err)
-	}
-	if !n.env.ConnectedDirectly(peer.ID(to.ID())) {
-		t.Fatal("no direct connection")
-	}
-}
 
 // An answerer that wants or gives more than it was asked for is not obeyed, and one that says
 // nothing ends in time.

@@ -3,24 +3,18 @@ package p2p
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
-
-// forward is the protocol on which members of older programs ask each other to pass streams on.
-const forward = "/p2pdiloco/forward/1.0.0"
 
 // memberNet is members that relay for each other, as far as change lets them.
 type memberNet struct {
@@ -162,27 +156,25 @@ func TestOnlyOneMemberCanBeReached(t *testing.T) {
 // TestTwoSitesWithOneMemberInCommon have three members each, who reach each other and one more.
 // Each has two places with relays, and the one that all reach is among these by and by.
 func TestTwoSitesWithOneMemberInCommon(t *testing.T) {
-	for range 3 {
-		among(t, 7, nil, func(t *testing.T, s *memberNet) {
-			var pairs [][2]int
-			for i := range 3 {
-				for j := 3; j < 6; j++ {
-					s.Cut(i, j)
-					pairs = append(pairs, [2]int{i, j})
-				}
+	among(t, 7, nil, func(t *testing.T, s *memberNet) {
+		var pairs [][2]int
+		for i := range 3 {
+			for j := 3; j < 6; j++ {
+				s.Cut(i, j)
+				pairs = append(pairs, [2]int{i, j})
 			}
-			for range 60 {
-				time.Sleep(5 * time.Second)
-				pairs = slices.DeleteFunc(pairs, func(p [2]int) bool {
-					_, err := s.echoed(t, p[0], p[1], []byte("are you there?"))
-					return err == nil
-				})
-			}
-			if len(pairs) > 0 {
-				t.Errorf("apart after five minutes: %v", pairs)
-			}
-		})
-	}
+		}
+		for range 60 {
+			time.Sleep(5 * time.Second)
+			pairs = slices.DeleteFunc(pairs, func(p [2]int) bool {
+				_, err := s.echoed(t, p[0], p[1], []byte("are you there?"))
+				return err == nil
+			})
+		}
+		if len(pairs) > 0 {
+			t.Errorf("apart after five minutes: %v", pairs)
+		}
+	})
 }
 
 // TestAPairThatNeverConnected finds each other's ways through members by asking those.
@@ -268,33 +260,4 @@ func TestADeadConnectionIsGivenUpByBothSides(t *testing.T) {
 		_ = s.all[1].Host().Network().ClosePeer(peer.ID(s.all[0].ID()))
 		s.meets(t, 0, 1, 2500*time.Millisecond) // before pulses are missed
 	})
-}
-
-// TestOldMembersNeedNotWait: a member of an older program asks others to forward, and hears at once
-// that they do not.
-func TestOldMembersNeedNotWait(t *testing.T) {
-	old, n := tcpPair(t, func(c *Config) { c.Relay = MemberRelay() })
-	n.Protect([]slot.PeerID{old.ID(), n.ID()})
-	old.Protect([]slot.PeerID{old.ID(), n.ID()})
-	if err := old.env.Dialer.Connect(bounded(t), peer.AddrInfo{ID: peer.ID(n.ID())}); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	st, err := old.env.Host.NewStream(network.WithNoDial(bounded(t), "test"), peer.ID(n.ID()), forward)
-	if err == nil {
-		defer st.Reset() //nolint:errcheck // the test is over
-		_, err = st.Read(make([]byte, 1))
-	}
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
-		t.Errorf("libp2p's connection: after %v: %v", time.Since(began), err)
-	}
-	began = time.Now()
-	leg, err := old.bulk.Open(bounded(t), peer.ID(n.ID()), protocol.ID(forward))
-	if err == nil {
-		defer leg.Reset() //nolint:errcheck // the test is over
-		err = readSome(leg)
-	}
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
-		t.Errorf("a bulk connection: after %v: %v", time.Since(began), err)
-	}
 }

@@ -9,11 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 // TestRelayThatIsTooBusyToAnswer: as long as something comes through a relay it lives, and when
@@ -47,21 +43,4 @@ func TestRelayThatIsTooBusyToAnswer(t *testing.T) {
 			t.Error("a relay that says nothing any more is not disconnected")
 		}
 	})
-}
-
-// TestBytesOfRelays: what comes on their circuits is a sign of life of relays, and nothing else is.
-func TestBytesOfRelays(t *testing.T) {
-	n := &Network{}
-	n.count.upload, n.count.download = limits.NewBucket(0), limits.NewBucket(0)
-	var seen []peer.ID
-	n.count.relays = relaySigns(func(id peer.ID) { seen = append(seen, id) })
-	for _, c := range []struct {
-		proto protocol.ID
-		from  peer.ID
-	}{{ProtocolExchange, "relay"}, {proto.ProtoIDv2Stop, "another"}, {proto.ProtoIDv2Hop, "relay"}} {
-		n.count.LogRecvMessageStream(1, c.proto, c.from)
-	}
-	if !slices.Equal(seen, []peer.ID{"another", "relay"}) {
-		t.Errorf("signs of life of %v", seen)
-	}
 }

@@ -41,21 +41,6 @@ func TestReservationEndsWithItsConnection(t *testing.T) {
 	})
 }
 
-// TestReservationWithAPeerThatRelaysNoMore is told nobody as a way.
-func TestReservationWithAPeerThatRelaysNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := openRelays(t, 2, 1, always())
-		s.reserved(t, 2)
-		if err := s.relays[0].Close(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(30 * time.Second)
-		if left := s.peers[0].Reach().Relays; len(left) != 1 || left[0] != s.relays[1].ID() {
-			t.Errorf("reachable through %v, want through the other one alone", left)
-		}
-	})
-}
-
 // TestRelaysAreKeptUntilSomebodyComes: that others say that they have reached this peer is not
 // enough for it to do without relays, nor is a stranger that comes, nor whoever comes from where
 // this peer has gone itself: a router lets that in.
@@ -139,14 +124,14 @@ func TestARelaysClockDecidesNothing(t *testing.T) {
 		cfg.Bootstrap = []string{s.Addr(0)}
 		s.Options = []libp2p.Option{libp2p.ForceReachabilityPrivate()}
 		n := simulated(t, s, s.Add(), cfg)
-		for range 3 * 60 {
+		for range 100 {
 			time.Sleep(time.Minute)
 			if len(n.Reach().Relays) != 1 {
 				t.Fatal("the place is not held")
 			}
 		}
-		if times := len(asked); times < 3 || times > 5 {
-			t.Errorf("in three hours it was asked for %d times", times)
+		if times := len(asked); times < 2 || times > 3 {
+			t.Errorf("in 100 minutes it was asked for %d times", times)
 		}
 	})
 }

@@ -76,42 +76,10 @@ func TestOpenFindsAddressesInTheDHT(t *testing.T) {
 	})
 }
 
-// TestManyPeersBehindOneAddress takes connections as a host sees them come from behind one router.
-func TestManyPeersBehindOneAddress(t *testing.T) {
-	m, err := limits.NewResourceManager(bulk.MaxConns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close() //nolint:errcheck // nothing can be done about it
-	from := multiaddr.StringCast("/ip4/192.0.2.1/tcp/4001")
-	for i := range 200 {
-		conn, err := m.OpenConnection(network.DirInbound, true, from)
-		if err != nil {
-			t.Fatalf("connection %d: %v", i, err)
-		}
-		id, err := peerOf(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetPeer(id); err != nil {
-			t.Fatalf("connection %d: %v", i, err)
-		}
-		for range 40 {
-			s, err := m.OpenStream(id, network.DirInbound)
-			if err == nil {
-				err = s.SetProtocol(protocol.ID(ProtocolExchange))
-			}
-			if err != nil {
-				t.Fatalf("stream of connection %d: %v", i, err)
-			}
-		}
-	}
-}
-
-// TestASwarmBehindOneAddress takes 64 peers from behind one router, each with all the bulk
-// connections that it may have, then 500 with a few each.
-func TestASwarmBehindOneAddress(t *testing.T) {
-	for _, c := range []struct{ peers, conns int }{{64, 1 + bulk.MaxConns}, {500, 5}} {
+// TestManyBehindOneAddress takes peers as a host sees them come from behind one router: 64 with all
+// the bulk connections that they may have, 200 with many streams, 500 with a few connections.
+func TestManyBehindOneAddress(t *testing.T) {
+	for _, c := range []struct{ peers, conns, streams int }{{64, 1 + bulk.MaxConns, 0}, {200, 1, 40}, {500, 5, 0}} {
 		m, err := limits.NewResourceManager(bulk.MaxConns)
 		if err != nil {
 			t.Fatal(err)
@@ -119,19 +87,22 @@ func TestASwarmBehindOneAddress(t *testing.T) {
 		defer m.Close() //nolint:errcheck // nothing can be done about it
 		for k := range c.peers {
 			id, err := peerOf(t)
-			if err != nil {
-				t.Fatal(err)
-			}
 			for i := range c.conns {
 				from := multiaddr.StringCast(fmt.Sprintf("/ip4/192.0.2.1/tcp/%d", 2000+c.conns*k+i))
 				// how many files there may be is the machine's affair
-				conn, err := m.OpenConnection(network.DirInbound, false, from)
-				if err == nil {
+				conn, failed := m.OpenConnection(network.DirInbound, false, from)
+				if err = errors.Join(err, failed); err == nil {
 					err = conn.SetPeer(id)
 				}
-				if err != nil {
-					t.Fatalf("%d peers: connection %d of peer %d: %v", c.peers, i, k, err)
+			}
+			for range c.streams {
+				s, failed := m.OpenStream(id, network.DirInbound)
+				if err = errors.Join(err, failed); err == nil {
+					err = s.SetProtocol(protocol.ID(ProtocolExchange))
 				}
+			}
+			if err != nil {
+				t.Fatalf("%+v: peer %d: %v", c, k, err)
 			}
 		}
 	}
@@ -139,7 +110,7 @@ func TestASwarmBehindOneAddress(t *testing.T) {
 
 // TestSimultaneousDials has pairs of hosts dial each other at the same moment.
 func TestSimultaneousDials(t *testing.T) {
-	const pairs = 8
+	const pairs = 4
 	cfg := Config{Listen: []string{"/ip4/127.0.0.1/tcp/0"}}
 	var wg sync.WaitGroup
 	ctx := bounded(t)

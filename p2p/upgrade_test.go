@@ -137,25 +137,3 @@ func (p *punchTries) Trace(e *holepunch.Event) {
 		p.Add(1)
 	}
 }
-
-// TestUpgradedWhenADirectWayAppears: no hole can be punched, and later the members can connect.
-func TestUpgradedWhenADirectWayAppears(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := openRelays(t, 1, 2, always())
-		s.reserved(t, 1)
-		a, b := s.peers[0], s.peers[1]
-		a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), s.Hosts[2].Network().ListenAddresses(), time.Hour)
-		a.Protect([]slot.PeerID{b.ID()})
-		b.Protect([]slot.PeerID{a.ID()})
-		if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if p := pathTo(a, b); p.Way != WayRelayed {
-			t.Fatalf("path %+v, want a relayed one", p)
-		}
-		s.Heal(1, 2)
-		eventually(t, 6*time.Minute, "a direct way", func() bool { return pathTo(a, b).Way == WayDirect })
-		eventually(t, time.Minute, "the end of the relayed connection", func() bool { return relayedConns(a, b) == 0 })
-	})
-}
