@@ -9,19 +9,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-func TestAnnouncementRoundTrip(t *testing.T) {
-	a := announcement{kind: 3, boot: 1 << 40, counter: 7, body: []byte("hello")}
-	b := a.append(nil)
-	if len(b) != overhead+len(a.body) {
-		t.Errorf("%d bytes, want %d", len(b), overhead+len(a.body))
-	}
-	got, err := parse(b)
-	if err != nil || got.kind != a.kind || got.boot != a.boot || got.counter != a.counter ||
-		!bytes.Equal(got.body, a.body) {
-		t.Errorf("parsed %+v, %v", got, err)
-	}
-}
-
 // The layout of docs/protocol.md, by hand.
 func TestGoldenAnnouncement(t *testing.T) {
 	a := announcement{kind: 1, boot: 2, counter: 0x0102030405060708, body: []byte("hi")}

@@ -117,16 +117,12 @@ func (j *junk) send(to peer.ID, all []*pb.Message) {
 	time.Sleep(10 * time.Second)
 }
 
-// Ten thousand junk announcements, of one stranger or of sixteen: they are dropped, and soon not
+// Four thousand junk announcements, of one stranger or of sixteen: they are dropped, and soon not
 // even looked at; what members say arrives.
 func TestJunkAnnouncements(t *testing.T) {
-	messages := 10_000
-	if underRace {
-		messages = 4000
-	}
 	for _, strangers := range []int{1, 16} {
 		t.Run(fmt.Sprint(strangers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { flood(t, strangers, messages) })
+			synctest.Test(t, func(t *testing.T) { flood(t, strangers, 4000) })
 		})
 	}
 }

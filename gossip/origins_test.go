@@ -88,21 +88,6 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestOriginsAreBounded(t *testing.T) {
-	o := newOrigins(usualOf(10), one)
-	now := time.Unix(0, 0)
-	for i := range 1000 {
-		o.admit("via", slot.PeerID(fmt.Sprint(i%500)), announcement{counter: uint64(i + 1)}, 1, now)
-		o.admit("via", "steady", announcement{counter: uint64(i + 1)}, 1, now.Add(time.Duration(i)*time.Second))
-	}
-	if n := o.mu.authors.Len(); n != 10 {
-		t.Errorf("%d origins kept, want 10", n)
-	}
-	if o.admit("via", "steady", announcement{counter: 900}, 1, now) {
-		t.Error("an author heard all the time was forgotten")
-	}
-}
-
 // A flood of authors does not make the topic forget what it heard of those that are to be kept.
 func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	o := newOrigins(usualOf(8), one)

@@ -80,28 +80,6 @@ func TestPeersHearEachOtherAfterACut(t *testing.T) {
 	})
 }
 
-// A stream is opened to who is connected, and nobody is dialled for it: a peer that has left does
-// not answer, and the dial would hold up the stream to the process that follows.
-func TestStreamsAreOpenedOverConnectionsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sim.New(t, 2, 10*time.Millisecond)
-		a, b := s.Hosts[0], s.Hosts[1]
-		b.SetStreamHandler("/test", func(st network.Stream) { _ = st.Reset() })
-		a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
-		h, began := connections{a}, time.Now()
-		if _, err := h.NewStream(t.Context(), b.ID(), "/test"); err == nil {
-			t.Error("a stream without a connection")
-		}
-		if time.Since(began) > 0 || a.Network().Connectedness(b.ID()) != network.NotConnected {
-			t.Errorf("it was dialled: %v", time.Since(began))
-		}
-		s.ConnectAll()
-		if _, err := h.NewStream(t.Context(), b.ID(), "/test"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // dialling counts the streams for which a host may dial.
 type dialling struct {
 	host.Host

@@ -213,13 +213,17 @@ func TestProtectSetsTheExactSet(t *testing.T) {
 	}
 }
 
-func peerOf(t *testing.T) (peer.ID, error) {
+func peerOf(t *testing.T) peer.ID {
 	t.Helper()
 	key, err := newKey()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	return peer.IDFromPrivateKey(key)
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // TestSite: what counts for all who come from one address. Processes of this machine do not live

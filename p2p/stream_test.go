@@ -86,7 +86,7 @@ func TestManyBehindOneAddress(t *testing.T) {
 		}
 		defer m.Close() //nolint:errcheck // nothing can be done about it
 		for k := range c.peers {
-			id, err := peerOf(t)
+			id, err := peerOf(t), error(nil)
 			for i := range c.conns {
 				from := multiaddr.StringCast(fmt.Sprintf("/ip4/192.0.2.1/tcp/%d", 2000+c.conns*k+i))
 				// how many files there may be is the machine's affair

@@ -29,7 +29,12 @@ func TestBulkStreams(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		idle(t, a, b.id())
+		if n := idle(t, a, b.id()); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+	}
+	if conns := a.host.Network().Conns(); len(conns) != 1 {
+		t.Errorf("the swarm has %v", conns)
 	}
 	if sent, received := a.count.sent.Load(), a.count.received.Load(); sent != received || sent < 5<<20 {
 		t.Errorf("counted %d sent and %d received", sent, received)

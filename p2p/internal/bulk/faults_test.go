@@ -1,12 +1,11 @@
 package bulk
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,7 +84,8 @@ func TestBulkReset(t *testing.T) {
 			read := make(chan error)
 			go func() { read <- readSome(y) }()
 			end(x)
-			if err := <-read; err == nil || errors.Is(err, io.EOF) {
+			// The kernel must not end a connection as if all had come, where bytes are lost.
+			if err := <-read; err == nil || errors.Is(err, io.EOF) || name == "reset" && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s by the dialer %v: the other side read %v", name, byDialer, err)
 			}
 			_ = x.Reset()
@@ -94,8 +94,8 @@ func TestBulkReset(t *testing.T) {
 	}
 }
 
-// TestBulkTimeouts goes on reading and writing where a deadline passed, and no byte is lost.
-func TestBulkTimeouts(t *testing.T) {
+// TestBulkReadsAfterADeadline: one that passed loses no byte.
+func TestBulkReadsAfterADeadline(t *testing.T) {
 	a, b := tcpPair(t)
 	x, y := bothEnds(t, a, b)
 	if err := y.SetReadDeadline(time.Now()); err != nil {
@@ -104,92 +104,10 @@ func TestBulkTimeouts(t *testing.T) {
 	if err := readSome(y); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("reading after the deadline: %v", err)
 	}
-	if err := y.SetReadDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
+	_, err := x.Write([]byte("x"))
+	if err := errors.Join(err, y.SetReadDeadline(time.Time{}), readSome(y)); err != nil {
+		t.Error(err)
 	}
-	data := make([]byte, 24<<20) // more than the sockets hold
-	for i := range data {
-		data[i] = byte(i >> 10)
-	}
-	left, timeouts := data, 0
-	got := make(chan []byte)
-	for len(left) > 0 {
-		if err := x.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
-		n, err := x.Write(left)
-		left = left[n:]
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-		if timeouts++; timeouts == 2 {
-			go func() {
-				b, _ := io.ReadAll(y)
-				got <- b
-			}()
-		}
-	}
-	if timeouts < 2 {
-		t.Fatalf("%d timeouts: the sockets took everything", timeouts)
-	}
-	if err := errors.Join(x.SetWriteDeadline(time.Time{}), x.CloseWrite()); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(<-got, data) {
-		t.Error("other bytes arrived")
-	}
-}
-
-// TestBulkConnectionsAreUsedAgain, and the swarm has none of them.
-func TestBulkConnectionsAreUsedAgain(t *testing.T) {
-	a, b := tcpPair(t)
-	b.Handle(exchange, echo)
-	for range 5 {
-		s := openBulk(t, a, b, exchange)
-		if _, err := s.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(readSome(s), s.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if n := idle(t, a, b.id()); n != 1 {
-			t.Fatalf("%d connections", n)
-		}
-	}
-	for _, n := range []*node{a, b} {
-		if conns := n.host.Network().Conns(); len(conns) != 1 {
-			t.Errorf("the swarm has %v", conns)
-		}
-	}
-}
-
-// TestBulkBothWaysAtOnce has both sides dial at the same moment.
-func TestBulkBothWaysAtOnce(t *testing.T) {
-	a, b := tcpPair(t)
-	a.Handle(exchange, echo)
-	b.Handle(exchange, echo)
-	var dialling sync.WaitGroup
-	for i := range 8 {
-		from, to := a, b
-		if i%2 == 0 {
-			from, to = b, a
-		}
-		dialling.Go(func() {
-			s, err := from.OpenBulk(bounded(t), to.id(), exchange)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, werr := s.Write([]byte("x"))
-			if err := errors.Join(werr, readSome(s), s.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	dialling.Wait()
 }
 
 // TestBulkPoolExhausted takes libp2p's connection for what goes beyond.

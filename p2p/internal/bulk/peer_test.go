@@ -307,17 +307,3 @@ func TestBulkEndsWhere(t *testing.T) {
 		}
 	})
 }
-
-// TestBulkDisconnected: a peer that is expelled keeps no bulk connection, though libp2p's are not
-// seen to end: it may dial again before that.
-func TestBulkDisconnected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, c, _ := piped(t, nil)
-		b[0].park(c)
-		b[1].Disconnected(b[0].id())
-		synctest.Wait()
-		if b[1].known() != 0 {
-			t.Error("its bulk connection is kept")
-		}
-	})
-}

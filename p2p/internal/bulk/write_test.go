@@ -167,28 +167,6 @@ func TestBulkCloseAfterAPart(t *testing.T) {
 	})
 }
 
-// TestBulkEndThatDoesNotLeave: CloseWrite goes on saying so, Close too, and the other side sees no
-// clean end.
-func TestBulkEndThatDoesNotLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, link, _, ended := slowStream(t)
-		link.set(0)
-		_ = s.SetWriteDeadline(time.Now().Add(time.Second))
-		for range 2 {
-			if err := s.CloseWrite(); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("CloseWrite: %v", err)
-			}
-		}
-		link.set(1 << 30)
-		if err := s.Close(); err == nil {
-			t.Error("Close says that all is well")
-		}
-		if err := <-ended; err == nil {
-			t.Error("the other side saw a clean end")
-		}
-	})
-}
-
 // TestBulkCloseWaitsForWhoStillReads: the kernel may hold much that the other side reads slowly.
 // Who reads for ever is not waited for.
 func TestBulkCloseWaitsForWhoStillReads(t *testing.T) {

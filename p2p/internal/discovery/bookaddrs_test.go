@@ -53,10 +53,7 @@ func TestHearsayDoesNotReplaceWhatAConnectionHasShown(t *testing.T) {
 // until there is a connection.
 func TestHearsayIsBetterThanNothing(t *testing.T) {
 	n := alone(t, wan())
-	id, err := peerOf(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := peerOf(t)
 	n.book.note(id)
 	for _, said := range []string{"/ip4/1.2.3.4/tcp/1", "/ip4/1.2.3.4/tcp/2"} {
 		n.env.Host.Peerstore().ClearAddrs(id)

@@ -81,10 +81,7 @@ func TestNewsOfPeersIsSavedSoon(t *testing.T) {
 		cfg.PeersFile = file
 		n := simulated(t, s, 0, cfg)
 		meet := func() peer.ID {
-			id, err := peerOf(t)
-			if err != nil {
-				t.Fatal(err)
-			}
+			id := peerOf(t)
 			s.Hosts[0].Peerstore().AddAddr(id, multiaddr.StringCast("/ip4/1.2.3.4/tcp/1"), time.Hour)
 			n.book.note(id)
 			return id

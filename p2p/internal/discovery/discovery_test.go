@@ -2,10 +2,8 @@ package discovery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -177,44 +175,6 @@ func TestABootstrapNodeIsOne(t *testing.T) {
 	})
 }
 
-// TestALostBootstrapNodeIsDialledAtOnce: dials of peers that are gone, which take 5 s to fail, do
-// not hold that up.
-func TestALostBootstrapNodeIsDialledAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sim.New(t, 3, 10*time.Millisecond)
-		boot, gone := simulated(t, s, 0, lan()), s.Hosts[1]
-		file := fmt.Sprintf("%s/peers.json", t.TempDir())
-		peers, err := json.Marshal([]remembered{{
-			ID: gone.ID(), Addrs: gone.Addrs()[:1],
-			Seen: time.Now(),
-		}})
-		if err == nil {
-			err = os.WriteFile(file, peers, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close(1)
-		cfg := lan()
-		cfg.Bootstrap, cfg.PeersFile = []string{s.Addr(0)}, file
-		n := simulated(t, s, 2, cfg)
-		time.Sleep(300 * time.Millisecond)
-		if !slices.Equal(n.peers(), ids(boot)) {
-			t.Fatalf("connected to %v, want the bootstrap node", n.peers())
-		}
-		if err := boot.env.Host.Network().ClosePeer(s.Hosts[2].ID()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(300 * time.Millisecond)
-		if !slices.Equal(n.peers(), ids(boot)) {
-			t.Errorf("connected to %v, want the bootstrap node", n.peers())
-		}
-		if state := n.Bootstrap(); !state.Answered || state.LastErr != nil {
-			t.Errorf("%+v", state)
-		}
-	})
-}
-
 func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 3, 10*time.Millisecond)
@@ -245,39 +205,6 @@ func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
 		}
 		if got := collect(t, again.find(t.Context(), "run"), 1, 20*time.Second); got[0] != a.id() {
 			t.Errorf("found %v", got)
-		}
-	})
-}
-
-// TestAnnouncementsOutliveTheirNeighbours looks where announcements are kept: with every peer of a
-// small swarm, also with one that came after the announcement.
-func TestAnnouncementsOutliveTheirNeighbours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sim.New(t, 3, 10*time.Millisecond)
-		boot := simulated(t, s, 0, wan())
-		cfg := wan()
-		cfg.Bootstrap = []string{s.Addr(0)}
-		a := simulated(t, s, 1, cfg)
-		a.advertise(t, "run")
-		time.Sleep(10 * time.Minute) // announcements are far apart by now
-		late := simulated(t, s, 2, cfg)
-		time.Sleep(30 * time.Second)
-		key, err := runKey("run")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, n := range []*node{boot, late} {
-			got, err := n.env.DHT.ProviderStore().GetProviders(t.Context(), key.Hash())
-			if err != nil || len(got) != 1 || slot.PeerID(got[0].ID) != a.id() {
-				t.Errorf("network %d keeps %v, %v", i, got, err)
-			}
-		}
-		if err := a.close(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(AnnouncementLife + time.Minute)
-		if got, _ := boot.env.DHT.ProviderStore().GetProviders(t.Context(), key.Hash()); len(got) != 0 {
-			t.Errorf("half an hour after its end a peer is still announced: %v", got)
 		}
 	})
 }

@@ -97,11 +97,15 @@ func (n *node) peers() (ids []slot.PeerID) {
 	return ids
 }
 
-func peerOf(t *testing.T) (peer.ID, error) {
+func peerOf(t *testing.T) peer.ID {
 	t.Helper()
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	return peer.IDFromPrivateKey(key)
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

@@ -95,10 +95,7 @@ func TestMembersThatAreGoneCostFewDials(t *testing.T) {
 		members := make(map[peer.ID]struct{})
 		var barred peer.ID
 		for i := range gone + 1 {
-			id, err := peerOf(t)
-			if err != nil {
-				t.Fatal(err)
-			}
+			id := peerOf(t)
 			members[id], barred = struct{}{}, id
 			n.remembers(id, multiaddr.StringCast(fmt.Sprintf("/ip4/1.2.3.4/udp/%d/quic-v1", 1+i)))
 		}
@@ -145,10 +142,7 @@ func TestThoseLostLastAreDialledFirst(t *testing.T) {
 		some := func(count int) map[peer.ID]struct{} {
 			ids := make(map[peer.ID]struct{})
 			for range count {
-				id, err := peerOf(t)
-				if err != nil {
-					t.Fatal(err)
-				}
+				id := peerOf(t)
 				ids[id] = struct{}{}
 			}
 			return ids
@@ -178,33 +172,6 @@ func TestThoseLostLastAreDialledFirst(t *testing.T) {
 		}
 		if len(dialled) != 104 {
 			t.Errorf("of the 104 that are gone %d were dialled", len(dialled))
-		}
-	})
-}
-
-// One member that is gone is dialled ever more seldom, and soon again once another one has come
-// back: what kept both away may be over.
-func TestPausesOfThoseThatAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sim.New(t, 3, 10*time.Millisecond)
-		n := simulated(t, s, 0, wan())
-		s.Connect(0, 1)
-		gone, err := peerOf(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.Remember(map[peer.ID]struct{}{gone: {}, s.Hosts[2].ID(): {}})
-		r := newRejoiner(n.env, n.book, func(peer.ID) bool { return false })
-		for range 100 {
-			r.due(time.Now())
-			time.Sleep(rejoinEvery / 3)
-		}
-		if pause := r.tries[gone].pause; pause != rejoinMost || len(r.due(time.Now())) > rejoinAtOnce {
-			t.Errorf("a pause of %s", pause)
-		}
-		s.Connect(0, 2)
-		if r.due(time.Now()); r.tries[gone].pause > rejoinFirst {
-			t.Errorf("a pause of %s though another one is back", r.tries[gone].pause)
 		}
 	})
 }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package gossip
-
-const underRace = false
