@@ -106,7 +106,7 @@ func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
 		return nil
 	}
 	if err := ac.checkProposal(p); err != nil {
-		return ac.tellRefused(msg, "proposal", err)
+		return ac.tellRefused(msg, ReasonProposal, err)
 	}
 	if d := ac.open; d.proposal == nil || d.proposal.Hash != p.Hash {
 		ac.sawLeader()
@@ -145,7 +145,7 @@ func (ac *acceptor) castVote() {
 	}
 	d.proposal = nil
 	if err := ac.chain.CheckQC(*p.QC, drafted.Record); err != nil {
-		_ = ac.tellRefused(wire.Message{From: d.leader(p.Ballot).Peer}, "proposal", err)
+		_ = ac.tellRefused(wire.Message{From: d.leader(p.Ballot).Peer}, ReasonProposal, err)
 		return
 	}
 	ac.lock(*p.QC, *drafted)
@@ -170,13 +170,6 @@ func (ac *acceptor) lock(q wire.QC, dr wire.Drafted) {
 		Ref: ac.open.at(q.Ballot), Locked: wire.Locked{QC: q, Record: dr.Record, Proofs: dr.Proofs},
 	}
 	ac.persist(*ac.pledges.open.Vote)
-}
-
-// refused reports a leader's message that was taken and turned out to be invalid.
-func (ac *acceptor) refused(p slot.PeerID, err error) {
-	ac.event(Event{
-		Kind: EventRefused, Height: ac.chain.Height(), Slot: ac.chain.Tip().Slot, Peer: p, Detail: err.Error(),
-	})
 }
 
 // sendVote sends the newest vote to the leader of its ballot.

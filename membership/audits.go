@@ -214,10 +214,7 @@ func (au *audits) convict(e wire.Evidence) (unsent bool) {
 		return false
 	}
 	if err := checkEvidence(e, au.cfg.Rules, au.cfg.Verify); err != nil {
-		au.event(Event{
-			Kind: EventRefused, Height: au.chain.Height(), Slot: au.chain.Tip().Slot, Peer: e.Peer,
-			Detail: "a proof against it does not hold: " + err.Error(),
-		})
+		au.reportPeer(EventRefused, ReasonFalseProof, e.Peer, "a proof against it does not hold: "+err.Error())
 		return false
 	}
 	if !e.Fits() {

@@ -53,9 +53,7 @@ func (cl *clones) cloned(detail string) {
 		return
 	}
 	cl.own = detail
-	cl.event(Event{
-		Kind: EventCloned, Height: cl.chain.Height(), Slot: cl.chain.Tip().Slot, Peer: cl.cfg.Self, Detail: detail,
-	})
+	cl.reportPeer(EventCloned, "", cl.cfg.Self, detail)
 }
 
 // checkOwnSignatures looks into a record that was certified on a chain for words of this
@@ -76,11 +74,9 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pled
 		cl.cloned("the chain has words of this peer that its ledger.log does not know; " + cloneAdvice)
 	case listed && !cl.claimed:
 		cl.claimed = true
-		cl.event(Event{
-			Kind: EventSuspected, Height: r.Height, Slot: r.Slot, Peer: cl.cfg.Self,
-			Detail: "the chain lists contributions that this peer's ledger.log does not know: the data directory is " +
-				"an old copy, or those who decide on this chain have made them up",
-		})
+		cl.reportPeer(EventSuspected, ReasonUnknownOffers, cl.cfg.Self,
+			"the chain lists contributions that this peer's ledger.log does not know: the data directory is "+
+				"an old copy, or those who decide on this chain have made them up")
 	}
 }
 

@@ -82,7 +82,7 @@ func (co *competing) pursue() {
 	}
 	if co.now-r.got > 8*co.cfg.Timing.Retry || co.now-r.began > maxGathering*co.cfg.Timing.Retry ||
 		r.bytes > maxBranchBytes {
-		co.doubts.add(r.from, "the chain that it claims is not shown")
+		co.doubts.add(r.from, ReasonUnshownChain, "the chain that it claims is not shown")
 		co.gathering = nil
 		return
 	}
@@ -129,7 +129,7 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		return nil, nil
 	}
 	if err := r.chain.Extend(c, co.cfg.Verify); err != nil {
-		co.doubts.add(r.from, "its chain does not verify: "+err.Error())
+		co.doubts.add(r.from, ReasonBadChain, "its chain does not verify: "+err.Error())
 		co.gathering = nil
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (co *competing) beginAtFounding(c wire.Commit) bool {
 	r := co.gathering
 	if co.chain.Pinned() && c.Record.Hash() != co.chain.Founding() {
 		co.foreign = appendRecent(co.foreign, shownBy(r.from, r.claim.Branch))
-		co.doubts.add(r.from, "its chain has another founding")
+		co.doubts.add(r.from, ReasonBadChain, "its chain has another founding")
 		co.gathering = nil
 		return false
 	}
@@ -215,7 +215,7 @@ func (co *competing) judge() {
 	r := co.gathering
 	co.gathering = nil
 	if tip := r.chain.Tip(); r.chain.TipHash() != r.claim.Tip || tip.Work != r.claim.Work {
-		co.doubts.add(r.from, "its chain is not what it claims")
+		co.doubts.add(r.from, ReasonBadChain, "its chain is not what it claims")
 		return
 	}
 	co.judged = appendRecent(co.judged, r.claim.Tip)
@@ -339,15 +339,12 @@ func (co *competing) decide() (better *branch) {
 		return r
 	}
 	co.refused = appendRecent(co.refused, r.claim.Branch)
-	co.event(Event{
-		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
-		Root: r.chain.LastingAbove(common),
-		Detail: fmt.Sprintf("its branch of the run has more work, but fewer agreed on it where the two parted, at "+
+	co.reportPeer(EventRefused, ReasonOldBranch, r.from,
+		fmt.Sprintf("its branch of the run has more work, but fewer agreed on it where the two parted, at "+
 			"height %d, and the one here is %d slots old since then: too old to be given up for it. The other "+
 			"branch's peers come here once this one has more work. To move this peer, start it again with --pin %s; "+
 			"else stop the peers of the other branch", common,
-			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, r.chain.LastingAbove(common)),
-	})
+			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, r.chain.LastingAbove(common)))
 	return nil
 }
 
@@ -362,10 +359,7 @@ func (co *competing) isRemovedBy(c *chain.Chain, common uint64) bool {
 
 func (co *competing) refuseRemoval(r *branch, common uint64) {
 	co.refused = appendRecent(co.refused, r.claim.Branch)
-	co.event(Event{
-		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
-		Root: r.chain.LastingAbove(common),
-		Detail: fmt.Sprintf("its branch of the run has more work, but fewer than half of the electors have parted at "+
-			"height %d and signed it, and it removes this peer: it is not followed", common),
-	})
+	co.reportPeer(EventRefused, ReasonFewBranch, r.from,
+		fmt.Sprintf("its branch of the run has more work, but fewer than half of the electors have parted at "+
+			"height %d and signed it, and it removes this peer: it is not followed", common))
 }

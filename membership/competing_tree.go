@@ -52,11 +52,9 @@ func (co *competing) refuse(r *branch, common uint64, first slot.Root) {
 		without = "move this peer's ledger.log and state/ away (it has forgotten what it voted where they parted, " +
 			"and comes back as a new member), and "
 	}
-	co.event(Event{
-		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from, Root: first,
-		Detail: fmt.Sprintf("it shows another branch of the run, and the one here has grown by %d records since they "+
+	co.reportPeer(EventRefused, ReasonOldBranch, r.from,
+		fmt.Sprintf("it shows another branch of the run, and the one here has grown by %d records since they "+
 			"parted at height %d: too many to be given up by itself. If that branch is the right one, %sstart this "+
 			"peer again with --pin %s; else stop the peers of the other branch", co.chain.Height()-common, common,
-			without, first),
-	})
+			without, first))
 }

@@ -336,11 +336,8 @@ func (dr *drafter) auditFailed() bool {
 		l.exclude(o)
 		bad = true
 		if hides && known != l.excluded[o.Peer] {
-			dr.event(Event{
-				Kind: EventSuspected, Height: l.ref.Height, Slot: dr.chain.OpenSlot(), Ballot: l.ref.Ballot,
-				Peer:   o.Peer,
-				Detail: "does not show electors what it has offered, and is left out of the step",
-			})
+			dr.reportPeer(EventSuspected, ReasonUnshown, o.Peer,
+				"does not show electors what it has offered, and is left out of the step")
 		}
 	}
 	if bad {

@@ -273,23 +273,24 @@ func TestLedTermsWithoutARecord(t *testing.T) {
 	term(false, 100*time.Millisecond) // it owed nothing
 	term(true, 50*time.Millisecond)
 	term(true, 100*time.Millisecond)
-	if fault := tu.fault(d); fault != "" {
+	if _, fault := tu.fault(d); fault != "" {
 		t.Fatalf("after two such terms it %s", fault)
 	}
 	led := tu.of[d].terms
 	term(true, 100*time.Millisecond)
-	if fault := tu.fault(d); led != 2 || fault != "has led 3 terms in a row without a record" {
+	if why, fault := tu.fault(d); led != 2 || why != ReasonNoRecord ||
+		fault != "has led 3 terms in a row without a record" {
 		t.Errorf("after %d such terms, and one more, it %q", led, fault)
 	}
 	b := tu.of[ofMember(e[1])]
 	b.terms = muteTerms
-	if fault := tu.fault(d); fault != "" {
+	if _, fault := tu.fault(d); fault != "" {
 		t.Errorf("where more leaders than a quorum can spare get nothing decided, D %s", fault)
 	}
 	b.terms = 0
 	commit := wire.Commit{Record: stepRecord(m, "A")}
 	tu.decided(commit, e, e[3], true)
-	if fault := tu.fault(d); fault != "" {
+	if _, fault := tu.fault(d); fault != "" {
 		t.Errorf("after a record of its own it %s", fault)
 	}
 }

@@ -7,7 +7,10 @@ import (
 
 // effects collects what the parts of the machine want done, in the order in which they ask for it.
 // The parts only write to it.
-type effects struct{ Ready }
+type effects struct {
+	Ready
+	facts *facts // the chain whose newest record events about peers name
+}
 
 // drain takes out what was collected.
 func (e *effects) drain() Ready {
@@ -41,5 +44,12 @@ func (e *effects) reportRecord(kind EventKind, r slot.Record, ballot uint32) {
 	e.event(Event{
 		Kind: kind, Height: r.Height, Slot: r.Slot, Ballot: ballot, RecordKind: r.Kind, Record: r.Hash(), Prev: r.Prev,
 		State: r.StateRoot, Electors: len(r.Electors()),
+	})
+}
+
+// reportPeer reports something of a peer, for people and, in a word, for programs.
+func (e *effects) reportPeer(kind EventKind, why Reason, p slot.PeerID, detail string) {
+	e.event(Event{
+		Kind: kind, Height: e.facts.chain.Height(), Slot: e.facts.chain.Tip().Slot, Peer: p, Reason: why, Detail: detail,
 	})
 }

@@ -22,14 +22,43 @@ type Event struct {
 	RecordKind slot.Kind
 	Electors   int    // that decide after the record
 	Ending     Ending // of EventFinal, EventDone and EventBranchEnded: what the last state is
-	Detail     string // plain words
+	Reason     Reason // of EventSuspected, EventLeft and EventRefused
+	Until      uint64 // the last slot that plans of this peer leave the other one out of
+	Detail     string // plain words; empty where the reason is enough
 
 	Plan  *slot.Plan // of EventPlanned
 	Links slot.Links // what the plan's peers say of the ways between them
 }
 
-// DetailRemoved is what EventLeft says of a peer that a record has removed.
-const DetailRemoved = "removed"
+// Reason says in a word, for programs, why a peer is suspected, gone or refused.
+type Reason string
+
+// All reasons. docs/operations/events.md says what they mean.
+const (
+	ReasonLeft          Reason = "left"
+	ReasonLost          Reason = "lost"
+	ReasonRemoved       Reason = "removed"
+	ReasonMute          Reason = "mute"
+	ReasonNoRecord      Reason = "no_record"
+	ReasonUnshown       Reason = "unshown"
+	ReasonFailed        Reason = "failed"
+	ReasonBadBytes      Reason = "bad_bytes"
+	ReasonManyNewcomers Reason = "many_newcomers"
+	ReasonEndedStreams  Reason = "ended_streams"
+	ReasonLargeProof    Reason = "large_proof"
+	ReasonUnknownOffers Reason = "unknown_offers"
+	ReasonDraft         Reason = "draft"
+	ReasonProposal      Reason = "proposal"
+	ReasonPromise       Reason = "promise"
+	ReasonFalseProof    Reason = "false_proof"
+	ReasonBadChain      Reason = "bad_chain"
+	ReasonUnshownChain  Reason = "unshown_chain"
+	ReasonUnshownState  Reason = "unshown_state"
+	ReasonOldBranch     Reason = "old_branch"
+	ReasonFewBranch     Reason = "few_branch"
+	ReasonForgotten     Reason = "forgotten"
+	ReasonNoPin         Reason = "no_pin"
+)
 
 // EventKind names an event.
 type EventKind string

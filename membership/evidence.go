@@ -216,10 +216,8 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 	if a := ev.presence.known[by]; a != nil {
 		a.offer = nil
 	}
-	ev.event(Event{
-		Kind: EventEvicted, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: e.Peer,
-		Detail: contradictionText(e) + ", and can take part again as a new peer only, with a new data directory",
-	})
+	ev.reportPeer(EventEvicted, "", e.Peer,
+		contradictionText(e)+", and can take part again as a new peer only, with a new data directory")
 }
 
 // remember keeps an eviction. Of too many it forgets the newest of those that are no members, then

@@ -68,12 +68,10 @@ func (ev *evidence) distrust(e wire.Evidence) {
 		return
 	}
 	ev.accusing.unsent[by] = struct{}{}
-	ev.event(Event{
-		Kind: EventSuspected, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: e.Peer,
-		Detail: fmt.Sprintf("%s; the proof has %d KiB and others take no more than %d, so the run does not evict it: "+
+	ev.reportPeer(EventSuspected, ReasonLargeProof, e.Peer,
+		fmt.Sprintf("%s; the proof has %d KiB and others take no more than %d, so the run does not evict it: "+
 			"this peer gives it no part in steps that it leads; operators can remove it (p2pdiloco remove)",
-			contradictionText(e), len(e.Second.Body)>>10, wire.MaxProof>>10),
-	})
+			contradictionText(e), len(e.Second.Body)>>10, wire.MaxProof>>10))
 }
 
 // lies says whether a proof convicts a peer here, whether or not others can know.
@@ -143,10 +141,8 @@ func (ev *evidence) onEvidence(msg wire.Message, e wire.Evidence, concerns bool)
 	err := ev.take(e, concerns)
 	if e.Proven() && errors.Is(err, chain.ErrInvalid) {
 		ev.accusing.idle[msg.From]++
-		ev.event(Event{
-			Kind: EventRefused, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: msg.From,
-			Detail: "its accusation of " + e.Peer.Short() + " proves nothing: " + err.Error(),
-		})
+		ev.reportPeer(EventRefused, ReasonFalseProof, msg.From,
+			"its accusation of "+e.Peer.Short()+" proves nothing: "+err.Error())
 	}
 	return err
 }

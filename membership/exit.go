@@ -102,10 +102,7 @@ func (ex *exit) leave() {
 	ex.own.left = true
 	if ex.member() {
 		ex.own.farewell = true
-		ex.event(Event{
-			Kind: EventLeft, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Peer: ex.cfg.Self,
-			Detail: "left",
-		})
+		ex.reportPeer(EventLeft, ReasonLeft, ex.cfg.Self, "")
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 // add passes over a peer whose chain did not arrive, is not valid or is not what the peer
 // claimed. Claims of other peers are then looked at before its next one. An event names it once for
 // that time.
-func (do *doubts) add(p slot.PeerID, why string) {
+func (do *doubts) add(p slot.PeerID, why Reason, detail string) {
 	if do.has(p) {
 		return
 	}
@@ -41,12 +41,12 @@ func (do *doubts) add(p slot.PeerID, why string) {
 	}
 	do.peers = append(do.peers, p)
 	do.peers = do.peers[max(0, len(do.peers)-maxDoubted):]
-	do.event(Event{Kind: EventRefused, Height: do.chain.Height(), Slot: do.chain.Tip().Slot, Peer: p, Detail: why})
+	do.reportPeer(EventRefused, why, p, detail)
 }
 
 // addLong passes over a peer for at least as long as it took to see that its claim is false.
-func (do *doubts) addLong(p slot.PeerID, why string, took time.Duration) {
-	do.add(p, why)
+func (do *doubts) addLong(p slot.PeerID, why Reason, detail string, took time.Duration) {
+	do.add(p, why, detail)
 	do.long = append(do.long, longDoubt{p, do.now + took})
 	do.long = do.long[max(0, len(do.long)-maxDoubted):]
 }

@@ -160,7 +160,7 @@ func (co *competing) takePart(from slot.PeerID, p wire.PastPart) error {
 	if p.Part >= p.Parts || p.Parts > wire.MaxPast/wire.PastPartSize || size == 0 ||
 		!last && size != wire.PastPartSize {
 		// many small parts would take all the time that others wait
-		co.doubts.add(from, "a part of its past is not as long as parts are")
+		co.doubts.add(from, ReasonBadChain, "a part of its past is not as long as parts are")
 		co.gathering = nil
 		return chain.Invalid("part %d of %d of a past, of %d bytes", p.Part, p.Parts, size)
 	}
@@ -235,7 +235,7 @@ func (co *competing) opened(o ReportOpened) (better *branch) {
 		if o.foreign {
 			co.foreign = appendRecent(co.foreign, shownBy(r.from, r.claim.Branch))
 		}
-		co.doubts.addLong(r.from, "its chain does not verify: "+o.err.Error(), co.now-r.got)
+		co.doubts.addLong(r.from, ReasonBadChain, "its chain does not verify: "+o.err.Error(), co.now-r.got)
 		co.gathering = nil
 		return nil
 	}

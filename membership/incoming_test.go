@@ -252,7 +252,7 @@ func TestTheTimeToVerifyAPastDoesNotCount(t *testing.T) {
 func TestWhoWastesTimeIsDoubtedAsLong(t *testing.T) {
 	l := newLab(t, labRules(), labTiming)
 	m := l.add("A").m
-	m.competing.doubts.add("honest", "something else")
+	m.competing.doubts.add("honest", ReasonBadChain, "something else")
 	r := &branch{from: "liar"}
 	m.competing.gathering, m.competing.now = r, m.competing.now+4*doubtFor*labTiming.Retry
 	m.competing.opened(ReportOpened{of: r, err: ErrStale})

@@ -34,7 +34,8 @@ type Machine struct {
 // NewMachine restores what was saved. It verifies nothing again: the store vouches for its bytes.
 // If the node holds a model state it reports it with ReportApplied before the first Tick.
 func NewMachine(cfg Config, saved wire.Saved) *Machine {
-	m := assemble(newFacts(cfg, saved.Boot), &effects{})
+	f := newFacts(cfg, saved.Boot)
+	m := assemble(f, &effects{facts: f})
 	m.own.offerSeq = saved.OfferSeq
 	kept, err := chain.Resume(cfg.Rules, cfg.Pin, saved.Past, saved.Chain)
 	if err != nil {

@@ -81,7 +81,7 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 	r, before := c.Record, m.chain.Members()
 	spread := m.history.spread()
 	if err := m.chain.Extend(c, m.cfg.Verify); err != nil {
-		m.doubts.add(msg.From, "its chain does not verify: "+err.Error())
+		m.doubts.add(msg.From, ReasonBadChain, "its chain does not verify: "+err.Error())
 		return err
 	}
 	if r.Kind == slot.Step {

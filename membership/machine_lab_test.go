@@ -554,8 +554,8 @@ func labEventText(e Event) string {
 	if e.Peer != "" && e.Kind != EventPlanned { // a plan's leader follows from its ballot
 		s += " peer=" + labName(e.Peer)
 	}
-	if e.Detail != "" && e.Kind != EventSwitched {
-		s += " (" + e.Detail + ")"
+	if says := cmp.Or(e.Detail, string(e.Reason)); says != "" && e.Kind != EventSwitched {
+		s += " (" + says + ")"
 	}
 	return s
 }

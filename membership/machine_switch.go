@@ -94,7 +94,7 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 func (m *Machine) giveUpUnrecoverable(height uint64) {
 	given, lost, ordered := m.chain, m.fork.lost, m.fork.ordered
 	for _, p := range slices.Concat(m.presence.appliedBy(height + 1)...) {
-		m.doubts.add(p, "the state that it says it holds is not to be had of it")
+		m.doubts.add(p, ReasonUnshownState, "the state that it says it holds is not to be had of it")
 	}
 	m.pledges.setAside()
 	m.persist(wire.EntryRewind{Height: height})

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -89,14 +88,16 @@ func (ne *news) reportMembership() {
 	tip := ne.chain.Tip()
 	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: ne.cfg.Self, Members: peersOf(tip.Members)}
 	if !ne.listed {
-		e.Kind, e.Detail = EventLeft, cmp.Or(ne.charge, "lost")
+		e.Kind, e.Reason = EventLeft, ReasonLost
 		switch {
 		case ne.own.left:
-			e.Detail = "left"
+			e.Reason = ReasonLeft
 		case out:
-			e.Detail, ne.expelled = DetailRemoved, true
+			e.Reason, ne.expelled = ReasonRemoved, true
 		case ne.chain.Access().Removed(ne.cfg.Self):
-			e.Detail = "removed by fewer than half of the electors, on a branch of theirs"
+			e.Reason, e.Detail = ReasonFewBranch, "removed by fewer than half of the electors, on a branch of theirs"
+		case ne.charge != "":
+			e.Reason, e.Detail = ReasonMute, ne.charge
 		}
 	}
 	if ne.listed || !ne.own.farewell {
@@ -117,16 +118,16 @@ func (ne *news) ofFew() bool {
 }
 
 func (ne *news) reportGone(e Event, gone slot.Member) {
-	e.Kind, e.Peer, e.Detail = EventLeft, gone.Peer, "lost"
+	e.Kind, e.Peer, e.Reason = EventLeft, gone.Peer, ReasonLost
 	if a := ne.presence.known[ofMember(gone)]; a != nil && a.leaving {
-		e.Detail = "left"
+		e.Reason = ReasonLeft
 	}
-	if fault := ne.turnout.fault(ofMember(gone)); fault != "" {
-		e.Detail = fault
+	if why, fault := ne.turnout.fault(ofMember(gone)); why != "" {
+		e.Reason, e.Detail = why, fault
 	}
 	// reportMembership reports it of this peer itself, if it still holds
 	if ne.motions.barred(gone.Peer) && gone.Peer != ne.cfg.Self {
-		e.Detail = DetailRemoved
+		e.Reason, e.Detail = ReasonRemoved, ""
 	}
 	if ofMember(gone) == ne.self {
 		if ne.own.left = ne.own.leaving; ne.own.left {

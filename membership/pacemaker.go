@@ -48,7 +48,7 @@ func (pm *pacemaker) onPromise(msg wire.Message, p wire.Promise) error {
 	d, mine := pm.open, ofMember(pm.open.leader(p.Ballot)) == pm.self
 	if p.Lock != nil && mine {
 		if err := pm.checkLocked(p.Locked); err != nil {
-			return pm.acceptor.tellRefused(msg, "promise", err)
+			return pm.acceptor.tellRefused(msg, ReasonPromise, err)
 		}
 	}
 	pm.answer(p.Ballot)

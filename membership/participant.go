@@ -144,11 +144,7 @@ func (pa *participant) accuse(r ReportLost) {
 	}
 	s.lost = append(slices.Clip(s.lost), r)
 	if r.Reason == wire.LostBadValue || r.Reason == wire.LostBadBytes {
-		p := pa.open.last
-		pa.event(Event{
-			Kind: EventSuspected, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Peer: r.Peer,
-			Detail: sentBad,
-		})
+		pa.reportBad(r.Peer)
 	}
 	if r.Reason != wire.LostOutcome && r.Reason != wire.LostRanges && openedByItsLeader(*pa.open.last) {
 		pa.handover.hiders.fails(r.Peer, pa.open.leader(pa.open.last.Ballot).Peer)

@@ -18,7 +18,7 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 	if err := pa.acceptor.followDraft(msg, body); err != nil {
 		return err
 	}
-	return pa.acceptor.tellRefused(msg, "draft", pa.takeDraft(msg, body))
+	return pa.acceptor.tellRefused(msg, ReasonDraft, pa.takeDraft(msg, body))
 }
 
 // takeDraft takes a draft of the leader that is followed, if it breaks no rule.
@@ -200,10 +200,7 @@ func (pa *participant) answerDraft() {
 		}
 		if o.why != waitsForAudit && d.objected != d.draft.Hash {
 			d.objected = d.draft.Hash
-			pa.event(Event{
-				Kind: EventObjected, Height: r.Height - 1, Slot: pa.chain.Tip().Slot,
-				Peer: d.leader(d.draft.Ballot).Peer, Detail: "no HAVE for its draft while " + o.why,
-			})
+			pa.reportPeer(EventObjected, "", d.leader(d.draft.Ballot).Peer, "no HAVE for its draft while "+o.why)
 		}
 		return
 	}

@@ -157,4 +157,6 @@ func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificat
 	return c
 }
 
-const sentBad = "sent what may not be used"
+func (e *effects) reportBad(p slot.PeerID) {
+	e.reportPeer(EventSuspected, ReasonBadBytes, p, "sent what may not be used")
+}

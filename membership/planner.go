@@ -262,11 +262,9 @@ func (pn *planner) withFewNewcomers(p slot.Plan) slot.Plan {
 // few newcomers it happens once a term.
 func (pn *planner) beginWithFewest(owner slot.PeerID) {
 	l := pn.open.lead
-	pn.event(Event{
-		Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: owner,
-		Detail: "reduced with more newcomers than newcomer_share lets in beside the others, as an old version does " +
-			"that loses a peer: the slot is reduced anew with fewer newcomers",
-	})
+	pn.reportPeer(EventSuspected, ReasonManyNewcomers, owner,
+		"reduced with more newcomers than newcomer_share lets in beside the others, as an old version does "+
+			"that loses a peer: the slot is reduced anew with fewer newcomers")
 	l.fewest, l.givenUp = true, l.group
 	l.plan, l.segments = nil, nil
 	pn.startPlan()

@@ -269,14 +269,11 @@ func (pn *planner) leaveOut(out []slot.PeerID) {
 	for _, p := range out {
 		l.exclude(l.plan.Offers[l.plan.Place(p)])
 		delete(l.crowded, p)
-		detail := "failed in the reduction"
 		if _, bad := l.banned[p]; bad {
-			detail = sentBad
+			pn.reportBad(p)
+		} else {
+			pn.reportPeer(EventSuspected, ReasonFailed, p, "failed in the reduction")
 		}
-		pn.event(Event{
-			Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p,
-			Detail: detail,
-		})
 	}
 	// Reports by them and about them are settled: no peer that is gone comes back into the group.
 	// So are the reports about the circle that ends.

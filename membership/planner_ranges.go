@@ -85,11 +85,9 @@ func (pn *planner) beginWithoutDroppers() bool {
 	before := l.plan
 	for _, p := range droppers {
 		l.exclude(before.Offers[before.Place(p)])
-		pn.event(Event{
-			Kind: EventSuspected, Height: l.ref.Height, Slot: before.Slot, Ballot: l.ref.Ballot, Peer: p,
-			Detail: "ended its streams to many owners one after the other, which left no room in the outcome: it is " +
-				"left out of the step",
-		})
+		pn.reportPeer(EventSuspected, ReasonEndedStreams, p,
+			"ended its streams to many owners one after the other, which left no room in the outcome: it is "+
+				"left out of the step")
 	}
 	l.givenUp, l.ranges = l.group, rangesLost{}
 	l.plan, l.segments = nil, nil

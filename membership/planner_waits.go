@@ -85,10 +85,7 @@ func (pn *planner) noteWaiting(elector slot.PeerID, m wire.NotYet, whom []slot.P
 	w.group, w.rule, w.whom = m.About, m.Rule, whom
 	if !w.reported[m.Rule] {
 		w.reported[m.Rule] = true
-		pn.event(Event{
-			Kind: EventWaits, Height: pn.chain.Height(), Slot: pn.chain.Tip().Slot, Ballot: l.ref.Ballot, Peer: elector,
-			Detail: waitsFor(m.Rule, whom),
-		})
+		pn.reportPeer(EventWaits, "", elector, waitsFor(m.Rule, whom))
 	}
 	l.waiting.of[elector] = w
 }

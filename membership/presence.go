@@ -181,10 +181,7 @@ func (pr *presence) noticeLosses() {
 			if pr.gone(a) {
 				detail = "nobody has a connection to it any more"
 			}
-			pr.event(Event{
-				Kind: EventSuspected, Height: pr.chain.Height(), Slot: pr.chain.Tip().Slot, Peer: e.Peer,
-				Detail: detail,
-			})
+			pr.reportPeer(EventSuspected, ReasonLost, e.Peer, detail)
 		}
 	}
 }

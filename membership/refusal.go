@@ -13,11 +13,11 @@ import (
 // rules: a person who looks at a run that stands still learns from it which peer holds it up. An
 // early or late message, or one that needs what is not known here, is refused in silence, because
 // honest peers send such messages, too. It returns err.
-func (ac *acceptor) tellRefused(msg wire.Message, what string, err error) error {
+func (ac *acceptor) tellRefused(msg wire.Message, what Reason, err error) error {
 	d := ac.open
 	if errors.Is(err, chain.ErrInvalid) && msg.From != ac.cfg.Self && !slices.Contains(d.refused, msg.From) {
 		d.refused = append(d.refused, msg.From)
-		ac.refused(msg.From, fmt.Errorf("its %s is refused: %w", what, err))
+		ac.reportPeer(EventRefused, what, msg.From, fmt.Sprintf("its %s is refused: %v", what, err))
 	}
 	return err
 }

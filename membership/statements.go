@@ -103,7 +103,7 @@ func (st *statements) look() (more bool) {
 		if w == st.self || next.Unheard.Has(i) || next.Mute.Has(i) {
 			continue
 		}
-		fault := st.turnout.fault(w)
+		why, fault := st.turnout.fault(w)
 		switch {
 		case st.presence.silent(w):
 			next.Unheard.Set(i)
@@ -111,7 +111,7 @@ func (st *statements) look() (more bool) {
 		case fault != "":
 			next.Mute.Set(i)
 			more = true
-			st.tell(w, fault)
+			st.tell(w, why, fault)
 		default:
 			delete(st.told, w)
 		}
@@ -123,14 +123,12 @@ func (st *statements) look() (more bool) {
 }
 
 // tell reports a mute member, once until it takes part again.
-func (st *statements) tell(w memberKey, fault string) {
+func (st *statements) tell(w memberKey, why Reason, fault string) {
 	if st.told[w] {
 		return
 	}
 	st.told[w] = true
-	st.event(Event{
-		Kind: EventSuspected, Height: st.chain.Height(), Slot: st.chain.Tip().Slot, Peer: w.peer, Detail: fault,
-	})
+	st.reportPeer(EventSuspected, why, w.peer, fault)
 }
 
 // onStatement keeps an elector's statement, in the place of one that says less. It is about the
@@ -240,7 +238,8 @@ func (st *statements) mayDrop(m slot.Member) bool {
 	if _, retired := st.retired[w]; retired || st.evidence.evicted(w) {
 		return true
 	}
-	return w != st.self && (st.presence.silent(w) || st.turnout.fault(w) != "") && st.stated(m)
+	why, _ := st.turnout.fault(w)
+	return w != st.self && (st.presence.silent(w) || why != "") && st.stated(m)
 }
 
 // hasLeft says whether a member's LEAVE is held here.

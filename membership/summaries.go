@@ -85,7 +85,7 @@ func (co *competing) chooseAnew() (better *branch) {
 		co.askFurther()
 	case !own.Pinned():
 		co.gathering = nil
-		co.doubts.add(r.from, "its chain does not show the pinned record: that was forgotten, or is not of this run; "+
+		co.doubts.add(r.from, ReasonNoPin, "its chain does not show the pinned record: that was forgotten, or is not of this run; "+
 			"a new ticket (p2pdiloco invite) has a pin that lasts")
 	case pinned && outdone:
 		co.judge() // until it has more work
@@ -113,14 +113,12 @@ func (co *competing) refuseForgotten() {
 		return
 	}
 	co.toldForgot = true
-	co.event(Event{
-		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from, Root: r.chain.Pin(),
-		Detail: fmt.Sprintf("it shows the branch that has the pinned record, from height %d on, and this peer has "+
+	co.reportPeer(EventRefused, ReasonForgotten, r.from,
+		fmt.Sprintf("it shows the branch that has the pinned record, from height %d on, and this peer has "+
 			"forgotten what it voted up to height %d: it could vote a second time there. To have this peer on that "+
 			"branch, stop it, move ledger.log and state/ away, and start it again: it comes back as a new member. If "+
 			"the pin is of an old ticket for the branch here, start it again without --pin, or with a new ticket "+
-			"(p2pdiloco invite)", r.chain.Start(), co.chain.Start()),
-	})
+			"(p2pdiloco invite)", r.chain.Start(), co.chain.Start()))
 }
 
 // outdoneAnew says whether the own chain is a fork that is provisional, and the gathered one the

@@ -142,33 +142,33 @@ func (tu *turnout) watch(at slot.Ref, leader slot.Member, owed, timeout time.Dur
 	*t = ledTerm{ref: at, leader: ofMember(leader), since: tu.now, timeout: timeout}
 }
 
-// fault says in plain words what an elector fails to do; "" of one that takes part. More faults
-// than a quorum can spare are the network's, or this peer's own: all leaders fail where a reduction
-// takes longer than they have, and without this they would drop each other.
-func (tu *turnout) fault(w memberKey) string {
-	own := tu.faultOf(w)
-	if own == "" {
-		return ""
+// fault says in a word and in plain words what an elector fails to do; "" of one that takes part.
+// More faults than a quorum can spare are the network's, or this peer's own: all leaders fail where
+// a reduction takes longer than they have, and without this they would drop each other.
+func (tu *turnout) fault(w memberKey) (why Reason, text string) {
+	if why, text = tu.faultOf(w); why == "" {
+		return "", ""
 	}
 	n := 0
 	for o := range tu.of {
-		n += btoi(tu.faultOf(o) != "")
+		why, _ := tu.faultOf(o)
+		n += btoi(why != "")
 	}
 	if electors := len(tu.chain.Electorate()); n > electors-tu.cfg.Rules.Votes(electors) {
-		return ""
+		return "", ""
 	}
-	return own
+	return why, text
 }
 
-func (tu *turnout) faultOf(w memberKey) string {
+func (tu *turnout) faultOf(w memberKey) (why Reason, text string) {
 	p := tu.of[w]
 	switch {
 	case p == nil || w == tu.self:
-		return ""
+		return "", ""
 	case p.heights >= muteHeights && p.steps >= muteSteps:
-		return fmt.Sprintf("has not voted for %d heights", p.heights)
+		return ReasonMute, fmt.Sprintf("has not voted for %d heights", p.heights)
 	case p.terms >= muteTerms:
-		return fmt.Sprintf("has led %d terms in a row without a record", p.terms)
+		return ReasonNoRecord, fmt.Sprintf("has led %d terms in a row without a record", p.terms)
 	}
-	return ""
+	return "", ""
 }

@@ -47,7 +47,7 @@ func (hs *hiders) decided(r slot.Record, leader slot.PeerID, listed map[slot.Pee
 		aside := slices.Contains(hs.aside(hs.listings[by]), leader)
 		hs.listings[by] = all[max(0, len(all)-recentListings*hs.tolerated()):]
 		if failed && !aside && hs.failsMost(hs.listings[by]) {
-			hs.count(hs.uncounted, by, r.Slot, "fails in the reduction under several leaders")
+			hs.count(hs.uncounted, by, r.Slot, ReasonFailed, "fails in the reduction under several leaders")
 		}
 	}
 }

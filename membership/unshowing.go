@@ -58,7 +58,8 @@ func (hs *hiders) note(p slot.PeerID) {
 		hs.of = map[memberKey]hider{}
 	}
 	hs.onlyMembers()
-	hs.count(hs.of, ofMember(hs.chain.Members()[i]), hs.chain.OpenSlot(), "does not show what it has offered")
+	hs.count(hs.of, ofMember(hs.chain.Members()[i]), hs.chain.OpenSlot(), ReasonUnshown,
+		"does not show what it has offered")
 }
 
 // fails takes in that a member has failed this peer in the reduction of the open slot. Each leader
@@ -84,7 +85,7 @@ func (hs *hiders) fails(p, leader slot.PeerID) {
 	})
 	if hs.under[by] = u; len(u.leaders) > hs.tolerated() {
 		delete(hs.under, by) // or one leader that lies would renew it
-		hs.count(hs.failing, by, hs.chain.OpenSlot(), "fails in the reduction")
+		hs.count(hs.failing, by, hs.chain.OpenSlot(), ReasonFailed, "fails in the reduction")
 	}
 }
 
@@ -104,7 +105,7 @@ func (hs *hiders) onlyMembers() {
 // count counts in what a member does in a slot, once. What it did before counts unless it has taken
 // part since for twice as long as it was left out, and something of it has counted: strangers would
 // else take turns, and each be forgiven before its next one.
-func (hs *hiders) count(in map[memberKey]hider, by memberKey, at uint64, what string) {
+func (hs *hiders) count(in map[memberKey]hider, by memberKey, at uint64, why Reason, what string) {
 	spent := hs.chain.SpentSeq(by.peer)
 	h, again := in[by]
 	switch {
@@ -120,10 +121,10 @@ func (hs *hiders) count(in map[memberKey]hider, by memberKey, at uint64, what st
 	if by == hs.self {
 		return
 	}
+	until := at + h.leftOut()
 	hs.event(Event{
-		Kind: EventSuspected, Height: hs.chain.Height(), Slot: at, Peer: by.peer,
-		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times,
-			at+h.leftOut()),
+		Kind: EventSuspected, Height: hs.chain.Height(), Slot: at, Peer: by.peer, Reason: why, Until: until,
+		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times, until),
 	})
 }
 

@@ -142,7 +142,7 @@ func (m *Machine) entrants() (ps []slot.PeerID) {
 
 func (m *Machine) viewMember(e slot.Member) MemberView {
 	v := MemberView{Member: e, Lost: !m.presence.around(ofMember(e)), Evicted: m.roster.unwelcome(ofMember(e))}
-	v.Fault = m.turnout.fault(ofMember(e))
+	_, v.Fault = m.turnout.fault(ofMember(e))
 	if ofMember(e) == m.self {
 		s := m.model.state
 		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.own.contributes, s.height, s.slot, m.own.steps, s.known

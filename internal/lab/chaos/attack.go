@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/conduct"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -23,11 +21,10 @@ type attack struct {
 	few   bool     // they join three founders, whom they outnumber, and stay newcomers
 	idle  bool     // they have no trainer
 	flags []string // that they join with beside those of all
-	// what an honest peer's events about them are to have, one of all these; none: no need
-	finding []figures.Kind // of peer.stands_out
-	event   string         // its name
-	said    []string       // words, where no field says it yet
-	after   int            // deeds that it takes until that is said
+	// what an honest peer says of them, one of all these: an event, or a finding or reason of one;
+	// none: no need
+	said  []string
+	after int // deeds that it takes until that is said
 	// different leaders under which a newcomer fails until it is left out; 0: it is not left out
 	outUnder int
 	// slots of the attack within which it is said, from the first one on; 0: at some time
@@ -42,67 +39,51 @@ type attack struct {
 
 // attacks are all kinds, with what is known of them.
 var attacks = []attack{
-	{name: "mute", said: []string{"not voted"}, after: 17}, // two a height, for 8 and one more
-	{name: "solo", event: objected, after: 1},
-	{name: "early-close", flags: []string{"--pause", "10ms"}, event: objected, after: 1},
-	{name: "grab", event: objected, after: 1},
-	{name: "stall", said: []string{"has led"}, after: 4},
-	{name: "stall-own-terms", said: []string{"has led"}, after: 4},
-	{name: "hide-certificate", said: []string{"that it claims is not shown", "has led"}, after: 6},
+	{name: "mute", said: []string{"mute"}, after: 17}, // two a height, for 8 and one more
+	{name: "solo", said: []string{objected}, after: 1},
+	{name: "early-close", flags: []string{"--pause", "10ms"}, said: []string{objected}, after: 1},
+	{name: "grab", said: []string{objected}, after: 1},
+	{name: "stall", said: []string{"no_record"}, after: 4},
+	{name: "stall-own-terms", said: []string{"no_record"}, after: 4},
+	{name: "hide-certificate", said: []string{"unshown_chain", "no_record"}, after: 6},
 	{name: "silent-newcomer", peers: 3, late: true}, // so many make the next seats due
 	{name: "picky-feed"},
-	{name: "usurp", said: []string{"its draft is refused"}, after: 1},
+	{name: "usurp", said: []string{"draft"}, after: 1},
 	{name: "sybil", peers: 4, late: true, idle: true},
 	{name: "equivocate", proof: true},
-	{name: "forge-promise", mayProve: true, said: []string{"its promise is refused"}, after: 3},
+	{name: "forge-promise", mayProve: true, said: []string{"promise"}, after: 3},
 	{name: "high-ballot", mayProve: true},
-	{name: "heavy-fork", said: []string{"a fork by 1 of"}, after: 1},
-	{name: "bad-owner", proof: true, event: evicted, after: 1},
-	{name: "bad-contributor", proof: true, said: []string{"does not show electors"}, after: 1},
-	{name: "bad-auditor", said: []string{"proves nothing"}, after: 8}, // after each of its ways
-	{name: "flip", finding: opposite, after: namedWithin, within: namedWithin},
-	{name: "flip-10", finding: tooLarge, after: namedWithin, within: namedWithin},
-	{name: "scale", finding: tooLarge, after: 6, within: namedWithin},
-	{name: "noise", finding: tooLarge, after: 6, within: namedWithin},
-	{name: "zeros", finding: []figures.Kind{conduct.Zeros}, after: 2, within: namedWithin},
-	{name: "copy", peers: 2, finding: []figures.Kind{conduct.SameBytes}, after: 2, within: namedWithin},
-	{name: "replay", finding: []figures.Kind{conduct.SentAgain}, after: 2, within: namedWithin},
-	{name: "weight", finding: []figures.Kind{conduct.Capped}, after: 2, within: namedWithin},
+	{name: "heavy-fork", said: []string{"bad_chain"}, after: 1},
+	{name: "bad-owner", proof: true, said: []string{evicted}, after: 1},
+	{name: "bad-contributor", proof: true, said: []string{"unshown"}, after: 1},
+	{name: "bad-auditor", said: []string{"false_proof"}, after: 8}, // after each of its ways
+	{name: "flip", said: []string{"opposite"}, after: namedWithin, within: namedWithin},
+	{name: "flip-10", said: []string{"too_large"}, after: namedWithin, within: namedWithin},
+	{name: "scale", said: []string{"too_large"}, after: 6, within: namedWithin},
+	{name: "noise", said: []string{"too_large"}, after: 6, within: namedWithin},
+	{name: "zeros", said: []string{"zeros"}, after: 2, within: namedWithin},
+	{name: "copy", peers: 2, said: []string{"same_bytes"}, after: 2, within: namedWithin},
+	{name: "replay", said: []string{"sent_again"}, after: 2, within: namedWithin},
+	{name: "weight", said: []string{"capped"}, after: 2, within: namedWithin},
 	{name: "little"}, // such values are like an honest peer's
-	{name: "inner-product", finding: opposite, after: namedWithin + 1, within: namedWithin + 1},
+	{name: "inner-product", said: []string{"opposite"}, after: namedWithin + 1, within: namedWithin + 1},
 	// newcomers take turns, one in a slot, and so many opposites hide each other
 	{name: "strangers-flip", peers: 4, late: true, few: true},
-	{name: "strangers-scale", peers: 4, late: true, few: true, finding: tooLarge, after: 4 * 14},
-	{name: "strangers-hide", peers: 3, late: true, said: []string{"does not show"}, after: 1, outUnder: 1},
-	{name: "strangers-fail", peers: 3, late: true, said: []string{"failed in the reduction"}, after: 1, outUnder: 2},
-	{name: "voter-fail", said: []string{"failed in the reduction"}, after: 1},
-	{name: "equivocate-owners", proof: true, said: []string{"may not be used"}, after: 2},
+	{name: "strangers-scale", peers: 4, late: true, few: true, said: []string{"too_large"}, after: 4 * 14},
+	{name: "strangers-hide", peers: 3, late: true, said: []string{"unshown"}, after: 1, outUnder: 1},
+	{name: "strangers-fail", peers: 3, late: true, said: []string{"failed"}, after: 1, outUnder: 2},
+	{name: "voter-fail", said: []string{"failed"}, after: 1},
+	{name: "equivocate-owners", proof: true, said: []string{"bad_bytes"}, after: 2},
 }
 
 // Contributors that send what can be told from honest values are named within so many slots.
 const namedWithin = 10
 
-var (
-	tooLarge = []figures.Kind{figures.TooLarge}
-	opposite = []figures.Kind{figures.Opposite}
-)
-
 // says whether an event about hostile peers says what is to be said of them.
 func (a attack) says(l eventlog.Line) bool {
-	return l.Event == a.event || l.Event == standsOut && slices.Contains(a.finding, figures.Kind(l.Finding)) ||
-		slices.ContainsFunc(a.said, func(word string) bool { return strings.Contains(l.Detail, word) })
-}
-
-// wants is what says looks for.
-func (a attack) wants() (all []string) {
-	all = slices.Clone(a.said)
-	if a.event != "" {
-		all = append(all, a.event)
-	}
-	for _, f := range a.finding {
-		all = append(all, string(f))
-	}
-	return all
+	return slices.ContainsFunc([]string{l.Event, l.Finding, l.Reason}, func(word string) bool {
+		return slices.Contains(a.said, word)
+	})
 }
 
 // Attacks lists the names of all kinds.

@@ -155,8 +155,7 @@ func (a *assault) aboutHostile(l eventlog.Line) bool {
 const notChecked = "not checked: "
 
 func (a *assault) checkSaid() Check {
-	wants := a.attack.wants()
-	if len(wants) == 0 {
+	if a.attack.said == nil {
 		return Check{Name: CheckSaid, OK: true}
 	}
 	until := a.from + a.attack.within
@@ -174,7 +173,7 @@ func (a *assault) checkSaid() Check {
 			when = fmt.Sprintf(" until slot %d", until)
 		}
 		return Check{CheckSaid, false, fmt.Sprintf("no event about the hostile peer%s has any of: %s", when,
-			strings.Join(wants, ", "))}
+			strings.Join(a.attack.said, ", "))}
 	}
 	return Check{CheckSaid, true, strings.Join(said, "; ")}
 }

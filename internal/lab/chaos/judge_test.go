@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -47,11 +47,11 @@ func says(event, about, detail string) change {
 	}
 }
 
-// saysAt is what is said in a slot.
-func saysAt(slot uint64, about, detail string) change {
+// gives is a reason to suspect a peer, in a slot.
+func gives(slot uint64, about, reason string) change {
 	return func(a *assault) {
 		a.nodes[1].heard = append(a.nodes[1].heard, eventlog.Line{
-			Event: standsOut, About: about, Slot: slot, Detail: detail,
+			Event: "peer.suspected", About: about, Slot: slot, Reason: reason, Detail: "any words",
 		})
 	}
 }
@@ -60,13 +60,10 @@ func saysAt(slot uint64, about, detail string) change {
 func stands(about, finding string) change {
 	return func(a *assault) {
 		a.nodes[1].heard = append(a.nodes[1].heard, eventlog.Line{
-			Event: standsOut, About: about, Finding: finding, Slot: 6, Detail: "any words",
+			Event: standsOut, About: about, Finding: finding, Detail: "any words",
 		})
 	}
 }
-
-func found(kinds ...figures.Kind) change { return func(a *assault) { a.attack.finding = kinds } }
-func named(event string) change          { return func(a *assault) { a.attack.event = event } }
 
 func within(slots uint64) change { return func(a *assault) { a.attack.within = slots } }
 
@@ -126,7 +123,6 @@ func planned(slot uint64, owners int) eventlog.Line {
 
 // TestJudge: each check fails for what it is for, and no other does.
 func TestJudge(t *testing.T) {
-	silent := "has not voted for 8 heights"
 	alone := eventlog.Line{Event: "slot.committed", Slot: 7, Contributors: []byte(`["peer-5"]`)}
 	moved := func(a *assault) {
 		a.nodes[2].lines = append(a.nodes[2].lines, eventlog.Line{Event: "run.switched", Slot: 6})
@@ -150,24 +146,20 @@ func TestJudge(t *testing.T) {
 		"another plan":         {[]change{line(0, planned(5, 1))}, "", ""},
 		"moved":                {[]change{moved}, CheckBranch, "peer 3 at slot 6"},
 
-		"not said":            {[]change{wanted("voted")}, CheckSaid, "voted"},
-		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},
-		"said of another one": {[]change{wanted("voted"), says("peer.left", "peer-4", silent)}, CheckSaid, "voted"},
+		"not said":            {[]change{wanted("mute")}, CheckSaid, "mute"},
+		"said":                {[]change{wanted("mute"), gives(6, "peer-5", "mute")}, "", ""},
+		"said of another one": {[]change{wanted("mute"), gives(6, "peer-4", "mute")}, CheckSaid, "mute"},
+		"another reason":      {[]change{wanted("mute"), gives(6, "peer-5", "lost")}, CheckSaid, "mute"},
+		"words only":          {[]change{wanted("mute"), says("peer.suspected", "peer-5", "mute")}, CheckSaid, "mute"},
 
-		"it stands out":   {[]change{found(figures.TooLarge), stands("peer-5", "too_large")}, "", ""},
-		"another finding": {[]change{found(figures.TooLarge), stands("peer-5", "opposite")}, CheckSaid, "too_large"},
-		"a finding's words only": {
-			[]change{found(figures.TooLarge), saysAt(6, "peer-5", figures.TooLarge.Words())},
-			CheckSaid, "too_large",
-		},
-		"objected":       {[]change{named(objected), says(objected, "peer-5", "any words")}, "", ""},
-		"nobody objects": {[]change{named(objected), says("peer.waits", "peer-5", objected)}, CheckSaid, objected},
+		"it stands out":   {[]change{wanted("too_large"), stands("peer-5", "too_large")}, "", ""},
+		"another finding": {[]change{wanted("too_large"), stands("peer-5", "opposite")}, CheckSaid, "too_large"},
+		"objected":        {[]change{wanted(objected), says(objected, "peer-5", "any words")}, "", ""},
+		"nobody objects":  {[]change{wanted(objected), says("peer.waits", "peer-5", objected)}, CheckSaid, objected},
 
-		"said in time": {[]change{wanted("voted"), within(2), saysAt(7, "peer-5", silent)}, "", ""},
-		"said too late": {
-			[]change{wanted("voted"), within(2), saysAt(8, "peer-5", silent)}, CheckSaid, "until slot 7",
-		},
-		"an honest one named": {[]change{saysAt(7, "peer-3", "sends")}, CheckNamed, "sends"},
+		"said in time":        {[]change{wanted("mute"), within(2), gives(7, "peer-5", "mute")}, "", ""},
+		"said too late":       {[]change{wanted("mute"), within(2), gives(8, "peer-5", "mute")}, CheckSaid, "until slot 7"},
+		"an honest one named": {[]change{stands("peer-3", "zeros")}, CheckNamed, "any words"},
 
 		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},
 		"a liar evicted":        {[]change{proven, says(evicted, "peer-5", "it signed two")}, "", ""},
@@ -199,11 +191,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestWhatIsSaidIsDocumented: the judge looks for names that events have.
+func TestWhatIsSaidIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/operations/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range attacks {
+		for _, word := range a.said {
+			if !strings.Contains(string(page), "`"+word+"`") {
+				t.Errorf("%s: events.md has no %s", a.name, word)
+			}
+		}
+	}
+}
+
 // TestTooFewDeeds: where an attack did too little for anything to be said of it, the report says
 // that this was not checked.
 func TestTooFewDeeds(t *testing.T) {
 	a := siege()
-	a.attack.said, a.attack.after = []string{"voted"}, 3
+	a.attack.said, a.attack.after = []string{"mute"}, 3
 	c := a.checkSaid()
 	if want := "not checked: too few deeds: 0, and 3 are needed"; !c.OK || c.Detail != want {
 		t.Errorf("%+v, want %s", c, want)
@@ -214,8 +221,8 @@ func TestTooFewDeeds(t *testing.T) {
 		strings.Contains(got, CheckBranch) {
 		t.Errorf("the report is %q", got)
 	}
-	says("peer.suspected", "peer-5", "has not voted for 8 heights")(a)
-	if c := a.checkSaid(); !c.OK || !strings.Contains(c.Detail, "8 heights") {
+	gives(6, "peer-5", "mute")(a)
+	if c := a.checkSaid(); !c.OK || !strings.Contains(c.Detail, "any words") {
 		t.Errorf("it was said: %+v", c)
 	}
 }

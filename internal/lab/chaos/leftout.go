@@ -25,9 +25,6 @@ const (
 // outFor is for how many slots a newcomer is to have been left out that has failed so often.
 func outFor(times int) uint64 { return uint64(min(1<<min(times-2, 10), mostOut)) }
 
-// leavesOut are the words in which a peer says that its plans leave another one out.
-var leavesOut = regexp.MustCompile(`plans of this peer leave it out until slot (\d+)`)
-
 // span are the slots after one up to another.
 type span struct{ after, last uint64 }
 
@@ -104,22 +101,12 @@ func (a *assault) leftOut(foe *node) (spans [][]span) {
 	return spans
 }
 
-// leftOut are the slots for which the peer has said that it leaves another one out. It says so in
-// the slot in which that one has failed: the newest of which it had a plan.
+// leftOut are the slots for which the peer has said that it leaves another one out.
 func (p *node) leftOut(foe *node) (spans []span) {
 	for _, l := range p.heard {
-		words := leavesOut.FindStringSubmatch(l.Detail)
-		if words == nil || l.About != foe.ID {
-			continue
+		if l.About == foe.ID && l.Until > 0 {
+			spans = append(spans, span{l.Slot, l.Until})
 		}
-		last, _ := strconv.ParseUint(words[1], 10, 64) // they are digits
-		s := span{last: last}
-		for _, plan := range p.lines {
-			if plan.Event == "slot.planned" && !plan.Time.After(l.Time) && plan.Slot < last {
-				s.after = max(s.after, plan.Slot)
-			}
-		}
-		spans = append(spans, s)
 	}
 	return spans
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
@@ -18,7 +17,7 @@ func (a *assault) fails(t *testing.T, by int, out func(i int) uint64, slots ...u
 	var deeds strings.Builder
 	for _, slot := range slots {
 		plan := planned(slot, 4)
-		plan.Leader, plan.Time = fmt.Sprintf("peer-%d", slot%2), time.Unix(int64(slot), 0)
+		plan.Leader = fmt.Sprintf("peer-%d", slot%2)
 		a.nodes[0].lines = append(a.nodes[0].lines, plan, eventlog.Line{
 			Event: "slot.committed", Slot: slot, Contributors: []byte(`["peer-1","peer-2","peer-4"]`),
 		})
@@ -26,14 +25,8 @@ func (a *assault) fails(t *testing.T, by int, out func(i int) uint64, slots ...u
 	for i, slot := range slots {
 		fmt.Fprintf(&deeds, "slot %d: auditors are shown nothing\n", slot)
 		for _, p := range a.nodes[:by] {
-			at := time.Unix(int64(slot), 0)
-			plan, next := planned(slot, 4), planned(slot+1, 4)
-			plan.Time, next.Time = at, at.Add(time.Second)
-			p.lines = append(p.lines, plan, next)
 			p.heard = append(p.heard, eventlog.Line{
-				Event: "peer.suspected", About: "peer-5", Time: at.Add(time.Second / 2),
-				Detail: fmt.Sprintf("fails (%d times of late): plans of this peer leave it out until slot %d", i+1,
-					slot+out(i)),
+				Event: "peer.suspected", About: "peer-5", Slot: slot, Until: slot + out(i),
 			})
 		}
 	}

@@ -339,10 +339,10 @@ var siegeMutants = map[string]func(a *assault, m *mutant){
 	CheckBranch: func(a *assault, _ *mutant) {
 		a.nodes[2].lines = append(a.nodes[2].lines, eventlog.Line{Event: "run.switched", Slot: 7, Height: 8})
 	},
-	CheckSaid:  func(a *assault, _ *mutant) { a.attack.said = []string{"voted"} },
+	CheckSaid:  func(a *assault, _ *mutant) { wanted("mute")(a) },
 	CheckProof: func(a *assault, _ *mutant) { a.attack.proof = true },
 	CheckBlame: func(a *assault, _ *mutant) { says(evicted, "peer-5", "it signed two")(a) },
-	CheckNamed: func(a *assault, _ *mutant) { saysAt(7, "peer-3", "sends")(a) },
+	CheckNamed: func(a *assault, _ *mutant) { stands("peer-3", "zeros")(a) },
 	CheckExits: func(a *assault, _ *mutant) { a.ended = []string{"peer 1 ended by itself"} },
 	CheckLogs:  func(_ *assault, m *mutant) { m.panics() },
 }

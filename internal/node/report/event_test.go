@@ -41,6 +41,19 @@ func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
 			t.Errorf("docs/operations/events.md has %s, which no code names", name)
 		}
 	}
+	code, err := os.ReadFile("../../../membership/event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason = "(\w+)"`).FindAllSubmatch(code, -1)
+	for _, reason := range reasons {
+		if !strings.Contains(rows, "`"+string(reason[1])+"`") {
+			t.Errorf("docs/operations/events.md lacks the reason %s", reason[1])
+		}
+	}
+	if len(reasons) == 0 {
+		t.Error("the code has no reasons")
+	}
 }
 
 // eventName is all that an event may be called: the families are those of the page.

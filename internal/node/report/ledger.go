@@ -56,7 +56,7 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,
 		membership.EventRefused, membership.EventObjected, membership.EventWaits:
-		fields["about"], fields["detail"] = e.Peer, e.Detail
+		judged(e, fields)
 	case membership.EventShort:
 		fields["slot"], fields["members"], fields["detail"] = e.Slot, e.Members, e.Detail
 	case membership.EventMotion, membership.EventRemoved, membership.EventReadmitted, membership.EventRotated:
@@ -82,6 +82,17 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["run_id"], fields["ends_as"], fields["detail"] = l.id, e.Ending.String(), e.Detail
 	}
 	l.emit(string(e.Kind), fields)
+}
+
+// judged adds to an event about a peer what is said of it.
+func judged(e membership.Event, fields map[string]any) {
+	fields["about"], fields["detail"] = e.Peer, cmp.Or(e.Detail, string(e.Reason))
+	if e.Reason != "" {
+		fields["reason"] = string(e.Reason)
+	}
+	if e.Until > 0 {
+		fields["slot"], fields["until"] = e.Slot, e.Until
+	}
 }
 
 // owners counts the peers that reduce a part of a plan.

@@ -50,7 +50,7 @@ func TestAnAuditorThatAccusesFalsely(t *testing.T) {
 		}
 		for _, p := range s.But(bad) {
 			said := slices.ContainsFunc(p.Events("peer.refused"), func(e p2pdiloco.Event) bool {
-				return e.Fields["about"] == s.ID(bad) && strings.Contains(e.Fields["detail"].(string), "proves nothing")
+				return e.Fields["about"] == s.ID(bad) && e.Fields["reason"] == "false_proof"
 			})
 			if !said {
 				t.Errorf("host %d does not say that it is accused falsely", p.Host)

@@ -105,7 +105,7 @@ func TestAPeerThatLiesInTheReductionIsLeftOut(t *testing.T) {
 					for _, e := range p.Events("peer.suspected") {
 						if e.Fields["about"] != s.ID(bad) {
 							t.Errorf("host %d suspects an honest peer: %v", p.Host, e.Fields)
-						} else if strings.Contains(e.Fields["detail"].(string), "may not be used") {
+						} else if e.Fields["reason"] == "bad_bytes" {
 							named++
 						}
 					}
