@@ -148,15 +148,6 @@ func TestCorpusErrors(t *testing.T) {
 	}
 }
 
-// A file that goes away between the listing and the reading is named.
-func TestCorpusUnreadableFile(t *testing.T) {
-	gone := file{path: filepath.Join(t.TempDir(), "gone.txt")}
-	_, err := CorpusConfig{}.WithDefaults().read(t.Context(), []file{gone}, byFile)
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "gone.txt") {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestStandardLibraryIsTheDefault(t *testing.T) {
 	c := open(t, CorpusConfig{MaxBytes: 1 << 20})
 	if c.TrainBytes() < 1<<19 || c.HeldOutBytes() == 0 || !strings.Contains(string(c.train), "\npackage ") {

@@ -60,29 +60,6 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// A step's bits do not depend on the number of goroutines, nor on what an earlier and larger batch
-// left in the buffers.
-func TestGradientsDoNotDependOnThreads(t *testing.T) {
-	one, b := tinyModel(1)
-	many, _ := tinyModel(3)
-	big := batch{
-		append(b.inputs[:len(b.inputs):len(b.inputs)], 1, 2, 3, 4, 5),
-		append(b.targets[:len(b.targets):len(b.targets)], 9, 8, 7, 6, 5),
-	}
-	many.forward(big)
-	many.backward(big)
-	if l1, l2 := one.forward(b), many.forward(b); l1 != l2 {
-		t.Fatalf("loss %v with one goroutine, %v with three", l1, l2)
-	}
-	one.backward(b)
-	many.backward(b)
-	for i, g := range one.grads.flat {
-		if g != many.grads.flat[i] {
-			t.Fatalf("gradient %d is %v with one goroutine, %v with three", i, g, many.grads.flat[i])
-		}
-	}
-}
-
 // The loss at a position does not depend on later bytes, and does on earlier ones.
 func TestAttentionIsCausal(t *testing.T) {
 	m, b := tinyModel(1)

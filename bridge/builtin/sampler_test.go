@@ -24,28 +24,6 @@ func TestPermutationIsOne(t *testing.T) {
 	})
 }
 
-// The order is no simple one: neighbours do not stay together, and the first places come from
-// everywhere.
-func TestPermutationMixes(t *testing.T) {
-	const n = 10000
-	p := newPermutation(n, keyed("test", 1, 2))
-	near, sum := 0, uint64(0)
-	for x := range uint64(n - 1) {
-		if d := int64(p.at(x)) - int64(p.at(x+1)); d >= -10 && d <= 10 {
-			near++
-		}
-		if x < n/10 {
-			sum += p.at(x)
-		}
-	}
-	if near > 60 { // 20 of 10000 are expected
-		t.Errorf("%d of %d neighbours stay within 10 of each other", near, n)
-	}
-	if mean := sum / (n / 10); mean < 4500 || mean > 5500 {
-		t.Errorf("the first tenth has a mean of %d, of %d", mean, n)
-	}
-}
-
 // drawn is what a task trains on: where each sequence begins.
 func drawn(c *Corpus, task trainer.Task, batch, length int) (at []uint64) {
 	s := newSampler(c, task, batch, length)

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // TestSavedStateContinues: a new trainer that restores goes on with the same bits; one that does
@@ -15,10 +13,8 @@ import (
 func TestSavedStateContinues(t *testing.T) {
 	cfg, file := Config{Width: 16, Heads: 2, Context: 8, Batch: 4}, filepath.Join(t.TempDir(), "state")
 	round := func(tr *Trainer, slot uint64) []float32 {
-		task := trainer.Task{Slot: slot, Steps: 3, Self: "a", Members: []trainer.PeerID{"a"}}
-		stats, err := tr.Train(t.Context(), task)
-		if err != nil || !(stats.GradNorm > 0) {
-			t.Fatalf("%+v, %v", stats, err)
+		if stats := train(t, tr, task(slot, "a", 3)); !(stats.GradNorm > 0) {
+			t.Fatalf("%+v", stats)
 		}
 		return slices.Clone(tr.model.flat)
 	}
@@ -46,15 +42,12 @@ func TestSavedStateContinues(t *testing.T) {
 
 // TestRestoreRefuses files that are not whole or of another model, and changes nothing then.
 func TestRestoreRefuses(t *testing.T) {
-	dir := t.TempDir()
-	save := func(name string, cfg Config, change func([]byte) []byte) string {
-		tr, path := newTestTrainer(t, cfg), filepath.Join(dir, name)
-		if _, err := tr.Train(t.Context(), trainer.Task{
-			Steps: 1, Self: "a",
-			Members: []trainer.PeerID{"a"},
-		}); err != nil {
-			t.Fatal(err)
-		}
+	cfg := Config{Width: 16, Heads: 2, Context: 8, Batch: 4}
+	wider := cfg
+	wider.Width = 32
+	saved := func(cfg Config) []byte {
+		tr, path := newTestTrainer(t, cfg), filepath.Join(t.TempDir(), "state")
+		train(t, tr, task(1, "a", 1))
 		if err := tr.Save(t.Context(), path); err != nil {
 			t.Fatal(err)
 		}
@@ -62,31 +55,29 @@ func TestRestoreRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, change(b), 0o600); err != nil {
+		return b
+	}
+	restore := func(b []byte) (*Trainer, error) {
+		tr, path := newTestTrainer(t, cfg), filepath.Join(t.TempDir(), "state")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return path
+		return tr, tr.Restore(t.Context(), path)
 	}
-	cfg := Config{Width: 16, Heads: 2, Context: 8, Batch: 4}
-	wider, same := cfg, func(b []byte) []byte { return b }
-	wider.Width = 32
-	for _, path := range []string{
-		save("other", wider, same),
-		save("bit", cfg, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }),
-		save("short", cfg, func(b []byte) []byte { return b[:len(b)-1] }),
-		save("long", cfg, func(b []byte) []byte { return append(b, 0) }),
-		save("empty", cfg, func([]byte) []byte { return nil }),
+	good := saved(cfg)
+	bit := slices.Clone(good)
+	bit[len(bit)/2] ^= 1
+	for name, b := range map[string][]byte{
+		"other": saved(wider), "bit": bit, "short": good[:len(good)-1], "long": append(slices.Clone(good), 0), "empty": nil,
 	} {
-		tr := newTestTrainer(t, cfg)
-		if err := tr.Restore(t.Context(), path); !errors.Is(err, ErrState) || tr.opt.steps != 0 ||
-			tr.opt.first[0] != 0 {
-			t.Errorf("%s: %v, then %d steps", path, err, tr.opt.steps)
+		if tr, err := restore(b); !errors.Is(err, ErrState) || tr.opt.steps != 0 || tr.opt.first[0] != 0 {
+			t.Errorf("%s: %v, then %d steps", name, err, tr.opt.steps)
 		}
 	}
-	if err := newTestTrainer(t, cfg).Restore(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if err := newTestTrainer(t, cfg).Restore(t.Context(), t.TempDir()+"/none"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if err := newTestTrainer(t, cfg).Restore(t.Context(), save("good", cfg, same)); err != nil {
+	if _, err := restore(good); err != nil {
 		t.Error(err)
 	}
 }

@@ -64,13 +64,16 @@ func TestTrainingLearns(t *testing.T) {
 	}
 }
 
-// Two trainers given the same tasks and anchors hold the same bits, whatever their threads; another
-// peer's differ.
+// Two trainers given the same tasks and anchors hold the same bits, whatever their threads, and
+// whatever an evaluation, which has a larger batch, left in the buffers; another peer's differ.
 func TestTrainingIsDeterministic(t *testing.T) {
 	run := func(self trainer.PeerID, threads int) []float32 {
 		cfg := small
 		cfg.Threads = threads
 		tr := newTestTrainer(t, cfg)
+		if threads > 1 {
+			evaluate(t, tr)
+		}
 		train(t, tr, task(1, self, 3))
 		anchor := export(t, tr)
 		for i := range anchor {
@@ -91,24 +94,6 @@ func TestTrainingIsDeterministic(t *testing.T) {
 	}
 	if slices.Equal(a, run("b", 1)) {
 		t.Error("two peers train alike")
-	}
-}
-
-// Rounds of 3 and 4 steps leave the optimizer where one of 7 does: its state and warm-up go on.
-func TestOptimizerStateOutlivesRounds(t *testing.T) {
-	tr := newTestTrainer(t, small)
-	train(t, tr, task(1, "a", 3))
-	anchor := export(t, tr)
-	if err := tr.Load(t.Context(), anchor); err != nil {
-		t.Fatal(err)
-	}
-	first := slices.Clone(tr.opt.first)
-	train(t, tr, task(2, "a", 4))
-	if tr.opt.steps != 7 {
-		t.Errorf("%d steps counted, want 7", tr.opt.steps)
-	}
-	if slices.Equal(anchor, export(t, tr)) || slices.Equal(first, tr.opt.first) || slices.Max(first) == 0 {
-		t.Error("a round did not move the parameters or the moments")
 	}
 }
 
@@ -186,19 +171,6 @@ func TestDivergenceIsAnError(t *testing.T) {
 	}
 }
 
-func TestWrongLengths(t *testing.T) {
-	tr := newTestTrainer(t, small)
-	v := make([]float32, 7)
-	for name, call := range map[string]func(context.Context, []float32) error{
-		"Init": tr.Init, "Load": tr.Load,
-		"Export": tr.Export,
-	} {
-		if err := call(t.Context(), v); err == nil || !strings.Contains(err.Error(), "7 elements") {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	tiny := func(train, heldOut int) *Corpus {
 		return &Corpus{train: make([]byte, train), heldOut: make([]byte, heldOut)}
@@ -217,17 +189,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 	train(t, tr, task(1, "a", 1))
 	evaluate(t, tr)
-}
-
-func TestLayout(t *testing.T) {
-	l := newTestTrainer(t, Config{}).Layout()
-	if err := l.Validate(); err != nil {
-		t.Error(err)
-	}
-	if l[0].Name != "wte" || l[4].Name != "h.0.attn.qkv.weight" || !slices.Equal(l[4].Shape, []uint64{288, 96}) ||
-		l.Elements() != 139680 {
-		t.Errorf("layout %v", l)
-	}
 }
 
 // A part is loaded and exported where it belongs, and what does not lie in the model is refused.

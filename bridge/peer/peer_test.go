@@ -270,30 +270,6 @@ func TestRefused(t *testing.T) {
 
 var errTrainer = errors.New("no such GPU")
 
-func TestTrainerFails(t *testing.T) {
-	dir := t.TempDir()
-	p := open(t, read(t, fmt.Sprintf(`, "data_dir": %q, "api": "off"`, dir)), Options{
-		Trainer: func(_ context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
-			if cfg.DataDir != dir {
-				t.Errorf("the trainer is to keep its files in %s, not in %s", cfg.DataDir, dir)
-			}
-			return nil, errTrainer
-		},
-	})
-	if _, err := p.Node(t.Context()); !errors.Is(err, errTrainer) || errors.Is(err, p2pdiloco.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
-	if s, ok := p.Status(); ok {
-		t.Errorf("status %+v of a peer that never started", s)
-	}
-	if err := p.recover(); !errors.Is(err, errTrainer) {
-		t.Errorf("ordered to recover: %v", err)
-	}
-	if err := p.Leave(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // free is how a directory is opened that no process has.
 func free(string) error { return nil }
 
@@ -342,12 +318,16 @@ func TestADirectoryThatIsServedIsNotTaken(t *testing.T) {
 
 // A second process comes while the trainer of the first one starts, which may take minutes: it is
 // refused, and leaves the first one's API alone. It got the directory, took over the files by which
-// that API is found, failed, and removed them.
+// that API is found, failed, and removed them. The trainer fails, and that is said.
 func TestADirectoryIsLockedWhileTheTrainerStarts(t *testing.T) {
 	dir := t.TempDir()
+	of := read(t, fmt.Sprintf(`, "data_dir": %q`, dir))
 	starts, second := make(chan struct{}), make(chan struct{})
-	p := open(t, read(t, fmt.Sprintf(`, "data_dir": %q`, dir)), Options{
-		Trainer: func(context.Context, p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+	p := open(t, of, Options{
+		Trainer: func(_ context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+			if cfg.DataDir != dir {
+				t.Errorf("the trainer is to keep its files in %s, not in %s", cfg.DataDir, dir)
+			}
 			close(starts)
 			<-second
 			return nil, errTrainer
@@ -358,16 +338,21 @@ func TestADirectoryIsLockedWhileTheTrainerStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), read(t, fmt.Sprintf(`, "data_dir": %q`, dir)), Options{}); !errors.Is(err,
-		disk.ErrLocked) {
+	if _, err := Open(t.Context(), of, Options{}); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("a second process: %v", err)
 	}
 	if now, err := os.ReadFile(filepath.Join(dir, statedir.APIFile)); err != nil || !bytes.Equal(now, before) {
 		t.Errorf("the API is said to be at %q, and was at %q: %v", now, before, err)
 	}
 	close(second)
-	if _, err := p.Node(t.Context()); !errors.Is(err, errTrainer) {
+	if _, err := p.Node(t.Context()); !errors.Is(err, errTrainer) || errors.Is(err, p2pdiloco.ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+	if s, ok := p.Status(); ok {
+		t.Errorf("status %+v of a peer that never started", s)
+	}
+	if err := p.recover(); !errors.Is(err, errTrainer) {
+		t.Errorf("ordered to recover: %v", err)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)

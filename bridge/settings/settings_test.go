@@ -52,6 +52,20 @@ func config(t *testing.T, environ []string, args ...string) (p2pdiloco.Config, *
 	return cfg, s
 }
 
+// fault is what is wrong with a command line and an environment. It must have a text in it; empty:
+// nothing is wrong.
+func fault(t *testing.T, want string, environ []string, args ...string) error {
+	t.Helper()
+	s, err := parse(t, environ, args...)
+	if err == nil {
+		_, err = s.Config()
+	}
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("%q %q: %v, want %q", environ, args, err, want)
+	}
+	return err
+}
+
 func TestDefaults(t *testing.T) {
 	cfg, s := config(t, nil, "--run", "x")
 	want := p2pdiloco.Config{
@@ -77,16 +91,7 @@ func TestFaultsAreOfWhatWasGiven(t *testing.T) {
 		{"--mode", "streaming", "--fragments", "4", "--spec", late},
 		{"--mode", "eager", "--outer", "adam"},
 	} {
-		s, err := parse(t, nil, append(args, "--run", "x")...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Config()
-		if err == nil {
-			t.Errorf("%v is let pass", args)
-			continue
-		}
-		if text := err.Error(); !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) ||
+		if text := fault(t, " ", nil, append(args, "--run", "x")...).Error(); !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) ||
 			strings.Contains(text, "\n") {
 			t.Errorf("%v: %q", args, text)
 		}
@@ -120,12 +125,8 @@ func TestFaultsOfAFounder(t *testing.T) {
 
 // A founder that is no peer ID is one fault, and not one of an empty list, too.
 func TestAFounderThatIsNoPeer(t *testing.T) {
-	s, err := parse(t, nil, "--run", "x", "--founders", "abc")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const want = "--founders abc: no peer ID, like 12D3Koo…, as p2pdiloco id shows it"
-	if _, err := s.Config(); err == nil || err.Error() != want {
+	if err := fault(t, want, nil, "--run", "x", "--founders", "abc"); fmt.Sprint(err) != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 }
@@ -196,10 +197,8 @@ func TestLinger(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"soon", "-1ns", "10"} {
-		_, err := parse(t, []string{"P2PDILOCO_LINGER=" + text}, "--run", "x")
-		if err == nil || !strings.Contains(err.Error(), "allowed: a duration like 90s, 10m or 1h30m, or forever") {
-			t.Errorf("%s: %v", text, err)
-		}
+		fault(t, "allowed: a duration like 90s, 10m or 1h30m, or forever", []string{"P2PDILOCO_LINGER=" + text}, "--run",
+			"x")
 	}
 }
 
@@ -207,22 +206,18 @@ func TestLinger(t *testing.T) {
 func TestFaults(t *testing.T) {
 	spec := write(t, "spec.toml", "outer = \"adagrad\"\nrounds = 5\n")
 	file := write(t, "run.toml", "aggregator = \"avg\"\nstate_rate = -1\n")
-	s, err := parse(t, []string{
+	err := fault(t, "--clip maybe: allowed: on, off", []string{
 		"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500",
 		"P2PDILOCO_MODEL=width=100,heads=3",
 	},
 		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0",
 		"--events-size", "-1", "--events-keep", "-1", "--max-upload", "100kbit",
 		"--max-download", "100kbit", "--spec", spec, "--config", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Config()
 	if !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v is not ErrInvalid", err)
 	}
 	for _, want := range []string{
-		"--clip maybe: allowed: on, off", "--metrics 9464: give HOST:PORT",
+		"--metrics 9464: give HOST:PORT",
 		spec + ": outer = adagrad: allowed: sgd, nesterov, delayed_nesterov, adam",
 		file + ": aggregator = avg: allowed: mean",
 		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499",
@@ -269,13 +264,7 @@ func TestTrainers(t *testing.T) {
 		{"", "--trainer ./t.so --init m", ""},
 		{"", "--threads 300", "--threads 300: threads 300: 1 to 256 is allowed"},
 	} {
-		s, err := parse(t, strings.Split(c.environ, "\n"), append(strings.Fields(c.args), "--run", "x")...)
-		if err == nil {
-			_, err = s.Config()
-		}
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s %s: %v, want %q", c.environ, c.args, err, c.want)
-		}
+		fault(t, c.want, strings.Split(c.environ, "\n"), append(strings.Fields(c.args), "--run", "x")...)
 	}
 }
 
@@ -305,13 +294,7 @@ func TestTicket(t *testing.T) {
 		{"", "--pin " + p2pdiloco.Root{3}.String(), "the ticket pins 02"},
 		{"", "--found", "a ticket is for a run that exists"},
 	} {
-		s, err := parse(t, []string{c.environ}, append(strings.Fields(c.args), "--ticket", text)...)
-		if err == nil {
-			_, err = s.Config()
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %s: %v, want %q", c.environ, c.args, err, c.want)
-		}
+		fault(t, c.want, []string{c.environ}, append(strings.Fields(c.args), "--ticket", text)...)
 	}
 }
 
@@ -325,12 +308,8 @@ func TestAllow(t *testing.T) {
 		id + "\nbooks\n": "line 2 is no peer ID",
 		"# nobody\n":     "it lists no peer",
 	} {
-		s, err := parse(t, nil, "--run", "x", "--allow", write(t, "allow", text))
-		if err == nil {
-			_, err = s.Config()
-		}
-		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, ErrInvalid) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+		if err := fault(t, want, nil, "--run", "x", "--allow", write(t, "allow", text)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
@@ -341,11 +320,8 @@ func TestFollow(t *testing.T) {
 	if len(cfg.Follow) != 1 || cfg.Follow[0].String() != id {
 		t.Errorf("got %v", cfg.Follow)
 	}
-	s, err := parse(t, nil, "--run", "x", "--follow", "books")
-	if err == nil {
-		_, err = s.Config()
-	}
-	if err == nil || !strings.Contains(err.Error(), "--follow books: no peer ID") || !errors.Is(err, ErrInvalid) {
+	if err := fault(t, "--follow books: no peer ID", nil, "--run", "x", "--follow", "books"); !errors.Is(err,
+		ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -374,13 +350,7 @@ func TestTrust(t *testing.T) {
 		{"a file", "founders: a peer ID", "--spec", write(t, "bad.toml", "name = \"x\"\nfounders = [\"0\"]\n")},
 		{"no list", "a list of peer IDs", "--spec", write(t, "no.toml", "name = \"x\"\nfounders = \"me\"\n")},
 	} {
-		s, err := parse(t, nil, append([]string{"--run", "x"}, c[2:]...)...)
-		if err == nil {
-			_, err = s.Config()
-		}
-		if err == nil || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%s: %v", c[0], err)
-		}
+		fault(t, c[1], nil, append([]string{"--run", "x"}, c[2:]...)...)
 	}
 }
 
