@@ -37,35 +37,11 @@ schedule drawn from a seed, and check at the end that all peers finished with eq
 that all event logs have one certified record at each height, that no certified slot was lost,
 and that nothing hung or crashed. The exit status is 0 only if all checks hold.
 
-Faults, any of which may begin while another is not over yet:
-  kill       kill -9 of a peer, which comes back with its data directory
-  leader     the same for the leader: in inner steps, reduction, draft, vote, after the commit
-  restart    SIGTERM, so that a peer leaves and comes back
-  wipe       kill -9, and the peer comes back without its data directory, as a new member
-  stop       SIGSTOP for a while
-  all        kill -9 of all peers at once; all come back
-  bootstrap  kill -9 of the bootstrap node, which comes back
-  late       a newcomer joins
-  load       other processes take all processors; then kill -9 of a peer, which must be missed in time
-  turns      most peers die; those that are left go on, and die; all come back, those that died first at first
-  end        a peer is away while the run ends, and comes back; then all start once more
-With root, on Linux, in network namespaces:
-  cut        a peer reaches nobody for a while
-  partition  two sides cannot reach each other: from one peer to half of them on one
-  flap       a peer's link goes down and up
-  slow       a peer's link becomes slow and long
-  pair       two peers cannot reach each other, and the others reach both
-  loss       a peer's link loses one packet in 50
-Only where --faults names them:
-  wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
-  disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
-  flap-pair  with root, in network namespaces: two peers reach each other, and do not, in turns
-  one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
-  apart      with root, in network namespaces: half is cut off until the others have ended the run, and trains on
-  failpoint  a peer crashes, or sleeps, at a place in its code, such as between a vote on disk and its signature;
-             the program must be built for it: go run -tags failpoints ./cmd/p2plab chaos --faults failpoint
-  clock      a newcomer joins whose clock is 90 min fast; the same program is needed
+Faults, any of which may begin while another is not over yet. In brackets stands what a kind needs, and
+"by name" where a run has it only if --faults names it:
+`
 
+const hostileHelp = `
 With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 3), --slots
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
 with equal states, and keep its honest peers and their contributions; nobody may be called a liar
@@ -77,11 +53,10 @@ func newChaos() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
-		Long:  chaosHelp + attacksHelp(),
+		Long:  chaosHelp + chaos.KindsHelp() + hostileHelp + attacksHelp(),
 		Example: `  p2plab chaos
   p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
   p2plab chaos --json 2>chaos.log | jq .recovery
-  p2plab chaos --slots 500    # memory at its start, middle and end
   p2plab chaos --hostile mute,grab --program ./p2pdiloco`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -97,18 +72,9 @@ func newChaos() *cobra.Command {
 		"with --hostile byzantine); with byzantine, fewer than a third of the peers with a vote are down at once")
 	fs.StringVar(&f.cfg.Codec, "codec", chaos.DefaultCodec,
 		"`how` pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
-	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
-	fs.StringVar(&f.cfg.Delay, "fragment-delay", "",
-		"inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
-	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
-		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
 	fs.StringVar(&f.cfg.Preset, "preset", chaos.Presets[0],
 		"`timers` of the peers: "+strings.Join(chaos.Presets, ", ")+"; with wan, faults and waiting take 20 times "+
 			"as long, and links have 25 ms")
-	fs.DurationVar(&f.cfg.Reduction, "reduction", 0, "about how long a slot's reduction takes, like 3s: a larger "+
-		"model, and slow uploads; faults come inside of it")
-	fs.IntVar(&f.cfg.Load, "load", 0, "`processes` that take all processors from beginning to end; the fault load is "+
-		"then one kill near the end")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
@@ -154,7 +120,7 @@ func (f *chaosFlags) unused() error {
 func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if f.faults == "" {
 		if err := chaos.CanLinks(ctx); err != nil {
-			f.leftOut = chaos.NeedLinks(chaos.Kinds(true))
+			f.leftOut = chaos.Needing(chaos.Kinds(true), chaos.Links)
 			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", f.leftOut, err)
 		}
 		f.cfg.Kinds = chaos.Kinds(f.leftOut == nil)
@@ -166,13 +132,13 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if err := f.wantFailpoints(); err != nil {
 		return err
 	}
-	if chaos.NeedRoot(f.cfg.Kinds) && os.Geteuid() != 0 {
+	if len(chaos.Needing(f.cfg.Kinds, chaos.Root)) > 0 && os.Geteuid() != 0 {
 		return &sources.Fault{
 			Flag: "faults", Value: f.faults,
 			Why: "disk-full mounts a small disk, which needs root: run it as root, or leave it out",
 		}
 	}
-	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
+	if some := chaos.Needing(f.cfg.Kinds, chaos.Links); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {
 			return &sources.Fault{Flag: "faults", Value: some.String(), Why: err.Error()}
 		}
@@ -182,7 +148,7 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 
 // wantFailpoints refuses the fault failpoint where the peers' program has no failpoints.
 func (f *chaosFlags) wantFailpoints() error {
-	if !chaos.NeedFailpoints(f.cfg.Kinds) {
+	if len(chaos.Needing(f.cfg.Kinds, chaos.Failpoints)) == 0 {
 		return nil
 	}
 	path, has := f.hostile.program, failpoint.Enabled

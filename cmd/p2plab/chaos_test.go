@@ -33,7 +33,7 @@ func TestChaos(t *testing.T) {
 		t.Fatalf("stdout is not one JSON document: %v", err)
 	}
 	if !r.OK || len(r.Schedule) != 3 || len(r.Faults) != 3 || r.SlotsPerHour <= 0 || r.BytesSent == 0 ||
-		len(r.Checks) != 16 {
+		len(r.Checks) != 13 {
 		t.Errorf("got %+v", r)
 	}
 	for _, f := range r.Faults {
@@ -44,9 +44,6 @@ func TestChaos(t *testing.T) {
 	if !strings.Contains(p.Err.String(), "no certified slot lost: 9 slots") ||
 		!strings.Contains(r.Replay, "--peers 4 --slots 9 --seed 3 --faults kill,leader,restart") {
 		t.Errorf("replay %q", r.Replay)
-	}
-	if last := r.Memory[len(r.Memory)-1]; len(last.Peers) == 0 || last.Peers[0].Goroutines == 0 {
-		t.Errorf("memory %+v", r.Memory)
 	}
 	if again := clitest.Start(t, home, "chaos", "--faults", "kill", "--keep-dir",
 		kept); again.Ends(t) != cli.ExitUsage {

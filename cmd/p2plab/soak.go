@@ -58,7 +58,7 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 }
 
 func (f *soakFlags) run(cmd *cobra.Command) (err error) {
-	f.cfg.Out, f.cfg.LogLevel = cli.Progress(cmd, f.json), string(f.logLevel)
+	f.cfg.Out, f.cfg.LogLevel, f.cfg.Mode = cli.Progress(cmd, f.json), string(f.logLevel), p2pdiloco.ModeSync
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return cli.UsageError(err)
 	}

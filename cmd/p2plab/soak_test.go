@@ -29,13 +29,13 @@ func TestSoak(t *testing.T) {
 	if !r.OK || r.Met != (code == cli.ExitOK) || len(r.Faulted.Faults)+r.Faulted.Left != 3 {
 		t.Errorf("exit %d with %+v", code, r)
 	}
-	for _, s := range []chaos.Soaked{r.Faulted, r.Control} {
+	for _, s := range []chaos.Result{r.Faulted, r.Control} {
 		if s.Slots == 0 || s.Tokens == 0 || len(s.Memory) != 3 {
 			t.Fatalf("%+v", s)
 		}
 		for _, m := range s.Memory {
-			if p := m.Peers[0]; p.Disk == 0 || p.Goroutines == 0 {
-				t.Errorf("slot %d: %+v", m.Slot, p)
+			if m.Take["disk_bytes"][0] == 0 || m.Take["goroutines"][0] == 0 {
+				t.Errorf("slot %d: %+v", m.Slot, m.Take)
 			}
 		}
 	}

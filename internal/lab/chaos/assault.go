@@ -43,10 +43,8 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 	a := &assault{attack: attackOf(name)}
 	a.attack.peers = max(a.attack.peers, 1)
 	a.folder = filepath.Join(dir, hostileFolder)
-	a.runner = &runner{
-		cfg: cfg.swarm(), oneFounds: true, dir: dir, name: swarm.RunName("hostile"), screen: screen,
-		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
-	}
+	a.runner = newRunner(cfg.swarm(), dir, screen, nil)
+	a.oneFounds = true
 	switch {
 	case a.attack.few:
 		a.cfg.Peers = minHonest

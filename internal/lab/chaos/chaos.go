@@ -56,13 +56,14 @@ func finish(cfg Config, res Result, began time.Time) Result {
 
 // runOne runs one swarm in a folder of its own.
 func runOne(ctx context.Context, cfg Config, name string, screen *swarm.Screen) (Result, error) {
-	faults := cfg.schedule()
-	r := &runner{
-		cfg: cfg, dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("chaos"), screen: screen,
-		faults: faults, pending: faults,
+	return newRunner(cfg, filepath.Join(cfg.Dir, name), screen, cfg.schedule()).whole(ctx)
+}
+
+func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *runner {
+	return &runner{
+		cfg: cfg, dir: dir, name: swarm.RunName("chaos"), screen: screen, faults: faults, pending: faults,
 		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
-	return r.whole(ctx)
 }
 
 // whole opens a swarm, runs it to its end and closes it.

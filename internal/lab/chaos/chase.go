@@ -1,33 +1,65 @@
 package chaos
 
 import (
+	"slices"
+	"time"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
+// Phase is a part of a slot, from its leader's point of view.
+type Phase string
+
+// The phases of a slot.
+const (
+	PhaseIdle   Phase = "idle"   // inner steps
+	PhasePlan   Phase = "plan"   // the reduction runs
+	PhaseDraft  Phase = "draft"  // it asks which members hold the outcome
+	PhaseVote   Phase = "vote"   // it asks for votes
+	PhaseCommit Phase = "commit" // it has the certificate and passes it on
+)
+
+var phases = []Phase{PhaseIdle, PhasePlan, PhaseDraft, PhaseVote, PhaseCommit}
+
+// A fault that waits for something is missed after a while. Where slots are slow, as on a busy
+// machine, they count and not the time, up to a bound: a victim comes to each place, and a leader
+// to each phase, in fairSlots. A peer keeps a checkpoint every four slots; one slot was under way
+// before, and the last is told before it is over.
+const (
+	fairSlots  = 6
+	chaseSlots = 12 // other faults need slots, too
+	chaseFor   = 15 * time.Second
+	chaseMost  = 60 * time.Second
+	lastChance = 2 * time.Second // where the run has no slot left
+)
+
+// mayStillCome says whether to wait on for a fault that waits for something. A leader in its inner
+// steps is found by what its peers say of themselves, and needs no slot.
+func (r *runner) mayStillCome(f *fault) bool {
+	since, passed := time.Since(f.armed), r.ledger.slot-f.BegunSlot
+	if r.ledger.slot+1 >= r.cfg.Slots && f.Phase != PhaseIdle {
+		return since < r.cfg.stretch(lastChance)
+	}
+	return passed < chaseSlots &&
+		(since < r.cfg.stretch(chaseFor) || passed < fairSlots && since < r.cfg.stretch(chaseMost))
+}
+
 // chasing is the fault that waits for its phase, if there is one.
 func (r *runner) chasing() *fault {
-	for _, f := range r.active {
-		if f.stage == armed {
-			return f
-		}
+	if i := slices.IndexFunc(r.active, func(f *fault) bool { return !f.begun && !f.Missed }); i >= 0 {
+		return r.active[i]
 	}
 	return nil
 }
 
 // chase strikes at a leader as soon as a log says that its phase has come.
 func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
-	id := f.caught(p, l)
-	if id == "" {
-		return
-	}
-	if r.strike(f, id) && f.Phase == PhaseCommit {
-		f.certified(l.Slot)
+	if id := f.caught(p, l); id != "" && r.strike(f, id) && f.Phase == PhaseCommit {
+		// The slot had its certificate: to recover is to commit the next one. The event of this
+		// one's commit may be younger than the kill.
+		f.BegunSlot = max(f.BegunSlot, l.Slot)
 	}
 }
-
-// certified notes that the slot in which a leader died had its certificate already: to recover is
-// to commit the next one. The event of this one's commit may be younger than the kill.
-func (f *fault) certified(slot uint64) { f.BegunSlot = max(f.BegunSlot, slot) }
 
 // caught is the ID of a leader that is in the wanted phase, according to an event of p; or empty.
 func (f *fault) caught(p *node, l eventlog.Line) (id string) {
@@ -75,4 +107,22 @@ func (r *runner) strike(f *fault, id string) bool {
 		return true
 	}
 	return false
+}
+
+// phaseReached is the phase of the slot in which a killed leader's log breaks off.
+func phaseReached(lines []eventlog.Line) Phase {
+	if len(lines) == 0 {
+		return PhaseIdle
+	}
+	switch lines[len(lines)-1].Event {
+	case "slot.planned":
+		return PhasePlan
+	case "record.drafted":
+		return PhaseDraft
+	case "record.proposed":
+		return PhaseVote
+	case "record.certified", "slot.committed":
+		return PhaseCommit
+	}
+	return PhaseIdle
 }

@@ -24,7 +24,6 @@ const (
 	CheckStates  = "states as certified"
 	CheckPorts   = "peers keep their addresses"
 	CheckHang    = "no hang"
-	CheckLoad    = "load is no death"
 	CheckFaults  = "faults end as they should"
 	CheckExits   = "no process ended by itself"
 	CheckLogs    = "no panic in the logs"

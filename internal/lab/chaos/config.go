@@ -10,6 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -17,25 +18,18 @@ import (
 // Config says what swarm to run, and how to hurt it.
 type Config struct {
 	swarm.Setting
-	Peers     int
-	Slots     uint64
-	Seed      uint64
-	Mode      string
-	Trust     string // empty: TrustCrash
-	Codec     string // empty: DefaultCodec
-	Fragments uint64 // of mode streaming, as the next two; 0 and "" for what suits it
-	Delay     string
-	Alpha     string
-	Kinds     lab.Names[Kind]
-	Preset    string        // of the peers' timers, one of Presets; empty: lan
-	Baseline  bool          // whether the same swarm runs undisturbed before
-	Timeout   time.Duration // for everything; 0: DefaultTimeout
-	LogLevel  string        // of the peers' logs
-	Pause     time.Duration // for inner steps; 0: what suits a short run
-	// about how long a slot's reduction takes, with faults inside of it; 0: no time
-	Reduction time.Duration
-	// processes that take the processors from the beginning of the run to its end
-	Load int
+	Peers    int
+	Slots    uint64
+	Seed     uint64
+	Mode     string
+	Trust    string // empty: TrustCrash
+	Codec    string // empty: DefaultCodec
+	Kinds    lab.Names[Kind]
+	Preset   string        // of the peers' timers, one of Presets; empty: lan
+	Baseline bool          // whether the same swarm runs undisturbed before
+	Timeout  time.Duration // for everything; 0: DefaultTimeout
+	LogLevel string        // of the peers' logs
+	Pause    time.Duration // for inner steps; 0: what suits a short run
 
 	Terminal bool // whether Out is a terminal, where a table can be refreshed
 	Width    int  // of the terminal, in columns
@@ -46,7 +40,6 @@ const (
 	minPeers = 3 // fewer peers have no minority that can be hurt
 	maxPeers = 64
 	maxSlots = 100_000
-	maxLoad  = 256
 )
 
 // DefaultCodec encodes pseudo-gradients unless Config.Codec names another codec.
@@ -57,6 +50,9 @@ var Modes = []string{
 	p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming,
 	p2pdiloco.ModeAsync,
 }
+
+// Presets lists the timing presets that peers can have.
+var Presets = []string{timing.LAN, timing.WAN}
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
@@ -69,79 +65,61 @@ func (c Config) Validate() error {
 	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
 		f.Add(true, strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why)
 	}
-	f.Add(!slices.Contains(Presets, cmp.Or(c.Preset, Presets[0])), "preset", c.Preset, "allowed: %s",
+	f.Add(!slices.Contains(Presets, cmp.Or(c.Preset, timing.LAN)), "preset", c.Preset, "allowed: %s",
 		strings.Join(Presets, ", "))
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
-	f.Add(c.Reduction < 0 || c.Reduction > longestReduction, "reduction", c.Reduction, "allowed: 0 to %v",
-		longestReduction)
-	f.Add(c.Load < 0 || c.Load > maxLoad, "load", c.Load, "allowed: 0 to %d", maxLoad)
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)
 }
-
-// defaultFragments is how many parts mode streaming has here.
-const defaultFragments = 4
 
 // Settings are the settings of the run that depend on the mode. Slots follow each other as fast as
 // possible; in mode streaming one lands between two others.
 func (c Config) Settings() p2pdiloco.Spec {
 	s := p2pdiloco.Spec{
 		Name: "chaos", Mode: c.Mode, Trust: cmp.Or(c.Trust, p2pdiloco.TrustCrash),
-		Codec: cmp.Or(c.Codec, DefaultCodec), InnerSteps: 1,
-		Fragments: max(c.Fragments, 1), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha,
+		Codec: cmp.Or(c.Codec, DefaultCodec), InnerSteps: 1, Fragments: 1,
 	}
-	if c.Mode != p2pdiloco.ModeStreaming {
-		return s
+	if c.Mode == p2pdiloco.ModeStreaming {
+		s.Fragments, s.FragmentDelay, s.FragmentAlpha, s.InnerSteps = 4, "1", "0", 8
 	}
-	if c.Fragments == 0 {
-		s.Fragments = defaultFragments
-	}
-	if s.FragmentDelay == "" {
-		s.FragmentDelay = "1"
-	}
-	if s.FragmentAlpha == "" {
-		s.FragmentAlpha = "0"
-	}
-	s.InnerSteps = 2 * s.Fragments
 	return s
 }
 
 // DefaultTimeout is enough for a run on a slow machine, where a fault costs about ten seconds and a
 // slot two.
 func (c Config) DefaultTimeout() time.Duration {
-	faults := len(c.schedule())
-	slot := 2*time.Second + 2*c.Reduction
-	if c.Load > 0 { // then it takes as much longer as there are processes for a processor
-		slot += time.Duration(c.Load) * time.Second
-	}
-	return c.stretch(2*time.Minute + time.Duration(c.Slots)*slot + time.Duration(faults)*20*time.Second)
+	faults := time.Duration(len(c.schedule()))
+	return c.stretch(2*time.Minute + time.Duration(c.Slots)*2*time.Second + faults*20*time.Second)
 }
 
 // Replay is the command line that runs the same schedule again.
 func (c Config) Replay() string {
-	line := fmt.Sprintf("p2plab chaos --peers %d --slots %d --seed %d --faults %v", c.Peers, c.Slots, c.Seed,
-		c.Kinds)
-	if c.Mode != p2pdiloco.ModeSync {
-		line += " --mode " + c.Mode
+	s := c.Settings()
+	return fmt.Sprintf("p2plab chaos --peers %d --slots %d --seed %d --faults %v --mode %s --trust %s --codec %s "+
+		"--preset %s", c.Peers, c.Slots, c.Seed, c.Kinds, s.Mode, s.Trust, s.Codec, cmp.Or(c.Preset, timing.LAN))
+}
+
+// timing are the timers of the peers.
+func (c Config) timing() timing.Preset {
+	p, _ := timing.Named(cmp.Or(c.Preset, timing.LAN)) // Validate has looked
+	return p
+}
+
+// stretch makes of a time with the preset lan what it is with the peers' preset: as much longer as
+// it takes until a member is lost.
+func (c Config) stretch(d time.Duration) time.Duration {
+	lan, _ := timing.Named(timing.LAN)
+	return time.Duration(float64(d) * float64(c.timing().Ledger.Lost) / float64(lan.Ledger.Lost))
+}
+
+// lostLate is how long it may take until the others miss a peer that was killed: three times what
+// the preset takes for lost.
+func (c Config) lostLate() time.Duration { return 3 * c.timing().Ledger.Lost }
+
+// link is an undisturbed link: that of a building's network, or of a connection over the internet.
+func (c Config) link() lab.Link {
+	if c.Preset == timing.WAN {
+		return lab.Link{Rate: 50_000_000, Delay: 25 * time.Millisecond}
 	}
-	if s := c.Settings(); s.Trust != p2pdiloco.TrustCrash {
-		line += " --trust " + s.Trust
-	}
-	if c.Preset != "" && c.Preset != Presets[0] {
-		line += " --preset " + c.Preset
-	}
-	if s := c.Settings(); s.Codec != DefaultCodec {
-		line += " --codec " + s.Codec
-	}
-	if c.Reduction > 0 {
-		line += fmt.Sprintf(" --reduction %v", c.Reduction)
-	}
-	if c.Load > 0 {
-		line += fmt.Sprintf(" --load %d", c.Load)
-	}
-	if s := c.Settings(); c.Mode == p2pdiloco.ModeStreaming {
-		line += fmt.Sprintf(" --fragments %d --fragment-delay %s --fragment-alpha %s", s.Fragments, s.FragmentDelay,
-			s.FragmentAlpha)
-	}
-	return line
+	return lab.Link{Delay: 200 * time.Microsecond}
 }

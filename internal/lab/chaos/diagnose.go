@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -36,7 +37,7 @@ func (r *runner) diagnose() {
 	for _, p := range r.nodes {
 		if !p.gone {
 			p.thaw()
-			p.quit()
+			signal([]*node{p}, syscall.SIGQUIT) // it writes all its goroutines to its log
 		}
 	}
 	for _, p := range r.nodes {

@@ -29,7 +29,7 @@ func (r *runner) draw() string {
 	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTATE ROOT\tSENT\tPROCESSES\tSTATE")
 	for _, p := range r.nodes {
 		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.pid(), p.slot, p.root(),
-			humanize.Bytes(p.sent+p.status.Sent), len(p.lives), p.doing())
+			humanize.Bytes(p.sent+p.status.Sent), p.lives, p.state())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "slot %d of %d, height %d, faults %d over, %d under way, %d to come, %.0f s\n",
@@ -52,9 +52,9 @@ func (p *node) root() string {
 	return short(p.status.StateRoot.String())
 }
 
-func (p *node) doing() string {
+func (p *node) state() string {
 	switch {
-	case p.hurt != nil && p.hurt.stage == returning:
+	case p.hurt.doing("back"):
 		return "on its way back"
 	case p.hurt != nil:
 		return p.hurt.String()
@@ -70,16 +70,12 @@ func summarize(out io.Writer, r Result) {
 	recoveryTable(&b, r.Recovery)
 	lossLines(&b, r.Faults)
 	phasesHit(&b, r)
-	memoryTable(&b, r.Memory)
 	fmt.Fprintf(&b, "\n%.0f slots an hour", r.SlotsPerHour)
 	if r.BaselinePerHour > 0 {
 		fmt.Fprintf(&b, ", %.0f undisturbed (%.0f%%)", r.BaselinePerHour, 100*r.SlotsPerHour/r.BaselinePerHour)
 	}
 	fmt.Fprintf(&b, "; %.1f s held back by the schedule not counted; %s sent in all; %.0f s\n", r.HeldSeconds,
 		humanize.Bytes(r.BytesSent), r.WallSeconds)
-	if r.ReductionSeconds > 0 {
-		b.WriteString(reductionText(r))
-	}
 	checkLines(&b, "", r.Checks)
 	if !r.OK {
 		fmt.Fprintf(&b, "\nRun the same again:  %s\nLogs, events and data:  %s\n", r.Replay, r.Dir)
@@ -118,36 +114,4 @@ func phasesHit(b *strings.Builder, r Result) {
 	if len(parts) > 0 {
 		fmt.Fprintf(b, "\nLeaders died in phase: %s\n", strings.Join(parts, ", "))
 	}
-}
-
-func memoryTable(b *strings.Builder, samples []Memory) {
-	if len(samples) == 0 {
-		return
-	}
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nMEMORY AT SLOT\tPROCESSES\tRSS, MEDIAN\tMAX\tHEAP, MEDIAN\tMAX\tGOROUTINES, MEDIAN\tMAX\t"+
-		"DESCRIPTORS, MEDIAN\tMAX\tDISK, MEDIAN\tMAX")
-	for _, m := range samples {
-		var rss, heap, disk, routines, files []float64
-		for _, p := range m.Peers {
-			rss, heap, disk = append(rss, float64(p.RSS)), append(heap, float64(p.Heap)), append(disk, float64(p.Disk))
-			routines, files = append(routines, float64(p.Goroutines)), append(files, float64(p.Descriptors))
-		}
-		fmt.Fprintf(w, "%d\t%d", m.Slot, len(m.Peers))
-		bytes := func(xs []float64) {
-			median, most := spread(xs)
-			fmt.Fprintf(w, "\t%s\t%s", humanize.Bytes(uint64(median)), humanize.Bytes(uint64(most)))
-		}
-		count := func(xs []float64) {
-			median, most := spread(xs)
-			fmt.Fprintf(w, "\t%.0f\t%.0f", median, most)
-		}
-		bytes(rss)
-		bytes(heap)
-		count(routines)
-		count(files)
-		bytes(disk)
-		fmt.Fprintln(w)
-	}
-	_ = w.Flush() // a strings.Builder takes everything
 }

@@ -5,100 +5,80 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
 )
 
-// Memory is the memory of the peers' processes at one time.
+// Memory is what the peers' processes take at one time: for each of kinds a value a process.
 type Memory struct {
-	Slot  uint64       `json:"slot"`
-	Peers []PeerMemory `json:"peers"`
+	Slot uint64               `json:"slot"`
+	Take map[string][]float64 `json:"take"`
 }
 
-// PeerMemory is one process's part.
-type PeerMemory struct {
-	Peer       int    `json:"peer"`
-	Uptime     int    `json:"uptime_seconds"`
-	RSS        uint64 `json:"rss_bytes"` // 0 where the system does not say
-	Heap       uint64 `json:"heap_bytes"`
-	Goroutines int    `json:"goroutines"`
-	// open files and sockets; 0 where the system does not say
-	Descriptors int `json:"descriptors"`
-	// of its data directory and its events
-	Disk uint64 `json:"disk_bytes"`
-}
+// takes are what processes take. RSS and descriptors (open files and sockets) are 0 except on
+// Linux. Disk is that of a data directory and its events.
+var takes = []string{"rss_bytes", "heap_bytes", "goroutines", "descriptors", "disk_bytes"}
 
 // remember takes a sample of the running processes.
 func (r *runner) remember() {
-	m := Memory{Slot: r.ledger.slot}
+	m := Memory{r.ledger.slot, map[string][]float64{}}
 	for _, p := range r.nodes {
-		if s := p.status; p.running() && s.Process.Goroutines > 0 {
-			m.Peers = append(m.Peers, PeerMemory{
-				p.n, int(s.Uptime.Seconds()), residentBytes(p.PID()),
-				s.Process.HeapBytes, s.Process.Goroutines, descriptors(p.PID()), diskBytes(p.Data),
-			})
+		s := p.status.Process
+		if !p.running() || s.Goroutines == 0 {
+			continue
+		}
+		open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID()))
+		for i, v := range []float64{
+			resident(p.PID()), float64(s.HeapBytes), float64(s.Goroutines), float64(len(open)), diskBytes(p.Data),
+		} {
+			m.Take[takes[i]] = append(m.Take[takes[i]], v)
 		}
 	}
-	if len(m.Peers) > 0 {
-		r.memory = append(r.memory, m)
-	}
+	r.memory = append(r.memory, m)
 }
 
-// rememberInTime takes a sample after a tenth and after half of the slots; openGate takes the last
-// one. A soak goes by time.
-func (r *runner) rememberInTime() {
-	if r.soak != nil {
-		return
-	}
-	due := []uint64{r.cfg.Slots / 10, r.cfg.Slots / 2}
-	if n := len(r.memory); n < len(due) && r.ledger.slot > due[n] {
-		r.remember()
-	}
-}
-
-// residentBytes is the resident memory of a process; 0 except on Linux.
-func residentBytes(pid int) uint64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseUint(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * uint64(os.Getpagesize())
-}
-
-// descriptors is how many files and sockets a process has open; 0 except on Linux.
-func descriptors(pid int) int {
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return 0
-	}
-	return len(open)
+// resident is the resident memory of a process in bytes.
+func resident(pid int) float64 {
+	var size, pages float64
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	_, _ = fmt.Sscan(string(text), &size, &pages) // 0 where the system does not say
+	return pages * float64(os.Getpagesize())
 }
 
 // diskBytes is the size of a peer's data directory and of its files of events. Files that vanish
 // meanwhile do not count.
-func diskBytes(data string) (n uint64) {
-	names, err := filepath.Glob(data + "*.events*")
-	if err != nil {
-		names = nil
-	}
+func diskBytes(data string) (n float64) {
+	names, _ := filepath.Glob(data + "*.events*") // the pattern is well formed
 	for _, root := range append(names, data) {
 		_ = filepath.WalkDir(root, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return nil
 			}
 			if info, err := e.Info(); err == nil {
-				n += uint64(info.Size())
+				n += float64(info.Size())
 			}
 			return nil
 		})
 	}
 	return n
+}
+
+func memoryTable(b *strings.Builder, samples []Memory) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nMEDIAN (MAX) AT SLOT\t"+strings.ToUpper(strings.Join(takes, "\t")))
+	for _, m := range samples {
+		fmt.Fprintf(w, "%d", m.Slot)
+		for _, name := range takes {
+			median, most := spread(m.Take[name])
+			if strings.HasSuffix(name, "bytes") {
+				fmt.Fprintf(w, "\t%s (%s)", humanize.Bytes(uint64(median)), humanize.Bytes(uint64(most)))
+			} else {
+				fmt.Fprintf(w, "\t%.0f (%.0f)", median, most)
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
 }

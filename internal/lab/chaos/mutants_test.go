@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -24,8 +23,8 @@ type mutant struct {
 	failure error // that ended the run early
 }
 
-// fine is a run of three peers, of a codec that loses something, in which peer 2 was told to leave
-// and came back: what its logs say, and how its processes ended.
+// fine is a run of three peers, in which peer 2 was told to leave and came back: what its logs say,
+// and how its processes ended.
 func fine(t *testing.T) *mutant {
 	t.Helper()
 	m := &mutant{runner: paper(3), t: t}
@@ -37,19 +36,16 @@ func fine(t *testing.T) *mutant {
 	logs, ends := goodRun()
 	losesB(logs)
 	timed(logs)
-	m.swarm, m.cfg.Slots, m.cfg.Codec = c, lastSlot, "int8"
+	m.swarm, m.cfg.Slots = c, lastSlot
 	back := 1.5
-	restart := suffered(Restart, 4, 6, 2)
+	restart := suffered("restart", 4, 6, 2)
 	restart.Return = &back
 	m.done = []Injected{restart}
 	for i, p := range m.nodes {
 		dir := t.TempDir()
 		p.lines, p.Process = logs[i], &swarm.Process{Stdout: filepath.Join(dir, "out"), Log: filepath.Join(dir, "log")}
-		p.lives = []lifetime{{p.Log, true}}
 		m.reports(i, report.Peer{Ended: true, Status: "ended", Slot: ends[i].slot, StateRoot: ends[i].root})
-		m.writes(p.Log, feedbackKept+"\n")
 	}
-	m.nodes[1].lives = append(m.nodes[1].lives, m.nodes[1].lives[0])
 	return m
 }
 
@@ -137,18 +133,12 @@ var mutants = map[string]func(m *mutant){
 		m.failure = m.stuck()
 	},
 	CheckHappen: func(m *mutant) {
-		never := Injected{Fault: Fault{Kind: Leader, Phase: PhaseVote}, Missed: true}
+		never := Injected{Fault: Fault{Kind: "leader", Phase: PhaseVote}, Missed: true}
 		m.done = append(m.done, never, never)
 	},
-	CheckFeedback: func(m *mutant) { m.writes(m.nodes[1].Log, feedbackLost+"\n") },
-	CheckPairs:    func(m *mutant) { m.cfg.Kinds = lab.Names[Kind]{Pair} },
-	CheckLoad:     func(m *mutant) { m.slow = []string{"peer 1 was lost"} },
-	CheckFaults: func(m *mutant) {
-		turns := &fault{Injected: Injected{Fault: Fault{Kind: Turns}, BegunSlot: 4}}
-		m.inVain(turns, noBranch)
-	},
-	CheckExits: func(m *mutant) { m.ended = []string{"peer 1 ended by itself"} },
-	CheckLogs:  (*mutant).panics,
+	CheckFaults: func(m *mutant) { m.isOdd(m.suffer("turns", "advance", 2), noBranch) },
+	CheckExits:  func(m *mutant) { m.ended = []string{"peer 1 ended by itself"} },
+	CheckLogs:   (*mutant).panics,
 }
 
 // TestEachCheckHasAMutant: whoever adds a check adds what it must find, and no other may find that.
@@ -174,58 +164,27 @@ func TestEachCheckHasAMutant(t *testing.T) {
 	}
 }
 
-// TestWhatFeedbackMayLose: a peer that left in order goes on with what it owed, unless it had to
-// fetch the state. One that was killed need not.
-func TestWhatFeedbackMayLose(t *testing.T) {
-	for name, c := range map[string]struct {
-		left, fetched bool
-		said          string
-		want          bool
-	}{
-		"it goes on":              {true, false, feedbackKept, true},
-		"it has forgotten":        {true, false, feedbackLost, false},
-		"it fetched the state":    {true, true, feedbackLost, true},
-		"it was killed":           {false, false, feedbackLost, true},
-		"it says nothing of that": {true, false, "", true},
-	} {
-		m := fine(t)
-		p := m.nodes[1]
-		p.lives[0].left = c.left
-		if m.writes(p.Log, c.said); c.fetched {
-			p.lines = append(p.lines, eventlog.Line{Event: "state.synced"})
-		}
-		if got := m.checkFeedback(); got.OK != c.want {
-			t.Errorf("%s: %+v", name, got)
-		}
-		m.cfg.Codec = DefaultCodec
-		if got := m.checkFeedback(); !got.OK {
-			t.Errorf("%s, with a codec that loses nothing: %+v", name, got)
-		}
-	}
-}
-
 // TestProcessesThatEndByThemselves: the end of a process is a fault of the run, but where it was
 // told to end, must end by what is done to it, or has finished the run.
 func TestProcessesThatEndByThemselves(t *testing.T) {
 	done := &report.Peer{Ended: true}
 	for name, c := range map[string]struct {
-		command  string
-		asked    bool
-		kind     Kind // of what is done to it; empty: nothing
-		report   *report.Peer
-		want     int
-		wantLeft bool
+		command string
+		asked   bool
+		doing   string // of a fault that hurts it; empty: none does
+		report  *report.Peer
+		want    int
 	}{
-		"finished":                  {"exit 0", false, "", done, 0, false},
-		"without a report":          {"exit 0", false, "", nil, 1, false},
-		"with an error":             {"exit 1", false, "", done, 1, false},
-		"told to leave":             {"exit 0", true, "", nil, 0, true},
-		"told to leave, and fails":  {"exit 1", true, "", nil, 1, false},
-		"killed":                    {"kill -9 $$", true, "", nil, 0, false},
-		"killed by somebody else":   {"kill -9 $$", false, "", nil, 1, false},
-		"a full disk":               {"exit 1", false, DiskFull, nil, 0, false},
-		"a full disk, and no error": {"exit 0", false, DiskFull, nil, 1, false},
-		"while it is stopped":       {"exit 1", false, Stop, nil, 1, false},
+		"finished":                  {"exit 0", false, "", done, 0},
+		"without a report":          {"exit 0", false, "", nil, 1},
+		"with an error":             {"exit 1", false, "", done, 1},
+		"told to leave":             {"exit 0", true, "", nil, 0},
+		"told to leave, and fails":  {"exit 1", true, "", nil, 1},
+		"killed":                    {"kill -9 $$", true, "", nil, 0},
+		"killed by somebody else":   {"kill -9 $$", false, "", nil, 1},
+		"a full disk":               {"exit 1", false, "full", nil, 0},
+		"a full disk, and no error": {"exit 0", false, "full", nil, 1},
+		"while it is stopped":       {"exit 1", false, "lasts", nil, 1},
 	} {
 		m := fine(t)
 		shell, err := exec.LookPath("sh")
@@ -237,16 +196,16 @@ func TestProcessesThatEndByThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-p.Ended
-		m.nodes, p.lives = m.nodes[1:2], []lifetime{{}}
-		if p.asked = c.asked; c.kind != "" {
-			p.hurt = &fault{Injected: Injected{Fault: Fault{Kind: c.kind}}, stage: on}
+		if p.asked = c.asked; c.doing != "" {
+			m.suffer("stop", c.doing, 2)
 		}
+		m.nodes = m.nodes[1:2]
 		if c.report != nil {
 			m.reports(0, *c.report)
 		}
 		m.boot.Boot = m.runningBoot()
-		if m.reap(); len(m.ended) != c.want || !p.gone || p.lives[len(p.lives)-1].left != c.wantLeft {
-			t.Errorf("%s: %q, gone %v, left %v", name, m.ended, p.gone, p.lives)
+		if m.reap(); len(m.ended) != c.want || !p.gone {
+			t.Errorf("%s: %q, gone %v", name, m.ended, p.gone)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"slices"
+	"syscall"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -11,8 +12,8 @@ import (
 // node is one peer of the swarm.
 type node struct {
 	*swarm.Peer
-	n     int        // from 1; also its site
-	lives []lifetime // its processes so far
+	n     int // from 1; also its site
+	lives int // its processes so far
 
 	lines  []eventlog.Line // all its events that matter
 	heard  []eventlog.Line // and what it said of other peers
@@ -26,12 +27,6 @@ type node struct {
 	hurt     *fault // what it suffers from now
 	sent     uint64 // bytes, of ended processes
 	received uint64
-}
-
-// lifetime is one process of a peer.
-type lifetime struct {
-	log  string
-	left bool // it was asked to leave, and did
 }
 
 // useful are the events that say something about the chain, the state or the process.
@@ -83,9 +78,6 @@ func (p *node) running() bool { return !p.gone && !p.frozen }
 // bury notes that its process has ended.
 func (p *node) bury() {
 	p.gone, p.frozen = true, false
-	if code, _ := p.Exit(); code == 0 && len(p.lives) > 0 {
-		p.lives[len(p.lives)-1].left = p.asked
-	}
 	sent, received := p.status.Sent, p.status.Received
 	if r, ok := p.Report(); ok {
 		sent, received = r.BytesSent, r.BytesReceived
@@ -123,21 +115,18 @@ func (p *node) members() []string {
 	return ids
 }
 
-// phaseReached is the phase of the slot in which a killed leader's log breaks off.
-func phaseReached(lines []eventlog.Line) Phase {
-	for _, l := range slices.Backward(lines) {
-		switch l.Event {
-		case "slot.planned":
-			return PhasePlan
-		case "record.drafted":
-			return PhaseDraft
-		case "record.proposed":
-			return PhaseVote
-		case "record.certified", "slot.committed":
-			return PhaseCommit
-		default:
-			return PhaseIdle
-		}
+// onBranch says whether a peer goes on as a branch, by what it last said.
+func (p *node) onBranch() bool { return p.status.Provisional != "" }
+
+func (p *node) freeze() {
+	p.frozen = true
+	p.Signal(syscall.SIGSTOP)
+}
+
+// thaw continues the process if it is stopped.
+func (p *node) thaw() {
+	if p.frozen {
+		p.Signal(syscall.SIGCONT)
 	}
-	return PhaseIdle
+	p.frozen = false
 }

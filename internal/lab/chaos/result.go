@@ -16,7 +16,7 @@ type Result struct {
 	OK       bool    `json:"ok"` // whether all checks hold
 	Seed     uint64  `json:"seed"`
 	Peers    int     `json:"peers"`
-	Slots    uint64  `json:"slots"`
+	Slots    uint64  `json:"slots"` // of a soak: those of the time that counts
 	Kinds    []Kind  `json:"kinds"`
 	LeftOut  []Kind  `json:"left_out,omitempty"` // for want of root
 	Schedule []Fault `json:"schedule"`
@@ -30,14 +30,15 @@ type Result struct {
 	BaselinePerHour float64 `json:"baseline_slots_per_hour,omitempty"` // undisturbed
 	// that the swarm waited for its schedule; not in slots_per_hour
 	HeldSeconds float64 `json:"held_seconds"`
-	// from a slot's first plan until it was committed, the median; 0: no log has a plan
-	ReductionSeconds float64 `json:"reduction_seconds"`
 	// by all processes; of killed ones as they last said
-	Pair          *PairSlots `json:"pair,omitempty"` // nil: too few slots to say
-	BytesSent     uint64     `json:"bytes_sent"`
-	BytesReceived uint64     `json:"bytes_received"`
-	Memory        []Memory   `json:"memory"`
-	WallSeconds   float64    `json:"wall_seconds"`
+	BytesSent     uint64  `json:"bytes_sent"`
+	BytesReceived uint64  `json:"bytes_received"`
+	WallSeconds   float64 `json:"wall_seconds"`
+
+	// of a soak
+	Tokens uint64   `json:"tokens,omitempty"` // that contributions to its slots were trained on
+	Left   int      `json:"left,omitempty"`   // faults for which there was no time
+	Memory []Memory `json:"memory,omitempty"` // at the beginning, the middle and the end
 
 	Replay string `json:"replay"` // the command line that runs the schedule again
 	Dir    string `json:"dir,omitempty"`
@@ -58,8 +59,12 @@ func (r *runner) result(failure error) Result {
 	res := Result{
 		Seed: r.cfg.Seed, Peers: r.cfg.Peers, Slots: r.cfg.Slots, Kinds: r.cfg.Kinds,
 		Schedule: r.faults,
-		Faults:   []Injected{}, HeldSeconds: r.gate.held.Seconds(), Memory: r.memory,
+		Faults:   []Injected{}, HeldSeconds: r.gate.held.Seconds(),
 		WallSeconds: r.screen.Elapsed().Seconds(), Replay: r.cfg.Replay(),
+	}
+	if s := r.soak; s != nil {
+		res.Slots, res.Tokens = r.ledger.within(s.from, s.length)
+		res.Left, res.Memory = s.left, r.memory
 	}
 	for _, f := range r.active {
 		r.done = append(r.done, f.Injected)
@@ -70,8 +75,6 @@ func (r *runner) result(failure error) Result {
 	}
 	res.Recovery = recoveries(res.Faults)
 	res.SlotsPerHour = r.slotsPerHour()
-	res.Pair = r.pairSlots()
-	res.ReductionSeconds, _ = spread(r.ledger.reductions())
 	var ends []ending
 	var logs [][]eventlog.Line
 	var finished []bool
@@ -83,8 +86,7 @@ func (r *runner) result(failure error) Result {
 	}
 	h := readHistory(logs, finished)
 	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure),
-		r.checkFeedback(), r.checkPairs(), r.checkLoad(), r.checkHappen(),
-		verdict(CheckFaults, r.odd, strings.Join(r.light, "; ")), verdict(CheckExits, r.ended, ""),
+		checkHappen(r.done), verdict(CheckFaults, r.odd, strings.Join(r.fine, "; ")), verdict(CheckExits, r.ended, ""),
 		checkLogs(r.swarm.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res

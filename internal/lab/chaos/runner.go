@@ -35,8 +35,7 @@ type runner struct {
 	// the other peers start once the first one has founded the run
 	oneFounds bool
 	testbed   swarm.Testbed
-	links     *lab.Lab // the testbed, if links can be changed
-	busy      loops    // that take the processors for the whole run
+	links     network // the testbed, if links can be changed
 	swarm     *swarm.Swarm
 	screen    *swarm.Screen
 
@@ -52,9 +51,8 @@ type runner struct {
 	gate    gate
 	polls   polls
 	ended   []string // processes that ended though nobody asked them to
-	slow    []string // what load did to the members
 	odd     []string // faults of which not the right thing came
-	light   []string // faults of which less came than was meant, without a fault of the peers
+	fine    []string // what else is to say of faults
 	soak    *soak    // nil: the run is over after a number of slots
 	memory  []Memory
 	drawnAt time.Time
@@ -63,32 +61,42 @@ type runner struct {
 // bootNode is the bootstrap node.
 type bootNode struct {
 	swarm.Boot
-	hurt *fault   // what is done to it now; nil: nothing
+	down bool
 	args []string // its flags, with the addresses that it had first
 }
+
+// The namespaces' names begin with labName, so that a later run removes those of a crashed one.
+const labName = "p2pchaos"
 
 // open makes the network, of namespaces if a fault needs to change links, and the swarm.
 func (r *runner) open(ctx context.Context) (err error) {
 	r.testbed = swarm.Loopback{}
-	if len(NeedLinks(r.cfg.Kinds)) > 0 {
+	if len(Needing(r.cfg.Kinds, Links)) > 0 {
 		sites := 1 + r.cfg.Peers
 		for _, f := range r.pending {
-			if f.Kind.newcomer() {
+			if f.Kind.row().pick == newcomer {
 				sites++
 			}
 		}
-		if r.links, err = openLinks(ctx, sites, r.cfg.link()); err != nil {
-			return err
+		l, err := lab.New(ctx, lab.Config{Nodes: sites, Name: labName, Link: r.cfg.link()})
+		if err != nil {
+			return fmt.Errorf("%w (or leave out the faults %v)", err, Needing(r.cfg.Kinds, Links))
 		}
-		r.testbed = r.links
+		r.links, r.testbed = l, l
 	}
 	if r.swarm, err = swarm.New(r.cfg.Setting, r.testbed); err != nil {
 		return errors.Join(err, r.testbed.Close())
 	}
-	if err := r.busy.start(r.cfg.Load); err != nil {
-		return errors.Join(err, r.close())
-	}
 	return nil
+}
+
+// CanLinks says why links cannot be changed here, or nil.
+func CanLinks(ctx context.Context) error {
+	l, err := lab.New(ctx, lab.Config{Nodes: 1, Name: labName + "try"})
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // run starts the swarm and returns when all peers have finished. An error means that they have not.
@@ -108,14 +116,13 @@ func (r *runner) run(ctx context.Context) error {
 		if r.soak != nil {
 			r.goOn()
 		}
-		if err := r.advance(ctx); err != nil {
+		if err := r.advance(); err != nil {
 			return err
 		}
 		if err := r.openGate(); err != nil {
 			return err
 		}
 		r.ask(ctx)
-		r.rememberInTime()
 		r.show()
 		if r.over() {
 			return nil
@@ -211,14 +218,14 @@ func (r *runner) reap() {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
-		case p.hurt != nil && p.hurt.stage == on && p.hurt.Kind == DiskFull && code == 1:
+		case p.hurt.doing("full") && code == 1:
 		case !p.asked && code == 0 && printed && finished(rep):
 		default:
 			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+
 				"log:\n%s", p.n, p.PID(), code, swarm.Tail(p.Log)))
 		}
 	}
-	if _, ended := r.boot.Exit(); ended && r.boot.hurt == nil {
+	if _, ended := r.boot.Exit(); ended && !r.boot.down {
 		r.ended = append(r.ended, "the bootstrap node ended by itself; the end of its log:\n"+swarm.Tail(r.boot.Log))
 	}
 }
@@ -228,7 +235,6 @@ func (r *runner) close() error {
 	for _, f := range r.active {
 		f.busy.end()
 	}
-	r.busy.end()
 	for _, p := range r.nodes {
 		if p.Process != nil {
 			p.thaw()

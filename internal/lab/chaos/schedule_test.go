@@ -4,20 +4,18 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 )
 
 func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 	all := Kinds(true)
 	first := Schedule(7, 8, 60, all)
-	if !reflect.DeepEqual(first, Schedule(7, 8, 60, all)) {
-		t.Error("two schedules of one seed differ")
-	}
-	if reflect.DeepEqual(first, Schedule(8, 8, 60, all)) {
-		t.Error("another seed gives the same schedule")
+	if !reflect.DeepEqual(first, Schedule(7, 8, 60, all)) || reflect.DeepEqual(first, Schedule(8, 8, 60, all)) {
+		t.Error("two schedules of one seed differ, or those of two seeds do not")
 	}
 	want := Fault{Slot: 3, Kind: Load, Pick: 4192164882, Slots: 4, Seconds: 7.8}
 	if got := Schedule(1, 8, 60, all)[0]; got != want {
@@ -25,109 +23,91 @@ func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 	}
 }
 
-// TestScheduleHasAllKinds: in an ordinary run each kind has its turn, and a leader dies in each
-// phase.
+// TestScheduleHasAllKinds: in an ordinary run each kind has its turn, a leader dies in each phase,
+// and a partition has each size of its smaller side, shorter and longer than it takes to fork. A
+// long run comes to all places, and short ones to some, which the seed draws.
 func TestScheduleHasAllKinds(t *testing.T) {
-	for _, kinds := range []lab.Names[Kind]{Kinds(true), Kinds(false)} {
-		for seed := range uint64(20) {
-			met := map[Kind]bool{}
-			dead := map[Phase]bool{}
-			for _, f := range Schedule(seed+1, 8, 60, kinds) {
-				met[f.Kind], dead[f.Phase] = true, true
-			}
-			for _, k := range kinds {
-				if !met[k] {
-					t.Errorf("seed %d: no %s", seed+1, k)
-				}
-			}
-			for _, p := range phases {
-				if !dead[p] {
-					t.Errorf("seed %d: no leader dies in phase %s", seed+1, p)
-				}
+	sides, places := map[[2]int]bool{}, map[failpoint.Place]bool{}
+	for seed := range uint64(20) {
+		met := map[string]bool{}
+		for _, f := range Schedule(seed+1, 8, 60, Kinds(true)) {
+			if met[f.name()] = true; f.Side > 0 {
+				sides[[2]int{f.Side, min(1, int(f.Seconds/forkTime))}] = true
 			}
 		}
+		if want := len(Kinds(true)) + len(phases) - 1; len(met) != want {
+			t.Errorf("seed %d: %d kinds and phases, want %d: %v", seed+1, len(met), want, met)
+		}
+		for _, f := range Schedule(seed+1, 4, 20, []Kind{Failpoint}) {
+			places[f.Place] = true
+		}
+	}
+	if len(places) != len(failpoint.Places()) || len(Schedule(1, 4, 60, []Kind{Failpoint})) < len(places) {
+		t.Errorf("20 short runs come to the places %v", places)
+	}
+	if len(sides) != 7 { // a half always waits for a fork
+		t.Errorf("partitions are %v", sides)
 	}
 }
 
 func TestScheduleKeepsItsBounds(t *testing.T) {
+	var all []Kind
+	for _, w := range rows {
+		all = append(all, w.kind)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		peers := rapid.IntRange(minPeers, maxPeers).Draw(t, "peers")
 		slots := rapid.Uint64Range(0, 400).Draw(t, "slots")
-		all := rapid.SampledFrom(append(Kinds(true), byName...))
-		kinds := rapid.SliceOfNDistinct(all, 0, -1, rapid.ID).Draw(t, "kinds")
+		kinds := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 0, -1, rapid.ID).Draw(t, "kinds")
 		faults := Schedule(rapid.Uint64().Draw(t, "seed"), peers, slots, kinds)
 		if len(faults) == 0 && slots >= minSlots && len(kinds) > 0 {
 			t.Fatal("there is room and nothing happens")
 		}
 		for i, f := range faults {
-			if f.Kind.last() {
-				if i != len(faults)-1 || f.Kind == End && f.Slot != slots-quietLast || f.Slot < quietFirst ||
-					f.Slot > slots-quietLast && f.Slot > quietFirst {
-					t.Fatalf("%+v is not at the end of %d slots", f, slots)
-				}
-				continue
+			w, end := f.Kind.row(), slots-quietLast
+			if w.is(last) {
+				end++ // it comes last, in a short run as early as may be
 			}
 			switch {
-			case !slices.Contains(kinds, f.Kind):
-				t.Fatalf("%+v was not asked for", f)
-			case f.Slot < quietFirst || f.Slot >= slots-quietLast:
+			case !slices.Contains(kinds, f.Kind), w.is(last) && i != len(faults)-1:
+				t.Fatalf("%+v comes as number %d of %d", f, i, len(faults))
+			case f.Slot < quietFirst || f.Slot >= max(end, quietFirst+1):
 				t.Fatalf("%+v of %d slots", f, slots)
-			case i > 0 && f.Slot <= faults[i-1].Slot:
+			case i > 0 && !w.is(last) && f.Slot <= faults[i-1].Slot:
 				t.Fatalf("%+v comes with or before %+v", f, faults[i-1])
-			case (f.Kind == Leader) != (f.Phase != ""):
-				t.Fatalf("%+v: phases are the leader's", f)
-			case f.Kind == Partition && (f.Side < 1 || f.Side > peers/2):
-				t.Fatalf("%+v of %d peers has no smaller side", f, peers)
-			case f.Seconds > longestFault.Seconds() && f.Kind != Partition, 2*f.Side == peers && f.Seconds < forkTime:
+			case (w.pick == leader) != (f.Phase != ""), (w.pick == side) != (f.Side > 0), f.Side > peers/2:
+				t.Fatalf("%+v of %d peers", f, peers)
+			case f.Seconds > longestFault.Seconds() && f.Side == 0, 2*f.Side == peers && f.Seconds < forkTime:
 				t.Fatalf("%+v lasts too long, or ends before a half forks", f)
 			}
 		}
 	})
 }
 
-// TestPartitionsHaveAllSides: each size of the smaller side occurs, for a short time and for longer
-// than it takes to fork.
-func TestPartitionsHaveAllSides(t *testing.T) {
-	type shape struct {
-		side  int
-		forks bool
+// TestPresetWANTakesLonger: faults and bounds on waiting follow the timers of the peers, and with
+// the preset lan nothing is stretched.
+func TestPresetWANTakesLonger(t *testing.T) {
+	lan := Config{Seed: 7, Peers: 8, Slots: 200, Kinds: append(Kinds(true), Failpoint)}
+	wan := lan
+	wan.Preset = "wan"
+	drawn, long := Schedule(lan.Seed, lan.Peers, lan.Slots, lan.Kinds), wan.schedule()
+	if !reflect.DeepEqual(drawn, lan.schedule()) {
+		t.Error("with the preset lan the schedule is not what was drawn")
 	}
-	// a half always waits for a fork
-	for peers, want := range map[int]int{3: 2, 4: 3, 5: 4, 6: 5, 8: 7} {
-		met := map[shape]bool{}
-		for seed := range uint64(40) {
-			for _, f := range Schedule(seed+1, peers, 60, []Kind{Partition}) {
-				met[shape{f.Side, f.Seconds >= forkTime}] = true
-			}
+	for i, f := range drawn {
+		want := 20 * f.Seconds
+		switch {
+		case f.Kind == Load:
+			want = f.Seconds
+		case f.Seconds >= forkTime:
+			want = 300 + 20*(f.Seconds-forkTime)
 		}
-		if len(met) != want {
-			t.Errorf("of %d peers: %v, want %d shapes", peers, met, want)
-		}
-	}
-}
-
-func TestKinds(t *testing.T) {
-	if got, err := ParseKinds("kill, leader,kill"); err != nil || got.String() != "kill,leader" {
-		t.Errorf("%v, %v", got, err)
-	}
-	if got, err := ParseKinds("disk-full,wipe-two,one-way"); err != nil || NeedLinks(got).String() != "one-way" ||
-		!NeedRoot(got) || NeedRoot(Kinds(true)) {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, k := range append(Kinds(true), byName...) {
-		if k.mayCost().says == "" {
-			t.Errorf("nobody says what %s may cost", k)
+		if d := long[i].Seconds - want; d > 0.1 || d < -0.1 || long[i].Nap < 19*f.Nap {
+			t.Errorf("%+v with the preset wan: %+v, want %v s", f, long[i], want)
 		}
 	}
-	for _, list := range []string{"", "kill,", "kil"} {
-		if _, err := ParseKinds(list); err == nil {
-			t.Errorf("%q was taken", list)
-		}
-	}
-	if got := NeedLinks(Kinds(true)).String(); got != "cut,partition,flap,slow,pair,loss" {
-		t.Errorf("need links: %s", got)
-	}
-	if len(NeedLinks(Kinds(false))) > 0 {
-		t.Error("kinds without links need links")
+	if wan.stretch(time.Second) != 20*time.Second || wan.lostLate() != 90*time.Second ||
+		wan.patience() != 15*time.Minute || lan.link() == wan.link() {
+		t.Errorf("bounds: %v, %v, %v", wan.stretch(time.Second), wan.lostLate(), wan.patience())
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
-	"strings"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -19,25 +20,17 @@ import (
 
 // SoakConfig says how long two swarms run beside each other, one of which is hurt.
 type SoakConfig struct {
-	swarm.Setting
-	Peers         int // of each swarm
+	Config
 	Minutes       float64
 	FaultsPerHour int
-	Trust         string
-	Seed          uint64
-	Kinds         lab.Names[Kind]
-	Pause         time.Duration // for inner steps of a slot
-	LogLevel      string        // of the peers' logs
 }
 
 // SoakKinds are the faults of a soak: those that one peer, or the bootstrap node, has at a time.
-var SoakKinds = lab.Names[Kind]{Kill, Leader, Restart, Wipe, Stop, Bootstrap}
+var SoakKinds = lab.Names[Kind]{"kill", "leader", "restart", "wipe", "stop", "bootstrap"}
 
-// Bounds of a soak. Two swarms share the machine, and a fault takes ten seconds or more.
 const (
 	maxMinutes       = 24 * 60
 	maxFaultsPerHour = 1200
-	maxSoakPeers     = maxPeers / 2
 	// more slots than a soak can have: it ends by time
 	soakSlots = 10_000_000
 	// the gate stands open for so many slots more
@@ -46,32 +39,18 @@ const (
 	soakSlack = 10 * time.Minute
 )
 
-// Goals of a soak, in parts of what the undisturbed swarm did, and of the faults that were drawn: a
-// swarm that is long in coming back from one is hurt by fewer.
-const (
-	GoalSlots  = 0.98
-	GoalTokens = 0.96
-	GoalFaults = 0.95
-)
-
 // Validate returns all faults of c in one error.
 func (c SoakConfig) Validate() error {
 	var f sources.Faults
-	f.Add(c.Peers < minPeers || c.Peers > maxSoakPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxSoakPeers)
-	long := c.Minutes > 0 && c.Minutes <= maxMinutes // not so of NaN
-	f.Add(!long, "minutes", c.Minutes, "allowed: above 0, to %d", maxMinutes)
+	f.Add(!(c.Minutes > 0 && c.Minutes <= maxMinutes), "minutes", c.Minutes, "allowed: above 0, to %d", maxMinutes)
 	f.Add(c.FaultsPerHour < 0 || c.FaultsPerHour > maxFaultsPerHour, "faults-per-hour", c.FaultsPerHour,
 		"allowed: 0 to %d", maxFaultsPerHour)
-	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
 	f.Add(c.Pause < 0 || c.Pause > time.Minute, "step-time", c.Pause, "allowed: 0 to 1m")
-	f.Add(c.Trust != p2pdiloco.TrustCrash && c.Trust != p2pdiloco.TrustByzantine, "trust", c.Trust, "allowed: %s, %s",
-		p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine)
 	for _, k := range c.Kinds {
-		if !strings.Contains(","+SoakKinds.String()+",", ","+string(k)+",") {
-			f.Add(true, "faults", c.Kinds, "%s is not for a soak; allowed: %v", k, SoakKinds)
-		}
+		f.Add(!slices.Contains(SoakKinds, k), "faults", c.Kinds, "%s is not for a soak; allowed: %v", k, SoakKinds)
 	}
-	return errors.Join(f...)
+	c.Slots = minSlots
+	return errors.Join(append(f, c.Config.Validate())...)
 }
 
 // length is how long slots count.
@@ -83,15 +62,9 @@ func (c SoakConfig) Replay() string {
 		"--step-time %v", c.Peers, c.Minutes, c.FaultsPerHour, c.Trust, c.Seed, c.Kinds, c.Pause)
 }
 
-// TimedFault is a fault that begins at a time, as soon after it as it may.
-type TimedFault struct {
-	After float64 `json:"after_seconds"`
-	Fault
-}
-
 // SoakSchedule draws the faults of a soak: one in each interval, at a random time in it. Each kind
 // occurs once before any occurs again.
-func SoakSchedule(c SoakConfig) (faults []TimedFault) {
+func SoakSchedule(c SoakConfig) (faults []Fault) {
 	rng := rand.New(rand.NewPCG(c.Seed, 0x73_6f_61_6b))
 	deck := cards(c.Kinds)
 	if c.FaultsPerHour == 0 || len(deck) == 0 {
@@ -102,8 +75,9 @@ func SoakSchedule(c SoakConfig) (faults []TimedFault) {
 		if i%len(deck) == 0 {
 			rng.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
 		}
-		after := (float64(i) + rng.Float64()) * interval
-		faults = append(faults, TimedFault{after, deck[i%len(deck)].drawn(rng, c.Peers)})
+		f := deck[i%len(deck)]
+		f.After = (float64(i) + rng.Float64()) * interval
+		faults = append(faults, f.drawn(rng, c.Peers))
 	}
 	return faults
 }
@@ -111,7 +85,6 @@ func SoakSchedule(c SoakConfig) (faults []TimedFault) {
 // soak is what a swarm of a soak has beside its runner.
 type soak struct {
 	length time.Duration
-	faults []TimedFault  // to come
 	ready  *atomic.Int32 // of both swarms, those that train
 	here   bool          // this one is among them
 	from   time.Time     // slots count from here on; zero: one of the swarms does not train yet
@@ -126,32 +99,30 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakResult, error) {
 		fmt.Errorf("%w: the soak is not over %v after its time", errHang, soakSlack))
 	defer cancel()
 	began, ready := time.Now(), &atomic.Int32{}
-	type outcome struct {
-		r   *runner
-		res Result
-		err error
-	}
-	control := make(chan outcome, 1)
-	go func() {
-		r := newSoaker(cfg, nil, "control", swarm.NewScreen(quiet{}, 0), ready)
-		res, err := r.whole(timed)
-		control <- outcome{r, res, err}
-		if err != nil || !res.OK {
-			cancel() // there is nothing to compare with
+	var results [2]Result
+	var errs [2]error
+	var both sync.WaitGroup
+	for i, name := range []string{"faulted", "control"} {
+		screen, faults := swarm.NewScreen(cfg.Out, 0), SoakSchedule(cfg)
+		if i > 0 {
+			screen, faults = swarm.NewScreen(io.Discard, 0), nil
 		}
-	}()
-	hurt := newSoaker(cfg, SoakSchedule(cfg), "faulted", swarm.NewScreen(cfg.Out, 0), ready)
-	res, err := hurt.whole(timed)
-	if err != nil || !res.OK {
-		cancel()
+		both.Go(func() {
+			c := cfg.Config
+			c.Slots, c.Pause = soakSlots, cmp.Or(c.Pause, pause)
+			r := newRunner(c, filepath.Join(cfg.Dir, name), screen, faults)
+			r.soak = &soak{length: cfg.length(), ready: ready}
+			if results[i], errs[i] = r.whole(timed); errs[i] != nil || !results[i].OK {
+				cancel() // there is nothing to compare with
+			}
+		})
 	}
-	beside := <-control
-	if err := errors.Join(err, beside.err, ctx.Err()); err != nil {
+	both.Wait()
+	if err := errors.Join(errs[0], errs[1], ctx.Err()); err != nil {
 		return SoakResult{}, err
 	}
 	result := SoakResult{
-		Minutes: cfg.Minutes, FaultsPerHour: cfg.FaultsPerHour, Peers: cfg.Peers, Trust: cfg.Trust, Seed: cfg.Seed,
-		Kinds: cfg.Kinds, Faulted: hurt.soaked(res), Control: beside.r.soaked(beside.res),
+		Minutes: cfg.Minutes, FaultsPerHour: cfg.FaultsPerHour, Faulted: results[0], Control: results[1],
 		WallSeconds: time.Since(began).Seconds(), Replay: cfg.Replay(), Dir: cfg.Dir,
 	}
 	result.judge()
@@ -159,28 +130,8 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakResult, error) {
 	return result, nil
 }
 
-// quiet takes the notes of the undisturbed swarm, which nobody reads.
-type quiet struct{}
-
-func (quiet) Write(b []byte) (int, error) { return len(b), nil }
-
-func newSoaker(cfg SoakConfig, faults []TimedFault, name string, screen *swarm.Screen, ready *atomic.Int32) *runner {
-	r := &runner{
-		cfg: Config{
-			Setting: cfg.Setting, Peers: cfg.Peers, Slots: soakSlots, Seed: cfg.Seed, Mode: p2pdiloco.ModeSync,
-			Trust: cfg.Trust, Kinds: cfg.Kinds, LogLevel: cfg.LogLevel, Pause: cmp.Or(cfg.Pause, pause),
-		},
-		dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("soak"), screen: screen,
-		ledger: newLedger(),
-		polls:  polls{answers: make(chan answer, 2*maxPeers)},
-		soak:   &soak{length: cfg.length(), faults: faults, ready: ready},
-	}
-	r.ledger.tokens = map[uint64]uint64{}
-	return r
-}
-
-// goOn takes a soak one step further: it passes on the faults whose time has come, and ends once
-// the time is over, the last fault too, and all peers hold the state after the last slot.
+// goOn takes a soak one step further: it ends once the time is over, the last fault too, and all
+// peers hold the state after the last slot.
 func (r *runner) goOn() {
 	s := r.soak
 	if !s.here && r.ledger.slot >= quietFirst {
@@ -195,9 +146,6 @@ func (r *runner) goOn() {
 		return
 	}
 	since := time.Since(s.from)
-	for len(s.faults) > 0 && since.Seconds() >= s.faults[0].After {
-		r.pending, s.faults = append(r.pending, s.faults[0].Fault), s.faults[1:]
-	}
 	if since >= s.length/2 && len(r.memory) < 2 {
 		r.remember()
 	}

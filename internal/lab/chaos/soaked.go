@@ -14,48 +14,29 @@ type SoakResult struct {
 	Met           bool    `json:"met"` // and all goals are met
 	Minutes       float64 `json:"minutes"`
 	FaultsPerHour int     `json:"faults_per_hour"`
-	Peers         int     `json:"peers"` // of each swarm
-	Trust         string  `json:"trust"`
-	Seed          uint64  `json:"seed"`
-	Kinds         []Kind  `json:"kinds"`
 
 	SlotsRatio  float64 `json:"slots_ratio"`  // of the undisturbed swarm's; goal GoalSlots
 	TokensRatio float64 `json:"tokens_ratio"` // the same; goal GoalTokens
-	// of the faults that were drawn, those that had time; goal GoalFaults
+	// of the faults that were drawn, those that came about; goal GoalFaults
 	FaultsRatio float64 `json:"faults_ratio"`
-	Faulted     Soaked  `json:"faulted"`
-	Control     Soaked  `json:"control"`
+	Faulted     Result  `json:"faulted"` // with the slots and tokens of the time that counts
+	Control     Result  `json:"control"`
 
 	WallSeconds float64 `json:"wall_seconds"`
 	Replay      string  `json:"replay"`
 	Dir         string  `json:"dir,omitempty"`
 }
 
-// Soaked is what one swarm of a soak did in the time that counts.
-type Soaked struct {
-	OK     bool    `json:"ok"`
-	Slots  int     `json:"slots"`
-	Tokens uint64  `json:"tokens"` // that contributions to these slots were trained on
-	Checks []Check `json:"checks"`
-
-	Faults   []Injected           `json:"faults"` // that came about
-	Left     int                  `json:"left"`   // faults for which there was no time
-	Recovery map[string]*Recovery `json:"recovery"`
-	Memory   []Memory             `json:"memory"` // at the beginning, the middle and the end
-}
-
-// soaked counts the slots and tokens of a soak's swarm.
-func (r *runner) soaked(res Result) Soaked {
-	s := Soaked{
-		OK: res.OK, Checks: res.Checks, Faults: res.Faults, Left: r.soak.left, Recovery: res.Recovery,
-		Memory: res.Memory,
-	}
-	s.Slots, s.Tokens = r.ledger.within(r.soak.from, r.soak.length)
-	return s
-}
+// Goals of a soak, in parts of what the undisturbed swarm did, and of the faults that were drawn: a
+// swarm that is long in coming back from one is hurt by fewer.
+const (
+	GoalSlots  = 0.98
+	GoalTokens = 0.96
+	GoalFaults = 0.95
+)
 
 // within counts the slots that were committed in a time, and their tokens.
-func (g *ledger) within(from time.Time, length time.Duration) (slots int, tokens uint64) {
+func (g *ledger) within(from time.Time, length time.Duration) (slots, tokens uint64) {
 	for slot, at := range g.commits {
 		if at.After(from) && at.Sub(from) < length {
 			slots++
@@ -65,34 +46,24 @@ func (g *ledger) within(from time.Time, length time.Duration) (slots int, tokens
 	return slots, tokens
 }
 
-// judge compares the swarms.
+// judge compares the swarms. One fault may have come too late, or have missed its leader.
 func (r *SoakResult) judge() {
-	r.FaultsRatio = 1
 	if r.Control.Slots > 0 && r.Control.Tokens > 0 {
 		r.SlotsRatio = float64(r.Faulted.Slots) / float64(r.Control.Slots)
 		r.TokensRatio = float64(r.Faulted.Tokens) / float64(r.Control.Tokens)
 	}
-	r.OK = r.Faulted.OK && r.Control.OK
-	if all := len(r.Faulted.Faults) + r.Faulted.Left; all > 0 {
-		r.FaultsRatio = float64(all-r.cameNot()) / float64(all)
-	}
-	r.Met = r.OK && r.SlotsRatio >= GoalSlots && r.TokensRatio >= GoalTokens && r.hurtEnough()
-}
-
-// hurtEnough says whether so many of the faults that were drawn came about as should. One may have
-// come too late.
-func (r SoakResult) hurtEnough() bool { return r.cameNot() <= 1 || r.FaultsRatio >= GoalFaults }
-
-// cameNot counts the faults that were drawn and did not come about: there was no time for them, or
-// no leader could be caught.
-func (r SoakResult) cameNot() (n int) {
-	n = r.Faulted.Left
+	missed := r.Faulted.Left
 	for _, f := range r.Faulted.Faults {
 		if f.Missed {
-			n++
+			missed++
 		}
 	}
-	return n
+	r.FaultsRatio = 1
+	if missed > 1 {
+		r.FaultsRatio -= float64(missed) / float64(len(r.Faulted.Faults)+r.Faulted.Left)
+	}
+	r.OK = r.Faulted.OK && r.Control.OK
+	r.Met = r.OK && r.SlotsRatio >= GoalSlots && r.TokensRatio >= GoalTokens && r.FaultsRatio >= GoalFaults
 }
 
 // print writes the result for people.
@@ -106,32 +77,25 @@ func (r SoakResult) print(out io.Writer) {
 	memoryTable(&b, r.Control.Memory)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\n%g MIN\tHURT\tUNDISTURBED\tRATIO\tGOAL\t\n", r.Minutes)
-	fmt.Fprintf(w, "slots\t%d\t%d\t%.1f%%\t%.0f%%\t%s\n", r.Faulted.Slots, r.Control.Slots, 100*r.SlotsRatio,
-		100*GoalSlots, met(r.SlotsRatio, GoalSlots))
-	fmt.Fprintf(w, "tokens\t%d\t%d\t%.1f%%\t%.0f%%\t%s\n", r.Faulted.Tokens, r.Control.Tokens, 100*r.TokensRatio,
-		100*GoalTokens, met(r.TokensRatio, GoalTokens))
+	line := func(name string, hurt, calm uint64, ratio, goal float64) {
+		met := "met"
+		if ratio < goal {
+			met = "missed"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.0f%%\t%s\n", name, hurt, calm, 100*ratio, 100*goal, met)
+	}
+	line("slots", r.Faulted.Slots, r.Control.Slots, r.SlotsRatio, GoalSlots)
+	line("tokens", r.Faulted.Tokens, r.Control.Tokens, r.TokensRatio, GoalTokens)
+	came := uint64(len(r.Faulted.Faults))
+	line("faults", came, came+uint64(r.Faulted.Left), r.FaultsRatio, GoalFaults)
 	_ = w.Flush() // a strings.Builder takes everything
-	fmt.Fprintf(&b, "%d faults", len(r.Faulted.Faults))
-	if r.Faulted.Left > 0 {
-		fmt.Fprintf(&b, ", %d more had no time", r.Faulted.Left)
-	}
-	if !r.hurtEnough() {
-		fmt.Fprintf(&b, " (%.0f%% came about, goal %.0f%%: missed)", 100*r.FaultsRatio, 100*GoalFaults)
-	}
-	fmt.Fprintf(&b, "; %.0f s\n", r.WallSeconds)
+	fmt.Fprintf(&b, "%.0f s\n", r.WallSeconds)
 	checkLines(&b, "hurt: ", r.Faulted.Checks)
 	checkLines(&b, "undisturbed: ", r.Control.Checks)
 	if !r.Met {
 		fmt.Fprintf(&b, "\nRun the same again:  %s\nLogs, events and data:  %s\n", r.Replay, r.Dir)
 	}
 	_, _ = io.WriteString(out, b.String())
-}
-
-func met(ratio, goal float64) string {
-	if ratio >= goal {
-		return "met"
-	}
-	return "missed"
 }
 
 // checkLines writes one line for each check.

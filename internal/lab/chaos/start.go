@@ -87,7 +87,7 @@ func (r *runner) startBoot(ctx context.Context) (err error) {
 func (r *runner) addNode() *node {
 	n := len(r.nodes) + 1
 	p := &node{Peer: r.swarm.NewPeer(n, r.dir, fmt.Sprintf("peer-%d", n)), n: n, gone: true}
-	if slices.Contains(r.cfg.Kinds, Failpoint) {
+	if len(Needing(r.cfg.Kinds, Failpoints)) > 0 {
 		p.Env = []string{order.Variable + "=" + p.orders()}
 	}
 	r.nodes = append(r.nodes, p)
@@ -104,13 +104,17 @@ func (r *runner) startNode(p *node) error {
 	err := r.swarm.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.weight(p),
 		r.swarm.Listen(p.n))...)
 	if p.asked, p.gone = false, err != nil; err == nil {
-		p.lives = append(p.lives, lifetime{log: p.Log})
+		p.lives++
 	}
 	return err
 }
 
+// startAll starts those of some peers that have no process.
 func (r *runner) startAll(some []*node) error {
 	for _, p := range some {
+		if !p.gone {
+			continue
+		}
 		if err := r.startNode(p); err != nil {
 			return err
 		}
@@ -136,10 +140,10 @@ func (r *runner) settings() []string {
 }
 
 // linger is how long finished peers serve the model. A peer that is started at the end must find
-// them, on a machine that is busy too.
+// them, on a machine that is busy too, and they go on until another side has forked.
 func (r *runner) linger() time.Duration {
 	switch kinds := r.cfg.Kinds; {
-	case slices.Contains(kinds, Apart): // and go on until the other side has forked
+	case slices.Contains(kinds, Apart):
 		return r.cfg.stretch(60 * time.Second)
 	case slices.Contains(kinds, End):
 		return r.cfg.stretch(30 * time.Second)
@@ -149,10 +153,10 @@ func (r *runner) linger() time.Duration {
 
 // training are the flags of all peers with a trainer.
 func (r *runner) training() []string {
-	return append([]string{
-		"--data", filepath.Join(r.dir, "text"), "--gate", filepath.Join(r.dir, gateFile),
+	return []string{
+		"--data", filepath.Join(r.dir, "text"), "--gate", filepath.Join(r.dir, gateFile), "--model", model,
 		"--pause", cmp.Or(r.cfg.Pause, pause).String(),
-	}, r.cfg.slowness()...)
+	}
 }
 
 // acquaintance is the addresses of a peer that a newcomer may know.

@@ -2,13 +2,21 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/p2pdiloco/p2pdiloco"
 )
 
-// A bill is what was done to a swarm: it says what may be lost, and when.
+// Names of the checks that hold the histories against what the faults may cost.
+const (
+	CheckGivenUp  = "slots given up only where a fault may cost them"
+	CheckDown     = "members lost only to faults"
+	CheckIdentity = "peers keep their identity"
+)
+
+// A bill is what was done to a swarm: it says what may be lost, and when. Everything else that is
+// lost is a fault of the program, and fails a check.
 type bill struct {
 	faults    []Injected
 	byzantine bool
@@ -19,10 +27,10 @@ type bill struct {
 }
 
 // covers says whether a fault that may cost something was under way at a time.
-func (b bill) covers(at time.Time, costs func(Injected, cost) bool) bool {
+func (b bill) covers(at time.Time, costs func(Injected, row) bool) bool {
 	return slices.ContainsFunc(b.faults, func(f Injected) bool {
 		over := !f.over.IsZero() && at.After(f.over.Add(b.late))
-		return !f.Missed && !at.Before(f.began) && !over && costs(f, f.Kind.mayCost())
+		return !f.Missed && !at.Before(f.began) && !over && costs(f, f.Kind.row())
 	})
 }
 
@@ -32,7 +40,8 @@ func (b bill) check(h *history) []Check { return []Check{b.givenUp(h), b.down(h)
 // leastByzantine is the fewest electors of which trust byzantine lets no minority fork.
 const leastByzantine = 4
 
-// givenUp: a certified step that was given up was on a branch, which only some faults bring about.
+// givenUp: a certified step that was given up was on a branch, which only some faults bring about;
+// with trust byzantine only of few electors.
 func (b bill) givenUp(h *history) Check {
 	var faults []string
 	steps := 0
@@ -44,7 +53,7 @@ func (b bill) givenUp(h *history) Check {
 		steps++
 		electors := h.forked(r).electors // 0: no log says it
 		few := electors > 0 && electors < leastByzantine
-		if !b.covers(r.at, func(_ Injected, c cost) bool { return c.branch && (!b.byzantine || few) }) {
+		if !b.covers(r.at, func(_ Injected, w row) bool { return w.is(branch) && (!b.byzantine || few) }) {
 			faults = append(faults, fmt.Sprintf("slot %d, certified at height %d as %s, was given up, and no fault "+
 				"may cost that", r.slot, r.height, short(hash)))
 		}
@@ -66,8 +75,8 @@ func (b bill) down(h *history) Check {
 				continue
 			}
 			lost++
-			if !h.retired[id] && !b.covers(r.at, func(f Injected, c cost) bool {
-				return c.down == everybody || c.down == victims && slices.Contains(f.Victims, n)
+			if !h.retired[id] && !b.covers(r.at, func(f Injected, w row) bool {
+				return w.down == everybody || w.down == victims && slices.Contains(f.Victims, n)
 			}) {
 				faults = append(faults, fmt.Sprintf("peer %d is no member at height %d (slot %d), and no fault hurt it",
 					n, r.height, r.slot))
@@ -78,11 +87,14 @@ func (b bill) down(h *history) Check {
 	return verdict(CheckDown, faults, fmt.Sprintf("%d losses", lost))
 }
 
+// wiping are the words that take a victim's data: it comes back as a new peer.
+var wiping = []string{"wipe"}
+
 // identity: a peer that comes back under another ID has lost its data to a fault.
 func (b bill) identity(h *history) Check {
 	var faults []string
 	for _, c := range h.renamed {
-		if !b.covers(c.at, func(f Injected, k cost) bool { return k.identity && slices.Contains(f.Victims, c.peer) }) {
+		if !b.covers(c.at, func(f Injected, w row) bool { return w.uses(wiping) && slices.Contains(f.Victims, c.peer) }) {
 			faults = append(faults, fmt.Sprintf("peer %d came back as another peer, and kept its data", c.peer))
 		}
 	}
@@ -91,7 +103,30 @@ func (b bill) identity(h *history) Check {
 
 // bill is what was done to the runner's swarm.
 func (r *runner) bill() bill {
-	return bill{
-		faults: r.done, byzantine: r.cfg.Trust == p2pdiloco.TrustByzantine, last: r.last(), late: r.cfg.lostLate(),
+	return bill{faults: r.done, byzantine: !r.cfg.forks(), last: r.last(), late: r.cfg.lostLate()}
+}
+
+// lossLines say what the faults that came about could cost.
+func lossLines(b *strings.Builder, faults []Injected) {
+	met := map[Kind]bool{}
+	for _, f := range faults {
+		met[f.Kind] = true
+	}
+	if len(met) > 0 {
+		fmt.Fprintln(b, "\nWhat may be lost:")
+	}
+	for _, k := range slices.Sorted(maps.Keys(met)) {
+		w := k.row()
+		text := [...]string{
+			nobody: "nothing", victims: "its victims' contributions until they are members again",
+			everybody: "contributions of everybody for some time",
+		}[w.down]
+		if w.is(branch) {
+			text += "; slots of a branch (with trust byzantine only where fewer than four had a vote)"
+		}
+		if w.uses(wiping) {
+			text += "; the victims come back as new members"
+		}
+		fmt.Fprintf(b, "  %-10s %s\n", k, text)
 	}
 }

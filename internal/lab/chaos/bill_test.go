@@ -86,46 +86,46 @@ func TestTheBill(t *testing.T) {
 		{"nothing is lost", func([][]eventlog.Line) {}, false, nil, nil},
 
 		{"a branch, and no fault", branch, false, nil, []string{CheckGivenUp}},
-		{"a branch of a kill", branch, false, []Injected{suffered(Kill, 4, 7, 2)}, []string{CheckGivenUp}},
-		{"a branch of a partition", branch, false, []Injected{suffered(Partition, 4, 7, 2)}, nil},
-		{"a branch of turns", branch, false, []Injected{suffered(Turns, 4, 7, 2)}, nil},
-		{"with trust byzantine", branch, true, []Injected{suffered(Partition, 4, 7, 2)}, []string{CheckGivenUp}},
-		{"with trust byzantine and three electors", branchOf(3), true, []Injected{suffered(Partition, 4, 7, 2)}, nil},
+		{"a branch of a kill", branch, false, []Injected{suffered("kill", 4, 7, 2)}, []string{CheckGivenUp}},
+		{"a branch of a partition", branch, false, []Injected{suffered("partition", 4, 7, 2)}, nil},
+		{"a branch of turns", branch, false, []Injected{suffered("turns", 4, 7, 2)}, nil},
+		{"with trust byzantine", branch, true, []Injected{suffered("partition", 4, 7, 2)}, []string{CheckGivenUp}},
+		{"with trust byzantine and three electors", branchOf(3), true, []Injected{suffered("partition", 4, 7, 2)}, nil},
 		{"with trust byzantine, and nobody knows of how many electors", branchOf(0), true, []Injected{
-			suffered(Partition, 4, 7, 2),
+			suffered("partition", 4, 7, 2),
 		}, []string{CheckGivenUp}},
-		{"before a partition", branch, false, []Injected{suffered(Partition, 7, 8, 2)}, []string{CheckGivenUp}},
-		{"long after one", branch, false, []Injected{suffered(Partition, 2, 3, 2)}, []string{CheckGivenUp}},
+		{"before a partition", branch, false, []Injected{suffered("partition", 7, 8, 2)}, []string{CheckGivenUp}},
+		{"long after one", branch, false, []Injected{suffered("partition", 2, 3, 2)}, []string{CheckGivenUp}},
 
 		{"a member is lost to nothing", losesB, false, nil, []string{CheckDown}},
-		{"to its kill", losesB, false, []Injected{suffered(Kill, 4, 6, 2)}, nil},
+		{"to its kill", losesB, false, []Injected{suffered("kill", 4, 6, 2)}, nil},
 		{"to a failpoint", losesB, true, []Injected{suffered(Failpoint, 4, 6, 2)}, nil},
-		{"to another one's kill", losesB, false, []Injected{suffered(Kill, 4, 6, 1)}, []string{CheckDown}},
-		{"to its kill long ago", losesB, false, []Injected{suffered(Kill, 2, 3, 2)}, []string{CheckDown}},
-		{"to a bootstrap node's end", losesB, false, []Injected{suffered(Bootstrap, 4, 6)}, []string{CheckDown}},
-		{"to a cut pair", losesB, false, []Injected{suffered(Pair, 4, 6, 2, 3)}, []string{CheckDown}},
-		{"to a link that flaps", losesB, false, []Injected{suffered(Flap, 4, 6, 2)}, nil},
-		{"to a leader whose link flaps", losesB, false, []Injected{suffered(Flap, 4, 6, 1)}, []string{CheckDown}},
-		{"to a leader on a slow link", losesB, false, []Injected{suffered(Slow, 4, 6, 1)}, nil},
-		{"to a partition", losesB, false, []Injected{suffered(Partition, 4, 6, 1)}, nil},
+		{"to another one's kill", losesB, false, []Injected{suffered("kill", 4, 6, 1)}, []string{CheckDown}},
+		{"to its kill long ago", losesB, false, []Injected{suffered("kill", 2, 3, 2)}, []string{CheckDown}},
+		{"to a bootstrap node's end", losesB, false, []Injected{suffered("bootstrap", 4, 6)}, []string{CheckDown}},
+		{"to a cut pair", losesB, false, []Injected{suffered("pair", 4, 6, 2, 3)}, []string{CheckDown}},
+		{"to a link that flaps", losesB, false, []Injected{suffered("flap", 4, 6, 2)}, nil},
+		{"to a leader whose link flaps", losesB, false, []Injected{suffered("flap", 4, 6, 1)}, []string{CheckDown}},
+		{"to a leader on a slow link", losesB, false, []Injected{suffered("slow", 4, 6, 1)}, nil},
+		{"to a partition", losesB, false, []Injected{suffered("partition", 4, 6, 1)}, nil},
 		{"to a fault that did not come about", losesB, false, []Injected{
-			{Fault: Fault{Kind: Kill}, Victims: []int{2}, began: when(4), Missed: true},
+			{Fault: Fault{Kind: "kill"}, Victims: []int{2}, began: when(4), Missed: true},
 		}, []string{CheckDown}},
 		{"to a fault that is not over", losesB, false, []Injected{
-			{Fault: Fault{Kind: Kill}, Victims: []int{2}, began: when(4)},
+			{Fault: Fault{Kind: "kill"}, Victims: []int{2}, began: when(4)},
 		}, nil},
 		{"members leave after the last slot", end, false, nil, nil},
 
 		{"another identity, and no fault", comesBackAs("D"), false, nil, []string{CheckIdentity}},
-		{"after a wipe", comesBackAs("D"), false, []Injected{suffered(Wipe, 4, 6, 2)}, nil},
-		{"after a kill", comesBackAs("D"), true, []Injected{suffered(Kill, 4, 6, 2)}, []string{CheckIdentity}},
-		{"another one's wipe", comesBackAs("D"), false, []Injected{suffered(Wipe, 4, 6, 3)}, []string{CheckIdentity}},
+		{"after a wipe", comesBackAs("D"), false, []Injected{suffered("wipe", 4, 6, 2)}, nil},
+		{"after a kill", comesBackAs("D"), true, []Injected{suffered("kill", 4, 6, 2)}, []string{CheckIdentity}},
+		{"another one's wipe", comesBackAs("D"), false, []Injected{suffered("wipe", 4, 6, 3)}, []string{CheckIdentity}},
 		{"a restart under the same", comesBackAs("B"), false, nil, nil},
 		{"the old one is lost later", func(logs [][]eventlog.Line) {
 			comesBackAs("D")(logs)
 			list(logs, 0, 3, "A", "B", "C")
 			list(logs, 0, 6, "A", "D", "C")
-		}, false, []Injected{suffered(Wipe, 4, 5, 2)}, nil},
+		}, false, []Injected{suffered("wipe", 4, 5, 2)}, nil},
 	} {
 		logs, _ := goodRun()
 		c.spoil(logs)

@@ -1,0 +1,315 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// network is what changes the links between sites: a lab.Lab. Site 0 is that of the bootstrap node,
+// site n that of peer n.
+type network interface {
+	Cut(sites ...int) error
+	Mute(sites ...int) error
+	CutPair(i, j int) error
+	Partition(groups ...[]int) error
+	SetLink(site int, l lab.Link) error
+	Heal(sites ...int) error
+}
+
+// Over a slow link a slot of the tiny model still passes in about a second.
+var slowLink = lab.Link{Rate: 4_000_000, Delay: 40 * time.Millisecond}
+
+// fast is by how much a newcomer's clock may be ahead.
+const fast = 90 * time.Minute
+
+// do carries out a word of a fault's row, and says whether the next one may follow: those of the
+// last switch wait for something.
+func (r *runner) do(f *fault, word string) (done bool, err error) {
+	switch word {
+	case "victims":
+		f.hit = f.victims
+	case "others":
+		f.hit = r.others(f)
+	case "all":
+		f.hit = r.nodes
+	case "kill":
+		killAll(f.hit)
+	case "term":
+		signal(f.hit, syscall.SIGTERM)
+	case "stop":
+		for _, p := range f.hit {
+			p.freeze()
+		}
+	case "cont":
+		for _, p := range f.hit {
+			p.thaw()
+		}
+	case "wipe":
+		for _, p := range f.hit {
+			err = errors.Join(err, os.RemoveAll(p.Data))
+		}
+	case "start":
+		err = r.startAll(f.hit)
+	case "kill-boot":
+		r.boot.down = true
+		r.boot.Signal(syscall.SIGKILL)
+		<-r.boot.Ended
+	case "start-boot":
+		r.boot.down = false
+		err = r.startBoot(context.Background()) // it has a bound of its own
+	case "burn":
+		err = f.busy.start(busyLoops)
+	case "calm":
+		f.busy.end()
+	case "mount":
+		err = f.mount()
+	case "fill":
+		err = fill(f.hit[0].Data)
+	case "unmount":
+		err = f.unmount()
+	case "order":
+		err = f.order()
+	case "fast":
+		f.hit[0].Env = append(f.hit[0].Env, order.Clock+"="+fast.String())
+	case "doctor":
+		r.checkClock(f, doctorsClock(f.hit[0].Peer))
+	default:
+		return r.change(f, word)
+	}
+	return true, err
+}
+
+// change carries out the words about links.
+func (r *runner) change(f *fault, word string) (done bool, err error) {
+	switch word {
+	case "cut":
+		err = r.links.Cut(f.Victims...)
+	case "mute":
+		err = r.links.Mute(f.Victims...)
+	case "pair":
+		err = r.links.CutPair(f.Victims[0], f.Victims[1])
+	case "part":
+		err = r.links.Partition(f.Victims)
+	case "slow":
+		err = r.links.SetLink(f.Victims[0], slowLink)
+	case "lossy":
+		err = r.links.SetLink(f.Victims[0], lab.Link{Delay: r.cfg.link().Delay, Loss: 20})
+	case "heal":
+		err = errors.Join(r.links.Heal(f.Victims...), r.links.SetLink(f.Victims[0], r.cfg.link()))
+	case "unite":
+		err = r.links.Heal()
+	default:
+		return r.awaits(f, word)
+	}
+	return true, err
+}
+
+// awaits says whether what a word waits for has come, or will not come any more.
+func (r *runner) awaits(f *fault, word string) (done bool, err error) {
+	switch word {
+	case "lasts":
+		return r.lasted(f), nil
+	case "pause":
+		return time.Since(f.since) >= 400*time.Millisecond, nil
+	case "again": // all from the beginning
+		if !r.lasted(f) {
+			f.words = append([]string{word}, strings.Fields(f.row.do)...)
+		}
+		return true, nil
+	case "advance": // a slot by those that run; what was under way may still be told
+		return r.ledger.slot > f.slot || r.ledger.newest.After(f.since.Add(time.Second)) ||
+			r.vain(f, f.since, "nobody went on"), nil
+	case "fork":
+		return !r.cfg.forks() || f.Seconds < r.cfg.timing().Ledger.ForkAfter.Seconds() ||
+			slices.ContainsFunc(r.nodes, (*node).onBranch) || r.vain(f, f.began, noBranch), nil
+	case "outweigh":
+		return r.outweighed(f), nil
+	case "missed":
+		return r.missed(f), nil
+	case "full":
+		return r.endedFull(f), nil
+	case "reached":
+		return r.reached(f)
+	case "finish":
+		return finishedAll(f.hit), nil
+	}
+	return r.awaitsAll(f, word)
+}
+
+// awaitsAll are the words that say that some peers are gone, or are back. How long that takes
+// counts as the time of their return, and is bounded.
+func (r *runner) awaitsAll(f *fault, word string) (done bool, err error) {
+	for _, p := range f.hit {
+		switch word {
+		case "exited":
+			done = p.gone
+		case "back":
+			done = p.back(f.slot) && r.takesPart(f, p)
+		default:
+			panic("chaos: no such word: " + word)
+		}
+		if most := r.cfg.stretch(returnWithin); !done && time.Since(f.since) > most {
+			return false, fmt.Errorf("%w: peer %d is not %s after %v: %s", errHang, p.n, word, most, f)
+		}
+		if !done {
+			return false, nil
+		}
+	}
+	took := time.Since(f.since).Seconds()
+	f.Return = &took
+	return true, nil
+}
+
+// signal tells some peers' processes to end.
+func signal(some []*node, how syscall.Signal) {
+	for _, p := range some {
+		p.asked = true
+		p.Signal(how)
+	}
+}
+
+// killAll ends some peers' processes: all are killed before it waits for any.
+func killAll(some []*node) {
+	some = slices.DeleteFunc(slices.Clone(some), func(p *node) bool { return p.gone })
+	signal(some, syscall.SIGKILL)
+	for _, p := range some {
+		<-p.Ended
+		p.bury()
+	}
+}
+
+// others are the peers that are not a fault's victims.
+func (r *runner) others(f *fault) []*node {
+	return slices.DeleteFunc(slices.Clone(r.nodes), func(p *node) bool { return p.hurt == f })
+}
+
+// longestFault bounds a fault's length in case the swarm makes no progress.
+const longestFault = 10 * time.Second
+
+// lasted says whether a fault has lasted for the slots and the time that were drawn.
+func (r *runner) lasted(f *fault) bool {
+	since := time.Since(f.began)
+	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= r.cfg.stretch(longestFault)
+	return enough && since.Seconds() >= max(f.Seconds, f.Nap)
+}
+
+// takesPart says whether a peer is a member again. After a partition there may have been two
+// chains, and the logs do not say which one remains: then all peers must have all others in their
+// own lists.
+func (r *runner) takesPart(f *fault, p *node) bool {
+	if !f.splits() {
+		return slices.Contains(r.ledger.members, p.ID)
+	}
+	for _, q := range r.nodes {
+		members := q.members()
+		if !q.back(f.slot) || slices.ContainsFunc(r.nodes,
+			func(o *node) bool { return !slices.Contains(members, o.ID) }) {
+			return false
+		}
+		r.ledger.height, r.ledger.members = q.status.Height, members
+	}
+	return true
+}
+
+const noBranch = "nobody went on as a branch"
+
+// patience is for how long those that are left may take to go on: with trust crash they fork the
+// run, also on a busy machine. With trust byzantine they wait in vain.
+func (c Config) patience() time.Duration {
+	slack := 15 * time.Second
+	if c.forks() {
+		slack = 30 * time.Second
+	}
+	return c.timing().Ledger.ForkAfter + c.stretch(slack)
+}
+
+// vain says whether what a fault is about has not come for too long, and takes note of it. Only
+// with trust crash does a minority go on, and only where there is a slot left.
+func (r *runner) vain(f *fault, since time.Time, what string) bool {
+	most := r.cfg.patience()
+	if time.Since(since) < most {
+		return false
+	}
+	if r.cfg.forks() && f.BegunSlot+1 < r.cfg.Slots {
+		r.isOdd(f, "%s in %v", what, most)
+	}
+	return true
+}
+
+// isOdd takes note of a fault that did not end as it should.
+func (r *runner) isOdd(f *fault, format string, args ...any) {
+	r.odd = append(r.odd, fmt.Sprintf("slot %d: %s: ", f.BegunSlot, f)+fmt.Sprintf(format, args...))
+}
+
+// finishedAll says whether some peers have finished the run.
+func finishedAll(some []*node) bool {
+	return !slices.ContainsFunc(some, func(p *node) bool {
+		return !p.gone && p.status.Phase != p2pdiloco.PhaseEnded
+	})
+}
+
+// outweighed says whether one side has finished the run, and the other one has gone on without it,
+// as far as it may. With trust crash one of them must have forked in time.
+func (r *runner) outweighed(f *fault) bool {
+	apart := func(ended, goesOn []*node) bool {
+		return finishedAll(ended) && (!r.cfg.forks() || slices.ContainsFunc(goesOn, func(p *node) bool {
+			return p.onBranch() && p.status.Slot >= min(f.BegunSlot+outweighAfter, r.cfg.Slots)
+		}))
+	}
+	others := r.others(f)
+	if apart(others, f.victims) || apart(f.victims, others) {
+		return true
+	}
+	if r.cfg.forks() && !slices.ContainsFunc(r.nodes, (*node).onBranch) {
+		return r.vain(f, f.began, noBranch)
+	}
+	if most := 2 * r.cfg.patience(); time.Since(f.began) > most {
+		r.fine = append(r.fine, fmt.Sprintf("after %v no side had ended with a heavier branch beside it", most))
+		return true
+	}
+	return false
+}
+
+// missed says whether the others miss a victim that was killed under load, or never did. A record
+// leaves it out then, or with the next step.
+func (r *runner) missed(f *fault) bool {
+	took, victim := time.Since(f.since), f.victims[0]
+	said := slices.ContainsFunc(r.sound(), func(p *node) bool { return p.misses(victim) })
+	if !said && took < r.cfg.stretch(longestFault) {
+		return false
+	}
+	if text := fmt.Sprintf("missed %.1f s after it was killed: peer %d", took.Seconds(), victim.n); took > r.cfg.lostLate() {
+		r.isOdd(f, "%s", text)
+	} else {
+		r.fine = append(r.fine, text)
+	}
+	return true
+}
+
+// endWithin is how long a peer may take to end whose disk is full.
+const endWithin = 45 * time.Second
+
+// endedFull says whether the peer with the full disk has ended. If it has not in time, or did not
+// say why, that is a fault.
+func (r *runner) endedFull(f *fault) bool {
+	p := f.victims[0]
+	if !p.gone && time.Since(f.since) < r.cfg.stretch(endWithin) {
+		return false
+	}
+	if why := swarm.Tail(p.Log); !p.gone || !strings.Contains(why, "no space left") {
+		r.isOdd(f, "its disk is full; it ended: %v; its log ends with:\n%s", p.gone, why)
+		killAll(f.victims)
+	}
+	return true
+}
