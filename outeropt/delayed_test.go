@@ -2,7 +2,6 @@ package outeropt
 
 import (
 	"math"
-	"slices"
 	"testing"
 )
 
@@ -40,23 +39,5 @@ func TestDelayedNesterovFollowsItsEquations(t *testing.T) {
 				t.Fatalf("every %d: element %d is %v, the equations give %v", every, j, params[j], theta[j])
 			}
 		}
-	}
-}
-
-// With its momentum in every step it is Nesterov, to the bit.
-func TestDelayedByOneIsNesterov(t *testing.T) {
-	const n = 500
-	delayed, _ := New(Config{Name: DelayedNesterov, LR: 0.7, Momentum: 0.9, Every: 1}, n)
-	nesterov, _ := New(defaults, n)
-	next := noise()
-	p := vector(next, n)
-	q := slices.Clone(p)
-	for step := range uint64(10) {
-		g := vector(next, n)
-		delayed.Step(p, g, At{Step: step + 1})
-		nesterov.Step(q, g, At{Step: step + 1})
-		equalBits(t, "params", p, q)
-		equalBits(t, "momentum", delayed.State()[0], nesterov.State()[0])
-		equalBits(t, "sum", delayed.State()[1], make([]float32, n))
 	}
 }

@@ -179,36 +179,3 @@ func TestRelayServesItsRuns(t *testing.T) {
 		}
 	})
 }
-
-// TestMembersHaveAPlaceAtTheirRelay: strangers, however many come first, leave places for members.
-func TestMembersHaveAPlaceAtTheirRelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := always()
-		cfg.Reservations = 2
-		s := openRelays(t, 1, 0, cfg)
-		relay := s.relays[0]
-		come := func() *Network {
-			i := s.Add()
-			s.Connect(i, 0)
-			return simulated(t, s.Net, i, LAN())
-		}
-		asks := func(n *Network) error {
-			_, err := client.Reserve(t.Context(), n.Host(), s.Info(0))
-			return err
-		}
-		first, second, member := come(), come(), come()
-		relay.Protect([]slot.PeerID{member.ID()})
-		if err := asks(first); err != nil {
-			t.Errorf("a stranger where there is room: %v", err)
-		}
-		if err := asks(second); err == nil {
-			t.Error("a stranger got the place of a member")
-		}
-		if err := asks(member); err != nil {
-			t.Errorf("a member: %v", err)
-		}
-		if err := asks(first); err != nil {
-			t.Errorf("a stranger that has a place: %v", err)
-		}
-	})
-}

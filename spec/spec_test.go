@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -20,24 +19,6 @@ func testSpec() Spec {
 		{Name: "w", Shape: []uint64{300, 10}},
 		{Name: "b", Shape: []uint64{10}},
 	}}
-}
-
-func TestSpecDefaultsParseAndValidate(t *testing.T) {
-	s := testSpec().Settled()
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range table {
-		if !f.mayLack() && f.Text(s) == "" {
-			t.Errorf("settled spec lacks %s", f.Name)
-		}
-		if f.Default == "" {
-			continue
-		}
-		if got := f.Text(s); got != f.Default {
-			t.Errorf("%s settles to %q, its default is %q", f.Name, got, f.Default)
-		}
-	}
 }
 
 func TestSpecRoundTripKeepsTheRunID(t *testing.T) {
@@ -88,35 +69,6 @@ func TestAdoptNamesTheFieldThatDiffers(t *testing.T) {
 	given := Spec{Name: "tiny", Layout: trainer.Layout{{Name: "v", Shape: []uint64{3}}}}
 	if err := given.Adopt(run, "p"); err == nil || !strings.Contains(err.Error(), "tensor 0 is \"v\"") {
 		t.Errorf("another layout: %v", err)
-	}
-}
-
-func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
-	bad := Spec{
-		Name: "two words", Mode: "wild", Rounds: 1 << 40, Outer: "adamw", OuterLR: "1e3", Momentum: "1.5",
-		Aggregator:   "max",
-		TrimPermille: 500, Clip: "maybe", Codec: "int5", Frame: 1000, Init: "root:12", StartPeers: 2, MinPeers: 3,
-		Discount: []uint64{500, 600},
-	}
-	err := bad.Validate()
-	for _, field := range []string{
-		"name", "mode", "rounds", "outer", "outer_lr", "momentum", "aggregator", "trim_permille", "clip", "codec",
-		"frame", "init", "min_peers", "discount",
-	} {
-		if err == nil || !strings.Contains(err.Error(), "run spec: "+field+" = ") {
-			t.Errorf("fault of %s is not reported", field)
-		}
-	}
-	if !strings.Contains(err.Error(), "allowed: mean, trimmed_mean, median") {
-		t.Errorf("allowed values are not told: %v", err)
-	}
-}
-
-func TestSpecFloatsAreTakenFromDecimals(t *testing.T) {
-	s := testSpec()
-	s.OuterLR = "0.1"
-	if got := number(s.OuterLR); got != float32(0.1) {
-		t.Fatal(got)
 	}
 }
 
@@ -192,43 +144,6 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-// A founder that gives no outer settings gets those that suit the mode and the optimizer; what is
-// given stays.
-func TestModesAndOptimizersHaveOuterSettingsOfTheirOwn(t *testing.T) {
-	for _, c := range []struct {
-		given    Spec
-		lr, mu   string
-		overlaps bool
-	}{
-		{Spec{Name: "x"}, "0.7", "0.9", false},
-		{Spec{Name: "x", Mode: ModeDelayed}, "0.7", "0", true},
-		{Spec{Name: "x", Mode: ModeEager, OuterLR: "0.5", Momentum: "0.3"}, "0.5", "0.3", true},
-		{Spec{Name: "x", Mode: ModeDelayed, Outer: "delayed_nesterov"}, "0.7", "0.9", true},
-		{Spec{Name: "x", Outer: "sgd"}, "0.7", "0", false},
-		{Spec{Name: "x", Outer: "adam"}, "0.01", "0.9", false},
-		{Spec{Name: "x", Outer: "adam", OuterLR: "0.3"}, "0.3", "0.9", false},
-		{Spec{Name: "x", Outer: "adam", Mode: ModeDelayed}, "0.01", "0", true},
-	} {
-		s := c.given.Settled()
-		if s.OuterLR != c.lr || s.Momentum != c.mu || s.Overlaps() != c.overlaps || s.Validate() != nil {
-			t.Errorf("%+v: got %s/%s, %v", c.given, s.OuterLR, s.Momentum, s.Validate())
-		}
-	}
-}
-
-// What cannot be divided into the peers' parts is no outer optimizer of the modes that take a part
-// ahead. Mode async took adam.
-func TestNoOptimizerThatCannotBeDividedIsTakenAhead(t *testing.T) {
-	for _, outer := range outeropt.Names() {
-		for _, mode := range []string{ModeSync, ModeDelayed, ModeEager, ModeAsync} {
-			err := Spec{Name: "x", Mode: mode, Outer: outer}.Validate()
-			if (err == nil) != (outer != outeropt.Adam || mode != ModeEager && mode != ModeAsync) {
-				t.Errorf("%s in mode %s: %v", outer, mode, err)
-			}
-		}
-	}
 }
 
 // The help of a flag says the founder's default where that does not depend on other fields.

@@ -17,36 +17,6 @@ var ids = func() (all []trainer.PeerID) {
 	return all
 }()
 
-func TestDefaultsOfTrust(t *testing.T) {
-	for _, c := range []struct {
-		given        Spec
-		trust, ratio string
-	}{
-		{Spec{}, TrustByzantine, "8"},
-		{Spec{Access: AccessOpen}, TrustByzantine, "8"},
-		{Spec{Trust: TrustCrash}, TrustCrash, "0"},
-		{Spec{Schedule: "ring"}, TrustCrash, "0"},
-		{Spec{Schedule: "auto"}, TrustByzantine, "8"},
-		{Spec{Schedule: "rotation"}, TrustByzantine, "8"},
-		{Spec{Access: AccessPrivate, Trust: TrustByzantine}, TrustByzantine, "8"},
-		{Spec{Access: AccessPrivate}, TrustCrash, "0"},
-		{Spec{Trust: TrustByzantine}, TrustByzantine, "8"},
-		{Spec{Trust: TrustByzantine, MaxWeightRatio: "0"}, TrustByzantine, "0"},
-		{Spec{MaxWeightRatio: "3"}, TrustByzantine, "3"},
-	} {
-		s := testSpec()
-		s.Trust, s.Access, s.MaxWeightRatio = c.given.Trust, c.given.Access, c.given.MaxWeightRatio
-		s.Schedule = c.given.Schedule
-		s = s.Settled()
-		if s.Trust != c.trust || s.MaxWeightRatio != c.ratio || s.Validate() != nil {
-			t.Errorf("%+v: trust %s, ratio %s, %v", c.given, s.Trust, s.MaxWeightRatio, s.Validate())
-		}
-		if s.Byzantine() != (c.trust == TrustByzantine) || s.WeightRatio() != uint64(c.ratio[0]-'0') {
-			t.Errorf("%+v: %v, %d", c.given, s.Byzantine(), s.WeightRatio())
-		}
-	}
-}
-
 // A run that an earlier release founded may have what is refused now. Its peers can still read it.
 func TestARunOfAnEarlierReleaseIsRead(t *testing.T) {
 	crash, async := testSpec(), testSpec()
@@ -55,44 +25,6 @@ func TestARunOfAnEarlierReleaseIsRead(t *testing.T) {
 	for name, s := range map[string]Spec{"crash": crash.Settled(), "async": async.Settled()} {
 		if _, err := Parse(s.Append(nil)); err != nil || s.Validate() == nil {
 			t.Errorf("%s: it is read with %v, and given with %v", name, err, s.Validate())
-		}
-	}
-}
-
-func TestFaultsOfTrust(t *testing.T) {
-	many := make([]trainer.PeerID, maxFounders+1)
-	for _, c := range []struct {
-		given Spec
-		want  string
-	}{
-		{Spec{Trust: "friends"}, "trust = friends: allowed: crash, byzantine"},
-		{Spec{Trust: TrustByzantine, Schedule: "ring"}, "schedule = ring: with trust byzantine rotation or auto"},
-		{Spec{Trust: TrustByzantine, Schedule: "auto"}, ""},
-		// with trust crash they would promise what nobody does
-		{Spec{Trust: TrustCrash, AuditSamples: "3"}, "audit_samples = 3: it is for trust byzantine"},
-		{Spec{Trust: TrustCrash, AuditSamples: AuditAll}, "audit_samples = all: it is for trust byzantine"},
-		{Spec{Trust: TrustCrash, MaxElectors: 7}, "max_electors = 7: it is for trust byzantine"},
-		{Spec{Trust: TrustCrash, NewcomerShare: 10}, "newcomer_share = 10: it is for trust byzantine"},
-		{Spec{Trust: TrustCrash}.Settled(), ""},
-		{Spec{Trust: TrustByzantine, MaxElectors: 7, NewcomerShare: 10, AuditSamples: "3"}, ""},
-		{Spec{MaxElectors: 7, NewcomerShare: 10, AuditSamples: "3"}, ""}, // a peer that joins, say
-		{Spec{Trust: TrustByzantine, Schedule: "rotation"}, ""},
-		{Spec{Trust: TrustCrash, Schedule: "ring"}, ""},
-		{Spec{MaxWeightRatio: "08"}, "max_weight_ratio = 08: allowed: 0 to 65536"},
-		{Spec{TermCap: time.Minute}, ""},
-		{Spec{TermCap: 7 * 24 * time.Hour}, ""},
-		{Spec{TermCap: time.Second / 2}, "term_cap = 500ms: allowed: whole seconds from 1s to 168h"},
-		{Spec{TermCap: 7*24*time.Hour + time.Second}, "term_cap = 168h0m1s: allowed: whole seconds from 1s to 168h"},
-		{Spec{TermCap: -time.Hour}, "term_cap = -1h: allowed"},
-		{Spec{Founders: many}, "founders = 32: at most 31"},
-		{Spec{Founders: []trainer.PeerID{"short"}}, "this is no peer ID"},
-		{Spec{Founders: []trainer.PeerID{ids[0], ids[0]}}, "it is there twice"},
-		{Spec{Founders: ids}, ""},
-	} {
-		c.given.Name = "x"
-		err := c.given.Validate()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.given, err)
 		}
 	}
 }

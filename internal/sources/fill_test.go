@@ -155,147 +155,88 @@ func TestListsAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestFaults has each error name its place, and all be said at once.
+// TestFaults has each error name its place.
 func TestFaults(t *testing.T) {
-	for name, c := range map[string]struct {
-		file, text string
-		environ    string
-		want       []string // PATH stands for the file
-	}{
-		"environment": {
-			environ: "P2PDILOCO_ROUNDS=abc",
-			want:    []string{"P2PDILOCO_ROUNDS=abc: allowed: a whole number"},
-		},
-		"bool": {
-			environ: "P2PDILOCO_FOUND=maybe",
-			want:    []string{"P2PDILOCO_FOUND=maybe: allowed: true or false"},
-		},
-		"duration":     {environ: "P2PDILOCO_WAIT=10", want: []string{"P2PDILOCO_WAIT=10: allowed: a duration like"}},
-		"number":       {environ: "P2PDILOCO_LIMIT=much", want: []string{"P2PDILOCO_LIMIT=much: allowed: a number"}},
-		"whole number": {"f.toml", "rounds = 3.0\n", "", []string{"PATH: rounds = 3.0: allowed: a whole number"}},
-		"choice": {
-			environ: "P2PDILOCO_PRESET=moon",
-			want:    []string{"P2PDILOCO_PRESET=moon: allowed: lan, wan"},
-		},
-		"no file": {
-			environ: "P2PDILOCO_CONFIG=/nonexistent.toml",
-			want:    []string{"P2PDILOCO_CONFIG=/nonexistent.toml: no such file"},
-		},
-		"value": {
-			"f.toml", "rounds = \"abc\"\nfound = 3\n", "",
-			[]string{"PATH: rounds = abc: allowed: a whole number", "PATH: found = 3: allowed: true or false"},
-		},
-		"negative": {
-			"f.toml", "rounds = -1\n", "",
-			[]string{"PATH: rounds = -1: allowed: a whole number, 0 or above"},
-		},
-		"unknown": {
-			"f.toml", "# none\n\nrouns = 3\n", "",
-			[]string{"PATH, line 3: rouns is no setting: did you mean rounds?"},
-		},
-		"dash": {
-			"f.toml", "outer-lr = \"3\"\n", "",
-			[]string{"PATH, line 1: outer-lr is no setting: did you mean outer_lr?"},
-		},
-		"capitals": {
-			"f.toml", "Rounds = 3\n", "",
-			[]string{"PATH, line 1: Rounds is no setting: did you mean rounds?"},
-		},
-		"as in a spec": {
-			"f.toml", "name = \"x\"\n", "",
-			[]string{"PATH, line 1: name is no setting: did you mean run?"},
-		},
-		"of a spec": {
-			"f.toml", "codec = \"f32\"\n", "",
-			[]string{"PATH, line 1: codec is no setting: p2pdiloco join --help lists them; more of a run's own goes " +
-				"into the --spec file"},
-		},
-		"nothing near": {
-			"f.toml", "wibblewobble = 3\n", "",
-			[]string{"wibblewobble is no setting: p2pdiloco join --help lists them"},
-		},
-		"table": {
-			"f.toml", "run = \"x\"\n[rounds]\nn = 3\n", "",
-			[]string{"PATH, line 2: rounds: settings are flat"},
-		},
-		"dotted": {"f.toml", "rounds.n = 3\n", "", []string{"PATH, line 1: rounds: settings are flat"}},
-		"decimal": {
-			"f.toml", "outer_lr = 0.7\n", "",
-			[]string{"PATH: outer_lr = 0.7: write decimals in quotes"},
-		},
-		"date": {
-			"f.toml", "run = 2026-11-20\n", "",
-			[]string{"PATH, line 1: run: allowed: a text in quotes"},
-		},
-		"list": {
-			"f.toml", "rounds = [1, 2]\n", "",
-			[]string{"PATH: rounds = 1, 2: allowed: one value, not a list"},
-		},
-		"list of lists": {"f.toml", "listen = [[1]]\n", "", []string{"PATH, line 1: listen: a list in a list"}},
-		"itself": {
-			"f.toml", "config = \"g.toml\"\n", "",
-			[]string{"PATH, line 1: config: a config file cannot name another one"},
-		},
-		"syntax": {"f.toml", "run = \"x\"\nrounds: 3\n", "", []string{"--config PATH: toml: line 2"}},
-		"twice":  {"f.toml", "rounds = 3\nrounds = 4\n", "", []string{"--config PATH: toml: line 2"}},
-		"deep": {
-			"f.toml", "run = " + strings.Repeat("[\n", 1000), "",
-			[]string{"--config PATH: tables or lists in each other"},
-		},
-		"dots": {
-			"f.toml", strings.Repeat("a.", 30000) + "b = 1\n", "",
-			[]string{"--config PATH: tables or lists in each other"},
-		},
-		"large":      {"f.toml", strings.Repeat("#", maxFile+1), "", []string{"that is no config file"}},
-		"JSON value": {"f.json", `{"rounds": 1e3}`, "", []string{"PATH: rounds = 1e3: allowed: a whole number"}},
-		"JSON unknown": {
-			"f.json", "{\n\"run\": \"x\",\n\"rouns\": null}", "",
-			[]string{"PATH, line 3: rouns is no setting: did you mean rounds?"},
-		},
-		"JSON object": {"f.json", "{\n\"run\": {}}", "", []string{"PATH, line 2: run: settings are flat"}},
-		"JSON null":   {"f.json", `{"listen": [null]}`, "", []string{"PATH, line 1: listen: null in a list"}},
-		"JSON twice": {
-			"f.json", "{\"rounds\": 3,\n\"rounds\": 4}", "",
-			[]string{"--config PATH: line 2: rounds is given twice"},
-		},
-		"JSON list":      {"f.json", `[]`, "", []string{"--config PATH: line 1: not a JSON object"}},
-		"JSON empty":     {"f.json", ``, "", []string{"--config PATH: line 1: not a JSON object"}},
-		"JSON cut":       {"f.json", "{\"rounds\": 3,\n", "", []string{"--config PATH: line 1: the object has no end"}},
-		"JSON cut value": {"f.json", `{"rounds": [3`, "", []string{"rounds: the object has no end"}},
-		"JSON rest":      {"f.json", `{} {}`, "", []string{"line 1: something follows the object"}},
-		"JSON syntax":    {"f.json", "{\n\"rounds\" 3}", "", []string{"--config PATH: line 2: "}},
-		"odd value":      {"f.json", `{"rounds": "a\u0000\nb"}`, "", []string{`PATH: rounds = "a\x00\nb": allowed`}},
-		"odd key":        {"f.json", `{"a\nb": 1}`, "", []string{`PATH, line 1: "a\nb" is no setting`}},
-		"long value":     {"f.json", `{"rounds": "` + strings.Repeat("ä", 5000) + `"}`, "", []string{"ä…: allowed"}},
-		"file and rest": {
-			"f.toml", "=", "P2PDILOCO_ROUNDS=abc",
-			[]string{"--config PATH: toml", "P2PDILOCO_ROUNDS=abc: allowed"},
-		},
-		"both": {
-			"f.toml", "rouns = 3\n", "P2PDILOCO_ROUNDS=abc",
-			[]string{"P2PDILOCO_ROUNDS=abc: allowed", "rouns is no setting"},
-		},
+	for text, want := range map[string]string{
+		"P2PDILOCO_ROUNDS=abc":  "P2PDILOCO_ROUNDS=abc: allowed: a whole number",
+		"P2PDILOCO_FOUND=maybe": "P2PDILOCO_FOUND=maybe: allowed: true or false",
+		"P2PDILOCO_WAIT=10":     "P2PDILOCO_WAIT=10: allowed: a duration like",
+		"P2PDILOCO_LIMIT=much":  "P2PDILOCO_LIMIT=much: allowed: a number",
+		"P2PDILOCO_PRESET=moon": "P2PDILOCO_PRESET=moon: allowed: lan, wan",
+
+		"P2PDILOCO_CONFIG=/nonexistent.toml": "P2PDILOCO_CONFIG=/nonexistent.toml: no such file",
 	} {
-		t.Run(name, func(t *testing.T) {
-			var args []string
-			path := ""
-			if c.file != "" {
-				path = write(t, c.file, c.text)
-				args = []string{"--config", path}
-			}
-			err := Fill(newTarget(t, args...).FlagSet, known, Environment([]string{c.environ}))
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range c.want {
-				if want = strings.ReplaceAll(want, "PATH", path); !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\nwithout %q", err, want)
-				}
-			}
-			if len(err.Error()) > 1000 || strings.Count(err.Error(), "\n") >= len(c.want) {
-				t.Errorf("%d faults, and the error is\n%v", len(c.want), err)
-			}
-		})
+		checkFault(t, "", "", text, want)
+	}
+	for text, want := range map[string]string{
+		"rounds = 3.0\n":      "PATH: rounds = 3.0: allowed: a whole number",
+		"rounds = -1\n":       "PATH: rounds = -1: allowed: a whole number, 0 or above",
+		"# no\n\nrouns = 3\n": "PATH, line 3: rouns is no setting: did you mean rounds?",
+		"outer-lr = \"3\"\n":  "PATH, line 1: outer-lr is no setting: did you mean outer_lr?",
+		"Rounds = 3\n":        "PATH, line 1: Rounds is no setting: did you mean rounds?",
+		"name = \"x\"\n":      "PATH, line 1: name is no setting: did you mean run?",
+		"codec = \"f32\"\n": "PATH, line 1: codec is no setting: p2pdiloco join --help lists them; more of a run's own " +
+			"goes into the --spec file",
+		"wibblewobble = 3\n":                    "wibblewobble is no setting: p2pdiloco join --help lists them",
+		"run = \"x\"\n[rounds]\nn = 3\n":        "PATH, line 2: rounds: settings are flat",
+		"rounds.n = 3\n":                        "PATH, line 1: rounds: settings are flat",
+		"outer_lr = 0.7\n":                      "PATH: outer_lr = 0.7: write decimals in quotes",
+		"run = 2026-11-20\n":                    "PATH, line 1: run: allowed: a text in quotes",
+		"rounds = [1, 2]\n":                     "PATH: rounds = 1, 2: allowed: one value, not a list",
+		"listen = [[1]]\n":                      "PATH, line 1: listen: a list in a list",
+		"config = \"g.toml\"\n":                 "PATH, line 1: config: a config file cannot name another one",
+		"run = \"x\"\nrounds: 3\n":              "--config PATH: toml: line 2",
+		"rounds = 3\nrounds = 4\n":              "--config PATH: toml: line 2",
+		"rounds = \"abc\"\nfound = 3\n":         "PATH: rounds = abc: allowed: a whole number\nPATH: found = 3: allowed: true or false",
+		strings.Repeat("#", maxFile+1):          "that is no config file",
+		"run = " + strings.Repeat("[\n", 1000):  "--config PATH: tables or lists in each other",
+		strings.Repeat("a.", 30000) + "b = 1\n": "--config PATH: tables or lists in each other",
+	} {
+		checkFault(t, "f.toml", text, "", want)
+	}
+	for text, want := range map[string]string{
+		`{"rounds": 1e3}`:                      "PATH: rounds = 1e3: allowed: a whole number",
+		"{\n\"run\": \"x\",\n\"rouns\": null}": "PATH, line 3: rouns is no setting: did you mean rounds?",
+		"{\n\"run\": {}}":                      "PATH, line 2: run: settings are flat",
+		`{"listen": [null]}`:                   "PATH, line 1: listen: null in a list",
+		"{\"rounds\": 3,\n\"rounds\": 4}":      "--config PATH: line 2: rounds is given twice",
+		`[]`:                                   "--config PATH: line 1: not a JSON object",
+		``:                                     "--config PATH: line 1: not a JSON object",
+		"{\"rounds\": 3,\n":                    "--config PATH: line 1: the object has no end",
+		`{"rounds": [3`:                        "rounds: the object has no end",
+		`{} {}`:                                "line 1: something follows the object",
+		"{\n\"rounds\" 3}":                     "--config PATH: line 2: ",
+		`{"rounds": "a\u0000\nb"}`:             `PATH: rounds = "a\x00\nb": allowed`,
+		`{"a\nb": 1}`:                          `PATH, line 1: "a\nb" is no setting`,
+
+		`{"rounds": "` + strings.Repeat("ä", 5000) + `"}`: "ä…: allowed",
+	} {
+		checkFault(t, "f.json", text, "", want)
+	}
+	const environ = "P2PDILOCO_ROUNDS=abc"
+	checkFault(t, "f.toml", "=", environ, "--config PATH: toml\n"+environ+": allowed")
+	checkFault(t, "f.toml", "rouns = 3\n", environ, environ+": allowed\nrouns is no setting")
+}
+
+// checkFault expects faults of a file and of the environment, one a line, and all said at once.
+// PATH stands for the file.
+func checkFault(t *testing.T, file, text, environ, want string) {
+	t.Helper()
+	var args []string
+	path := ""
+	if file != "" {
+		path = write(t, file, text)
+		args = []string{"--config", path}
+	}
+	err := Fill(newTarget(t, args...).FlagSet, known, Environment([]string{environ}))
+	lines := strings.Split(strings.ReplaceAll(want, "PATH", path), "\n")
+	for _, line := range lines {
+		if err == nil || !strings.Contains(err.Error(), line) {
+			t.Errorf("%.50q, %s: %v\nwithout %q", text, environ, err, line)
+		}
+	}
+	if err != nil && (len(err.Error()) > 1000 || strings.Count(err.Error(), "\n") >= len(lines)) {
+		t.Errorf("%d faults, and the error is\n%v", len(lines), err)
 	}
 }
 

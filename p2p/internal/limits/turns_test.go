@@ -14,12 +14,12 @@ import (
 
 const minRate = 16_000
 
-// TestRate lets streams send as they can, and control messages beside them, for a minute: all
+// TestRate lets streams send as they can, and control messages beside them, for 20 s: all
 // together keep to the rate, and nobody gets less than others.
 func TestRate(t *testing.T) {
 	for _, rate := range []float64{minRate, 2.5e6, 1e9} {
 		synctest.Test(t, func(t *testing.T) {
-			const streams, lasts = 4, 60
+			const streams, lasts = 4, 20
 			bucket := NewBucket(int64(rate))
 			end := time.Now().Add(lasts * time.Second)
 			var sent [streams]float64

@@ -108,58 +108,6 @@ func TestWhoIsLeftIsDialledForAWhile(t *testing.T) {
 	})
 }
 
-// TestBrokenByAMove: over QUIC a packet that cannot leave ends the connection before the move is
-// noticed. The other side is to hear of it all the same.
-func TestBrokenByAMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, a, b := members(t)
-		sendsFrom(a, before)
-		s.Cut(0, 1)
-		for _, c := range a.host.Network().ConnsToPeer(b.host.ID()) {
-			_ = c.Close()
-		}
-		time.Sleep(100 * time.Millisecond)
-		s.Heal(0, 1)
-		a.changes.look(only(after), time.Now())
-		time.Sleep(time.Second)
-		if !connected(a, b) {
-			t.Error("not connected again")
-		}
-		if now := b.host.Network().ConnsToPeer(a.host.ID()); len(now) != 1 {
-			t.Errorf("the other side has %v", now)
-		}
-	})
-}
-
-// TestADialIsBegunAnewAfterAMove: what was sent between two networks is lost, and libp2p would wait
-// for it.
-func TestADialIsBegunAnewAfterAMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := members(t)
-		sendsFrom(a, before)
-		addrs := a.host.Peerstore().Addrs(b.host.ID())
-		for _, c := range a.host.Network().Conns() {
-			_ = c.Close()
-		}
-		a.host.Peerstore().ClearAddrs(b.host.ID())
-		a.host.Peerstore().AddAddr(b.host.ID(), multiaddr.StringCast("/ip4/1.2.3.4/udp/9/quic-v1"), time.Hour)
-		began, took := time.Now(), make(chan time.Duration)
-		go func() {
-			if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: b.host.ID()}); err != nil {
-				t.Error(err)
-			}
-			took <- time.Since(began)
-		}()
-		time.Sleep(100 * time.Millisecond)
-		a.host.Peerstore().ClearAddrs(b.host.ID())
-		a.host.Peerstore().AddAddrs(b.host.ID(), addrs, time.Hour)
-		a.changes.look(only(after), time.Now())
-		if d := <-took; d > time.Second {
-			t.Errorf("it took %v", d)
-		}
-	})
-}
-
 // TestADialGoesOnWhereNothingWent: an address that comes begins no dial anew at once.
 func TestADialGoesOnWhereNothingWent(t *testing.T) {
 	for name, c := range map[string]struct {

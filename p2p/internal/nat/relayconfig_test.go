@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 // TestRelayTotal: a peer relays for others a quarter of its own upload at most, and no more than it
@@ -25,24 +24,6 @@ func TestRelayTotal(t *testing.T) {
 		if got := r.cfg.Relay.Total; got != c.want || (r.allowed.Ahead(now) > 9*time.Second) != (c.want > 0) {
 			t.Errorf("upload %d, relaying %d: relays %d, ten seconds' bytes take %s; want %d", c.upload, c.total, got,
 				r.allowed.Ahead(now), c.want)
-		}
-	}
-}
-
-// TestRelayShare: many streams have their turns within what bytes may wait, at any rate.
-func TestRelayShare(t *testing.T) {
-	for _, c := range []struct {
-		total int64
-		want  int
-	}{
-		{0, 16 << 10},
-		{5_000_000, 16 << 10},
-		{640_000, 10_000},
-		{128_000, 2_000},
-		{limits.MinRate / relayShare, 1 << 10},
-	} {
-		if got := shareOf(c.total); got != c.want {
-			t.Errorf("at %d bytes/s in all %d bytes go at a time, want %d", c.total, got, c.want)
 		}
 	}
 }
