@@ -35,13 +35,16 @@ func sampleStatus() (any, bool) {
 	}, true
 }
 
-func serve(t *testing.T, addr string, status func() (any, bool)) *Server {
+func serve(t *testing.T, addr string, keys Keys, content Content) *Server {
 	t.Helper()
 	a, err := ParseAddress(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(a, testKeys, Content{Status: status})
+	if content.Status == nil {
+		content.Status = sampleStatus
+	}
+	s, err := Serve(a, keys, content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +56,27 @@ func serve(t *testing.T, addr string, status func() (any, bool)) *Server {
 	return s
 }
 
+// answerAs is the status code that a request to a host of this name gets.
+func answerAs(t *testing.T, addr Address, method, path, host, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr.String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	req.Header.Set("Authorization", bearer+token)
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
 func TestServeAndGet(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "api.sock")
 	for _, addr := range []string{"127.0.0.1:0", "localhost:0", "unix:" + socket} {
-		s := serve(t, addr, sampleStatus)
+		s := serve(t, addr, testKeys, Content{})
 		parsed, err := ParseAddress(s.Addr().String())
 		if err != nil {
 			t.Fatalf("the address %s that is printed cannot be read: %v", s.Addr(), err)
@@ -100,7 +120,6 @@ func TestMetricsOnTheirOwn(t *testing.T) {
 		}
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for addr, foreign := range map[string]int{"0.0.0.0:0": 200, ":0": 200, "localhost:0": 403} {
 		a, err := ParseMetricsAddress(addr)
 		if err != nil {
@@ -121,18 +140,8 @@ func TestMetricsOnTheirOwn(t *testing.T) {
 			{"GET", "/status", "", 404},
 			{"POST", "/recover", "", 404},
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1:"+port+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Host = c.host
-			res, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = res.Body.Close()
-			if res.StatusCode != c.want {
-				t.Errorf("%s: %s %s as %q: %d, want %d", addr, c.method, c.path, c.host, res.StatusCode, c.want)
+			if got := answerAs(t, Address{"tcp", "127.0.0.1:" + port}, c.method, c.path, c.host, ""); got != c.want {
+				t.Errorf("%s: %s %s as %q: %d, want %d", addr, c.method, c.path, c.host, got, c.want)
 			}
 		}
 		if _, err := ServeMetrics(s.Addr(), Keys{}, hello); err == nil || !strings.Contains(err.Error(), "--metrics") {
@@ -145,8 +154,7 @@ func TestMetricsOnTheirOwn(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := serve(t, "127.0.0.1:0", sampleStatus)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	s := serve(t, "127.0.0.1:0", testKeys, Content{})
 	for _, c := range []struct {
 		method, path, host string
 		want               int
@@ -162,37 +170,17 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/", "", 404},
 		{"GET", "/debug/pprof/", "", 404},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), c.method, "http://"+s.Addr().String()+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = c.host
-		req.Header.Set("Authorization", bearer+testKeys.Token)
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != c.want {
-			t.Errorf("%s %s of host %q: %d, want %d", c.method, c.path, c.host, resp.StatusCode, c.want)
+		if got := answerAs(t, s.Addr(), c.method, c.path, c.host, testKeys.Token); got != c.want {
+			t.Errorf("%s %s of host %q: %d, want %d", c.method, c.path, c.host, got, c.want)
 		}
 	}
 }
 
 func TestStarting(t *testing.T) {
-	s := serve(t, "127.0.0.1:0", func() (any, bool) { return nil, false })
+	s := serve(t, "127.0.0.1:0", testKeys, Content{Status: func() (any, bool) { return nil, false }})
 	if _, err := Get(t.Context(), s.Addr(), testKeys.Token, &sample{}); err == nil ||
 		!strings.Contains(err.Error(), "starting") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestPortInUse(t *testing.T) {
-	s := serve(t, "127.0.0.1:0", sampleStatus)
-	if _, err := Serve(s.Addr(), testKeys, Content{Status: sampleStatus}); err == nil ||
-		!strings.Contains(err.Error(), "--api") {
-		t.Errorf("got %v, want a way out", err)
 	}
 }
 
@@ -208,13 +196,17 @@ func TestSockets(t *testing.T) {
 		t.Error("a living socket was taken over")
 	}
 	l.Close() // as a killed process leaves it
-	serve(t, a.String(), sampleStatus)
+	serve(t, a.String(), testKeys, Content{})
 	plain := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(plain, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Serve(Address{"unix", plain}, testKeys, Content{Status: sampleStatus}); err == nil {
 		t.Error("a plain file was replaced by a socket")
+	}
+	taken := serve(t, "127.0.0.1:0", testKeys, Content{}).Addr()
+	if _, err := Serve(taken, testKeys, Content{}); err == nil || !strings.Contains(err.Error(), "--api") {
+		t.Errorf("a port in use: %v, want a way out", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,18 +15,7 @@ func TestCommands(t *testing.T) {
 	called := 0
 	commands := Commands{Recover: func() error { called++; return answer }}
 	keys := testKeys
-	start := func(addr string) *Server {
-		a, err := ParseAddress(addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := Serve(a, keys, Content{Status: sampleStatus, Commands: commands})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
+	start := func(addr string) *Server { return serve(t, addr, keys, Content{Commands: commands}) }
 	tcp, socket := start("127.0.0.1:0"), start("unix:"+filepath.Join(t.TempDir(), "s"))
 	for _, c := range []struct {
 		addr  Address
@@ -56,16 +44,9 @@ func TestCommands(t *testing.T) {
 		method, host string
 		want         int
 	}{{"GET", "", 405}, {"POST", "rebound.example.org", 403}} {
-		req, _ := http.NewRequestWithContext(t.Context(), c.method, "http://"+tcp.Addr().String()+"/recover", nil)
-		req.Host = c.host
-		req.Header.Set("Authorization", bearer+testKeys.Token)
-		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != c.want || called > 0 {
-			t.Errorf("%s of host %q: %d, called %d times", c.method, c.host, resp.StatusCode, called)
+		got := answerAs(t, tcp.Addr(), c.method, "/recover", c.host, testKeys.Token)
+		if got != c.want || called > 0 {
+			t.Errorf("%s of host %q: %d, called %d times", c.method, c.host, got, called)
 		}
 	}
 	// Without a token no command is taken on a loopback address.
@@ -86,15 +67,7 @@ func TestInvite(t *testing.T) {
 		}
 		return "ticket", nil
 	}}
-	addr, err := ParseAddress("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Serve(addr, testKeys, Content{Status: sampleStatus, Commands: commands})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
 	want := Invitation{TTL: 90 * time.Minute, Uses: 3}
 	if _, err := Invite(t.Context(), s.Addr(), "another", want); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)

@@ -26,23 +26,13 @@ func TestWhoMayRead(t *testing.T) {
 		{"127.0.0.1:0", false, false, "x", 401, 401},
 		{Socket(filepath.Join(t.TempDir(), "s")), false, false, "", 200, 200},
 	} {
-		a, err := ParseAddress(c.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
 		keys := testKeys
 		keys.OpenStatus, keys.OpenMetrics, open = c.openStatus, func() bool { return open }, c.openMetric
-		s, err := Serve(a, keys, Content{Status: sampleStatus, Metrics: metrics})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := serve(t, c.addr, keys, Content{Metrics: metrics})
 		for path, want := range map[string]int{"/status": c.status, "/metrics": c.metrics} {
 			if got := answerTo(t, s.Addr(), path, c.bears); got != want {
 				t.Errorf("%+v: %s is answered with %d", c, path, got)
 			}
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }

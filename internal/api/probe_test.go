@@ -10,7 +10,6 @@ import (
 // A probe needs the token as other commands do, one is under way at a time, and it may take longer
 // than other answers.
 func TestProbe(t *testing.T) {
-	addr, _ := ParseAddress("127.0.0.1:0")
 	began, end := make(chan struct{}), make(chan struct{})
 	commands := Commands{Probe: func(ctx context.Context) (any, error) {
 		if until, ok := ctx.Deadline(); !ok || time.Until(until) < writeTimeout {
@@ -20,11 +19,7 @@ func TestProbe(t *testing.T) {
 		<-end
 		return []string{"far", "near"}, nil
 	}}
-	s, err := Serve(addr, testKeys, Content{Status: sampleStatus, Commands: commands})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
 	if err := Probe(t.Context(), s.Addr(), "", nil); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("without the token: %v", err)
 	}

@@ -32,15 +32,7 @@ func TestRefusedMotion(t *testing.T) {
 		}
 		return nil
 	}}
-	addr, err := ParseAddress("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Serve(addr, testKeys, Content{Status: sampleStatus, Commands: commands})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
 	if err := Move(t.Context(), s.Addr(), "another", "remove", "p"); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)
 	}

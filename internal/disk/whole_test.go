@@ -20,15 +20,17 @@ func (linkless) Link(from, to string) error {
 }
 
 // A data directory can be on a file system without hard links. None could be made there.
-func TestCreateWithoutHardLinks(t *testing.T) {
-	fsys, path := linkless{OS}, filepath.Join(t.TempDir(), "file")
-	if err := Create(fsys, path, []byte("first")); err != nil {
-		t.Fatal(err)
+func TestCreateNeverReplaces(t *testing.T) {
+	for _, fsys := range []FS{OS, linkless{OS}} {
+		path := filepath.Join(t.TempDir(), "sub", "file")
+		if err := Create(fsys, path, []byte("first")); err != nil {
+			t.Fatal(err)
+		}
+		if err := Create(fsys, path, []byte("second")); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("creating what exists: %v", err)
+		}
+		holds(t, path, "first")
 	}
-	if err := Create(fsys, path, []byte("second")); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a second file of the name: %v", err)
-	}
-	holds(t, path, "first")
 }
 
 func holds(t *testing.T, path, want string) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,29 +49,6 @@ func TestWriteFollowParse(t *testing.T) {
 	if len(got) != 3 || got[2].Round != 2 || got[2].Loss != 2.5 || got[2].Event != "trainer.stats" ||
 		!got[2].Time.Equal(time.Unix(2, 0)) {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestFollowWaitsForTheLineEnd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	follower := Follow(path)
-	defer follower.Close()
-	var got []string
-	for _, part := range []string{"{\"a\"", ":1}\n{\"b\":", "2}\n\n"} {
-		if _, err := f.WriteString(part); err != nil {
-			t.Fatal(err)
-		}
-		if err := follower.Next(func(b []byte) { got = append(got, string(b)) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := `{"a":1}|{"b":2}`; strings.Join(got, "|") != want {
-		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
 	}
 }
 

@@ -79,18 +79,6 @@ func after(t *testing.T, path string, world func(*FS)) map[string]int {
 	return seen
 }
 
-func TestSyncedSurvives(t *testing.T) {
-	seen := after(t, "/d/f", func(f *FS) {
-		must(t, disk.MakeDir(f, "/d"))
-		file := create(t, f, "/d/f")
-		write(t, file, []byte("kept"), 0)
-		must(t, file.Sync(), f.SyncDir("/d"))
-	})
-	if seen["kept"] != many {
-		t.Errorf("after the cut: %v", seen)
-	}
-}
-
 // Each thing that may happen to what was not synced does happen.
 func TestUnsyncedBytes(t *testing.T) {
 	old, news := bytes.Repeat([]byte("o"), 700), bytes.Repeat([]byte("n"), 2000)
