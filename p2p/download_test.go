@@ -19,7 +19,7 @@ import (
 // control, comes at once.
 func TestDownloadHoldsSendersBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const rate, lasts = 1_000_000, 60 * time.Second
+		const rate, lasts = 1_000_000, 30 * time.Second
 		s := sim.New(t, 0, 10*time.Millisecond)
 		s.Rate = 40 * rate // bits a second: five times as fast
 		for range 3 {

@@ -1,9 +1,7 @@
 package p2p
 
 import (
-	"context"
 	"io"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -28,28 +25,6 @@ func simulated(t *testing.T, s *sim.Net, i int, cfg Config) *Network {
 		}
 	})
 	return n
-}
-
-// collect takes peers from a discovery until it has seen want of them, or the time is up.
-func collect(t *testing.T, found <-chan slot.PeerID, want int, within time.Duration) []slot.PeerID {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	seen := make(map[slot.PeerID]bool)
-	for len(seen) < want {
-		select {
-		case p := <-found:
-			seen[p] = true
-		case <-ctx.Done():
-			t.Fatalf("found %d peers of %d within %s", len(seen), want, within)
-		}
-	}
-	peers := make([]slot.PeerID, 0, len(seen))
-	for p := range seen {
-		peers = append(peers, p)
-	}
-	slices.Sort(peers)
-	return peers
 }
 
 // tcpPair is two Networks that know of each other, listening on TCP.

@@ -3,7 +3,6 @@ package nat
 import (
 	"testing"
 	"time"
-
 )
 
 // TestRelayTotal: a peer relays for others a quarter of its own upload at most, and no more than it
