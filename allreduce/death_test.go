@@ -2,7 +2,6 @@ package allreduce
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -12,126 +11,59 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // deathParams give frames that are large beside a hash, and several in each piece.
 func deathParams(n int) Params {
-	p := testParams(n*16*1024+77, 1024)
+	p := testParams(n*16*512+77, 512)
 	p.Aggregator, p.Clip = TrimmedMean, true
 	return p
 }
 
-var quietLogger = slog.New(slog.DiscardHandler)
-
-// mortal is a group whose peers can die.
-type mortal struct {
-	*group
-	losses chan slot.PeerID // of all sinks
-	deaths sync.WaitGroup
-}
-
-func newMortal(t testing.TB, n int) *mortal {
-	return newMortalOf(t, deathParams(n), n)
-}
-
-func newMortalOf(t testing.TB, p Params, n int) *mortal {
-	m := &mortal{group: newGroup(t, p, n, rand.New(rand.NewPCG(uint64(n), 3)))}
-	t.Cleanup(m.deaths.Wait)
-	m.apart() // a frame that has passed has gone out
-	m.listen()
-	return m
-}
-
-// listen makes one channel of what all sinks hear.
-func (m *mortal) listen() <-chan slot.PeerID {
-	m.losses = make(chan slot.PeerID, len(m.sinks)*len(m.sinks))
-	for _, s := range m.sinks {
-		s.losses = m.losses
-	}
-	return m.losses
-}
-
-// dieAfter kills a peer once so many of its frames have passed; hardly any other passes until it is
-// dead, however fast the rest would be. Call it before the peer starts.
-func (m *mortal) dieAfter(victim, frames int) {
-	var passed atomic.Int32
-	m.sinks[victim].progress = func() {
-		n := int(passed.Add(1))
-		if n == max(1, frames) {
-			m.deaths.Go(func() { m.kill(victim) })
-		}
-		if n >= max(1, frames) {
-			<-m.engines[victim].ctx.Done()
-		}
-	}
-}
-
-func (m *mortal) kill(victim int) {
-	m.net.mu.Lock()
-	delete(m.net.mu.engines, peerName(victim))
-	m.net.mu.Unlock()
-	_ = m.engines[victim].Close()
-}
-
-// mourn waits until a living peer has named a victim, or until all have all they need: then nobody
-// does.
-func (m *mortal) mourn(victim int) {
-	m.t.Helper()
-	returned := make(chan struct{})
-	defer close(returned)
-	complete := m.complete(victim, returned)
-	for deadline := time.After(time.Minute); ; {
-		for i, s := range m.sinks {
-			if i != victim && !slices.Contains(m.gone, i) && s.lost()[peerName(victim)] != 0 {
-				return
-			}
-		}
-		select {
-		case <-m.losses:
-		case <-complete:
-			return
-		case <-deadline:
-			m.t.Fatalf("nobody names peer %d", victim)
-		}
-	}
-}
-
-// complete is closed when the running reductions of all who live are complete, unless stop is
-// before.
-func (m *mortal) complete(victim int, stop <-chan struct{}) <-chan struct{} {
-	all := make(chan struct{})
-	var living []*Reduction
-	for _, r := range m.running {
-		if i := m.started[r]; i != victim && !slices.Contains(m.gone, i) {
-			living = append(living, r)
-		}
-	}
-	m.deaths.Go(func() {
-		for _, r := range living {
-			select {
-			case <-r.Complete():
-			case <-stop:
-				return
-			}
-		}
-		close(all)
+// mortal runs f with a group whose peers can die.
+func mortal(t *testing.T, n int, f func(g *group)) {
+	t.Helper()
+	bubble(t, deathParams(n), n, time.Minute, func(g *group) {
+		g.apart() // a frame that has passed has gone out
+		f(g)
 	})
-	return all
 }
 
-// bury revises the plan without a victim, everywhere.
-func (m *mortal) bury(victims ...int) {
-	m.t.Helper()
-	m.revise(victims...)
-	m.startAll(m.gone...)
+// dieAfter kills a peer once so many of its frames have passed.
+func (g *group) dieAfter(victim, frames int) {
+	g.after(victim, frames, func() {
+		g.wg.Go(func() { g.kill(victim) })
+		<-g.engines[victim].ctx.Done() // hardly any other passes until it is dead
+	})
 }
 
-// sent is what the living have sent, in reductions that were given up as well.
-func (m *mortal) sent() (bytes uint64) {
-	for r, peer := range m.started {
-		if s, _ := r.Traffic(); !slices.Contains(m.gone, peer) {
+func (g *group) kill(victim int) {
+	g.dead[victim].Store(true)
+	_ = g.engines[victim].Close()
+}
+
+// mourn waits until somebody has named a victim; nobody does where all have all they need.
+func (g *group) mourn(victim int) {
+	for after := time.After(10 * time.Second); ; {
+		select {
+		case peer := <-g.losses:
+			if peer == peerName(victim) {
+				return
+			}
+		case <-after:
+			return
+		}
+	}
+}
+
+// sent is what the living have sent.
+func (g *group) sent() (bytes uint64) {
+	for _, r := range g.running {
+		if r != nil {
+			s, _ := r.Traffic()
 			bytes += s
 		}
 	}
@@ -139,40 +71,76 @@ func (m *mortal) sent() (bytes uint64) {
 }
 
 // undisturbed is what a peer sends if nobody dies, and how many frames pass at it.
-func undisturbed(t *testing.T, n int) (bytes uint64, frames int) {
-	m := newMortal(t, n)
-	var passed atomic.Int32
-	m.sinks[0].progress = func() { passed.Add(1) }
-	m.startAll()
-	m.wait()
-	m.check()
-	m.group.close()
-	return m.sent() / uint64(n), int(passed.Load())
+func undisturbed(t *testing.T, n int, ring bool) (bytes uint64, frames int) {
+	mortal(t, n, func(g *group) {
+		if ring {
+			g.goRound()
+		}
+		var passed atomic.Int32
+		g.sinks[0].progress = func() { passed.Add(1) }
+		g.start(g.rest()...)
+		g.check()
+		bytes, frames = g.sent()/uint64(n), int(passed.Load())
+	})
+	return bytes, frames
 }
 
-// Whenever a peer dies, the survivors end with the same outcome, and it costs them no more than 2/N
-// of what they send anyway: what they have done stays done.
+// Whenever a peer dies, the survivors end with the same outcome, and in a rotation it costs them no
+// more than 2/N of what they send anyway: what they have done stays done. Another death in the
+// middle of what the first one made necessary costs as much again.
 func TestDeathCostsItsShare(t *testing.T) {
-	for _, n := range []int{4, 8} {
-		bytes, frames := undisturbed(t, n)
+	for _, c := range []struct {
+		n       int
+		ring    bool
+		victims []int
+	}{
+		{4, false, []int{1}}, {8, false, []int{1, 6}},
+		{5, true, []int{0}}, {5, true, []int{4, 2}},
+	} {
+		bytes, frames := undisturbed(t, c.n, c.ring)
+		with, without := 0, 0 // ranges with and without the first to die
 		for _, percent := range []int{0, 10, 50, 90} {
-			t.Run(fmt.Sprintf("%d peers, after %d percent", n, percent), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := newMortal(t, n)
-					const victim = 1
-					m.dieAfter(victim, frames*percent/100)
-					m.startAll()
-					m.mourn(victim)
-					m.bury(victim)
-					m.wait()
-					m.check()
-					m.group.close() // all that was on its way is counted
-					if got, most := m.sent(), uint64(n-1)*bytes*uint64(n+2)/uint64(n); got > most {
-						t.Errorf("the survivors sent %d bytes: at most %d are due, %d undisturbed", got, most,
-							uint64(n-1)*bytes)
+			t.Run(fmt.Sprintf("%+v after %d percent", c, percent), func(t *testing.T) {
+				mortal(t, c.n, func(g *group) {
+					if c.ring {
+						g.goRound()
+					}
+					g.dieAfter(c.victims[0], frames*percent/100)
+					g.start(g.rest()...)
+					for i, victim := range c.victims {
+						if i > 0 {
+							g.kill(victim)
+						}
+						g.mourn(victim)
+						g.revise(victim)
+						g.start(g.rest()...)
+					}
+					g.check()
+					runs, dead := g.rest(), len(c.victims)
+					g.close() // all that was on its way is counted
+					most := uint64(len(runs)) * bytes * uint64(c.n+2*dead) / uint64(c.n)
+					if got := g.sent(); !c.ring && got > most {
+						t.Errorf("the survivors sent %d bytes: at most %d are due", got, most)
+					}
+					for _, i := range runs {
+						for peer := range g.sinks[i].lost() {
+							if !slices.Contains(g.gone, g.plan.Place(peer)) {
+								t.Errorf("peer %d names %s", i, peer)
+							}
+						}
+					}
+					for _, s := range g.outcome() {
+						if s.Contributors.Has(c.victims[0]) {
+							with++
+						} else {
+							without++
+						}
 					}
 				})
 			})
+		}
+		if with == 0 || without == 0 {
+			t.Errorf("%+v: %d ranges are with the dead peer, %d without", c, with, without)
 		}
 	}
 }
@@ -181,246 +149,215 @@ func TestDeathCostsItsShare(t *testing.T) {
 // themselves.
 func TestDeathOfAContributor(t *testing.T) {
 	for _, frames := range []int{1, 20, 60} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMortal(t, 4)
-			for _, e := range m.engines {
-				e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
-			}
-			const victim = 2
-			m.plan.Pieces = Pieces(m.params, 0, slices.Delete(slices.Clone(m.plan.Offers), victim, victim+1))
-			m.dieAfter(victim, frames)
-			m.startAll()
-			m.mourn(victim)
-			m.running = slices.Delete(m.running, victim, victim+1)
-			m.wait()
-			m.check()
-			for _, s := range m.outcome() {
+		bubble(t, deathParams(4), 4, time.Second, func(g *group) {
+			g.apart()
+			const victim = 3
+			g.plan.Pieces = Pieces(g.params, 0, g.plan.Offers[:victim])
+			g.dieAfter(victim, frames)
+			g.start(0, 1, 2, victim)
+			g.running[victim] = nil
+			g.check()
+			for _, s := range g.outcome() {
 				if c := s.Contributors.Count(); c < 3 || c == 3 && s.Contributors.Has(victim) {
 					t.Errorf("range %v has contributors %v", s.Range, s.Contributors)
 				}
 			}
-			m.group.close()
 		})
 	}
 }
 
-// Two deaths, the second one in the middle of what the first one made necessary.
-func TestTwoDeaths(t *testing.T) {
-	bytes, frames := undisturbed(t, 8)
-	m := newMortal(t, 8)
-	m.dieAfter(1, frames/3)
-	var doomed atomic.Bool
-	m.sinks[6].progress = func() {
-		if doomed.CompareAndSwap(true, false) {
-			m.deaths.Go(func() { m.kill(6) })
-		}
-	}
-	m.startAll()
-	m.mourn(1)
-	doomed.Store(true)
-	m.bury(1)
-	if doomed.CompareAndSwap(true, false) { // nothing passed any more
-		m.kill(6)
-	}
-	m.mourn(6)
-	m.bury(6)
-	m.wait()
-	m.check()
-	m.group.close()
-	if got, most := m.sent(), 6*bytes*(8+2+2)/8; got > most {
-		t.Errorf("the survivors sent %d bytes: at most %d are due", got, most)
+// Peers die one after the other, at random frames, one or two at a time; revisions reach the living
+// in any order, so that some send to heirs that do not know of it yet. Whatever the order, the
+// schedule and the codec, and however frames travel, the survivors end with one outcome, and it is
+// the reference's.
+func TestRandomDeaths(t *testing.T) {
+	for seed := range uint64(30) {
+		rng, names := rand.New(rand.NewPCG(seed, 9)), codec.Names()
+		n := 3 + rng.IntN(6)
+		c, _ := codec.New(names[seed%uint64(len(names))])
+		frame := max(256, c.Block())
+		p := testParams(n*8*frame+77, frame)
+		p.Aggregator, p.Clip, p.Codec = Aggregators()[seed/2%3], seed%4 > 0, c.Name()
+		synctest.Test(t, func(t *testing.T) {
+			g := newGroup(t, p, n, time.Minute, rng)
+			g.apart()
+			for _, e := range g.engines {
+				e.raw.always, e.reduced.always = packMethod(seed/10), packMethod(seed/10)
+			}
+			if seed%2 > 0 {
+				g.goRound()
+			}
+			victims := rng.Perm(n)[:1+rng.IntN(n-1)]
+			g.dieAfter(victims[0], rng.IntN(60))
+			g.start(g.rest()...)
+			g.mourn(victims[0])
+			for len(victims) > 0 {
+				some := victims[:min(len(victims), 1+rng.IntN(2))]
+				for _, v := range some {
+					g.kill(v)
+				}
+				g.revise(some...)
+				g.tell()
+				victims = victims[len(some):]
+			}
+			g.check()
+		})
 	}
 }
 
-// A peer dies while a revision is on its way: some have it and send to the peers that inherit,
-// others do not know of it yet.
-func TestDeathDuringARevision(t *testing.T) {
-	for _, knows := range []int{0, 2, 4} {
-		m := newMortal(t, 6)
-		m.dieAfter(1, 40)
-		m.startAll()
-		m.mourn(1)
-		m.revise(1)
-		for _, i := range []int{0, 2, 3, 4, 5}[:knows] {
-			m.start(i)
+// tell starts the newest plan on all the living at once, in any order.
+func (g *group) tell() {
+	var all sync.WaitGroup
+	for _, i := range g.rng.Perm(len(g.engines)) {
+		if !slices.Contains(g.gone, i) {
+			all.Go(func() { g.start(i) })
 		}
-		m.kill(3)
-		m.bury(3)
-		m.wait()
-		m.check()
 	}
+	all.Wait()
 }
 
 // Two peers that cannot connect cost each other a contribution to their own pieces, and nobody else
 // anything.
 func TestABrokenPairCostsItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMortal(t, 4)
-		const a, b = 0, 3
-		apart := func(x, y slot.PeerID) bool {
-			return x == peerName(a) && y == peerName(b) || x == peerName(b) && y == peerName(a)
-		}
-		m.net.wrap = func(local, remote slot.PeerID, s wire.Stream) wire.Stream {
+	bubble(t, deathParams(4), 4, time.Second, func(g *group) {
+		apart := func(x, y int) bool { return x != y && x%3 == 0 && y%3 == 0 } // 0 and 3
+		g.wrap = func(local, remote int, s wire.Stream) wire.Stream {
 			if apart(local, remote) {
 				_ = s.Reset()
 			}
 			return s
 		}
-		for _, e := range m.engines {
-			e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
-		}
-		m.startAll()
-		for _, r := range m.running {
+		g.start(g.rest()...)
+		for i, r := range g.running {
 			<-r.Settled()
-		}
-		pair := []*Reduction{m.running[a], m.running[b]}
-		m.running = m.running[1:3]
-		m.wait()
-		m.check()
-		for _, s := range m.outcome() {
-			owner := m.plan.Pieces[slices.IndexFunc(m.plan.Pieces,
-				func(p slot.Piece) bool { return p.Range == s.Range })].Owner
-			for i := range m.engines {
-				if s.Contributors.Has(i) == apart(owner, peerName(i)) {
-					t.Errorf("%s reduced with %v", owner, s.Contributors)
+			for owner, p := range g.plan.Pieces {
+				if _, ok := r.Result(p.Range); ok == apart(i, owner) {
+					t.Errorf("peer %d has the piece of %d: %v", i, owner, ok)
 				}
 			}
 		}
-		for i, r := range pair {
-			other := m.plan.Pieces[[]int{b, a}[i]].Range
-			for _, p := range m.plan.Pieces {
-				if _, ok := r.Result(p.Range); ok == (p.Range == other) {
-					t.Errorf("one of the pair has %v: %v", p.Range, ok)
+		g.running[0], g.running[3] = nil, nil
+		g.check()
+		for _, s := range g.outcome() {
+			for i := range g.engines {
+				if s.Contributors.Has(i) == apart(g.owner(s.Range.Begin), i) {
+					t.Errorf("%v is reduced with %v", s.Range, s.Contributors)
 				}
 			}
 		}
-		m.group.close()
 	})
 }
 
 // An owner that has lost most of the group waits for word of who is gone: it may be the one that is
 // cut off.
 func TestAnOwnerAloneWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMortal(t, 4)
-		m.net.size = 1 << 20
-		for _, i := range []int{1, 2, 3} {
-			delete(m.net.mu.engines, peerName(i))
+	mortal(t, 4, func(g *group) {
+		g.size = 1 << 20
+		for i := 1; i < 4; i++ {
+			g.dead[i].Store(true)
 		}
-		m.start(0)
-		time.Sleep(2 * time.Minute)
-		if len(m.sinks[0].mu.done) > 0 {
-			t.Errorf("alone of 4 it states %v", m.sinks[0].mu.done)
+		g.start(0)
+		for _, gone := range [][]int{{1, 2}, {3}} {
+			time.Sleep(2 * time.Minute)
+			if done := g.sinks[0].mu.done; len(done) > 0 {
+				t.Errorf("alone of %d it states %v", len(g.rest()), done)
+			}
+			g.revise(gone...)
+			g.start(0)
 		}
-		m.revise(1, 2)
-		m.start(0)
-		synctest.Wait()
-		if len(m.sinks[0].mu.done) > 0 {
-			t.Errorf("alone of 2 it states %v", m.sinks[0].mu.done)
-		}
-		m.revise(3)
-		m.start(0)
-		m.wait()
-		m.check()
-		m.group.close()
+		g.check()
 	})
 }
 
 // A new leader may not know of the newest revision: its plan gives a piece back to its first owner,
 // and a later one moves it anew.
 func TestAnOlderDivisionComesBack(t *testing.T) {
-	m := newMortal(t, 4)
-	m.dieAfter(1, 30)
-	first := m.plan
-	m.startAll()
-	m.mourn(1)
-	m.bury(1)
-	m.gone = nil
-	moved := m.plan
-	first.Ballot, moved.Ballot = 1, 1
-	moved.Revision++
-	m.plan = first
-	m.startAll(1)
-	for _, s := range m.sinks {
-		s.mu.Lock()
-		s.mu.done = nil // of the piece's first life; what stands is said again
-		s.mu.Unlock()
-	}
-	m.plan = moved
-	m.startAll(1)
-	m.wait()
-	m.check()
-}
-
-// The sink hears again of what is closed when a plan is revised: whoever leads may be another.
-func TestStatementsAreRepeated(t *testing.T) {
-	m := newMortal(t, 3)
-	m.startAll()
-	m.wait()
-	m.plan.Ballot++
-	m.startAll()
-	for i, s := range m.sinks {
-		if len(s.mu.done) != 2 || s.mu.done[0].Root != s.mu.done[1].Root {
-			t.Errorf("peer %d states %v", i, s.mu.done)
+	mortal(t, 4, func(g *group) {
+		g.dieAfter(1, 30)
+		first := g.plan
+		g.start(g.rest()...)
+		g.mourn(1)
+		g.revise(1)
+		g.start(g.rest()...)
+		moved := g.plan
+		first.Ballot, moved.Ballot = 1, 1
+		moved.Revision++
+		g.plan = first
+		g.start(g.rest()...)
+		for _, s := range g.sinks {
+			s.mu.Lock()
+			s.mu.done = nil // of the piece's first life; what stands is said again
+			s.mu.Unlock()
 		}
-	}
+		g.plan = moved
+		g.start(g.rest()...)
+		g.check()
+	})
 }
 
-// A peer that is told that it is gone ends its part.
-func TestGoneEndsIt(t *testing.T) {
-	m := newMortal(t, 3)
-	m.startAll()
-	m.revise(0)
-	if _, err := m.engines[0].Start(t.Context(), m.plan, m.own[0], m.sinks[0]); err != ErrNotInGroup {
-		t.Errorf("got %v", err)
-	}
-	if m.running[0].ctx.Err() == nil {
-		t.Error("it goes on")
-	}
-	m.running = m.running[1:]
-	m.startAll(0)
-	m.wait()
-	m.check()
+// The sink hears again of what is closed when a plan is revised: whoever leads may be another. A
+// peer that is told that it is gone ends its part.
+func TestStatementsAreRepeated(t *testing.T) {
+	mortal(t, 3, func(g *group) {
+		g.start(g.rest()...)
+		g.check()
+		g.plan.Ballot++
+		g.start(g.rest()...)
+		for i, s := range g.sinks {
+			if len(s.mu.done) != 2 || s.mu.done[0].Root != s.mu.done[1].Root {
+				t.Errorf("peer %d states %v", i, s.mu.done)
+			}
+		}
+		first := g.running[0]
+		g.revise(0)
+		if _, err := g.engines[0].Start(g.t.Context(), g.plan, g.own[0], g.sinks[0]); err != ErrNotInGroup {
+			t.Errorf("got %v", err)
+		}
+		if first.ctx.Err() == nil {
+			t.Error("it goes on")
+		}
+		g.start(1, 2)
+		g.check()
+	})
 }
 
 // What is held stays as it is while owners change, and what is had afterwards is of the new one.
 func TestHoldDuringRevisions(t *testing.T) {
-	m := newMortal(t, 4)
-	m.startAll()
-	m.wait()
-	r, rng := m.running[0], m.plan.Pieces[1].Range
-	held := func() (root slot.Root, ok bool) {
-		b, done := r.Hold([]slot.Range{rng})
-		defer done()
-		root = slot.Hash(b[0])
-		runtime.Gosched()
-		if slot.Hash(b[0]) != root {
-			t.Error("bytes that are held changed")
-		}
-		return root, b[0] != nil
-	}
-	root, _ := held()
-	stop := make(chan struct{})
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
+	mortal(t, 4, func(g *group) {
+		g.start(g.rest()...)
+		g.check()
+		r, rng := g.running[0], g.plan.Pieces[1].Range
+		held := func() (root slot.Root, ok bool) {
+			b, done := r.Hold([]slot.Range{rng})
+			defer done()
+			root = slot.Hash(b[0])
+			runtime.Gosched()
+			if slot.Hash(b[0]) != root {
+				t.Error("bytes that are held changed")
 			}
-			held()
+			return root, b[0] != nil
+		}
+		root, _ := held()
+		var stop atomic.Bool
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			for !stop.Load() {
+				held()
+			}
+		})
+		g.kill(1)
+		g.revise(1)
+		g.start(g.rest()...)
+		for _, i := range g.rest() {
+			<-g.running[i].Complete()
+		}
+		stop.Store(true)
+		reader.Wait()
+		g.check()
+		if got, ok := held(); !ok || got == root {
+			t.Error("the moved piece has the old bytes, though a contributor went")
 		}
 	})
-	m.kill(1)
-	m.bury(1)
-	m.wait()
-	close(stop)
-	reader.Wait()
-	m.check()
-	if got, ok := held(); !ok || got == root {
-		t.Error("the moved piece has the old bytes, though a contributor went")
-	}
 }
 
 // Where a contributor dies, another one may be too many beside those that are left. Owners go on
@@ -428,9 +365,8 @@ func TestHoldDuringRevisions(t *testing.T) {
 func TestADeathTakesAnotherOneAlong(t *testing.T) {
 	const n, dies, other = 6, 5, 4
 	for _, frames := range []int{1, 40, 80} {
-		t.Run(fmt.Sprintf("after %d frames", frames), func(t *testing.T) {
-			m := newMortal(t, n)
-			for _, s := range m.sinks {
+		mortal(t, n, func(g *group) {
+			for _, s := range g.sinks {
 				s.within = func(set slot.Bitmap) slot.Bitmap {
 					if set = slices.Clone(set); !set.Has(dies) {
 						set[other/8] &^= 1 << (other % 8)
@@ -438,26 +374,18 @@ func TestADeathTakesAnotherOneAlong(t *testing.T) {
 					return set
 				}
 			}
-			m.dieAfter(dies, frames)
-			m.startAll()
-			m.mourn(dies)
-			m.bury(dies)
-			for _, r := range m.running { // owners leave the other one out by themselves
-				if m.started[r] == other {
-					continue
-				}
-				select {
-				case <-r.Complete():
-				case <-time.After(time.Minute):
-					t.Fatalf("peer %d does not complete", m.started[r])
-				}
+			g.dieAfter(dies, frames)
+			g.start(g.rest()...)
+			g.mourn(dies)
+			g.revise(dies)
+			g.start(g.rest()...)
+			for _, i := range g.rest(other) { // owners leave the other one out by themselves
+				<-g.running[i].Complete()
 			}
-			time.Sleep(2 * m.engines[0].hearsay) // by then they would have named it
-			m.bury(other)
-			m.wait()
-			m.check()
+			time.Sleep(2 * g.engines[0].hearsay) // by then they would have named it
+			g.finish(other)
 			without := 0
-			for _, s := range m.outcome() {
+			for _, s := range g.outcome() {
 				if !s.Contributors.Has(dies) {
 					without++
 					if s.Contributors.Has(other) {
@@ -468,7 +396,7 @@ func TestADeathTakesAnotherOneAlong(t *testing.T) {
 			if without == 0 {
 				t.Error("all ranges are with the dead one")
 			}
-			for i, s := range m.sinks {
+			for i, s := range g.sinks {
 				for peer, reason := range s.lost() {
 					if i != dies && peer != peerName(dies) && (i != other || reason != Refused) {
 						t.Errorf("peer %d names %s for %s", i, peer, reason)

@@ -1,420 +1,516 @@
 package allreduce
 
 import (
-	"bytes"
-	"context"
+	"encoding/binary"
+	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
-// named waits until a sink has named somebody.
-func (g *group) named(i int) {
+// A contribution that no honest peer makes, or that is not what was offered, is put down to its
+// sender by each owner that gets it, and to nobody else. What proves a fault is told, and the
+// others go on without the sender.
+func TestBadContributionsAreNamed(t *testing.T) {
+	const sender = 1
+	bytesFrom := func(c *Contribution) *Contribution {
+		return &Contribution{
+			data: slices.Clone(c.data), peer: c.peer, leaves: slices.Clone(c.leaves), root: c.root, frame: c.frame,
+		}
+	}
+	value := func(v float32) func(g *group, c *Contribution) *Contribution {
+		return func(g *group, c *Contribution) *Contribution {
+			for _, piece := range g.plan.Pieces {
+				g.vectors[sender][piece.Range.End-3] = v
+			}
+			b := kernel.Bytes(g.vectors[sender])
+			if _, err := Commit(g.params, 0, peerName(sender), b); !errors.Is(err, ErrNotFinite) {
+				g.t.Errorf("committed to: %v", err)
+			}
+			return commit(g.engines[0].grids[0], sender, b)
+		}
+	}
+	norm := func(change func(v float64) float64) func(g *group, c *Contribution) *Contribution {
+		return func(_ *group, c *Contribution) *Contribution {
+			for f := range c.leaves {
+				c.leaves[f].NormSq = change(c.leaves[f].NormSq)
+			}
+			c.Recommit()
+			return c
+		}
+	}
+	scale := func(bits uint32) func(g *group, c *Contribution) *Contribution {
+		return func(g *group, c *Contribution) *Contribution {
+			grid := g.engines[0].grids[0]
+			for at := 0; at < len(c.data); at += grid.Codec.EncodedSize(grid.Codec.Block()) {
+				binary.LittleEndian.PutUint32(c.data[at:], bits)
+			}
+			_, err := Commit(g.params, 0, peerName(sender), c.data)
+			if !errors.Is(err, wire.ErrMalformed) && !errors.Is(err, ErrNotFinite) {
+				g.t.Errorf("committed to: %v", err)
+			}
+			return commit(grid, sender, c.data)
+		}
+	}
+	same := func(change func(c *Contribution)) func(g *group, c *Contribution) *Contribution {
+		return func(_ *group, c *Contribution) *Contribution { change(c); return c }
+	}
+	for _, c := range []struct {
+		name   string
+		codecs []string // f32 if there are none
+		change func(g *group, c *Contribution) *Contribution
+		want   Reason
+		proof  bool
+	}{
+		{"NaN", nil, value(float32(math.NaN())), BadValue, true},
+		{"-Inf", nil, value(float32(math.Inf(-1))), BadValue, true},
+		{"other frames", nil, same(func(c *Contribution) {
+			for f := 0; f < len(c.data); f += c.frame {
+				c.data[f]++
+			}
+		}), BadBytes, false},
+		{"other frames, packed", nil, same(func(c *Contribution) { clear(c.data) }), BadBytes, false},
+		{"a leaf's hash", nil, same(func(c *Contribution) { c.leaves[0].Hash[0]++ }), BadBytes, false},
+		{"a leaf's norm", nil, same(func(c *Contribution) { c.leaves[0].NormSq++ }), BadBytes, false},
+		{"norms too great", nil, norm(func(v float64) float64 { return math.Nextafter(v, 2*v) }), FalseNorm, true},
+		{"norms too little", nil, norm(func(v float64) float64 { return math.Nextafter(v, 0) }), FalseNorm, true},
+		{"no norms", nil, norm(func(float64) float64 { return math.NaN() }), FalseNorm, false},
+		{"another total", nil, nil, FalseNorm, false},
+		{"a scale that is none", codec.Names()[2:], scale(0x7fc00000), BadBytes, true},
+		{"a scale below 0", codec.Names()[2:], scale(math.Float32bits(-1)), BadBytes, true},
+		{"a tiny scale", codec.Names()[2:], scale(1), BadBytes, true},
+		{"a scale too large", codec.Names()[2:4], scale(math.Float32bits(0x1p99)), BadValue, true},
+		{"a sign too large", []string{codec.Sign}, scale(math.Float32bits(0x1p100)), BadValue, true},
+	} {
+		for i, name := range append(slices.Clone(c.codecs), codec.F32)[:max(1, len(c.codecs))] {
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				p := testParams(12<<10, 1<<10)
+				p.Codec, p.Clip = name, i > 0
+				bubble(t, p, 3, time.Minute, func(g *group) {
+					if own := bytesFrom(g.own[sender]); c.change == nil {
+						g.plan.Offers[sender].NormSq *= 1 + 1e-15
+					} else if own = c.change(g, own); own.root == g.own[sender].root {
+						g.own[sender] = own
+					} else {
+						g.offer(sender, own)
+					}
+					if strings.HasSuffix(c.name, "packed") {
+						g.engines[sender].raw.always = packZstd
+					}
+					g.start(0, 1, 2)
+					time.Sleep(time.Second)
+					g.names([]int{0, 2}, sender, c.want)
+					for peer, reason := range g.sinks[sender].lost() {
+						if peer != peerName(sender) && reason != Refused {
+							t.Errorf("the sender names %s for %s", peer, reason)
+						}
+					}
+					if c.proof {
+						g.proves(sender, g.sinks[0].mu.errs[0])
+					}
+					g.finish(sender)
+				})
+			})
+		}
+	}
+}
+
+// proves fails unless an error holds a frame that its contributor has committed to, and is no good.
+func (g *group) proves(peer int, err error) {
 	g.t.Helper()
-	select {
-	case <-g.sinks[i].losses:
-	case <-time.After(2 * time.Minute):
-		g.t.Fatalf("peer %d names nobody", i)
+	var bad *BadFrame
+	if !errors.As(err, &bad) {
+		g.t.Fatalf("%v proves nothing", err)
+	}
+	grid := g.engines[0].grids[0]
+	root, ok := slot.ContributionRootFrom(bad.Peer, bad.Leaf, bad.Frame, bad.Path, grid.FrameBytes,
+		uint64(grid.TotalBytes))
+	if !ok || root != g.own[peer].root || bad.Leaf.Hash != slot.Hash(bad.Bytes) ||
+		new(frame).check(grid, bad.Frame, bad.Bytes, bad.Leaf, true) == nil {
+		g.t.Errorf("%v proves nothing", bad)
+	}
+	if leaves, ok := g.running[0].Leaves(bad.Peer); !ok ||
+		!slices.EqualFunc(leaves, g.own[peer].leaves, slot.FrameLeaf.Equal) {
+		g.t.Error("the reduction does not know what the peer has committed to")
 	}
 }
 
-// A NaN in every piece: each owner names the sender, and each tells it, and goes on without it
-// where the NaN stood.
-func TestBadValueIsNamed(t *testing.T) {
-	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
-		g := newGroup(t, testParams(4000, 100), 4, rand.New(rand.NewPCG(1, 1)))
-		const sender = 2
+// Owners go on without a sender of bad values from the frame on in which the first one stands.
+func TestWhatCameBeforeABadValueCounts(t *testing.T) {
+	bubble(t, testParams(4000, 100), 4, time.Minute, func(g *group) {
 		for _, piece := range g.plan.Pieces {
-			g.vectors[sender][piece.Range.End-3] = bad
+			g.vectors[3][piece.Range.End-3] = float32(math.NaN())
 		}
-		g.own[sender] = commit(g.engines[0].grids[0], peerName(sender), kernel.Bytes(g.vectors[sender]))
-		g.plan.Offers[sender].Root, g.plan.Offers[sender].NormSq = g.own[sender].Root(), g.own[sender].NormSq()
-		g.startAll()
-		for i := range g.engines {
-			g.named(i)
-			if i != sender {
-				onlyLost(t, "an owner", g.sinks[i], peerName(sender), BadValue)
-			}
-		}
-		for range 3 {
-			g.named(sender)
-		}
-		for peer, reason := range g.sinks[sender].lost() {
-			if want := map[bool]Reason{true: BadValue, false: Refused}[peer == peerName(sender)]; reason != want {
-				t.Errorf("the sender has %s for %s, want %s", reason, peer, want)
-			}
-		}
-		g.running = slices.Delete(g.running, sender, sender+1)
-		g.wait()
+		g.offer(3, commit(g.engines[0].grids[0], 3, kernel.Bytes(g.vectors[3])))
+		g.start(0, 1, 2, 3)
+		time.Sleep(time.Second)
+		g.running[3] = nil
 		for _, s := range g.outcome() {
-			at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Range.End > s.Range.Begin })
-			piece := g.plan.Pieces[at].Range
-			if first, nan := s.Range.Begin == piece.Begin, piece.End-3; s.Contributors.Has(sender) != first ||
-				nan-nan%100 != s.Range.End && first {
-				t.Errorf("range %v has contributors %v; the NaN stands at %d", s.Range, s.Contributors, nan)
+			if last := s.Range.End%1000 == 0; s.Contributors.Has(3) == last || last && s.Range.Len() != 100 {
+				t.Errorf("range %v has contributors %v", s.Range, s.Contributors)
 			}
 		}
-	}
+	})
 }
 
-func TestCommitRefusesWhatIsNotFinite(t *testing.T) {
-	p := testParams(10, 4)
-	v := make([]float32, 10)
-	v[7] = float32(math.Inf(1))
-	if _, err := Commit(p, 0, "ada", kernel.Bytes(v)); reasonOf(err) != BadValue {
-		t.Errorf("got %v", err)
-	}
+// The element named is the first bad one, whichever core met one first, and what is too short is no
+// contribution.
+func TestCommitNamesTheFirstBadElement(t *testing.T) {
+	p := testParams(64*100, 100)
+	v := make([]float32, 64*100)
 	if _, err := Commit(p, 0, "ada", kernel.Bytes(v)[:36]); err == nil {
 		t.Error("a short contribution was taken")
 	}
-	v[7] = 1
-	c, err := Commit(p, 0, "ada", kernel.Bytes(v))
-	if err != nil || c.Root() != slot.ContributionRoot("ada", c.Leaves(), 16, 40) {
-		t.Errorf("root %v, err %v", c.Root(), err)
+	v[333], v[6000] = float32(math.Inf(1)), float32(math.NaN())
+	for range 20 {
+		_, err := Commit(p, 0, "ada", kernel.Bytes(v))
+		_, encoding := Encode(p, 0, "ada", v, nil)
+		for _, err := range []error{err, encoding} {
+			if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "element 333:") {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
-// Other bytes than were offered, by frame or by leaf: named by each owner that got them.
-func TestBadBytesAreNamed(t *testing.T) {
-	const sender = 1
-	for name, change := range map[string]func(c *Contribution){
-		"frames":        func(c *Contribution) { c.data[5]++; c.data[len(c.data)-6]++; c.data[len(c.data)/2]++ },
-		"a leaf's hash": func(c *Contribution) { c.leaves[0].Hash[0]++ },
-		"a leaf's norm": func(c *Contribution) { c.leaves[0].NormSq++ },
+// A peer that cannot be reached, or stands still in the middle, holds everybody up. All who have
+// streams with it name it, and nobody the others that wait for it as well; in a ring these are its
+// neighbours, and they say it again in the next circle. The others go on without it.
+func TestWhoHoldsUpIsNamed(t *testing.T) {
+	const victim, other = 2, 5
+	for name, ring := range map[string][]uint16{
+		"absent": nil, "absent in a ring": {0, 1, 2, 3, 4, 5}, "frozen": nil, "frozen in a ring": {0, 3, 2, 1, 5, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGroup(t, testParams(3000, 100), 3, rand.New(rand.NewPCG(2, 2)))
-			c := copyOf(g.own[sender])
-			change(c)
-			g.own[sender] = c
-			g.startAll()
-			for _, i := range []int{0, 2} {
-				g.named(i)
-				onlyLost(t, "an owner", g.sinks[i], peerName(sender), BadBytes)
-			}
-			g.revise(sender)
-			g.startAll(sender)
-			g.wait()
-			g.check()
+			bubble(t, testParams(20_000, 100), 6, 10*time.Second, func(g *group) {
+				g.plan.Ring = ring
+				by := g.rest(victim)
+				if ring != nil {
+					by = []int{1, 3}
+				}
+				absent := strings.HasPrefix(name, "absent")
+				var frozen atomic.Bool
+				stop := func(b []byte) int {
+					if frozen.Load() {
+						time.Sleep(time.Hour) // as a process that has stopped
+					}
+					return len(b)
+				}
+				g.wrap = func(local, _ int, s wire.Stream) wire.Stream {
+					if local == victim {
+						return bent{s, stop, stop}
+					}
+					return s
+				}
+				g.after(victim, 40, func() { frozen.Store(true) })
+				if g.dead[victim].Store(absent); absent {
+					g.start(g.rest(victim)...)
+				} else {
+					g.start(g.rest()...)
+				}
+				time.Sleep(2 * time.Minute)
+				g.names(by, victim, Connection)
+				if ring != nil {
+					g.nobody([]int{0, 4, 5})
+					<-g.running[1].Settled()
+					g.revise(other)
+					g.start(g.rest(victim)...)
+					time.Sleep(2 * time.Minute)
+					told := 0
+					for len(g.losses) > 0 {
+						if <-g.losses == peerName(victim) {
+							told++
+						}
+					}
+					if told != 4 {
+						t.Errorf("its neighbours name it %d times in two circles", told)
+					}
+				}
+				g.finish(victim)
+			})
 		})
 	}
 }
 
-// A peer dies with frames under way: all name it and nobody else, and the revision without it
-// completes.
-func TestDeathMidWay(t *testing.T) {
-	const victim = 3
-	g := newGroup(t, testParams(40_000, 100), 5, rand.New(rand.NewPCG(4, 4)))
-	var once sync.Once
-	var dying sync.WaitGroup
-	var frames atomic.Int32
-	g.sinks[victim].progress = func() {
-		if frames.Add(1) > 50 {
-			once.Do(func() { dying.Go(func() { _ = g.engines[victim].Close() }) })
-		}
-	}
-	g.startAll()
-	for i := range g.engines {
-		if i != victim {
-			g.named(i)
-			onlyLost(t, "a survivor", g.sinks[i], peerName(victim), Connection)
-		}
-	}
-	dying.Wait()
-	g.revise(victim)
-	g.startAll(victim)
-	g.wait()
-	g.check()
-}
-
-// A peer that cannot be reached at all is named by those who would send to it.
-func TestUnreachable(t *testing.T) {
-	g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(6, 6)))
-	delete(g.net.mu.engines, peerName(1))
-	g.start(0)
-	g.named(0)
-	onlyLost(t, "peer 0", g.sinks[0], peerName(1), Connection)
-}
-
-// frozen is a stream whose owner's process has stopped: nothing moves, nothing ends, until it is
-// reset or a deadline passes.
-type frozen struct {
-	wire.Stream
-	on *atomic.Bool
-	// what the frozen end does instead goes to a pipe that nobody serves
-	void *wiretest.Stream
-}
-
-func (f frozen) Read(b []byte) (int, error) {
-	if f.on.Load() {
-		return f.void.Read(b)
-	}
-	return f.Stream.Read(b)
-}
-
-func (f frozen) Write(b []byte) (int, error) {
-	if f.on.Load() {
-		return f.void.Read(make([]byte, 1))
-	}
-	return f.Stream.Write(b)
-}
-
-func (f frozen) Reset() error {
-	_ = f.void.Reset()
-	return f.Stream.Reset()
-}
-
-// A frozen peer holds everybody up; all must name it, and nobody the others that wait for it as
-// well.
-func TestStallNamesTheRightPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const victim = 1
-		g := newGroup(t, testParams(20_000, 100), 5, rand.New(rand.NewPCG(7, 7)),
-			func(c *Config) { c.Stall = 10 * time.Second })
-		var on atomic.Bool
-		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
-			if local != peerName(victim) {
-				return s
-			}
-			void, _ := wiretest.Pipe(1)
-			return frozen{s, &on, void}
-		}
-		var frames atomic.Int32
-		g.sinks[victim].progress = func() { on.Store(frames.Add(1) > 40) }
-		g.startAll()
-		time.Sleep(2 * time.Minute) // virtual: all limits have passed
-		for i := range g.engines {
-			if i != victim {
-				onlyLost(t, "peer", g.sinks[i], peerName(victim), Connection)
-			}
-		}
-		g.revise(victim)
-		g.startAll(victim)
-		g.wait()
-		g.check()
-		g.close()
-	})
-}
-
-// slow passes few bytes at a time, but for the opening.
-type slow struct {
-	wire.Stream
-	bytes int
-	each  time.Duration
-}
-
-func (s slow) Write(b []byte) (int, error) {
-	if len(b) > 420 {
-		return s.Stream.Write(b)
-	}
-	time.Sleep(s.each)
-	return s.Stream.Write(b[:min(s.bytes, len(b))])
-}
-
-// Links on which one frame takes several times the stall limit are slow, not dead: nobody is lost.
+// Links on which a frame takes several times the stall limit are slow, not dead; nor is one lost
+// that is ten times slower than the others', through many stall limits; nor where an owner learns
+// of the plan late and finds the others' first frames there already.
 func TestSlowIsNotDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stall := 8 * time.Second
-		g := newGroup(t, testParams(1200, 100), 4, rand.New(rand.NewPCG(8, 9)), func(c *Config) { c.Stall = stall })
-		g.apart()
-		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
-			if local != peerName(2) {
-				return slow{s, 200, stall / 2}
+	const stall = 8 * time.Second
+	type pace struct { // so many bytes pass at once, each time
+		bytes int
+		each  time.Duration
+	}
+	for name, c := range map[string]struct {
+		ring         bool
+		elements     int
+		others, peer pace          // of all, and of peer 2
+		late         time.Duration // peer 0 begins
+	}{
+		"a frame in many stalls": {false, 1200, pace{200, stall / 2}, pace{30, stall / 2}, 0},
+		"a neighbour in a ring":  {true, 1200, pace{400, 0}, pace{30, stall / 2}, 0},
+		"one link":               {false, 12_000, pace{20, 100 * time.Millisecond}, pace{20, time.Second}, 0},
+		"all links":              {false, 12_000, pace{20, time.Second}, pace{20, time.Second}, 0},
+		"an owner comes late": {
+			false, 12_000, pace{20, 25 * time.Millisecond}, pace{20, 750 * time.Millisecond}, 4 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, testParams(c.elements, 100), 4, stall, func(g *group) {
+				g.size = 1 << 20
+				g.apart()
+				if c.ring {
+					g.goRound()
+				}
+				opening := len(g.opening(1, 0))
+				g.wrap = func(local, _ int, s wire.Stream) wire.Stream {
+					if local == 2 {
+						return bent{s, nil, slow(opening, c.peer.bytes, c.peer.each)}
+					}
+					return bent{s, nil, slow(opening, c.others.bytes, c.others.each)}
+				}
+				began := time.Now()
+				g.start(1, 2, 3)
+				time.Sleep(c.late)
+				g.start(0)
+				for _, r := range g.running {
+					<-r.Complete()
+				}
+				if took := time.Since(began); !c.ring && took < 3*outpacedStalls*stall {
+					t.Fatalf("it took %v: too short to show anything", took)
+				}
+				g.check()
+				g.nobody(g.rest())
+			})
+		})
+	}
+}
+
+// Peers that send a byte now and then show life without end. Owners go on without them after a few
+// stall limits: what came before counts, the others' results are whole, and nobody else is named.
+func TestWhoDripsIsLeftOut(t *testing.T) {
+	const stall, frame = 10 * time.Second, headerSize + 400
+	const leaves = 50 * slot.FrameLeafSize
+	for _, after := range []int{10, leaves, leaves + 4*frame, leaves + 6*frame + 100} {
+		bubble(t, testParams(5000, 100), 5, stall, func(g *group) {
+			g.size = 1 << 20
+			bad, good := []int{1, 4}, []int{0, 2, 3}
+			g.drip(helloSize+after, stall*9/10, bad...)
+			began := time.Now()
+			g.start(g.rest()...)
+			g.running[1], g.running[4] = nil, nil
+			g.check()
+			if took := time.Since(began); took > 10*stall {
+				t.Errorf("it took %v, with a stall limit of %v", took, stall)
 			}
-			return slow{s, 30, stall / 2}
-		}
-		g.startAll()
-		time.Sleep(time.Hour) // virtual
-		g.check()
-		for i, s := range g.sinks {
-			if l := s.lost(); len(l) != 0 {
-				t.Errorf("peer %d lost %v", i, l)
+			for _, s := range g.outcome() {
+				owner, last := g.owner(s.Range.Begin), s.Range.End%1000 == 0
+				for _, i := range bad {
+					if last && s.Contributors.Has(i) != (owner == i) {
+						t.Errorf("range %v has contributors %v", s.Range, s.Contributors)
+					}
+				}
 			}
-		}
-		g.close()
+			time.Sleep(2 * stall)
+			for _, i := range good {
+				l := g.sinks[i].lost()
+				if len(l) != 2 || l[peerName(1)] != Connection || l[peerName(4)] != Connection {
+					t.Errorf("peer %d names %v", i, l)
+				}
+			}
+		})
+	}
+	// Of two peers nobody can say which is slow; but a link on which so little comes is as good as
+	// dead.
+	bubble(t, testParams(2000, 100), 2, stall, func(g *group) {
+		g.drip(helloSize+20*slot.FrameLeafSize+3*frame+100, stall/2, 1)
+		g.start(0, 1)
+		time.Sleep(11 * stall)
+		g.names([]int{0}, 1, Connection)
 	})
 }
 
-// A contributor that says alive and sends nothing is named by the owner, before anybody would blame
-// the owner.
+// drip has some peers pass byte by byte what they contribute, after so many bytes of each stream.
+func (g *group) drip(after int, each time.Duration, peers ...int) {
+	g.wrap = func(local, _ int, s wire.Stream) wire.Stream {
+		if !slices.Contains(peers, local) {
+			return s
+		}
+		return bent{s, nil, opened(true, slow(after, 1, each))}
+	}
+}
+
+// A peer that says alive and does not do what it should is named in the end: one that opens no
+// stream, one that contributes nothing, and an owner that never reduces.
 func TestAliveIsNotEnough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)),
-			func(c *Config) { c.Stall = time.Second })
-		g.engines[0].cfg.Transport = aliveOnly{}
-		g.start(0)
-		l, s := g.dial(1, 0)
-		if err := l.writeAll(g.opening(1, 0)); err != nil {
-			t.Fatal(err)
-		}
-		for range 12 {
-			time.Sleep(time.Second / 4)
-			_ = l.writeAlive(0)
-		}
-		onlyLost(t, "the owner", g.sinks[0], peerName(1), Connection)
-		_ = s.Reset()
-		g.close()
-	})
-}
-
-// An owner that says alive and never reduces is named in the end, though as a contributor it did
-// all it should.
-func TestIdleOwnerIsNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)),
-			func(c *Config) { c.Stall = time.Second })
-		g.engines[0].cfg.Transport = aliveOnly{}
-		g.start(0)
-		l, s := g.dial(1, 0)
-		g.contribute(l, 1, 0)
-		time.Sleep(3 * time.Second)
-		if l := g.sinks[0].lost(); len(l) != 0 {
-			t.Errorf("lost too early: %v", l)
-		}
-		time.Sleep(2 * time.Second)
-		onlyLost(t, "the contributor", g.sinks[0], peerName(1), Connection)
-		_ = s.Reset()
-		g.close()
-	})
-}
-
-// An owner that publishes its figures once more, and so on, gives nothing that is due: it breaks
-// the protocol. The bytes of its piece that it has sent are known meanwhile.
-func TestFiguresComeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)))
-		owner, stream := wiretest.Pipe(1 << 20)
-		g.engines[0].cfg.Transport = opens{owner}
-		r := g.start(0)
-		l := &link{s: stream, stall: time.Minute, sent: new(atomic.Uint64)}
-		grid, piece := g.engines[0].outs[0], g.plan.Pieces[slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool {
-			return p.Owner == peerName(1)
-		})]
-		first, last := grid.FramesOf(piece.Range)
-		for f := first; f < last; f++ {
-			synctest.Wait()
-			want := Coming{piece, uint64(grid.Size(first, f)), uint64(grid.Size(first, last))}
-			if got := r.Coming(); len(got) != 1 || got[0] != want {
-				t.Errorf("before frame %d: %v, want %v", f, got, want)
-			}
-			if err := l.writeFrame(kindReduced, f, make([]byte, grid.FrameSize(f))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		row := slot.FigureRow{Of: make([]slot.Figure, 2)}
-		figures := appendFigures(nil, slices.Repeat([]slot.FigureRow{row}, last-first))
-		if err := l.writeAll(figures); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if l := g.sinks[0].lost(); len(l) != 0 {
-			t.Errorf("lost too early: %v", l)
-		}
-		if err := l.writeAll(figures); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		onlyLost(t, "the contributor", g.sinks[0], peerName(1), BadBytes)
-		if got := r.Coming(); len(got) != 0 {
-			t.Errorf("of an owner that is lost: %v", got)
-		}
-		g.close()
-	})
-}
-
-// opens opens one stream, whoever it is to.
-type opens struct{ s wire.Stream }
-
-func (o opens) Open(context.Context, slot.PeerID) (wire.Stream, error) { return o.s, nil }
-
-// A peer that answers as an owner but opens no stream as a contributor is named after the stall
-// limit.
-func TestMissingStreamIsNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)),
-			func(c *Config) { c.Stall = time.Second })
-		g.engines[0].cfg.Transport = aliveOnly{}
-		g.start(0)
-		time.Sleep(3 * time.Second / 2)
-		onlyLost(t, "the owner", g.sinks[0], peerName(1), Connection)
-		g.close()
-	})
-}
-
-// contribute plays peer from as a contributor to the owner of a piece, up to the last raw frame.
-func (g *group) contribute(l *link, from, to int) {
-	g.t.Helper()
-	if err := l.writeAll(g.opening(from, to)); err != nil {
-		g.t.Fatal(err)
-	}
-	grid := g.engines[from].grids[0]
-	for _, p := range g.plan.Pieces {
-		first, last := grid.FramesOf(p.Range)
-		for f := first; f < last && p.Owner == peerName(to); f++ {
-			if err := l.writeFrame(kindRaw, f, grid.Frame(g.own[from].data, f)); err != nil {
-				g.t.Fatal(err)
-			}
-		}
+	for name, c := range map[string]struct {
+		frames       int // the peer contributes; -1: it opens no stream
+		before, most time.Duration
+	}{
+		"no stream":           {-1, 900 * time.Millisecond, 1500 * time.Millisecond},
+		"nothing":             {0, 1500 * time.Millisecond, 3 * time.Second},
+		"nothing as an owner": {5, 3 * time.Second, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, testParams(1000, 100), 2, time.Second, func(g *group) {
+				owner := g.play()
+				g.start(0)
+				contributor, s := g.dial(1, 0)
+				if c.frames >= 0 {
+					g.begin(contributor, 1, 0, c.frames)
+				}
+				go func() {
+					for contributor.writeAlive(0) == nil && owner.writeAlive(0) == nil {
+						time.Sleep(time.Second / 4)
+					}
+				}()
+				time.Sleep(c.before)
+				g.nobody([]int{0})
+				time.Sleep(c.most - c.before)
+				g.names([]int{0}, 1, Connection)
+				_ = s.Reset()
+			})
+		})
 	}
 }
 
-// aliveOnly opens streams to owners that read everything and answer only that they are alive.
-type aliveOnly struct{}
-
-func (aliveOnly) Open(context.Context, slot.PeerID) (wire.Stream, error) {
-	done := make(chan struct{})
-	return &aliveStream{script{aliveReader{done, new(bytes.Buffer)}}, sync.OnceFunc(func() { close(done) })}, nil
-}
-
-type aliveStream struct {
-	script
-	end func()
-}
-
-func (s *aliveStream) Reset() error { s.end(); return nil }
-
-type aliveReader struct {
-	done chan struct{}
-	b    *bytes.Buffer
-}
-
-func (a aliveReader) Read(b []byte) (int, error) {
-	if a.b.Len() == 0 {
-		select {
-		case <-time.After(time.Second / 4):
-			a.b.Write(appendAlive(nil, 0))
-		case <-a.done:
-			return 0, wiretest.ErrReset
-		}
+// All owners that wait for a contributor when the plan goes on without it name it, though the
+// report of one was enough for the leader. One that has done all that it owes is named by nobody,
+// whatever the plan says; nor one that came too late to be waited for long, one whose frame comes,
+// however slowly, or one whose frames wait for those of another.
+func TestWhoIsGoneAndSilentIsNamedByAll(t *testing.T) {
+	const silent = 3
+	for name, c := range map[string]struct {
+		frames int // it gives to each owner; -1: it opens no stream
+		drips  bool
+		away   []int // others
+		after  time.Duration
+		named  bool
+	}{
+		"opens no stream":            {frames: -1, after: 3 * time.Second, named: true},
+		"says hello":                 {after: 3 * time.Second, named: true},
+		"gives some frames":          {frames: 2, after: 3 * time.Second, named: true},
+		"is gone at once":            {frames: -1, after: time.Second},
+		"a frame comes":              {drips: true, after: 2500 * time.Millisecond},
+		"its frames wait for a peer": {frames: 2, away: []int{2}, after: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, testParams(4000, 100), 4, 4*time.Second, func(g *group) {
+				owners := g.rest(append(c.away, silent)...)
+				g.start(owners...)
+				for _, to := range owners {
+					if c.frames < 0 {
+						continue
+					}
+					l, s := g.dial(silent, to)
+					if g.begin(l, silent, to, c.frames); c.drips {
+						go func() {
+							for _, b := range g.frame(silent, to, 0) {
+								_, _ = s.Write([]byte{b})
+								time.Sleep(10 * time.Millisecond)
+							}
+						}()
+					}
+				}
+				time.Sleep(c.after)
+				g.revise(silent)
+				g.start(owners...)
+				synctest.Wait()
+				if c.named {
+					g.names(owners, silent, Connection)
+				} else {
+					g.nobody(owners)
+				}
+				time.Sleep(5 * time.Second) // who drips has written all
+			})
+		})
 	}
-	return a.b.Read(b)
 }
 
-// A contributor stays within the window while another keeps the owner waiting, so that an owner's
+// A peer stays within the window while another one keeps the owner, or the ring, waiting, so that
 // memory is bounded.
 func TestWindowIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(60_000, 100), 3, rand.New(rand.NewPCG(9, 9)))
-		g.net.size = 1 << 20 // a transport that would take more
-		g.net.silent = peerName(2)
-		g.start(0)
-		g.start(1)
-		synctest.Wait()
-		_, received := g.running[0].Traffic()
-		most := len(g.opening(1, 0)) + g.running[0].schedule.(*rotation).window*(400+headerSize)
-		if int(received) != most {
-			t.Errorf("%d bytes received, want a window: %d", received, most)
+	for _, ring := range []bool{false, true} {
+		bubble(t, testParams(90_000, 100), 3, time.Minute, func(g *group) {
+			g.size = 1 << 20 // a transport that would take more
+			g.silent = 2
+			from, to := 1, 0
+			if ring {
+				g.plan.Ring = []uint16{0, 1, 2}
+				from, to = 0, 1
+			}
+			g.start(0, 1)
+			_, s := g.dial(2, 0)
+			if ring {
+				_, _ = s.Write(g.opening(0, 1))
+			}
+			synctest.Wait()
+			var window int
+			if ring {
+				window = g.running[to].schedule.(*rings).current.window
+			} else {
+				window = g.running[to].schedule.(*rotation).window
+			}
+			most := len(g.opening(from, to)) + window*(400+headerSize)
+			if _, received := g.running[to].Traffic(); int(received) != most {
+				t.Errorf("ring %v: %d bytes received, want a window: %d", ring, received, most)
+			}
+			_ = s.Reset()
+		})
+	}
+}
+
+// A large contribution takes long to read: nobody waits for the stream of who takes its norms.
+func TestRingOpensBeforeNormsAreKnown(t *testing.T) {
+	p := testParams(400, 100)
+	p.Aggregator, p.Clip = TrimmedMean, true
+	bubble(t, p, 4, time.Second, func(g *group) {
+		g.goRound()
+		learn := make(chan struct{})
+		g.engines[1].frames.New = func() any { <-learn; return new(frame) }
+		g.start(g.rest()...)
+		time.Sleep(20 * time.Second)
+		g.nobody(g.rest())
+		close(learn)
+		g.check()
+	})
+}
+
+// Ranges are counted that owners close, not circles: however often the ring breaks before anything
+// comes round.
+func TestRingCountsRangesThatAreReduced(t *testing.T) {
+	bubble(t, testParams(4000, 100), 6, time.Second, func(g *group) {
+		g.plan.Ring = []uint16{0, 1, 2, 3, 4, 5}
+		g.wrap = func(local, _ int, s wire.Stream) wire.Stream {
+			if local == 5 { // says hello, and no more
+				return bent{s, nil, slow(helloSize, 1, time.Hour)}
+			}
+			return s
 		}
-		g.close()
+		for _, gone := range []int{1, 3, 5} {
+			g.start(g.rest()...)
+			time.Sleep(time.Second / 2)
+			g.revise(gone)
+		}
+		g.start(g.rest()...)
+		g.check()
+		for _, i := range g.rest() {
+			closed := make(map[slot.Range]bool)
+			for _, s := range g.sinks[i].mu.done {
+				closed[s.Range] = true
+			}
+			if n := int(g.running[i].ranges.Load()); n != len(closed) {
+				t.Errorf("peer %d counts %d ranges and closed %d", i, n, len(closed))
+			}
+		}
 	})
 }

@@ -11,8 +11,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -20,6 +23,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,16 +38,11 @@ type recorder struct {
 		done    []slot.Segment
 		figures map[slot.Range]slot.Root // of done
 		lost    map[slot.PeerID]Reason
+		errs    []error // of the losses
 	}
 	losses   chan slot.PeerID
 	progress func() // called with every frame, if set
 	within   func(slot.Bitmap) slot.Bitmap
-}
-
-func newRecorder() *recorder {
-	r := &recorder{losses: make(chan slot.PeerID, 64)}
-	r.mu.lost, r.mu.figures = make(map[slot.PeerID]Reason), make(map[slot.Range]slot.Root)
-	return r
 }
 
 func (r *recorder) Within(set slot.Bitmap) slot.Bitmap {
@@ -58,9 +58,9 @@ func (r *recorder) SegmentDone(s slot.Segment, figures slot.Root, _ Alike) {
 	r.mu.done, r.mu.figures[s.Range] = append(r.mu.done, s), figures
 }
 
-func (r *recorder) Lost(peer slot.PeerID, reason Reason, _ error) {
+func (r *recorder) Lost(peer slot.PeerID, reason Reason, err error) {
 	r.mu.Lock()
-	r.mu.lost[peer] = reason
+	r.mu.lost[peer], r.mu.errs = reason, append(r.mu.errs, err)
 	r.mu.Unlock()
 	r.losses <- peer
 }
@@ -77,21 +77,25 @@ func (r *recorder) lost() map[slot.PeerID]Reason {
 	return maps.Clone(r.mu.lost)
 }
 
-// group is n peers with a contribution each and a plan.
+// group is n peers with a contribution each and a plan, and the net between them.
 type group struct {
 	t       testing.TB
+	rng     *rand.Rand
 	params  Params
-	net     *memNet
 	vectors [][]float32
 	own     []*Contribution
 	plan    slot.Plan
 	engines []*Engine
 	sinks   []*recorder
-	running []*Reduction
-	started map[*Reduction]int // all there were, and whose
+	running []*Reduction     // of each peer; nil where none is, or none is waited for
+	losses  chan slot.PeerID // of all sinks
 	gone    []int
 
-	measured int // contributions that were compared with the outcome before
+	size   int // bytes that a direction of a stream buffers
+	wrap   func(local, remote int, s wire.Stream) wire.Stream
+	silent int // streams to this peer are held open, and nobody serves them; -1: there is none
+	dead   [16]atomic.Bool
+	wg     sync.WaitGroup
 }
 
 func testParams(elements, frame int) Params {
@@ -103,9 +107,76 @@ func testParams(elements, frame int) Params {
 
 func peerName(i int) slot.PeerID { return slot.PeerID(fmt.Sprintf("peer-%02d", i)) }
 
+// bubble runs f with a group in virtual time. Of a peer in it nothing is heard for stall before it
+// is lost.
+func bubble(t *testing.T, p Params, n int, stall time.Duration, f func(g *group)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(newGroup(t, p, n, stall, rand.New(rand.NewPCG(uint64(n), 1)))) })
+}
+
+// newGroup makes the contributions, offers and engines; nothing runs yet.
+func newGroup(t testing.TB, p Params, n int, stall time.Duration, rng *rand.Rand) *group {
+	t.Helper()
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	g := &group{
+		t: t, rng: rng, params: p, vectors: make([][]float32, n), own: make([]*Contribution, n),
+		running: make([]*Reduction, n), losses: make(chan slot.PeerID, 1024), size: 64 << 10, silent: -1,
+	}
+	g.plan = slot.Plan{Ref: slot.Ref{Height: 9, Prev: slot.Hash([]byte("prev"))}, Slot: 7}
+	for i := range n {
+		e, err := New(Config{
+			Self: peerName(i), Run: testRun, Params: p, Transport: transport{g, i}, Stall: stall,
+			Logger: slog.New(slog.NewTextHandler(t.Output(), nil)).With("self", i),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.hearsay = min(e.hearsay, 100*time.Millisecond)
+		g.engines = append(g.engines, e)
+		g.sinks = append(g.sinks, new(recorder))
+		g.plan.Offers = append(g.plan.Offers, slot.Offer{Peer: peerName(i), Weight: 1 + rng.Uint64N(1000)})
+	}
+	g.contribute()
+	for i := range g.plan.Offers {
+		g.plan.Offers[i].Base = g.plan.Slot - 1 - rng.Uint64N(uint64(len(p.Discount)))
+	}
+	t.Cleanup(g.close)
+	return g
+}
+
+// contribute makes contributions and pieces for the plan's slot, and so for its fragment.
+func (g *group) contribute() {
+	g.plan.Opened.Ref, g.plan.Fragment = g.plan.Ref, slot.FragmentOf(g.plan.Slot, uint64(len(g.params.Fragments)))
+	for i := range g.own {
+		v := make([]float32, g.params.Fragments[g.plan.Fragment])
+		size := float32(1 + 10*g.rng.IntN(3))
+		for j := range v {
+			v[j] = size * (g.rng.Float32() - 0.5)
+		}
+		own, err := Encode(g.params, g.plan.Fragment, peerName(i), v, nil)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.vectors[i] = v
+		g.offer(i, own)
+		*g.sinks[i] = recorder{losses: g.losses}
+		g.sinks[i].mu.lost, g.sinks[i].mu.figures = make(map[slot.PeerID]Reason), make(map[slot.Range]slot.Root)
+	}
+	g.plan.Pieces = Pieces(g.params, g.plan.Fragment, g.plan.Offers)
+}
+
+// offer has a peer offer a contribution.
+func (g *group) offer(i int, c *Contribution) {
+	o := &g.plan.Offers[i]
+	g.own[i], o.Slot, o.Seq, o.Base = c, g.plan.Slot, o.Seq+1, g.plan.Slot-1
+	o.Root, o.NormSq = c.Root(), c.NormSq()
+}
+
 // commit commits to bytes that nobody has checked.
-func commit(g plan.Grid, self slot.PeerID, encoded []byte) *Contribution {
-	c, err := commitEach(g, self, encoded, func(f int) ([]float32, error) {
+func commit(g plan.Grid, self int, encoded []byte) *Contribution {
+	c, err := commitEach(g, peerName(self), encoded, func(f int) ([]float32, error) {
 		var in frame
 		_ = in.decode(g, f, g.Frame(encoded, f), false)
 		return in.values, nil
@@ -116,54 +187,26 @@ func commit(g plan.Grid, self slot.PeerID, encoded []byte) *Contribution {
 	return c
 }
 
-// newGroup makes the contributions, offers and engines; nothing runs yet.
-func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Config)) *group {
-	t.Helper()
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	g := &group{t: t, params: p, net: newMemNet(64 << 10), started: make(map[*Reduction]int)}
-	for i := range n {
-		v := make([]float32, p.Fragments[0])
-		size := float32(1 + 10*rng.IntN(3))
-		for j := range v {
-			v[j] = size * (rng.Float32() - 0.5)
-		}
-		g.own = append(g.own, commit(plan.NewGrid(p, 0), peerName(i), encoded(plan.NewGrid(p, 0), v)))
-		g.vectors = append(g.vectors, v)
-		g.addEngine(i, change...)
-	}
-	g.makePlan(rng)
-	t.Cleanup(g.close)
-	return g
+// transport is a peer's.
+type transport struct {
+	*group
+	self int
 }
 
-// encoded is a vector's encoding; the vector becomes what everybody decodes from it.
-func encoded(g plan.Grid, v []float32) []byte {
-	b := g.Codec.Append(nil, v)
-	if err := g.Codec.Decode(v, b); err != nil {
-		panic(err)
+func (tr transport) Open(_ context.Context, peer slot.PeerID) (wire.Stream, error) {
+	to, err := strconv.Atoi(string(peer[len("peer-"):]))
+	if err != nil || tr.dead[to].Load() {
+		return nil, errors.New("no such peer")
 	}
-	return b
-}
-
-func (g *group) addEngine(i int, change ...func(*Config)) {
-	cfg := Config{
-		Self: peerName(i), Run: testRun, Params: g.params, Transport: memTransport{g.net, peerName(i)},
-		Stall: time.Minute,
+	var a, b wire.Stream
+	a, b = wiretest.Pipe(tr.size)
+	if tr.wrap != nil {
+		a, b = tr.wrap(tr.self, to, a), tr.wrap(to, tr.self, b)
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(g.t.Output(), nil)).With("self", cfg.Self)
-	for _, c := range change {
-		c(&cfg)
+	if to != tr.silent {
+		tr.wg.Go(func() { _ = tr.engines[to].Accept(peerName(tr.self), b) })
 	}
-	e, err := New(cfg)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	e.hearsay = min(e.hearsay, 100*time.Millisecond)
-	g.net.add(e)
-	g.engines = append(g.engines, e)
-	g.sinks = append(g.sinks, newRecorder())
+	return a, nil
 }
 
 // apart has every header and frame written by itself, for streams that look at single Writes.
@@ -173,99 +216,104 @@ func (g *group) apart() {
 	}
 }
 
-func (g *group) makePlan(rng *rand.Rand) {
-	const number = 7
-	g.plan = slot.Plan{Ref: slot.Ref{Height: 9, Prev: slot.Hash([]byte("prev"))}, Slot: number}
-	for i := range g.engines {
-		o := slot.Offer{
-			Peer: peerName(i), Slot: number, Seq: 1, Base: number - 1 - rng.Uint64N(uint64(len(g.params.Discount))),
-			Weight: 1 + rng.Uint64N(1000), Root: g.own[i].Root(), NormSq: g.own[i].NormSq(),
-		}
-		g.plan.Offers = append(g.plan.Offers, o)
+// goRound makes the plan's schedule a ring, in an order that is drawn.
+func (g *group) goRound() {
+	g.plan.Ring = nil
+	for _, i := range g.rng.Perm(len(g.plan.Offers)) {
+		g.plan.Ring = append(g.plan.Ring, uint16(i))
 	}
-	g.plan.Pieces = Pieces(g.params, 0, g.plan.Offers)
 }
 
 // revise makes the next revision of the plan, in which some peers are gone.
 func (g *group) revise(gone ...int) {
 	g.plan.Revision++
-	g.plan.Gone = slices.Concat(slot.NewBitmap(len(g.plan.Offers)))
-	for _, i := range append(g.gone, gone...) {
-		g.plan.Gone.Set(i)
-	}
+	g.plan.Gone = slot.NewBitmap(len(g.plan.Offers))
 	g.gone = append(g.gone, gone...)
+	for _, i := range g.gone {
+		g.plan.Gone.Set(i)
+		g.running[i] = nil
+	}
 	g.plan.Pieces = Divide(g.params, g.plan)
 }
 
-func (g *group) start(i int) *Reduction {
+func (g *group) start(peers ...int) {
 	g.t.Helper()
-	r, err := g.engines[i].Start(context.Background(), g.plan, g.own[i], g.sinks[i])
-	if errors.Is(err, net.ErrClosed) && !g.net.alive(peerName(i)) {
-		return nil
+	for _, i := range peers {
+		r, err := g.engines[i].Start(g.t.Context(), g.plan, g.own[i], g.sinks[i])
+		if err != nil && !(errors.Is(err, net.ErrClosed) && g.dead[i].Load()) {
+			g.t.Error(err)
+		}
+		g.running[i] = r
 	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if !slices.Contains(g.running, r) {
-		g.running = append(g.running, r)
-	}
-	g.started[r] = i
-	return r
 }
 
-func (g *group) startAll(skip ...int) {
-	g.t.Helper()
-	g.running = nil
+// rest are the peers without some and those that are gone, in order.
+func (g *group) rest(without ...int) (peers []int) {
 	for i := range g.engines {
-		if !slices.Contains(skip, i) {
-			g.start(i)
+		if !slices.Contains(without, i) && !slices.Contains(g.gone, i) {
+			peers = append(peers, i)
 		}
 	}
+	return peers
 }
 
-// wait returns once all running reductions are complete.
-func (g *group) wait() {
+// finish goes on by a revision without some peers to the end, and checks the outcome.
+func (g *group) finish(gone ...int) {
+	g.t.Helper()
+	g.revise(gone...)
+	g.start(g.rest()...)
+	g.check()
+}
+
+// check waits for all running reductions and compares every peer's result with the reference, bit
+// by bit: each range with the contributors that its owner names.
+func (g *group) check() {
 	g.t.Helper()
 	for i, r := range g.running {
+		if r == nil {
+			continue
+		}
 		select {
 		case <-r.Complete():
 		case <-time.After(2 * time.Minute): // ends a broken test, never a good one
-			g.t.Fatalf("reduction %d does not complete; lost: %v", i, g.sinks[i].lost())
+			g.t.Fatalf("peer %d does not complete; lost: %v", i, g.sinks[i].lost())
 		}
 	}
-}
-
-// check compares every peer's result with the reference, bit by bit: each range with the
-// contributors that its owner names.
-func (g *group) check() {
-	g.t.Helper()
 	var want []byte
 	for _, s := range g.outcome() {
-		sub, vectors := g.params, [][]float32(nil)
-		sub.Fragments = []uint64{s.Range.Len()}
-		plan := g.plan
-		plan.Fragment = 0 // of sub
-		plan.Offers = nil
-		for i, v := range g.vectors {
-			if s.Contributors.Has(i) {
-				plan.Offers = append(plan.Offers, g.plan.Offers[i])
-				vectors = append(vectors, v[s.Range.Begin:s.Range.End])
-			}
-		}
+		offers, vectors := g.inputs(s)
+		part := g.plan
+		part.Offers = offers
 		out := g.engines[0].outs[g.plan.Fragment]
-		b := out.Codec.Append(nil, reference(sub, plan, vectors, g.order(s)))
+		b := out.Codec.Append(nil, reference(g.params, part, vectors, g.order(s)))
 		if size := out.FrameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
 		want = append(want, b...)
 	}
 	for i, r := range g.running {
+		if r == nil {
+			continue
+		}
 		got, ok := r.Result(slot.Range{End: g.params.Fragments[g.plan.Fragment]})
 		if !ok || !bytes.Equal(got, want) {
 			g.t.Fatalf("peer %d has another result (complete: %v)", i, ok)
 		}
 	}
 }
+
+// inputs are the offers of a segment's contributors, and what their vectors have in its range.
+func (g *group) inputs(s slot.Segment) (offers []slot.Offer, vectors [][]float32) {
+	for i, v := range g.vectors {
+		if s.Contributors.Has(i) {
+			offers, vectors = append(offers, g.plan.Offers[i]), append(vectors, v[s.Range.Begin:s.Range.End])
+		}
+	}
+	return offers, vectors
+}
+
+// owner is whose piece begins at an element, or before it.
+func (g *group) owner(at uint64) int { return g.plan.Place(g.plan.Pieces[g.plan.PieceAt(at)].Owner) }
 
 // order is in which order the contributors to a segment are added up, as indices among them.
 func (g *group) order(s slot.Segment) (order []int) {
@@ -275,8 +323,7 @@ func (g *group) order(s slot.Segment) (order []int) {
 			in[i] = len(in)
 		}
 	}
-	owner := g.plan.Pieces[g.plan.PieceAt(s.Range.Begin)].Owner
-	for _, place := range g.plan.Order(g.plan.Place(owner), s.Contributors) {
+	for _, place := range g.plan.Order(g.owner(s.Range.Begin), s.Contributors) {
 		order = append(order, in[place])
 	}
 	return order
@@ -286,19 +333,17 @@ func (g *group) order(s slot.Segment) (order []int) {
 func (g *group) outcome() (all []slot.Segment) {
 	g.t.Helper()
 	for _, piece := range g.plan.Pieces {
-		var of []slot.Segment
 		s := g.sinks[g.plan.Place(piece.Owner)]
 		s.mu.Lock()
 		for _, d := range s.mu.done {
-			again := slices.ContainsFunc(of, func(o slot.Segment) bool { return o.Range == d.Range })
+			again := slices.ContainsFunc(all, func(o slot.Segment) bool { return o.Range == d.Range })
 			if !again && piece.Range.Begin <= d.Range.Begin && d.Range.End <= piece.Range.End {
-				of = append(of, d)
+				all = append(all, d)
 			}
 		}
 		s.mu.Unlock()
-		slices.SortFunc(of, func(a, b slot.Segment) int { return cmp.Compare(a.Range.Begin, b.Range.Begin) })
-		all = append(all, of...)
 	}
+	slices.SortFunc(all, func(a, b slot.Segment) int { return cmp.Compare(a.Range.Begin, b.Range.Begin) })
 	at := uint64(0)
 	for _, s := range all {
 		if s.Range.Begin != at {
@@ -318,20 +363,84 @@ func (g *group) close() {
 			g.t.Error(err)
 		}
 	}
-	g.net.wg.Wait()
+	g.wg.Wait()
 }
 
-// onlyLost fails unless exactly that peer was named, with that reason.
-func onlyLost(t testing.TB, who string, s *recorder, peer slot.PeerID, reason Reason) {
-	t.Helper()
-	if l := s.lost(); len(l) != 1 || l[peer] != reason {
-		t.Errorf("%s names %v, want only %s for %s", who, l, peer, reason)
+// names fails unless each of some peers has named exactly one peer, for that reason.
+func (g *group) names(by []int, peer int, reason Reason) {
+	g.t.Helper()
+	for _, i := range by {
+		if l := g.sinks[i].lost(); len(l) != 1 || l[peerName(peer)] != reason {
+			g.t.Errorf("peer %d names %v, want only peer %d for %s", i, l, peer, reason)
+		}
 	}
 }
 
-// copyOf is a contribution that tests may change.
-func copyOf(c *Contribution) *Contribution {
-	return &Contribution{
-		data: slices.Clone(c.data), peer: c.peer, leaves: slices.Clone(c.leaves), root: c.root, frame: c.frame,
+// nobody fails if one of some peers has named anybody.
+func (g *group) nobody(by []int) {
+	g.t.Helper()
+	for _, i := range by {
+		if l := g.sinks[i].lost(); len(l) != 0 {
+			g.t.Errorf("peer %d names %v", i, l)
+		}
+	}
+}
+
+// after sets f to be called once so many frames have passed at a peer, which waits for it.
+func (g *group) after(i, frames int, f func()) {
+	var passed atomic.Int32
+	g.sinks[i].progress = func() {
+		if int(passed.Add(1)) == max(1, frames) {
+			f()
+		}
+	}
+}
+
+// bent is a stream of which one call passes so many bytes as reads or writes says, which may take
+// its time.
+type bent struct {
+	wire.Stream
+	reads, writes func(b []byte) int
+}
+
+func (s bent) Read(b []byte) (int, error) {
+	if s.reads != nil {
+		b = b[:min(len(b), s.reads(b))]
+	}
+	return s.Stream.Read(b)
+}
+
+func (s bent) Write(b []byte) (int, error) {
+	if s.writes != nil {
+		b = b[:min(len(b), s.writes(b))]
+	}
+	return s.Stream.Write(b)
+}
+
+// slow passes so many bytes at once, and then a few at a time.
+func slow(after, few int, each time.Duration) func([]byte) int {
+	return func(b []byte) int {
+		if after > 0 {
+			n := min(len(b), after)
+			after -= n
+			return n
+		}
+		time.Sleep(each)
+		return few
+	}
+}
+
+// opened applies f to the stream of who has opened it, or of who has not, told by what is first
+// written.
+func opened(opens bool, f func([]byte) int) func([]byte) int {
+	told, hello := false, false
+	return func(b []byte) int {
+		if !told {
+			told, hello = true, len(b) >= helloSize && string(b[:3]) == "P2D"
+		}
+		if hello == opens {
+			return f(b)
+		}
+		return len(b)
 	}
 }

@@ -10,54 +10,57 @@ import (
 // reference computes what a reduction must give, the slow and plain way: all vectors in one place,
 // one coordinate at a time. order is that of the sums.
 func reference(p Params, plan slot.Plan, vectors [][]float32, order []int) []float32 {
-	out := make([]float32, p.Fragments[0])
+	out := make([]float32, len(vectors[0]))
 	for at := 0; at < len(out); at += p.FrameElements {
 		end := min(at+p.FrameElements, len(out))
-		scale := referenceScale(p, plan)
-		if p.Clip {
-			for i, c := range referenceClip(vectors, at, end) {
-				scale[i] = float32(scale[i] * c)
-			}
-		}
+		scale := referenceScale(p, plan, vectors, at, end)
+		values := make([]float32, len(vectors))
 		for j := at; j < end; j++ {
-			values := make([]float32, len(vectors))
 			for at, i := range order {
 				values[at] = float32(scale[i] * vectors[i][j])
 			}
 			switch p.Aggregator {
 			case Mean:
-				out[j] = sum(values)
-			case TrimmedMean:
-				out[j] = trimmed(values, p.TrimPermille*len(values)/1000)
-			case Median:
-				out[j] = trimmed(values, (len(values)-1)/2)
+				out[j] = 0
+				for _, v := range values {
+					out[j] += v
+				}
+			case TrimmedMean, Median:
+				out[j] = trimmed(values, referenceTrim(p, len(values)))
 			}
 		}
 	}
 	return out
 }
 
-func referenceScale(p Params, plan slot.Plan) []float32 {
+func referenceTrim(p Params, n int) int {
+	return map[Aggregator]int{TrimmedMean: p.TrimPermille * n / 1000, Median: (n - 1) / 2}[p.Aggregator]
+}
+
+// referenceScale is by what each vector is multiplied in a frame.
+func referenceScale(p Params, plan slot.Plan, vectors [][]float32, at, end int) (scale []float32) {
 	var total float64
 	var shares []float64
-	var discounts []float32
 	for _, o := range plan.Offers {
 		d := p.Discount[plan.Slot-1-o.Base]
-		discounts = append(discounts, float32(float64(d)/1000))
+		scale = append(scale, float32(float64(d)/1000))
 		shares = append(shares, float64(o.Weight*uint64(d)))
 		total += shares[len(shares)-1]
 	}
-	if p.Aggregator != Mean {
-		return discounts
+	for i, s := range shares {
+		if p.Aggregator == Mean {
+			scale[i] = float32(s / total)
+		}
 	}
-	var scale []float32
-	for _, s := range shares {
-		scale = append(scale, float32(s/total))
+	if p.Clip {
+		for i, c := range referenceClip(vectors, at, end) {
+			scale[i] = float32(scale[i] * c)
+		}
 	}
 	return scale
 }
 
-func referenceClip(vectors [][]float32, at, end int) []float32 {
+func referenceClip(vectors [][]float32, at, end int) (clip []float32) {
 	var norms []float64
 	for _, v := range vectors {
 		var lanes [8]float64
@@ -69,7 +72,6 @@ func referenceClip(vectors [][]float32, at, end int) []float32 {
 	}
 	sorted := slices.Sorted(slices.Values(norms))
 	median := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-	var clip []float32
 	for _, n := range norms {
 		c := float32(1)
 		if n > median {
@@ -80,27 +82,21 @@ func referenceClip(vectors [][]float32, at, end int) []float32 {
 	return clip
 }
 
-func sum(values []float32) (s float32) {
-	for _, v := range values {
-		s += v
-	}
-	return s
-}
-
 // trimmed keeps the k lowest and k highest so far aside and adds what is certainly neither, in the
 // order of arrival.
-func trimmed(values []float32, k int) float32 {
-	first := slices.Sorted(slices.Values(values[:2*k]))
-	low, high := slices.Clone(first[:k]), slices.Clone(first[k:])
-	var s float32
+func trimmed(values []float32, k int) (s float32) {
+	aside := slices.Sorted(slices.Values(values[:2*k]))
+	low, high := slices.Clone(aside[:k]), aside[k:]
+	insert := func(sorted []float32, v float32) []float32 {
+		at, _ := slices.BinarySearch(sorted, v)
+		return slices.Insert(sorted, at, v)
+	}
 	for _, v := range values[2*k:] {
-		low = append(low, v)
-		slices.Sort(low)
-		high = append(high, low[k])
+		low = insert(low, v)
+		high = insert(high, low[k])
 		low = low[:k]
-		slices.Sort(high)
 		s += high[0]
-		high = high[1:]
+		high = slices.Delete(high, 0, 1)
 	}
 	return s / float32(len(values)-2*k)
 }
