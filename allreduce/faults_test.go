@@ -413,8 +413,9 @@ func TestWhoIsGoneAndSilentIsNamedByAll(t *testing.T) {
 					}
 					l, s := g.dial(silent, to)
 					if g.begin(l, silent, to, c.frames); c.drips {
+						frame := g.frame(silent, to, 0)
 						go func() {
-							for _, b := range g.frame(silent, to, 0) {
+							for _, b := range frame {
 								_, _ = s.Write([]byte{b})
 								time.Sleep(10 * time.Millisecond)
 							}

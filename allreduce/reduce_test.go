@@ -425,9 +425,11 @@ func TestTheSlowGetTheRestOfWhatIsRetired(t *testing.T) {
 		time.Sleep(time.Hour)
 		<-late.Complete()
 		for i, e := range g.engines[:2] {
+			e.mu.Lock()
 			if e.mu.spare == nil {
 				t.Errorf("peer %d keeps its buffer", i)
 			}
+			e.mu.Unlock()
 		}
 		g.nobody(g.rest())
 	})
