@@ -352,7 +352,7 @@ func TestProofsThatProveNothing(t *testing.T) {
 		{0, "slot 0", func(p *Proof) { p.Statement.Slot = 0 }},
 		{0, "order of their peers", func(p *Proof) { p.Statement.Offers[0].Peer = "peer-09" }},
 		{0, "0 contributors", func(p *Proof) { p.Statement.Offers = nil }},
-		{0, "weigh", func(p *Proof) { // an aggregation of no values would panic in whoever verifies it
+		{0, "weigh", func(p *Proof) { // an aggregation of no values would panic in who verifies it
 			for i := range p.Statement.Offers {
 				p.Statement.Offers[i].Weight = 0
 			}
