@@ -3,6 +3,7 @@ package nodetest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type Bowl struct {
 	Spoil func(task p2pdiloco.Task, x []float32)
 	X     []float32
 	Size  uint64 // elements; bowlElements if 0
+	Parts bool   // it can be given parts of its parameters
 	// the parameters begin as noise, which no compression makes small
 	Noisy  bool
 	Frozen atomic.Pointer[chan struct{}] // set while its process is stopped; closed when it goes on
@@ -54,6 +56,27 @@ func (b *Bowl) Load(_ context.Context, anchor []float32) error {
 
 // Export implements trainer.Trainer.
 func (b *Bowl) Export(_ context.Context, dst []float32) error { copy(dst, b.X); return nil }
+
+// LoadRange implements trainer.RangeTrainer.
+func (b *Bowl) LoadRange(_ context.Context, begin int, src []float32) error {
+	if !b.Parts {
+		return errors.ErrUnsupported
+	}
+	copy(b.X[begin:], src)
+	return nil
+}
+
+// ExportRange implements trainer.RangeTrainer.
+func (b *Bowl) ExportRange(_ context.Context, begin int, dst []float32) error {
+	if !b.Parts {
+		return errors.ErrUnsupported
+	}
+	copy(dst, b.X[begin:])
+	return nil
+}
+
+// Live returns its parameters.
+func (b *Bowl) Live() []float32 { return b.X }
 
 // Train implements trainer.Trainer.
 func (b *Bowl) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {

@@ -91,29 +91,14 @@ func Stay(ctx context.Context, n *p2pdiloco.Node) error {
 	return nil
 }
 
-// LeaveWhen drives a peer that runs until told, and then leaves as the command line does: Run's
-// context ends, then Leave.
-func LeaveWhen(told <-chan struct{}) func(context.Context, *p2pdiloco.Node) error {
-	return func(ctx context.Context, n *p2pdiloco.Node) error {
-		running, stop := context.WithCancel(ctx)
-		defer stop()
-		go func() {
-			select {
-			case <-told:
-				stop()
-			case <-running.Done():
-			}
-		}()
-		if err := n.Run(running); !errors.Is(err, context.Canceled) {
-			return errors.Join(errors.New("Run was not ended by its context"), err)
-		}
-		return n.Leave(ctx)
+// LeaveWhen makes a peer's process leave when told, as the command line does: the context of what
+// it does, which is Run if it has no Main, ends, then Leave. Otherwise it ends with that.
+func LeaveWhen(told <-chan struct{}, p *Peer) {
+	run := p.Main
+	if run == nil {
+		run = func(ctx context.Context, n *p2pdiloco.Node) error { return n.Run(ctx) }
 	}
-}
-
-// LeaveOrEnd drives a peer that leaves when told, and otherwise ends with the run.
-func (s *Swarm) LeaveOrEnd(told <-chan struct{}) func(context.Context, *p2pdiloco.Node) error {
-	return func(ctx context.Context, n *p2pdiloco.Node) error {
+	p.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
 		running, stop := context.WithCancel(ctx)
 		defer stop()
 		go func() {
@@ -123,20 +108,10 @@ func (s *Swarm) LeaveOrEnd(told <-chan struct{}) func(context.Context, *p2pdiloc
 			case <-running.Done():
 			}
 		}()
-		if err := n.Run(running); running.Err() == nil || ctx.Err() != nil {
+		err := run(running, n)
+		if running.Err() == nil || ctx.Err() != nil || err != nil && !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return n.Leave(ctx)
 	}
-}
-
-// LeaveNow ends a peer's process by Leave.
-func LeaveNow(s *Swarm, p *Peer) {
-	n := p.TakeNode()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := n.Leave(ctx); err != nil {
-		s.T.Errorf("host %d: Leave: %v", p.Host, err)
-	}
-	s.Stop(p)
 }

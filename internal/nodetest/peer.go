@@ -33,6 +33,7 @@ type Peer struct {
 	Forgetful   bool              // keeps no events: they would be what grows
 	WAN         bool              // its network is set up for the internet
 	TuneNetwork func(*p2p.Config) // changes that, if set
+	Troubled    atomic.Bool       // something was done to it: it may be dropped
 	// is told of every event, if set, from the goroutine that it happens on
 	OnEvent func(p2pdiloco.Event)
 

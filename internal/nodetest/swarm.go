@@ -54,15 +54,18 @@ var Modes = []string{
 
 // Run runs f in a bubble of virtual time, with n peers that are not started, beside other tests.
 func Run(t *testing.T, latency time.Duration, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
-	t.Helper()
 	t.Parallel()
 	RunNow(t, latency, spec, n, f)
+}
+
+// Once does what Run does, with the spec of a short run whose first slot waits for all peers.
+func Once(t *testing.T, slots uint64, peers int, f func(s *Swarm)) {
+	Run(t, 10*time.Millisecond, Spec(slots, uint64(peers)), peers, f)
 }
 
 // RunNow does what Run does, for tests that choose themselves which of them run in parallel. By day
 // the network moves bytes from queue to queue, at night the hosts exchange QUIC packets.
 func RunNow(t *testing.T, latency time.Duration, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
-	t.Helper()
 	open := sim.NewMemory
 	if testlevel.Nightly() {
 		open = sim.New
@@ -79,7 +82,6 @@ func RunOver(
 	n int,
 	f func(s *Swarm),
 ) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Swarm{T: t, Net: open(t, 1, latency), Spec: spec}
 		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[0]))
@@ -98,7 +100,8 @@ func RunOver(
 // Add makes a peer that knows the bootstrap node's address alone.
 func (s *Swarm) Add() *Peer {
 	host := s.Net.Add()
-	p := &Peer{Host: host, Dir: s.T.TempDir(), Trainer: &Bowl{Target: float32(host), Pace: 10 * time.Millisecond}}
+	bowl := &Bowl{Target: float32(host), Pace: 10 * time.Millisecond, Parts: host%2 > 0}
+	p := &Peer{Host: host, Dir: s.T.TempDir(), Trainer: bowl}
 	p.mu.roots = make(map[uint64]p2pdiloco.Root)
 	s.Peers = append(s.Peers, p)
 	return p
@@ -141,13 +144,16 @@ func (s *Swarm) Kill(peers ...*Peer) {
 		if p.Done == nil {
 			continue
 		}
-		s.Net.Isolate(p.Host)
+		s.Isolate(p)
 		s.Stop(p)
 	}
 }
 
 // Stop ends a peer's process; its connections are closed, as the kernel does it for one that dies.
 func (s *Swarm) Stop(p *Peer) {
+	if len(p.Done) == 0 {
+		p.Troubled.Store(true)
+	}
 	p.Cancel()
 	<-p.Done
 	p.Done = nil
@@ -180,6 +186,7 @@ func (s *Swarm) Forget(p *Peer) {
 func (s *Swarm) Freeze(p *Peer) {
 	stopped := make(chan struct{})
 	p.Trainer.(*Bowl).Frozen.Store(&stopped)
+	p.Troubled.Store(true)
 	s.Net.Freeze(p.Host)
 }
 
@@ -200,7 +207,8 @@ func (s *Swarm) Restart(peers ...*Peer) {
 }
 
 // Finish waits until the run of every given peer has ended well, each process ending as soon as its
-// run does.
+// run does. It checks that states were equal after each slot, and that all trainers are left with
+// the last one's parameters.
 func (s *Swarm) Finish(limit time.Duration, peers ...*Peer) {
 	s.T.Helper()
 	deadline := time.After(limit)
@@ -210,9 +218,16 @@ func (s *Swarm) Finish(limit time.Duration, peers ...*Peer) {
 		}
 	}
 	s.Equal()
+	var left []float32
 	for _, p := range peers {
 		if p.Applied() != s.Spec.LastSlot() {
 			s.T.Errorf("host %d ended at slot %d of %d", p.Host, p.Applied(), s.Spec.LastSlot())
+		}
+		if b, ok := p.Trainer.(interface{ Live() []float32 }); ok && len(b.Live()) > 0 {
+			if left == nil {
+				left = b.Live()
+			}
+			SameVectors(s.T, fmt.Sprintf("host %d: what its trainer is left with", p.Host), b.Live(), left)
 		}
 	}
 }
@@ -282,6 +297,7 @@ func (s *Swarm) ID(p *Peer) p2pdiloco.PeerID { return p2pdiloco.PeerID(s.Net.Hos
 // Isolate cuts all given peers off at the same moment.
 func (s *Swarm) Isolate(peers ...*Peer) {
 	for _, p := range peers {
+		p.Troubled.Store(true)
 		s.Net.Isolate(p.Host)
 	}
 }
@@ -291,6 +307,8 @@ func (s *Swarm) Cut(on bool, a, b []*Peer) {
 	for _, p := range a {
 		for _, q := range b {
 			if on {
+				p.Troubled.Store(true)
+				q.Troubled.Store(true)
 				s.Net.Cut(p.Host, q.Host)
 			} else {
 				s.Net.Heal(p.Host, q.Host)

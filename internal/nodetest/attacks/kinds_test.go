@@ -186,7 +186,7 @@ func leave(after []uint64) attack {
 	return attack{name: fmt.Sprintf("leave-after-%v", after), arm: func(b *bout, p *nodetest.Peer) {
 		last, told, once := after[len(b.bad)-1], make(chan struct{}), sync.Once{}
 		leaves := func() { once.Do(func() { close(told) }) }
-		p.Main = b.s.LeaveOrEnd(told)
+		nodetest.LeaveWhen(told, p)
 		p.Hooks = func(h *testhooks.Hooks) {
 			h.Offer = func(slotNumber uint64, _ *allreduce.Contribution) {
 				if slotNumber >= last {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -19,22 +18,22 @@ import (
 // members), I2 (equal states after equal records, and equal to the certified root), that no process
 // ends by itself with an error, and that the chain grows while it can.
 type audit struct {
-	s       *nodetest.Swarm
+	s       *swarm
 	records map[p2pdiloco.Root]wire.Commit    // certified, by hash
 	next    map[p2pdiloco.Root]p2pdiloco.Root // the step or members record after each
 	states  map[p2pdiloco.Root]p2pdiloco.Root // after each record
 	// hashes of the chain that the peer showed last, by height
-	seen map[*nodetest.Peer][]p2pdiloco.Root
+	seen map[*peer][]p2pdiloco.Root
 	// the tip of most work that a living peer shows, or the last one
 	best slot.Record
 	rose time.Time // when the newest record was first shown
 }
 
-func newAudit(s *nodetest.Swarm) *audit {
+func newAudit(s *swarm) *audit {
 	return &audit{
 		s: s, records: make(map[p2pdiloco.Root]wire.Commit), next: make(map[p2pdiloco.Root]p2pdiloco.Root),
 		states: make(map[p2pdiloco.Root]p2pdiloco.Root),
-		seen:   make(map[*nodetest.Peer][]p2pdiloco.Root), rose: time.Now(),
+		seen:   make(map[*peer][]p2pdiloco.Root), rose: time.Now(),
 	}
 }
 
@@ -57,7 +56,7 @@ func (a *audit) all() {
 }
 
 // look takes in what a peer shows now.
-func (a *audit) look(p *nodetest.Peer) {
+func (a *audit) look(p *peer) {
 	a.s.T.Helper()
 	l := p.Ledger()
 	if l == nil {
@@ -85,7 +84,7 @@ func (a *audit) look(p *nodetest.Peer) {
 }
 
 // certified takes in a record and returns its hash.
-func (a *audit) certified(p *nodetest.Peer, c wire.Commit) p2pdiloco.Root {
+func (a *audit) certified(p *peer, c wire.Commit) p2pdiloco.Root {
 	a.s.T.Helper()
 	r, hash := c.Record, c.Record.Hash()
 	if _, known := a.records[hash]; known {
@@ -106,7 +105,7 @@ func (a *audit) certified(p *nodetest.Peer, c wire.Commit) p2pdiloco.Root {
 }
 
 // held takes in the root of a state after a record.
-func (a *audit) held(p *nodetest.Peer, record, state p2pdiloco.Root) {
+func (a *audit) held(p *peer, record, state p2pdiloco.Root) {
 	a.s.T.Helper()
 	if other, known := a.states[record]; known && other != state {
 		a.s.T.Errorf("host %d: the state after record %s is %s, elsewhere %s", p.Host, record.Short(), state.Short(),
@@ -118,12 +117,12 @@ func (a *audit) held(p *nodetest.Peer, record, state p2pdiloco.Root) {
 // finished checks that peers that have finished hold one chain, with all slots and every record of
 // it that was ever certified. A peer that went when its time to linger was over may lack records of
 // members at the end.
-func (a *audit) finished(peers []*nodetest.Peer) {
+func (a *audit) finished(peers []*peer) {
 	a.s.T.Helper()
 	a.all()
 	longest := slices.MaxFunc(
 		peers,
-		func(p, q *nodetest.Peer) int { return cmp.Compare(len(a.seen[p]), len(a.seen[q])) },
+		func(p, q *peer) int { return cmp.Compare(len(a.seen[p]), len(a.seen[q])) },
 	)
 	first := a.seen[longest]
 	for _, p := range peers {
@@ -159,30 +158,4 @@ func (a *audit) lost(hash p2pdiloco.Root, chain []p2pdiloco.Root) bool {
 	}
 	next := int(a.records[hash].Record.Height) // the index of the record above
 	return !forked && (next == len(chain) || a.records[chain[next]].Record.Kind != slot.Fork)
-}
-
-// streams compares the events of all peers: every slot was committed with one outcome, unless a
-// chain was given up.
-func (a *audit) streams() {
-	a.s.T.Helper()
-	type place struct {
-		height uint64
-		root   p2pdiloco.Root
-	}
-	outcomes := make(map[uint64]place)
-	for _, p := range a.s.Peers {
-		if p.Had("run.switched") {
-			return
-		}
-	}
-	for _, p := range a.s.Peers {
-		for _, e := range p.Events("slot.committed") {
-			at := place{e.Fields["height"].(uint64), e.Fields["outcome_root"].(p2pdiloco.Root)}
-			number := e.Fields["slot"].(uint64)
-			if other, known := outcomes[number]; known && other != at {
-				a.s.T.Errorf("host %d: slot %d was committed as %v, elsewhere as %v", p.Host, number, at, other)
-			}
-			outcomes[number] = at
-		}
-	}
 }

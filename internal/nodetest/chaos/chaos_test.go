@@ -1,18 +1,13 @@
 package chaos
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -43,13 +38,13 @@ const stuckAfter = 90 * time.Second
 
 // chaos is one seed's run: a swarm, what is wrong with each peer, and the story so far.
 type chaos struct {
-	s       *nodetest.Swarm
+	s       *swarm
 	audit   *audit
 	rand    *rand.Rand
 	began   time.Time
-	trouble map[*nodetest.Peer]string        // what is wrong with a peer
-	told    map[*nodetest.Peer]chan struct{} // closed to make it leave
-	links   int                              // troubles of links that go on
+	trouble map[*peer]string        // what is wrong with a peer
+	told    map[*peer]chan struct{} // closed to make it leave
+	links   int                     // troubles of links that go on
 	undo    []remedy
 	story   []string
 	most    int // peers at most
@@ -60,7 +55,7 @@ type remedy struct {
 	at   time.Time
 	what string
 	do   func()
-	down *nodetest.Peer // that it starts again, if it does
+	down *peer // that it starts again, if it does
 }
 
 func (c *chaos) note(format string, args ...any) {
@@ -68,30 +63,17 @@ func (c *chaos) note(format string, args ...any) {
 }
 
 // start starts a peer's process. It serves after the run's end, and leaves when told.
-func (c *chaos) start(p *nodetest.Peer) {
+func (c *chaos) start(p *peer) {
 	told := make(chan struct{})
 	c.told[p] = told
 	p.Hooks = slowTiming
-	p.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
-		running, stop := context.WithCancel(ctx)
-		defer stop()
-		go func() {
-			select {
-			case <-told:
-				stop()
-			case <-running.Done():
-			}
-		}()
-		if err := nodetest.Stay(running, n); ctx.Err() != nil || !errors.Is(err, context.Canceled) && err != nil {
-			return err
-		}
-		return n.Leave(ctx)
-	}
+	p.Main = nodetest.Stay
+	nodetest.LeaveWhen(told, p)
 	c.s.Start(p)
 }
 
 // end ends a peer's process.
-func (c *chaos) end(p *nodetest.Peer) {
+func (c *chaos) end(p *peer) {
 	c.audit.look(p)
 	c.s.Stop(p)
 	delete(c.audit.seen, p)
@@ -179,9 +161,9 @@ func (c *chaos) spare() bool {
 // ended before the closing record came, and still takes it.
 func (c *chaos) finish(limit time.Duration) {
 	began := time.Now()
-	alive := func(p *nodetest.Peer) bool { return p.Done != nil }
+	alive := func(p *peer) bool { return p.Done != nil }
 	for ; ; c.pass(100 * time.Millisecond) {
-		waiting := slices.ContainsFunc(c.s.Peers, func(p *nodetest.Peer) bool {
+		waiting := slices.ContainsFunc(c.s.Peers, func(p *peer) bool {
 			l := p.Ledger()
 			return alive(p) && (l == nil || !l.View().Done || l.View().Tip.Kind != slot.Members)
 		})
@@ -192,92 +174,38 @@ func (c *chaos) finish(limit time.Duration) {
 			c.s.T.Fatalf("%v after all was well again the run has not ended everywhere\n%s", limit, c.s)
 		}
 	}
-	c.audit.finished(slices.DeleteFunc(slices.Clone(c.s.Peers), func(p *nodetest.Peer) bool { return !alive(p) }))
-	c.audit.streams()
+	c.audit.finished(slices.DeleteFunc(slices.Clone(c.s.Peers), func(p *peer) bool { return !alive(p) }))
 }
 
-// chaosRun is one run of TestChaos: SEED/PEERS/MODE.
-type chaosRun struct {
-	seed, peers int
-	mode        string
-}
-
-func (r chaosRun) String() string { return fmt.Sprintf("%d/%d/%s", r.seed, r.peers, r.mode) }
-
-// chaosRuns are the runs to make. P2PDILOCO_TEST_CHAOS=N makes N larger ones, and
-// P2PDILOCO_TEST_CHAOS=SEED/PEERS/MODE the one.
-func chaosRuns() (runs []chaosRun) {
-	few := []int{8, 8, 16, 8, 8, 12, 20} // peers of mode sync, by seed
-	usual := testlevel.Choose([]int{0}, []int{5}, []int{0, 1, 2, 3, 4, 5, 6})
-	many := []int{16, 16, 16, 16, 16, 16, 16, 24, 24, 32}
-	var one chaosRun
-	if _, err := fmt.Sscanf(strings.ReplaceAll(os.Getenv("P2PDILOCO_TEST_CHAOS"), "/", " "), "%d %d %s", &one.seed,
-		&one.peers, &one.mode); err == nil {
-		return []chaosRun{one}
-	}
-	n, err := strconv.Atoi(os.Getenv("P2PDILOCO_TEST_CHAOS"))
-	if err != nil {
-		for _, seed := range usual {
-			runs = append(runs, chaosRun{seed, few[seed], p2pdiloco.ModeSync})
-		}
-		for i, mode := range nodetest.Modes[1:] {
-			runs = append(runs, chaosRun{len(few) + i, 8, mode})
-		}
-		return runs
-	}
-	for i := range n {
-		runs = append(runs, chaosRun{i, many[i%len(many)], nodetest.Modes[i%len(nodetest.Modes)]})
-	}
-	return runs
-}
-
-// chaosSpec is of a run long enough that no side of a partition is at the end, each on a branch of
-// its own, before the partition is over.
-func chaosSpec(mode string) p2pdiloco.Spec {
-	spec := nodetest.Spec(24, 3)
-	switch spec.Mode = mode; mode {
-	case p2pdiloco.ModeSync:
-		spec.Rounds = 12
-	case p2pdiloco.ModeStreaming: // two slots a round
-		spec.Fragments = 2
-	}
-	return spec
-}
+const pace = 25 * time.Millisecond // of an inner step
 
 // Whatever happens to the peers, no two of them ever hold different records or states at the same
 // place, nothing certified is lost, the run gets on while a quorum is up, and it ends for
-// everybody.
+// everybody. The run is so long that no side of a partition is at its end, each on a branch of its
+// own, before the partition is over.
 func TestChaos(t *testing.T) {
-	for _, run := range chaosRuns() {
-		t.Run(run.String(), func(t *testing.T) {
-			t.Parallel()
-			nodetest.RunNow(t, 10*time.Millisecond, chaosSpec(run.mode), run.peers,
-				func(s *nodetest.Swarm) { runChaos(s, run) })
+	for seed := range testlevel.Choose(2, 2, 7) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			nodetest.Play(t, nodetest.Scenario{Slots: 24, Peers: 8, Start: 3, Pace: pace}, func(s *swarm) {
+				runChaos(s, uint64(seed))
+			})
 		})
 	}
 }
 
-func runChaos(s *nodetest.Swarm, run chaosRun) {
-	peers := run.peers
+func runChaos(s *swarm, seed uint64) {
 	c := &chaos{
-		s: s, audit: newAudit(s), rand: rand.New(rand.NewPCG(uint64(run.seed), 1)), began: time.Now(),
-		trouble: make(map[*nodetest.Peer]string),
-		told:    make(map[*nodetest.Peer]chan struct{}), most: peers + peers/4,
+		s: s, audit: newAudit(s), rand: rand.New(rand.NewPCG(seed, 1)), began: time.Now(),
+		trouble: make(map[*peer]string), told: make(map[*peer]chan struct{}), most: len(s.Peers) * 5 / 4,
 	}
 	defer func() {
 		if c.note("end"); s.T.Failed() || testing.Verbose() {
-			s.T.Logf(
-				"%s\nreplay the same faults: P2PDILOCO_TEST_CHAOS=%s go test -run 'TestChaos$' -v "+
-					"./internal/nodetest/chaos",
-				strings.Join(c.story, "\n"),
-				run,
-			)
+			s.T.Log(strings.Join(c.story, "\n"))
 		}
 		for _, p := range s.Peers {
 			s.Thaw(p)
 		}
 	}()
-	s.Pace(25 * time.Millisecond)
 	for _, p := range s.Peers {
 		c.start(p)
 	}

@@ -15,7 +15,7 @@ import (
 // for the peers that remember. So it must when it is started once more before these are back: then
 // it has the ledger that its first start made, and it founded the run from slot 0.
 func TestAPeerThatLostItsLedgerFoundsNothing(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(8, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 8, 3, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(3, s.Peers...)
 		for _, p := range s.Peers {
@@ -54,7 +54,7 @@ func TestAPeerThatLostItsLedgerFoundsNothing(t *testing.T) {
 func TestAPeerWithoutAModelFoundsNothing(t *testing.T) {
 	spec := nodetest.Spec(4, 2)
 	spec.Trust = p2pdiloco.TrustCrash // any peer may found it
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
 		trains, votes := s.Peers[0], s.Peers[1]
 		if s.ID(trains) < s.ID(votes) {
 			trains, votes = votes, trains
@@ -79,7 +79,7 @@ func TestAPeerWithoutAModelFoundsNothing(t *testing.T) {
 
 // A peer loses its ledger while the others go on: it comes back as a new member.
 func TestAPeerThatLostItsLedgerComesBackToALiveRun(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(24, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 24, 3, func(s *swarm) {
 		s.Pace(30 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)

@@ -15,7 +15,7 @@ import (
 )
 
 // stateFiles are the names in a peer's store that begin with a word, newest first.
-func stateFiles(t *testing.T, p *nodetest.Peer, kind string) []string {
+func stateFiles(t *testing.T, p *peer, kind string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(p.Dir, "state", kind+"-*"))
 	if err != nil {
@@ -32,30 +32,30 @@ func stateFiles(t *testing.T, p *nodetest.Peer, kind string) []string {
 // A stopped peer finds some of its files torn or corrupt when it comes back: each is named, and
 // what came before it, or others, helps.
 func TestCorruptCheckpointsAreNamedAndTheOneBeforeIsUsed(t *testing.T) {
-	newest := func(kind string) func(*testing.T, *nodetest.Peer) []string {
-		return func(t *testing.T, p *nodetest.Peer) []string { return stateFiles(t, p, kind)[:1] }
+	newest := func(kind string) func(*testing.T, *peer) []string {
+		return func(t *testing.T, p *peer) []string { return stateFiles(t, p, kind)[:1] }
 	}
 	for name, c := range map[string]struct {
-		harmed func(*testing.T, *nodetest.Peer) []string
+		harmed func(*testing.T, *peer) []string
 		tear   bool // cut the end off, rather than flip a byte
 		syncs  bool // needs a state from the others
 	}{
 		"the newest checkpoint corrupt": {newest("state"), false, false},
 		"the newest checkpoint torn":    {newest("state"), true, false},
 		"every checkpoint corrupt": {
-			func(t *testing.T, p *nodetest.Peer) []string { return stateFiles(t, p, "state") },
+			func(t *testing.T, p *peer) []string { return stateFiles(t, p, "state") },
 			false, true,
 		},
 		"the newest outcome corrupt": {newest("outcome"), false, false},
 		"the outcome before it corrupt": {func(t *testing.T,
-			p *nodetest.Peer,
+			p *peer,
 		) []string {
 			return stateFiles(t, p, "outcome")[1:2]
 		}, false, false},
 		"the newest outcome torn": {newest("outcome"), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(16, 3), 3, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 16, 3, func(s *swarm) {
 				s.Pace(30 * time.Millisecond)
 				p, log := s.Peers[1], &nodetest.Lines{}
 				p.Config = func(cfg *p2pdiloco.Config) {
@@ -106,7 +106,7 @@ func tear(t *testing.T, path string) {
 // Close keeps the state held, whichever slot it is, and the store holds as many checkpoints as
 // wanted, and the outcomes since.
 func TestCheckpointsAreKeptAsConfigured(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(11, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 11, 1, func(s *swarm) {
 		p := s.Peers[0]
 		p.Graceful = true
 		p.Config = func(cfg *p2pdiloco.Config) { cfg.CheckpointEvery, cfg.KeepCheckpoints = 2, 3 }

@@ -21,7 +21,7 @@ import (
 // An old copy of a data directory is put back: the node ends with an error that says so, and the
 // others go on.
 func TestAnOldDataDirectoryPutBack(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 12, 3, func(s *swarm) {
 		s.Pace(20 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
@@ -57,7 +57,7 @@ func TestAnOldDataDirectoryPutBack(t *testing.T) {
 // an error that says so. The others go on, and so does the member.
 func TestTwoProcessesWithOneDataDirectory(t *testing.T) {
 	t.Parallel()
-	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(12, 4), 3, func(s *nodetest.Swarm) {
+	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(12, 4), 3, func(s *swarm) {
 		key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -66,8 +66,8 @@ func TestTwoProcessesWithOneDataDirectory(t *testing.T) {
 		s.Net.Options = []libp2p.Option{libp2p.Identity(key)}
 		first, second := s.Add(), s.Add()
 		s.Pace(20 * time.Millisecond)
-		s.Cut(true, []*nodetest.Peer{first}, honest[2:])
-		s.Cut(true, []*nodetest.Peer{second}, honest[:2])
+		s.Cut(true, []*peer{first}, honest[2:])
+		s.Cut(true, []*peer{second}, honest[:2])
 		s.Start(append(honest, first)...)
 		s.Reach(2, append(honest, first)...)
 		s.Stop(first)

@@ -11,7 +11,7 @@ import (
 )
 
 // flip changes one bit of the parameters that a node holds, as bad memory does.
-func flip(p *nodetest.Peer) {
+func flip(p *peer) {
 	p.Inside().Anchor(func(x []float32) { x[1234] = math.Float32frombits(math.Float32bits(x[1234]) ^ 1) })
 }
 
@@ -20,7 +20,7 @@ func flip(p *nodetest.Peer) {
 func TestAPeerWhoseStateDivergesSyncsAnew(t *testing.T) {
 	for victim := range 3 { // the leader of the slot is among them
 		t.Run(fmt.Sprint(victim), func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 12, 4, func(s *swarm) {
 				p := s.Peers[victim]
 				s.Start(s.Peers...)
 				s.Reach(3, p)
@@ -49,7 +49,7 @@ func TestAPeerWhoseStateDivergesSyncsAnew(t *testing.T) {
 // A peer that was killed between its divergence and the discovery of it has a wrong checkpoint on
 // disk, which nothing certifies.
 func TestADivergedCheckpointIsNotTakenUp(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 12, 4, func(s *swarm) {
 		p := s.Peers[1]
 		p.Config = func(c *p2pdiloco.Config) { c.CheckpointEvery = 1 }
 		s.Start(s.Peers...)

@@ -37,14 +37,14 @@ func tensors(t *testing.T, path string) (*safetensors.File, []float32) {
 // The model of a run that has ended founds another one: with the same file on all founders, and
 // without it on a peer that joins later.
 func TestARunIsFoundedFromAnExportedModel(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(5, 2), 2, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 5, 2, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Finish(time.Minute, s.Peers...)
 		file, began := exported(s, s.Peers[0])
 		s.Spec, s.Peers = nodetest.Spec(4, 2), nil
 		s.Spec.Name = "second"
 		a, b, late, wrong := s.Add(), s.Add(), s.Add(), s.Add()
-		for _, p := range []*nodetest.Peer{a, b} {
+		for _, p := range []*peer{a, b} {
 			p.Config = func(c *p2pdiloco.Config) { c.InitFile = file }
 		}
 		wrong.Config = func(c *p2pdiloco.Config) { c.InitFile = otherModel(t) }
@@ -57,7 +57,7 @@ func TestARunIsFoundedFromAnExportedModel(t *testing.T) {
 			t.Errorf("a peer with another file: %v", err)
 		}
 		s.Finish(time.Minute, a, b, late)
-		for _, p := range []*nodetest.Peer{a, b, late} {
+		for _, p := range []*peer{a, b, late} {
 			text, err := os.ReadFile(filepath.Join(p.Dir, "run.spec"))
 			if err != nil || !strings.Contains(string(text), "root:"+began.String()) {
 				t.Errorf("host %d: the run began with another model than %s: %q, %v", p.Host, began, text, err)
@@ -68,7 +68,7 @@ func TestARunIsFoundedFromAnExportedModel(t *testing.T) {
 
 // exported writes the last model of a run of five slots to a file. began is the root of a state
 // that begins with it.
-func exported(s *nodetest.Swarm, p *nodetest.Peer) (file string, began p2pdiloco.Root) {
+func exported(s *swarm, p *peer) (file string, began p2pdiloco.Root) {
 	s.T.Helper()
 	file = filepath.Join(s.T.TempDir(), "model.safetensors")
 	e, err := p2pdiloco.Export(s.T.Context(), p2pdiloco.ExportConfig{DataDir: p.Dir, Out: file, Momentum: true})
@@ -115,7 +115,7 @@ func otherModel(t *testing.T) string {
 // The directory of a running peer, and of one that was killed between two checkpoints, gives every
 // slot since the older one.
 func TestExportBesideARunningPeer(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(40, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 40, 1, func(s *swarm) {
 		p, out := s.Peers[0], filepath.Join(t.TempDir(), "m.safetensors")
 		s.Start(p)
 		s.Reach(14, p)
@@ -152,7 +152,7 @@ func TestExportBesideARunningPeer(t *testing.T) {
 
 // What cannot be exported is refused with what to do, and nothing is written.
 func TestExportSaysWhatIsMissing(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 6, 1, func(s *swarm) {
 		p := s.Peers[0]
 		s.Start(p)
 		s.Finish(time.Minute, p)

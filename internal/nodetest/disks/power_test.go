@@ -17,8 +17,8 @@ import (
 )
 
 // onPower puts peers on disks that lose power.
-func onPower(s *nodetest.Swarm) map[*nodetest.Peer]*powerfs.FS {
-	disks := make(map[*nodetest.Peer]*powerfs.FS)
+func onPower(s *swarm) map[*peer]*powerfs.FS {
+	disks := make(map[*peer]*powerfs.FS)
 	for _, p := range s.Peers {
 		disks[p] = powerfs.New()
 		p.Hooks = func(h *testhooks.Hooks) { h.Disk = disks[p] }
@@ -28,7 +28,7 @@ func onPower(s *nodetest.Swarm) map[*nodetest.Peer]*powerfs.FS {
 }
 
 // lose ends a peer's process as a power cut does: its disk is gone first.
-func lose(s *nodetest.Swarm, p *nodetest.Peer, d *powerfs.FS) {
+func lose(s *swarm, p *peer, d *powerfs.FS) {
 	d.Cut()
 	s.Net.Isolate(p.Host)
 	p.Cancel()
@@ -47,7 +47,7 @@ func lose(s *nodetest.Swarm, p *nodetest.Peer, d *powerfs.FS) {
 func TestPowerCutsOfWholeNodes(t *testing.T) {
 	for seed := range testlevel.Choose[uint64](1, 1, 4) {
 		t.Run("", func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(14, 3), 3, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 14, 3, func(s *swarm) {
 				rng, disks := rand.New(rand.NewPCG(seed, 0)), onPower(s)
 				cuts := 0
 				s.Start(s.Peers...)
@@ -60,7 +60,7 @@ func TestPowerCutsOfWholeNodes(t *testing.T) {
 					if d.Down() {
 						cuts++
 					}
-					out := []*nodetest.Peer{p}
+					out := []*peer{p}
 					if cut%4 == 3 {
 						out = s.Peers
 					}
@@ -91,7 +91,7 @@ func TestADiskThatTakesNothingEndsItsNodeAlone(t *testing.T) {
 		"failing":   {syscall.EIO, powerfs.Sync},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(8, 3), 3, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 8, 3, func(s *swarm) {
 				disks, p := onPower(s), s.Peers[1]
 				s.Start(s.Peers...)
 				s.Reach(2, s.Peers...)
@@ -121,7 +121,7 @@ func TestADiskThatTakesNothingEndsItsNodeAlone(t *testing.T) {
 // A disk that takes two seconds for every sync slows what waits for it, and nothing else: slots are
 // decided by the others' quorum, and the peer stays a member.
 func TestASlowDiskSlowsItsOwnPeer(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(8, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 8, 4, func(s *swarm) {
 		disks, slow := onPower(s), s.Peers[1]
 		disks[slow].Plan(func(op powerfs.Op) powerfs.Fault {
 			if op.Kind == powerfs.Sync || op.Kind == powerfs.SyncDir {

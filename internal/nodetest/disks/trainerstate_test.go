@@ -104,12 +104,12 @@ func (k *keeper) Restore(_ context.Context, path string) error {
 // killed, its trainer has done at the end what it has done where nobody is killed. No checkpoint is
 // made meanwhile.
 func TestTheTrainersOwnStateOutlivesARestart(t *testing.T) {
-	inTraining := func(s *nodetest.Swarm, p *nodetest.Peer) {
+	inTraining := func(s *swarm, p *peer) {
 		s.Start(s.Peers...)
 		s.Reach(6, p)
 		s.Stop(p)
 	}
-	atTheBorder := func(s *nodetest.Swarm, p *nodetest.Peer) {
+	atTheBorder := func(s *swarm, p *peer) {
 		p.OnEvent = func(e p2pdiloco.Event) {
 			if e.Name == "slot.applied" && e.Fields["slot"] == uint64(6) {
 				p.Cancel()
@@ -119,18 +119,18 @@ func TestTheTrainersOwnStateOutlivesARestart(t *testing.T) {
 		_ = s.Outcome(p, time.After(time.Minute))
 		p.OnEvent = nil
 	}
-	for name, kill := range map[string]func(*nodetest.Swarm, *nodetest.Peer){
+	for name, kill := range map[string]func(*swarm, *peer){
 		"in training": inTraining, "at the border": atTheBorder,
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 2), 2, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 12, 2, func(s *swarm) {
 				trainsOn(s, kill)
 			})
 		})
 	}
 }
 
-func trainsOn(s *nodetest.Swarm, kill func(*nodetest.Swarm, *nodetest.Peer)) {
+func trainsOn(s *swarm, kill func(*swarm, *peer)) {
 	p := s.Peers[0]
 	p.Trainer = newKeeper(1)
 	p.Config = func(cfg *p2pdiloco.Config) { cfg.CheckpointEvery = 100 }
@@ -159,7 +159,7 @@ func trainsOn(s *nodetest.Swarm, kill func(*nodetest.Swarm, *nodetest.Peer)) {
 }
 
 // saved are the states that a peer keeps, by the names of their files.
-func saved(t *testing.T, p *nodetest.Peer) map[string][]byte {
+func saved(t *testing.T, p *peer) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
 	err := filepath.WalkDir(filepath.Join(p.Dir, "trainer.state"), func(path string, d fs.DirEntry, err error) error {
@@ -176,7 +176,7 @@ func saved(t *testing.T, p *nodetest.Peer) map[string][]byte {
 
 // Two states are kept, and the one before them until the next is whole.
 func TestTwoStatesOfATrainerAreKept(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(5, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 5, 1, func(s *swarm) {
 		p := s.Peers[0]
 		p.Trainer = newKeeper(1)
 		// of an older release
@@ -204,7 +204,7 @@ func TestTwoStatesOfATrainerAreKept(t *testing.T) {
 // A state that the trainer refuses is left out, one that it cannot save is missed, and nothing
 // else.
 func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 3, 1, func(s *swarm) {
 		p, k := s.Peers[0], newKeeper(1)
 		k.refuses = true
 		p.Trainer = k
@@ -230,7 +230,7 @@ func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
 
 // A large model's state takes minutes to write: it is kept all the same, and not in each round.
 func TestALongSaveIsWaitedForBetweenRounds(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 3, 1, func(s *swarm) {
 		p, k := s.Peers[0], newKeeper(1)
 		k.saving = 3 * time.Minute
 		p.Trainer = k
@@ -245,7 +245,7 @@ func TestALongSaveIsWaitedForBetweenRounds(t *testing.T) {
 // A trainer that cannot make initial parameters ends its node, with the reason, instead of being
 // asked for ever.
 func TestInitialParametersThatFail(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 3, 1, func(s *swarm) {
 		p, k := s.Peers[0], newKeeper(1)
 		k.failsInit = true
 		p.Trainer = k
@@ -264,7 +264,7 @@ func TestAGradientThatIsNotFiniteNamesTheTensor(t *testing.T) {
 	spoil := func(_ p2pdiloco.Task, x []float32) { x[nodetest.BowlElements-1] = float32(math.NaN()) }
 	for _, k := range []p2pdiloco.Trainer{&keeper{Bowl: nodetest.Bowl{Spoil: spoil}}, &nodetest.Bowl{Spoil: spoil}} {
 		t.Run(fmt.Sprintf("%T", k), func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 1, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 3, 1, func(s *swarm) {
 				s.Peers[0].Trainer = k
 				s.Start(s.Peers[0])
 				err := s.Outcome(s.Peers[0], time.After(time.Minute))

@@ -26,7 +26,7 @@ func unsound(value float64) func(dst []float32) error {
 
 // No run is founded from a model with a NaN or an infinity in it, wherever it comes from.
 func TestNoRunIsFoundedFromAnUnsoundModel(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 3, 1, func(s *swarm) {
 		p := s.Peers[0]
 		p.Config = func(c *p2pdiloco.Config) { c.Init = unsound(math.Inf(-1)) }
 		s.Start(p)
@@ -58,7 +58,7 @@ func TestNoRunIsFoundedFromAnUnsoundModel(t *testing.T) {
 // A run that an older release founded from such a model is named as the fault to all who train it,
 // also to one whose own model is sound, and its model is written only if that is asked for.
 func TestAnUnsoundRunIsNamed(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 2, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 2, func(s *swarm) {
 		founder, joiner := s.Peers[0], s.Peers[1]
 		founder.Config = func(c *p2pdiloco.Config) {
 			c.Init, c.Trainer = unsound(math.NaN()), nil

@@ -8,21 +8,15 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// trusts are both values of the spec's field.
-var trusts = []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}
-
-// awaySpec is the run of these tests: 12 slots.
-func awaySpec(trust string, startPeers uint64) p2pdiloco.Spec {
-	spec := nodetest.Spec(12, startPeers)
-	spec.Trust = trust
-	return spec
+// awayRun is the run of these tests: 12 slots.
+func awayRun(peers int, trusts string) scenario {
+	return scenario{Slots: 12, Peers: peers, Trusts: trusts}
 }
 
 // final returns the state root of the run's last slot, of which all given peers must have the same.
-func final(s *nodetest.Swarm, peers ...*nodetest.Peer) p2pdiloco.Root {
+func final(s *swarm, peers ...*peer) p2pdiloco.Root {
 	s.T.Helper()
 	want := peers[0].States()[s.Spec.LastSlot()]
 	for _, p := range peers {
@@ -37,36 +31,28 @@ func final(s *nodetest.Swarm, peers ...*nodetest.Peer) p2pdiloco.Root {
 // A member is killed, or falls asleep, at slot 9 of 12. The others finish and go on serving. It
 // comes back after the end, trains nothing alone, and ends with their model.
 func TestAMemberThatWasAwayAtTheEnd(t *testing.T) {
-	for i, trust := range trusts {
-		for k, how := range []string{"killed", "asleep"} {
-			if i != k && !testlevel.Nightly() {
-				continue // each trust and each way once
-			}
-			t.Run(trust+"/"+how, func(t *testing.T) {
-				nodetest.Run(t, 10*time.Millisecond, awaySpec(trust, 4), 4, func(s *nodetest.Swarm) {
-					away := s.Peers[2]
-					s.Start(s.Peers...)
-					s.Reach(9, s.Peers...)
-					if how == "killed" {
-						s.Kill(away)
-					} else {
-						s.Freeze(away)
-					}
-					s.Reach(12, s.But(away)...)
-					time.Sleep(10 * time.Second)
-					if how == "killed" {
-						s.Restart(away)
-					} else {
-						s.Thaw(away)
-					}
-					s.Finish(time.Minute, s.Peers...)
-					final(s, s.Peers...)
-					if away.Had("run.forked") {
-						t.Errorf("it forked: %v", away.Events("run.forked"))
-					}
-				})
+	kill := func(s *swarm, p *peer) { s.Kill(p) }
+	restart := func(s *swarm, p *peer) { s.Restart(p) }
+	for name, a := range map[string]absence{
+		"killed": {false, kill, restart},
+		"asleep": {false, (*swarm).Freeze, (*swarm).Thaw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Play(t, awayRun(4, ""), func(s *swarm) {
+				away := s.Peers[2]
+				s.Start(s.Peers...)
+				s.Reach(9, s.Peers...)
+				a.gone(s, away)
+				s.Reach(12, s.But(away)...)
+				time.Sleep(10 * time.Second)
+				a.back(s, away)
+				s.Finish(time.Minute, s.Peers...)
+				final(s, s.Peers...)
+				if away.Had("run.forked") {
+					s.T.Errorf("it forked: %v", away.Events("run.forked"))
+				}
 			})
-		}
+		})
 	}
 }
 
@@ -74,9 +60,9 @@ func TestAMemberThatWasAwayAtTheEnd(t *testing.T) {
 // happen, it goes on alone after a while, and says at its end that this is a branch of its own.
 // Then all four start again, and it ends with the model of the run.
 func TestAMemberThatComesBackToNobody(t *testing.T) {
-	for _, trust := range trusts {
+	for _, trust := range []string{"crash", "byzantine"} {
 		t.Run(trust, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, awaySpec(trust, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.Play(t, awayRun(4, trust), func(s *swarm) {
 				away := s.Peers[2]
 				others := s.But(away)
 				s.Start(s.Peers...)
@@ -87,17 +73,17 @@ func TestAMemberThatComesBackToNobody(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				st := away.Node.Load().Status()
 				if away.Had("run.done") || st.Phase == p2pdiloco.PhaseEnded {
-					t.Errorf("alone it says %s: %s", st.Phase, st.Detail)
+					s.T.Errorf("alone it says %s: %s", st.Phase, st.Detail)
 				}
 				if want := p2pdiloco.PhaseEndedBranch; trust == p2pdiloco.TrustCrash && st.Phase != want {
-					t.Errorf("alone it says %s, not %s: %s", st.Phase, want, st.Detail)
+					s.T.Errorf("alone it says %s, not %s: %s", st.Phase, want, st.Detail)
 				}
 				if trust == p2pdiloco.TrustByzantine && slices.Max(s.Contributions(away)) > 10 {
-					t.Errorf("a minority went on alone: %v", s.Contributions(away))
+					s.T.Errorf("a minority went on alone: %v", s.Contributions(away))
 				}
 				if trust == p2pdiloco.TrustCrash {
 					if err := s.Outcome(away, time.After(time.Second)); !errors.Is(err, p2pdiloco.ErrBranchEnded) {
-						t.Errorf("its process ended with %v", err)
+						s.T.Errorf("its process ended with %v", err)
 					}
 					s.Start(away)
 				}
@@ -109,27 +95,22 @@ func TestAMemberThatComesBackToNobody(t *testing.T) {
 	}
 }
 
-// Three of seven cannot be reached during the last slot, which the others finish. They come back
+// Some of seven cannot be reached during the last slot, which the others finish. They come back
 // within the linger, and end with the others' model.
 func TestSlowPeersAtTheEnd(t *testing.T) {
-	for _, trust := range trusts {
-		t.Run(trust, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, awaySpec(trust, 7), 7, func(s *nodetest.Swarm) {
-				slow := s.Peers[4:]
-				quick := s.But(slow...)
-				cut := quick
-				if trust == p2pdiloco.TrustByzantine { // five of seven are a quorum
-					cut, slow = s.Peers[:5], s.Peers[5:]
-				}
-				s.Start(s.Peers...)
-				s.Reach(11, s.Peers...)
-				s.Cut(true, slow, cut)
-				s.Reach(12, cut...)
-				time.Sleep(10 * time.Second)
-				s.Cut(false, slow, cut)
-				s.Finish(2*time.Minute, s.Peers...)
-				final(s, s.Peers...)
-			})
-		})
-	}
+	nodetest.Play(t, awayRun(7, ""), func(s *swarm) {
+		quorum := 4
+		if s.Spec.Byzantine() {
+			quorum = 5
+		}
+		quick, slow := s.Peers[:quorum], s.Peers[quorum:]
+		s.Start(s.Peers...)
+		s.Reach(11, s.Peers...)
+		s.Cut(true, slow, quick)
+		s.Reach(12, quick...)
+		time.Sleep(10 * time.Second)
+		s.Cut(false, slow, quick)
+		s.Finish(2*time.Minute, s.Peers...)
+		final(s, s.Peers...)
+	})
 }

@@ -15,7 +15,7 @@ import (
 
 // heavy makes the model of a swarm so large that its state takes seconds to fetch, and checkpoints
 // frequent.
-func heavy(s *nodetest.Swarm, elements uint64, donorRate int64) {
+func heavy(s *swarm, elements uint64, donorRate int64) {
 	for _, p := range s.Peers {
 		b := p.Trainer.(*nodetest.Bowl)
 		b.Size, b.Noisy, b.Pace = elements, true, 40*time.Millisecond // a slot takes .9 s
@@ -33,7 +33,7 @@ const (
 
 // trainsAlong waits until a peer has contributed to a slot once more, and checks that all states
 // are equal. It does not wait for the run's end.
-func trainsAlong(s *nodetest.Swarm, p *nodetest.Peer) {
+func trainsAlong(s *swarm, p *peer) {
 	s.T.Helper()
 	before := p.Applied()
 	s.Until(time.Minute, "training along", func() bool { return s.ContributedAfter(p, before) })
@@ -44,7 +44,7 @@ func trainsAlong(s *nodetest.Swarm, p *nodetest.Peer) {
 // although they have made newer ones, and the outcomes that lead from it to theirs. Nobody waits
 // for it.
 func TestALateJoinerIsNotOvertaken(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
 		heavy(s, heavyElements, donorRate)
 		late, members := s.Peers[3], s.Peers[:3]
 		s.Start(members...)
@@ -83,7 +83,7 @@ func TestALateJoinerIsNotOvertaken(t *testing.T) {
 // comes back, and nothing of the first fetch stays on its disk: neither what it has left itself nor
 // what an older version had.
 func TestAKilledJoinerBeginsAnew(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
 		heavy(s, heavyElements, donorRate)
 		late, members := s.Peers[3], s.Peers[:3]
 		s.Start(members...)
@@ -125,7 +125,7 @@ func TestAKilledJoinerBeginsAnew(t *testing.T) {
 // A donor that dies while a state is fetched from it is replaced, and named in an event and the
 // status.
 func TestADonorThatDiesIsNamed(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
 		heavy(s, heavyElements, donorRate)
 		late, members := s.Peers[3], s.Peers[:3]
 		s.Start(members...)
@@ -162,7 +162,7 @@ func TestADonorThatDiesIsNamed(t *testing.T) {
 // A peer that has lost its states asks for what the others have now, and does not wait for states
 // that nobody has any more.
 func TestWhoLostItsStatesSoonHasOneAgain(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 1000, 3, func(s *swarm) {
 		p := s.Peers[1]
 		s.Start(s.Peers...)
 		s.Reach(3, s.Peers...)

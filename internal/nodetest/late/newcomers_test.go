@@ -12,7 +12,7 @@ import (
 // Peers that come to an open run without training are listed two a slot, where one member trains,
 // not all at once.
 func TestNewcomersOfAnOpenRun(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 1000, 1, func(s *swarm) {
 		s.Pace(time.Second)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)

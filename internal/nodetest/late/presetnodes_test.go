@@ -13,7 +13,7 @@ import (
 // A peer that joins with a ticket and no preset takes the run's: with wan it would be taken for
 // lost again and again, and never stay a member.
 func TestANewcomerTakesTheRunsPreset(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(30, 2), 2, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 30, 2, func(s *swarm) {
 		s.Pace(200 * time.Millisecond) // 4 s a round: in most of it nothing is said but ALIVE
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -38,7 +38,7 @@ func TestANewcomerTakesTheRunsPreset(t *testing.T) {
 
 // A preset that is given is kept, and both sides say that they differ.
 func TestPresetsThatDifferAreSaid(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(400, 1), 2, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(400, 1), 2, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		logs := make([]nodetest.Lines, 2)
 		for i, p := range s.Peers {

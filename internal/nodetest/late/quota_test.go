@@ -10,7 +10,7 @@ import (
 // An open run's newcomers have a share each, by the address from which they come; a peer that
 // was a member is no newcomer.
 func TestWhoIsANewcomer(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 2), 2, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 6, 2, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		x := nodetest.NewStranger(s)
@@ -32,7 +32,7 @@ func TestWhoIsANewcomer(t *testing.T) {
 }
 
 func TestThoseLetInAreNoNewcomers(t *testing.T) {
-	nodetest.RunPrivate(t, 40, 1, 20*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 40, 1, 20*time.Millisecond, func(s *swarm, founder *peer) {
 		if q := founder.Inside().Quota; q.States != 0 {
 			t.Errorf("newcomers of a private run get %d states", q.States)
 		}

@@ -2,347 +2,95 @@ package modes
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// streamer is a bowl whose model has layers, and which remembers what its live parameters were
-// before each of its runs and what was measured.
-type streamer struct {
-	nodetest.Bowl
-	tokens   uint64 // a step
-	lives    map[place][]float32
-	measured map[uint64][]float32 // by slot
-	seen     []float32            // what was measured last
-	moved    int                  // elements that were loaded
-	at       place                // that it has trained to
-	landed   map[uint64]uint64    // inner steps of a slot after which the one before landed
-}
-
-// place is a point of a run.
-type place struct{ slot, done uint64 }
-
-func newStreamer(host int) *streamer {
-	return &streamer{
-		Bowl:   nodetest.Bowl{Target: float32(host), Pace: 10 * time.Millisecond},
-		tokens: uint64(3 + host), lives: make(map[place][]float32), measured: make(map[uint64][]float32),
-		landed: make(map[uint64]uint64),
-	}
-}
-
-// Layout has layers that do not lie in the order of their numbers, and an odd number of elements.
-func (l *streamer) Layout() p2pdiloco.Layout {
-	return p2pdiloco.Layout{
-		{Name: "embed", Shape: []uint64{700}},
-		{Name: "layers.2.w", Shape: []uint64{900}},
-		{Name: "layers.0.w", Shape: []uint64{1100}},
-		{Name: "layers.1.w", Shape: []uint64{1000}},
-		{Name: "layers.3.w", Shape: []uint64{1001}},
-		{Name: "head", Shape: []uint64{310}},
-	}
-}
-
-func (l *streamer) Load(ctx context.Context, x []float32) error {
-	l.loaded(len(x))
-	return l.Bowl.Load(ctx, x)
-}
-
-// loaded notes that so many elements were. What is loaded first after a border has landed; later,
-// at the next one, the anchor is measured.
-func (l *streamer) loaded(elements int) {
-	l.moved += elements
-	if _, ok := l.landed[l.at.slot]; !ok {
-		l.landed[l.at.slot] = l.at.done
-	}
-}
-
-func (l *streamer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
-	l.lives[place{task.Slot, task.Done}] = slices.Clone(l.X)
-	stats, err := l.Bowl.Train(ctx, task)
-	stats.Tokens = l.tokens * uint64(stats.Steps)
-	l.at = place{task.Slot, task.Done + uint64(stats.Steps)}
-	return stats, err
-}
-
-func (l *streamer) Evaluate(context.Context) (float64, error) {
-	l.seen = slices.Clone(l.X)
-	return 1, nil
-}
-
-// divided is a streamer that moves parts of its parameters.
-type divided struct{ *streamer }
-
-func (d divided) LoadRange(_ context.Context, begin int, src []float32) error {
-	d.loaded(copy(d.X[begin:], src))
-	return nil
-}
-
-func (d divided) ExportRange(_ context.Context, begin int, dst []float32) error {
-	copy(dst, d.X[begin:])
-	return nil
-}
-
-// mute is one that says it cannot.
-type mute struct{ *streamer }
-
-func (mute) LoadRange(context.Context, int, []float32) error   { return errors.ErrUnsupported }
-func (mute) ExportRange(context.Context, int, []float32) error { return errors.ErrUnsupported }
-
-func streamSpec(rounds, startPeers, fragments uint64) p2pdiloco.Spec {
+// inStream runs a swarm of recorders in mode streaming, with 4 fragments.
+func inStream(t *testing.T, rounds, startPeers uint64, peers int, f func(s *swarm, trainers []*recorder)) {
+	t.Helper()
 	spec := nodetest.Spec(rounds, startPeers)
-	spec.Mode, spec.Fragments = p2pdiloco.ModeStreaming, fragments
-	return spec
+	spec.Mode, spec.Fragments, spec.FragmentAlpha = p2pdiloco.ModeStreaming, 4, "0.5"
+	nodetest.Run(t, 10*time.Millisecond, spec, peers, func(s *swarm) { f(s, record(s)) })
 }
 
-// streaming makes the peers streamer trainers: of each way in which parameters are moved one, as
-// long as there are peers.
-func streaming(s *nodetest.Swarm) map[p2pdiloco.PeerID]*streamer {
-	all := make(map[p2pdiloco.PeerID]*streamer)
-	for i, p := range s.Peers {
-		l := newStreamer(p.Host)
-		p.OnEvent = func(e p2pdiloco.Event) { // right after Evaluate
-			if e.Name == "trainer.stats" && l.seen != nil {
-				l.measured[s.Spec.Fragments*e.Fields["round"].(uint64)] = l.seen
-			}
+// A trainer that can be given parts of its parameters is given no more than those: a whole vector a
+// round, where others are given P.
+func TestPartsAreMovedAlone(t *testing.T) {
+	inStream(t, 3, 2, 2, func(s *swarm, trainers []*recorder) {
+		r := trainers[1]
+		s.Peers[0].Trainer = struct{ p2pdiloco.Trainer }{trainers[0]} // measuring moves everything
+		s.Peers[1].Trainer = struct {
+			p2pdiloco.Trainer
+			p2pdiloco.RangeTrainer
+		}{r, r}
+		s.Start(s.Peers...)
+		s.Finish(time.Minute, s.Peers...)
+		size := int(r.Layout().Elements())
+		if parts, all := r.moved, trainers[0].moved; parts > (1+3)*size+size || all < 3*4*size {
+			t.Errorf("of %d elements %d were loaded in parts, and %d as a whole", size, parts, all)
 		}
-		switch i % 3 {
-		case 0:
-			p.Trainer = l
-		case 1:
-			p.Trainer = divided{l}
-		case 2:
-			p.Trainer = mute{l}
-		}
-		all[s.ID(p)] = l
-	}
-	return all
-}
-
-// What comes out is a plain sequential replay of the equations, bit for bit: all anchors, and all
-// live parameters before and after each slot has landed.
-func TestStreamingIsItsEquations(t *testing.T) {
-	cases := []struct {
-		fragments, steps uint64
-		delay, alpha     string
-		order            string
-	}{
-		{1, 10, "0", "0", p2pdiloco.OrderStrided},
-		{1, 10, "4", "0.5", p2pdiloco.OrderStrided},
-		{2, 10, "5", "0", p2pdiloco.OrderStrided},
-		{2, 9, "2", "0.5", p2pdiloco.OrderStrided},
-		{3, 10, "0", "0.5", p2pdiloco.OrderSequential},
-		{4, 11, "2", "0.5", p2pdiloco.OrderStrided},
-		{4, 8, "2", "0", p2pdiloco.OrderSequential},
-		{3, 10, "3", "0", p2pdiloco.OrderStrided}, // from here at night: other delays
-		{4, 10, "1", "0", p2pdiloco.OrderStrided},
-	}
-	for i, c := range cases[:testlevel.Choose(7, 7, 9)] {
-		t.Run(fmt.Sprintf("P=%d,H=%d,tau=%s,alpha=%s,%s", c.fragments, c.steps, c.delay, c.alpha, c.order),
-			func(t *testing.T) {
-				spec := streamSpec(3, 3, c.fragments)
-				spec.InnerSteps, spec.FragmentDelay, spec.FragmentAlpha, spec.FragmentOrder = c.steps, c.delay, c.alpha,
-					c.order
-				spec.Aggregator, spec.Clip = "mean", "off"
-				nodetest.Run(t, 10*time.Millisecond, spec, 3, func(s *nodetest.Swarm) {
-					trainers := streaming(s)
-					if i%2 == 0 {
-						s.Peers[1].Trainer = graded{s.Peers[1].Trainer.(divided)}
-					}
-					s.Start(s.Peers...)
-					s.Finish(2*time.Minute, s.Peers...)
-					r := newReplay(s, trainers)
-					for slotNumber := uint64(1); slotNumber <= r.spec.LastSlot(); slotNumber++ {
-						r.slot(t, slotNumber)
-					}
-					r.end(t)
-				})
-			})
-	}
-}
-
-// replayed is mode streaming by hand: all peers one after the other, and no more than its
-// equations.
-type replayed struct {
-	spec     p2pdiloco.Spec
-	s        *nodetest.Swarm
-	trainers map[p2pdiloco.PeerID]*streamer
-	theta, v []float32
-	live     map[p2pdiloco.PeerID]*nodetest.Bowl
-	h        byHand
-}
-
-func newReplay(s *nodetest.Swarm, trainers map[p2pdiloco.PeerID]*streamer) *replayed {
-	r := &replayed{
-		s: s, trainers: trainers, live: make(map[p2pdiloco.PeerID]*nodetest.Bowl),
-		h: byHand{lr: 0.7, mu: 0.6, nesterov: true},
-	}
-	for id, l := range trainers {
-		spec := s.Spec
-		spec.Layout = l.Layout()
-		r.spec = spec.Settled()
-		b := &nodetest.Bowl{Target: l.Target, X: make([]float32, spec.Layout.Elements())}
-		_ = b.Init(s.T.Context(), b.X)
-		r.live[id], r.theta = b, slices.Clone(b.X)
-	}
-	r.v = make([]float32, len(r.theta))
-	return r
-}
-
-func (r *replayed) each(f func(id p2pdiloco.PeerID, b *nodetest.Bowl)) {
-	for id, b := range r.live {
-		f(id, b)
-	}
-}
-
-// indices lists the elements of a slot's fragment.
-func (r *replayed) indices(slotNumber uint64) (all []int) {
-	for _, f := range fragmentOf(r.spec, slotNumber).Ranges {
-		for j := f.Begin; j < f.End; j++ {
-			all = append(all, int(j))
-		}
-	}
-	return all
-}
-
-// fragmentOf is what a slot updates.
-func fragmentOf(s p2pdiloco.Spec, slotNumber uint64) slot.Fragment {
-	return s.Partition()[s.FragmentOf(slotNumber)]
-}
-
-// slot is a slot's inner steps, in whose midst the one before lands, and its outer step.
-func (r *replayed) slot(t *testing.T, slotNumber uint64) {
-	H, P := r.spec.InnerSteps, r.spec.Fragments
-	i := (slotNumber - 1) % P
-	todo := int((i+1)*H/P) - int(i*H/P)
-	r.each(func(id p2pdiloco.PeerID, b *nodetest.Bowl) {
-		lands := 0
-		if slotNumber > 1 {
-			lands = r.lands(t, id, slotNumber, todo)
-			r.train(t, id, b, place{slotNumber, 0}, lands)
-			r.land(slotNumber-1, b)
-		}
-		r.train(t, id, b, place{slotNumber, uint64(lands)}, todo-lands)
-	})
-	if i == 0 && slotNumber > 1 {
-		r.measured(t, slotNumber-1)
-	}
-	g := r.mean(t, slotNumber)
-	for _, j := range r.indices(slotNumber) {
-		r.v[j] = float32(r.h.mu*r.v[j]) + g[j]
-		r.theta[j] -= float32(r.h.lr * (g[j] + float32(r.h.mu*r.v[j])))
-	}
-}
-
-// lands is after how many inner steps of a slot the one before has landed on a peer: tau, or as
-// many more as it trained meanwhile.
-func (r *replayed) lands(t *testing.T, id p2pdiloco.PeerID, slotNumber uint64, todo int) int {
-	t.Helper()
-	delay, _ := strconv.Atoi(r.spec.FragmentDelay)
-	landed, ok := r.trainers[id].landed[slotNumber]
-	if !ok || delay == 0 { // a loop of its own, which waits; or everybody does
-		return delay
-	}
-	if int(landed) < delay || int(landed) > todo {
-		t.Fatalf("host %d: slot %d landed %d inner steps after its border, of %d, tau being %d", r.s.ByID(id).Host,
-			slotNumber-1, landed, todo, delay)
-	}
-	return int(landed)
-}
-
-// train does inner steps of a peer.
-func (r *replayed) train(t *testing.T, id p2pdiloco.PeerID, b *nodetest.Bowl, at place, steps int) {
-	t.Helper()
-	if steps > 0 {
-		nodetest.SameVectors(
-			t,
-			fmt.Sprintf("host %d: live parameters at %+v", r.s.ByID(id).Host, at),
-			r.trainers[id].lives[at],
-			b.X,
-		)
-	}
-	for range steps {
-		b.Step()
-	}
-}
-
-// land mixes a slot's fragment of the anchor into the live parameters.
-func (r *replayed) land(slotNumber uint64, b *nodetest.Bowl) {
-	alpha := r.spec.Alpha()
-	for _, j := range r.indices(slotNumber) {
-		b.X[j] = float32(alpha*b.X[j]) + float32((1-alpha)*r.theta[j])
-	}
-}
-
-// mean is what the contributors to a slot have moved its fragment by, weighted by the tokens behind
-// it.
-func (r *replayed) mean(t *testing.T, slotNumber uint64) []float32 {
-	contributors, total := r.s.Contributors(slotNumber), 0.0
-	if len(contributors) != len(r.live) {
-		t.Fatalf("slot %d has %d contributors", slotNumber, len(contributors))
-	}
-	for _, id := range contributors {
-		total += float64(r.trainers[id].tokens)
-	}
-	g := make([]float32, len(r.theta))
-	for _, id := range contributors {
-		scale := float32(float64(r.trainers[id].tokens) / total)
-		for _, j := range r.indices(slotNumber) {
-			g[j] += float32(scale * (r.theta[j] - r.live[id].X[j]))
-		}
-	}
-	return g
-}
-
-func (r *replayed) measured(t *testing.T, slotNumber uint64) {
-	t.Helper()
-	r.each(func(id p2pdiloco.PeerID, _ *nodetest.Bowl) {
-		if len(r.trainers[id].measured) == 0 {
-			return // a loop of its own
-		}
-		nodetest.SameVectors(
-			t,
-			fmt.Sprintf("host %d: anchor %d", r.s.ByID(id).Host, slotNumber),
-			r.trainers[id].measured[slotNumber],
-			r.theta,
-		)
 	})
 }
 
-// end checks what the trainers are left with.
-func (r *replayed) end(t *testing.T) {
-	r.measured(t, r.spec.LastSlot())
-	r.each(func(id p2pdiloco.PeerID, _ *nodetest.Bowl) {
-		nodetest.SameVectors(
-			t,
-			fmt.Sprintf("host %d: what it is left with", r.s.ByID(id).Host),
-			r.trainers[id].X,
-			r.theta,
-		)
+// A trainer that says, when it is asked first, that it moves no parts is asked for the whole: also
+// where that is before it has exported anything, because its first slots close without it.
+func TestATrainerWithoutPartsIsLateInTheStream(t *testing.T) {
+	inStream(t, 5, 2, 3, func(s *swarm, trainers []*recorder) {
+		late := s.Peers[2]
+		trainers[2].Pace = 4 * time.Second // 20 s a slot; the grace window is 5 s
+		s.Start(s.But(late)...)
+		s.Reach(3, s.Peers[0])
+		s.Start(late)
+		s.Finish(3*time.Minute, s.Peers...)
+		if s.Contributed(late) {
+			t.Errorf("it contributed to %v: its slots did not close without it", s.Contributions(late))
+		}
+	})
+}
+
+// saving counts how often its state is saved.
+type saving struct {
+	*recorder
+	saves int
+}
+
+func (s *saving) Save(_ context.Context, path string) error {
+	s.saves++
+	return os.WriteFile(path, nil, 0o600)
+}
+
+func (s *saving) Restore(context.Context, string) error { return nil }
+
+// A trainer's state is saved when a slot has landed, whatever the checkpoints, and once for each.
+func TestATrainersStateIsSavedBySlotsInTheStream(t *testing.T) {
+	inStream(t, 4, 1, 1, func(s *swarm, trainers []*recorder) {
+		p, trainer := s.Peers[0], &saving{recorder: trainers[0]}
+		p.Trainer, p.Config = trainer, func(c *p2pdiloco.Config) { c.CheckpointEvery = 2 }
+		s.Start(p)
+		s.Finish(time.Minute, p)
+		if trainer.saves != 16 {
+			t.Errorf("saved %d times in 4 rounds of 4 slots", trainer.saves)
+		}
 	})
 }
 
 // A slot that takes longer than tau lands as soon as it is there, and not at the next border only:
 // here it takes some 100 ms, tau 40 ms, and what lies between two borders 300 ms.
 func TestALateSlotLandsLaterInTheStream(t *testing.T) {
-	spec := streamSpec(5, 3, 2)
-	spec.InnerSteps, spec.FragmentDelay = 60, "4"
-	nodetest.Run(t, 10*time.Millisecond, spec, 3, func(s *nodetest.Swarm) {
-		trainers := streaming(s)
+	inStream(t, 4, 3, 3, func(s *swarm, trainers []*recorder) {
+		s.Spec.InnerSteps, s.Spec.FragmentDelay = 120, "4"
 		s.Start(s.Peers...)
 		s.Finish(2*time.Minute, s.Peers...)
-		for _, p := range s.Peers {
-			for slotNumber, landed := range trainers[s.ID(p)].landed {
+		for _, r := range trainers {
+			for slotNumber, landed := range r.landed {
 				if slotNumber > 1 && (landed < 5 || landed > 20) {
-					t.Errorf("host %d: the slot before %d landed after %d inner steps", p.Host, slotNumber, landed)
+					t.Errorf("the slot before %d landed after %d inner steps", slotNumber, landed)
 				}
 			}
 		}
@@ -353,11 +101,9 @@ func TestALateSlotLandsLaterInTheStream(t *testing.T) {
 // slot has landed in their midst. So many the run's pace asks for. One of the peers is a loop of
 // its own.
 func TestStepsBehindAContributionToTheStream(t *testing.T) {
-	spec := streamSpec(3, 2, 3)
-	spec.InnerSteps, spec.FragmentDelay, spec.MinPeers = 11, "2", 2
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
-		streaming(s)
-		ownLoops(s, s.Peers[:1], streamed)
+	inStream(t, 3, 2, 2, func(s *swarm, trainers []*recorder) {
+		s.Spec.Fragments, s.Spec.InnerSteps, s.Spec.FragmentDelay, s.Spec.MinPeers = 3, 11, "2", 2
+		trainers[0].loops(s.Peers[0])
 		s.Start(s.Peers...)
 		for slotNumber, want := range []uint32{1: 3, 2: 4, 3: 4, 4: 3} {
 			s.Reach(uint64(slotNumber), s.Peers...)
@@ -373,5 +119,94 @@ func TestStepsBehindAContributionToTheStream(t *testing.T) {
 			t.Errorf("%d steps are asked for in slot 5, want 4", m.Assigned)
 		}
 		s.Finish(time.Minute, s.Peers...)
+	})
+}
+
+// cutShort is a recorder that hangs in slot 6, after its first step, and says of inner steps that
+// are cut short what it did, as builtin:gpt does. It notes the live parameters and the anchor after
+// those, and before the next ones.
+type cutShort struct {
+	*recorder
+	peer          *peer
+	before, after []float32 // live
+	anchor        []float32 // after
+	trained       uint64    // tokens
+	until         map[uint64]uint64
+}
+
+func (c *cutShort) Train(ctx context.Context, task p2pdiloco.Task) (stats p2pdiloco.Stats, err error) {
+	if c.before != nil && c.after == nil {
+		c.after, c.anchor = slices.Clone(c.X), make([]float32, len(c.X))
+		c.peer.Inside().Anchor(func(x []float32) { copy(c.anchor, x) })
+	}
+	for range task.Steps {
+		if c.Pace = 10 * time.Millisecond; task.Slot == 6 && stats.Steps > 0 {
+			c.Pace = time.Minute // the grace window is 5 s
+		}
+		if _, err = c.Bowl.Train(ctx, p2pdiloco.Task{Slot: task.Slot, Steps: 1}); err != nil {
+			c.before = slices.Clone(c.X)
+			return stats, err
+		}
+		stats.Steps++
+		stats.Tokens += c.tokens
+		c.trained += c.tokens
+		c.until[task.Slot] = c.trained
+	}
+	return stats, nil
+}
+
+// A straggler misses a slot, and its inner steps are cut short while the one before is in flight.
+// That one had an offer from here and lands as ever, mixed with what is live; the one that closed
+// without an offer overwrites its fragment. What was cut short is in the live parameters all the
+// same, and in the weight of what is contributed next. The others miss nothing.
+func TestStepsThatAreCutShortInTheStream(t *testing.T) {
+	inStream(t, 3, 3, 3, func(s *swarm, trainers []*recorder) {
+		p := s.Peers[1]
+		c := &cutShort{recorder: trainers[1], peer: p, until: make(map[uint64]uint64)}
+		p.Trainer = c
+		weights := make(map[uint64]uint64) // of its contributions, by slot
+		p.OnEvent = func(e p2pdiloco.Event) {
+			if e.Name == "slot.committed" {
+				record, _ := p.Ledger().Record(e.Fields["height"].(uint64))
+				for _, o := range record.Record.Contributions {
+					if o.Peer == s.ID(p) {
+						weights[record.Record.Slot] = o.Weight
+					}
+				}
+			}
+		}
+		s.Start(s.Peers...)
+		s.Finish(2*time.Minute, s.Peers...)
+		if got := s.Contributions(p); !slices.Contains(got, 5) || slices.Contains(got, 6) ||
+			!s.ContributedAfter(p, 6) || c.after == nil || p.Had("peer.left") {
+			t.Fatalf("it contributed to slots %v, want 5 and no 6", got)
+		}
+		for _, q := range s.But(p) {
+			if got := s.Contributions(q); len(got) != 12 {
+				t.Errorf("host %d contributed to slots %v, want all 12", q.Host, got)
+			}
+		}
+		r := newReplay(s, trainers)
+		for at, alpha := range map[uint64]float32{5: r.spec.Alpha(), 6: 0} {
+			for _, j := range r.outerOf(at).elements {
+				if want := float32(alpha*c.before[j]) + float32((1-alpha)*c.anchor[j]); c.after[j] != want {
+					t.Fatalf("slot %d has landed as %v, want %v", at, c.after[j], want)
+				}
+			}
+		}
+		// Each of these is for a fragment that landed in time the round before: it weighs what was
+		// trained since that border, slot 6 included.
+		compared := 0
+		for slotNumber := uint64(7); slotNumber <= 8; slotNumber++ {
+			weight, listed := weights[slotNumber]
+			if want := c.until[slotNumber] - c.until[slotNumber-4]; listed && weight != want {
+				t.Errorf("slot %d: the contribution weighs %d tokens, %d were trained", slotNumber, weight, want)
+			} else if listed {
+				compared++
+			}
+		}
+		if compared == 0 {
+			t.Errorf("no weight was compared: %v", weights)
+		}
 	})
 }

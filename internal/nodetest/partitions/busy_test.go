@@ -13,7 +13,7 @@ import (
 func TestANewcomerLooksAroundBeforeItFounds(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond} {
-		nodetest.RunNow(t, latency, nodetest.Spec(40, 1), 2, func(s *nodetest.Swarm) {
+		nodetest.RunNow(t, latency, nodetest.Spec(40, 1), 2, func(s *swarm) {
 			s.Pace(300 * time.Millisecond)
 			first, newcomer := s.Peers[0], s.Peers[1]
 			s.Start(first)

@@ -14,13 +14,13 @@ import (
 // Three and three are cut apart for longer than it takes to fork. The side with the senior goes on,
 // the other one forks and goes on, too; when they meet all end on one chain, with equal states.
 func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(26, 6), 6, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(26, 6), 6, func(s *swarm) {
 		s.Pace(100 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		senior := s.Founder()
 		rest := s.But(senior)
-		here, there := append([]*nodetest.Peer{senior}, rest[:2]...), rest[2:]
+		here, there := append([]*peer{senior}, rest[:2]...), rest[2:]
 		s.Cut(true, here, there)
 		s.Until(time.Minute, "forked", func() bool { return there[0].Had("run.forked") })
 		at := there[0].Applied()
@@ -42,12 +42,12 @@ func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
 
 // Three and two: the minority forks, and comes back.
 func TestTheMinorityForksAndComesBack(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(24, 5), 5, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(24, 5), 5, func(s *swarm) {
 		s.Pace(100 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		senior := s.Founder()
-		minority := []*nodetest.Peer{senior, s.But(senior)[0]}
+		minority := []*peer{senior, s.But(senior)[0]}
 		majority := s.But(minority...)
 		s.Cut(true, minority, majority)
 		s.Until(time.Minute, "forked", func() bool { return minority[1].Had("run.forked") })
@@ -59,10 +59,10 @@ func TestTheMinorityForksAndComesBack(t *testing.T) {
 // All but two of five die at once, the founder among them, and never come back: the two go on to
 // the last slot. They say that this is a branch, since fewer than half of five have made it.
 func TestTheLastTwoGoOn(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(6, 5), 5, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(6, 5), 5, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
-		dead := append([]*nodetest.Peer{s.Founder()}, s.But(s.Founder())[:2]...)
+		dead := append([]*peer{s.Founder()}, s.But(s.Founder())[:2]...)
 		alive := s.But(dead...)
 		s.Isolate(dead...)
 		s.Kill(dead...)
@@ -86,7 +86,7 @@ func TestTheLastTwoGoOn(t *testing.T) {
 // The last survivor of a run that pauses waits for an operator, says so, and goes on when it is
 // told to. A peer that comes back then joins it.
 func TestTheLastOneIsToldToGoOn(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(16, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 16, 3, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
 			p.Config = func(c *p2pdiloco.Config) { c.OnQuorumLoss = p2pdiloco.OnLossPause }
@@ -120,19 +120,19 @@ func TestAFlappingPartition(t *testing.T) {
 	if !testlevel.Nightly() {
 		t.Skip("for .ci/nightly: partitions that come once are tried here")
 	}
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(40, 6), 6, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(40, 6), 6, func(s *swarm) {
 		s.Pace(150 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		for i, cut := range []time.Duration{24 * time.Second, 12 * time.Second, 26 * time.Second} {
-			here := []*nodetest.Peer{s.Peers[i], s.Peers[(i+2)%6], s.Peers[(i+3)%6]}
+			here := []*peer{s.Peers[i], s.Peers[(i+2)%6], s.Peers[(i+3)%6]}
 			s.Cut(true, here, s.But(here...))
 			time.Sleep(cut)
 			s.Cut(false, here, s.But(here...))
 			time.Sleep(2 * time.Second)
 		}
 		s.Finish(5*time.Minute, s.Peers...)
-		if !slices.ContainsFunc(s.Peers, func(p *nodetest.Peer) bool { return p.Had("run.forked") }) {
+		if !slices.ContainsFunc(s.Peers, func(p *peer) bool { return p.Had("run.forked") }) {
 			t.Error("nobody ever forked")
 		}
 	})
@@ -145,7 +145,7 @@ func TestTheFounderOfTwoDies(t *testing.T) {
 		t.Run(trust, func(t *testing.T) {
 			spec := nodetest.Spec(20, 2)
 			spec.Trust = trust
-			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
 				s.Pace(200 * time.Millisecond)
 				s.Start(s.Peers...)
 				s.Reach(2, s.Peers...)

@@ -13,7 +13,7 @@ import (
 func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 	t.Parallel()
 	for _, cut := range [][2][2]int{{{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}, {{2, 4}, {1, 3}}} {
-		nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *nodetest.Swarm) {
+		nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *swarm) {
 			s.Pace(50 * time.Millisecond)
 			for _, p := range s.Peers {
 				p.WAN = true
@@ -37,7 +37,7 @@ func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 }
 
 // oneRun wants all peers in one run.
-func oneRun(s *nodetest.Swarm) {
+func oneRun(s *swarm) {
 	s.T.Helper()
 	for _, p := range s.Peers {
 		if a, b := p.Node.Load().RunID(), s.Peers[0].Node.Load().RunID(); a != b {
@@ -54,7 +54,7 @@ func TestTwoThatDoNotSeeEachOtherEndInOneRun(t *testing.T) {
 		for _, late := range []bool{false, true} {
 			spec := nodetest.Spec(30, 1)
 			spec.Trust = trust
-			nodetest.RunNow(t, 20*time.Millisecond, spec, 3, func(s *nodetest.Swarm) {
+			nodetest.RunNow(t, 20*time.Millisecond, spec, 3, func(s *swarm) {
 				s.Pace(50 * time.Millisecond)
 				a, between, c := s.Peers[0], s.Peers[1], s.Peers[2]
 				s.Net.Cut(a.Host, c.Host)

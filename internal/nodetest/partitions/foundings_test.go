@@ -10,7 +10,7 @@ import (
 // Two groups that cannot see each other found the same run. When they meet, the chain of less work
 // gives way.
 func TestTwoFoundingsMeet(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(16, 1), 5, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(16, 1), 5, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		large, small := s.Peers[:3], s.Peers[3:]
 		s.Cut(true, large, small)
@@ -30,7 +30,7 @@ func TestTwoFoundingsMeet(t *testing.T) {
 
 // Two peers that found alone at the same moment, each with work done.
 func TestTwoLoneFoundersMeet(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(16, 1), 2, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(16, 1), 2, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		a, b := s.Peers[:1], s.Peers[1:]
 		s.Cut(true, a, b)

@@ -17,4 +17,9 @@ func crashSpec(rounds, startPeers uint64) p2pdiloco.Spec {
 	return spec
 }
 
+type (
+	swarm = nodetest.Swarm
+	peer  = nodetest.Peer
+)
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,12 +9,12 @@ import (
 
 // Two and three are cut apart: the three go on, the two wait, and all end alike.
 func TestTheMinorityOfAPartitionWaits(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(16, 5), 5, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(16, 5), 5, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		senior := s.Founder()
-		minority := []*nodetest.Peer{senior, s.But(senior)[0]}
+		minority := []*peer{senior, s.But(senior)[0]}
 		majority := s.But(minority...)
 		s.Cut(true, minority, majority)
 		s.Until(time.Minute, "paused", func() bool {
@@ -36,13 +36,13 @@ func TestTheMinorityOfAPartitionWaits(t *testing.T) {
 
 // Three and three: the half with the senior goes on.
 func TestTheHalfWithTheSeniorGoesOnInAPartition(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(12, 6), 6, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(12, 6), 6, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		senior := s.Founder()
 		rest := s.But(senior)
-		here, there := append([]*nodetest.Peer{senior}, rest[:2]...), rest[2:]
+		here, there := append([]*peer{senior}, rest[:2]...), rest[2:]
 		s.Cut(true, here, there)
 		s.Until(time.Minute, "paused", func() bool { return there[0].Had("run.paused") })
 		s.Reach(there[0].Applied()+3, here...)
@@ -54,7 +54,7 @@ func TestTheHalfWithTheSeniorGoesOnInAPartition(t *testing.T) {
 // Two members that cannot reach each other both reach the others (HOLES H21): nobody is dropped for
 // it, and slots go on with both of them as members.
 func TestTwoMembersThatCannotReachEachOther(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 12, 3, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		a, c := s.Peers[0], s.Peers[2]
@@ -70,7 +70,7 @@ func TestTwoMembersThatCannotReachEachOther(t *testing.T) {
 
 // What one peer sends to another is lost, and nothing else.
 func TestAOneWayCut(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(10, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 10, 4, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		s.Net.CutOneWay(s.Peers[0].Host, s.Peers[1].Host)
@@ -80,7 +80,7 @@ func TestAOneWayCut(t *testing.T) {
 
 // A peer hears everybody and is heard by none.
 func TestAPeerThatNobodyHears(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(16, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 16, 4, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)

@@ -28,7 +28,7 @@ const (
 // known to have it. Each contribution counts in each segment.
 func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 	first, slots := uint64(9), uint64(8)
-	nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(first+slots+4, 5), 0, func(s *nodetest.Swarm) {
+	nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(first+slots+4, 5), 0, func(s *swarm) {
 		s.Net.Rate = c.rate
 		for range 5 {
 			p := s.Add()
@@ -108,7 +108,7 @@ func TestCutPairsOnSlowLinksCostLittle(t *testing.T) {
 // Of five, two cannot connect, and the one that relays for them dies in the middle of a slot. Slots
 // go on, and from the second one on the others all contribute.
 func TestTheRelayOfAPairDies(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(21, 5), 5, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 21, 5, func(s *swarm) {
 		s.Pace(20 * time.Millisecond)
 		planned := make(chan struct{})
 		var once atomic.Bool
@@ -135,7 +135,7 @@ func TestTheRelayOfAPairDies(t *testing.T) {
 }
 
 // relayOf is the peer through which one peer reaches another, nil if there is none.
-func relayOf(s *nodetest.Swarm, a, b *nodetest.Peer) *nodetest.Peer {
+func relayOf(s *swarm, a, b *peer) *peer {
 	for _, path := range a.Network.Paths() {
 		for _, p := range s.Peers {
 			if path.Peer == s.ID(b) && path.Relay == s.ID(p) {
@@ -146,11 +146,11 @@ func relayOf(s *nodetest.Swarm, a, b *nodetest.Peer) *nodetest.Peer {
 	return nil
 }
 
-func tipSlot(p *nodetest.Peer) uint64 { return p.Ledger().View().Tip.Slot }
+func tipSlot(p *peer) uint64 { return p.Ledger().View().Tip.Slot }
 
 // contribute checks that in slots first to last, each of which is decided in its turn, so many
 // contribute.
-func contribute(s *nodetest.Swarm, first, last uint64, want int, peers ...*nodetest.Peer) {
+func contribute(s *swarm, first, last uint64, want int, peers ...*peer) {
 	s.T.Helper()
 	for at := first; at <= last; at++ {
 		s.Reach(at, peers...)
@@ -170,7 +170,7 @@ func TestPairsCutInMidSlot(t *testing.T) {
 		"two pairs of one member":     {{0, 1}, {0, 2}},
 		"all but one are unreachable": {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}},
 	} {
-		nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(51, 5), 5, func(s *nodetest.Swarm) {
+		nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(51, 5), 5, func(s *swarm) {
 			s.Pace(20 * time.Millisecond)
 			s.Start(s.Peers...)
 			s.Reach(10, s.Peers...)

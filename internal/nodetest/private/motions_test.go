@@ -2,8 +2,6 @@ package private
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +13,11 @@ import (
 // A quorum of operators removes a peer: its process ends and says why, the run goes on without it,
 // and it cannot come back, with a new ledger neither, until a quorum takes it back.
 func TestRemovedAndReadmitted(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 1000, 3, func(s *swarm) {
 		a, b, c := s.Peers[0], s.Peers[1], s.Peers[2]
 		s.Pace(200 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
-		motion := func(p *nodetest.Peer, give func(*p2pdiloco.Node) error) {
-			t.Helper()
-			if err := give(p.Node.Load()); err != nil {
-				t.Fatal(err)
-			}
-		}
 		remove := func(n *p2pdiloco.Node) error { return n.Remove(s.ID(c)) }
 		if err := b.Node.Load().Readmit(s.ID(c)); !errors.Is(err, p2pdiloco.ErrMotion) {
 			t.Errorf("readmitted who is not removed: %v", err)
@@ -36,7 +28,7 @@ func TestRemovedAndReadmitted(t *testing.T) {
 		if err := b.Node.Load().RotateSecret(); !errors.Is(err, p2pdiloco.ErrMotion) {
 			t.Errorf("a secret of an open run: %v", err)
 		}
-		motion(a, remove)
+		moveAll(s, remove, a)
 		s.Until(10*time.Second, "told to all",
 			func() bool { return b.Had("access.ordered") && c.Had("access.ordered") })
 		s.Kill(a)
@@ -45,20 +37,9 @@ func TestRemovedAndReadmitted(t *testing.T) {
 		if st := b.Node.Load().Status(); len(st.Motions) != 1 || len(st.Removed) > 0 {
 			t.Errorf("one of three has moved it, and there are motions %v, removed %v", st.Motions, st.Removed)
 		}
-		motion(b, remove)
-		select {
-		case err := <-c.Done:
-			if !errors.Is(err, p2pdiloco.ErrRemoved) {
-				t.Errorf("the removed peer ends with %v", err)
-			}
-			c.Done <- err
-			s.Stop(c)
-		case <-time.After(time.Minute):
-			t.Fatal("the removed peer goes on")
-		}
-		if err := os.Remove(filepath.Join(c.Dir, "ledger.log")); err != nil {
-			t.Fatal(err)
-		}
+		moveAll(s, remove, b)
+		ends(s, c, p2pdiloco.ErrRemoved)
+		nodetest.Remove(t, c, "ledger.log")
 		s.Restart(c)
 		at := a.Applied()
 		s.Reach(at+10, a, b)
@@ -70,8 +51,7 @@ func TestRemovedAndReadmitted(t *testing.T) {
 			t.Errorf("the removed peer gives as the reason: %q", reason)
 		}
 		readmit := func(n *p2pdiloco.Node) error { return n.Readmit(s.ID(c)) }
-		motion(a, readmit)
-		motion(b, readmit)
+		moveAll(s, readmit, a, b)
 		s.Until(2*time.Minute, "back", func() bool { return s.ContributedAfter(c, at) })
 	})
 }

@@ -21,7 +21,7 @@ import (
 // A ticket admits as many as it was made for, whichever members they ask, and a peer that
 // was admitted comes back without it.
 func TestPrivateRun(t *testing.T) {
-	nodetest.RunPrivate(t, 40, 3, 100*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 40, 3, 100*time.Millisecond, func(s *swarm, founder *node) {
 		text := s.Invite(founder, p2pdiloco.InviteOptions{Uses: 2})
 		a, b := s.Guest(text), s.Guest(text)
 		s.Start(a, b)
@@ -29,17 +29,7 @@ func TestPrivateRun(t *testing.T) {
 		time.Sleep(10 * time.Second) // all know which peers were admitted
 		late := s.Guest(text)
 		s.Start(late)
-		select {
-		case err := <-late.Done:
-			if !errors.Is(err, p2pdiloco.ErrTicket) || !strings.HasSuffix(err.Error(),
-				": the ticket was for fewer peers than have used it: ask for a new one") {
-				t.Errorf("a third one with a ticket for two: %v", err)
-			}
-			late.Done <- err
-			s.Stop(late)
-		case <-time.After(time.Minute):
-			t.Fatal("a third one with a ticket for two was not refused")
-		}
+		ends(s, late, p2pdiloco.ErrTicket, ": the ticket was for fewer peers than have used it: ask for a new one")
 		s.Kill(a)
 		a.Config = func(c *p2pdiloco.Config) { c.Ticket, c.Spec = "", p2pdiloco.Spec{Name: "sim"} }
 		a.Boot = b.Host
@@ -56,14 +46,12 @@ func TestPrivateRun(t *testing.T) {
 
 // A member whose secret is gone gets it back with a new ticket, and is in the run's gossip again.
 func TestALostSecretIsGivenAgain(t *testing.T) {
-	nodetest.RunPrivate(t, 40, 2, 20*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 40, 2, 20*time.Millisecond, func(s *swarm, founder *node) {
 		guest := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
 		s.Start(guest)
 		s.Reach(2, founder, guest)
 		s.Kill(guest)
-		if err := os.Remove(filepath.Join(guest.Dir, "admission.secret")); err != nil {
-			t.Fatal(err)
-		}
+		nodetest.Remove(t, guest, "admission.secret")
 		text := s.Invite(founder, p2pdiloco.InviteOptions{})
 		guest.Config = func(c *p2pdiloco.Config) { c.Spec, c.Ticket = p2pdiloco.Spec{}, text }
 		s.Restart(guest)
@@ -77,7 +65,7 @@ func TestALostSecretIsGivenAgain(t *testing.T) {
 
 // A peer that has the founder's secret needs no ticket, and finds the run by its name.
 func TestSecretInsteadOfATicket(t *testing.T) {
-	nodetest.RunPrivate(t, 8, 2, 10*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 8, 2, 10*time.Millisecond, func(s *swarm, founder *node) {
 		p, q := s.Add(), s.Add()
 		p.Config = func(c *p2pdiloco.Config) {
 			c.Spec, c.AdmissionSecret = p2pdiloco.Spec{Name: "sim"}, filepath.Join(founder.Dir, "admission.secret")
@@ -98,23 +86,18 @@ func TestSecretInsteadOfATicket(t *testing.T) {
 // An expired token is refused by the members, too, whatever the newcomer's clock says; and so is
 // one that was changed.
 func TestTokensOfNoUse(t *testing.T) {
-	nodetest.RunPrivate(t, 1000, 1, time.Second, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 1000, 1, time.Second, func(s *swarm, founder *node) {
 		short := s.Invite(founder, p2pdiloco.InviteOptions{TTL: time.Second})
 		time.Sleep(5 * time.Minute)
 		p := s.Guest(short)
 		s.Start(p)
-		err := <-p.Done
-		p.Done <- err
-		s.Stop(p)
-		if !errors.Is(err, p2pdiloco.ErrTicket) || !strings.Contains(err.Error(), "expired") {
-			t.Errorf("an expired ticket: %v", err)
-		}
+		ends(s, p, p2pdiloco.ErrTicket, "expired")
 	})
 }
 
 // Where there is a list of peers, others are told so in hello, and have no stream of anything else.
 func TestOnlyThoseListed(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(8, 2), 3, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(8, 2), 3, func(s *swarm) {
 		var list []p2pdiloco.PeerID
 		for _, p := range s.Peers[:2] {
 			list = append(list, s.ID(p))
@@ -148,7 +131,7 @@ func TestOnlyThoseListed(t *testing.T) {
 
 // A member's connection that breaks is admitted again, without anybody's doing.
 func TestAdmittedAgain(t *testing.T) {
-	nodetest.RunPrivate(t, 60, 2, 10*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 60, 2, 10*time.Millisecond, func(s *swarm, founder *node) {
 		guest := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
 		s.Start(guest)
 		s.Reach(2, founder, guest)
@@ -172,7 +155,7 @@ func TestAdmittedAgain(t *testing.T) {
 // A Network that the caller gave is open again after Close, for another private run, and serves
 // nothing of the one before.
 func TestANetworkOutlivesItsPrivateRun(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 1), 0, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 1), 0, func(s *swarm) {
 		network, err := p2p.New(s.T.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[s.Net.Add()]))
 		if err != nil {
 			t.Fatal(err)

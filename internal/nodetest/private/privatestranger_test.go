@@ -18,7 +18,7 @@ import (
 // A stranger that knows the run's name, its ID and all protocols gets nothing of a private run but
 // refusals.
 func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
-	nodetest.RunPrivate(t, 100, 2, 10*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+	nodetest.RunPrivate(t, 100, 2, 10*time.Millisecond, func(s *swarm, founder *node) {
 		guest := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
 		s.Start(guest)
 		s.Reach(2, founder, guest)

@@ -29,7 +29,7 @@ func changed(t *testing.T, text string, change func(*ticket.Ticket)) string {
 // A ticket is all that a newcomer needs, though the peer that made it and the bootstrap node have
 // died since.
 func TestATicketOutlivesWhoMadeIt(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(14, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 14, 3, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -48,7 +48,7 @@ func TestATicketOutlivesWhoMadeIt(t *testing.T) {
 
 // The record that a ticket pins, and the run's ID in it, are what a chain must have.
 func TestATicketLeadsToItsRunAlone(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(200, 1), 1, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 200, 1, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		good := s.Invite(s.Peers[0], p2pdiloco.InviteOptions{})
@@ -60,7 +60,7 @@ func TestATicketLeadsToItsRunAlone(t *testing.T) {
 		s.Start(foreign, misled, honest, odd)
 		s.Until(time.Minute, "joined", func() bool { return honest.Had("run.joined") })
 		time.Sleep(20 * time.Second) // longer than it takes to found
-		for _, p := range []*nodetest.Peer{foreign, misled} {
+		for _, p := range []*node{foreign, misled} {
 			if p.Had("run.joined") || p.Had("run.founded") || p.Applied() > 0 {
 				t.Errorf("host %d took part in a run that is not its ticket's", p.Host)
 			}
@@ -126,7 +126,7 @@ func TestATicketOfADeadRun(t *testing.T) {
 		"nobody lives":             "no bootstrap address answers yet",
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(200, 1), 1, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 200, 1, func(s *swarm) {
 				s.Start(s.Peers...)
 				s.Reach(1, s.Peers...)
 				guest := s.Guest(s.Invite(s.Peers[0], p2pdiloco.InviteOptions{}))

@@ -55,7 +55,7 @@ func (r *reading) note(task p2pdiloco.Task) {
 
 // audit checks the run's records: no part is contributed twice, and all that were dealt a while ago
 // are.
-func (r *reading) audit(p *nodetest.Peer, peers uint64) {
+func (r *reading) audit(p *peer, peers uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	contributed := make(map[uint64]uint64) // slot, by part
@@ -109,30 +109,27 @@ func (b *reader) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stat
 // Peers come late, are too late, die and come back: no part is in two hands for a slot, none is
 // contributed twice, and none is lost.
 func TestPartsAmongPeersThatComeAndGo(t *testing.T) {
-	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed} {
-		t.Run(mode, func(t *testing.T) {
-			spec := nodetest.Spec(16, 3)
-			spec.Mode, spec.Discount = mode, []uint64{1000, 500}
-			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
-				r := newReading(t)
-				for i, p := range s.Peers {
-					b := &reader{Bowl: nodetest.Bowl{Target: float32(p.Host), Pace: 50 * time.Millisecond}, r: r}
-					if p.Trainer = b; i == 1 {
-						b.slow = 3
-					}
-				}
-				late, dies := s.Peers[4], s.Peers[3]
-				s.Start(s.But(late)...)
-				s.Reach(2, s.Peers[0])
-				s.Start(late)
-				s.Reach(5, s.Peers[0])
-				s.Kill(dies)
-				s.Reach(8, s.Peers[0])
-				s.Restart(dies)
-				s.Reach(spec.Rounds, s.Peers[0])
-				r.audit(s.Peers[0], 5)
-				s.Finish(2*time.Minute, s.Peers...)
-			})
-		})
-	}
+	c := scenario{Slots: 16, Peers: 5, Start: 3, Modes: "sync delayed", Change: func(s *p2pdiloco.Spec) {
+		s.Discount = []uint64{1000, 500}
+	}}
+	nodetest.Play(t, c, func(s *swarm) {
+		r := newReading(s.T)
+		for i, p := range s.Peers {
+			b := &reader{Bowl: nodetest.Bowl{Target: float32(p.Host), Pace: 50 * time.Millisecond}, r: r}
+			if p.Trainer = b; i == 1 {
+				b.slow = 3
+			}
+		}
+		late, dies := s.Peers[4], s.Peers[3]
+		s.Start(s.But(late)...)
+		s.Reach(2, s.Peers[0])
+		s.Start(late)
+		s.Reach(5, s.Peers[0])
+		s.Kill(dies)
+		s.Reach(8, s.Peers[0])
+		s.Restart(dies)
+		s.Reach(s.Spec.Rounds, s.Peers[0])
+		r.audit(s.Peers[0], 5)
+		s.Finish(2*time.Minute, s.Peers...)
+	})
 }

@@ -2,8 +2,6 @@ package rounds
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -23,17 +21,14 @@ func ownLoop(target float32, step time.Duration) func(context.Context, *p2pdiloc
 			}
 			err = n.Sync(ctx, b.X, n.Spec().InnerSteps)
 		}
-		if errors.Is(err, p2pdiloco.ErrRunEnded) {
-			return nil
-		}
-		return err
+		return nodetest.Ended(err)
 	}
 }
 
 // Peers that drive a trainer, peers with a loop of their own, and a peer that only votes, in one
 // run.
 func TestTrainersLoopsAndVotersTogether(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(5, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 5, 4, func(s *swarm) {
 		loop, voter := s.Peers[2], s.Peers[3]
 		loop.Config, loop.Main = nodetest.WithoutTrainer, ownLoop(7, 10*time.Millisecond)
 		voter.Config = nodetest.WithoutTrainer
@@ -55,47 +50,6 @@ func TestTrainersLoopsAndVotersTogether(t *testing.T) {
 	})
 }
 
-// A straggler does not hold up the slots: they close without it, and it goes on from the new
-// anchor.
-func TestAStragglerDoesNotHoldUpTheSlots(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 4), 4, func(s *nodetest.Swarm) {
-		slow := s.Peers[1]
-		s.Pace(20 * time.Millisecond)
-		// 12 s a round; the grace window is 5 s
-		slow.Trainer.(*nodetest.Bowl).Pace = 600 * time.Millisecond
-		s.Start(s.Peers...)
-		s.Finish(2*time.Minute, s.Peers...)
-		if got := s.Contributions(slow); len(got) > 0 {
-			t.Errorf("the straggler contributed to slots %v", got)
-		}
-		for _, p := range s.But(slow) {
-			if got := s.Contributions(p); len(got) != 6 {
-				t.Errorf("host %d contributed to slots %v, want all 6", p.Host, got)
-			}
-			if p.Had("peer.left") {
-				t.Error("the straggler was dropped: it must stay a member")
-			}
-		}
-	})
-}
-
-// With a discount table, what comes late counts in the next slot.
-func TestALateContributionCountsInTheNextSlot(t *testing.T) {
-	spec := nodetest.Spec(6, 4)
-	spec.Discount = []uint64{1000, 500}
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
-		slow := s.Peers[1]
-		s.Pace(20 * time.Millisecond)
-		// 7 s a round: the window of the first slot closes at 5.4 s
-		slow.Trainer.(*nodetest.Bowl).Pace = 350 * time.Millisecond
-		s.Start(s.Peers...)
-		s.Finish(2*time.Minute, s.Peers...)
-		if got := s.Contributions(slow); len(got) < 2 || slices.Contains(got, 1) {
-			t.Errorf("the straggler contributed to slots %v, want some after the first", got)
-		}
-	})
-}
-
 // timed is a trainer that notes when its newest inner steps ended.
 type timed struct {
 	*nodetest.Bowl
@@ -113,7 +67,7 @@ func (x *timed) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats
 func TestNobodyTrainsAfterTheLastSlot(t *testing.T) {
 	spec := nodetest.Spec(3, 4)
 	spec.Discount = []uint64{1000, 500}
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
 		s.Pace(20 * time.Millisecond)
 		slow := s.Peers[1]
 		bowl := slow.Trainer.(*nodetest.Bowl)
@@ -137,7 +91,7 @@ func TestNobodyTrainsAfterTheLastSlot(t *testing.T) {
 // The only peer with a trainer is dropped while its contribution stands, and comes back: the slot
 // closes with it all the same.
 func TestAnOfferSurvivesThatItsPeerIsDropped(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(5, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 5, 3, func(s *swarm) {
 		for _, p := range s.Peers[:2] {
 			p.Config = nodetest.WithoutTrainer
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // rings is the number of plans for a ring that a peer heard of.
-func rings(p *nodetest.Peer) (n int) {
+func rings(p *peer) (n int) {
 	for _, e := range p.Events("slot.planned") {
 		if e.Fields["schedule"] == "ring" {
 			n++
@@ -21,32 +21,24 @@ func rings(p *nodetest.Peer) (n int) {
 
 // A run in schedule ring, with peers that die and come back: all end with equal roots.
 func TestARunInARing(t *testing.T) {
-	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed} {
-		t.Run(mode, func(t *testing.T) {
-			spec := nodetest.Spec(10, 5)
-			spec.Mode, spec.Schedule = mode, "ring"
-			if mode != p2pdiloco.ModeSync {
-				spec.Momentum = ""
+	c := scenario{Slots: 10, Peers: 5, Modes: "sync delayed", Trusts: "crash", Pace: 30 * time.Millisecond}
+	c.Change = func(s *p2pdiloco.Spec) { s.Schedule = "ring" }
+	nodetest.Play(t, c, func(s *swarm) {
+		s.Start(s.Peers...)
+		s.Reach(2, s.Peers...)
+		s.Kill(s.Peers[1])
+		s.Reach(4, s.But(s.Peers[1])...)
+		s.Restart(s.Peers[1])
+		s.Stop(s.Peers[3])
+		s.Reach(6, s.But(s.Peers[1], s.Peers[3])...)
+		s.Restart(s.Peers[3])
+		s.Finish(5*time.Minute, s.Peers...)
+		for _, p := range s.Peers {
+			if all := len(p.Events("slot.planned")); rings(p) == 0 || rings(p) < all {
+				s.T.Errorf("host %d: %d of %d plans were rings", p.Host, rings(p), all)
 			}
-			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
-				s.Pace(30 * time.Millisecond)
-				s.Start(s.Peers...)
-				s.Reach(2, s.Peers...)
-				s.Kill(s.Peers[1])
-				s.Reach(4, s.But(s.Peers[1])...)
-				s.Restart(s.Peers[1])
-				s.Stop(s.Peers[3])
-				s.Reach(6, s.But(s.Peers[1], s.Peers[3])...)
-				s.Restart(s.Peers[3])
-				s.Finish(5*time.Minute, s.Peers...)
-				for _, p := range s.Peers {
-					if all := len(p.Events("slot.planned")); rings(p) == 0 || rings(p) < all {
-						t.Errorf("host %d: %d of %d plans were rings", p.Host, rings(p), all)
-					}
-				}
-			})
-		})
-	}
+		}
+	})
 }
 
 // Where a pair cannot connect and nobody relays for it, a rotation leaves each out of the other's
@@ -55,7 +47,7 @@ func TestARunInARing(t *testing.T) {
 func TestAPairThatCannotConnectMakesARing(t *testing.T) {
 	spec := nodetest.Spec(10, 4)
 	spec.Schedule, spec.Aggregator, spec.Trust = "auto", "mean", "crash"
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
 			p.TuneNetwork = func(c *p2p.Config) { c.Relay = p2p.RelayConfig{} }

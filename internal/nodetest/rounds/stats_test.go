@@ -33,7 +33,7 @@ func bowlGradient(t *testing.T, b *nodetest.Bowl, steps int) []float32 {
 func TestStatsOfASlot(t *testing.T) {
 	spec := nodetest.Spec(3, 4)
 	spec.Aggregator, spec.Clip = "mean", "off"
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
 		voter := s.Peers[3]
 		voter.Trainer = nil
 		voter.Config = func(c *p2pdiloco.Config) { // it may found the run
@@ -90,7 +90,7 @@ func TestStatsOfASlot(t *testing.T) {
 
 // statsInStatus checks that the status of a peer that trains has all of it, and that of a peer
 // that only votes what there is.
-func statsInStatus(s *nodetest.Swarm, trains, votes *nodetest.Peer) {
+func statsInStatus(s *swarm, trains, votes *peer) {
 	s.T.Helper()
 	got := trains.Node.Load().Status().Stats
 	if got.Slot == 0 || got.Contributors != 3 || got.Norm == 0 || got.OwnNorm == nil || got.Cosine == nil ||
@@ -114,7 +114,7 @@ func TestStatsWithoutSteps(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			spec := nodetest.Spec(2, 1)
 			spec.Mode = mode
-			nodetest.Run(t, 10*time.Millisecond, spec, 1, func(s *nodetest.Swarm) {
+			nodetest.Run(t, 10*time.Millisecond, spec, 1, func(s *swarm) {
 				p := s.Peers[0]
 				p.Trainer = uncounted{p.Trainer}
 				s.Start(p)

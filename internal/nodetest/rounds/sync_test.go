@@ -3,7 +3,6 @@ package rounds
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -12,29 +11,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
-func TestRoundsThatAreBegunAndFinished(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(4, 3), 3, func(s *nodetest.Swarm) {
-		s.Spec.MinPeers = 3
-		s.OwnLoops(nodetest.Rounds(t))
-		s.Peers[2].Config, s.Peers[2].Main = nil, nil // one with a Trainer is among them
-		s.Start(s.Peers...)
-		s.Finish(2*time.Minute, s.Peers...)
-		for _, p := range s.Peers {
-			if n := len(s.Contributions(p)); n != 4 {
-				t.Errorf("host %d contributed to %d slots of 4", p.Host, n)
-			}
-		}
-	})
-}
-
 // Sync takes every loop's parameters to the outer step of what all have trained: with SGD at a rate
 // of 1, to their mean by weight.
 func TestSyncIsTheOuterStep(t *testing.T) {
 	spec := nodetest.Spec(3, 2)
 	spec.Outer, spec.OuterLR, spec.Momentum, spec.MinPeers = "sgd", "1", "", 2
 	spec.Aggregator, spec.TrimPermille = "mean", 0
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
-		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
+	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
+		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 			params, own := make([]float32, nodetest.BowlElements), p.Host%2
 			_, err := n.Anchor(ctx, params)
 			for err == nil {
@@ -61,35 +45,12 @@ func TestSyncIsTheOuterStep(t *testing.T) {
 	})
 }
 
-// A Sync that is given up leaves its offer, and the next one starts from the same anchor or a later
-// one.
-func TestASyncThatIsGivenUp(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 2), 2, func(s *nodetest.Swarm) {
-		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
-			params := make([]float32, nodetest.BowlElements)
-			_, err := n.Anchor(ctx, params)
-			for round := 0; err == nil; round++ {
-				p.Descend(params)
-				if p == s.Peers[0] && round == 1 {
-					if err := n.Sync(nodetest.Expired(), params, 1); !errors.Is(err, context.Canceled) {
-						t.Errorf("Sync with a context that has ended: %v", err)
-					}
-				}
-				err = n.Sync(ctx, params, 20)
-			}
-			return nodetest.Ended(err)
-		})
-		s.Start(s.Peers...)
-		s.Finish(2*time.Minute, s.Peers...)
-	})
-}
-
 // givesUp is a loop that gives a Sync up after its offer for slot 2, and does after. Meanwhile the
 // other peers are still at their inner steps for slot 2, and its offer stands.
 func givesUp(
-	s *nodetest.Swarm, after func(ctx context.Context, n *p2pdiloco.Node, params []float32) error,
-) func(context.Context, *p2pdiloco.Node, *nodetest.Peer) error {
-	return func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
+	s *swarm, after func(ctx context.Context, n *p2pdiloco.Node, params []float32) error,
+) func(context.Context, *p2pdiloco.Node, *peer) error {
+	return func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 		params := make([]float32, nodetest.BowlElements)
 		_, err := n.Anchor(ctx, params)
 		for err == nil {
@@ -122,7 +83,7 @@ func TestASyncThatIsCalledAgainCountsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := nodetest.Spec(5, 2)
 			spec.Discount, spec.MinPeers = []uint64{1000, 500}, 2
-			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
 				seen := make(map[p2pdiloco.Root]uint64)
 				s.Peers[1].OnEvent = func(e p2pdiloco.Event) {
 					if e.Name != "slot.applied" {
@@ -157,7 +118,7 @@ func TestASyncThatIsCalledAgainCountsOnce(t *testing.T) {
 func TestAnchorWaitsForAnOffer(t *testing.T) {
 	spec := nodetest.Spec(5, 2)
 	spec.MinPeers = 2
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
 		s.OwnLoops(givesUp(s, func(ctx context.Context, n *p2pdiloco.Node, params []float32) error {
 			if at, err := n.Anchor(nodetest.Expired(), params); !errors.Is(err, context.Canceled) {
 				t.Errorf("Anchor when the time is over: slot %d, %v", at, err)
@@ -176,34 +137,12 @@ func TestAnchorWaitsForAnOffer(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotFiniteIsNotOffered(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 2), 2, func(s *nodetest.Swarm) {
-		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
-			params := make([]float32, nodetest.BowlElements)
-			_, err := n.Anchor(ctx, params)
-			for err == nil {
-				anchor := slices.Clone(params)
-				params[7] = float32(math.NaN())
-				if r, err := n.Begin(params, 1); !errors.Is(err, p2pdiloco.ErrNotFinite) || r != nil {
-					t.Errorf("Begin with a NaN: %v", err)
-				}
-				copy(params, anchor)
-				p.Descend(params)
-				err = n.Sync(ctx, params, 20)
-			}
-			return nodetest.Ended(err)
-		})
-		s.Start(s.Peers...)
-		s.Finish(2*time.Minute, s.Peers...)
-	})
-}
-
 // The task says how data is divided, and progress reaches the others.
 func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(2, 2), 2, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 2, 2, func(s *swarm) {
 		s.Spec.MinPeers = 2
 		ranks := make(chan int, 8)
-		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
+		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 			if _, ok := n.Task(); ok || n.Status().Task != nil {
 				t.Error("a task before the first anchor")
 			}
@@ -267,9 +206,9 @@ func sum(numbers <-chan int) (total int) {
 
 // Close ends a round that waits, and begins no more.
 func TestCloseEndsARound(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 2), 2, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 3, 2, func(s *swarm) {
 		s.Spec.MinPeers = 2
-		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *nodetest.Peer) error {
+		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 			params := make([]float32, nodetest.BowlElements)
 			_, err := n.Anchor(ctx, params)
 			if err != nil || p == s.Peers[1] {
