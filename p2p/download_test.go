@@ -102,9 +102,7 @@ func TestDownloadOfBulkConnections(t *testing.T) {
 	if _, err := s.Write(make([]byte, total)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Close())
 	if d := <-took; d < 150*time.Millisecond { // the machine may make it longer
 		t.Errorf("%d bytes at %d a second took %s", total, rate, d)
 	}

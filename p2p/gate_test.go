@@ -53,9 +53,7 @@ func inGates(t *testing.T, f func(t *testing.T, nets []*Network, porters []*port
 		var porters []*porter
 		for i := range 3 {
 			n, p := simulated(t, s, i, LAN()), &porter{}
-			if err := n.SetGate(p, nil); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, n.SetGate(p, nil))
 			n.Handle(protocolEcho, echo)
 			nets, porters = append(nets, n), append(porters, p)
 			for j := range i {
@@ -77,9 +75,7 @@ func TestExpelled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := wire.WriteMessage(st, []byte("x")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, wire.WriteMessage(st, []byte("x")))
 			if _, err := wire.ReadMessage(st, 10); err != nil {
 				t.Fatal(err)
 			}
@@ -189,9 +185,7 @@ func TestExpelledHasNoBulk(t *testing.T) {
 	a, b := tcpPair(t, nil)
 	var id slot.PeerID
 	for _, n := range []*Network{a, b} {
-		if err := n.SetGate(&porter{}, nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, n.SetGate(&porter{}, nil))
 		n.Handle(ProtocolExchange, echo)
 		id = n.ID()
 	}
@@ -202,9 +196,7 @@ func TestExpelledHasNoBulk(t *testing.T) {
 	if _, err := s.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := readSome(s); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, readSome(s))
 	a.Expel(func(p slot.PeerID) bool { return p == id })
 	if err := readSome(s); err == nil {
 		t.Error("its bulk connection is kept")

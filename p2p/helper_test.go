@@ -72,3 +72,10 @@ func (n *Network) outbound(t *testing.T, to *Network) (conns int) {
 	}
 	return conns
 }
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

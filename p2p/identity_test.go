@@ -80,9 +80,7 @@ func TestIdentityIsNeverReplaced(t *testing.T) {
 		"garbage": []byte("garbage"), "wrong type": wrongType, "huge": make([]byte, 1<<20),
 	} {
 		file := filepath.Join(t.TempDir(), "identity.key")
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, content, 0o600))
 		_, err := New(t.Context(), Config{IdentityFile: file})
 		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("%s: error %v; it should name the file and say what to do", name, err)

@@ -132,27 +132,6 @@ func TestQueuesAreBounded(t *testing.T) {
 	})
 }
 
-func TestMessagesReachARestartedPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, a, b := pair(t)
-		pa := newPost(a)
-		newPost(b)
-		pa.say(b.ID(), 0, 10)
-		time.Sleep(time.Second)
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
-		b = simulated(t, s, 1, LAN())
-		pb := newPost(b)
-		time.Sleep(time.Second)
-		pa.say(b.ID(), 10, 20)
-		time.Sleep(time.Second)
-		if got, _, _ := pb.counts(); !slices.Equal(got, upTo(10, 20)) {
-			t.Errorf("the restarted peer got %v", got)
-		}
-	})
-}
-
 // TestNewStreamWaitsForTheOld sends on two streams the way a peer does whose first one broke.
 func TestNewStreamWaitsForTheOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,9 +144,7 @@ func TestNewStreamWaitsForTheOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, i := range upTo(from, until) {
-				if err := wire.WriteMessage(s, binary.BigEndian.AppendUint64(nil, i)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, wire.WriteMessage(s, binary.BigEndian.AppendUint64(nil, i)))
 			}
 			return s
 		}

@@ -239,9 +239,7 @@ func TestSite(t *testing.T) {
 		t.Errorf("nobody is connected: %q", got)
 	}
 	to := peer.AddrInfo{ID: b.env.Host.ID(), Addrs: b.env.Host.Addrs()}
-	if err := a.env.Host.Connect(t.Context(), to); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.env.Host.Connect(t.Context(), to))
 	if got := a.Site(b.ID()); got != "" {
 		t.Errorf("a process of this machine comes from %q", got)
 	}

@@ -30,16 +30,12 @@ func TestPortsStayTheSame(t *testing.T) {
 	if len(first) < 2 || slices.Contains(first, defaultListen[0]) {
 		t.Fatalf("it listens on %v", first)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.Close())
 	n, second := started(t, file)
 	if !slices.Equal(first, second) {
 		t.Errorf("it listened on %v, and after a restart on %v", first, second)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.Close())
 	// somebody else takes one of them
 	taken := strings.Split(first[0], "/")
 	l, err := net.Listen("tcp4", "0.0.0.0:"+taken[len(taken)-1])
@@ -51,17 +47,13 @@ func TestPortsStayTheSame(t *testing.T) {
 	if len(third) != len(first) || third[0] == first[0] || !slices.Equal(third[1:], first[1:]) {
 		t.Errorf("it listened on %v; when the first is taken, on %v", first, third)
 	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.Close())
 	n, fourth := started(t, file)
 	if !slices.Equal(third, fourth) {
 		t.Errorf("it listened on %v, and after a restart on %v", third, fourth)
 	}
 	// the other program ends, and the addresses that were handed out hold again
-	if err := errors.Join(n.Close(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(n.Close(), l.Close()))
 	if _, fifth := started(t, file); !slices.Equal(first, fifth) {
 		t.Errorf("it listened on %v, and once all ports are free again on %v", first, fifth)
 	}
@@ -82,9 +74,7 @@ func TestGivenAddressesKeepTheirPorts(t *testing.T) {
 				got = append(got, s)
 			}
 		}
-		if err := n.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, n.Close())
 		slices.Sort(got)
 		return got
 	}
@@ -120,9 +110,7 @@ func TestABadPortsFileIsDoneWithout(t *testing.T) {
 		"no port": "/ip4/0.0.0.0/tcp/99999\n",
 	} {
 		file := filepath.Join(t.TempDir(), "ports")
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(content), 0o600))
 		n, now := started(t, file)
 		kept, err := loadPorts(file)
 		if len(now) < 2 || err != nil || !slices.Equal(kept, now) {

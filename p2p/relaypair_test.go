@@ -192,24 +192,6 @@ func TestAPairThatNeverConnected(t *testing.T) {
 	})
 }
 
-// TestWhoDoesNotRelay carries nothing, and others do.
-func TestWhoDoesNotRelay(t *testing.T) {
-	unwilling := func(i int, cfg *Config) {
-		if i == 2 {
-			cfg.Relay = RelayConfig{}
-		}
-	}
-	among(t, 4, unwilling, func(t *testing.T, s *memberNet) {
-		s.Cut(0, 1)
-		if relay := s.meets(t, 0, 1, 10*time.Second); relay != 3 {
-			t.Errorf("they meet through %d", relay)
-		}
-		if c := s.all[2].Reach().Carried; c.Sent > 0 || c.Received > 0 {
-			t.Errorf("who does not relay carried %+v", c)
-		}
-	})
-}
-
 // TestMembersRelayForNobodyElse: neither who is in no run of theirs is served, nor who wants to
 // reach such a one.
 func TestMembersRelayForNobodyElse(t *testing.T) {

@@ -27,9 +27,7 @@ func TestReservationEndsWithItsConnection(t *testing.T) {
 		s.reserved(t, 1)
 		a, b := s.peers[0], s.peers[1]
 		for range 3 {
-			if err := a.Host().Network().ClosePeer(peer.ID(s.relays[0].ID())); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, a.Host().Network().ClosePeer(peer.ID(s.relays[0].ID())))
 			s.Connect(1, 0) // before anybody looked
 			time.Sleep(5 * time.Second)
 			if err := b.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(a.ID())}); err != nil {
@@ -78,9 +76,7 @@ func TestRelaysAreKeptUntilSomebodyComes(t *testing.T) {
 			t.Helper()
 			// not through the relay, as it announces
 			at := peer.AddrInfo{ID: n.Host().ID(), Addrs: n.Host().Network().ListenAddresses()}
-			if err := s.Hosts[i].Connect(t.Context(), at); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.Hosts[i].Connect(t.Context(), at))
 		}
 		held(true, "when nobody has come")
 		comes(add(false))

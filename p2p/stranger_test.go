@@ -41,9 +41,7 @@ func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return gate.ErrNotAd
 // and what it hears is a refusal.
 func TestStrangersAtEveryProtocol(t *testing.T) {
 	n, x := loopback(t, Config{}), loopback(t, Config{})
-	if err := n.SetGate(refuser{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.SetGate(refuser{}, nil))
 	for _, proto := range []string{ProtocolHello, ProtocolKey, ProtocolLedger, ProtocolExchange, ProtocolState} {
 		n.Handle(proto, func(slot.PeerID, wire.Stream) { t.Errorf("%s is handled", proto) })
 	}
@@ -52,9 +50,7 @@ func TestStrangersAtEveryProtocol(t *testing.T) {
 		t.Fatalf("a host serves %q", all)
 	}
 	to := peer.AddrInfo{ID: n.env.Host.ID(), Addrs: n.env.Host.Addrs()}
-	if err := x.env.Host.Connect(t.Context(), to); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, x.env.Host.Connect(t.Context(), to))
 	y := loopback(t, Config{Bootstrap: n.Addrs()})
 	before := heap()
 	for _, proto := range all {

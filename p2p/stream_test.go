@@ -140,9 +140,7 @@ func TestBulkStreamsPerPeer(t *testing.T) {
 	if _, err := first.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := readSome(first); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, readSome(first))
 	if err := readSome(openBulk(t, a, b, ProtocolExchange)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("a second stream: %v", err)
 	}

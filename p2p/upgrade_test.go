@@ -68,9 +68,7 @@ func TestHolePunched(t *testing.T) {
 		say("still relayed")
 		time.Sleep(2 * 3 * time.Second)
 		say("and still")
-		if err := stream.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, stream.Close())
 		eventually(t, 20*time.Second, "the end of the relayed connection",
 			func() bool { return relayedConns(a, b) == 0 })
 		if _, err := roundTrip(ctx, a, b.ID(), ProtocolExchange, []byte("direct")); err != nil {
@@ -106,15 +104,11 @@ func TestHolesArePunchedAgain(t *testing.T) {
 				}
 				return own.AllAddrs()
 			}
-			if err := n.nat.PunchAt(addrs, holepunch.WithTracer(&tries[i])); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, n.nat.PunchAt(addrs, holepunch.WithTracer(&tries[i])))
 		}
 		a.Protect([]slot.PeerID{b.ID()})
 		b.Protect([]slot.PeerID{a.ID()})
-		if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}))
 		time.Sleep(time.Until(seen))
 		if n := tries[0].Load() + tries[1].Load(); n > 0 {
 			t.Fatalf("%d tries at addresses that nobody knew", n)

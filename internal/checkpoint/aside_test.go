@@ -14,9 +14,7 @@ import (
 // does not say so. It sent people to a file that was not there.
 func TestOnlyAFileThatWasSetAsideIsSaidToBe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, nil, 0o600))
 	for _, readOnly := range []bool{true, false} {
 		f := &folder{dir: filepath.Dir(path), fs: disk.OS, log: slog.New(slog.DiscardHandler), readOnly: readOnly}
 		err := &CorruptError{Path: path, Why: "rotten"}

@@ -49,9 +49,7 @@ func save(t *testing.T, s *Store, height uint64) Checkpoint {
 	t.Helper()
 	v := vectors(height)
 	c := Checkpoint{Height: height, Slot: height, Root: StateRoot(height, v...), Size: testShape.Size()}
-	if err := s.Save(height, height, c.Root, v...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Save(height, height, c.Root, v...))
 	return c
 }
 
@@ -78,9 +76,7 @@ func segments(seed uint64) ([]slot.Segment, func(int) []byte) {
 func put(t *testing.T, s *Store, height, seed uint64) ([]slot.Segment, slot.Root) {
 	t.Helper()
 	gs, data := segments(seed)
-	if err := s.PutOutcome(height, gs, data); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PutOutcome(height, gs, data))
 	return gs, slot.OutcomeRoot(gs)
 }
 
@@ -113,9 +109,7 @@ func flip(t *testing.T, path string, off int64) {
 		off += int64(len(b))
 	}
 	b[off] ^= 1
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, b, 0o600))
 }
 
 func wantCorrupt(t *testing.T, err error, path string) {
@@ -145,4 +139,11 @@ func hasSegment(s *Store, root slot.Root) bool {
 		_ = r.Close()
 	}
 	return err == nil
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -157,23 +157,17 @@ func TestPrune(t *testing.T) {
 	lost, ballot := put(t, s, 5, 100) // of another ballot
 	diverged := vectors(50)
 	for h := uint64(4); h <= 5; h++ { // and newer than what is certified
-		if err := s.Save(h, h, StateRoot(h, diverged...), diverged...); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Save(h, h, StateRoot(h, diverged...), diverged...))
 	}
 	flip(t, s.path(cs[0]), 99)
 	wantCorrupt(t, s.Load(cs[0], blank()...), s.path(cs[0]))
 	mine := filepath.Join(dir, "mine.corrupt")
-	if err := os.WriteFile(mine, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(mine, nil, 0o600))
 	err := s.Prune(Policy{Keep: 1, State: known(nil), Outcome: known(nil)})
 	if got := files(t, dir); err != nil || len(got) != 15 || slices.Contains(got, cs[0].name()+corruptSuffix) {
 		t.Fatalf("without any certificate something else than what was set aside was removed: %v, %v", err, got)
 	}
-	if err := s.Prune(Policy{Keep: 2, State: known(states), Outcome: known(outcomes)}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Prune(Policy{Keep: 2, State: known(states), Outcome: known(outcomes)}))
 	// 6 is not certified yet, 5 and 4 are kept; outcomes after 4.
 	if got := s.List(); !slices.Equal(got, []Checkpoint{cs[5], cs[4], cs[3]}) {
 		t.Fatalf("kept %v", got)

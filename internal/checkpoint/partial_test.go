@@ -77,9 +77,7 @@ func TestPartialIsTakenUpAgain(t *testing.T) {
 	if got, err := p.Adopt(); err != nil || got != c {
 		t.Fatalf("adopted %v, %v", got, err)
 	}
-	if err := s.Load(c, blank()...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Load(c, blank()...))
 	p = begin(t, s, Checkpoint{Height: 5, Slot: 5, Root: c.Root}) // the slot is not the header's
 	write(t, p, b, [2]int64{0, c.Size})
 	if _, err := p.Adopt(); err == nil {
@@ -99,9 +97,7 @@ func TestOpenRemovesLeftovers(t *testing.T) {
 	begin(t, s, c).Keep()
 	old := fileName(partialPrefix, c.Height, c.Root)
 	for _, name := range []string{old, old + ".pieces", "partial-notes", "tmp-123", "notes.txt", "state-1-abc"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	s, _ = testStore(t, dir)
 	if f := files(t, dir); s.Begun(c) || !slices.Equal(f, []string{"notes.txt", "partial-notes", "state-1-abc"}) ||

@@ -32,9 +32,7 @@ func TestSlices(t *testing.T) {
 				t.Fatalf("%d bytes, expected %d", len(b), SliceSize(c.Size, r[0], r[1]))
 			}
 			got := make([]byte, r[1])
-			if err := VerifySlice(got, b, c.Root, c.Size, r[0]); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, VerifySlice(got, b, c.Root, c.Size, r[0]))
 			if !bytes.Equal(got, want[r[0]:r[0]+r[1]]) {
 				t.Fatal("other bytes")
 			}

@@ -30,9 +30,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Fatalf("list %v, want %v, %v", got, b, a)
 	}
 	got := blank()
-	if err := s.Load(a, got...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Load(a, got...))
 	if StateRoot(3, got...) != a.Root {
 		t.Fatal("another state was loaded")
 	}
@@ -98,9 +96,7 @@ func TestCorruptCheckpointIsNamedAndTheOneBeforeUsed(t *testing.T) {
 					t.Fatalf("still served: %v", err)
 				}
 				save(t, s, 2) // it can be had again
-				if err := s.Load(b, blank()...); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, s.Load(b, blank()...))
 			})
 		}
 	}
@@ -108,9 +104,7 @@ func TestCorruptCheckpointIsNamedAndTheOneBeforeUsed(t *testing.T) {
 
 func TestOpenRefusals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, nil, 0o600))
 	if _, err := Open(file, Config{Shape: testShape, FrameBytes: 1}); err == nil {
 		t.Fatal("a file was opened as a directory")
 	}
@@ -140,9 +134,7 @@ func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, v := stateAt(1)
-			if err := s.Save(1, 1, a.Root, v...); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.Save(1, 1, a.Root, v...))
 			disk.Plan(func(op powerfs.Op) (f powerfs.Fault) {
 				if op.Kind == kind {
 					f.Err = fault
@@ -172,9 +164,7 @@ func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
 	s, log := testStore(t, dir)
 	old := save(t, s, 1)
 	gs, root := put(t, s, 2, 1)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(dir))
 	if _, err := s.Segment(gs[0].Root); !errors.Is(err, ErrNotHeld) || s.HasOutcome(2, root) {
 		t.Errorf("an outcome that was removed: %v", err)
 	}
@@ -185,9 +175,7 @@ func TestAFolderThatIsRemovedIsMadeAgain(t *testing.T) {
 		t.Error("the state that was removed is not saved again")
 	}
 	wantIn(t, log.String(), "was removed")
-	if err := os.RemoveAll(around); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(around))
 	gs, data := segments(1)
 	if err := s.PutOutcome(4, gs, data); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the directory around it: %v", err)
@@ -219,9 +207,7 @@ func TestReached(t *testing.T) {
 		fileName(partialPrefix, 20, slot.Root{1}),
 		fileName(statePrefix, 20, slot.Root{1}) + corruptSuffix,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	want(7)
 }

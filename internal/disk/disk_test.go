@@ -13,9 +13,7 @@ import (
 func TestReplaceIsWholeAndLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, text := range []string{"a long first text", "short"} {
-		if err := Replace(OS, path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, Replace(OS, path, []byte(text)))
 		holds(t, path, text)
 	}
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
@@ -31,14 +29,10 @@ func TestSweepRemovesWhatWasBeingWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, f.Close())
 	stays := []string{".other.123", ".secret", ".secret.", ".secret.12b", "secret", "secret.123"}
 	for _, name := range stays {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	Sweep(OS, dir, "secret", "peers")
 	entries, err := os.ReadDir(dir)
@@ -56,9 +50,7 @@ func TestSweepRemovesWhatWasBeingWritten(t *testing.T) {
 
 func TestReadIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := Replace(OS, path, []byte("12345")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Replace(OS, path, []byte("12345")))
 	if b, err := Read(OS, path, 5); err != nil || string(b) != "12345" {
 		t.Errorf("read %q, %v", b, err)
 	}
@@ -70,14 +62,10 @@ func TestReadIsBounded(t *testing.T) {
 func TestMakeDirIsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	for range 2 {
-		if err := MakeDir(OS, path); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, MakeDir(OS, path))
 	}
 	file := filepath.Join(path, "f")
-	if err := Replace(OS, file, nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Replace(OS, file, nil))
 	for _, path := range []string{file, filepath.Join(file, "c")} {
 		if err := MakeDir(OS, path); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("%s: %v", path, err)
@@ -94,12 +82,17 @@ func TestLockKeepsASecondOut(t *testing.T) {
 	if _, err := OS.Lock(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, first.Close())
 	again, err := OS.Lock(path)
 	if err != nil {
 		t.Fatalf("after it was freed: %v", err)
 	}
 	_ = again.Close()
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

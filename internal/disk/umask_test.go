@@ -15,9 +15,7 @@ import (
 func TestFilesHaveTheUsersMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	path := filepath.Join(t.TempDir(), "model")
-	if err := WriteWhole(t.Context(), path, false, func(io.Writer) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, WriteWhole(t.Context(), path, false, func(io.Writer) error { return nil }))
 	folder, err := TempDir(path)
 	if err != nil {
 		t.Fatal(err)

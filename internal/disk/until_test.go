@@ -24,9 +24,7 @@ func (e endsAfter) ReadAt(b []byte, at int64) (int, error) {
 // tensor, and also where it goes through the file system of a store.
 func TestReadingEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model")
-	if err := os.WriteFile(path, make([]byte, 3*atOnce+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, make([]byte, 3*atOnce+1), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f, err := FSUntil(ctx, OS).OpenFile(path, os.O_RDONLY)

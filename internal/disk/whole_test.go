@@ -23,9 +23,7 @@ func (linkless) Link(from, to string) error {
 func TestCreateNeverReplaces(t *testing.T) {
 	for _, fsys := range []FS{OS, linkless{OS}} {
 		path := filepath.Join(t.TempDir(), "sub", "file")
-		if err := Create(fsys, path, []byte("first")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, Create(fsys, path, []byte("first")))
 		if err := Create(fsys, path, []byte("second")); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("creating what exists: %v", err)
 		}
@@ -70,23 +68,15 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	dead, lives := filepath.Join(dir, ".model.1"+partSuffix), filepath.Join(dir, ".model.2"+partSuffix)
 	users := filepath.Join(dir, ".model.20240101")
 	for _, folder := range []string{dead, lives, users} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "part"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Mkdir(folder, 0o700))
+		noError(t, os.WriteFile(filepath.Join(folder, "part"), nil, 0o600))
 	}
 	long := time.Now().Add(-2 * abandoned)
 	for _, name := range []string{filepath.Join(dead, "part"), dead, lives, filepath.Join(users, "part"), users} {
-		if err := os.Chtimes(name, long, long); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chtimes(name, long, long))
 	}
 	write := func(w io.Writer) error { _, err := io.WriteString(w, "all"); return err }
-	if err := WriteWhole(t.Context(), path, false, write); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, WriteWhole(t.Context(), path, false, write))
 	if err := WriteWhole(t.Context(), path, false, write); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second file of the name: %v", err)
 	}
@@ -94,9 +84,7 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(stays, "part")); err != nil {
 			t.Errorf("what another process writes, or the user keeps: %v", err)
 		}
-		if err := os.RemoveAll(stays); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.RemoveAll(stays))
 	}
 	holds(t, path, "all")
 }

@@ -38,14 +38,10 @@ func TestWriteFollowParse(t *testing.T) {
 			"time": time.Unix(int64(round), 0), "event": "trainer.stats", "peer": "p", "round": round,
 			"loss": 2.5,
 		}
-		if err := w.Event(e); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, w.Event(e))
 		next()
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, w.Close())
 	if len(got) != 3 || got[2].Round != 2 || got[2].Loss != 2.5 || got[2].Event != "trainer.stats" ||
 		!got[2].Time.Equal(time.Unix(2, 0)) {
 		t.Errorf("got %+v", got)
@@ -54,9 +50,7 @@ func TestWriteFollowParse(t *testing.T) {
 
 func TestFollowBoundsALine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
-	if err := os.WriteFile(path, make([]byte, MaxLine+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, make([]byte, MaxLine+1), 0o600))
 	follower := Follow(path)
 	defer follower.Close()
 	if err := follower.Next(func([]byte) { t.Error("a line of nothing but zeros") }); err == nil {
@@ -107,17 +101,13 @@ func TestWriterAppendsWholeLines(t *testing.T) {
 // next process's first event with it.
 func TestALineThatWasCutOffIsEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
-	if err := os.WriteFile(path, []byte("{\"event\":\"a\"}\n{\"event\":\"b\",\"sl"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, []byte("{\"event\":\"a\"}\n{\"event\":\"b\",\"sl"), 0o600))
 	for _, event := range []string{"c", "d"} {
 		w, err := Create(path, Rotation{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(w.Line([]byte(`{"event":"`+event+`"}`)), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(w.Line([]byte(`{"event":"`+event+`"}`)), w.Close()))
 	}
 	b, err := os.ReadFile(path)
 	if want := "{\"event\":\"a\"}\n{\"event\":\"b\",\"sl\n{\"event\":\"c\"}\n{\"event\":\"d\"}\n"; err != nil ||
@@ -134,4 +124,11 @@ func FuzzParse(f *testing.F) {
 			t.Error("an event without a name was accepted")
 		}
 	})
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

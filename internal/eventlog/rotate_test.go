@@ -26,9 +26,7 @@ func TestRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, 0o640); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(path, 0o640))
 		follower := Follow(path)
 		var seen []uint64
 		look := func() {
@@ -45,9 +43,7 @@ func TestRotation(t *testing.T) {
 		}
 		look()
 		for i := 0; i < 600; i += lookEvery {
-			if err := lines(w, i, i+lookEvery); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, lines(w, i, i+lookEvery))
 			look()
 		}
 		for i, s := range seen {
@@ -85,9 +81,7 @@ func TestRotationBesideAReader(t *testing.T) {
 	follower, next := Follow(path), uint64(0)
 	defer follower.Close()
 	// it opens the first file
-	if err := follower.Next(func(b []byte) { t.Fatalf("%s in a file without lines", b) }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, follower.Next(func(b []byte) { t.Fatalf("%s in a file without lines", b) }))
 	written := make(chan error, 1)
 	go func() { written <- lines(w, 0, count) }()
 	for over := false; !over; {
@@ -122,9 +116,7 @@ func TestRotationGoesOnAfterARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := lines(w, 0, 300); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lines(w, 0, 300))
 		names, _ := filepath.Glob(path + "*")
 		if want := []int{6, 6, 3, 1, 1}[i]; len(names) != want {
 			t.Errorf("start %d: files %v, want %d", i, names, want)
@@ -144,17 +136,11 @@ func TestALateReaderGoesOn(t *testing.T) {
 	follower, got := Follow(path), []string(nil)
 	defer follower.Close()
 	take := func() {
-		if err := follower.Next(func(b []byte) { got = append(got, string(b)) }); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, follower.Next(func(b []byte) { got = append(got, string(b)) }))
 	}
-	if err := lines(w, 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, lines(w, 0, 1))
 	take()
-	if err := lines(w, 1, 300); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, lines(w, 1, 300))
 	take()
 	if n := len(got); n < 45 || n > 100 || !strings.Contains(got[n-1], ":299}") {
 		t.Errorf("%d lines, the last %q", n, got[n-1])
@@ -170,9 +156,7 @@ func TestAFileThatCannotBeRotatedGrowsOn(t *testing.T) {
 	}
 	defer w.Close()
 	// no file can take this name
-	if err := os.MkdirAll(filepath.Join(path+".1", "full"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(filepath.Join(path+".1", "full"), 0o700))
 	failed := 0
 	for i := range 200 {
 		if err := lines(w, i, i+1); err != nil {

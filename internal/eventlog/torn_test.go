@@ -44,9 +44,7 @@ func TestALineThatDidNotFitTakesNoOtherWithIt(t *testing.T) {
 			t.Errorf("%s: %v", c.event, err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, w.Close())
 	b, err := os.ReadFile(path)
 	want := "{\"event\":\"first\"}\n{\"event\n{\"event\":\"after\"}\n{\"event\":\"last\"}\n"
 	if err != nil || string(b) != want {

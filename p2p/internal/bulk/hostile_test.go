@@ -3,10 +3,8 @@ package bulk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,9 +168,7 @@ func TestBulkIsForBulk(t *testing.T) {
 	for _, proto := range []string{hello, ledger, protoEcho} {
 		b.Handle(proto, func(slot.PeerID, wire.Stream) { t.Errorf("%s is served", proto) })
 	}
-	if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: b.id()}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: b.id()}))
 	for _, proto := range []string{pulse, hello, ledger, protoEcho} {
 		c, err := a.dialAddr(t.Context(), b.id(), b.host.Addrs()[0])
 		if err != nil {
@@ -187,26 +183,4 @@ func TestBulkIsForBulk(t *testing.T) {
 		}
 		c.close()
 	}
-}
-
-// TestBulkSlowHandshake: who begins a handshake and goes no further is disconnected in time.
-func TestBulkSlowHandshake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := simulated(t, sim.New(t, 1, time.Millisecond), 0)
-		var done atomic.Int32
-		x, y := net.Pipe()
-		b.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &countedScope{done: &done}})
-		began := time.Now()
-		if _, err := x.Write([]byte("\x16\x03\x01\x01\x00")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadAll(x); err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		if took := time.Since(began); took != handshakeTimeout || done.Load() == 0 || b.known() != 0 {
-			t.Errorf("after %s, given back %d times, %d still known; want %s", took, done.Load(), b.known(),
-				handshakeTimeout)
-		}
-	})
 }

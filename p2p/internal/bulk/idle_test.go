@@ -85,9 +85,7 @@ func TestBulkIdleConnectionsHoldNoBuffers(t *testing.T) {
 		t.Fatalf("%d bytes: %v", n, err)
 	}
 	c := s.(*Stream).c
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Close())
 	idle(t, a, b.id())
 	// nobody reads it any more
 	if got, err := a.get(t.Context(), b.id()); got != c || err != nil {

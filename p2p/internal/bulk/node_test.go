@@ -159,9 +159,7 @@ func loopback(t testing.TB) *node {
 	parts := n.Close
 	n.Close = sync.OnceValue(func() error { _ = parts(); return h.Close() })
 	t.Cleanup(func() { _ = n.Close() })
-	if err := h.Network().Listen(multiaddr.StringCast("/ip4/127.0.0.1/tcp/0")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.Network().Listen(multiaddr.StringCast("/ip4/127.0.0.1/tcp/0")))
 	return n
 }
 
@@ -201,3 +199,10 @@ type countedScope struct {
 }
 
 func (s *countedScope) Done() { s.done.Add(1) }
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -224,52 +224,6 @@ func TestBulkBreaksAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestBulkThatBreaksAtOnceCountsOnce: streams that a peer's router loses together, and those that
-// are reset here, keep nobody from bulk connections.
-func TestBulkThatBreaksAtOnceCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newBreaking(t)
-		for range 2 * maxBroke {
-			s := k.stream()
-			if s == nil {
-				t.Fatal("no bulk connection")
-			}
-			_ = s.Reset()
-			time.Sleep(time.Second)
-		}
-		var streams []*Stream
-		var ends []net.Conn
-		for range 2 * maxBroke {
-			streams = append(streams, k.stream())
-			ends = append(ends, k.last)
-		}
-		time.Sleep(time.Second)
-		for i, s := range streams {
-			k.last = ends[i]
-			k.breaks(s)
-		}
-		if k.stream() == nil {
-			t.Error("no bulk connection")
-		}
-	})
-}
-
-// TestBulkForgetsWhoIsGone: what was known of a peer that failed ends with its connection.
-func TestBulkForgetsWhoIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, far := bulkPair(t)
-		b.reach = func(context.Context, peer.ID) (*conn, error) { return nil, errors.New("no") }
-		_, _ = b.Open(t.Context(), far.id(), exchange)
-		if b.backoffOf(far.id()) == 0 {
-			t.Error("the failure is not known")
-		}
-		b.Disconnected(far.id())
-		if len(b.mu.peers) != 0 {
-			t.Error("a peer that is gone is remembered")
-		}
-	})
-}
-
 // TestBulkConnectionOfNobody: libp2p's connection went while a bulk connection came about.
 func TestBulkConnectionOfNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

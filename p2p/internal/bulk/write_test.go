@@ -77,9 +77,7 @@ func slowStream(t *testing.T) (s *Stream, link *slowConn, got chan []byte, ended
 		got <- data
 		ended <- err
 	})
-	if err := c.send(kindOpen, []byte(exchange), time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.send(kindOpen, []byte(exchange), time.Time{}))
 	return b[0].streamOn(c, exchange), link, got, ended
 }
 
@@ -177,13 +175,9 @@ func TestBulkCloseWaitsForWhoStillReads(t *testing.T) {
 				_, _ = io.Copy(io.Discard, s)
 				time.Sleep(reads)
 			})
-			if err := c.send(kindOpen, []byte(exchange), time.Time{}); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, c.send(kindOpen, []byte(exchange), time.Time{}))
 			s := b[0].streamOn(c, exchange)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, s.Close())
 			time.Sleep(min(reads, endLinger) + time.Second)
 			b[0].mu.Lock()
 			p := b[0].mu.peers[c.peer]
@@ -233,9 +227,7 @@ func TestBulkWornOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, _ := piped(t, nil)
 		b[1].Handle(exchange, echo)
-		if err := c.send(kindOpen, []byte(exchange), time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(kindOpen, []byte(exchange), time.Time{}))
 		s := b[0].streamOn(c, exchange)
 		if _, err := s.Write(make([]byte, 100_000)); err != nil {
 			t.Error(err)
@@ -260,9 +252,7 @@ func TestBulkRecordsAreCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Close())
 		<-got
 		time.Sleep(time.Second)
 		const want = 2 /* OPEN */ + (1 + 1) + (1 + 1) + (1 + 2) + (1 + 3) + 1 /* END */

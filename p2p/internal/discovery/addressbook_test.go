@@ -23,9 +23,7 @@ func TestBadPeersFileIsDoneWithout(t *testing.T) {
 		"bad address": `[{"id":"12D3KooWPjceQrSwdWXPyLLeABRXmuqt69Rg3sBYbU1Nft9HyQ6X","addrs":["nowhere"]}]`,
 	} {
 		file := filepath.Join(t.TempDir(), "peers.json")
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(content), 0o600))
 		if _, err := loadPeers(file); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -52,9 +50,7 @@ func TestLongUnseenPeersAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, b, 0o600))
 	n := alone(t, Config{PeersFile: file})
 	if got := n.book.known(); len(got) != 1 || got[0].ID != peers[0].ID {
 		t.Errorf("known are %v, want the first of %v", got, peers)

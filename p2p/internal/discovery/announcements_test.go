@@ -16,9 +16,7 @@ func announcementKey(run, peer int) datastore.Key {
 func TestAnnouncementsAreBounded(t *testing.T) {
 	a, ctx := newAnnouncements(), t.Context()
 	put := func(run, peer int) {
-		if err := a.Put(ctx, announcementKey(run, peer), []byte("now")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Put(ctx, announcementKey(run, peer), []byte("now")))
 	}
 	count := func(prefix string) int {
 		t.Helper()

@@ -38,16 +38,12 @@ func comeBack(t *testing.T, away time.Duration) {
 	}
 	time.Sleep(10 * time.Minute) // announcements and searches are far apart by now
 
-	if err := boot.close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, boot.close())
 	for i := 1; i <= 3; i++ {
 		s.Cut(0, i)
 	}
 	for _, id := range s.Hosts[0].Network().Peers() {
-		if err := s.Hosts[0].Network().ClosePeer(id); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Hosts[0].Network().ClosePeer(id))
 	}
 	newcomer := simulated(t, s, 3, cfg)
 	found := newcomer.find(t.Context(), "run")
@@ -113,9 +109,7 @@ func TestNewsOfPeersIsSavedSoon(t *testing.T) {
 		}
 		defer emitter.Close()
 		s.Hosts[0].Peerstore().AddAddr(first, multiaddr.StringCast("/ip4/1.2.3.4/tcp/2"), time.Hour)
-		if err := emitter.Emit(event.EvtPeerIdentificationCompleted{Peer: first}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, emitter.Emit(event.EvtPeerIdentificationCompleted{Peer: first}))
 		time.Sleep(rememberSoon + rememberPause)
 		i := slices.IndexFunc(saved(), func(p remembered) bool { return p.ID == first })
 		if i < 0 || len(saved()[i].Addrs) != 2 {

@@ -105,9 +105,7 @@ func TestDiscoverReportsAgainAfterReconnecting(t *testing.T) {
 		a.advertise(t, "run")
 		found := b.find(t.Context(), "run")
 		collect(t, found, 1, 20*time.Second)
-		if err := a.env.Host.Network().ClosePeer(s.Hosts[1].ID()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.env.Host.Network().ClosePeer(s.Hosts[1].ID()))
 		collect(t, found, 1, 20*time.Second)
 		s.Cut(0, 1)
 		time.Sleep(2 * time.Minute)
@@ -155,9 +153,7 @@ func TestABootstrapNodeIsOne(t *testing.T) {
 		cfg := lan()
 		cfg.Bootstrap = []string{at(1, "udp/1/quic-v1"), at(2, "tcp/2"), at(1, "tcp/1")}
 		n := simulated(t, s, 0, cfg)
-		if err := n.AddBootstrap([]string{at(1, "tcp/1"), at(2, "tcp/3"), at(0, "tcp/4")}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, n.AddBootstrap([]string{at(1, "tcp/1"), at(2, "tcp/3"), at(0, "tcp/4")}))
 		var got []string
 		for _, p := range n.boot.nodes() {
 			got = append(got, fmt.Sprint(p.ID == s.Hosts[1].ID(), p.Addrs))
@@ -191,9 +187,7 @@ func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
 		if peers, err := loadPeers(file); err != nil || len(peers) == 0 {
 			t.Errorf("%s after somebody was met: %v, %v", file, peers, err)
 		}
-		if err := b.close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.close())
 		s.Close(0)
 		s.Close(2)
 

@@ -109,3 +109,10 @@ func peerOf(t *testing.T) peer.ID {
 	}
 	return id
 }
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -26,9 +26,7 @@ func TestProvidersOfARunAreBounded(t *testing.T) {
 	key := []byte("a run")
 	for i := range maxAnnouncements + 1000 {
 		id := peer.ID(binary.BigEndian.AppendUint64([]byte("provider"), uint64(i)))
-		if err := m.AddProvider(t.Context(), key, peer.AddrInfo{ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, m.AddProvider(t.Context(), key, peer.AddrInfo{ID: id}))
 		if i > 0 {
 			continue
 		}

@@ -25,9 +25,7 @@ func TestAFloodOfProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		announce := func(p peer.AddrInfo) {
-			if err := newcomer.env.DHT.ProviderStore().AddProvider(t.Context(), key.Hash(), p); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, newcomer.env.DHT.ProviderStore().AddProvider(t.Context(), key.Hash(), p))
 		}
 		for i := range bogus {
 			id := peerOf(t)
