@@ -14,18 +14,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// Files of a run. The first three are shared by hostile peers and their judge (package hostile).
+// Files of a run. They are shared by hostile peers and their judge (package hostile).
 const (
 	hostileFolder = "hostile"
 	beginFile     = "begin"
 	deedFiles     = "deeds-*"
-	diagnosisFile = "diagnosis" // of a run that made no progress
 )
 
 const (
-	calmSlots  = 5                // undisturbed, before the attack begins
-	lateFor    = 10 * time.Second // hostile newcomers have it to be heard before the run goes on
-	standstill = 45 * time.Second // without a record: the attack has stopped the run
+	calmSlots = 5                // undisturbed, before the attack begins
+	lateFor   = 10 * time.Second // hostile newcomers have it to be heard before the run goes on
 )
 
 // assault is a run with hostile peers of one kind. The nodes of its runner are the honest ones.
@@ -40,11 +38,10 @@ type assault struct {
 
 // assail runs one swarm, in a folder of its own, with hostile peers of one kind.
 func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, screen *swarm.Screen) (Verdict, error) {
-	a := &assault{attack: attackOf(name)}
+	a := &assault{attack: attackOf(name), folder: filepath.Join(dir, hostileFolder)}
 	a.attack.peers = max(a.attack.peers, 1)
-	a.folder = filepath.Join(dir, hostileFolder)
 	a.runner = newRunner(cfg.swarm(), dir, screen, nil)
-	a.oneFounds = true
+	a.oneFounds, a.lead, a.limit = true, func() error { return a.goOn(cfg) }, a.mayTrain
 	switch {
 	case a.attack.few:
 		a.cfg.Peers = minHonest
@@ -53,118 +50,47 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 	default:
 		a.hostile = a.attack.peers
 	}
-	if err := a.open(ctx); err != nil {
+	if err := os.MkdirAll(a.folder, 0o755); err != nil {
 		return Verdict{}, err
 	}
-	failure := a.run(ctx, cfg)
-	if errors.Is(failure, context.Canceled) {
-		return Verdict{}, a.close()
-	}
-	if failure != nil {
-		screen.Note(fmt.Sprintf("%s: %v", name, failure))
-		if err := a.diagnoseTo(filepath.Join(dir, diagnosisFile)); err != nil {
-			screen.Note(err.Error())
-		}
-	}
-	if err := a.close(); err != nil {
+	failure, err := a.whole(ctx)
+	if err != nil || errors.Is(failure, context.Canceled) {
 		return Verdict{}, err
 	}
 	return a.judge(failure), nil
 }
 
-// diagnoseTo writes to a file what each honest peer was doing: other runs share the screen.
-func (a *assault) diagnoseTo(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	a.screen = swarm.NewScreen(f, 0)
-	a.diagnose()
-	return f.Close()
-}
-
-// run takes the swarm through its calm slots and the attack, until the honest peers have ended.
-func (a *assault) run(ctx context.Context, cfg HostileConfig) error {
-	if err := os.MkdirAll(a.folder, 0o755); err != nil {
-		return err
-	}
-	if err := a.start(ctx); err != nil {
-		return err
-	}
-	if !a.attack.late {
+// goOn starts the hostile peers, and begins the attack after the calm slots.
+func (a *assault) goOn(cfg HostileConfig) error {
+	calm := a.ledger.slot < calmSlots
+	if len(a.foes) == 0 && (!a.attack.late || !calm) {
 		if err := a.startHostile(cfg); err != nil {
 			return err
 		}
 	}
-	a.ledger.progress = time.Now()
-	for !a.over() {
-		if err := a.look(); err != nil {
-			return err
-		}
-		if err := a.lead(cfg); err != nil {
-			return err
-		}
-		if time.Since(a.ledger.progress) > standstill {
-			return fmt.Errorf("%w: no record since height %d (slot %d) for %v", errHang, a.ledger.height, a.ledger.slot,
-				standstill)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(tick):
-		}
-	}
-	return nil
-}
-
-// look reads all logs, and notices honest peers that have ended.
-func (a *assault) look() error {
-	if err := a.read(); err != nil {
-		return err
-	}
 	for _, p := range a.foes {
-		if err := p.Read(func([]byte, eventlog.Line) {}); err != nil {
+		if err := p.Read(func([]byte, eventlog.Line) {}); err != nil { // it has the peer's ID
 			return err
 		}
 	}
-	if a.reap(); len(a.ended) > 0 {
-		return errors.New(a.ended[0])
+	if calm || !a.began.IsZero() {
+		return nil
 	}
-	return nil
+	a.began, a.from = time.Now(), a.ledger.slot
+	a.note("%s begins", a.attack.name)
+	return os.WriteFile(filepath.Join(a.folder, beginFile), nil, 0o644)
 }
 
-// lead begins the attack after the calm slots, and opens the gate for as many slots as the run may
-// train for.
-func (a *assault) lead(cfg HostileConfig) error {
-	if a.ledger.slot < calmSlots {
-		return a.gateTo(calmSlots)
-	}
-	if a.began.IsZero() {
-		a.began, a.from = time.Now(), a.ledger.slot
-		a.screen.Note(fmt.Sprintf("%s begins at slot %d", a.attack.name, a.ledger.slot))
-		if a.attack.late {
-			if err := a.startHostile(cfg); err != nil {
-				return err
-			}
-		}
-		return os.WriteFile(filepath.Join(a.folder, beginFile), nil, 0o644)
-	}
-	if a.attack.late && a.deeds() == 0 && time.Since(a.began) < lateFor {
-		a.ledger.progress = time.Now()
-		return nil
+// mayTrain is the slot up to which the run may train: newcomers have some time to be heard before
+// it goes on.
+func (a *assault) mayTrain() uint64 {
+	if a.began.IsZero() || a.attack.late && a.deeds() == 0 && time.Since(a.began) < lateFor {
+		return calmSlots
 	}
 	if a.gate.slot < a.cfg.Slots {
 		a.began, a.from = time.Now(), a.ledger.slot
 	}
-	return a.gateTo(a.cfg.Slots)
-}
-
-func (a *assault) gateTo(last uint64) error {
-	if a.gate.slot == last {
-		return nil
-	}
-	a.gate.slot = last
-	return swarm.OpenGate(filepath.Join(a.dir, gateFile), last)
+	return a.cfg.Slots
 }
 
 // startHostile starts the hostile peers.

@@ -56,7 +56,12 @@ func finish(cfg Config, res Result, began time.Time) Result {
 
 // runOne runs one swarm in a folder of its own.
 func runOne(ctx context.Context, cfg Config, name string, screen *swarm.Screen) (Result, error) {
-	return newRunner(cfg, filepath.Join(cfg.Dir, name), screen, cfg.schedule()).whole(ctx)
+	r := newRunner(cfg, filepath.Join(cfg.Dir, name), screen, cfg.schedule())
+	failure, err := r.whole(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.result(failure), nil
 }
 
 func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *runner {
@@ -66,22 +71,14 @@ func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *ru
 	}
 }
 
-// whole opens a swarm, runs it to its end and closes it.
-func (r *runner) whole(ctx context.Context) (Result, error) {
+// whole opens a swarm, runs it to its end and closes it. failure is what ended the run early.
+func (r *runner) whole(ctx context.Context) (failure, err error) {
 	if err := r.open(ctx); err != nil {
-		return Result{}, err
+		return nil, err
 	}
-	failure := r.run(ctx)
-	interrupted := errors.Is(failure, context.Canceled)
-	if failure != nil && !interrupted {
+	if failure = r.run(ctx); failure != nil && !errors.Is(failure, context.Canceled) {
 		r.screen.Note(failure.Error())
-		r.diagnose()
+		err = r.diagnose()
 	}
-	if err := r.close(); err != nil {
-		return Result{}, err
-	}
-	if interrupted {
-		return Result{}, nil
-	}
-	return r.result(failure), nil
+	return failure, errors.Join(err, r.close())
 }

@@ -65,8 +65,8 @@ func (r *runner) openGate() error {
 	end := r.cfg.Slots
 	next := end
 	switch {
-	case r.soak != nil:
-		next = r.ahead()
+	case r.limit != nil:
+		next = r.limit()
 	case len(r.pending) > 0:
 		next = r.pending[0].Slot
 	case len(r.active) > 0 && !r.active[0].is(last): // then no other fault is under way

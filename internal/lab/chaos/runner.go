@@ -50,10 +50,12 @@ type runner struct {
 	ledger  ledger
 	gate    gate
 	polls   polls
-	ended   []string // processes that ended though nobody asked them to
-	odd     []string // faults of which not the right thing came
-	fine    []string // what else is to say of faults
-	soak    *soak    // nil: the run is over after a number of slots
+	ended   []string      // processes that ended though nobody asked them to
+	odd     []string      // faults of which not the right thing came
+	fine    []string      // what else is to say of faults
+	lead    func() error  // with hostile peers, what else the loop does
+	limit   func() uint64 // of them and of a soak, up to where peers may train
+	soak    *soak         // nil: the run is over after a number of slots
 	memory  []Memory
 	drawnAt time.Time
 }
@@ -115,6 +117,11 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		if r.soak != nil {
 			r.goOn()
+		}
+		if r.lead != nil {
+			if err := r.lead(); err != nil {
+				return err
+			}
 		}
 		if err := r.advance(); err != nil {
 			return err

@@ -111,8 +111,9 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakResult, error) {
 			c := cfg.Config
 			c.Slots, c.Pause = soakSlots, cmp.Or(c.Pause, pause)
 			r := newRunner(c, filepath.Join(cfg.Dir, name), screen, faults)
-			r.soak = &soak{length: cfg.length(), ready: ready}
-			if results[i], errs[i] = r.whole(timed); errs[i] != nil || !results[i].OK {
+			r.soak, r.limit = &soak{length: cfg.length(), ready: ready}, r.ahead
+			failure, err := r.whole(timed)
+			if results[i], errs[i] = r.result(failure), err; err != nil || !results[i].OK {
 				cancel() // there is nothing to compare with
 			}
 		})
