@@ -11,6 +11,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -65,6 +66,17 @@ func (o *output) run(cmd *cobra.Command, s *swarm.Setting,
 		return cli.ErrFailed
 	}
 	return remove()
+}
+
+// measure is run for a bench, whose report is printed, also if a part of it failed.
+func (o *output) measure(cmd *cobra.Command, s *swarm.Setting, do func(context.Context) (bench.Report, error)) error {
+	return o.run(cmd, s, func(ctx context.Context) (any, bool, error) {
+		r, err := do(ctx)
+		if ctx.Err() == nil {
+			r.Print(s.Out)
+		}
+		return nil, true, err
+	})
 }
 
 // logsAre tells where the logs of peers are, if something failed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -126,20 +125,12 @@ func (f *stepFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return cli.UsageError(err)
 	}
-	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context) (bench.Report, error) {
 		if f.goals {
-			return nil, true, f.runGoals(ctx)
+			return bench.Report{}, f.runGoals(ctx)
 		}
-		return nil, true, f.measure(ctx, f.cfg)
+		return step.Run(ctx, f.cfg)
 	})
-}
-
-func (f *stepFlags) measure(ctx context.Context, cfg step.Config) error {
-	r, err := step.Run(ctx, cfg)
-	if err == nil {
-		r.Print(cfg.Out)
-	}
-	return err
 }
 
 // runGoals measures all that has goals. What fails does not end the rest.
@@ -151,12 +142,13 @@ func (f *stepFlags) runGoals(ctx context.Context) error {
 	var errs []error
 	for _, cfg := range step.Goals(f.cfg) {
 		cfg.MPI = cfg.MPI && noMPI == nil // ours is worth having
-		err := f.measure(ctx, cfg)
+		r, err := step.Run(ctx, cfg)
+		r.Print(cfg.Out)
 		if errors.Is(err, lab.ErrNotRoot) {
-			fmt.Fprintln(f.cfg.Out, err)
-			continue
+			fmt.Fprintln(cfg.Out, err)
+		} else if errs = append(errs, err); ctx.Err() != nil {
+			break
 		}
-		errs = append(errs, err)
 	}
-	return errors.Join(slices.Concat(errs, []error{ctx.Err()})...)
+	return errors.Join(errs...)
 }

@@ -79,8 +79,11 @@ func (r *Report) samples(turn int, name, unit string) (x []float64) {
 	return x
 }
 
-// Print writes all measurements, then the table.
+// Print writes all measurements, then the table; nothing if there is none.
 func (r *Report) Print(out io.Writer) {
+	if len(r.lines) == 0 {
+		return
+	}
 	fmt.Fprintln(out, strings.Join(r.head, "\n"))
 	cores := runtime.GOMAXPROCS(0)
 	for _, l := range r.lines {
@@ -133,7 +136,7 @@ func text(x float64, unit string) string {
 	case x >= 0 && (strings.HasSuffix(unit, "-B") || unit == "bus-B/s"):
 		return humanize.Bytes(uint64(x))
 	default:
-		return strconv.FormatFloat(x, 'g', 4, 64)
+		return strconv.FormatFloat(x, 'g', 5, 64)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -23,13 +24,12 @@ type Config struct {
 	Peers      int
 	InnerSteps uint64 // H
 	Rounds     uint64
-	Seeds      int // 1 to this
-	WarmSteps  int // of data-parallel training before
+	Seeds      uint64 // 1 to this
+	WarmSteps  uint64 // of data-parallel training before
 	Model      builtin.Config
 	Data       []string      // files and folders of text; none: the Go standard library's source
 	StepTime   time.Duration // of an inner step; 0: by measurement
-	Namespaces bool          // whether each peer is in a network namespace, behind a link
-	Rate       sources.Rate  // of that link, each way; 0: no limit
+	Links      bench.Links
 }
 
 // Modes lists those that can be measured.
@@ -40,16 +40,13 @@ const (
 	modeDelayed   = p2pdiloco.ModeDelayed
 	modeEager     = p2pdiloco.ModeEager
 	modeStreaming = p2pdiloco.ModeStreaming
-	modeAsync     = "async"
+	modeAsync     = p2pdiloco.ModeAsync
 )
 
 // Bounds: with more, the processes of one machine measure nothing useful.
 const (
 	maxPeers = 64
-	maxSlots = 100_000
-	maxSeeds = 100
-	maxWarm  = 1_000_000
-	maxSteps = 100_000
+	most     = 100_000 // rounds, steps, seeds
 )
 
 // Validate returns all faults of c in one error.
@@ -60,45 +57,38 @@ func (c Config) Validate() error {
 	}
 	whole("peers", uint64(max(c.Peers, 0)), 2, maxPeers)
 	least := uint64(1)
-	if c.has(modeStreaming) {
+	if slices.Contains(c.Modes, modeStreaming) {
 		least = fragments // a border needs a step before it
 	}
-	whole("inner-steps", c.InnerSteps, least, maxSteps)
-	whole("rounds", c.Rounds, 1, maxSlots)
-	whole("seeds", uint64(max(c.Seeds, 0)), 1, maxSeeds)
-	whole("warm-steps", uint64(max(c.WarmSteps, 0)), 1, maxWarm)
+	whole("inner-steps", c.InnerSteps, least, most)
+	whole("rounds", c.Rounds, 1, most)
+	whole("seeds", c.Seeds, 1, most)
+	whole("warm-steps", c.WarmSteps, 1, most)
 	f.Add(c.StepTime < 0 || c.StepTime > time.Minute, "step-time", c.StepTime,
 		"allowed: 0 (by measurement) to 1m")
-	f.Add(c.Rate > 0 && !c.Namespaces, "rate", c.Rate, "it is of links that only --netns has")
+	c.Links.Check(&f)
+	names := func(flag string, given, allowed []string) {
+		sorted := slices.Sorted(slices.Values(given))
+		f.Add(len(slices.Compact(sorted)) < len(given) ||
+			slices.ContainsFunc(given, func(n string) bool { return !slices.Contains(allowed, n) }),
+			flag, strings.Join(given, ","), "allowed: each once of %s", strings.Join(allowed, ", "))
+	}
 	f.Add(len(c.Modes) == 0, "modes", "", "allowed: %s", strings.Join(Modes, ", "))
-	f.Add(!eachOnce(c.Modes, Modes), "modes", c.Modes, "allowed: each once of %s", strings.Join(Modes, ", "))
-	codecs := p2pdiloco.Codecs()
-	f.Add(!eachOnce(c.Codecs, codecs), "codecs", c.Codecs, "allowed: each once of %s", strings.Join(codecs, ", "))
+	names("modes", c.Modes, Modes)
+	names("codecs", c.Codecs, p2pdiloco.Codecs())
 	return errors.Join(f...)
 }
-
-// eachOnce says whether all names are allowed ones, and none is there twice.
-func eachOnce(names, allowed []string) bool {
-	for i, n := range names {
-		if !slices.Contains(allowed, n) || slices.Contains(names[:i], n) {
-			return false
-		}
-	}
-	return true
-}
-
-// has says whether a mode was asked for.
-func (c Config) has(mode string) bool { return slices.Contains(c.Modes, mode) }
 
 // model is the model's sizes as the flag --model has them.
 func (c Config) model() string {
 	m := c.Model.WithDefaults()
-	return fmt.Sprintf(
-		"layers=%d,width=%d,heads=%d,context=%d,batch=%d",
-		m.Layers,
-		m.Width,
-		m.Heads,
-		m.Context,
-		m.Batch,
-	)
+	return fmt.Sprintf("layers=%d,width=%d,heads=%d,context=%d,batch=%d", m.Layers, m.Width, m.Heads, m.Context, m.Batch)
 }
+
+// batch is the tokens of a peer's inner step, tokens those that all peers of a row train on.
+func (c Config) batch() uint64 {
+	m := c.Model.WithDefaults()
+	return uint64(m.Batch * m.Context)
+}
+
+func (c Config) tokens() uint64 { return c.Rounds * c.InnerSteps * uint64(c.Peers) * c.batch() }

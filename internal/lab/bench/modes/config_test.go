@@ -2,6 +2,7 @@ package modes
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 func sampleConfig() Config {
@@ -24,7 +26,7 @@ func TestValidate(t *testing.T) {
 	}
 	for want, spoil := range map[string]func(*Config){
 		"--peers 1: allowed: 2 to":        func(c *Config) { c.Peers = 1 },
-		"--seeds 0: allowed: 1 to":        func(c *Config) { c.Seeds = -1 },
+		"--seeds 0: allowed: 1 to":        func(c *Config) { c.Seeds = 0 },
 		"--rounds 0: allowed":             func(c *Config) { c.Rounds = 0 },
 		"--inner-steps 0: allowed: 1":     func(c *Config) { c.InnerSteps, c.Modes = 0, []string{modeSync} },
 		"--inner-steps 3: allowed: 4":     func(c *Config) { c.InnerSteps = 3 },
@@ -33,7 +35,7 @@ func TestValidate(t *testing.T) {
 		"--modes sync,sync: allowed: eac": func(c *Config) { c.Modes = []string{"sync", "sync"} },
 		"--modes gossip: allowed: each":   func(c *Config) { c.Modes = []string{"gossip"} },
 		"--codecs f32,f31: allowed: each": func(c *Config) { c.Codecs = []string{"f32", "f31"} },
-		"--rate 20mbit: it is of links":   func(c *Config) { c.Rate = 20e6 },
+		"--rtt 3s: allowed: 0 to 2s":      func(c *Config) { c.Links.RTT = 3 * time.Second },
 	} {
 		c := sampleConfig()
 		spoil(&c)
@@ -52,8 +54,7 @@ func TestRows(t *testing.T) {
 	}
 	c := sampleConfig()
 	if got := names(c); !slices.Equal(got, []string{
-		"sync", "delayed", "eager", "streaming", slowSyncRow, slowPacedRow,
-		slowAsyncRow,
+		"sync", "delayed", "eager", "streaming", "sync,slow", "sync,dylu,slow", "async,slow",
 	}) {
 		t.Errorf("all modes are rows %q", got)
 	}
@@ -62,73 +63,105 @@ func TestRows(t *testing.T) {
 		s.span(c) != 200*time.Second {
 		t.Errorf("%s: steps of %v and %v, %v in all", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.span(c))
 	}
-	if s := rows[0]; s.stepTime(c, 3) != time.Second || !slices.Contains(s.args(c, 7), "7") {
-		t.Errorf("%s has a straggler, or another seed: %q", s.name, s.args(c, 7))
-	}
-	c.Modes = []string{"delayed"}
-	if got := names(c); !slices.Equal(got, []string{"delayed"}) {
-		t.Errorf("mode delayed is rows %q", got)
+	if s := rows[0]; s.stepTime(c, 3) != time.Second || !slices.Contains(s.args(c, 7, 3), "7") {
+		t.Errorf("%s has a straggler, or another seed: %q", s.name, s.args(c, 7, 3))
 	}
 	c.Codecs = []string{"f32", "int4"}
+	c.Modes = []string{"delayed"}
 	if got := names(c); !slices.Equal(got, []string{"delayed"}) {
 		t.Errorf("codecs without mode sync are rows %q", got)
 	}
 	c.Modes = []string{"sync"}
-	if got := names(c); !slices.Equal(got, []string{"sync", "sync, int4"}) ||
-		!slices.Contains(c.rows()[1].args(c, 1), "int4") {
+	if got := names(c); !slices.Equal(got, []string{"sync", "sync,int4"}) ||
+		!slices.Contains(c.rows()[1].args(c, 1, 0), "int4") {
 		t.Errorf("codecs are rows %q", got)
-	}
-	if unbuilt("nonsense") == "" || unbuilt(modeSync) != "" {
-		t.Error("a mode is taken for what it is not")
 	}
 }
 
-// A warm start is trained once, found again, and its own when anything is another.
+// TestGoals: each row has a goal, in a bench of the size that the goals are for.
+func TestGoals(t *testing.T) {
+	c := sampleConfig()
+	c.Codecs = []string{"int4", "sign"}
+	for _, r := range c.rows() {
+		judged := bench.Judge(c.name(r.name), "loss-x-dp", 0) + bench.Judge(c.name(r.name), "loss-x-sync", 0) +
+			bench.Judge(c.name(r.name), "sec-to-loss-x-sync", 0)
+		if judged == "" && r.name != slowSyncRow {
+			t.Errorf("%s has no goal", c.name(r.name))
+		}
+		c.Links.Rate = 1
+		if stall := bench.Judge(c.name(r.name), "stall-%", 3); (stall != "") != (r.name == modeDelayed || r.name == modeEager ||
+			r.name == modeStreaming) {
+			t.Errorf("%s behind a link stalls 3%%: %q", c.name(r.name), stall)
+		}
+		c.Links.Rate = 0
+	}
+}
+
+// A warm start begins all rows and seeds alike: the reference has its model and its optimizer.
 func TestWarmStart(t *testing.T) {
 	c := sampleConfig()
-	c.Dir, c.Data = t.TempDir(), []string{"."} // this package's source will do
+	c.Data = []string{"."} // this package's source will do
 	c.Model = builtin.Config{Width: 8, Heads: 1, Context: 8, Batch: 1, HeldOut: 4}
 	corpus, err := builtin.OpenCorpus(t.Context(), builtin.CorpusConfig{Paths: c.Data})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := warmStart(t.Context(), c, corpus)
+	dir := t.TempDir()
+	w, err := warmStart(t.Context(), c, corpus, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := warmStart(t.Context(), c, corpus)
-	if err != nil || first.Cached || !again.Cached || again.Loss != first.Loss || again.Steps != 3 ||
-		!slices.Equal(first.values, again.values) {
-		t.Errorf("first %+v, again %+v, %v", first, again, err)
+	a, errA := trainReference(t.Context(), c, corpus, w, 1)
+	b, errB := trainReference(t.Context(), c, corpus, w, 1)
+	other, _ := trainReference(t.Context(), c, corpus, w, 2)
+	if errA != nil || errB != nil || a != b || a == other || a == w.loss || c.tokens() != 5*10*4*8 {
+		t.Errorf("from %v to %v, %v; %v, %v; other seed %v", w.loss, a, errA, b, errB, other)
 	}
-	a, errA := trainReference(t.Context(), c, corpus, first, 1)
-	b, errB := trainReference(t.Context(), c, corpus, again, 1)
-	other, _ := trainReference(t.Context(), c, corpus, again, 2)
-	if errA != nil || errB != nil || a.Curve[0].Loss != first.Loss || a.Loss != b.Loss || a.Loss == other.Loss ||
-		len(a.Curve) != 6 || a.Curve[5].Tokens != 50*4*8 {
-		t.Errorf("%+v, %v; %+v, %v; other seed %v", a, errA, b, errB, other.Loss)
-	}
-	c.WarmSteps++
-	if w, err := warmStart(t.Context(), c, corpus); err != nil || w.Cached {
-		t.Errorf("4 steps: %+v, %v", w, err)
-	}
-	if err := first.prepare(c.Dir + "/peer"); err != nil {
+	if err := w.prepare(dir + "/peer"); err != nil {
 		t.Error(err)
 	}
-	tr, err := together(c, corpus)
-	if err != nil {
-		t.Fatal(err)
+	want, err := os.ReadFile(w.state)
+	if got, err2 := os.ReadFile(dir + "/peer/trainer.state"); err != nil || err2 != nil || !bytes.Equal(got, want) {
+		t.Errorf("a peer has another state of the optimizer: %v, %v", err, err2)
 	}
-	if err := first.load(t.Context(), tr); err != nil {
-		t.Fatal(err)
+	c.Rounds = 0
+	if same, err := trainReference(t.Context(), c, corpus, w, 1); err != nil || same != w.loss {
+		t.Errorf("before the first round a loss of %v, %v; the warm start's is %v", same, err, w.loss)
 	}
-	if err := tr.Save(t.Context(), c.Dir+"/loaded"); err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(first.path(warmState))
-	for _, name := range []string{"/peer/trainer.state", "/loaded"} {
-		if got, err2 := os.ReadFile(c.Dir + name); err != nil || err2 != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not the warm start's state of the optimizer: %v, %v", name, err, err2)
+}
+
+// TestResult: what peers did becomes figures, and those that hold different models are an error.
+func TestResult(t *testing.T) {
+	c := sampleConfig()
+	c.Peers, c.InnerSteps, c.StepTime = 2, 40, 40*time.Millisecond
+	of := func(training float64, root string) *peer {
+		p := &peer{
+			measured: []measurement{{after(1), 0, 3, 0}, {after(6), 1, 2.5, 10}},
+			sent:     []sample{{after(1), 100}, {after(1.1), 200}, {after(6), 600}},
 		}
+		p.report.BytesSent, p.report.Training, p.report.Stall, p.report.Tokens = 1100, training, 1, 10*c.batch()
+		p.report.StateRoot = root
+		return p
+	}
+	result := func(r row, root string) (map[string]float64, error) {
+		x, err := c.result(r, []*peer{of(1, "a"), of(2, root)})
+		values := map[string]float64{}
+		for _, v := range x.values {
+			values[v.Unit] = v.X
+		}
+		return values, err
+	}
+	got, err := result(row{}, "a")
+	want := map[string]float64{"loss": 2.5, "sec/op": 5, "sent-B": 1000, "stall-%": 40, "step-x-pace": 5, "peak-B": 100}
+	for unit, x := range want {
+		if err != nil || math.Abs(got[unit]-x) > 1e-3 {
+			t.Errorf("%s: %v, want %v; %v", unit, got[unit], x, err)
+		}
+	}
+	if slow, _ := result(row{slow: true}, "a"); slow["step-x-pace"] != 2.5 {
+		t.Errorf("the straggler is taken for cores that are short: %v", slow)
+	}
+	if _, err := result(row{}, "b"); err == nil {
+		t.Error("different models are a result")
 	}
 }

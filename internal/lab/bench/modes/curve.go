@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// Point is how good the anchor was after a round.
-type Point struct {
-	Round   uint64  `json:"round"`   // in mode streaming: slot
-	Loss    float64 `json:"loss"`    // held-out, nats per token
-	Seconds float64 `json:"seconds"` // since the first inner steps; 0 if steps are not paced
-	// that all peers together had trained on, as far as they had said
-	Tokens uint64 `json:"tokens"`
+// point is how good the anchor was after a round.
+type point struct {
+	round   uint64  // in mode streaming: slot
+	loss    float64 // held-out, nats per token
+	seconds float64 // since the first inner steps
+	tokens  uint64  // that all peers together had trained on, as far as they had said
 }
 
 // curveOf joins the measurements of the peers: the first of each round, because all measure the
 // same model on the same text. begun is when the last peer was ready to train.
-func curveOf(peers []*peer) (begun time.Time, curve []Point) {
+func curveOf(peers []*peer) (begun time.Time, curve []point) {
 	var all []measurement
 	for _, p := range peers {
 		if len(p.measured) == 0 {
@@ -37,18 +36,18 @@ func curveOf(peers []*peer) (begun time.Time, curve []Point) {
 			continue
 		}
 		seen[m.round] = true
-		curve = append(curve, Point{m.round, m.loss, max(0, m.at.Sub(begun).Seconds()), tokens})
+		curve = append(curve, point{m.round, m.loss, max(0, m.at.Sub(begun).Seconds()), tokens})
 	}
-	slices.SortFunc(curve, func(a, b Point) int { return cmp.Compare(a.Round, b.Round) })
+	slices.SortFunc(curve, func(a, b point) int { return cmp.Compare(a.round, b.round) })
 	return begun, curve
 }
 
 // lossAt is the last loss that was reached with at most so many tokens.
-func lossAt(curve []Point, tokens uint64) float64 {
+func lossAt(curve []point, tokens uint64) float64 {
 	loss := 0.0
 	for i, p := range curve {
-		if i == 0 || p.Tokens <= tokens {
-			loss = p.Loss
+		if i == 0 || p.tokens <= tokens {
+			loss = p.loss
 		}
 	}
 	return loss
@@ -56,32 +55,41 @@ func lossAt(curve []Point, tokens uint64) float64 {
 
 // settled is a curve whose losses are medians of the newest three; at the start one of them counts
 // twice.
-func settled(curve []Point) []Point {
+func settled(curve []point) []point {
 	out := slices.Clone(curve)
 	for i := range out {
-		last := []float64{curve[i].Loss, curve[max(i-1, 0)].Loss, curve[max(i-2, 0)].Loss}
+		last := []float64{curve[i].loss, curve[max(i-1, 0)].loss, curve[max(i-2, 0)].loss}
 		slices.Sort(last)
-		out[i].Loss = last[1]
+		out[i].loss = last[1]
 	}
 	return out
 }
 
-// lowest is the least loss of a curve.
-func lowest(curve []Point) float64 {
-	return slices.MinFunc(curve, func(a, b Point) int { return cmp.Compare(a.Loss, b.Loss) }).Loss
+// race is the time that a curve takes to the lowest loss that both come to, over another's. Losses
+// are medians of the newest three rounds': of one round's, the lowest is chance.
+func race(curve, other []point) (ratio float64, ok bool) {
+	if len(other) == 0 {
+		return 0, false
+	}
+	curve, other = settled(curve), settled(other)
+	byLoss := func(a, b point) int { return cmp.Compare(a.loss, b.loss) }
+	target := max(slices.MinFunc(curve, byLoss).loss, slices.MinFunc(other, byLoss).loss)
+	mine, _ := timeTo(curve, target)
+	theirs, _ := timeTo(other, target)
+	return mine / theirs, theirs > 0
 }
 
 // timeTo is when a curve first came down to a loss, between two rounds in proportion.
-func timeTo(curve []Point, loss float64) (seconds float64, ok bool) {
+func timeTo(curve []point, loss float64) (seconds float64, ok bool) {
 	for i, p := range curve {
-		if p.Loss > loss {
+		if p.loss > loss {
 			continue
 		}
 		if i == 0 {
-			return p.Seconds, true
+			return p.seconds, true
 		}
 		before := curve[i-1]
-		return before.Seconds + (p.Seconds-before.Seconds)*(before.Loss-loss)/(before.Loss-p.Loss), true
+		return before.seconds + (p.seconds-before.seconds)*(before.loss-loss)/(before.loss-p.loss), true
 	}
 	return 0, false
 }

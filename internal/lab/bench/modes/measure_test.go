@@ -19,7 +19,7 @@ func TestCurve(t *testing.T) {
 		{},
 		{measured: []measurement{{after(2), 0, 3, 0}, {after(5), 1, 2.5, 10}, {after(9.5), 2, 2, 10}}},
 	})
-	want := []Point{{0, 3, 0, 0}, {1, 2.5, 3, 10}, {2, 2, 7, 30}}
+	want := []point{{0, 3, 0, 0}, {1, 2.5, 3, 10}, {2, 2, 7, 30}}
 	if !begun.Equal(after(2)) || len(curve) != len(want) {
 		t.Fatalf("from %v %+v", begun, curve)
 	}
@@ -34,7 +34,7 @@ func TestCurve(t *testing.T) {
 }
 
 func TestLossAtTokens(t *testing.T) {
-	curve := []Point{{Loss: 3}, {Loss: 2.5, Tokens: 10}, {Loss: 2, Tokens: 20}, {Loss: 1.9, Tokens: 31}}
+	curve := []point{{loss: 3}, {loss: 2.5, tokens: 10}, {loss: 2, tokens: 20}, {loss: 1.9, tokens: 31}}
 	for tokens, want := range map[uint64]float64{0: 3, 19: 2.5, 20: 2, 30: 2, 31: 1.9, math.MaxUint64: 1.9} {
 		if got := lossAt(curve, tokens); got != want {
 			t.Errorf("with %d tokens %v, want %v", tokens, got, want)
@@ -43,7 +43,7 @@ func TestLossAtTokens(t *testing.T) {
 }
 
 func TestTimeTo(t *testing.T) {
-	curve := []Point{{Loss: 3}, {Loss: 2.5, Seconds: 10}, {Loss: 2.6, Seconds: 20}, {Loss: 2, Seconds: 30}}
+	curve := []point{{loss: 3}, {loss: 2.5, seconds: 10}, {loss: 2.6, seconds: 20}, {loss: 2, seconds: 30}}
 	for _, c := range []struct {
 		loss, want float64
 		ok         bool
@@ -52,8 +52,25 @@ func TestTimeTo(t *testing.T) {
 			t.Errorf("to %v: %v, %v; want %v, %v", c.loss, got, ok, c.want, c.ok)
 		}
 	}
-	if got := lowest(curve); got != 2 {
-		t.Errorf("lowest %v", got)
+}
+
+// TestRace: both come to 2, at 5 and 20 s; in the other race the row ends at 2.5, where the other
+// is half-way from 15 to 20 s. One lucky round is not the lowest loss.
+func TestRace(t *testing.T) {
+	barrier := []point{{0, 3, 0, 0}, {1, 3, 10, 4}, {2, 2, 15, 8}, {3, 2, 20, 9}, {4, 1, 30, 9}}
+	for _, c := range []struct {
+		curve []point
+		want  float64
+	}{
+		{[]point{{0, 3, 0, 0}, {1, 2, 2, 4}, {2, 2, 5, 8}}, 5. / 20},
+		{[]point{{0, 3, 0, 0}, {1, 2.5, 2, 4}, {2, 2.5, 5, 8}}, 5. / 17.5},
+	} {
+		if got, ok := race(c.curve, barrier); !ok || math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v takes %v of the time, want %v", c.curve, got, c.want)
+		}
+	}
+	if _, ok := race(barrier, nil); ok {
+		t.Error("a race of one")
 	}
 }
 
