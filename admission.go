@@ -47,7 +47,8 @@ func (n *Node) closeGate() (err error) {
 	if credentials != nil {
 		n.guard, err = admission.NewGuard(admission.Config{
 			Self: n.Self(), Run: n.cfg.Spec.Name, Network: n.net, Files: n.files(), Credentials: credentials,
-			Listed: listed, Asking: refusalsWait * n.first.Discovery, Refused: n.tellRefusal, Logger: n.cfg.Logger,
+			Listed: listed, Asking: refusalsWait * n.first.Discovery, Refused: n.tellRefusal, Now: n.hooks.Now,
+			Logger: n.cfg.Logger,
 		})
 		if err != nil {
 			return err
@@ -116,7 +117,7 @@ func (o *origin) fitTicket() error {
 			ErrOtherRun, o.dir.Root, known.RunID(), o.cfg.RunID)
 	case t == nil:
 		return nil
-	case known == nil && t.Expired(time.Now()):
+	case known == nil && t.Expired(o.hooks.Now()):
 		return fmt.Errorf("%w: it expired on %s: ask for a new one (p2pdiloco invite)", ErrTicket,
 			t.Expires.Local().Format(time.RFC1123))
 	case known != nil && known.RunID() != t.RunID:

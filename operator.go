@@ -61,7 +61,7 @@ func (n *Node) Invite(ctx context.Context, o InviteOptions) (string, error) {
 	members := slices.DeleteFunc(v.Peers(), func(p PeerID) bool { return p == n.Self() })
 	t := ticket.Ticket{
 		Run: n.spec.Name, RunID: n.run, Height: v.Tip.Height, Pin: v.Lasting,
-		Expires: time.Now().Add(o.TTL).UTC().Truncate(time.Second),
+		Expires: n.hooks.Now().Add(o.TTL).UTC().Truncate(time.Second),
 		Addrs:   n.net.Contacts(append([]PeerID{n.Self()}, members...), ticketAddrs, ticket.Usable),
 	}
 	if len(t.Addrs) == 0 {

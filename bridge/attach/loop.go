@@ -231,24 +231,17 @@ func (l *loop) missing(now time.Time) []box.Effect {
 	return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the node has ended: " + l.stop.Error()})
 }
 
-// Some ranks of a set may take longer than others to start. Then, and every so often, people are
-// told which ones are missing.
-const (
-	gathersFor  = 10 * time.Second
-	gathersStep = time.Minute
-)
-
-// gathering tells people which ranks the others wait for, also in the output of a rank: where a
-// trainer has started the node, nobody sees the node's.
+// gathering tells people every so often which ranks the others wait for, also in the output of a
+// rank: where a trainer has started the node, nobody sees the node's.
 func (l *loop) gathering(now time.Time) []box.Effect {
 	missing := l.box.Missing()
 	switch {
 	case missing == "":
 		l.tell = time.Time{}
 	case l.tell.IsZero():
-		l.tell = now.Add(gathersFor)
+		l.tell = now.Add(l.cfg.Gathers / 6)
 	case !now.Before(l.tell):
-		l.tell = now.Add(gathersStep)
+		l.tell = now.Add(l.cfg.Gathers)
 		text := "the trainer is not complete: " + missing + ". Training begins when all have, and not rank 0 alone"
 		l.cfg.Notice(text)
 		return l.box.TellLowest(&wire.Notice{Level: wire.NoticeWarn, Text: text})

@@ -40,6 +40,9 @@ type Config struct {
 	Return time.Duration
 	// Looks is about how long ranks train on without asking whether they should. Default a second.
 	Looks time.Duration
+	// Gathers is how often people are told which ranks of a set are still missing, first after a
+	// sixth of it. Default a minute.
+	Gathers time.Duration
 	// ExportStep is how many elements of the pseudo-gradient are asked for at a time, after the
 	// steps: the node works on one range while the ranks export the next. 0: ranks export all of it
 	// with their offer.
@@ -55,6 +58,7 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	c.Return = cmp.Or(c.Return, 10*time.Minute)
 	c.Looks = cmp.Or(c.Looks, time.Second)
+	c.Gathers = cmp.Or(c.Gathers, time.Minute)
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}

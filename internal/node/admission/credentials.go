@@ -191,8 +191,8 @@ func readSecrets(read reader, fsys disk.FS, path string) ([]proof.Secret, error)
 	return secrets, nil
 }
 
-// loadUsed reads the register of used tokens.
-func (f Files) loadUsed() (*proof.Register, error) {
+// loadUsed reads the register of used tokens, at a time of day.
+func (f Files) loadUsed(now uint64) (*proof.Register, error) {
 	used := proof.NewRegister()
 	b, err := disk.Read(f.FS, f.path(usedFile), proof.MaxAnswer)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -206,6 +206,6 @@ func (f Files) loadUsed() (*proof.Register, error) {
 		return nil, fmt.Errorf("%s is damaged: %w: remove it; tickets that were used may then be used again",
 			f.path(usedFile), err)
 	}
-	used.Merge(now(), told)
+	used.Merge(now, told)
 	return used, nil
 }

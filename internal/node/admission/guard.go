@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
@@ -28,6 +27,7 @@ type Config struct {
 	// Refused, if it is not nil, is told once of each reason for which a member does not let this
 	// peer back in. It must not block, nor call the guard.
 	Refused func(by slot.PeerID, reason string)
+	Now     func() time.Time // the time of day
 	Logger  *slog.Logger
 }
 
@@ -67,7 +67,7 @@ func NewGuard(cfg Config) (*Guard, error) {
 	g := &Guard{
 		cfg: cfg, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid),
 	}
-	used, err := cfg.Files.loadUsed()
+	used, err := cfg.Files.loadUsed(g.now())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func NewGuard(cfg Config) (*Guard, error) {
 	return g, nil
 }
 
-func now() uint64 { return uint64(max(failpoint.Now().Unix(), 0)) }
+func (g *Guard) now() uint64 { return uint64(max(g.cfg.Now().Unix(), 0)) }
 
 // Places are the names under which the run's peers announce themselves. Only its peers and its
 // tickets know them.
@@ -119,7 +119,7 @@ func (g *Guard) Answer(from slot.PeerID, b []byte) (answer []byte, admitted bool
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a := g.mu.Answer(now(), from, ask)
+	a := g.mu.Answer(g.now(), from, ask)
 	if admitted = a.Refusal == ""; admitted && ask.Token {
 		g.cfg.Logger.Info("a ticket admits a peer", "peer", from, "token", hex.EncodeToString(ask.ID[:4]))
 		g.saveUsed()
@@ -151,7 +151,7 @@ func (g *Guard) Judge(from slot.PeerID, asked, b []byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before, had := g.mu.Ring, !g.mu.Ring.IsZero()
-	err = g.mu.Judge(now(), from, ask, answer)
+	err = g.mu.Judge(g.now(), from, ask, answer)
 	var refused *proof.RefusedError
 	switch {
 	case err == nil && !had:

@@ -36,7 +36,7 @@ func guardOn(t *testing.T, fsys *powerfs.FS) *Guard {
 	}
 	g, err := NewGuard(Config{
 		Self: "me", Run: "books", Files: files, Credentials: &Credentials{ring: ring},
-		Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (g *Guard) Learn(b []byte) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.Party.Used.Merge(now(), used) {
+	if g.mu.Party.Used.Merge(g.now(), used) {
 		g.saveUsed()
 	}
 	g.mu.said = g.mu.said || g.mu.Party.Used.Within(used)

@@ -13,10 +13,12 @@ package testhooks
 
 import (
 	"context"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -34,6 +36,8 @@ type Hooks struct {
 	Streams func(protocol string, opened bool, s wire.Stream) wire.Stream
 	// Timing changes the timers that come with Config.Preset.
 	Timing func(*Timing)
+	// Clock is by how much the node's time of day is ahead of the machine's.
+	Clock time.Duration
 	// Abrupt makes Close save nothing: the node ends as a killed process does.
 	Abrupt bool
 	// Offer is given each contribution after its hash was taken and before it is offered, with the
@@ -108,6 +112,9 @@ func (h Hooks) WrapDeliver(next func(from slot.PeerID, b []byte)) func(from slot
 	}
 	return next
 }
+
+// Now is the node's time of day.
+func (h Hooks) Now() time.Time { return failpoint.Now().Add(h.Clock) }
 
 // Preset is the preset of a name as Timing changes it; the zero value for an unknown name.
 func (h Hooks) Preset(name string) timing.Preset {

@@ -52,42 +52,51 @@ func TestAnOldDataDirectoryPutBack(t *testing.T) {
 	})
 }
 
-// A member and a process with a copy of its data directory run at once, each connected to others.
-// At the first record that has what the member said since, and the copy did not, the copy ends with
-// an error that says so. The others go on, and so does the member.
+// A member and a process with a copy of its data directory run at once, each connected to others,
+// whichever of them is there first. At the first record that has what the first one said since, and
+// the second one did not, the second one ends with an error that says so. The others go on, and so
+// does the first.
 func TestTwoProcessesWithOneDataDirectory(t *testing.T) {
-	t.Parallel()
-	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(12, 4), 3, func(s *swarm) {
-		key, _, err := crypto.GenerateEd25519Key(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		honest := slices.Clone(s.Peers)
-		s.Net.Options = []libp2p.Option{libp2p.Identity(key)}
-		first, second := s.Add(), s.Add()
-		s.Pace(20 * time.Millisecond)
-		s.Cut(true, []*peer{first}, honest[2:])
-		s.Cut(true, []*peer{second}, honest[:2])
-		s.Start(append(honest, first)...)
-		s.Reach(2, append(honest, first)...)
-		s.Stop(first)
-		if err := os.CopyFS(second.Dir, os.DirFS(first.Dir)); err != nil {
-			t.Fatal(err)
-		}
-		at := first.Applied()
-		s.Start(first)
-		s.Until(time.Minute, "contributing again", func() bool { return s.ContributedAfter(first, at+1) })
-		s.Start(second)
-		s.Until(time.Minute, "an end", func() bool { return len(second.Done) > 0 })
-		if err := s.Outcome(second, nil); !errors.Is(err, p2pdiloco.ErrCloned) || !second.Had("peer.cloned") ||
-			!strings.Contains(err.Error(), "stop the other process") {
-			t.Errorf("the copy ends with %v", err)
-		}
-		s.Finish(5*time.Minute, append(honest, first)...)
-		for _, p := range append(honest, first) {
-			if p.Had("peer.cloned") {
-				t.Errorf("host %d says %v", p.Host, p.Events("peer.cloned"))
-			}
-		}
-	})
+	for name, copyFirst := range map[string]bool{"the copy comes second": false, "the copy comes first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(12, 4), 3, func(s *swarm) {
+				key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+				if err != nil {
+					t.Fatal(err)
+				}
+				honest := slices.Clone(s.Peers)
+				s.Net.Options = []libp2p.Option{libp2p.Identity(key)}
+				first, second := s.Add(), s.Add()
+				s.Pace(20 * time.Millisecond)
+				s.Cut(true, []*peer{first}, honest[2:])
+				s.Cut(true, []*peer{second}, honest[:2])
+				s.Start(append(honest, first)...)
+				s.Reach(2, append(honest, first)...)
+				s.Stop(first)
+				if err := os.CopyFS(second.Dir, os.DirFS(first.Dir)); err != nil {
+					t.Fatal(err)
+				}
+				at := first.Applied()
+				if copyFirst {
+					first, second = second, first
+				}
+				s.Start(first)
+				s.Until(time.Minute, "contributing again", func() bool { return s.ContributedAfter(first, at+1) })
+				s.Start(second)
+				s.Until(time.Minute, "an end", func() bool { return len(second.Done) > 0 })
+				if err := s.Outcome(second, nil); !errors.Is(err, p2pdiloco.ErrCloned) || !second.Had("peer.cloned") ||
+					!strings.Contains(err.Error(), "stop the other process") {
+					t.Errorf("the second one ends with %v", err)
+				}
+				living := append(honest, first)
+				s.Finish(5*time.Minute, living...)
+				for _, p := range living {
+					if p.Had("peer.cloned") {
+						t.Errorf("host %d says %v", p.Host, p.Events("peer.cloned"))
+					}
+				}
+			})
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
@@ -152,6 +153,26 @@ func TestATicketOfADeadRun(t *testing.T) {
 				if guest.Had("run.founded") {
 					t.Error("a ticket founded a run")
 				}
+			})
+		})
+	}
+}
+
+// A member's and a newcomer's clocks are wrong by an hour and a half, in opposite directions. A
+// ticket that the member makes admits the newcomer, and nobody is dropped for it.
+func TestClocksThatAreWrong(t *testing.T) {
+	for _, ahead := range []time.Duration{90 * time.Minute, -90 * time.Minute} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			nodetest.RunPrivate(t, 14, 2, 50*time.Millisecond, func(s *swarm, founder *node) {
+				member := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
+				member.Hooks = func(h *testhooks.Hooks) { h.Clock = ahead }
+				s.Start(member)
+				s.Reach(1, founder, member)
+				newcomer := s.Guest(s.Invite(member, p2pdiloco.InviteOptions{}))
+				newcomer.Hooks = func(h *testhooks.Hooks) { h.Clock = -ahead }
+				s.Start(newcomer)
+				s.Finish(2*time.Minute, s.Peers...)
+				s.Sound()
 			})
 		})
 	}
