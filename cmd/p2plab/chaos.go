@@ -92,7 +92,7 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 	f.cfg.Baseline, f.cfg.LogLevel = !f.noBaseline, string(f.logLevel)
 	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
 	if err := errors.Join(f.hostile.findProgram(), f.chooseFaults(cmd.Context()), f.cfg.Validate(),
-		f.unused()); err != nil {
+		f.unused("baseline", "run")); err != nil {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
@@ -106,11 +106,11 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 	})
 }
 
-// unused refuses a folder with an earlier run.
-func (f *chaosFlags) unused() error {
-	for _, part := range []string{"baseline", "run"} {
-		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, part)) {
-			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", f.keepDir)
+// unused refuses a folder with an earlier run, which has left some folders there.
+func (o *output) unused(parts ...string) error {
+	for _, part := range parts {
+		if o.keepDir != "" && swarm.Used(filepath.Join(o.keepDir, part)) {
+			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", o.keepDir)
 		}
 	}
 	return nil

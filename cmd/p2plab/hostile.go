@@ -14,7 +14,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // hostileFlags are the flags of chaos that are for hostile peers.
@@ -85,15 +84,7 @@ func (f *chaosFlags) chooseAttacks(cfg *chaos.HostileConfig) (err error) {
 			Why: "this program has no hostile peers: go run -tags hostile ./cmd/p2plab chaos --hostile ...",
 		}
 	}
-	if err := f.hostile.findProgram(); err != nil {
-		return err
-	}
-	for _, name := range cfg.Attacks {
-		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, string(name))) {
-			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", f.keepDir)
-		}
-	}
-	return nil
+	return errors.Join(f.hostile.findProgram(), f.unused(strings.Split(cfg.Attacks.String(), ",")...))
 }
 
 // findProgram makes the path of --program absolute, since peers run in other folders.

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // soakFlags are the command line of soak.
@@ -62,14 +61,8 @@ func (f *soakFlags) run(cmd *cobra.Command) (err error) {
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return cli.UsageError(err)
 	}
-	if err := f.cfg.Validate(); err != nil {
+	if err := errors.Join(f.cfg.Validate(), f.unused("faulted", "control")); err != nil {
 		return cli.UsageError(err)
-	}
-	for _, part := range []string{"faulted", "control"} {
-		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, part)) {
-			return cli.UsageError(fmt.Errorf("--keep-dir %s holds an earlier soak: name another folder, or remove it",
-				f.keepDir))
-		}
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
 		result, err := chaos.Soak(ctx, f.cfg)

@@ -94,7 +94,9 @@ var wiping = []string{"wipe"}
 func (b bill) identity(h *history) Check {
 	var faults []string
 	for _, c := range h.renamed {
-		if !b.covers(c.at, func(f Injected, w row) bool { return w.uses(wiping) && slices.Contains(f.Victims, c.peer) }) {
+		if !b.covers(c.at, func(f Injected, w row) bool {
+			return w.uses(wiping) && slices.Contains(f.Victims, c.peer)
+		}) {
 			faults = append(faults, fmt.Sprintf("peer %d came back as another peer, and kept its data", c.peer))
 		}
 	}

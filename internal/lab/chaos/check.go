@@ -1,11 +1,9 @@
 package chaos
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -117,7 +115,7 @@ func checkStates(h *history) Check {
 		}
 		var said []string
 		for root, peers := range roots {
-			said = append(said, short(root)+" ("+holders(peers)+")")
+			said = append(said, fmt.Sprintf("%s (peers %v; 0 is a certificate)", short(root), peers))
 		}
 		faults = append(faults, fmt.Sprintf("after height %d: %s", h.records[hash].height, strings.Join(said, ", ")))
 	}
@@ -129,54 +127,24 @@ func checkPorts(h *history) Check {
 	return verdict(CheckPorts, h.moved, fmt.Sprintf("%d restarts", h.restarts))
 }
 
-func holders(peers []int) string {
-	names := make([]string, len(peers))
-	for i, p := range peers {
-		names[i] = fmt.Sprintf("peer %d", p)
-		if p == 0 {
-			names[i] = "a certificate"
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
 // alarms are beginnings of lines that must not occur in a log.
 var alarms = []string{"panic:", "fatal error:", "WARNING: DATA RACE", "unexpected fault address"}
 
 func checkLogs(paths []string) Check {
 	var faults []string
 	for _, path := range paths {
-		line, err := alarm(path)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			faults = append(faults, err.Error())
-		} else if line != "" {
-			faults = append(faults, fmt.Sprintf("%s: %.200s", path, line))
+		}
+		for line := range strings.Lines(string(text)) {
+			if slices.ContainsFunc(alarms, func(a string) bool { return strings.HasPrefix(line, a) }) {
+				faults = append(faults, fmt.Sprintf("%s: %.200s", path, strings.TrimSpace(line)))
+				break
+			}
 		}
 	}
 	return verdict(CheckLogs, faults, fmt.Sprintf("%d logs", len(paths)))
-}
-
-// alarm is the first line of a log that begins with one of alarms.
-func alarm(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	for r := bufio.NewReader(f); ; {
-		line, err := r.ReadString('\n')
-		for _, c := range alarms {
-			if strings.HasPrefix(line, c) {
-				return strings.TrimSpace(line), nil
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
 }
 
 func short(hash string) string { return hash[:min(8, len(hash))] }

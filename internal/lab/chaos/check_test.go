@@ -155,7 +155,8 @@ func TestEachCheckFails(t *testing.T) {
 		}, []string{CheckSlots}},
 		"the same without its record": {func(logs [][]eventlog.Line, _ []ending) {
 			branchOff(logs, true)
-			logs[1] = append(logs[1], eventlog.Line{Event: "slot.applied", Height: 6, Slot: 5, StateRoot: rootOf(6, "x")})
+			late := eventlog.Line{Event: "slot.applied", Height: 6, Slot: 5, StateRoot: rootOf(6, "x")}
+			logs[1] = append(logs[1], late)
 		}, []string{CheckSlots, CheckStates}},
 		"a slot passed over": {func(logs [][]eventlog.Line, _ []ending) {
 			logs[0] = slices.DeleteFunc(logs[0],

@@ -28,28 +28,18 @@ func (r *runner) draw() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTATE ROOT\tSENT\tPROCESSES\tSTATE")
 	for _, p := range r.nodes {
-		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.pid(), p.slot, p.root(),
-			humanize.Bytes(p.sent+p.status.Sent), p.lives, p.state())
+		pid := "-"
+		if !p.gone {
+			pid = fmt.Sprint(p.PID())
+		}
+		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], pid, p.slot,
+			short(p.status.StateRoot.String()), humanize.Bytes(p.sent+p.status.Sent), p.lives, p.state())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "slot %d of %d, height %d, faults %d over, %d under way, %d to come, %.0f s\n",
 		r.ledger.slot, r.cfg.Slots, r.ledger.height, len(r.done), len(r.active), len(r.pending),
 		r.screen.Elapsed().Seconds())
 	return b.String()
-}
-
-func (p *node) pid() string {
-	if p.gone {
-		return "-"
-	}
-	return fmt.Sprint(p.PID())
-}
-
-func (p *node) root() string {
-	if p.status.Slot == 0 {
-		return "-"
-	}
-	return short(p.status.StateRoot.String())
 }
 
 func (p *node) state() string {
@@ -91,8 +81,10 @@ func recoveryTable(b *strings.Builder, all map[string]*Recovery) {
 	fmt.Fprintln(w, "\nFAULT\tTIMES\tNEXT SLOT AFTER, MEDIAN\tMAX\tBACK AFTER, MEDIAN\tMAX")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		rec := all[name]
-		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\t%.2f s\t%.2f s\n", name, rec.Count, rec.Median, rec.Max,
-			rec.ReturnMedian, rec.ReturnMax)
+		median, most := spread(rec.Seconds)
+		back, longest := spread(rec.Return)
+		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\t%.2f s\t%.2f s\n", name, max(len(rec.Seconds), len(rec.Return)),
+			median, most, back, longest)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 }
@@ -105,13 +97,7 @@ func phasesHit(b *strings.Builder, r Result) {
 			hit[f.PhaseHit]++
 		}
 	}
-	var parts []string
-	for _, p := range phases {
-		if hit[p] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", p, hit[p]))
-		}
-	}
-	if len(parts) > 0 {
-		fmt.Fprintf(b, "\nLeaders died in phase: %s\n", strings.Join(parts, ", "))
+	if len(hit) > 0 {
+		fmt.Fprintf(b, "\nLeaders died in phase: %s\n", strings.TrimPrefix(fmt.Sprint(hit), "map"))
 	}
 }

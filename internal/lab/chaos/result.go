@@ -44,14 +44,10 @@ type Result struct {
 	Dir    string `json:"dir,omitempty"`
 }
 
-// Recovery sums up one kind of fault.
+// Recovery is how long it took after faults of one kind, in seconds.
 type Recovery struct {
-	Count  int     `json:"count"`
-	Median float64 `json:"median_seconds"` // from the fault until the next slot committed
-	Max    float64 `json:"max_seconds"`
-	// from the fault's end until its victims took part again
-	ReturnMedian float64 `json:"return_median_seconds"`
-	ReturnMax    float64 `json:"return_max_seconds"`
+	Seconds []float64 `json:"seconds"`        // from the fault until the next slot committed
+	Return  []float64 `json:"return_seconds"` // from its end until its victims took part again
 }
 
 // result is what the runner saw; failure is what ended it early, or nil.
@@ -145,27 +141,18 @@ func (r *runner) recovery(f Injected) *float64 {
 }
 
 func recoveries(faults []Injected) map[string]*Recovery {
-	took, back := map[string][]float64{}, map[string][]float64{}
 	all := map[string]*Recovery{}
 	for _, f := range faults {
 		name := f.name()
 		if all[name] == nil {
 			all[name] = &Recovery{}
 		}
-		if f.Missed {
-			continue
-		}
-		all[name].Count++
 		if f.Recovery != nil {
-			took[name] = append(took[name], *f.Recovery)
+			all[name].Seconds = append(all[name].Seconds, *f.Recovery)
 		}
 		if f.Return != nil {
-			back[name] = append(back[name], *f.Return)
+			all[name].Return = append(all[name].Return, *f.Return)
 		}
-	}
-	for name, rec := range all {
-		rec.Median, rec.Max = spread(took[name])
-		rec.ReturnMedian, rec.ReturnMax = spread(back[name])
 	}
 	return all
 }

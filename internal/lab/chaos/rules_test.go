@@ -92,7 +92,7 @@ func TestTheGateOpens(t *testing.T) {
 			}
 		}
 	}
-	fault := func(kind Kind, word string) func(*runner) { return func(r *runner) { r.suffer(kind, word, 4) } }
+	under := func(kind Kind, word string) func(*runner) { return func(r *runner) { r.suffer(kind, word, 4) } }
 	ends := func(then func(*runner)) func(*runner) {
 		return func(r *runner) {
 			if r.pending = nil; then != nil {
@@ -107,11 +107,11 @@ func TestTheGateOpens(t *testing.T) {
 		want  uint64
 	}{
 		{"nothing", "crash", func(*runner) {}, 5},
-		{"a kill", "crash", fault("kill", "lasts"), 5},
-		{"somebody must go on", "crash", fault("turns", "advance"), 6},
-		{"a leader is chased", "crash", func(r *runner) { r.active = append(r.active, newFault(Fault{Kind: "leader"})) }, 6},
-		{"the last fault is not over", "crash", ends(fault("kill", "lasts")), 58},
-		{"the run ends meanwhile", "crash", ends(fault("end", "finish")), 60},
+		{"a kill", "crash", under("kill", "lasts"), 5},
+		{"somebody must go on", "crash", under("turns", "advance"), 6},
+		{"a leader is chased", "crash", func(r *runner) { r.active = []*fault{newFault(Fault{Kind: "leader"})} }, 6},
+		{"the last fault is not over", "crash", ends(under("kill", "lasts")), 58},
+		{"the run ends meanwhile", "crash", ends(under("end", "finish")), 60},
 		{"all are back", "crash", ends(nil), 60},
 		{"asks to be listed", "byzantine", comesBack(3*time.Second, 5, false), 6},
 		{"cannot ask yet", "byzantine", comesBack(3*time.Second, 4, false), 5},
@@ -266,7 +266,7 @@ func TestRecovery(t *testing.T) {
 		{Fault: Fault{Kind: "kill"}, Recovery: &four, Return: &four},
 		{Fault: Fault{Kind: "leader", Phase: PhaseVote}, Missed: true},
 	})
-	if k := all["kill"]; k.Count != 2 || k.Max != 4 || k.ReturnMedian != 4 || all["leader:vote"].Count != 0 {
+	if k := all["kill"]; len(k.Seconds) != 2 || k.Return[1] != 4 || len(all["leader:vote"].Seconds) != 0 {
 		t.Errorf("got %+v", k)
 	}
 }

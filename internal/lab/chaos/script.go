@@ -289,7 +289,8 @@ func (r *runner) missed(f *fault) bool {
 	if !said && took < r.cfg.stretch(longestFault) {
 		return false
 	}
-	if text := fmt.Sprintf("missed %.1f s after it was killed: peer %d", took.Seconds(), victim.n); took > r.cfg.lostLate() {
+	text := fmt.Sprintf("missed %.1f s after it was killed: peer %d", took.Seconds(), victim.n)
+	if took > r.cfg.lostLate() {
 		r.isOdd(f, "%s", text)
 	} else {
 		r.fine = append(r.fine, text)

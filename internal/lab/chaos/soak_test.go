@@ -13,7 +13,8 @@ import (
 func someSoak() SoakConfig {
 	return SoakConfig{
 		Config: Config{
-			Peers: 6, Mode: p2pdiloco.ModeSync, Trust: p2pdiloco.TrustCrash, Seed: 1, Kinds: SoakKinds, Pause: time.Second,
+			Peers: 6, Mode: p2pdiloco.ModeSync, Trust: p2pdiloco.TrustCrash, Seed: 1, Kinds: SoakKinds,
+			Pause: time.Second,
 		},
 		Minutes: 30, FaultsPerHour: 120,
 	}
