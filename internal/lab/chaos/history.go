@@ -140,15 +140,25 @@ func (h *history) certify(l eventlog.Line) {
 	h.records[l.Record] = r
 }
 
-// listed are the records of the chain that say whom they list, in order of height.
-func (h *history) listed() (rs []record) {
-	for hash := range h.chain {
-		if r := h.records[hash]; r.members != nil {
+// those are the records for which something holds, in order of height.
+func (h *history) those(holds func(record) bool) (rs []record) {
+	for _, r := range h.records {
+		if holds(r) {
 			rs = append(rs, r)
 		}
 	}
 	slices.SortFunc(rs, func(a, b record) int { return cmp.Compare(a.height, b.height) })
 	return rs
+}
+
+// listed are the records of the chain that say whom they list.
+func (h *history) listed() []record {
+	return h.those(func(r record) bool { return h.chain[r.hash] && r.members != nil })
+}
+
+// kept are the records that were not given up.
+func (h *history) kept() []record {
+	return h.those(func(r record) bool { return !h.abandoned[r.hash] })
 }
 
 // take adds a record to the peer's chain. Just after a chain switch it may replace a record that
@@ -216,7 +226,7 @@ func (r *reader) follow(slot uint64) {
 // rest may be dead.
 func (h *history) spreadAbandoned() {
 	maps.DeleteFunc(h.abandoned, func(hash string, _ bool) bool { return h.chain[hash] })
-	upwards := slices.SortedFunc(maps.Values(h.records), func(a, b record) int { return int(a.height) - int(b.height) })
+	upwards := h.those(func(record) bool { return true })
 	for _, r := range slices.Backward(upwards) {
 		if _, known := h.records[r.prev]; known && h.abandoned[r.hash] && !h.chain[r.prev] {
 			h.abandoned[r.prev] = true
@@ -259,16 +269,4 @@ func (h *history) certifyStates() {
 			h.hold(r.hash, r.before, 0)
 		}
 	}
-}
-
-// kept are the records that were not given up, in order of height.
-func (h *history) kept() []record {
-	var rs []record
-	for hash, r := range h.records {
-		if !h.abandoned[hash] {
-			rs = append(rs, r)
-		}
-	}
-	slices.SortFunc(rs, func(a, b record) int { return int(a.height) - int(b.height) })
-	return rs
 }

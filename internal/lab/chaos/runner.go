@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -199,16 +198,12 @@ func (r *runner) read() error {
 func (r *runner) follow(p *node) error {
 	fresh, err := p.news()
 	for _, l := range fresh {
-		r.observe(p, l)
+		r.ledger.observe(l)
+		if f := r.chasing(); f != nil {
+			r.chase(f, p, l)
+		}
 	}
 	return err
-}
-
-func (r *runner) observe(p *node, l eventlog.Line) {
-	r.ledger.observe(l)
-	if f := r.chasing(); f != nil {
-		r.chase(f, p, l)
-	}
 }
 
 // reap notices processes that have ended.
