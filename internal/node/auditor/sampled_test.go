@@ -30,7 +30,7 @@ func TestWhatWasSampledIsTold(t *testing.T) {
 			{Slot: 3, Samples: 2, Whole: true},
 		}},
 	} {
-		a := h.auditor(t, "e")
+		a := h.auditor("e")
 		a.cfg.Samples = c.asked
 		if got := a.Sampled(); got != nil {
 			t.Errorf("%s: at first %+v", name, got)

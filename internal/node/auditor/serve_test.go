@@ -28,6 +28,7 @@ func testParams() allreduce.Params {
 
 // house is a leader, and the contributor "c", whose streams change may spoil.
 type house struct {
+	t                   testing.TB
 	leader, contributor *Auditor
 	offer               slot.Offer
 	own                 *allreduce.Contribution
@@ -36,7 +37,7 @@ type house struct {
 }
 
 func newHouse(t testing.TB) *house {
-	h := &house{change: func(s wire.Stream) wire.Stream { return s }}
+	h := &house{t: t, change: func(s wire.Stream) wire.Stream { return s }}
 	values := make([]float32, elements)
 	for i := range values {
 		values[i] = float32(i % 11)
@@ -46,11 +47,11 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	h.offer = slot.Offer{Peer: "c", Slot: 3, Seq: 1, Base: 2, Weight: 5, Root: h.own.Root(), NormSq: h.own.NormSq()}
-	h.leader, h.contributor = h.auditor(t, "l"), h.auditor(t, "c")
+	h.leader, h.contributor = h.auditor("l"), h.auditor("c")
 	return h
 }
 
-func (h *house) auditor(t testing.TB, self slot.PeerID) *Auditor {
+func (h *house) auditor(self slot.PeerID) *Auditor {
 	a, err := New(Config{
 		Self: self, Params: testParams(), Samples: 4, Streams: h, Timeout: time.Second,
 		Logger: slog.New(slog.DiscardHandler),
@@ -72,7 +73,7 @@ func (h *house) auditor(t testing.TB, self slot.PeerID) *Auditor {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	return a
 }
@@ -92,18 +93,37 @@ func (h *house) request() Request {
 	return Request{Contributor: "c", Slot: 3, Root: h.offer.Root, Range: slot.Range{End: frameElements}}
 }
 
-// shows says whether the leader passes on what "c" has offered.
-func (h *house) shows(t *testing.T, from slot.PeerID, q Request) bool {
-	t.Helper()
-	b, err := h.leader.answer(from, q, nil)
-	if err != nil {
-		t.Fatal(err)
+// shown is what an auditor shows a peer; nil: nothing.
+func (h *house) shown(a *Auditor, from slot.PeerID, q Request) []byte {
+	b, err := a.answer(from, q, nil)
+	if err != nil && !errors.Is(err, errQuota) {
+		h.t.Fatal(err)
 	}
-	return len(b) > 0
+	return b
+}
+
+// passes says whether the leader passes on what "c" has offered.
+func (h *house) passes(from slot.PeerID, q Request) bool { return len(h.shown(h.leader, from, q)) > 0 }
+
+// until is how often a peer may ask the same before it is shown nothing.
+func (h *house) until(a *Auditor, from slot.PeerID, q Request) (times int) {
+	for len(h.shown(a, from, q)) > 0 {
+		times++
+	}
+	return times
+}
+
+// blamed fails unless so many contributions were reported as unshown.
+func (h *house) blamed(want int, what string) {
+	h.t.Helper()
+	if len(h.unshown) != want {
+		h.t.Errorf("%s: %v are blamed", what, h.unshown)
+	}
 }
 
 // An auditor that asks a leader for what no honest contributor shows, or for so much that the
-// contributor would refuse it, gets nothing, and has nobody left out.
+// contributor would refuse it, gets nothing, and has nobody left out. It does not use up what the
+// others may ask for.
 func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
 	h := newHouse(t)
 	for name, change := range map[string]func(q *Request){
@@ -113,18 +133,14 @@ func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
 		"no such owner": func(q *Request) { q.Contributor = "d" },
 	} {
 		q := h.request()
-		if change(&q); h.shows(t, "e1", q) || len(h.unshown) > 0 {
-			t.Errorf("%s: shown, or %v is blamed", name, h.unshown)
+		if change(&q); h.passes("e1", q) {
+			t.Errorf("%s: shown", name)
 		}
 	}
 	h.leader.Decided(h.request().Slot)
-	for range 4 * quotaLeast / frameElements {
-		h.shows(t, "e1", h.request())
-	}
-	if len(h.unshown) > 0 {
-		t.Error("it is blamed for what one auditor asks for")
-	}
-	if !h.shows(t, "e2", h.request()) {
+	h.until(h.leader, "e1", h.request())
+	h.blamed(0, "what is asked for in vain, or too often")
+	if !h.passes("e2", h.request()) {
 		t.Error("one auditor uses up what the others may ask for")
 	}
 }
@@ -134,19 +150,15 @@ func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
 func TestMembersWithoutASeatBlameNobody(t *testing.T) {
 	h := newHouse(t)
 	for _, from := range []slot.PeerID{"m1", "m2", "n1", "n2", "n3", "n4", "n5"} {
-		for range quotaLeast/4/frameElements + 1 {
-			if got, in := h.shows(t, from, h.request()), h.leader.cfg.Entrant(from); got && !in {
-				t.Fatalf("it is passed on to %s, who has no seat", from)
-			}
+		if n := h.until(h.leader, from, h.request()); n > 0 && !h.leader.cfg.Entrant(from) {
+			t.Fatalf("it is passed on to %s, who has no seat", from)
 		}
 	}
-	if len(h.unshown) > 0 {
-		t.Error("members without a seat have a contributor left out")
-	}
+	h.blamed(0, "by members without a seat")
 	if n := h.contributor.served.mu.shown[quotaKey{"l", h.offer.Root}]; n == 0 || n > quotaLeast/2 {
 		t.Errorf("they use up %d of %d elements that the contributor shows the leader", n, quotaLeast)
 	}
-	if !h.shows(t, "e1", h.request()) {
+	if !h.passes("e1", h.request()) {
 		t.Error("they use up what an elector may ask for")
 	}
 }
@@ -154,32 +166,15 @@ func TestMembersWithoutASeatBlameNobody(t *testing.T) {
 // A contributor that shows a leader other bytes, or nothing, is reported, whoever wants them.
 func TestWhatIsPassedOnIsChecked(t *testing.T) {
 	for name, change := range map[string]func(b []byte) []byte{
-		"other bytes": func(b []byte) []byte { b[40] ^= 1; return b },
+		"other bytes": flip,
 		"nothing":     func([]byte) []byte { return []byte{0, 0, 0, 0} },
 	} {
 		h := newHouse(t)
 		h.change = func(s wire.Stream) wire.Stream { return changed{s, change} }
-		if h.shows(t, "e1", h.request()) || len(h.unshown) != 1 || h.unshown[0].Root != h.offer.Root {
-			t.Errorf("%s: passed on, or unshown are %v", name, h.unshown)
+		if h.blamed(0, name); h.passes("e1", h.request()) {
+			t.Errorf("%s are passed on", name)
 		}
-	}
-}
-
-// The stream on which a leader got what it passes on is not reset: its connection carries the next
-// one. One on which no answer came is.
-func TestStreamsOfWhatIsPassedOnEndWell(t *testing.T) {
-	h := newHouse(t)
-	streams := &counting{Streams: h}
-	h.leader.cfg.Streams = streams
-	if !h.shows(t, "e1", h.request()) {
-		t.Error("it is not passed on: nothing is tested")
-	}
-	if n := streams.resets.Load(); n > 0 {
-		t.Errorf("%d streams were reset", n)
-	}
-	h.change = func(s wire.Stream) wire.Stream { _ = s.Reset(); return nil }
-	if h.shows(t, "e2", h.request()) || streams.resets.Load() != 1 {
-		t.Errorf("without an answer %d streams were reset", streams.resets.Load())
+		h.blamed(1, name)
 	}
 }
 
@@ -196,38 +191,30 @@ func (c changed) Write(b []byte) (int, error) {
 // A contributor shows one auditor no more of a contribution than an honest one may ask for, and
 // ends its stream. Others are shown theirs, and in the next slot all begins anew.
 func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
-	for name, c := range map[string]struct {
-		all  bool
-		most uint64
-	}{
-		"samples": {false, quotaLeast},
-		"all":     {true, quotaAll * elements},
-	} {
+	for _, all := range []bool{false, true} {
+		most := uint64(quotaLeast)
+		if all {
+			most = quotaAll * elements
+		}
 		h := newHouse(t)
-		h.contributor.served.all = c.all
+		h.contributor.served.all = all
 		here, there := wiretest.Pipe(1 << 16)
 		ended := make(chan struct{})
 		go func() { defer close(ended); h.contributor.Serve("e1", there) }()
 		shown, q := uint64(0), h.request()
-		for shown+q.Range.Len() <= c.most {
+		for ; shown+q.Range.Len() <= most; shown += q.Range.Len() {
 			if b, err := asked(here, q); err != nil || len(b) == 0 {
-				t.Fatalf("%s: after %d elements it is shown %d bytes: %v", name, shown, len(b), err)
+				t.Fatalf("after %d elements it is shown %d bytes: %v", shown, len(b), err)
 			}
-			shown += q.Range.Len()
 		}
 		if b, err := asked(here, q); !errors.Is(err, wiretest.ErrReset) {
-			t.Fatalf("%s: after %d elements it is shown %d bytes more: %v", name, shown, len(b), err)
+			t.Fatalf("after %d elements it is shown %d bytes more: %v", shown, len(b), err)
 		}
 		<-ended
-		if _, err := h.contributor.answer("e1", q, nil); !errors.Is(err, errQuota) {
-			t.Errorf("%s: on another stream: %v", name, err)
-		}
-		if b, err := h.contributor.answer("e2", q, nil); err != nil || len(b) == 0 {
-			t.Errorf("%s: another auditor is shown %d bytes: %v", name, len(b), err)
-		}
-		h.contributor.Decided(h.request().Slot)
-		if b, err := h.contributor.answer("e1", q, nil); err != nil || len(b) == 0 {
-			t.Errorf("%s: in the next slot it is shown %d bytes: %v", name, len(b), err)
+		again, other := h.shown(h.contributor, "e1", q), h.shown(h.contributor, "e2", q)
+		h.contributor.Decided(q.Slot)
+		if next := h.shown(h.contributor, "e1", q); len(again) > 0 || len(other) == 0 || len(next) == 0 {
+			t.Errorf("all %v: again %d bytes, another %d, in the next slot %d", all, len(again), len(other), len(next))
 		}
 	}
 }
@@ -239,44 +226,34 @@ func TestPartsOfSamplesCostWholeOnes(t *testing.T) {
 	h := newHouse(t)
 	q := h.request()
 	q.Range.End /= 4
-	for n := range quotaLeast / frameElements {
-		if b, err := h.contributor.answer("e1", q, nil); err != nil || len(b) == 0 {
-			t.Fatalf("request %d is refused: %v", n, err)
-		}
+	if n := h.until(h.contributor, "e1", q); n != quotaLeast/frameElements {
+		t.Errorf("it is shown a part of each of %d samples", n)
 	}
-	if _, err := h.contributor.answer("e1", q, nil); !errors.Is(err, errQuota) {
-		t.Errorf("it is shown a part of each of %d samples", quotaLeast/frameElements+1)
+	if n := h.until(h.leader, "e2", q); n != quotaLeast/frameElements/4 {
+		t.Errorf("%d requests are passed on", n)
 	}
-	passed := 0
-	for range quotaLeast / frameElements {
-		if h.shows(t, "e2", q) {
-			passed++
-		}
-	}
-	if most := quotaLeast / frameElements / 4; passed != most || len(h.unshown) > 0 {
-		t.Errorf("%d requests are passed on, and not %d; %v are blamed", passed, most, h.unshown)
-	}
+	h.blamed(0, "for parts of samples")
 }
 
 // All members without a seat together are shown what one auditor is: they have nothing to audit,
-// but for one that the draft gives a seat, which this peer may not know of.
+// but for one that the draft gives a seat, which this peer may not know of. Names of contributions
+// that a peer makes up take no room from others.
 func TestMembersWithoutASeatShareAQuota(t *testing.T) {
 	h := newHouse(t)
 	shown := 0
 	for i := range 2 * quotaLeast / frameElements {
-		b, err := h.contributor.answer(slot.PeerID(fmt.Sprint("m", i%7)), h.request(), nil)
-		if err != nil && !errors.Is(err, errQuota) {
-			t.Fatal(err)
-		}
-		if len(b) > 0 {
-			shown++
-		}
+		shown += min(1, len(h.shown(h.contributor, slot.PeerID(fmt.Sprint("m", i%7)), h.request())))
 	}
 	if shown != quotaLeast/frameElements {
 		t.Errorf("seven members are shown %d frames, and not %d", shown, quotaLeast/frameElements)
 	}
-	if b, err := h.contributor.answer("e1", h.request(), nil); err != nil || len(b) == 0 {
-		t.Errorf("an elector is shown %d bytes: %v", len(b), err)
+	q := h.request()
+	for i := range quotaKeys + 1 {
+		q.Root[0], q.Root[1], q.Root[2] = byte(i), byte(i>>8), byte(i>>16)
+		h.shown(h.contributor, "a", q)
+	}
+	if b := h.shown(h.contributor, "e1", h.request()); len(b) == 0 {
+		t.Error("an elector is shown nothing")
 	}
 }
 
@@ -288,31 +265,14 @@ func asked(s wire.Stream, q Request) ([]byte, error) {
 	return wire.ReadMessage(s, 1<<16)
 }
 
-// Names of contributions that a peer makes up take no room from others.
-func TestMadeUpRootsTakeNoRoom(t *testing.T) {
-	h := newHouse(t)
-	q := h.request()
-	for i := range quotaKeys + 1 {
-		q.Root[0], q.Root[1], q.Root[2] = byte(i), byte(i>>8), byte(i>>16)
-		if _, err := h.contributor.answer("a", q, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if b, err := h.contributor.answer("b", h.request(), nil); err != nil || len(b) == 0 {
-		t.Errorf("an honest auditor is shown %d bytes: %v", len(b), err)
-	}
-}
-
 // A frame that proves its contributor's lie is passed on: the auditor makes a proof of it.
 func TestProofsArePassedOn(t *testing.T) {
 	h := newHouse(t)
 	h.own.Leaves()[0].NormSq = 1
 	h.own.Recommit()
 	h.offer.Root, h.offer.NormSq = h.own.Root(), h.own.NormSq()
-	b, err := h.leader.answer("e1", h.request(), nil)
-	if err != nil || len(h.unshown) > 0 {
-		t.Fatal(err, h.unshown)
-	}
+	b := h.shown(h.leader, "e1", h.request())
+	h.blamed(0, "what is proven")
 	o := audit.ReadOpening(wire.NewReader(b), len(b))
 	if p, err := audit.ProveContribution(testParams(), h.offer, o); err != nil {
 		t.Error(err)

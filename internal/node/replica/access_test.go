@@ -39,31 +39,41 @@ func (l fixedStanding) Access(slot.PeerID) membership.PeerAccess {
 	return membership.PeerAccess{Removed: l.removed}
 }
 
+// accessing is a replica with keys, and what it reports of a work.
+func accessing(t *testing.T, keys *emptyRing, removed bool, do func(r *Replica, report func(membership.Report))) (
+	reports []membership.Report,
+) {
+	r := &Replica{
+		cfg: Config{Keys: keys, Ledger: fixedStanding{removed: removed}, Kept: kept}, log: slog.New(slog.DiscardHandler),
+	}
+	do(r, func(report membership.Report) { reports = append(reports, report) })
+	return reports
+}
+
 // Records are followed where the secret in force cannot be had, too: peers that were removed are
 // put out. A peer that is removed itself does not ask for the secret again.
 func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
-	keys := &emptyRing{err: errors.New("nobody gives it")}
-	cfg := Config{Keys: keys, Ledger: fixedStanding{removed: true}, Kept: kept}
-	r := &Replica{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-	var reports []membership.Report
-	r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}},
-		func(report membership.Report) { t.Errorf("a removed peer reports %+v", report) })
-	r.cfg.Ledger, keys.followed = fixedStanding{}, false
-	r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}},
-		func(report membership.Report) { reports = append(reports, report) })
-	if failed, ok := reports[0].(membership.ReportFailed); len(reports) != 1 || !ok ||
-		!strings.Contains(failed.Err, keys.err.Error()) || !keys.followed {
-		t.Errorf("it reports %+v; followed: %v", reports, keys.followed)
+	for _, removed := range []bool{true, false} {
+		keys := &emptyRing{err: errors.New("nobody gives it")}
+		reports := accessing(t, keys, removed, func(r *Replica, report func(membership.Report)) {
+			r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}}, report)
+		})
+		if removed && len(reports) == 0 {
+			continue
+		}
+		if failed, ok := reports[0].(membership.ReportFailed); removed || len(reports) != 1 || !ok ||
+			!strings.Contains(failed.Err, keys.err.Error()) || !keys.followed {
+			t.Errorf("removed %v: it reports %+v; followed: %v", removed, reports, keys.followed)
+		}
 	}
 }
 
 // Where the proposed secret may be known to a peer that is removed, another one is made ready.
 func TestASecretThatIsSharedIsReplaced(t *testing.T) {
-	keys := &emptyRing{err: proof.ErrShared}
-	r := &Replica{cfg: Config{Keys: keys, Kept: kept}, log: slog.New(slog.DiscardHandler)}
-	var reports []membership.Report
-	r.hold(t.Context(), membership.WorkHold{Draft: slot.Draft{Kind: slot.Access}},
-		func(report membership.Report) { reports = append(reports, report) })
+	reports := accessing(t, &emptyRing{err: proof.ErrShared}, false,
+		func(r *Replica, report func(membership.Report)) {
+			r.hold(t.Context(), membership.WorkHold{Draft: slot.Draft{Kind: slot.Access}}, report)
+		})
 	if len(reports) != 2 || reports[0] != membership.Report(membership.ReportKey{Key: slot.Root{1}}) {
 		t.Errorf("it reports %+v", reports)
 	}

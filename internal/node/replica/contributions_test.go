@@ -3,7 +3,7 @@ package replica
 import (
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -11,29 +11,21 @@ import (
 // of the same bytes is listed, this one is still asked for.
 func TestAContributionIsSettledByItsOwnPeersOffer(t *testing.T) {
 	root := slot.Root{7}
-	for _, c := range []struct {
-		name   string
-		record slot.Record
+	for name, c := range map[string]struct {
+		slot   uint64
+		listed []slot.Offer
 		kept   bool
 	}{
-		{
-			"listed",
-			slot.Record{Slot: 5, Contributions: []slot.Offer{{Peer: "other"}, {Peer: "self", Root: root}}},
-			false,
-		},
-		{
-			"another peer's equal bytes",
-			slot.Record{Slot: 5, Contributions: []slot.Offer{{Peer: "other", Root: root}}},
-			true,
-		},
-		{"this peer's other bytes", slot.Record{Slot: 5, Contributions: []slot.Offer{{Peer: "self"}}}, true},
-		{"too stale", slot.Record{Slot: 6}, false},
+		"listed":                     {5, []slot.Offer{{Peer: "other"}, {Peer: "self", Root: root}}, false},
+		"another peer's equal bytes": {5, []slot.Offer{{Peer: "other", Root: root}}, true},
+		"this peer's other bytes":    {5, []slot.Offer{{Peer: "self"}}, true},
+		"too stale":                  {6, nil, false},
 	} {
 		own := &contributions{self: "self", maxStaleness: 1}
 		own.mu.open = map[slot.Root]Contribution{root: {Base: 4}}
-		own.settle(c.record)
+		own.settle(slot.Record{Slot: c.slot, Contributions: c.listed})
 		if _, kept := own.mu.open[root]; kept != c.kept {
-			t.Errorf("%s: kept %v", c.name, kept)
+			t.Errorf("%s: kept %v", name, kept)
 		}
 	}
 }
@@ -43,15 +35,8 @@ func TestAContributionIsSettledByItsOwnPeersOffer(t *testing.T) {
 // is shown the buffer is not used. A contributor that answered nothing was left out as one that
 // hides.
 func TestASettledContributionIsStillShown(t *testing.T) {
-	p := allreduce.Params{
-		Fragments: []uint64{8}, FrameElements: 4, Aggregator: allreduce.Mean, Codec: "f32",
-		Schedule: allreduce.Rotation, Discount: []uint32{1000},
-	}
-	c, err := newContributions("self", Run{Params: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := c.encode(0, 1, 0, []float32{1, 2, 3, 4, 5, 6, 7, 8})
+	c := debtor(codec.F32, 1, 0)
+	own, err := c.encode(0, 1, 0, make([]float32, c.params.Fragments[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +48,9 @@ func TestASettledContributionIsStillShown(t *testing.T) {
 	if shown != own.Encoded {
 		t.Fatal("it is not shown any more")
 	}
-	if c.buffer() != nil {
-		t.Error("its buffer is used while it is shown")
+	if next, err := c.encode(1, 1, 0, make([]float32, c.params.Fragments[0])); err != nil ||
+		&next.Encoded.Bytes()[0] == &shown.Bytes()[0] || c.buffer() != nil {
+		t.Errorf("its buffer is used while it is shown: %v", err)
 	}
 	if again, _ := c.of([]slot.Offer{{Peer: "self", Root: root}}); again != nil {
 		t.Error("it may be reduced once more")

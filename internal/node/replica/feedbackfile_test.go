@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -24,8 +25,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 	for _, name := range []string{codec.BF16, codec.Int8, codec.Int4, codec.Sign} {
 		offers := func(stops ...uint64) (all [][]byte) {
 			dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
-			c := debtor(name, fragments, 0)
-			d := openFeedbackFile(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+			c, d, _ := opened(name, fragments, dir, slot.Root{})
 			var past []slot.Record
 			for s := uint64(1); s <= slots; s++ {
 				fragment := int(s-1) % fragments
@@ -48,8 +48,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 					if err := d.save(after(s)); err != nil {
 						t.Fatal(err)
 					}
-					c = debtor(name, fragments, 0)
-					d = openFeedbackFile(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+					c, d, _ = opened(name, fragments, dir, slot.Root{})
 					from := s - min(s, 3) // an older checkpoint
 					d.reached(after(from))
 					for _, r := range past[from:] {
@@ -69,8 +68,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 // indebted is a peer that owes something after slot 3, which is on disk in a folder.
 func indebted(t *testing.T, dir string) *contributions {
 	t.Helper()
-	c := debtor(codec.Int4, 1, 0)
-	d := openFeedbackFile(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+	c, d, _ := opened(codec.Int4, 1, dir, slot.Root{})
 	g := make([]float32, c.feedback.sizes[0])
 	for j := range g {
 		g[j] = float32(j%7) / 7
@@ -86,30 +84,47 @@ func indebted(t *testing.T, dir string) *contributions {
 	return c
 }
 
-func reopened(dir string, run slot.Root) (c *contributions, d *feedbackFile, log *strings.Builder) {
-	c, log = debtor(codec.Int4, 1, 0), new(strings.Builder)
+// opened are a peer's contributions with what a folder has of their debt.
+func opened(codecName string, fragments int, dir string, run slot.Root) (c *contributions, d *feedbackFile,
+	log *strings.Builder,
+) {
+	c, log = debtor(codecName, fragments, 0), new(strings.Builder)
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	d = openFeedbackFile(Config{Dir: dir, Run: Run{ID: run}, Logger: logger}, c.feedback)
 	return c, d, log
 }
 
-// A debt that does not belong to the state that a peer comes to is dropped, and the log says so.
+// A debt that does not belong to the state that a peer comes to, or whose file is damaged, is
+// dropped, and the log says so.
 func TestADebtOfAnotherStateIsDropped(t *testing.T) {
 	branch := after(3)
 	branch.Root[1]++
+	same := func(b []byte) []byte { return b }
 	for name, c := range map[string]struct {
-		run   slot.Root
-		reach []Position
-		kept  bool
+		run    slot.Root
+		reach  []Position
+		damage func([]byte) []byte
+		kept   bool
 	}{
-		"its own state":  {reach: []Position{after(1), after(2), after(3)}, kept: true},
-		"another branch": {reach: []Position{after(2), branch}},
-		"it is past":     {reach: []Position{after(4)}},
-		"another run":    {run: slot.Root{1}, reach: []Position{after(3)}},
+		"its own state":  {slot.Root{}, []Position{after(1), after(2), after(3)}, same, true},
+		"another branch": {slot.Root{}, []Position{after(2), branch}, same, false},
+		"it is past":     {slot.Root{}, []Position{after(4)}, same, false},
+		"another run":    {slot.Root{1}, []Position{after(3)}, same, false},
+		"empty":          {slot.Root{}, []Position{after(3)}, func([]byte) []byte { return nil }, false},
+		"cut":            {slot.Root{}, []Position{after(3)}, func(b []byte) []byte { return b[1:] }, false},
+		"longer":         {slot.Root{}, []Position{after(3)}, func(b []byte) []byte { return append(b, 0) }, false},
+		"a bit off": {slot.Root{}, []Position{after(3)}, func(b []byte) []byte {
+			b[len(b)/2] ^= 1
+			return b
+		}, false},
 	} {
 		dir := t.TempDir()
-		before := indebted(t, dir)
-		got, d, log := reopened(dir, c.run)
+		before, file := indebted(t, dir), filepath.Join(dir, feedbackName)
+		b, err := os.ReadFile(file)
+		if err = errors.Join(err, os.WriteFile(file, c.damage(b), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		got, d, log := opened(codec.Int4, 1, dir, c.run)
 		for _, at := range c.reach {
 			d.reached(at)
 		}
@@ -117,6 +132,9 @@ func TestADebtOfAnotherStateIsDropped(t *testing.T) {
 			t.Errorf("%s: kept is %v; the log says %q", name, kept, log)
 		} else if kept && !slices.Equal(got.feedback.mu.debt[0], before.feedback.mu.debt[0]) {
 			t.Errorf("%s: another debt", name)
+		}
+		if err := d.save(after(3)); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -126,7 +144,7 @@ func TestADebtOfAnotherStateIsDropped(t *testing.T) {
 func TestAListedContributionOfBeforeAKillHasPaid(t *testing.T) {
 	dir := t.TempDir()
 	indebted(t, dir)
-	c, d, _ := reopened(dir, slot.Root{})
+	c, d, _ := opened(codec.Int4, 1, dir, slot.Root{})
 	d.reached(after(3))
 	n := c.feedback.sizes[0]
 	held := slices.Clone(c.feedback.mu.debt[0])
@@ -135,34 +153,5 @@ func TestAListedContributionOfBeforeAKillHasPaid(t *testing.T) {
 	if slices.ContainsFunc(e[:feedbackFrame], func(v float32) bool { return v != 0 }) ||
 		!slices.Equal(e[feedbackFrame:], held[feedbackFrame:]) {
 		t.Error("owed is not what was owed but in the segment that listed this peer")
-	}
-}
-
-func TestADamagedDebtIsDoneWithout(t *testing.T) {
-	for name, change := range map[string]func([]byte) []byte{
-		"empty":        func([]byte) []byte { return nil },
-		"cut":          func(b []byte) []byte { return b[:len(b)-1] },
-		"longer":       func(b []byte) []byte { return append(b, 0) },
-		"a bit off":    func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
-		"another file": func(b []byte) []byte { b[0] ^= 1; return b },
-	} {
-		dir := t.TempDir()
-		indebted(t, dir)
-		file := filepath.Join(dir, feedbackName)
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, change(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, d, log := reopened(dir, slot.Root{})
-		d.reached(after(3))
-		if c.feedback.mu.debt[0] != nil || !strings.Contains(log.String(), "WARN") {
-			t.Errorf("%s: taken, or not said: %q", name, log)
-		}
-		if err := d.save(after(3)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

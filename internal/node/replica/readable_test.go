@@ -69,32 +69,3 @@ func TestUnreadableOutcomesAreNotHeld(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkReadable looks at the outcome of a model of 64 MiB in eight segments.
-func BenchmarkReadable(b *testing.B) {
-	const frame, elements, owners = 1 << 16, 16 << 20, 8
-	for _, name := range []string{codec.F32, codec.Int8, codec.Int4} {
-		b.Run(name, func(b *testing.B) {
-			up, err := codec.New(name)
-			if err != nil {
-				b.Fatal(err)
-			}
-			m := &model{codec: codec.Outcome(up), run: Run{Params: allreduce.Params{FrameElements: frame}}}
-			x := make([]float32, elements/owners)
-			for i := range x {
-				x[i] = float32(i%17) - 8
-			}
-			var segments []slot.Segment
-			var data [][]byte
-			for o := range uint64(owners) {
-				of := slot.Range{Begin: o * elements / owners, End: (o + 1) * elements / owners}
-				segments, data = append(segments, slot.Segment{Range: of}), append(data, m.codec.Append(nil, x))
-			}
-			for b.Loop() {
-				if err := m.readable(segments, data); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

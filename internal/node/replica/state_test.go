@@ -25,25 +25,20 @@ func TestAnAnchorFilledInPartIsNotGiven(t *testing.T) {
 			return Position{Height: at, Slot: at}, fault
 		})
 	}
-	fill(1, 5, nil)
-	whole, followed := make([]float32, elements), make([]float32, elements)
-	at, ok := s.copyAnchor(whole)
-	edition := s.copyOnward(followed, Edition{})
-	if !ok || at.Slot != 5 || edition.Slot != 5 || whole[0] != 1 || followed[0] != 1 {
-		t.Fatalf("%v %v, %v and %v", at, edition, whole, followed)
-	}
-	fill(2, 9, errors.New("a read error"))
-	if at, ok = s.copyAnchor(whole); ok || whole[0] != 1 {
-		t.Errorf("the anchor of slot %d: %v", at.Slot, whole)
-	}
-	if now := s.copyOnward(followed, edition); now != edition || followed[0] != 1 {
-		t.Errorf("followed to slot %d: %v", now.Slot, followed)
-	}
-	fill(3, 9, nil)
-	if at, ok = s.copyAnchor(whole); !ok || at.Slot != 9 || whole[0] != 3 {
-		t.Errorf("the anchor of slot %d: %v", at.Slot, whole)
-	}
-	if now := s.copyOnward(followed, edition); now.Slot != 9 || followed[0] != 3 {
-		t.Errorf("followed to slot %d: %v", now.Slot, followed)
+	whole, followed, edition := make([]float32, elements), make([]float32, elements), Edition{}
+	for _, c := range []struct {
+		value float32
+		at    uint64
+		fault error
+		want  uint64 // the slot of what is given, and a value in it
+		gives float32
+	}{{1, 5, nil, 5, 1}, {2, 9, errors.New("a read error"), 5, 1}, {3, 9, nil, 9, 3}} {
+		fill(c.value, c.at, c.fault)
+		at, ok := s.copyAnchor(whole)
+		edition = s.copyOnward(followed, edition)
+		if ok != (c.fault == nil) || ok && at.Slot != c.want || whole[0] != c.gives || edition.Slot != c.want ||
+			followed[0] != c.gives {
+			t.Errorf("%+v: the anchor of %v (%v): %v; followed to %v: %v", c, at, ok, whole, edition, followed)
+		}
 	}
 }
