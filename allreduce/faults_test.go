@@ -22,99 +22,94 @@ import (
 // others go on without the sender.
 func TestBadContributionsAreNamed(t *testing.T) {
 	const sender = 1
-	bytesFrom := func(c *Contribution) *Contribution {
-		return &Contribution{
-			data: slices.Clone(c.data), peer: c.peer, leaves: slices.Clone(c.leaves), root: c.root, frame: c.frame,
-		}
-	}
-	value := func(v float32) func(g *group, c *Contribution) *Contribution {
-		return func(g *group, c *Contribution) *Contribution {
+	var g *group
+	var c *Contribution // a copy of the sender's
+	value := func(v float32) func() {
+		return func() {
 			for _, piece := range g.plan.Pieces {
 				g.vectors[sender][piece.Range.End-3] = v
 			}
-			b := kernel.Bytes(g.vectors[sender])
-			if _, err := Commit(g.params, 0, peerName(sender), b); !errors.Is(err, ErrNotFinite) {
-				g.t.Errorf("committed to: %v", err)
-			}
-			return commit(g.engines[0].grids[0], sender, b)
+			c.data = kernel.Bytes(g.vectors[sender])
 		}
 	}
-	norm := func(change func(v float64) float64) func(g *group, c *Contribution) *Contribution {
-		return func(_ *group, c *Contribution) *Contribution {
+	norm := func(change func(v float64) float64) func() {
+		return func() {
 			for f := range c.leaves {
 				c.leaves[f].NormSq = change(c.leaves[f].NormSq)
 			}
 			c.Recommit()
-			return c
+			g.offer(sender, c)
 		}
 	}
-	scale := func(bits uint32) func(g *group, c *Contribution) *Contribution {
-		return func(g *group, c *Contribution) *Contribution {
+	scale := func(bits uint32) func() {
+		return func() {
 			grid := g.engines[0].grids[0]
 			for at := 0; at < len(c.data); at += grid.Codec.EncodedSize(grid.Codec.Block()) {
 				binary.LittleEndian.PutUint32(c.data[at:], bits)
 			}
-			_, err := Commit(g.params, 0, peerName(sender), c.data)
-			if !errors.Is(err, wire.ErrMalformed) && !errors.Is(err, ErrNotFinite) {
-				g.t.Errorf("committed to: %v", err)
-			}
-			return commit(grid, sender, c.data)
 		}
 	}
-	same := func(change func(c *Contribution)) func(g *group, c *Contribution) *Contribution {
-		return func(_ *group, c *Contribution) *Contribution { change(c); return c }
-	}
-	for _, c := range []struct {
+	more := func(v float64) float64 { return math.Nextafter(v, 2*v) }
+	less := func(v float64) float64 { return math.Nextafter(v, 0) }
+	f32, blocks := []string{codec.F32}, []string{codec.Int4, codec.Int8, codec.Sign}
+	for _, row := range []struct {
 		name   string
-		codecs []string // f32 if there are none
-		change func(g *group, c *Contribution) *Contribution
+		codecs []string
+		change func()
+		bytes  bool // it commits to these
 		want   Reason
 		proof  bool
 	}{
-		{"NaN", nil, value(float32(math.NaN())), BadValue, true},
-		{"-Inf", nil, value(float32(math.Inf(-1))), BadValue, true},
-		{"other frames", nil, same(func(c *Contribution) {
+		{"NaN", f32, value(float32(math.NaN())), true, BadValue, true},
+		{"-Inf", f32, value(float32(math.Inf(-1))), true, BadValue, true},
+		{"a scale that is none", blocks, scale(0x7fc00000), true, BadBytes, true},
+		{"a scale below 0", blocks, scale(math.Float32bits(-1)), true, BadBytes, true},
+		{"a tiny scale", blocks, scale(1), true, BadBytes, true},
+		{"a scale too large", blocks[:2], scale(math.Float32bits(0x1p99)), true, BadValue, true},
+		{"a sign too large", blocks[2:], scale(math.Float32bits(0x1p100)), true, BadValue, true},
+		{"other frames", f32, func() {
 			for f := 0; f < len(c.data); f += c.frame {
 				c.data[f]++
 			}
-		}), BadBytes, false},
-		{"other frames, packed", nil, same(func(c *Contribution) { clear(c.data) }), BadBytes, false},
-		{"a leaf's hash", nil, same(func(c *Contribution) { c.leaves[0].Hash[0]++ }), BadBytes, false},
-		{"a leaf's norm", nil, same(func(c *Contribution) { c.leaves[0].NormSq++ }), BadBytes, false},
-		{"norms too great", nil, norm(func(v float64) float64 { return math.Nextafter(v, 2*v) }), FalseNorm, true},
-		{"norms too little", nil, norm(func(v float64) float64 { return math.Nextafter(v, 0) }), FalseNorm, true},
-		{"no norms", nil, norm(func(float64) float64 { return math.NaN() }), FalseNorm, false},
-		{"another total", nil, nil, FalseNorm, false},
-		{"a scale that is none", codec.Names()[2:], scale(0x7fc00000), BadBytes, true},
-		{"a scale below 0", codec.Names()[2:], scale(math.Float32bits(-1)), BadBytes, true},
-		{"a tiny scale", codec.Names()[2:], scale(1), BadBytes, true},
-		{"a scale too large", codec.Names()[2:4], scale(math.Float32bits(0x1p99)), BadValue, true},
-		{"a sign too large", []string{codec.Sign}, scale(math.Float32bits(0x1p100)), BadValue, true},
+		}, false, BadBytes, false},
+		{"other frames, packed", f32, func() {
+			clear(c.data)
+			g.engines[sender].raw.always = packZstd
+		}, false, BadBytes, false},
+		{"a leaf's hash", f32, func() { c.leaves[0].Hash[0]++ }, false, BadBytes, false},
+		{"a leaf's norm", f32, func() { c.leaves[0].NormSq++ }, false, BadBytes, false},
+		{"norms too great", f32, norm(more), false, FalseNorm, true},
+		{"norms too little", f32, norm(less), false, FalseNorm, true},
+		{"no norms", f32, norm(func(float64) float64 { return math.NaN() }), false, FalseNorm, false},
+		{"another total", f32, func() { g.plan.Offers[sender].NormSq *= 1 + 1e-15 }, false, FalseNorm, false},
 	} {
-		for i, name := range append(slices.Clone(c.codecs), codec.F32)[:max(1, len(c.codecs))] {
-			t.Run(c.name+", "+name, func(t *testing.T) {
+		for i, name := range row.codecs {
+			t.Run(row.name+", "+name, func(t *testing.T) {
 				p := testParams(12<<10, 1<<10)
 				p.Codec, p.Clip = name, i > 0
-				bubble(t, p, 3, time.Minute, func(g *group) {
-					if own := bytesFrom(g.own[sender]); c.change == nil {
-						g.plan.Offers[sender].NormSq *= 1 + 1e-15
-					} else if own = c.change(g, own); own.root == g.own[sender].root {
-						g.own[sender] = own
-					} else {
-						g.offer(sender, own)
+				bubble(t, p, 3, time.Minute, func(in *group) {
+					own := in.own[sender]
+					g, c = in, &Contribution{
+						data: slices.Clone(own.data), peer: own.peer, leaves: slices.Clone(own.leaves), root: own.root,
+						frame: own.frame,
 					}
-					if strings.HasSuffix(c.name, "packed") {
-						g.engines[sender].raw.always = packZstd
+					g.own[sender] = c
+					if row.change(); row.bytes {
+						_, err := Commit(p, 0, peerName(sender), c.data)
+						if !errors.Is(err, wire.ErrMalformed) && !errors.Is(err, ErrNotFinite) {
+							t.Errorf("committed to: %v", err)
+						}
+						g.offer(sender, commit(g.engines[0].grids[0], sender, c.data))
 					}
 					g.start(0, 1, 2)
 					time.Sleep(time.Second)
-					g.names([]int{0, 2}, sender, c.want)
+					g.names([]int{0, 2}, sender, row.want)
 					for peer, reason := range g.sinks[sender].lost() {
 						if peer != peerName(sender) && reason != Refused {
 							t.Errorf("the sender names %s for %s", peer, reason)
 						}
 					}
-					if c.proof {
+					if row.proof {
 						g.proves(sender, g.sinks[0].mu.errs[0])
 					}
 					g.finish(sender)

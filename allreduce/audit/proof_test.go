@@ -311,94 +311,83 @@ func TestFiguresAreProven(t *testing.T) {
 
 // What a false accuser may show is refused, and in words.
 func TestProofsThatProveNothing(t *testing.T) {
-	p := testParams(20_000, 8192)
-	p.Codec = codec.Int8
-	w := newWorld(t, p, noise(rand.New(rand.NewPCG(1, 1)), 20_000, 4), 0, 3)
-	other := newWorld(t, p, noise(rand.New(rand.NewPCG(3, 1)), 20_000, 4), 0, 3)
+	params := testParams(20_000, 8192)
+	params.Codec = codec.Int8
+	w := newWorld(t, params, noise(rand.New(rand.NewPCG(1, 1)), 20_000, 4), 0, 3)
+	rows, lied := w.rows(), w.rows()
+	lied[1].Of[3].Norm *= 2 // in figures alone
 	flip := func(b *[]byte) { *b = slices.Clone(*b); (*b)[len(*b)/2] ^= 4 }
-	frame, rows := w.in.Elements(1, 2), w.rows()
-	rows[1].Of[3].Norm *= 2 // a lie, for figures alone
 	const right, leads = "right", "do not lead to the root"
+	var p Proof
 	for _, c := range []struct {
 		kind  int // of proofs
 		words string
-		spoil func(p *Proof)
+		spoil func()
 	}{
-		{0, right, func(*Proof) {}},
-		{0, "kind 9", func(p *Proof) { p.Kind = 9 }},
-		{0, "kind 0", func(p *Proof) { *p = Proof{} }},
-		{0, "outcome: the bytes shown", func(p *Proof) { flip(&p.Outcome.Bytes) }},
-		{0, leads, func(p *Proof) { p.Outcome.Path[0][0]++ }},
-		{0, leads, func(p *Proof) { p.Outcome.NormSq = 1 }},
-		{0, leads, func(p *Proof) { p.Statement.Root[0]++ }},
-		{0, "path within the frame", func(p *Proof) { p.Outcome.Inner = p.Outcome.Inner[1:] }},
-		{0, "1023 bytes where", func(p *Proof) { p.Outcome.Bytes = p.Outcome.Bytes[:1023] }},
-		{0, "contribution of", func(p *Proof) { flip(&p.Openings[2].Bytes) }},
-		{0, leads, func(p *Proof) { p.Openings[2].NormSq++ }},
-		{0, leads, func(p *Proof) { p.Openings[2].Path = p.Openings[2].Path[:1] }},
-		{0, leads, func(p *Proof) { p.Openings[1], p.Openings[2] = p.Openings[2], p.Openings[1] }},
-		{0, leads, func(p *Proof) { p.Statement.Offers[3].Root[5]++ }},
-		{0, leads, func(p *Proof) { p.Statement.Offers[3].Peer += "x" }},
-		{0, "3 openings of 4", func(p *Proof) { p.Openings = p.Openings[:3] }},
-		{0, "instead of", func(p *Proof) { p.Openings[0] = w.openings(slot.Range{End: 256})[0] }},
-		{0, "more than one block", func(p *Proof) { p.Outcome = w.opened(slot.Range{End: 512}) }},
-		{0, "not whole blocks", func(p *Proof) { p.Outcome.Range.Begin++ }},
-		{0, "more than one block", func(p *Proof) { p.Outcome.Range.End = 0 }},
-		{0, "not in segment", func(p *Proof) { p.Outcome.Range = slot.Range{Begin: 1 << 60, End: 1<<60 + 256} }},
-		{0, "for slot 8", func(p *Proof) { p.Statement.Offers[1].Slot++ }},
-		{0, "for slot 7", func(p *Proof) { p.Statement.Slot++ }},
-		{0, "slots stale", func(p *Proof) { p.Statement.Offers[1].Base = 1 }},
-		{0, "fragment 1", func(p *Proof) { p.Statement.Fragment = 1 }},
-		{0, "slot 0", func(p *Proof) { p.Statement.Slot = 0 }},
-		{0, "order of their peers", func(p *Proof) { p.Statement.Offers[0].Peer = "peer-09" }},
-		{0, "0 contributors", func(p *Proof) { p.Statement.Offers = nil }},
-		{0, "weigh", func(p *Proof) { // an aggregation of no values would panic in who verifies it
+		{0, right, func() {}},
+		{0, "kind 9", func() { p.Kind = 9 }},
+		{0, "kind 0", func() { p = Proof{} }},
+		{0, "outcome: the bytes shown", func() { flip(&p.Outcome.Bytes) }},
+		{0, leads, func() { p.Outcome.Path[0][0]++ }},
+		{0, leads, func() { p.Outcome.NormSq = 1 }},
+		{0, leads, func() { p.Statement.Root[0]++ }},
+		{0, "path within the frame", func() { p.Outcome.Inner = p.Outcome.Inner[1:] }},
+		{0, "1023 bytes where", func() { p.Outcome.Bytes = p.Outcome.Bytes[:1023] }},
+		{0, "contribution of", func() { flip(&p.Openings[2].Bytes) }},
+		{0, leads, func() { p.Openings[2].NormSq++ }},
+		{0, leads, func() { p.Openings[2].Path = p.Openings[2].Path[:1] }},
+		{0, leads, func() { slices.Reverse(p.Openings) }},
+		{0, leads, func() { p.Statement.Offers[3].Root[5]++ }},
+		{0, leads, func() { p.Statement.Offers[3].Peer += "x" }},
+		{0, "3 openings of 4", func() { p.Openings = p.Openings[:3] }},
+		{0, "instead of", func() { p.Openings[0] = w.openings(slot.Range{End: 256})[0] }},
+		{0, "more than one block", func() { p.Outcome = w.opened(slot.Range{End: 512}) }},
+		{0, "not whole blocks", func() { p.Outcome.Range.Begin++ }},
+		{0, "not in segment", func() { p.Outcome.Range = slot.Range{Begin: 1 << 60, End: 1<<60 + 256} }},
+		{0, "for slot 8", func() { p.Statement.Offers[1].Slot++ }},
+		{0, "for slot 7", func() { p.Statement.Slot++ }},
+		{0, "slots stale", func() { p.Statement.Offers[1].Base = 1 }},
+		{0, "fragment 1", func() { p.Statement.Fragment = 1 }},
+		{0, "slot 0", func() { p.Statement.Slot = 0 }},
+		{0, "order of their peers", func() { p.Statement.Offers[0].Peer = "peer-09" }},
+		{0, "0 contributors", func() { p.Statement.Offers = nil }},
+		{0, "weigh", func() { // an aggregation of no values would panic in who verifies it
 			for i := range p.Statement.Offers {
 				p.Statement.Offers[i].Weight = 0
 			}
 		}},
-		{0, "without an owner", func(p *Proof) { p.Statement.Owner = "" }},
-		{0, "frame grid", func(p *Proof) { p.Statement.Range.Begin = 5 }},
-		{0, "frame grid", func(p *Proof) { p.Statement.Range.End = 1 << 63 }},
-		{1, right, func(*Proof) {}},
-		{1, leads, func(p *Proof) { p.Offer = w.Offers[1] }},
-		{1, "slot 0", func(p *Proof) { p.Offer = slot.Offer{} }},
-		{2, "add up to that of the offer", func(*Proof) {}},
-		{2, "slot 0", func(p *Proof) { p.Offer = slot.Offer{} }},
-		{2, leads, func(p *Proof) { p.Leaves = w.own[2].Leaves() }},
-		{2, "norms of 2 frames of 3", func(p *Proof) { p.Leaves = p.Leaves[:2] }},
-		{3, "", func(p *Proof) { p.Figures[0]++ }},
-		{3, "", func(p *Proof) { p.Published.Row = rows[0] }},
-		{3, "", func(p *Proof) { p.Published.Path = append(slices.Clone(p.Published.Path), slot.Root{}) }},
-		{3, "", func(p *Proof) { p.Published.Path = nil }},
-		{3, "", func(p *Proof) { p.Place = 2 }},
-		{3, "", func(p *Proof) { p.Place = 1 << 31 }},
-		{3, "", func(p *Proof) { p.Published.Row.Of = p.Published.Row.Of[:3] }},
-		{3, "", func(p *Proof) { p.Outcome = other.opened(frame) }},
-		{3, "", func(p *Proof) { p.Openings = other.openings(frame)[3:] }},
-		{3, "", func(p *Proof) { p.Openings = w.openings(w.in.Elements(0, 1))[3:] }},
-		{3, "", func(p *Proof) {
-			r := slot.Range{Begin: 8192, End: 8192 + 256}
-			p.Outcome, p.Openings = w.opened(r), w.openings(r)[3:]
-		}},
-		{3, "", func(p *Proof) { p.Statement.Slot++ }},
-		{3, "", func(p *Proof) { p.Statement.Offers = other.Offers }},
-		{3, "", func(p *Proof) { p.Place, p.Openings = 0, w.openings(frame)[:1] }}, // a true figure
+		{0, "without an owner", func() { p.Statement.Owner = "" }},
+		{0, "frame grid", func() { p.Statement.Range.Begin = 5 }},
+		{0, "frame grid", func() { p.Statement.Range.End = 1 << 63 }},
+		{1, right, func() {}},
+		{1, leads, func() { p.Offer = w.Offers[1] }},
+		{1, "slot 0", func() { p.Offer = slot.Offer{} }},
+		{2, "add up to that of the offer", func() {}},
+		{2, leads, func() { p.Leaves = w.own[2].Leaves() }},
+		{2, "norms of 2 frames of 3", func() { p.Leaves = p.Leaves[:2] }},
+		{3, right, func() { p.Figures, p.Published = slot.FiguresRoot(rows), w.published(rows, 1) }},
+		{3, "", func() { p.Figures[0]++ }},
+		{3, "", func() { p.Published.Row = lied[0] }},
+		{3, "", func() { p.Published.Path = nil }},
+		{3, "", func() { p.Place = 2 }},
+		{3, "", func() { p.Place = 1 << 31 }},
+		{3, "", func() { p.Openings = w.openings(w.in.Elements(0, 1))[3:] }},
 	} {
-		proof := w.proofs()[c.kind]
+		p = w.proofs()[c.kind]
 		if c.kind == 3 {
-			proof.Figures, proof.Published = slot.FiguresRoot(rows), w.published(rows, 1)
-			convicts(t, p, proof, w.Owner)
+			p.Figures, p.Published = slot.FiguresRoot(lied), w.published(lied, 1)
+			convicts(t, params, p, w.Owner)
 		}
-		proof.Statement.Offers = slices.Clone(proof.Statement.Offers)
-		c.spoil(&proof)
-		guilty, err := proof.Verify(p)
+		p.Statement.Offers = slices.Clone(p.Statement.Offers)
+		c.spoil()
+		guilty, err := p.Verify(params)
 		if guilty != nil || !errors.Is(err, ErrProvesNothing) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("kind %d, %s: %v, %v", c.kind, c.words, guilty, err)
 		}
 	}
-	p.Schedule = allreduce.Ring
-	if _, err := w.proofs()[0].Verify(p); !errors.Is(err, ErrProvesNothing) || !strings.Contains(err.Error(), "ring") {
+	params.Schedule = allreduce.Ring
+	_, err := w.proofs()[0].Verify(params)
+	if !errors.Is(err, ErrProvesNothing) || !strings.Contains(err.Error(), "ring") {
 		t.Errorf("in a ring: %v", err)
 	}
 }

@@ -96,35 +96,36 @@ func TestDivide(t *testing.T) {
 // group weighs anything there is no mean; and a ring that the spec did not ask for, for who passes
 // partial results on could change them.
 func TestCheck(t *testing.T) {
-	for name, change := range map[string]func(p *Params, pl *slot.Plan){
-		"":                      func(*Params, *slot.Plan) {},
-		"in slot":               func(_ *Params, p *slot.Plan) { p.Slot++ },
-		"for fragment":          func(_ *Params, p *slot.Plan) { p.Fragment = 1 << 31 },
-		"0 offers":              func(_ *Params, p *slot.Plan) { p.Offers = nil },
-		"stale":                 func(_ *Params, p *slot.Plan) { p.Offers[1].Base = 1 },
-		"base":                  func(_ *Params, p *slot.Plan) { p.Offers[1].Base = p.Slot },
-		"weighs nothing":        func(_ *Params, p *slot.Plan) { p.Offers[1].Weight = 0 },
-		"order of their peers":  func(_ *Params, p *slot.Plan) { slices.Reverse(p.Offers) },
-		"no bitmap":             func(_ *Params, p *slot.Plan) { p.Gone = slot.NewBitmap(20) },
-		"0 pieces":              func(_ *Params, p *slot.Plan) { p.Pieces = nil },
-		"join at element 0":     func(_ *Params, p *slot.Plan) { p.Pieces = p.Pieces[1:] },
-		"end at element":        func(_ *Params, p *slot.Plan) { p.Pieces = p.Pieces[:1] },
-		"0..319":                func(_ *Params, p *slot.Plan) { p.Pieces[0].Range.End--; p.Pieces[1].Range.Begin-- },
-		"not on the frame grid": func(_ *Params, p *slot.Plan) { p.Pieces[2].Range.End++ },
-		"not in the group":      func(_ *Params, p *slot.Plan) { p.Pieces[1].Owner = "stranger" },
-		"or gone":               func(_ *Params, p *slot.Plan) { p.Gone.Set(1) },
-		"no order":              func(_ *Params, p *slot.Plan) { p.Ring = []uint16{0, 1, 1} },
-		`"" and`:                func(p *Params, pl *slot.Plan) { p.Schedule, pl.Ring = "", []uint16{0, 1, 2} },
-		`"rotation" and`:        func(p *Params, pl *slot.Plan) { p.Schedule, pl.Ring = Rotation, []uint16{0, 1, 2} },
-		`"auto" and`: func(p *Params, pl *slot.Plan) {
-			p.Schedule, p.Aggregator, pl.Ring = Auto, TrimmedMean, []uint16{0, 1, 2}
-		},
+	var p Params
+	var pl slot.Plan
+	three := []uint16{0, 1, 2}
+	for name, change := range map[string]func(){
+		"":                      func() {},
+		"in slot":               func() { pl.Slot++ },
+		"for fragment":          func() { pl.Fragment = 1 << 31 },
+		"0 offers":              func() { pl.Offers = nil },
+		"stale":                 func() { pl.Offers[1].Base = 1 },
+		"base":                  func() { pl.Offers[1].Base = pl.Slot },
+		"weighs nothing":        func() { pl.Offers[1].Weight = 0 },
+		"order of their peers":  func() { slices.Reverse(pl.Offers) },
+		"no bitmap":             func() { pl.Gone = slot.NewBitmap(20) },
+		"0 pieces":              func() { pl.Pieces = nil },
+		"join at element 0":     func() { pl.Pieces = pl.Pieces[1:] },
+		"end at element":        func() { pl.Pieces = pl.Pieces[:1] },
+		"0..319":                func() { pl.Pieces[0].Range.End--; pl.Pieces[1].Range.Begin-- },
+		"not on the frame grid": func() { pl.Pieces[2].Range.End++ },
+		"not in the group":      func() { pl.Pieces[1].Owner = "stranger" },
+		"or gone":               func() { pl.Gone.Set(1) },
+		"no order":              func() { pl.Ring = []uint16{0, 1, 1} },
+		`"" and`:                func() { p.Schedule, pl.Ring = "", three },
+		`"rotation" and`:        func() { p.Schedule, pl.Ring = Rotation, three },
+		`"auto" and`:            func() { p.Schedule, p.Aggregator, pl.Ring = Auto, TrimmedMean, three },
 	} {
-		p, pl := testParams(1000, 64), testPlan(3)
+		p, pl = testParams(1000, 64), testPlan(3)
 		p.Fragments = []uint64{900, 1000, 900} // slot 7 has fragment 1
 		pl.Fragment = slot.FragmentOf(pl.Slot, 3)
 		pl.Pieces = Pieces(p, pl.Fragment, pl.Offers)
-		change(&p, &pl)
+		change()
 		if err := Check(p, pl); (err == nil) != (name == "") || err != nil && !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

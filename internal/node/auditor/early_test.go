@@ -242,9 +242,9 @@ func silent(wire.Stream) wire.Stream { return nil }
 func speaking(s wire.Stream) wire.Stream { return s }
 
 // A contributor that lets an early question wait is not given the same time again, and one that
-// ends the stream, or could not be asked, because no stream opened in time, is asked again. One that
-// was too slow for one audit is asked by the next one: otherwise a run that needs its contribution
-// would wait for ever.
+// ends the stream, or could not be asked, because no stream opened in time, is asked again. One
+// that was too slow for one audit is asked by the next one: otherwise a run that needs its
+// contribution would wait for ever.
 func TestContributorsThatDoNotAnswerEarly(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(wire.Stream) wire.Stream
@@ -368,8 +368,8 @@ func TestOverlappingSegmentsAreNotSampledEarly(t *testing.T) {
 			{0, first, 1},
 			{0, slot.Range{End: elements}, 1},
 			{0, slot.Range{Begin: frameElements, End: 3 * frameElements}, 1},
-			{0, slot.Range{Begin: 2 * frameElements, End: 3 * frameElements}, 2}, // as after a loss
-			{1, slot.Range{End: elements}, 3},                                    // all is reduced anew
+			{0, slot.Range{Begin: 2 * frameElements, End: 3 * frameElements}, 2}, // a loss
+			{1, slot.Range{End: elements}, 3},                                    // all anew
 			{1, first, 3},
 		} {
 			if e.signed(c.group, c.r, slot.Root{1, byte(i)}, none); e.kept() != c.kept {

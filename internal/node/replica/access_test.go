@@ -44,7 +44,8 @@ func accessing(t *testing.T, keys *emptyRing, removed bool, do func(r *Replica, 
 	reports []membership.Report,
 ) {
 	r := &Replica{
-		cfg: Config{Keys: keys, Ledger: fixedStanding{removed: removed}, Kept: kept}, log: slog.New(slog.DiscardHandler),
+		cfg: Config{Keys: keys, Ledger: fixedStanding{removed: removed}, Kept: kept},
+		log: slog.New(slog.DiscardHandler),
 	}
 	do(r, func(report membership.Report) { reports = append(reports, report) })
 	return reports

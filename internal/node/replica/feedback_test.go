@@ -165,9 +165,9 @@ func TestFeedbackBringsSignsToTheMean(t *testing.T) {
 	}
 }
 
-// A run whose codec loses nothing keeps nothing. Where one does, without an offer nothing is owed: a
-// pseudo-gradient that is too large is an error, and the next one is encoded as if it had not been.
-// After a state was fetched nothing is owed.
+// A run whose codec loses nothing keeps nothing. Where one does, without an offer nothing is owed:
+// a pseudo-gradient that is too large is an error, and the next one is encoded as if it had not
+// been. After a state was fetched nothing is owed.
 func TestFeedbackIsOfLossyCodecsAlone(t *testing.T) {
 	c := debtor(codec.F32, 1, 0)
 	own, err := c.encode(0, 1, 0, make([]float32, c.params.Fragments[0]))
