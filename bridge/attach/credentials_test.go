@@ -14,19 +14,13 @@ import (
 // and root may be. Whoever can open the socket could change what the peer contributes otherwise.
 func TestOtherUsersAreRefused(t *testing.T) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	there, err := net.Dial("unix", l.Addr().String()) //nolint:noctx // it answers at once
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer there.Close()
 	c, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if err := allowed(c); err != nil {
 		t.Errorf("a process of the same user: %v", err)

@@ -32,6 +32,14 @@ type machine struct {
 	}
 }
 
+// must fails where something did.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newMachine listens.
 func newMachine(t *testing.T, cfg Config) *machine {
 	t.Helper()
@@ -47,9 +55,7 @@ func newMachine(t *testing.T, cfg Config) *machine {
 		cfg.Looks = 20 * time.Millisecond
 	}
 	server, err := Listen(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.server = server
 	t.Cleanup(func() {
 		if m.node != nil {
@@ -80,9 +86,7 @@ func (m *machine) said() []string {
 func (m *machine) join(ctx context.Context, spec p2pdiloco.Spec, bootstrap ...string) {
 	m.t.Helper()
 	tr, err := m.server.Trainer(ctx)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	m.node = join(ctx, m.t, m.server.cfg.DataDir, spec, &watched{tr, m.t}, bootstrap)
 	tr.Joined(wire.Info{RunID: m.node.RunID().String(), Mode: m.node.Spec().Mode})
 	go func() {
@@ -121,9 +125,7 @@ func join(ctx context.Context, t *testing.T, dir string, spec p2pdiloco.Spec, tr
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	node, err := p2pdiloco.Join(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return node
 }
 
@@ -170,9 +172,7 @@ func ranks(ctx context.Context, m *machine, set string, all ...*attachtest.Rank)
 func wantEnded(t *testing.T, ended []chan error, peers ...*machine) {
 	t.Helper()
 	for _, m := range peers {
-		if err := <-m.ended; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-m.ended)
 	}
 	for _, c := range ended {
 		wantCode(t, <-c, wire.CodeEnded, "")

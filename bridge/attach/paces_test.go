@@ -147,9 +147,7 @@ func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
 	}
 	start := func() *p2pdiloco.Node {
 		node, err := p2pdiloco.Join(ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = node.Close() })
 		go func() { _ = node.Run(ctx) }()
 		return node
@@ -169,9 +167,7 @@ func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
 	m.join(running, s, founder.Addrs()...)
 	m.until("three slots", func(s p2pdiloco.Status) bool { return s.Slot >= 3 })
 	m.until("inner steps", amidst)
-	if err := founder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, founder.Close())
 	m.until("a pause", func(s p2pdiloco.Status) bool { return s.Phase == p2pdiloco.PhasePaused })
 	at := m.node.Status().Slot
 	cfg.Found, cfg.Bootstrap = false, m.node.Addrs()
@@ -180,9 +176,7 @@ func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
 	m.until("inner steps", amidst)
 	stop()
 	<-m.ended
-	if err := m.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.server.Close())
 	for _, c := range ended {
 		<-c
 	}

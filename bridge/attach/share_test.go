@@ -105,9 +105,7 @@ func (f *files) welcome(m *machine, set string, world int) (all []*attachtest.Ra
 func share(t *testing.T, told []chan error) {
 	t.Helper()
 	for _, c := range told {
-		if err := soon(t, "the memory", c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, soon(t, "the memory", c))
 	}
 }
 
@@ -151,9 +149,7 @@ func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 	share(t, told)
 	defer first[0].Close()
 	tr, err := m.server.Trainer(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first[0].Kill()
 	soon(t, "local of the first", f.asks)
 	m.reaches("no trainer")
@@ -179,9 +175,7 @@ func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 			t.Errorf("rank %d: %v, it was told %+v", i, err, got)
 		}
 	}
-	if err := tr.Return(bounded(t), trainer.ErrAnew); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.Return(bounded(t), trainer.ErrAnew))
 	f.wantOpen(2) // the first one's local is gone
 }
 
@@ -255,9 +249,7 @@ func TestAModelThatFitsOnceIsForgotten(t *testing.T) {
 		t.Errorf("%d bytes are mapped", n)
 	}
 	r, err := attach(d/4, 2*memory.Size(d/4))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tr, err := m.server.Trainer(bounded(t))
 	if err != nil || tr.Layout().Elements() != d/4 {
 		t.Fatal(tr.Layout(), err)

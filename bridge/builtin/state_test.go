@@ -20,20 +20,14 @@ func TestSavedStateContinues(t *testing.T) {
 	}
 	first := newTestTrainer(t, cfg)
 	middle := round(first, 1)
-	if err := first.Save(t.Context(), file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Save(t.Context(), file))
 	want := round(first, 2)
 	for _, restored := range []bool{true, false} {
 		tr := newTestTrainer(t, cfg)
 		if restored {
-			if err := tr.Restore(t.Context(), file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tr.Restore(t.Context(), file))
 		}
-		if err := tr.Load(t.Context(), middle); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tr.Load(t.Context(), middle))
 		if slices.Equal(round(tr, 2), want) != restored {
 			t.Errorf("restored: %v, and the same bits: %v", restored, !restored)
 		}
@@ -48,20 +42,14 @@ func TestRestoreRefuses(t *testing.T) {
 	saved := func(cfg Config) []byte {
 		tr, path := newTestTrainer(t, cfg), filepath.Join(t.TempDir(), "state")
 		train(t, tr, task(1, "a", 1))
-		if err := tr.Save(t.Context(), path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tr.Save(t.Context(), path))
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	restore := func(b []byte) (*Trainer, error) {
 		tr, path := newTestTrainer(t, cfg), filepath.Join(t.TempDir(), "state")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, b, 0o600))
 		return tr, tr.Restore(t.Context(), path)
 	}
 	good := saved(cfg)

@@ -20,27 +20,21 @@ func task(slot uint64, self trainer.PeerID, steps int) trainer.Task {
 func train(t *testing.T, tr *Trainer, task trainer.Task) trainer.Stats {
 	t.Helper()
 	stats, err := tr.Train(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stats
 }
 
 func export(t *testing.T, tr *Trainer) []float32 {
 	t.Helper()
 	v := make([]float32, tr.Layout().Elements())
-	if err := tr.Export(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.Export(t.Context(), v))
 	return v
 }
 
 func evaluate(t *testing.T, tr *Trainer) float64 {
 	t.Helper()
 	loss, err := tr.Evaluate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return loss
 }
 
@@ -79,9 +73,7 @@ func TestTrainingIsDeterministic(t *testing.T) {
 		for i := range anchor {
 			anchor[i] *= 0.99
 		}
-		if err := tr.Load(t.Context(), anchor); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tr.Load(t.Context(), anchor))
 		train(t, tr, task(2, self, 3))
 		return export(t, tr)
 	}
@@ -102,9 +94,7 @@ func TestInitIsTheSameOnEveryPeer(t *testing.T) {
 	live := export(t, tr)
 	train(t, tr, task(1, "a", 2))
 	fresh := make([]float32, len(live))
-	if err := tr.Init(t.Context(), fresh); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.Init(t.Context(), fresh))
 	if !slices.Equal(live, fresh) {
 		t.Error("Init after training differs from the parameters a new trainer starts with")
 	}
@@ -160,9 +150,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 	bad := export(t, tr)
 	bad[3] = float32(math.NaN())
 	bad[len(bad)-1] = float32(math.NaN())
-	if err := tr.Load(t.Context(), bad); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.Load(t.Context(), bad))
 	if _, err := tr.Train(t.Context(), task(1, "a", 2)); !errors.Is(err, ErrDiverged) {
 		t.Errorf("Train: error %v", err)
 	}

@@ -5,6 +5,14 @@ import (
 	"testing"
 )
 
+// must fails where something did.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // testCorpus is text with something to learn: sentences of a few words, in random order.
 func testCorpus() *Corpus {
 	words := []string{"the ", "peer ", "trains ", "a ", "model ", "and ", "sends ", "its ", "gradient.\n"}
@@ -21,8 +29,6 @@ func testCorpus() *Corpus {
 func newTestTrainer(tb testing.TB, cfg Config) *Trainer {
 	tb.Helper()
 	t, err := New(cfg, testCorpus())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return t
 }

@@ -21,13 +21,9 @@ import (
 // counted in the place where it is missing.
 func TestAnEventsFileThatBlocksHoldsNobodyUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(path, 0o600))
 	reader, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	var said atomic.Int32
 	p := &Peer{}
@@ -36,9 +32,7 @@ func TestAnEventsFileThatBlocksHoldsNobodyUp(t *testing.T) {
 			said.Add(1)
 		}
 	}, p.id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const events = 40
 	for range events { // more than a pipe and the queue hold
 		p.onEvent(p2pdiloco.Event{Name: "long", Fields: map[string]any{"text": strings.Repeat("x", 64<<10)}})
@@ -53,9 +47,7 @@ func TestAnEventsFileThatBlocksHoldsNobodyUp(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(line, &e)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch e.Event {
 		case "events.missed":
 			missed += e.Events

@@ -25,18 +25,12 @@ func TestMetrics(t *testing.T) {
 	)
 	own := (<-started).Fields["metrics"].(string)
 	node, err := p.Node(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, node.Run(t.Context()))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, addr := range []string{own, p.api.Addr().String()} {
 		res, err := client.Get("http://" + addr + "/metrics") //nolint:noctx // it is answered at once
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		for name, want := range map[string]int{

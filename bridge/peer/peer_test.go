@@ -38,15 +38,11 @@ func read(t *testing.T, more string) *settings.Settings {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "run.json")
 	text := fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, runName, more)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(flags)
 	flags.String(sources.ConfigFlag, file, "")
-	if err := sources.Fill(flags, settings.Known()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sources.Fill(flags, settings.Known()))
 	return s
 }
 
@@ -90,9 +86,7 @@ const nowhere = `, "bootstrap": ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwa
 func open(t *testing.T, s *settings.Settings, o Options) *Peer {
 	t.Helper()
 	p, err := Open(t.Context(), s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -117,9 +111,7 @@ func TestOneRound(t *testing.T) {
 		t.Errorf("data lies in %s, not in %s", p.Dir(), want)
 	}
 	node, err := p.Node(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	model.trains = func() { checkAPI(t, p) }
 	if err := node.Run(t.Context()); err != nil || !slices.Equal(model.x, []float32{4, 2, 3, 4}) {
 		t.Errorf("after the last slot: %v, %v", model.x, err)
@@ -154,20 +146,14 @@ func TestOneRound(t *testing.T) {
 func checkAPI(t *testing.T, p *Peer) {
 	t.Helper()
 	address, err := os.ReadFile(filepath.Join(p.Dir(), statedir.APIFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token, err := os.ReadFile(filepath.Join(p.Dir(), statedir.TokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info, err := os.Stat(filepath.Join(p.Dir(), statedir.TokenFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read the token: %v, %v", info.Mode(), err)
 	}
 	addr, err := api.ParseAddress(strings.TrimSpace(string(address)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var s p2pdiloco.Status
 	if _, err := api.Get(t.Context(), addr, strings.TrimSpace(string(token)), &s); err != nil || s.Run != runName ||
 		s.Phase != p2pdiloco.PhaseRunning {
@@ -182,9 +168,7 @@ func checkAPI(t *testing.T, p *Peer) {
 func checkEvents(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first, _, _ := strings.Cut(string(text), "\n")
 	e, err := eventlog.Parse([]byte(first))
 	if err != nil || e.Event != "peer.started" || e.PID != os.Getpid() || e.API == "" {
@@ -249,9 +233,7 @@ func TestRefused(t *testing.T) {
 		{fmt.Sprintf(`, "data_dir": "%s/file/x"`, home), "not a directory", false},
 		{fmt.Sprintf(`, "api": "unix:%s/none/x"`, home), "--api", false},
 	} {
-		if err := os.WriteFile(filepath.Join(home, "file"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(home, "file"), nil, 0o600))
 		p, err := Open(t.Context(), read(t, c.more), Options{})
 		if err == nil {
 			t.Errorf("%s was accepted", c.more)
@@ -277,14 +259,10 @@ func free(string) error { return nil }
 func others(t *testing.T, dir string) (unhurt func()) {
 	t.Helper()
 	d, err := datadir.Open(disk.OS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := []string{statedir.APIFile, statedir.TokenFile}
 	for _, name := range names {
-		if err := os.WriteFile(d.Path(name), []byte("of the other one"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(d.Path(name), []byte("of the other one"), 0o600))
 	}
 	return func() {
 		t.Helper()
@@ -335,9 +313,7 @@ func TestADirectoryIsLockedWhileTheTrainerStarts(t *testing.T) {
 	})
 	<-starts
 	before, err := os.ReadFile(filepath.Join(dir, statedir.APIFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := Open(t.Context(), of, Options{}); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("a second process: %v", err)
 	}
@@ -379,12 +355,8 @@ func TestSideBySide(t *testing.T) {
 	third := &Peer{options: Options{Notice: notice}}
 	var err error
 	third.events, err = openEvents(&settings.Settings{Events: filepath.Join(t.TempDir(), "events")}, notice, third.id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := third.events.file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, third.events.file.Close())
 	for range 2 {
 		third.onEvent(p2pdiloco.Event{Name: "slot.applied"})
 	}
@@ -393,5 +365,13 @@ func TestSideBySide(t *testing.T) {
 	}
 	if len(notices) != 2 || !strings.Contains(notices[1], "events are missing") {
 		t.Errorf("notices %q", notices)
+	}
+}
+
+// must fails where something did.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

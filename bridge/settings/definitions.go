@@ -238,12 +238,12 @@ func (d definition) register(fs *pflag.FlagSet) {
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "codecs", "delay",
-	"elements", "faults", "faults-per-hour", "force", "frame", "goals", "hostile",
-	"identity", "iters", "keep-dir", "known", "load", "minutes", "modes", "netns",
+	"absolute", "addr-file", "against", "against-config", "codecs",
+	"faults", "faults-per-hour", "force", "goals", "hostile",
+	"identity", "keep-dir", "known", "load", "minutes", "modes", "netns",
 	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
-	"relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size", "slot", "slots",
+	"relay-time", "relay-total", "rtt", "seeds", "size", "slot", "slots",
 	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
 	"wrap", "yes",
 }

@@ -47,13 +47,9 @@ var library = sync.OnceValues(func() (path string, err error) {
 func open(tb testing.TB, config string, seed uint64) *plugin.Trainer {
 	tb.Helper()
 	path, err := library()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	t, err := plugin.Open(tb.Context(), plugin.Config{Path: path, Config: config, Seed: seed, Stderr: tb.Output()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() {
 		if err := t.Close(); err != nil {
 			tb.Error(err)
@@ -68,12 +64,8 @@ func write(tb testing.TB, files map[string]string) (root string) {
 	root = tb.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			tb.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(tb, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return root
 }
@@ -104,4 +96,12 @@ func members(n int) (ids []trainer.PeerID) {
 		ids = append(ids, trainer.PeerID(fmt.Sprintf("\x00\x24\x08\x01\x12\x20%032d", i)))
 	}
 	return ids
+}
+
+// must fails where something did.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

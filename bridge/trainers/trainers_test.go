@@ -3,10 +3,12 @@
 package trainers_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,80 +27,45 @@ type pair struct {
 func (p pair) start(t testing.TB) (ours, theirs trainer.Trainer) {
 	t.Helper()
 	corpus, err := builtin.OpenCorpus(t.Context(), p.corpus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := builtin.New(p.cfg, corpus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, open(t, p.config(), p.cfg.Seed)
+	must(t, err)
+	return b, open(t, p.config(t), p.cfg.Seed)
 }
 
 // config is the C trainer's configuration. Where the built-in trainer says "none" with a negative
 // value, this may be said with 0.
-func (p pair) config() string {
-	var members []string
-	add := func(key string, value any, given bool) {
-		if given {
-			members = append(members, fmt.Sprintf("%q: %v", key, value))
+func (p pair) config(t testing.TB) string {
+	c, d := p.cfg, p.corpus
+	set := map[string]any{
+		"layers": c.Layers, "width": c.Width, "heads": c.Heads, "context": c.Context, "batch": c.Batch,
+		"held_out": c.HeldOut, "threads": c.Threads, "max_bytes": d.MaxBytes, "hold_out": d.HoldOut, "warm_up": c.WarmUp,
+		"learning_rate": c.LearningRate, "beta1": c.Beta1, "beta2": c.Beta2, "epsilon": c.Epsilon, "data": d.Paths,
+		"weight_decay": c.WeightDecay, "clip": c.Clip,
+	}
+	for key, value := range set {
+		if reflect.ValueOf(value).IsZero() {
+			delete(set, key)
+		} else if f, is := value.(float64); is {
+			set[key] = max(f, 0)
 		}
 	}
-	c, d := p.cfg, p.corpus
-	for _, m := range []struct {
-		key   string
-		value int
-	}{
-		{"layers", c.Layers},
-		{"width", c.Width},
-		{"heads", c.Heads},
-		{"context", c.Context},
-		{"batch", c.Batch},
-		{"held_out", c.HeldOut},
-		{"threads", c.Threads},
-		{"max_bytes", d.MaxBytes},
-		{"hold_out", d.HoldOut},
-		{"warm_up", c.WarmUp},
-	} {
-		add(m.key, m.value, m.value != 0)
-	}
-	for _, m := range []struct {
-		key   string
-		value float64
-	}{
-		{"learning_rate", c.LearningRate},
-		{"beta1", c.Beta1},
-		{"beta2", c.Beta2},
-		{"epsilon", c.Epsilon},
-		{"weight_decay", max(c.WeightDecay, 0)},
-		{"clip", max(c.Clip, 0)},
-	} {
-		add(m.key, m.value, m.value != 0 || m.key == "clip" && c.Clip < 0 || m.key == "weight_decay" &&
-			c.WeightDecay < 0)
-	}
-	var paths []string
-	for _, path := range d.Paths {
-		paths = append(paths, fmt.Sprintf("%q", path))
-	}
-	add("data", "["+strings.Join(paths, ", ")+"]", len(paths) > 0)
-	return "{" + strings.Join(members, ", ") + "}"
+	text, err := json.Marshal(set)
+	must(t, err)
+	return string(text)
 }
 
 func train(t *testing.T, tr trainer.Trainer, task trainer.Task) trainer.Stats {
 	t.Helper()
 	stats, err := tr.Train(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stats
 }
 
 func export(t *testing.T, tr trainer.Trainer) []float32 {
 	t.Helper()
 	v := make([]float32, tr.Layout().Elements())
-	if err := tr.Export(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.Export(t.Context(), v))
 	return v
 }
 
@@ -111,9 +78,7 @@ func initialize(t *testing.T, ours, theirs trainer.Trainer) {
 	want := make([]float32, ours.Layout().Elements())
 	got := slices.Clone(want)
 	for tr, v := range map[trainer.Trainer][]float32{ours: want, theirs: got} {
-		if err := tr.Init(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tr.Init(t.Context(), v))
 	}
 	for i := range want {
 		if math.Float32bits(want[i]) != math.Float32bits(got[i]) {
@@ -121,9 +86,7 @@ func initialize(t *testing.T, ours, theirs trainer.Trainer) {
 		}
 	}
 	for _, tr := range []trainer.Trainer{ours, theirs} {
-		if err := tr.Load(t.Context(), want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tr.Load(t.Context(), want))
 	}
 }
 
@@ -162,7 +125,10 @@ func compareLosses(t *testing.T, ours, theirs trainer.Trainer) {
 	t.Helper()
 	var loss [2]float64
 	for i, tr := range []trainer.Trainer{ours, theirs} {
-		loss[i] = held(t, tr)
+		var err error
+		if loss[i], err = tr.(trainer.Evaluator).Evaluate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if off := math.Abs(loss[0] - loss[1]); !(off < 1e-4) {
 		t.Errorf("held-out loss %v, want %v", loss[1], loss[0])
@@ -243,13 +209,9 @@ func TestTheSameText(t *testing.T) {
 		"a.txt": prose(1, 30000), "b.txt": prose(2, 5000),
 		"ü.txt": prose(3, 9000),
 	})
-	if err := os.Symlink(filepath.Join(few, "a.txt"), filepath.Join(many, "link.txt")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(few, "a.txt"), filepath.Join(many, "link.txt")))
 	inside := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(many, inside); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(many, inside))
 	for name, corpus := range map[string]builtin.CorpusConfig{
 		"many":    {Paths: []string{many}},
 		"few":     {Paths: []string{few}},

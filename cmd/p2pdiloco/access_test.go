@@ -50,9 +50,7 @@ func TestTwoPeersOfOneShortName(t *testing.T) {
 	var known []p2pdiloco.PeerID
 	for _, text := range []string{"2ABCDEFGHJKLMNPQRSTUVWXYZ", "3ABCDEFGHJKLMNPQRSTUVWXYZ"} {
 		p, err := slot.ParsePeerID(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		known = append(known, p)
 	}
 	if p, err := named("UVWXYZ", known); err == nil || !strings.Contains(err.Error(), known[0].String()) {

@@ -23,9 +23,7 @@ import (
 func rankCommand(t *testing.T, number, world int, target float64, log string) []string {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return []string{
 		exe, rankProgram, strconv.Itoa(number), strconv.Itoa(world), fmt.Sprint(target), "2ms", log,
 	}

@@ -192,13 +192,9 @@ func (l *launcher) start() {
 		socket := attach.Variable + "=" + filepath.Join(l.dir, "attach.sock")
 		c.Env = append(os.Environ(), socket, fmt.Sprintf("SET=set-%d", l.set))
 		out, err := os.OpenFile(l.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, err)
 		c.Stdout = out
-		if err := c.Start(); err != nil {
-			l.t.Fatal(err)
-		}
+		must(l.t, c.Start())
 		_ = out.Close() // the process has it
 		l.ranks = append(l.ranks, c)
 	}

@@ -43,9 +43,7 @@ func (b *hurtBox) stepsDone() (n int) {
 	if err == nil {
 		n, err = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return n
 }
 

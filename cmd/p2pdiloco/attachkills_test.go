@@ -199,9 +199,7 @@ func TestABoxSurvivesEarlyKills(t *testing.T) {
 		}
 	}
 	initial := make([]float32, 253)
-	if err := new(attachtest.Toy).Init(context.Background(), initial); err != nil {
-		t.Fatal(err)
-	}
+	must(t, new(attachtest.Toy).Init(context.Background(), initial))
 	for _, line := range loads(t, box.logs[0]) {
 		if at, sum, _ := strings.Cut(line, "="); sum != checksum(initial) {
 			t.Errorf("at %s, before the first slot, the anchor is %s", at, sum)

@@ -20,13 +20,9 @@ import (
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
-	if err := w.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.SetWriteDeadline(time.Now().Add(time.Second)))
 	for size := 1 << 16; size > 0; size /= 2 { // to the last byte
 		for err = nil; err == nil; {
 			_, err = w.Write(make([]byte, size))
@@ -45,9 +41,7 @@ func fullPipe(t *testing.T) *os.File {
 func TestAPeerWhoseOutputNobodyReads(t *testing.T) {
 	t.Parallel()
 	r, gone, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		output *os.File
 		reader *os.File // closed once the peer has its output
@@ -69,9 +63,7 @@ func TestAPeerWhoseOutputNobodyReads(t *testing.T) {
 			p.Stdout, p.Stderr = c.output, c.output
 			p.Begin(t)
 			if c.reader != nil {
-				if err := errors.Join(c.output.Close(), c.reader.Close()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(c.output.Close(), c.reader.Close()))
 			}
 			applies(t, events, 3)
 			for _, s := range c.ends {

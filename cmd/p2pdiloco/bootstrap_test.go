@@ -28,9 +28,7 @@ func TestBootstrapNode(t *testing.T) {
 		clitest.Until(t, "its addresses", func() bool { return exists(addrs) })
 		answers(t, home, cli.ExitFailed, "in use by another process", args...)
 		written, err := os.ReadFile(addrs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.Signal(t, syscall.SIGTERM)
 		p.Exits(t, cli.ExitOK)
 		if said = cmp.Or(said, string(written)); p.Out.String() != said || string(written) != said ||

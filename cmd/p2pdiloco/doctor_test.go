@@ -50,9 +50,7 @@ func TestDoctor(t *testing.T) {
 		_, events := startPeer(t, home, append(more, "--run", name, "--inner-steps", "1000000", "--step-time",
 			"20ms")...)
 		addr, err := api.ParseAddress(clitest.Await(t, events, "peer.started").API)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := api.Get(t.Context(), addr, "", &s); err != nil {
 			t.Fatal(err)
 		}
@@ -78,9 +76,7 @@ func TestDoctor(t *testing.T) {
 
 	k := ticket.Ticket{Run: name, RunID: s.RunID, Pin: s.Tip, Addrs: s.Addrs[:1]}
 	text, err := k.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e = examine(t, t.TempDir(), cli.ExitOK, text)
 	if e.Node != "" || len(e.Peers) == 0 || !e.Peers[0].Member || e.Peers[0].Down == 0 ||
 		e.Slot.Bytes != 4*s.Parameters || e.level("ticket") != doctor.OK || e.Reach == nil {

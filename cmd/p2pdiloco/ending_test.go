@@ -44,9 +44,7 @@ func newGated(t *testing.T, common ...string) *gated {
 
 func (g *gated) open(slot uint64) {
 	g.t.Helper()
-	if err := swarm.OpenGate(g.gate, slot); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, swarm.OpenGate(g.gate, slot))
 }
 
 // prepare prepares a process of a peer: the first one, or another with what it has on disk.

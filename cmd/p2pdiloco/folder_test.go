@@ -50,9 +50,7 @@ func TestPeersThatLoseTheirFolder(t *testing.T) {
 // away removes a folder at once: its peer writes to it.
 func away(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Rename(path, filepath.Join(t.TempDir(), "removed")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, filepath.Join(t.TempDir(), "removed")))
 }
 
 // endsByItself waits until a peer ends, with all of the texts in what it says.

@@ -55,9 +55,7 @@ func TestLines(t *testing.T) {
 func printing(t *testing.T, p *clitest.Program) (said func() string) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = out.Close() })
 	p.Stderr = out
 	return func() string {

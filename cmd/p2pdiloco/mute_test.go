@@ -64,19 +64,13 @@ func TestPeersThatHangAreListed(t *testing.T) {
 func hanging(t *testing.T, names ...string) (home string) {
 	t.Helper()
 	home, err := os.MkdirTemp("", "hang") //nolint:usetesting // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	for _, name := range names {
 		dir := filepath.Join(home, "p2pdiloco", "run", name)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o700))
 		l, err := net.Listen("unix", filepath.Join(dir, "api.sock")) //nolint:noctx // it accepts nothing
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		write(t, filepath.Join(dir, statedir.APIFile), "unix:"+l.Addr().String()+"\n")
 		write(t, filepath.Join(dir, statedir.TokenFile), "token\n")

@@ -24,9 +24,7 @@ func TestTheLastOfFourFoundsANewRun(t *testing.T) {
 	for i, p := range c.peers[1:] {
 		p.Signal(t, syscall.SIGKILL)
 		p.Ends(t)
-		if err := os.RemoveAll(c.dirs[i+1]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(c.dirs[i+1]))
 	}
 	var advice string
 	clitest.Until(t, "the advice to found a new run", func() bool {

@@ -166,9 +166,7 @@ func (m *mixed) end(which map[string]string, peers map[string]gatedPeer) string 
 func (m *mixed) read(peer string) string {
 	m.t.Helper()
 	b, err := os.ReadFile(filepath.Join(m.home, peer+".safetensors"))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	return string(b)
 }
 

@@ -27,16 +27,12 @@ func smallData(t *testing.T) string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 }
 
 func exists(path string) bool {
@@ -96,9 +92,7 @@ func lines(t *testing.T, path string) (all []eventlog.Line) {
 		}
 		all = append(all, e)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -107,4 +101,12 @@ func lines(t *testing.T, path string) (all []eventlog.Line) {
 func answers(t *testing.T, home string, code int, want string, args ...string) string {
 	t.Helper()
 	return clitest.Start(t, home, args...).Exits(t, code, want)
+}
+
+// must fails where something did.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

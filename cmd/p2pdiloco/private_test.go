@@ -54,9 +54,7 @@ func TestFilesThatOthersCanUse(t *testing.T) {
 
 func chmod(t *testing.T, path string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, mode))
 }
 
 func isOfTheUserAlone(t *testing.T, path string) {
@@ -71,20 +69,14 @@ func isOfTheUserAlone(t *testing.T, path string) {
 func ask(t *testing.T, url, token string) (code int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		text, err := os.ReadFile(token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(text)))
 	}
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = res.Body.Close()
 	return res.StatusCode
 }
@@ -139,9 +131,7 @@ func TestOthersSeeNothingOfAPrivateRun(t *testing.T) {
 func TestTheSocketOfAPeer(t *testing.T) {
 	t.Parallel()
 	home, err := os.MkdirTemp("", "api") //nolint:usetesting // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	for name, more := range map[string][]string{
 		"data": nil, strings.Repeat("long", 40): nil, "relative": {"--api", "unix:api.sock"},

@@ -91,9 +91,7 @@ func TestDemoGoesOn(t *testing.T) {
 		smallData(t), "--json", "--keep-dir", kept)
 	victim := clitest.Await(t, filepath.Join(kept, "peer-2.events"), "peer.started")
 	clitest.Await(t, filepath.Join(kept, "peer-2.events"), "slot.applied")
-	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(victim.PID, syscall.SIGKILL))
 	p.Exits(t, cli.ExitFailed)
 	var r demo.Result
 	p.Read(t, &r)

@@ -52,9 +52,7 @@ func promisedWay(a, b nat.Kind) string {
 // TestConnectivityPage: the page's table has each pair, with the way that is promised.
 func TestConnectivityPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", routersPage))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, _ := strings.Cut(string(text), routersBegin)
 	table, _, _ = strings.Cut(table, routersEnd)
 	for i, a := range routerKinds {
@@ -92,27 +90,19 @@ func newRouted(t *testing.T, kinds ...nat.Kind) *routed {
 	if errors.Is(err, lab.ErrNotRoot) || errors.Is(err, errors.ErrUnsupported) || err != nil && tun != nil {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := world.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := swarm.New(swarm.Setting{Executable: exe, Out: io.Discard}, world)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Close)
 	r := &routed{t, world, c, filepath.Join(t.TempDir(), "text")}
-	if err := swarm.WriteText(r.text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, swarm.WriteText(r.text))
 	return r
 }
 
@@ -221,9 +211,7 @@ func TestRouters(t *testing.T) {
 	const head = "\n| one | other | connected | after | in the end | after | first slot after |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- |\n"
 	text = []byte(before + routersBegin + head + rows.String() + "\n" + routersEnd + after)
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o644))
 }
 
 // pair lets two hosts train together until they reach each other in a way and have applied a slot,
@@ -235,9 +223,7 @@ func (r *routed) pair(hostA, hostB int, promised string) string {
 	defer cancel()
 	boot, err := r.swarm.StartBoot(ctx, 0, dir, append(r.swarm.Listen(0), "--identity", filepath.Join(dir, "key"),
 		"--relay", "--relay-run", run)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	began := time.Now()
 	both := []string{"--start-peers", "2", "--min-peers", "2", "--rounds", "10000"}
 	a, b := r.join(hostA, dir, run, boot.Addrs, both...), r.join(hostB, dir, run, boot.Addrs, both...)

@@ -45,9 +45,7 @@ const (
 // TestDocs holds the table of settings in docs/operations/settings.md against the flags.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, begun := strings.Cut(string(text), tableBegin)
 	_, after, ended := strings.Cut(rest, tableEnd)
 	if !begun || !ended {
@@ -55,9 +53,7 @@ func TestDocs(t *testing.T) {
 	}
 	want := before + tableBegin + settingsTable() + tableEnd + after
 	if *update {
-		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(docs, []byte(want), 0o644))
 		return
 	}
 	if string(text) != want {
@@ -109,9 +105,7 @@ func rank(cmd *cobra.Command) int {
 // TestExampleEnvironment: the settings that the systemd unit's example has are some.
 func TestExampleEnvironment(t *testing.T) {
 	text, err := os.ReadFile("../../examples/multihost/systemd/peer.env.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var environ []string
 	for l := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(l, "#") {
@@ -123,9 +117,7 @@ func TestExampleEnvironment(t *testing.T) {
 	if err := fs.Parse([]string{"--run", "books"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sources.Fill(fs, settings.Known(), sources.Environment(environ)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sources.Fill(fs, settings.Known(), sources.Environment(environ)))
 	cfg, err := s.Config()
 	set := 0
 	fs.VisitAll(func(f *pflag.Flag) {

@@ -41,9 +41,7 @@ func TestPrintStatus(t *testing.T) {
 		},
 	}
 	var out strings.Builder
-	if err := printStatus(&out, s, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printStatus(&out, s, true))
 	for _, want := range []string{
 		"books", "up 1m30s", "branch", "it may end",
 		"paused (2 of 4 members are heard)", "3 of 8", "height", s.StateRoot.String(),
@@ -135,9 +133,7 @@ func TestPrintStats(t *testing.T) {
 	} {
 		var out strings.Builder
 		s := p2pdiloco.Status{Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Stats: c.given}
-		if err := printStatus(&out, s, true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, printStatus(&out, s, true))
 		for _, want := range c.want {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is missing:\n%s", want, out.String())

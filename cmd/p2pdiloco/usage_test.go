@@ -15,9 +15,7 @@ import (
 
 func TestWrongCommandLines(t *testing.T) {
 	spec := filepath.Join(t.TempDir(), "run.toml")
-	if err := os.WriteFile(spec, []byte("name = \"x\"\nouter = \"adagrad\"\nrounds = 5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(spec, []byte("name = \"x\"\nouter = \"adagrad\"\nrounds = 5\n"), 0o600))
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
 		{"jion", "Did you mean this?\n\tjoin"},
 		{"join", "which run? Give --run NAME"},

@@ -104,9 +104,7 @@ func (w *two) announced(boot string) {
 	cfg := p2p.LAN()
 	cfg.Bootstrap, cfg.MDNS = []string{boot}, false
 	n, err := p2p.New(w.t.Context(), cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	found, _ := n.Discover(w.t.Context(), p2p.NewPlaces(w.name))
 	select {
 	case <-found:

@@ -44,13 +44,9 @@ func compile(t *testing.T, source string) (program string) {
 func message(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(golden, name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	b, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	return b
 }
 
@@ -117,9 +113,7 @@ func TestGoldenBytes(t *testing.T) {
 func read(t *testing.T, program string, raw []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "message")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	do(t, os.WriteFile(path, raw, 0o600))
 	return strings.TrimSuffix(string(output(t, program, "read", path)), "\n")
 }
 
@@ -141,9 +135,7 @@ func start(t *testing.T, server *attach.Server, program string) (wait func() (st
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = append(os.Environ(), attach.Variable+"="+server.Path())
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, cmd.Start())
 	return func() (string, error) {
 		err := cmd.Wait()
 		return out.String(), err
@@ -153,9 +145,7 @@ func start(t *testing.T, server *attach.Server, program string) (wait func() (st
 func listen(t testing.TB) *attach.Server {
 	t.Helper()
 	server, err := attach.Listen(attach.Config{DataDir: t.TempDir(), Run: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)

@@ -157,17 +157,13 @@ func TestWhateverANodeSays(t *testing.T) {
 	cases := testlevel.Choose(60, 150, 20_000)
 	path := filepath.Join(t.TempDir(), "attach.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer l.Close()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, fmt.Sprint(cases))
 	cmd.Env = append(os.Environ(), attach.Variable+"="+path)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill() }()
 	random, unfit := testlevel.Random(t), shares()
 	for n := range cases {

@@ -139,14 +139,6 @@ func TestRecordListsEveryFile(t *testing.T) {
 	}
 }
 
-func TestTheSameBytesTwice(t *testing.T) {
-	_, a := packed(t, "program", platforms[0].tags)
-	_, b := packed(t, "program", platforms[0].tags)
-	if !bytes.Equal(a, b) {
-		t.Error("two wheels of one source differ")
-	}
-}
-
 // Pip installs the wheel in an empty environment without a compiler, and the command runs.
 func TestPipInstallsIt(t *testing.T) {
 	python := "/usr/bin/python3"
