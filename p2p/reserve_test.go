@@ -120,14 +120,14 @@ func TestARelaysClockDecidesNothing(t *testing.T) {
 		cfg.Bootstrap = []string{s.Addr(0)}
 		s.Options = []libp2p.Option{libp2p.ForceReachabilityPrivate()}
 		n := simulated(t, s, s.Add(), cfg)
-		for range 100 {
+		for range 70 {
 			time.Sleep(time.Minute)
 			if len(n.Reach().Relays) != 1 {
 				t.Fatal("the place is not held")
 			}
 		}
 		if times := len(asked); times < 2 || times > 3 {
-			t.Errorf("in 100 minutes it was asked for %d times", times)
+			t.Errorf("in 70 minutes it was asked for %d times", times)
 		}
 	})
 }
