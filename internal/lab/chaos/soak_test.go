@@ -37,24 +37,6 @@ func TestSoakSchedule(t *testing.T) {
 	}
 }
 
-func TestSoakConfig(t *testing.T) {
-	if err := someSoak().Validate(); err != nil {
-		t.Error(err)
-	}
-	bad := SoakConfig{
-		Config:  Config{Peers: 2, Trust: "blind", Kinds: []Kind{"all"}, Pause: -1},
-		Minutes: -1, FaultsPerHour: -1,
-	}
-	err := bad.Validate()
-	for _, want := range []string{
-		"peers", "minutes", "faults-per-hour", "trust", "seed", "all is not for a soak", "step-time",
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
-	}
-}
-
 func TestSoakIsJudged(t *testing.T) {
 	for _, c := range []struct {
 		name          string
