@@ -31,7 +31,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		// so that the run has a last round, and a whole one: both are multiples
 		quiet.Slots -= quiet.Slots % cfg.Settings().Fragments
 		screen.Note(fmt.Sprintf("%d slots undisturbed, to compare with", quiet.Slots))
-		res, err := runOne(timed, quiet, "baseline", screen)
+		res, err := newRunner(quiet, filepath.Join(cfg.Dir, "baseline"), screen, nil).play(timed)
 		if err != nil || ctx.Err() != nil {
 			return res, errors.Join(err, ctx.Err())
 		}
@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		}
 		base = res.SlotsPerHour
 	}
-	res, err := runOne(timed, cfg, "run", screen)
+	res, err := newRunner(cfg, filepath.Join(cfg.Dir, "run"), screen, cfg.schedule()).play(timed)
 	if err != nil || ctx.Err() != nil {
 		return res, errors.Join(err, ctx.Err())
 	}
@@ -54,21 +54,20 @@ func finish(cfg Config, res Result, began time.Time) Result {
 	return res
 }
 
-// runOne runs one swarm in a folder of its own.
-func runOne(ctx context.Context, cfg Config, name string, screen *swarm.Screen) (Result, error) {
-	r := newRunner(cfg, filepath.Join(cfg.Dir, name), screen, cfg.schedule())
-	failure, err := r.whole(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	return r.result(failure), nil
-}
-
 func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *runner {
 	return &runner{
 		cfg: cfg, dir: dir, name: swarm.RunName("chaos"), screen: screen, faults: faults, pending: faults,
 		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
+}
+
+// play is whole, with a result.
+func (r *runner) play(ctx context.Context) (Result, error) {
+	failure, err := r.whole(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.result(failure), nil
 }
 
 // whole opens a swarm, runs it to its end and closes it. failure is what ended the run early.
