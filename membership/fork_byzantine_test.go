@@ -107,10 +107,7 @@ func TestAHeavyForkByOneOfFive(t *testing.T) {
 				t.Errorf("paused %v: %s moved %d times, doubts %v\n%s", paused, p.name, p.m.switches,
 					p.m.doubts.peers, l.show())
 			}
-			if !slices.ContainsFunc(l.log, func(line string) bool {
-				return strings.HasPrefix(line, p.name+" "+string(EventRefused)) &&
-					strings.Contains(line, "a fork by 1 of 5 electors")
-			}) {
+			if l.count(p.name, EventRefused) == 0 {
 				t.Errorf("paused %v: %s does not say why", paused, p.name)
 			}
 		}

@@ -80,7 +80,7 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 			"branch of %s, which has %d slots there", given.Height()-common, common, given.Tip().Slot-before, before,
 			r.from.Short(), r.chain.Tip().Slot-before)
 		m.event(e)
-	case r.chain.At(common+1).Kind == slot.Fork:
+	case common > 0 && r.chain.At(common+1).Kind == slot.Fork: // not the founding
 		e.Kind, e.Detail = EventForked, "followed: "+m.news.forkText(r.chain.At(common+1))
 		m.event(e)
 	}

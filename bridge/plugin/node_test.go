@@ -33,7 +33,7 @@ func (m *member) note(e p2pdiloco.Event) {
 	defer m.mu.Unlock()
 	switch e.Name {
 	case "peer.left":
-		m.mu.left[fmt.Sprint(e.Fields["about"])] = fmt.Sprint(e.Fields["detail"])
+		m.mu.left[fmt.Sprint(e.Fields["about"])] = fmt.Sprint(e.Fields["reason"])
 	case "trainer.stats":
 		m.mu.loss = append(m.mu.loss, e.Fields["loss"])
 	}

@@ -16,7 +16,7 @@ import (
 
 // messages are all lines about a run that a node says to people: join prints them, and trainers
 // that attach show them. A line has the name of its event. Behind a slash stands a case of it: that
-// the event is about this peer, or what its field detail or ends_as says. $NAME is a field. Events
+// the event is about this peer, or what its field reason or ends_as says. $NAME is a field. Events
 // that are not listed are for scripts.
 var messages = map[string]string{
 	"start": "run $run: this peer starts",
@@ -141,24 +141,20 @@ func describe(e p2pdiloco.Event, dir string) string {
 		f = fields{}
 	}
 	f["peer"], f["data_dir"] = e.Peer, cli.Quote(dir)
-	detail, name := fmt.Sprint(f["detail"]), e.Name
+	which, name := "reason", e.Name
 	switch name {
 	case "peer.started":
 		return describeStart(f)
 	case "state.synced":
 		f["bytes"] = humanize.Bytes(uint64(f["bytes"].(int64)))
-	case "run.forked":
-		if strings.Contains(detail, "from height 0 ") {
-			return "" // the run's founding, which leaves nobody out
-		}
 	case "run.final":
-		detail = fmt.Sprint(f["ends_as"])
+		which = "ends_as"
 	}
 	if f["about"] != nil && fmt.Sprint(f["about"]) == e.Peer.String() && messages[name+"/self"] != "" {
 		name += "/self"
 	}
-	if _, has := messages[name+"/"+detail]; has {
-		name += "/" + detail
+	if of := name + "/" + fmt.Sprint(f[which]); messages[of] != "" {
+		name = of
 	}
 	return strings.TrimRight(message(name, f), " :")
 }

@@ -31,7 +31,6 @@ func TestDescribe(t *testing.T) {
 			map[string]any{"run_id": root},
 			"founded the run, ID abcd0000; others can join with a ticket: p2pdiloco invite",
 		},
-		{"run.forked", map[string]any{"detail": "followed: 1 peers go on from height 0 without a quorum"}, ""},
 		{
 			"run.forked",
 			map[string]any{"detail": "followed: 1 peers go on from height 10 without a quorum"},
@@ -42,13 +41,13 @@ func TestDescribe(t *testing.T) {
 			map[string]any{"about": "p", "reason": "cannot be reached:\n  * [a] refused"},
 			"without peer p: it cannot be reached: * [a] refused",
 		},
-		{"peer.left", map[string]any{"about": "q", "detail": "lost"}, "peer q is no member any more: it was not heard"},
-		{"peer.left", map[string]any{"about": "q", "detail": "left"}, "peer q has left the run"},
-		{"peer.left", map[string]any{"about": "q", "detail": "removed"}, "peer q is no member any more: removed"},
-		{"peer.left", map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "left"}, "this peer has left the run"},
+		{"peer.left", map[string]any{"about": "q", "reason": "lost"}, "peer q is no member any more: it was not heard"},
+		{"peer.left", map[string]any{"about": "q", "reason": "left"}, "peer q has left the run"},
+		{"peer.left", map[string]any{"about": "q", "reason": "removed", "detail": "removed"}, "peer q is no member any more: removed"},
+		{"peer.left", map[string]any{"about": p2pdiloco.PeerID("p"), "reason": "left"}, "this peer has left the run"},
 		{
 			"peer.left",
-			map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "lost"},
+			map[string]any{"about": p2pdiloco.PeerID("p"), "reason": "lost"},
 			"the others went on without this peer",
 		},
 		{"peer.refused", map[string]any{"about": "q", "detail": "its draft is bad"}, "peer q: its draft is bad"},
@@ -99,7 +98,7 @@ func TestMessages(t *testing.T) {
 // A newcomer takes in what happened to others before: that is no news.
 func TestOldRecordsAreNoNews(t *testing.T) {
 	p, said := staying(t)
-	left := p2pdiloco.Event{Name: "peer.left", Peer: "p", Fields: map[string]any{"about": "q", "detail": "left"}}
+	left := p2pdiloco.Event{Name: "peer.left", Peer: "p", Fields: map[string]any{"about": "q", "reason": "left"}}
 	p.onEvent(left)
 	p.onEvent(p2pdiloco.Event{Name: "run.joined", Peer: "p", Fields: map[string]any{"slot": uint64(3)}})
 	left.Fields["about"] = "r"

@@ -39,7 +39,7 @@ func left(s *swarm, slots []uint64, peers ...*peer) {
 	for _, p := range rest {
 		gone := p.Events("peer.left")
 		if len(gone) != len(peers) || slices.ContainsFunc(gone, func(e p2pdiloco.Event) bool {
-			return e.Fields["detail"] != "left"
+			return e.Fields["reason"] != "left"
 		}) || p.Had("peer.suspected") {
 			s.T.Errorf("host %d: %v, suspected %v", p.Host, gone, p.Events("peer.suspected"))
 		}
