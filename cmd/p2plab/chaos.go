@@ -45,7 +45,7 @@ const hostileHelp = `
 With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 3), --slots
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
 with equal states, and keep its honest peers and their contributions; nobody may be called a liar
-without proof. This program must be built for it: go run -tags hostile ./cmd/p2plab chaos --hostile all
+without proof.
 `
 
 func newChaos() *cobra.Command {

@@ -20,7 +20,7 @@ import (
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
 	"codecs", "faults", "faults-per-hour", "goals", "hostile",
-	"known", "minutes", "modes", "no-baseline", "profile", "program", "quick",
+	"minutes", "modes", "no-baseline", "profile", "program", "quick",
 	"rate", "rtt", "seeds", "size", "slots", "step-time", "transport", "trusts",
 	"warm-steps",
 }

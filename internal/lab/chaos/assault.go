@@ -1,25 +1,22 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// Files of a run. They are shared by hostile peers and their judge (package hostile).
-const (
-	hostileFolder = "hostile"
-	beginFile     = "begin"
-	deedFiles     = "deeds-*"
-)
+// hostileFolder is what hostile peers share with their judge (package hostile).
+const hostileFolder = "hostile"
 
 const (
 	calmSlots = 5                // undisturbed, before the attack begins
@@ -29,7 +26,7 @@ const (
 // assault is a run with hostile peers of one kind. The nodes of its runner are the honest ones.
 type assault struct {
 	*runner
-	attack attack
+	kind   hostile.Kind
 	foes   []*node // the hostile ones
 	folder string  // that it shares with them
 	began  time.Time
@@ -37,18 +34,18 @@ type assault struct {
 }
 
 // assail runs one swarm, in a folder of its own, with hostile peers of one kind.
-func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, screen *swarm.Screen) (Verdict, error) {
-	a := &assault{attack: attackOf(name), folder: filepath.Join(dir, hostileFolder)}
-	a.attack.peers = max(a.attack.peers, 1)
+func assail(ctx context.Context, cfg HostileConfig, name, dir string, screen *swarm.Screen) (Verdict, error) {
+	a := &assault{folder: filepath.Join(dir, hostileFolder)}
+	a.kind, _ = hostile.Find(name) // ParseAttacks knows it
 	a.runner = newRunner(cfg.swarm(), dir, screen, nil)
 	a.oneFounds, a.lead, a.limit = true, func() error { return a.goOn(cfg) }, a.mayTrain
 	switch {
-	case a.attack.few:
+	case a.kind.Few:
 		a.cfg.Peers = minHonest
-	case a.attack.late:
+	case a.kind.Late:
 		a.cfg.Peers++ // in the place of the hostile one: as many have a vote
 	default:
-		a.hostile = a.attack.peers
+		a.hostile = max(a.kind.Peers, 1)
 	}
 	if err := os.MkdirAll(a.folder, 0o755); err != nil {
 		return Verdict{}, err
@@ -63,7 +60,7 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 // goOn starts the hostile peers, and begins the attack after the calm slots.
 func (a *assault) goOn(cfg HostileConfig) error {
 	calm := a.ledger.slot < calmSlots
-	if len(a.foes) == 0 && (!a.attack.late || !calm) {
+	if len(a.foes) == 0 && (!a.kind.Late || !calm) {
 		if err := a.startHostile(cfg); err != nil {
 			return err
 		}
@@ -77,14 +74,14 @@ func (a *assault) goOn(cfg HostileConfig) error {
 		return nil
 	}
 	a.began, a.from = time.Now(), a.ledger.slot
-	a.note("%s begins", a.attack.name)
-	return os.WriteFile(filepath.Join(a.folder, beginFile), nil, 0o644)
+	a.note("%s begins", a.kind.Name)
+	return hostile.Begin(a.folder)
 }
 
 // mayTrain is the slot up to which the run may train: newcomers have some time to be heard before
 // it goes on.
 func (a *assault) mayTrain() uint64 {
-	if a.began.IsZero() || a.attack.late && a.deeds() == 0 && time.Since(a.began) < lateFor {
+	if a.began.IsZero() || a.kind.Late && a.deeds() == 0 && time.Since(a.began) < lateFor {
 		return calmSlots
 	}
 	if a.gate.slot < a.cfg.Slots {
@@ -95,16 +92,19 @@ func (a *assault) mayTrain() uint64 {
 
 // startHostile starts the hostile peers.
 func (a *assault) startHostile(cfg HostileConfig) error {
-	for i := range a.attack.peers {
+	for i := range max(a.kind.Peers, 1) {
 		n := len(a.nodes) + i + 1
 		p := &node{Peer: a.swarm.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
-		p.Words = []string{cfg.HostileProgram, HostileCommand, string(a.attack.name), a.folder}
+		p.Words = []string{cfg.HostileProgram, HostileCommand, a.kind.Name, a.folder}
 		a.foes = append(a.foes, p)
 		args := slices.Concat(a.settings(), a.swarm.Listen(n))
-		if a.attack.idle {
+		if a.kind.Idle {
 			args = append(args, "--trainer", "none")
 		} else {
-			args = slices.Concat(args, a.training(), a.attack.flags)
+			args = append(args, a.training()...)
+		}
+		if a.kind.Fast {
+			args = append(args, "--pause", "10ms")
 		}
 		boots := slices.Concat(a.boot.Addrs, a.acquaintance(p))
 		if err := a.swarm.Join(p.Peer, a.runner.name, boots, args...); err != nil {
@@ -116,11 +116,8 @@ func (a *assault) startHostile(cfg HostileConfig) error {
 
 // deeds counts what the hostile peers did.
 func (a *assault) deeds() (n int) {
-	files, _ := filepath.Glob(filepath.Join(a.folder, deedFiles)) // the pattern is well formed
-	for _, name := range files {
-		if b, err := os.ReadFile(name); err == nil {
-			n += bytes.Count(b, []byte("\n"))
-		}
+	for _, p := range a.foes {
+		n += strings.Count(hostile.Deeds(a.folder, p.ID), "\n")
 	}
 	return n
 }

@@ -9,7 +9,7 @@
 //	check.go      (history, ends of the processes) -> named checks; bill.go: what faults may cost
 //	result.go     the document that --json prints; display.go shows people the same
 //	soak.go       two swarms beside each other, of which one is hurt by the clock
-//	assault.go    the same with hostile peers instead of faults; judge.go holds it against attack.go
+//	assault.go    the same with hostile peers (package hostile) instead of faults; judge.go
 //
 // The swarm never runs ahead of its schedule: trainers wait at a gate, a file with the newest slot
 // to train for. So each fault hits the slot that it was drawn for, and the last slots wait until

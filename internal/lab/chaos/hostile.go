@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -25,12 +25,11 @@ const HostileCommand = "hostile-join"
 // HostileConfig says what swarms to run with hostile peers among them.
 type HostileConfig struct {
 	swarm.Setting
-	Peers          int    // honest ones
-	Slots          uint64 // of each attack
-	Trust          string // of the runs; empty: TrustByzantine
-	HostileProgram string // that has HostileCommand
-	Attacks        lab.Names[Attack]
-	Known          lab.Names[Attack] // that may fail
+	Peers          int               // honest ones
+	Slots          uint64            // of each attack
+	Trust          string            // of the runs; empty: TrustByzantine
+	HostileProgram string            // that has HostileCommand
+	Attacks        lab.Names[string] // kinds of package hostile
 	Timeout        time.Duration     // for everything; 0: by the number of attacks
 	LogLevel       string            // of the peers' logs
 	Width          int               // of the terminal, in columns
@@ -68,8 +67,7 @@ func (c HostileConfig) swarm() Config {
 
 // HostileResult is the document that chaos --hostile --json prints.
 type HostileResult struct {
-	// whether every attack was withstood, or is known not to be
-	OK       bool      `json:"ok"`
+	OK       bool      `json:"ok"` // whether every attack was withstood
 	Trust    string    `json:"trust"`
 	Peers    int       `json:"peers"` // honest ones
 	Slots    uint64    `json:"slots"` // of each attack
@@ -80,10 +78,8 @@ type HostileResult struct {
 
 // Verdict is what came of one attack.
 type Verdict struct {
-	Attack    Attack   `json:"attack"`
-	Withstood bool     `json:"withstood"`      // whether all checks hold
-	Known     bool     `json:"known"`          // it need not be withstood
-	Open      string   `json:"open,omitempty"` // why it is known not to be
+	Attack    string   `json:"attack"`
+	Withstood bool     `json:"withstood"` // whether all checks hold
 	Checks    []Check  `json:"checks"`
 	Deeds     int      `json:"deeds"`           // what the hostile peers did, counted
 	Said      []string `json:"said"`            // of them, by honest peers
@@ -137,7 +133,7 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 		return res, errors.Join(err, ctx.Err())
 	}
 	for _, v := range verdicts {
-		res.OK = res.OK && (v.Withstood || v.Known)
+		res.OK = res.OK && v.Withstood
 	}
 	res.Verdicts = verdicts
 	res.Wall = time.Since(began).Seconds()
@@ -148,10 +144,10 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 // attempts is how often an attack is tried that had no occasion: chance decides who leads.
 const attempts = 3
 
-func tryAssault(ctx context.Context, cfg HostileConfig, name Attack) (v Verdict, err error) {
+func tryAssault(ctx context.Context, cfg HostileConfig, name string) (v Verdict, err error) {
 	began, screen := time.Now(), swarm.NewScreen(cfg.Out, cfg.Width)
 	for n := range attempts {
-		dir := filepath.Join(cfg.Dir, string(name))
+		dir := filepath.Join(cfg.Dir, name)
 		if n > 0 {
 			dir = fmt.Sprintf("%s-%d", dir, n+1)
 		}
@@ -159,12 +155,12 @@ func tryAssault(ctx context.Context, cfg HostileConfig, name Attack) (v Verdict,
 		if err != nil || ctx.Err() != nil {
 			return v, err
 		}
-		if v.Deeds > 0 || v.failure() != CheckCame {
+		if v.Deeds > 0 || v.failure() != hostile.CheckCame {
 			break
 		}
 		screen.Note(fmt.Sprintf("%s had no occasion", name))
 	}
-	v.Known, v.Wall = slices.Contains(cfg.Known, name), time.Since(began).Seconds()
+	v.Wall = time.Since(began).Seconds()
 	v.print(cfg.Out)
 	return v, nil
 }
@@ -194,12 +190,12 @@ func (v Verdict) failure() string {
 // print writes an attack's verdict for people.
 func (v Verdict) print(out io.Writer) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", v.Attack, v.ruling())
+	fmt.Fprintf(&b, "%s: %swithstood\n", v.Attack, map[bool]string{false: "NOT "}[v.Withstood])
 	for _, c := range v.Checks {
 		switch {
 		case !c.OK:
 			fmt.Fprintf(&b, "  FAIL  %s: %s\n", c.Name, c.Detail)
-		case strings.HasPrefix(c.Detail, notChecked):
+		case strings.HasPrefix(c.Detail, hostile.NotChecked):
 			fmt.Fprintf(&b, "  %s: %s\n", c.Name, c.Detail)
 		}
 	}
@@ -211,26 +207,11 @@ func (v Verdict) print(out io.Writer) {
 	_, _ = io.WriteString(out, b.String())
 }
 
-// ruling is the verdict in words.
-func (v Verdict) ruling() string {
-	switch {
-	case v.Withstood && v.Open != "":
-		return "withstood, though the table says that it is not: " + v.Open
-	case v.Withstood:
-		return "withstood"
-	case v.Known && v.Open != "":
-		return "NOT withstood, as is known: " + v.Open
-	case v.Known:
-		return "NOT withstood, which --known allows"
-	}
-	return "NOT withstood"
-}
-
 func (r HostileResult) print(out io.Writer) {
 	var not []string
 	for _, v := range r.Verdicts {
 		if !v.Withstood {
-			not = append(not, string(v.Attack))
+			not = append(not, v.Attack)
 		}
 	}
 	fmt.Fprintf(out, "%d of %d attacks withstood with trust %s, %.0f s", len(r.Verdicts)-len(not), len(r.Verdicts),

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -222,110 +221,4 @@ func (m *mutant) runningBoot() swarm.Boot {
 		m.t.Fatal(err)
 	}
 	return swarm.Boot{Process: p}
-}
-
-// besieged is a siege whose run went well: four honest peers have finished it.
-func besieged(t *testing.T) (*assault, *mutant) {
-	t.Helper()
-	a := siege()
-	c, err := swarm.New(swarm.Setting{Executable: os.DevNull}, swarm.Loopback{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	a.folder, a.swarm, a.cfg.Slots, a.ledger.slot, a.began = t.TempDir(), c, 7, 7, time.Now()
-	m := &mutant{runner: a.runner, t: t}
-	if err := os.WriteFile(filepath.Join(a.folder, "deeds-1"), []byte("one\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range a.nodes {
-		p.lines = slices.Concat([]eventlog.Line{started(p.ID)}, life(1, 8, ""), p.lines)
-		p.Process = &swarm.Process{Stdout: filepath.Join(t.TempDir(), "out")}
-		m.reports(i, report.Peer{Ended: true, Slot: 7, StateRoot: rootOf(8, "")})
-	}
-	return a, m
-}
-
-// siegeMutants are, for each check of a run with hostile peers, a change that it is there to find.
-var siegeMutants = map[string]func(a *assault, m *mutant){
-	CheckCame:   func(a *assault, m *mutant) { a.folder = m.t.TempDir() },
-	CheckGoesOn: func(_ *assault, m *mutant) { m.failure = errors.New("no record") },
-	CheckRoots: func(_ *assault, m *mutant) {
-		m.reports(2, report.Peer{Ended: true, Slot: 7, StateRoot: "other"})
-	},
-	CheckRecords: func(a *assault, _ *mutant) {
-		members := certify(5, "x")
-		members.Kind = "members"
-		a.nodes[2].lines = append(a.nodes[2].lines, members)
-	},
-	CheckSlots: func(a *assault, _ *mutant) {
-		a.nodes[0].lines = slices.DeleteFunc(a.nodes[0].lines, func(l eventlog.Line) bool {
-			return l.Event == "slot.applied" && l.Slot == 3
-		})
-	},
-	CheckStates: func(a *assault, _ *mutant) {
-		for i, l := range a.nodes[2].lines {
-			if l.Event == "slot.applied" && l.Slot == 5 {
-				a.nodes[2].lines[i].StateRoot = "other"
-			}
-		}
-	},
-	CheckPorts: func(a *assault, _ *mutant) {
-		again := started("peer-1")
-		again.Addrs = []string{"/ip4/127.0.0.1/tcp/1"}
-		a.nodes[0].lines = slices.Insert(a.nodes[0].lines, 1, again)
-	},
-	CheckPlaces: func(a *assault, _ *mutant) { a.ledger.members = a.ledger.members[1:] },
-	CheckShares: func(a *assault, _ *mutant) {
-		for _, p := range a.nodes {
-			for i := range p.lines {
-				p.lines[i].Contributors = []byte(`["peer-5"]`)
-			}
-		}
-	},
-	CheckStrange: func(a *assault, _ *mutant) { outnumbered(2)(a) },
-	CheckLeftOut: func(a *assault, m *mutant) {
-		a.attack.outUnder = 1
-		a.fails(m.t, 0, nil, 6, 7, 8)
-	},
-	CheckOwners: func(a *assault, _ *mutant) {
-		for _, p := range a.nodes {
-			for i := range p.lines {
-				p.lines[i].Owners = min(p.lines[i].Owners, 1)
-			}
-		}
-	},
-	CheckBranch: func(a *assault, _ *mutant) {
-		a.nodes[2].lines = append(a.nodes[2].lines, eventlog.Line{Event: "run.switched", Slot: 7, Height: 8})
-	},
-	CheckSaid:  func(a *assault, _ *mutant) { wanted("mute")(a) },
-	CheckProof: func(a *assault, _ *mutant) { a.attack.proof = true },
-	CheckBlame: func(a *assault, _ *mutant) { says(evicted, "peer-5", "it signed two")(a) },
-	CheckNamed: func(a *assault, _ *mutant) { stands("peer-3", "zeros")(a) },
-	CheckExits: func(a *assault, _ *mutant) { a.ended = []string{"peer 1 ended by itself"} },
-	CheckLogs:  func(_ *assault, m *mutant) { m.panics() },
-}
-
-// TestEachCheckOfAnAttackHasAMutant is TestEachCheckHasAMutant for runs with hostile peers.
-func TestEachCheckOfAnAttackHasAMutant(t *testing.T) {
-	a, _ := besieged(t)
-	whole := a.judge(nil)
-	if got := failed(whole.Checks); len(got) > 0 || !whole.Withstood {
-		t.Fatalf("in a run without a fault these fail: %q, %+v", got, whole.Checks)
-	}
-	var names []string
-	for _, c := range whole.Checks {
-		names = append(names, c.Name)
-	}
-	if all := slices.Sorted(maps.Keys(siegeMutants)); !slices.Equal(slices.Sorted(slices.Values(names)), all) {
-		t.Errorf("there are the checks %q, and mutants of %q", names, all)
-	}
-	for name, change := range siegeMutants {
-		a, m := besieged(t)
-		change(a, m)
-		v := a.judge(m.failure)
-		if got := failed(v.Checks); v.Withstood || !slices.Equal(got, []string{name}) {
-			t.Errorf("what %q is for fails %q: %+v", name, got, v.Checks)
-		}
-	}
 }

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"crypto/rand"
+	"io"
 	"maps"
 	"slices"
 
@@ -105,3 +106,19 @@ func hollow(o wire.Message, size int) wire.Evidence {
 		Second: wire.SignedBody{Body: p.Append(nil)},
 	}
 }
+
+// deaf hears no answer to what it asks contributors.
+func deaf(l *liar) habit {
+	return habit{audits: func(opened bool, s canonical.Stream) canonical.Stream {
+		if !opened {
+			return s
+		}
+		l.did("slot %d: it hears no answer", l.driver.View().Tip.Slot+1)
+		return unheard{s}
+	}}
+}
+
+// unheard is a stream that ends at once.
+type unheard struct{ canonical.Stream }
+
+func (unheard) Read([]byte) (int, error) { return 0, io.EOF }

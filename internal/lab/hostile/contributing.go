@@ -15,13 +15,13 @@ import (
 
 // spoils makes a kind that offers other values than it has trained, with hashes and norms that fit.
 // spoil returns false if it has none yet.
-func spoils(what string, spoil func(l *liar, slotNumber uint64, x []float32) bool) func(*liar) habit {
+func spoils(spoil func(l *liar, slotNumber uint64, x []float32) bool) func(*liar) habit {
 	return func(l *liar) habit {
 		return habit{offers: func(slotNumber uint64, c *allreduce.Contribution) {
 			x := Values(c)
 			if spoil(l, slotNumber, x) {
 				Commit(c, x)
-				l.did("slot %d: it offers %s", slotNumber, what)
+				l.did("slot %d: it offers other values", slotNumber)
 			}
 		}}
 	}
@@ -29,7 +29,7 @@ func spoils(what string, spoil func(l *liar, slotNumber uint64, x []float32) boo
 
 // scales offers a multiple of what it has trained.
 func scales(by float32) func(*liar) habit {
-	return spoils(fmt.Sprintf("%g times its values", by), func(_ *liar, _ uint64, x []float32) bool {
+	return spoils(func(_ *liar, _ uint64, x []float32) bool {
 		scale(x, by)
 		return true
 	})
@@ -38,8 +38,8 @@ func scales(by float32) func(*liar) habit {
 const noiseLength = 100 // times that of what it replaces
 
 // noise offers what has nothing to do with the data.
-func noise(_ *liar, slotNumber uint64, x []float32) bool {
-	draw, sum := rand.New(rand.NewPCG(slotNumber, 0x6e_6f_69_73_65)), 0.0
+func noise(l *liar, slotNumber uint64, x []float32) bool {
+	draw, sum := rand.New(rand.NewPCG(slotNumber, uint64(l.self[len(l.self)-1]))), 0.0
 	for _, v := range x {
 		sum += float64(v) * float64(v)
 	}
@@ -50,36 +50,47 @@ func noise(_ *liar, slotNumber uint64, x []float32) bool {
 	return true
 }
 
-// replay offers in each slot what it has offered to the first slot of the attack.
+// replay offers to each slot what it has offered to the first slot of the attack that was of the
+// same fragment.
 func replay(l *liar) habit {
-	var first []float32
-	return spoils("its first contribution again", func(_ *liar, _ uint64, x []float32) bool {
-		if first == nil {
-			first = slices.Clone(x)
+	first := map[uint32][]float32{}
+	return spoils(func(l *liar, slotNumber uint64, x []float32) bool {
+		fragment := l.rules.Fragment(slotNumber)
+		if first[fragment] == nil {
+			first[fragment] = slices.Clone(x)
 			return false
 		}
-		return copy(x, first) > 0
+		return copy(x, first[fragment]) > 0
 	})(l)
 }
 
-// guesses makes a kind that offers what lies beside the mean of the honest ones, of which it has
-// only a guess: what it has trained itself in the slots of the attack is as good a sample of what
-// others train as it can have before it must offer. of is given mean and standard deviation.
-func guesses(what string, of func(mean, sd float64) float64) func(*liar) habit {
+// guesses makes a kind that offers what lies beside the mean of the honest ones. Unless it knows
+// what they have offered, it has only a guess: what it has trained itself in the slots of the
+// attack is as good a sample of what others train as it can have before it must offer. of is given
+// mean and standard deviation.
+func guesses(of func(mean, sd float64) float64) func(*liar) habit {
 	return func(l *liar) habit {
-		var seen float64
-		var sum, squares []float64
-		return spoils(what, func(_ *liar, _ uint64, x []float32) bool {
-			if len(sum) != len(x) {
-				seen, sum, squares = 0, make([]float64, len(x)), make([]float64, len(x))
+		var own [][]float32
+		return spoils(func(l *liar, slotNumber uint64, x []float32) bool {
+			own = append(own, slices.Clone(x))
+			samples := own
+			if l.Others != nil {
+				samples = l.Others(slotNumber)
 			}
-			seen++
-			for i, v := range x {
-				sum[i], squares[i] = sum[i]+float64(v), squares[i]+float64(v)*float64(v)
-				mean := sum[i] / seen
-				x[i] = float32(of(mean, math.Sqrt(max(0, squares[i]/seen-mean*mean))))
+			samples = slices.DeleteFunc(slices.Clone(samples), func(s []float32) bool { return len(s) != len(x) })
+			if len(samples) < 2 { // of one nothing is known
+				return false
 			}
-			return seen > 1 // of one sample nothing is known
+			for i := range x {
+				sum, squares, n := 0.0, 0.0, float64(len(samples))
+				for _, s := range samples {
+					v := float64(s[i])
+					sum, squares = sum+v, squares+v*v
+				}
+				mean := sum / n
+				x[i] = float32(of(mean, math.Sqrt(max(0, squares/n-mean*mean))))
+			}
+			return true
 		})(l)
 	}
 }
@@ -92,10 +103,13 @@ func innerProduct(mean, _ float64) float64 { return -mean / 2 }
 
 const shared = "shared" // "shared-SLOT": what the first of the twins has offered to a slot
 
-// twin is one of several peers that train once: whichever is done first leaves its values in the
-// folder that they share, and the others offer the same.
+// twin offers what an honest peer has, or else is one of several that train once: whichever is done
+// first leaves its values in the folder that they share, and the others offer the same.
 func twin(l *liar, slotNumber uint64, x []float32) bool {
-	name := filepath.Join(l.folder, fmt.Sprintf("%s-%d", shared, slotNumber))
+	if l.Others != nil {
+		return copy(x, slices.Concat(l.Others(slotNumber)...)) == len(x)
+	}
+	name := filepath.Join(l.Folder, fmt.Sprintf("%s-%d", shared, slotNumber))
 	own := fmt.Sprintf("%s-%s", name, l.self)
 	if os.WriteFile(own, bytesOf(x), 0o600) != nil {
 		return false
@@ -113,6 +127,32 @@ func twin(l *liar, slotNumber uint64, x []float32) bool {
 
 // claimed is the weight that overweight claims.
 const claimed = 1 << 50
+
+// falseTotal offers a norm that is not that of its frames together: one frame has another norm
+// until the offer is on its way.
+func falseTotal(l *liar) habit {
+	var changed *slot.FrameLeaf
+	restore := func() {
+		if changed != nil {
+			changed.NormSq /= 2
+			changed = nil
+		}
+	}
+	return habit{
+		offers: func(slotNumber uint64, c *allreduce.Contribution) {
+			restore()
+			changed = &c.Leaves()[0]
+			changed.NormSq *= 2
+			l.did("slot %d: an offer with a false norm", slotNumber)
+		},
+		says: func(_ slot.PeerID, m wire.Message) bool {
+			if _, is := m.Body.(wire.Offer); is {
+				restore()
+			}
+			return true
+		},
+	}
+}
 
 func overweight(l *liar) habit {
 	return habit{claims: func(slotNumber, _ uint64) uint64 {

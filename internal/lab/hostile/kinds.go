@@ -1,47 +1,268 @@
 package hostile
 
 import (
-	"maps"
 	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
-// kinds are the ways to lie.
-var kinds = map[string]func(*liar) habit{
-	"mute":              mute,
-	"solo":              solo,
-	"early-close":       earlyClose,
-	"grab":              grab,
-	"stall":             stall,
-	"stall-own-terms":   stallOwnTerms,
-	"hide-certificate":  hideCertificate,
-	"silent-newcomer":   silentNewcomer,
-	"picky-feed":        pickyFeed,
-	"heavy-fork":        heavyFork,
-	"usurp":             usurp,
-	"sybil":             sybil,
-	"equivocate":        equivocate,
-	"forge-promise":     forgePromise,
-	"high-ballot":       highBallot,
-	"bad-owner":         badOwner,
-	"bad-contributor":   badContributor,
-	"bad-auditor":       badAuditor,
-	"flip":              scales(-1),
-	"flip-10":           scales(-10),
-	"scale":             scales(1e6),
-	"zeros":             scales(0),
-	"noise":             spoils("noise", noise),
-	"replay":            replay,
-	"copy":              spoils("what another one has offered", twin),
-	"weight":            overweight,
-	"equivocate-owners": twoFaces,
-	"little":            guesses("a little beside the mean", little),
-	"inner-product":     guesses("the opposite of half of the mean", innerProduct),
-	"strangers-flip":    scales(-1),
-	"strangers-scale":   scales(1e6),
-	"strangers-hide":    hide,
-	"strangers-fail":    fail,
-	"voter-fail":        failForOthers,
+// Kind is a way in which hostile peers take part, and what must come of it.
+type Kind struct {
+	Name string
+	Does string // in words
+	Seat Seat   // it does nothing without
+	Cast
+	makes func(*liar) habit
+	Expected
 }
 
-// Kinds are the names of all kinds, sorted.
-func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
+// Cast is how hostile peers take part. The zero value is one among the first members.
+type Cast struct {
+	Peers int  // 0: one
+	Late  bool // they join a run under way
+	Few   bool // they join three founders, whom they outnumber, and stay newcomers
+	Idle  bool // they have no trainer
+	Fast  bool // their inner steps take less time than the others'
+}
+
+// Expected is what honest peers' events must say of an attack.
+type Expected struct {
+	// Named is an event about them of which one must come, or a finding or reason of one; none: no
+	// need
+	Named []string
+	After int // deeds that it takes until it comes
+	// Within how many slots of the attack it comes, from the first one on; 0: at some time
+	Within   uint64
+	Evicted  bool // they are, because a proof shows what they have done
+	MayProve bool // they are, if an honest peer sees both of two signatures
+	LeftOut  bool // what they contribute counts in no slot, from the one after their first deed on
+	// OutUnder is under how many different leaders a newcomer fails until it is left out for longer
+	// each time; 0: it is not
+	OutUnder int
+	// Terms and Reductions are how many of each the attack may cost, beside the first, of a slot of
+	// it on average; 0: the usual ones
+	Terms, Reductions float64
+}
+
+// What most attacks may cost: a liar leads one slot of four, and may have a slot reduced again.
+const (
+	usualTerms      = .5
+	usualReductions = 1
+)
+
+// Seat is the part in a run that a kind needs.
+type Seat int
+
+// Seats of kinds. The first three need nothing, the others a vote: until it has one, a hostile peer
+// does what every peer does.
+const (
+	Newcomer Seat = iota
+	Contributor
+	Owner
+	Elector
+	Auditor
+	Leader // it leads in its turn
+)
+
+// held says whether a peer has the seat.
+func (s Seat) held(by slot.PeerID, v membership.View) bool {
+	return s < Elector ||
+		slices.ContainsFunc(v.Tip.Electors(), func(m slot.Member) bool { return m.Peer == by })
+}
+
+// namedWithin is within how many slots contributors are named that send what can be told from
+// honest values.
+const namedWithin = 10
+
+// Events that say what honest peers know of hostile ones.
+const (
+	standsOut = "peer.stands_out"
+	evicted   = "peer.evicted"
+	objected  = "peer.objected"
+)
+
+// named is expected where honest peers name what was done so often.
+func named(after int, by ...string) Expected { return Expected{Named: by, After: after} }
+
+// values is expected of contributors whose values stand out.
+func values(finding string, after int) Expected {
+	return Expected{Named: []string{finding}, After: after, Within: namedWithin}
+}
+
+var (
+	alone        = Cast{}
+	newcomers    = Cast{Peers: 3, Late: true}
+	outnumbering = Cast{Peers: 4, Late: true, Few: true}
+
+	unsaid = Expected{}
+	proof  = Expected{Evicted: true, Named: []string{evicted}, After: 1}
+	hidden = Expected{Named: []string{"unshown"}, After: 1, LeftOut: true}
+)
+
+// kinds are all of them.
+var kinds = []Kind{
+	// two a height, for 8 and one more
+	{"mute", "says neither HAVE nor VOTE", Elector, alone, mute, named(17, "mute")},
+	{"solo", "as leader plans its own offer alone", Leader, alone, solo, named(1, objected)},
+	{
+		"early-close", "as leader closes the plan before the others have offered",
+		Leader, Cast{Fast: true}, earlyClose, named(1, objected),
+	},
+	{"grab", "as leader gives itself all segments to reduce", Leader, alone, grab, named(1, objected)},
+	{"stall", "as leader does nothing, and its counters rise", Leader, alone, stall, named(4, "no_record")},
+	{"stall-own-terms", "as leader does nothing", Leader, alone, stallOwnTerms, named(4, "no_record")},
+	{
+		"hide-certificate", "as leader collects votes and shows nobody the certificate",
+		Leader, alone, hideCertificate, named(6, "unshown_chain", "no_record"),
+	},
+	// so many make the next seats due
+	{
+		"silent-newcomer", "three newcomers that contribute, and never say HAVE",
+		Newcomer, newcomers, silentNewcomer, unsaid,
+	},
+	{"picky-feed", "offers to one member alone", Contributor, alone, pickyFeed, unsaid},
+	{"usurp", "as leader drafts records that list nobody else", Leader, alone, usurp, named(1, "draft")},
+	{
+		"sybil", "four strangers without a trainer, that draft records that list nobody else",
+		Newcomer, Cast{Peers: 4, Late: true, Idle: true}, usurp, unsaid,
+	},
+	{
+		"equivocate", "as leader drafts two records, each for half of the others",
+		Leader, alone, equivocate, Expected{Evicted: true},
+	},
+	{
+		"forge-promise", "promises with a vote that never was",
+		Elector, alone, forgePromise, Expected{MayProve: true, Named: []string{"promise"}, After: 3},
+	},
+	{
+		"high-ballot", "names ballots far above those that are needed",
+		Elector, alone, highBallot, Expected{MayProve: true},
+	},
+	{
+		"heavy-fork", "forks the run alone, and claims a great weight",
+		Elector, alone, heavyFork, named(1, "bad_chain"),
+	},
+	{
+		"owner-10", "signs ten times the opposite of the contributions' outcome",
+		Owner, alone, owns(func(x, _ []float32) { scale(x, -10) }), proof,
+	},
+	{
+		"owner-1", "signs the opposite of the contributions' outcome",
+		Owner, alone, owns(func(x, _ []float32) { scale(x, -1) }), proof,
+	},
+	{
+		"owner-one-frame", "signs an outcome of which one frame is thirty times as long",
+		Owner, alone, ownsOneFrame, proof,
+	},
+	{"owner-zeros", "signs zeros as outcome", Owner, alone, owns(func(x, _ []float32) { clear(x) }), proof},
+	{
+		"owner-stale", "signs the outcome of the slot before",
+		Owner, alone, owns(func(x, before []float32) { copy(x, before) }), proof,
+	},
+	{
+		"owner-norm", "publishes norms of contributions that are twice the true ones",
+		Owner, alone, publishes(func(f *slot.Figure) { f.Norm *= 2 }), proof,
+	},
+	{
+		"owner-product", "publishes false products of contributions with the outcome",
+		Owner, alone, publishes(func(f *slot.Figure) { f.Along = -f.Along - 1 }), proof,
+	},
+	{"hide", "gives owners its bytes, and shows auditors nothing", Contributor, alone, hides(silently), hidden},
+	{
+		"show-other", "gives owners its bytes, and shows auditors other ones",
+		Contributor, alone, hides(garbling), hidden,
+	},
+	{"false-norms", "commits to norms that its frames do not have", Contributor, alone, falseNorms, proof},
+	{"false-total", "offers a norm that those of its frames do not add up to", Contributor, alone, falseTotal, proof},
+	// after each of its ways
+	{
+		"bad-auditor", "accuses everybody, asks for everything, or checks nothing, in turns",
+		Auditor, alone, badAuditor, named(8, "false_proof"),
+	},
+	{
+		"deaf", "as auditor and leader hears nothing of what contributors show",
+		Auditor, alone, deaf, Expected{Reductions: 2},
+	},
+	{
+		"flip", "contributes the opposite of what it has trained",
+		Contributor, alone, scales(-1), values("opposite", namedWithin),
+	},
+	{
+		"flip-10", "contributes ten times the opposite",
+		Contributor, alone, scales(-10), values("too_large", namedWithin),
+	},
+	{
+		"scale", "contributes a million times what it has trained",
+		Contributor, alone, scales(1e6), values("too_large", 6),
+	},
+	{
+		"noise", "contributes noise, 100 times as long as what it has trained",
+		Contributor, alone, spoils(noise), values("too_large", 6),
+	},
+	{"zeros", "contributes zeros", Contributor, alone, scales(0), values("zeros", 2)},
+	{
+		"copy", "two peers that train once and contribute the same",
+		Contributor, Cast{Peers: 2}, spoils(twin), values("same_bytes", 2),
+	},
+	{
+		"replay", "contributes in each slot what it did in the first",
+		Contributor, alone, replay, values("sent_again", 2),
+	},
+	{"weight", "claims a weight of 2^50 tokens", Contributor, alone, overweight, values("capped", 2)},
+	// such values are like an honest peer's
+	{
+		"little", "contributes what lies 1.5 standard deviations from what the others do, as it guesses",
+		Contributor, alone, guesses(little), unsaid,
+	},
+	{
+		"inner-product", "contributes the opposite of half of the others' mean, as it guesses",
+		Contributor, alone, guesses(innerProduct),
+		Expected{Named: []string{"opposite"}, After: namedWithin + 1, Within: namedWithin + 1},
+	},
+	// newcomers take turns, one in a slot, and so many opposites hide each other
+	{
+		"strangers-flip", "four strangers that contribute the opposite of what they have trained",
+		Newcomer, outnumbering, scales(-1), unsaid,
+	},
+	{
+		"strangers-scale", "four strangers that contribute a million times what they have trained",
+		Newcomer, outnumbering, scales(1e6), Expected{Named: []string{"too_large"}, After: 4 * 14},
+	},
+	{
+		"strangers-hide", "three strangers that offer, and show auditors nothing",
+		Newcomer, newcomers, hides(silently), Expected{Named: []string{"unshown"}, After: 1, OutUnder: 1},
+	},
+	{
+		"strangers-fail", "three strangers that offer, and then fail each reduction",
+		Newcomer, newcomers, fail, Expected{Named: []string{"failed"}, After: 1, OutUnder: 2},
+	},
+	{
+		"voter-fail", "fails each reduction that another one leads, or reports itself lost in it",
+		Elector, alone, failForOthers, named(1, "failed"),
+	},
+	{
+		"equivocate-owners", "gives owners other bytes than it has offered, then two offers",
+		Contributor, alone, twoFaces, Expected{Evicted: true, Named: []string{"bad_bytes"}, After: 2},
+	},
+}
+
+// Kinds are all kinds.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+// Names are those of all kinds.
+func Names() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// Find is the kind of a name.
+func Find(name string) (k Kind, known bool) {
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return k, false
+	}
+	return kinds[i], true
+}

@@ -45,6 +45,8 @@ type habit struct {
 	reduces func(slotNumber uint64, frame int, values []float32)
 	// offers is given each own contribution before it is offered, and may change it.
 	offers func(slotNumber uint64, c *allreduce.Contribution)
+	// figures is given what this peer publishes of each frame that it reduces, and may change it.
+	figures func(slotNumber uint64, row slot.FigureRow)
 	// claims returns the weight that an own contribution claims, given the true one.
 	claims func(slotNumber, weight uint64) uint64
 	// audits may replace a stream of an audit, which this peer has opened or accepted.
@@ -57,10 +59,19 @@ type habit struct {
 	acts func()
 }
 
+// Peer says what a hostile peer does.
+type Peer struct {
+	Kind   string
+	Folder string // that it shares with those who judge it
+	// Others are what honest peers have offered to a slot; nil: the peer does not know
+	Others func(slotNumber uint64) [][]float32
+}
+
 // liar is a hostile peer.
 type liar struct {
-	folder string
-	habit  habit
+	Peer
+	seat  Seat
+	habit habit
 
 	self    slot.PeerID
 	run     slot.Root
@@ -78,25 +89,27 @@ type liar struct {
 	}
 }
 
-// With returns a context with which p2pdiloco.Join makes a hostile peer, of a kind, that shares a
-// folder with those who judge it.
-func With(ctx context.Context, kind, folder string) (context.Context, error) {
+// With returns a context with which p2pdiloco.Join makes the hostile peer.
+func (p Peer) With(ctx context.Context) (context.Context, error) {
 	h := &testhooks.Hooks{}
-	if err := Turn(ctx, h, kind, folder); err != nil {
+	if err := p.Turn(ctx, h); err != nil {
 		return nil, err
 	}
 	return testhooks.With(ctx, h), nil
 }
 
-// Turn has hooks make a hostile peer, until ctx ends.
-func Turn(ctx context.Context, h *testhooks.Hooks, kind, folder string) error {
-	makes := kinds[kind]
-	if makes == nil {
-		return fmt.Errorf("no hostile peer is of kind %q", kind)
+// Begin has hostile peers that share a folder attack.
+func Begin(folder string) error { return os.WriteFile(filepath.Join(folder, beginFile), nil, 0o644) }
+
+// Turn has hooks make the hostile peer, until ctx ends.
+func (p Peer) Turn(ctx context.Context, h *testhooks.Hooks) error {
+	kind, known := Find(p.Kind)
+	if !known {
+		return fmt.Errorf("no hostile peer is of kind %q", p.Kind)
 	}
-	l := &liar{folder: folder}
+	l := &liar{Peer: p, seat: kind.Seat}
 	l.mu.deeds = map[string]bool{}
-	l.habit = makes(l)
+	l.habit = kind.makes(l)
 	h.Ledger = l.wrap
 	h.Deliver = func(next func(slot.PeerID, []byte)) func(slot.PeerID, []byte) {
 		l.deliver = next
@@ -120,7 +133,7 @@ func Turn(ctx context.Context, h *testhooks.Hooks, kind, folder string) error {
 func (l *liar) wrap(cfg *membership.DriverConfig) {
 	l.self, l.signer, l.verify, l.out = cfg.Signer.ID(), cfg.Signer, cfg.Verify, cfg.Transport
 	l.rules, l.run = cfg.Rules, cfg.Rules.Run
-	name := filepath.Join(l.folder, friendFiles+"-"+l.self.String())
+	name := filepath.Join(l.Folder, friendFiles+"-"+l.self.String())
 	_ = os.WriteFile(name, nil, 0o644) // without the folder nobody looks
 	cfg.Transport = mouth{cfg.Transport, l}
 	if l.habit.prepares != nil {
@@ -187,10 +200,13 @@ func (l *liar) live(ctx context.Context) {
 }
 
 func (l *liar) act() {
-	if _, err := os.Stat(filepath.Join(l.folder, beginFile)); err != nil && !l.begun.Load() {
-		return
+	if !l.begun.Load() {
+		_, err := os.Stat(filepath.Join(l.Folder, beginFile))
+		if err != nil || !l.seat.held(l.self, l.driver.View()) {
+			return
+		}
+		l.begun.Store(true)
 	}
-	l.begun.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.habit.acts != nil {
@@ -205,7 +221,7 @@ func (l *liar) did(format string, args ...any) {
 		return
 	}
 	l.mu.deeds[deed] = true
-	name := filepath.Join(l.folder, deedFiles+"-"+l.self.String())
+	name := filepath.Join(l.Folder, deedFiles+"-"+l.self.String())
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return // the folder is gone: nobody judges any more
@@ -214,10 +230,16 @@ func (l *liar) did(format string, args ...any) {
 	_ = errors.Join(err, f.Close())
 }
 
+// Deeds are lines that say what a hostile peer did.
+func Deeds(folder, peer string) string {
+	b, _ := os.ReadFile(filepath.Join(folder, deedFiles+"-"+peer)) // without it, nothing
+	return string(b)
+}
+
 // friends are the IDs of the hostile peers that have started, this one included.
 func (l *liar) friends() (ids []string) {
 	// the pattern is well formed
-	files, _ := filepath.Glob(filepath.Join(l.folder, friendFiles+"-*"))
+	files, _ := filepath.Glob(filepath.Join(l.Folder, friendFiles+"-*"))
 	for _, f := range files {
 		ids = append(ids, strings.TrimPrefix(filepath.Base(f), friendFiles+"-"))
 	}
@@ -237,6 +259,15 @@ func (l *liar) say(body wire.Body, to ...slot.PeerID) {
 	}
 }
 
+// pass signs a body and sends it as the message that it takes the place of: to a peer, or to all.
+func (l *liar) pass(to slot.PeerID, body wire.Body) {
+	if to == "" {
+		l.gossip(body)
+	} else {
+		l.say(body, to)
+	}
+}
+
 // gossip signs a body and announces it.
 func (l *liar) gossip(body wire.Body) {
 	if b, err := wire.Seal(l.signer, l.run, l.driver.Incarnation(), body); err == nil {
@@ -246,3 +277,12 @@ func (l *liar) gossip(body wire.Body) {
 
 // leads says whether this peer is the leader that members follow now.
 func (l *liar) leads(v membership.View) bool { return v.IsMember && v.Leader == l.self }
+
+// sign is the signature alone of a body.
+func (l *liar) sign(body wire.Body) []byte {
+	m, _, err := wire.SealMessage(l.signer, l.run, l.driver.Incarnation(), body)
+	if err != nil {
+		return nil
+	}
+	return m.Sig
+}

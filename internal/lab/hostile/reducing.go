@@ -25,6 +25,11 @@ func (l *liar) turnReduction(h *testhooks.Hooks) {
 			l.attacking(func() { offers(slotNumber, c) })
 		}
 	}
+	if figures := l.habit.figures; figures != nil {
+		h.Figured = func(slotNumber uint64, _ int, row slot.FigureRow) {
+			l.attacking(func() { figures(slotNumber, row) })
+		}
+	}
 	if claims := l.habit.claims; claims != nil {
 		h.Claims = func(slotNumber, weight uint64) uint64 {
 			l.attacking(func() { weight = claims(slotNumber, weight) })
@@ -62,44 +67,39 @@ func (l *liar) attacking(do func()) {
 	}
 }
 
-// lies are the outcomes that badOwner signs, given that of the contributions and the one of the
-// slot before.
-var lies = []struct {
-	name string
-	of   func(x, before []float32)
-}{
-	{"ten times the opposite", func(x, _ []float32) { scale(x, -10) }},
-	{"the opposite", func(x, _ []float32) { scale(x, -1) }},
-	{"one frame thirty times as long", func(x, _ []float32) { scale(x, 30) }},
-	{"zeros", func(x, _ []float32) { clear(x) }},
-	{"the outcome of the slot before", func(x, before []float32) { copy(x, before) }},
+// owns makes a kind that signs other outcomes than those of the contributions. lie changes the
+// values of a frame, given those that it had here last, or zeros.
+func owns(lie func(x, before []float32)) func(*liar) habit {
+	return func(l *liar) habit {
+		kept := map[int][]float32{}
+		return habit{reduces: func(slotNumber uint64, frame int, x []float32) {
+			before, had := kept[frame]
+			kept[frame] = slices.Clone(x)
+			if !had {
+				before = make([]float32, len(x))
+			}
+			if l.begun.Load() {
+				lie(x, before)
+				l.did("slot %d: another outcome", slotNumber)
+			}
+		}}
+	}
 }
 
-const oneFrame = 2 // of lies: the other frames are as they should be
-
-// badOwner signs outcomes that are not those of the contributions. Slot and peer say which lie.
-func badOwner(l *liar) habit {
-	kept := map[int][]float32{} // the true values of each frame, when it was reduced here last
-	spoilt := slot.Range{}      // the slot with the one frame, and that frame
-	return habit{reduces: func(slotNumber uint64, frame int, x []float32) {
-		before, had := kept[frame]
-		kept[frame] = slices.Clone(x)
-		if !l.begun.Load() {
-			return
+// ownsOneFrame changes the first frame alone that it reduces in a slot.
+func ownsOneFrame(l *liar) habit {
+	spoilt, which := uint64(0), 0
+	h := owns(func(x, _ []float32) { scale(x, 30) })(l)
+	all := h.reduces
+	h.reduces = func(slotNumber uint64, frame int, x []float32) {
+		if spoilt != slotNumber {
+			spoilt, which = slotNumber, frame
 		}
-		way := int(slotNumber+uint64(l.self[len(l.self)-1])) % len(lies)
-		if way == oneFrame && spoilt.Begin != slotNumber {
-			spoilt = slot.Range{Begin: slotNumber, End: uint64(frame)}
+		if frame == which {
+			all(slotNumber, frame, x)
 		}
-		if way == oneFrame && spoilt.End != uint64(frame) {
-			return
-		}
-		if !had {
-			before = make([]float32, len(x))
-		}
-		lies[way].of(x, before)
-		l.did("slot %d: an outcome that is %s", slotNumber, lies[way].name)
-	}}
+	}
+	return h
 }
 
 func scale(x []float32, by float32) {
@@ -108,47 +108,44 @@ func scale(x []float32, by float32) {
 	}
 }
 
-// Slots of each way in which badContributor lies, in this order.
-const (
-	silentSlots  = 2
-	garbledSlots = 2
-)
-
-// badContributor gives owners what it has offered, and shows auditors nothing, then other bytes.
-// In the end it offers contributions with false norms.
-func badContributor(l *liar) habit {
-	first := uint64(0)
-	since := func(slotNumber uint64) int {
-		if first == 0 {
-			first = slotNumber
-		}
-		return int(slotNumber - first)
-	}
-	return habit{
-		audits: func(opened bool, s wire.Stream) wire.Stream {
-			now := l.driver.View().Tip.Slot + 1
-			switch n := since(now); {
-			case opened || n >= silentSlots+garbledSlots:
-				return s
-			case n < silentSlots:
-				l.did("slot %d: auditors are shown nothing", now)
-				return silent{s}
+// publishes makes a kind that publishes false figures of who contributed what.
+func publishes(change func(*slot.Figure)) func(*liar) habit {
+	return func(l *liar) habit {
+		return habit{figures: func(slotNumber uint64, row slot.FigureRow) {
+			for i := range row.Of {
+				change(&row.Of[i])
 			}
-			l.did("slot %d: auditors are shown other bytes", now)
-			return garbled{s}
-		},
-		offers: func(slotNumber uint64, c *allreduce.Contribution) {
-			if since(slotNumber) < silentSlots+garbledSlots {
-				return
-			}
-			for f := range c.Leaves() {
-				c.Leaves()[f].NormSq *= 4
-			}
-			c.Recommit()
-			l.did("slot %d: an offer with false norms", slotNumber)
-		},
+			l.did("slot %d: false figures", slotNumber)
+		}}
 	}
 }
+
+// falseNorms offers contributions with norms that their frames do not have.
+func falseNorms(l *liar) habit {
+	return habit{offers: func(slotNumber uint64, c *allreduce.Contribution) {
+		for f := range c.Leaves() {
+			c.Leaves()[f].NormSq *= 4
+		}
+		c.Recommit()
+		l.did("slot %d: an offer with false norms", slotNumber)
+	}}
+}
+
+// hides makes a kind that gives owners what it has offered, and shows auditors something else.
+func hides(change func(wire.Stream) wire.Stream) func(*liar) habit {
+	return func(l *liar) habit {
+		return habit{audits: func(opened bool, s wire.Stream) wire.Stream {
+			if opened {
+				return s
+			}
+			l.did("slot %d: auditors are shown nothing of it", l.driver.View().Tip.Slot+1)
+			return change(s)
+		}}
+	}
+}
+
+func silently(s wire.Stream) wire.Stream { return silent{s} }
+func garbling(s wire.Stream) wire.Stream { return garbled{s} }
 
 // silent is a stream on which nothing is answered, until the other side gives it up.
 type silent struct{ wire.Stream }

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -16,17 +15,12 @@ func Values(c *allreduce.Contribution) []float32 {
 
 func floatsOf(b []byte) []float32 {
 	x := make([]float32, len(b)/4)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-	}
+	_, _ = binary.Decode(b, binary.LittleEndian, x) // they are as many
 	return x
 }
 
 func bytesOf(x []float32) []byte {
-	b := make([]byte, 0, 4*len(x))
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-	}
+	b, _ := binary.Append(nil, binary.LittleEndian, x) // floats have a size
 	return b
 }
 

@@ -1,11 +1,10 @@
 package attacks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,8 +21,8 @@ import (
 const (
 	peers     = 8
 	liars     = 2 // f of these
-	strangers = 4 // that join founders
-	firstLie  = 4 // slot of the first lie, but for strangers
+	strangers = 4 // that join founders, and lie from the start
+	firstLie  = 4 // slot after the one before whose end no other lies
 
 	pace = 10 * time.Millisecond // of an inner step
 	late = 12 * time.Millisecond // of a bad peer's: it knows what honest ones have offered
@@ -34,14 +33,15 @@ type bout struct {
 	s           *nodetest.Swarm
 	ctx         context.Context // ends with the run
 	attack      attack
+	founders    int    // that strangers join; 0: no strangers
+	folder      string // of bad peers
 	honest, bad []*nodetest.Peer
 
 	mu    sync.Mutex
-	known map[place][]float32       // what peers have truly offered last
-	began map[*nodetest.Peer]uint64 // slot of a bad peer's first lie
-	named map[*nodetest.Peer]uint64 // slot in which an honest peer named it first
-	gone  map[*nodetest.Peer]bool   // evicted
-	wrong []string                  // what honest peers said of each other
+	known map[place][]float32         // what honest peers have offered last
+	named map[*nodetest.Peer][]uint64 // slots in which honest peers named a bad one
+	gone  map[*nodetest.Peer]bool     // evicted
+	wrong []string                    // what honest peers said of each other
 	// ledger is of the first honest peer, and is read when its node has ended
 	ledger *membership.Driver
 }
@@ -54,36 +54,37 @@ type place struct {
 
 // trial is what became of a bout.
 type trial struct {
-	Seed    uint64   `json:"seed"`
-	Loss    float64  `json:"loss"`
-	Lied    int      `json:"lied"`    // bad peers
-	Named   int      `json:"named"`   // of these
-	After   uint64   `json:"after"`   // slots, until the last was; 1: in its first lie's
-	Evicted int      `json:"evicted"` // bad peers
-	Late    []string `json:"late"`    // of each that was not named in time: why it should have been
-	Last    []uint64 `json:"last"`    // of each bad peer: the slot of its last contribution
-	Left    float64  `json:"left"`    // loss if they leave then; 0: not measured
-	Accused []string `json:"accused,omitempty"`
-	Bad     marks    `json:"bad_marks"`    // of contributions by bad peers
-	Honest  marks    `json:"honest_marks"` // of contributions by honest ones
+	Seed    uint64
+	Loss    float64
+	Lied    int      // bad peers
+	Named   int      // of these
+	After   uint64   // slots, until the last was; 1: in its first lie's
+	Evicted int      // bad peers
+	Late    []string // of each that was not named in time: why it should have been
+	Last    []uint64 // of each bad peer: the slot of its last contribution
+	Left    float64  // loss if they leave then; 0: not measured
+	Accused []string
+	Bad     marks // of contributions by bad peers
+	Honest  marks // of contributions by honest ones
 }
 
 // play runs a bout in virtual time.
 func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, seed uint64) (r trial, ok bool) {
 	r.Seed = seed
-	name := fmt.Sprintf("%s-%s-%d-seed-%d", mode, a.name, bad, seed)
+	what := cmp.Or(a.kind, fmt.Sprint("leave-after-", a.leave))
+	name := fmt.Sprintf("%s-%s-%d-seed-%d", mode, what, bad, seed)
 	ok = t.Run(name, func(t *testing.T) {
-		spec := cfg.spec(a, bad, mode, seed)
+		spec := cfg.spec(bad, mode, seed)
 		nodetest.RunOver(t, sim.NewMemory, 10*time.Millisecond, spec, 0, func(s *nodetest.Swarm) {
 			ctx, cancel := context.WithCancel(s.T.Context())
 			defer cancel()
 			b := &bout{
-				s: s, ctx: ctx, attack: a, known: map[place][]float32{}, began: map[*nodetest.Peer]uint64{},
-				named: map[*nodetest.Peer]uint64{}, gone: map[*nodetest.Peer]bool{},
+				s: s, ctx: ctx, attack: a, founders: cfg.founders, folder: t.TempDir(), known: map[place][]float32{},
+				named: map[*nodetest.Peer][]uint64{}, gone: map[*nodetest.Peer]bool{},
 			}
 			b.run(t, sc, bad)
 			b.marked(&r.Honest, &r.Bad)
-			r.Loss, r.Accused, r.Lied = b.loss(), b.wrong, len(b.began)
+			r.Loss, r.Accused = b.loss(), b.wrong
 			for _, p := range b.bad {
 				r.take(b, p)
 			}
@@ -94,9 +95,13 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 
 // take takes in what became of a bad peer.
 func (r *trial) take(b *bout, p *nodetest.Peer) {
-	if at, ok := b.named[p]; ok {
+	began := b.began(p)
+	if began > 0 {
+		r.Lied++
+	}
+	if at := b.firstNamed(p); at > 0 {
 		r.Named++
-		r.After = max(r.After, at+1-min(b.began[p], at))
+		r.After = max(r.After, at+1-began)
 	}
 	if why := b.late(p); why != "" {
 		r.Late = append(r.Late, why)
@@ -112,7 +117,7 @@ func (r *trial) take(b *bout, p *nodetest.Peer) {
 }
 
 // spec is that of the run. Bad peers beyond f, and strangers, join when it is under way.
-func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec {
+func (c config) spec(bad int, mode string, seed uint64) p2pdiloco.Spec {
 	spec := p2pdiloco.Spec{
 		Name: "attacks", Rounds: c.slots, InnerSteps: c.inner, StartPeers: uint64(peers - max(0, bad-2)),
 		Seed: seed, Mode: mode,
@@ -120,8 +125,8 @@ func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec
 	if mode != p2pdiloco.ModeAsync { // which has an outer optimizer of its own
 		spec.Outer, spec.OuterLR, spec.Momentum = "nesterov", "0.7", "0.6"
 	}
-	if a.founders > 0 {
-		spec.StartPeers = uint64(a.founders)
+	if c.founders > 0 {
+		spec.StartPeers = uint64(c.founders)
 	}
 	if mode == p2pdiloco.ModeStreaming {
 		spec.Fragments = 2
@@ -133,8 +138,9 @@ func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec
 // run runs the swarm to its end. The first bad peer is no first peer, whose losses count.
 func (b *bout) run(t *testing.T, sc *school, bad int) {
 	all := peers
-	if b.attack.founders > 0 {
-		all = b.attack.founders + bad
+	if b.founders > 0 {
+		all = b.founders + bad
+		b.begin()
 	}
 	first := int(b.s.Spec.StartPeers)
 	for i := range all {
@@ -142,7 +148,7 @@ func (b *bout) run(t *testing.T, sc *school, bad int) {
 		if i >= all-bad {
 			b.bad = append(b.bad, p)
 			p.Trainer = sc.student(t, late)
-			b.attack.arm(b, p)
+			b.arm(p)
 			continue
 		}
 		b.honest = append(b.honest, p)
@@ -170,31 +176,23 @@ func (b *bout) loss() float64 {
 	return losses[len(losses)-1]
 }
 
-// lies says whether a bad peer lies in a slot, and notes when it began.
-func (b *bout) lies(p *nodetest.Peer, slotNumber uint64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if slotNumber < firstLie && b.attack.founders == 0 {
-		return false
+// begin has bad peers lie from now on.
+func (b *bout) begin() {
+	if err := hostile.Begin(b.folder); err != nil {
+		b.s.T.Error(err)
 	}
-	if b.attack.again && b.known[b.place(p, slotNumber)] == nil {
-		return false
-	}
-	b.begin(p, slotNumber)
-	return true
 }
 
-// begins notes that a bad peer lies in a slot.
-func (b *bout) begins(p *nodetest.Peer, slotNumber uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.begin(p, slotNumber)
-}
-
-func (b *bout) begin(p *nodetest.Peer, slotNumber uint64) {
-	if _, ok := b.began[p]; !ok {
-		b.began[p] = slotNumber
+// firstNamed is the first slot, from a bad peer's first lie on, in which an honest one named it; 0:
+// none did.
+func (b *bout) firstNamed(p *nodetest.Peer) uint64 {
+	began := b.began(p)
+	for _, at := range b.named[p] {
+		if began > 0 && at >= began {
+			return at
+		}
 	}
+	return 0
 }
 
 // hear takes in an event of an honest peer: whom it names, and whom the run evicts.
@@ -203,12 +201,15 @@ func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 	case "slot.applied":
 		if p == b.honest[0] {
 			b.ledger = p.Ledger()
+			if e.Fields["slot"].(uint64)+1 >= firstLie {
+				b.begin()
+			}
 		}
 		return
 	case "peer.stands_out", "peer.suspected", "peer.evicted":
 	case "peer.refused":
-		if detail, _ := e.Fields["detail"].(string); b.attack.refused == "" ||
-			!strings.Contains(detail, b.attack.refused) {
+		kind, _ := hostile.Find(b.attack.kind)
+		if reason, _ := e.Fields["reason"].(string); !slices.Contains(kind.Named, reason) {
 			return
 		}
 	default:
@@ -224,21 +225,17 @@ func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 	i := slices.IndexFunc(b.bad, func(q *nodetest.Peer) bool { return b.s.ID(q) == about })
 	if i < 0 {
 		// the twin of a copy cannot be told from it, and is told so
-		if b.attack.name != "copy" || e.Fields["finding"] != "same_bytes" {
+		if b.attack.kind != "copy" || e.Fields["finding"] != "same_bytes" {
 			b.wrong = append(b.wrong, fmt.Sprintf("slot %d: %s, %v, %v", now, e.Name, e.Fields["finding"],
 				e.Fields["detail"]))
 		}
 		return
 	}
-	if began, ok := b.began[b.bad[i]]; ok && now >= began {
-		if _, ok := b.named[b.bad[i]]; !ok {
-			b.named[b.bad[i]] = now
-		}
-	}
+	b.named[b.bad[i]] = append(b.named[b.bad[i]], now)
 	b.gone[b.bad[i]] = b.gone[b.bad[i]] || e.Name == "peer.evicted"
 }
 
-// note keeps what a peer truly offers.
+// note keeps what an honest peer offers.
 func (b *bout) note(p *nodetest.Peer, slotNumber uint64, c *allreduce.Contribution) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,29 +246,14 @@ func (b *bout) place(p *nodetest.Peer, slotNumber uint64) place {
 	return place{p, slotNumber % max(1, b.s.Spec.Fragments)}
 }
 
-// offered is what a peer has truly offered last, to the fragment of a slot.
-func (b *bout) offered(p *nodetest.Peer, slotNumber uint64) []float32 {
+// offered is what honest peers have offered last, to the fragment of a slot.
+func (b *bout) offered(slotNumber uint64) (all [][]float32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.known[b.place(p, slotNumber)]
-}
-
-// overHonest makes each value of the mean and the standard deviation of the honest peers'.
-func (b *bout) overHonest(slotNumber uint64, x []float32, of func(mean, sd float64) float64) {
-	var all [][]float32
 	for _, p := range b.honest {
-		if got := b.offered(p, slotNumber); len(got) == len(x) {
-			all = append(all, got)
+		if x := b.known[b.place(p, slotNumber)]; x != nil {
+			all = append(all, x)
 		}
 	}
-	for i := range x {
-		sum, squares := 0.0, 0.0
-		for _, v := range all {
-			sum += float64(v[i])
-			squares += float64(v[i]) * float64(v[i])
-		}
-		n := max(1, float64(len(all)))
-		mean := sum / n
-		x[i] = float32(of(mean, math.Sqrt(max(0, squares/n-mean*mean))))
-	}
+	return all
 }

@@ -13,8 +13,8 @@ import (
 // marks counts contributions, and those of them that owners have marked as against the others in
 // more than half of the elements.
 type marks struct {
-	Marked int `json:"marked"`
-	Of     int `json:"of"`
+	Marked int
+	Of     int
 }
 
 func (m *marks) add(of marks) { m.Marked, m.Of = m.Marked+of.Marked, m.Of+of.Of }
@@ -52,11 +52,11 @@ func (b *bout) taken(p *nodetest.Peer) (slots []uint64) {
 // late says of a bad peer why it should have been named earlier; empty: it was named in time. A
 // newcomer takes turns with others, so a step may have taken few of its contributions so far.
 func (b *bout) late(p *nodetest.Peer) string {
-	began, lied := b.began[p]
-	if !lied {
+	began, at := b.began(p), b.firstNamed(p)
+	if began == 0 {
 		return ""
 	}
-	at, named := b.named[p]
+	named := at > 0
 	n := 0 // contributions from which it could be told
 	for _, slotNumber := range b.taken(p) {
 		if slotNumber >= began && (!named || slotNumber < at) {
@@ -80,7 +80,7 @@ func (b *bout) marked(honest, bad *marks) {
 		liar[b.s.ID(p)] = true
 	}
 	for r := range b.steps() {
-		if r.Slot < firstLie && b.attack.founders == 0 {
+		if r.Slot < firstLie && b.founders == 0 {
 			continue
 		}
 		against := chain.Against(r)

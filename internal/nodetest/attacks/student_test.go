@@ -70,7 +70,6 @@ type student struct {
 	*builtin.Trainer
 	start  []float32
 	pace   time.Duration // of an inner step
-	claims uint64        // tokens of a task; 0: as many as there are
 	losses []float64     // of the anchor, by round; nil: not measured here
 }
 
@@ -93,9 +92,6 @@ func (s *student) Init(_ context.Context, dst []float32) error { copy(dst, s.sta
 func (s *student) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
 	stats, err := s.Trainer.Train(ctx, task)
 	stats.Elapsed = s.pace * time.Duration(stats.Steps)
-	if s.claims > 0 {
-		stats.Tokens = s.claims
-	}
 	select {
 	case <-ctx.Done():
 		return stats, errors.Join(err, ctx.Err())
@@ -117,5 +113,5 @@ func (s *student) Evaluate(ctx context.Context) (float64, error) {
 	return loss, err
 }
 
-// infinite stands for the loss of a model that is spoilt: JSON has no infinity.
+// infinite stands for the loss of a model that is spoilt.
 const infinite = 1e9

@@ -7,17 +7,6 @@ import (
 	ledger "github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// hide gives owners what it has offered, and shows auditors nothing.
-func hide(l *liar) habit {
-	return habit{audits: func(opened bool, s wire.Stream) wire.Stream {
-		if opened {
-			return s
-		}
-		l.did("slot %d: auditors are shown nothing", l.driver.View().Tip.Slot+1)
-		return silent{s}
-	}}
-}
-
 // failingWays is how many ways fail has, in turns of a slot each.
 const failingWays = 2
 

@@ -1,9 +1,7 @@
-package chaos
+package hostile
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,28 +10,26 @@ import (
 
 // fails has peer-5 fail in some slots, after each of which the first so many of the honest peers
 // leave it out of so many further ones as out says.
-func (a *assault) fails(t *testing.T, by int, out func(i int) uint64, slots ...uint64) {
+func (s *Story) fails(t *testing.T, by int, out func(i int) uint64, slots ...uint64) {
 	t.Helper()
 	var deeds strings.Builder
 	for _, slot := range slots {
 		plan := planned(slot, 4)
 		plan.Leader = fmt.Sprintf("peer-%d", slot%2)
-		a.nodes[0].lines = append(a.nodes[0].lines, plan, eventlog.Line{
+		s.Honest[0].Lines = append(s.Honest[0].Lines, plan, eventlog.Line{
 			Event: "slot.committed", Slot: slot, Contributors: []byte(`["peer-1","peer-2","peer-4"]`),
 		})
 	}
 	for i, slot := range slots {
 		fmt.Fprintf(&deeds, "slot %d: auditors are shown nothing\n", slot)
-		for _, p := range a.nodes[:by] {
-			p.heard = append(p.heard, eventlog.Line{
+		for k := range s.Honest[:by] {
+			p := &s.Honest[k]
+			p.Lines = append(p.Lines, eventlog.Line{
 				Event: "peer.suspected", About: "peer-5", Slot: slot, Until: slot + out(i),
 			})
 		}
 	}
-	a.folder = t.TempDir()
-	if err := os.WriteFile(filepath.Join(a.folder, "deeds-peer-5"), []byte(deeds.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.did(t, deeds.String())
 }
 
 // TestWhoFailsIsLeftOut: newcomers that fail again and again are left out of more slots each time,
@@ -55,17 +51,18 @@ func TestWhoFailsIsLeftOut(t *testing.T) {
 		{"no longer", 4, 1, always(1), []uint64{6, 8, 10}, false, "left out 3 times, and was left out of 1 slots"},
 		{"not as long as it should", 4, 1, always(2), []uint64{6, 9, 12, 15}, false, "4 times, and was left out of 2"},
 		{"never", 0, 1, always(1), []uint64{6, 7, 8}, false, "left out 3 times, and was left out of 0"},
-		{"too seldom", 0, 1, always(1), []uint64{6, 7}, true, notChecked},
+		{"too seldom", 0, 1, always(1), []uint64{6, 7}, true, NotChecked},
 		{"under two leaders", 0, 2, always(1), []uint64{8, 9, 10, 11, 12, 13}, false, "left out 3 times"},
-		{"under one leader", 0, 2, always(1), []uint64{8, 10, 12, 14, 16, 18}, true, notChecked},
+		{"under one leader", 0, 2, always(1), []uint64{8, 10, 12, 14, 16, 18}, true, NotChecked},
 		{"in word only", 4, 1, doubled, []uint64{6, 8, 11, 13}, false, "out of slot 13"},
 		{"by some", 3, 1, doubled, []uint64{6, 8, 11, 13}, true, "of up to 8 slots"},
 		{"who is late", 4, 1, doubled, []uint64{6, 8, 11, 12}, true, "of up to 8 slots"},
 	} {
-		a := siege()
-		a.attack.outUnder = c.under
-		a.fails(t, c.by, c.out, c.slots...)
-		if got := a.checkLeftOut(); got.OK != c.ok || !strings.Contains(got.Detail, c.says) {
+		s := siege(t)
+		s.OutUnder = c.under
+		s.fails(t, c.by, c.out, c.slots...)
+		got := s.checkLeftOut()
+		if said := strings.Join(got.Faults, "; "); (said == "") != c.ok || !strings.Contains(said+got.Fine, c.says) {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

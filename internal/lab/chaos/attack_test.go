@@ -1,0 +1,120 @@
+package chaos
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+func TestParseAttacks(t *testing.T) {
+	got, err := ParseAttacks("grab, mute,grab", 1)
+	if err != nil || !slices.Equal(got, []string{"grab", "mute"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if all, err := ParseAttacks("all", 1); err != nil || !slices.Equal(all, hostile.Names()) {
+		t.Errorf("all are %v, %v", all, err)
+	}
+	if _, err = ParseAttacks("grab,nap", 1); err == nil || !strings.Contains(err.Error(), `"nap" is none of mute,`) {
+		t.Errorf("an unknown attack: %v", err)
+	}
+}
+
+// TestDrawnAttacks: a seed draws three different ones, in the order of the table, and with enough
+// seeds each has its turn.
+func TestDrawnAttacks(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := uint64(1); seed <= 300; seed++ {
+		names, err := ParseAttacks("three", seed)
+		again, _ := ParseAttacks("three", seed)
+		place := func(a string) int { return slices.Index(hostile.Names(), a) }
+		if err != nil || len(names) != 3 || !slices.Equal(names, again) ||
+			!slices.IsSortedFunc(names, func(a, b string) int { return place(a) - place(b) }) {
+			t.Fatalf("seed %d: %v, then %v, %v", seed, names, again, err)
+		}
+		for _, a := range names {
+			seen[a] = true
+		}
+	}
+	if len(seen) != len(hostile.Names()) {
+		t.Errorf("300 seeds draw %v", seen)
+	}
+}
+
+// TestVerdictSaysWhatIsNotChecked: what holds is said only where there was nothing to check.
+func TestVerdictSaysWhatIsNotChecked(t *testing.T) {
+	var b strings.Builder
+	Verdict{Attack: "mute", Withstood: true, Checks: []Check{
+		{hostile.CheckSaid, true, hostile.NotChecked + "too few deeds"}, {Name: hostile.CheckBranch, OK: true},
+	}}.print(&b)
+	if got := b.String(); !strings.Contains(got, "mute: withstood") ||
+		!strings.Contains(got, "what was seen is said: not checked") || strings.Contains(got, hostile.CheckBranch) {
+		t.Errorf("the report is %q", got)
+	}
+	b.Reset()
+	if (Verdict{Attack: "mute"}).print(&b); !strings.Contains(b.String(), "mute: NOT withstood") {
+		t.Errorf("the report is %q", b.String())
+	}
+	if c := checkGoesOn(errors.New("hung")); c.OK || c.Name != CheckGoesOn {
+		t.Errorf("a run that hung: %+v", c)
+	}
+}
+
+// besieged is a run with a hostile peer, that went well: four honest peers have finished it.
+func besieged(t *testing.T) (*assault, *mutant) {
+	t.Helper()
+	a := &assault{
+		runner: paper(4), from: 5, kind: hostile.Kind{Name: "mute"}, foes: []*node{{Peer: &swarm.Peer{ID: "peer-5"}}},
+		folder: t.TempDir(), began: time.Now(),
+	}
+	c, err := swarm.New(swarm.Setting{Executable: os.DevNull}, swarm.Loopback{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	a.swarm, a.cfg.Slots, a.ledger.slot = c, 7, 7
+	if err := os.WriteFile(filepath.Join(a.folder, "deeds-peer-5"), []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := &mutant{runner: a.runner, t: t}
+	for i, p := range a.nodes {
+		p.lines = append([]eventlog.Line{started(p.ID)}, life(1, 8, "")...)
+		p.lines = append(p.lines, eventlog.Line{Event: "members.changed", Members: a.ledger.members})
+		p.Process = &swarm.Process{Stdout: filepath.Join(t.TempDir(), "out")}
+		m.reports(i, report.Peer{Ended: true, Slot: 7, StateRoot: rootOf(8, "")})
+	}
+	return a, m
+}
+
+// TestVerdictHasAllChecks: what any run is checked for counts in one with hostile peers, too, and
+// so does what their own judge finds.
+func TestVerdictHasAllChecks(t *testing.T) {
+	for name, change := range map[string]func(a *assault, m *mutant){
+		"":          func(*assault, *mutant) {},
+		CheckGoesOn: func(_ *assault, m *mutant) { m.failure = errors.New("no record") },
+		CheckRoots: func(_ *assault, m *mutant) {
+			m.reports(2, report.Peer{Ended: true, Slot: 7, StateRoot: "other"})
+		},
+		CheckExits:        func(a *assault, _ *mutant) { a.ended = []string{"peer 1 ended by itself"} },
+		CheckLogs:         func(_ *assault, m *mutant) { m.panics() },
+		hostile.CheckCame: func(a *assault, m *mutant) { a.folder = m.t.TempDir() },
+		hostile.CheckNamed: func(a *assault, _ *mutant) {
+			a.nodes[1].heard = []eventlog.Line{{Event: standsOut, About: "peer-3"}}
+		},
+	} {
+		a, m := besieged(t)
+		change(a, m)
+		v := a.judge(m.failure)
+		if got := strings.Join(failed(v.Checks), ""); got != name || v.Withstood != (name == "") {
+			t.Errorf("what %q is for fails %q: %+v", name, got, v.Checks)
+		}
+	}
+}
