@@ -123,105 +123,105 @@ func TestView(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	for _, c := range []struct {
-		check string
 		spoil func(*View)
-		level Level
-		part  string
+		want  string // a check, its level and a part of what it says, a line each
 	}{
+		{func(v *View) { v.Bootstrap = Bootstrap{Given: []string{"/x"}, Err: "refused"} }, "bootstrap|warn|refused"},
 		{
-			"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{Given: []string{"/x"}, Err: "refused"} }, Warn,
-			"refused",
+			func(v *View) { v.Bootstrap, v.Peers = Bootstrap{Given: []string{"/x"}}, nil },
+			"bootstrap|fail|no bootstrap address answers",
 		},
-		{
-			"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{Given: []string{"/x"}}, nil }, Fail,
-			"no bootstrap address answers",
-		},
-		{"bootstrap", func(v *View) {
+		{func(v *View) {
 			v.Bootstrap, v.Peers, v.Ticket = Bootstrap{Given: []string{"/x"}, Err: "/x: no answer"}, nil, true
-		}, Fail, "none of the ticket's addresses answers: /x: no answer"},
+		}, "bootstrap|fail|none of the ticket's addresses answers: /x: no answer"},
 		{
-			"bootstrap", func(v *View) { v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, nil },
-			Fail,
-			"no bootstrap address",
+			func(v *View) { v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, nil },
+			"bootstrap|fail|no bootstrap address",
 		},
-		{"members", func(v *View) { v.Peers, v.Ticket = nil, true }, Warn, "no peer of the ticket's run books"},
-		{"address", func(v *View) { v.Mapped, v.Peers, v.Own = nil, nil, v.Own[:0] }, Warn, "no address but loopback"},
-		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{} }, OK, "not needed"},
-		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{}, nil }, Warn, "no peer was found"},
-		{"members", func(v *View) { v.Peers = nil }, Warn, "no other peer of run books"},
-		{"members", func(v *View) {
+		{func(v *View) { v.Peers, v.Ticket = nil, true }, "members|warn|no peer of the ticket's run books"},
+		{func(v *View) { v.Mapped, v.Peers, v.Own = nil, nil, v.Own[:0] }, "address|warn|no address but loopback"},
+		{func(v *View) { v.Bootstrap = Bootstrap{} }, "bootstrap|ok|not needed"},
+		{func(v *View) { v.Bootstrap, v.Peers = Bootstrap{}, nil }, "bootstrap|warn|no peer was found"},
+		{func(v *View) { v.Peers = nil }, "members|warn|no other peer of run books"},
+		{func(v *View) {
 			for i := range v.Peers {
 				v.Peers[i].Member = false
 			}
-		}, Warn, "no other peer of run books"},
-		{"slot", func(v *View) { v.Peers[0].Member = false }, OK, "to ooWpeer1, carries 40 Mbit/s"},
-		{"address", func(*View) {}, OK, "at 198.51.100.7, which it does not have itself"},
+		}, "members|warn|no other peer of run books"},
+		{func(v *View) { v.Peers[0].Member = false }, "slot|ok|to ooWpeer1, carries 40 Mbit/s"},
 		{
-			"address", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK,
-			"an address of its own: 198.51.100.7",
+			func(*View) {},
+			"address|ok|at 198.51.100.7, which it does not have itself\n" +
+				"nat|ok|keeps a socket's port\n" +
+				"peer ooWpeer0|ok|over TCP, round trip 30ms, 20 Mbit/s up, 40 Mbit/s down\n" +
+				// 2 x 3/4 of 100 MB at 2.5 MB/s, beside 1000 s.
+				"slot|ok|among 4 peers takes 1m0s a round; the slowest connection, to ooWpeer0, carries 20 Mbit/s; " +
+				"the inner phase takes 16m40s",
 		},
-		{"address", func(v *View) { v.Mapped, v.Peers = nil, nil }, Warn, "no peer has reported at which"},
 		{
-			"address", func(v *View) { v.Mapped, v.Peers, v.Bootstrap.Answered = nil, nil, false }, Warn,
-			"no peer has reported yet",
+			func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) },
+			"address|ok|an address of its own: 198.51.100.7\n" +
+				"nat|ok|no NAT was seen",
 		},
-		{"nat", func(*View) {}, OK, "keeps a socket's port"},
-		{"nat", func(v *View) { v.Mapped[0] = "/ip4/198.51.100.7/udp/4999/quic-v1" }, Warn, "holes cannot be punched"},
-		{"nat", func(v *View) { v.Mapped = v.Mapped[1:] }, OK, "not known"},
-		{"nat", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "no NAT was seen"},
+		{func(v *View) { v.Mapped, v.Peers = nil, nil }, "address|warn|no peer has reported at which"},
 		{
-			"reach", func(v *View) { v.Reach = &Reach{Failed: []string{"/ip4/198.51.100.7/tcp/1"}} }, Warn,
-			"could not reach",
+			func(v *View) { v.Mapped, v.Peers, v.Bootstrap.Answered = nil, nil, false },
+			"address|warn|no peer has reported yet",
 		},
-		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Failed: []string{"/z"}} }, Warn, "1 relays"},
-		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}} }, OK, "1 relays"},
-		{"reach", func(v *View) { v.Reach = &Reach{Public: true, Tried: []string{"/y"}} }, OK, "/y"},
+		{func(v *View) { v.Mapped[0] = "/ip4/198.51.100.7/udp/4999/quic-v1" }, "nat|warn|holes cannot be punched"},
+		{func(v *View) { v.Mapped = v.Mapped[1:] }, "nat|ok|not known"},
 		{
-			"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Tried: []string{"/y"}} }, OK,
-			"/y, and otherwise through 1 relays",
+			func(v *View) { v.Reach = &Reach{Failed: []string{"/ip4/198.51.100.7/tcp/1"}} },
+			"reach|warn|could not reach",
 		},
-		{"reach", func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, Warn, "except those with IPv4 only"},
-		{"peer ooWpeer0", func(*View) {}, OK, "over TCP, round trip 30ms, 20 Mbit/s up, 40 Mbit/s down"},
-		{"peer ooWpeer0", func(v *View) { v.Peers[0].RTT = time.Second }, Warn, ""},
+		{func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Failed: []string{"/z"}} }, "reach|warn|1 relays"},
+		{func(v *View) { v.Reach = &Reach{Relays: []string{"x"}} }, "reach|ok|1 relays"},
+		{func(v *View) { v.Reach = &Reach{Public: true, Tried: []string{"/y"}} }, "reach|ok|/y"},
 		{
-			"peer ooWpeer0", func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" }, Warn,
-			"a relay",
+			func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Tried: []string{"/y"}} },
+			"reach|ok|/y, and otherwise through 1 relays",
 		},
-		{"peer ooWpeer0", func(v *View) { v.Peers[0].Error = "no\nway" }, Warn, "no answer: no way"},
-		{"members", func(v *View) {
+		{func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, "reach|warn|except those with IPv4 only"},
+		{func(v *View) { v.Peers[0].RTT = time.Second }, "peer ooWpeer0|warn|"},
+		{
+			func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" },
+			"peer ooWpeer0|warn|a relay",
+		},
+		{func(v *View) { v.Peers[0].Error = "no\nway" }, "peer ooWpeer0|warn|no answer: no way"},
+		{func(v *View) {
 			for i := range v.Peers {
 				v.Peers[i].Error = "x"
 			}
-		}, Fail, "can be reached"},
+		}, "members|fail|can be reached"},
 		{
-			"clock", func(v *View) { v.Peers[0].Offset = time.Minute }, OK,
-			"the clocks of these peers differ from the rest: ooWpeer0 (1m0s)",
+			func(v *View) { v.Peers[0].Offset = time.Minute },
+			"clock|ok|the clocks of these peers differ from the rest: ooWpeer0 (1m0s)",
 		},
 		{
-			"clock", func(v *View) { v.Peers[0].Offset = -90 * time.Minute }, Warn,
-			"the clocks of these peers differ from the rest: ooWpeer0 (-1h30m0s)",
+			func(v *View) { v.Peers[0].Offset = -90 * time.Minute },
+			"clock|warn|the clocks of these peers differ from the rest: ooWpeer0 (-1h30m0s)",
 		},
 		{
-			"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = time.Minute, time.Minute }, Warn,
-			"1m0s behind those of the others",
+			func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = time.Minute, time.Minute },
+			"clock|warn|1m0s behind those of the others",
 		},
 		{
-			"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = -time.Minute, -time.Minute }, Warn,
-			"ahead of those of the others",
+			func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = -time.Minute, -time.Minute },
+			"clock|warn|ahead of those of the others",
 		},
-		// 2 x 3/4 of 100 MB at 2.5 MB/s, beside 1000 s.
-		{"slot", func(*View) {}, OK, "among 4 peers takes 1m0s a round; the slowest connection, to ooWpeer0, carries " +
-			"20 Mbit/s; the inner phase takes 16m40s"},
-		{"slot", func(v *View) { v.Slot.Steps = 100 }, Warn, ""},
-		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 100, true }, OK, "runs beside it"},
-		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 20, true }, Warn, ""},
-		{"slot", func(v *View) { v.Slot.Step = 0 }, OK, "inner phases should take 9m"},
+		{func(v *View) { v.Slot.Steps = 100 }, "slot|warn|"},
+		{func(v *View) { v.Slot.Steps, v.Slot.Beside = 100, true }, "slot|ok|runs beside it"},
+		{func(v *View) { v.Slot.Steps, v.Slot.Beside = 20, true }, "slot|warn|"},
+		{func(v *View) { v.Slot.Step = 0 }, "slot|ok|inner phases should take 9m"},
 	} {
 		v := sample()
 		c.spoil(v)
-		f := find(t, v.Check(), c.check)
-		if f.Level != c.level || !strings.Contains(f.What, c.part) {
-			t.Errorf("%+v, want %s with %q", f, c.level, c.part)
+		all := v.Check()
+		for line := range strings.SplitSeq(c.want, "\n") {
+			want := strings.Split(line, "|")
+			if f := find(t, all, want[0]); string(f.Level) != want[1] || !strings.Contains(f.What, want[2]) {
+				t.Errorf("%+v, want %q", f, want)
+			}
 		}
 	}
 }
