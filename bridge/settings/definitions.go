@@ -238,13 +238,13 @@ func (d definition) register(fs *pflag.FlagSet) {
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "codecs",
-	"faults", "faults-per-hour", "force", "goals", "hostile",
-	"identity", "keep-dir", "known", "load", "minutes", "modes", "netns",
-	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "reduction", "relative",
+	"absolute", "addr-file", "against", "against-config", "aggregators", "codecs",
+	"faults", "faults-per-hour", "force", "hostile",
+	"identity", "keep-dir", "minutes", "modes",
+	"no-baseline", "out", "peers", "profile", "program", "quick", "rate", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
-	"relay-time", "relay-total", "rtt", "seeds", "size", "slot", "slots",
-	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
+	"relay-time", "relay-total", "rtt", "schedules", "seeds", "size", "slot", "slots",
+	"step-time", "steps", "timeout", "transports", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
 	"wrap", "yes",
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,8 +35,8 @@ training, in which every step is averaged over all peers: loss, bytes, peak band
 time in which trainers stood still, wall-clock time. Mode async is measured with one peer that is
 four times slower than the others, and so is mode sync, beside it.
 
-Peers share this machine's cores. Therefore inner steps get a length at which that does not matter;
-otherwise stall and wall-clock time would mean nothing.
+Peers share this machine's cores. Therefore inner steps get a length (--step-time) at which that does not
+matter; otherwise stall and wall-clock time would mean nothing.
 
 What was measured is printed in Go's benchmark format, a line for each mode and seed, so that benchstat
 compares two runs; then medians over the seeds, and goals that are met or missed. A goal that is missed is
@@ -63,8 +64,8 @@ two cores.`,
 	fs.Var(&f.model, "model", "sizes of builtin:gpt (default layers=1,width=96,heads=4,context=32,batch=32)")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source)")
-	fs.DurationVar(&f.cfg.StepTime, "step-time", 0,
-		"how long an inner step lasts (default by measurement: long enough for this machine's cores)")
+	fs.DurationVar(&f.cfg.StepTime, "step-time", 100*time.Millisecond,
+		"how long an inner step lasts: long enough for this machine's cores, or step-x-pace is above 1.1")
 	f.cfg.Links.Flags(fs)
 	f.keep(fs, "the warm start, logs and events")
 	return cmd
@@ -82,9 +83,11 @@ func (f *modesFlags) run(cmd *cobra.Command) error {
 
 // settle makes a Config of the flags.
 func (f *modesFlags) settle(cmd *cobra.Command) error {
-	if f.quick {
-		if err := presets(cmd.Flags(), quickModes); err != nil {
-			return err
+	for flag, value := range quickModes {
+		if f.quick && sources.Rank(cmd.Flags(), flag) == 0 {
+			if err := cmd.Flags().Lookup(flag).Value.Set(value); err != nil {
+				return err
+			}
 		}
 	}
 	f.cfg.Model = f.model.Config

@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -77,23 +76,4 @@ func (o *output) measure(cmd *cobra.Command, s *swarm.Setting, do func(context.C
 		}
 		return nil, true, err
 	})
-}
-
-// logsAre tells where the logs of peers are, if something failed.
-func logsAre(s swarm.Setting, ok bool) {
-	if !ok {
-		fmt.Fprintf(s.Out, "logs are in %s\n", s.Dir)
-	}
-}
-
-// presets sets the flags that were not given to the values that a flag like --quick stands for.
-func presets(fs *pflag.FlagSet, values map[string]string) error {
-	for name, value := range values {
-		if sources.Rank(fs, name) == 0 {
-			if err := fs.Lookup(name).Value.Set(value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
@@ -22,15 +23,21 @@ import (
 type stepFlags struct {
 	output
 	cfg     step.Config
-	one     step.Case // of which all are made
-	size    byteSize
-	trusts  lab.Names[string]
+	one     step.Case
+	choices []*choice
 	against string
-	goals   bool
+}
+
+// choice is a flag with one or several values, each of which makes a case.
+type choice struct {
+	flag, help string
+	given      lab.Names[string]
+	allowed    []string
+	set        func(c *step.Case, value string)
 }
 
 func newStep() *cobra.Command {
-	f := &stepFlags{size: 1 << 20, trusts: lab.Names[string]{p2pdiloco.TrustCrash}}
+	f := &stepFlags{one: step.Case{Bytes: 1 << 20}}
 	cmd := &cobra.Command{
 		Use: "step", Aliases: []string{"slot"},
 		Short: "Measure how long an outer step takes, by phase, and what it costs",
@@ -42,8 +49,8 @@ takes of one: CPU time, bytes, fsyncs, ledger messages, signatures; and the most
 had resident, in vectors of the model (its trainer has two). At last come medians and spreads, and
 goals that are met or missed.
 
-Swarms of ten slots take turns, of each kind of trust. Two slots before those that count, and one after
-them, are left out. All peers must hold the same model after every slot. The data directories are in
+Several values of a flag, with commas, are cases, whose swarms take turns, of ten slots each. Two slots
+before those that count, and one after them, are left out. All peers must hold the same model after every slot. The data directories are in
 --keep-dir: it should be on the disk that counts.
 
 With --rtt or --rate each peer is in a network namespace of its own, behind a link. With --against mpi
@@ -56,16 +63,15 @@ OpenMPI's MPI_Allreduce over TCP takes turns, too.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	fs := cmd.Flags()
-	f.flags(fs, 50)
-	fs.Var(&f.trusts, "trusts", "`trust` of the run: crash, byzantine, or both in turns")
-	f.keep(fs, "data directories and logs")
+	f.flags(cmd.Flags(), 50, "", &choice{
+		"trusts", "what the run withstands: ", lab.Names[string]{p2pdiloco.TrustCrash},
+		[]string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}, func(c *step.Case, v string) { c.Spec.Trust = v },
+	})
 	return cmd
 }
 
 func newAllreduce() *cobra.Command {
-	f := &stepFlags{size: 64 << 20, trusts: lab.Names[string]{""}}
-	f.one.Alone, f.one.Spec.Aggregator = true, string(allreduce.Mean)
+	f := &stepFlags{one: step.Case{Bytes: 64 << 20, Alone: true}}
 	cmd := &cobra.Command{
 		Use:   "allreduce",
 		Short: "Measure the all-reduce alone: time, bandwidth, CPU, memory",
@@ -78,77 +84,69 @@ With --against mpi OpenMPI's MPI_Allreduce over TCP takes turns with ours, unenc
 printed. Reductions are lines of Go's benchmark format, so that benchstat compares two runs. On a machine
 that is busy with other work, only the ratios of one run are reliable.
 
-With --goals all cases that goals are set for are measured one after the other.`,
+Several values of a flag, with commas, are cases, whose swarms take turns, of ten reductions each.`,
 		Example: `  p2plab bench allreduce --size 16MiB
   p2plab bench allreduce --against mpi
-  p2plab bench allreduce --aggregator trimmed_mean
+  p2plab bench allreduce --aggregators mean,trimmed_mean
   sudo p2plab bench allreduce --rate 200mbit --size 32MiB
-  p2plab bench allreduce --goals`,
+  p2plab bench allreduce --codecs f32,int8`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	fs := cmd.Flags()
-	f.flags(fs, 30)
-	fs.BoolVar(&f.goals, "goals", false, "measure all cases that goals are set for; with root also those on links")
-	f.keep(fs, "logs")
+	f.flags(cmd.Flags(), 30, "mean")
 	return cmd
 }
 
-func (f *stepFlags) flags(fs *pflag.FlagSet, slots uint64) {
+func (f *stepFlags) flags(fs *pflag.FlagSet, slots uint64, aggregator string, more ...*choice) {
 	fs.SortFlags = false
-	s := &f.one.Spec
+	f.choices = append([]*choice{
+		{
+			"aggregators", "how contributions become one: ", nil, []string{"mean", "trimmed_mean", "median"},
+			func(c *step.Case, v string) { c.Spec.Aggregator = v },
+		},
+		{"codecs", "of contributions and outcome: ", nil, p2pdiloco.Codecs(), func(c *step.Case, v string) { c.Spec.Codec = v }},
+		{
+			"schedules", "how frames travel: ", nil, []string{"rotation", "ring", "auto"},
+			func(c *step.Case, v string) { c.Spec.Schedule = v },
+		},
+		{
+			"transports", "what peers listen on (default both): ", nil, []string{p2p.TransportTCP, p2p.TransportQUIC},
+			func(c *step.Case, v string) { c.Transport = v },
+		},
+	}, more...)
+	_ = f.choices[0].given.Set(aggregator)
 	fs.IntVar(&f.one.Peers, "peers", 4, "peers, a process each")
-	fs.Var(&f.size, "size", "of the model as float32, like 64MiB")
+	for _, c := range f.choices {
+		fs.Var(&c.given, c.flag, c.help+strings.Join(c.allowed, ", "))
+	}
+	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, bench.SizeText), "size", "of the model as float32, like 64MiB")
 	fs.Uint64Var(&f.cfg.Slots, "slots", slots, "slots that count, of one reduction each")
-	fs.Var(sources.OneOf(&s.Aggregator, "aggregator", []string{"mean", "trimmed_mean", "median"}), "aggregator",
-		"how contributions become one: mean, trimmed_mean, median")
-	fs.Var(sources.OneOf(&s.Codec, "codec", p2pdiloco.Codecs()), "codec", "of contributions and outcome")
-	fs.Var(sources.OneOf(&s.Schedule, "schedule", []string{"rotation", "ring", "auto"}), "schedule",
-		"how frames travel: rotation, ring, auto")
-	fs.Var(sources.OneOf(&f.one.Transport, "transport", []string{p2p.TransportTCP, p2p.TransportQUIC}), "transport",
-		"what peers listen on: tcp, quic (default both)")
 	f.one.Links.Flags(fs)
 	fs.Var(sources.OneOf(&f.against, "program", []string{"mpi"}), "against",
 		"what reduces as large a vector in turns: mpi")
-	fs.StringVar(&f.cfg.Profile, "profile", "", "`folder` for a CPU profile of each peer's slots that count")
+	fs.BoolVar(&f.cfg.Profile, "profile", false, "leave a CPU profile of each peer's slots that count in --keep-dir")
+	f.keep(fs, "data directories and logs")
 }
 
-func (f *stepFlags) run(cmd *cobra.Command) (err error) {
-	f.one.Bytes, f.cfg.MPI = uint64(f.size), f.against != ""
-	for _, trust := range f.trusts {
-		f.one.Spec.Trust = trust
-		f.cfg.Cases = append(f.cfg.Cases, f.one)
+func (f *stepFlags) run(cmd *cobra.Command) error {
+	var faults sources.Faults
+	cases := []step.Case{f.one}
+	for _, x := range f.choices {
+		var all []step.Case
+		for _, v := range x.given {
+			faults.Add(!slices.Contains(x.allowed, v), x.flag, v, "allowed: %s", strings.Join(x.allowed, ", "))
+			for _, c := range cases {
+				x.set(&c, v)
+				all = append(all, c)
+			}
+		}
+		if len(all) > 0 {
+			cases = all
+		}
 	}
-	if f.cfg.Profile, err = bench.ProfileFolder(f.cfg.Profile); err == nil {
-		err = f.cfg.Validate()
-	}
-	if err != nil {
+	f.cfg.Cases, f.cfg.MPI = cases, f.against != ""
+	if err := errors.Join(errors.Join(faults...), f.cfg.Validate()); err != nil {
 		return cli.UsageError(err)
 	}
-	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context) (bench.Report, error) {
-		if f.goals {
-			return bench.Report{}, f.runGoals(ctx)
-		}
-		return step.Run(ctx, f.cfg)
-	})
-}
-
-// runGoals measures all that has goals. What fails does not end the rest.
-func (f *stepFlags) runGoals(ctx context.Context) error {
-	noMPI := bench.FindMPI()
-	if noMPI != nil {
-		fmt.Fprintln(f.cfg.Out, noMPI)
-	}
-	var errs []error
-	for _, cfg := range step.Goals(f.cfg) {
-		cfg.MPI = cfg.MPI && noMPI == nil // ours is worth having
-		r, err := step.Run(ctx, cfg)
-		r.Print(cfg.Out)
-		if errors.Is(err, lab.ErrNotRoot) {
-			fmt.Fprintln(cfg.Out, err)
-		} else if errs = append(errs, err); ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(errs...)
+	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context) (bench.Report, error) { return step.Run(ctx, f.cfg) })
 }

@@ -68,7 +68,7 @@ func TestStep(t *testing.T) {
 // TestAllreduce runs the command end to end: processes, connections, reductions with one outcome,
 // and figures that can be.
 func TestAllreduce(t *testing.T) {
-	for _, args := range [][]string{{"--aggregator", "trimmed_mean"}, {"--transport", "quic"}} {
+	for _, args := range [][]string{{"--aggregators", "trimmed_mean"}, {"--transports", "quic"}} {
 		p := clitest.Start(t, t.TempDir(), append([]string{
 			"bench", "allreduce", "--peers", "3", "--size", "272KiB", "--slots", "2",
 		}, args...)...)

@@ -19,9 +19,9 @@ import (
 
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
-	"codecs", "faults", "faults-per-hour", "goals", "hostile",
+	"aggregators", "codecs", "faults", "faults-per-hour", "hostile",
 	"minutes", "modes", "no-baseline", "profile", "program", "quick",
-	"rate", "rtt", "seeds", "size", "slots", "step-time", "transport", "trusts",
+	"rate", "rtt", "schedules", "seeds", "size", "slots", "step-time", "transports", "trusts",
 	"warm-steps",
 }
 
@@ -151,7 +151,7 @@ func sample(f *pflag.Flag) string {
 		"model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin":   p2pdiloco.Root{1}.String(),
 		"codec": "int4", "max-upload": "20mbit", "max-download": "20mbit", "ttl": "3d", "size": "3KiB",
-		"relay-total": "20mbit", "schedule": "ring", "transport": "quic", "against": "mpi",
+		"relay-total": "20mbit", "against": "mpi",
 	}[f.Name]; ok {
 		return v
 	}

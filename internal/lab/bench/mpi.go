@@ -75,31 +75,33 @@ func OpenMPI(ctx context.Context, dir string, peers int, elements uint64) (_ *MP
 	cmd := exec.Command("mpirun", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
 		"--allow-run-as-root", "--oversubscribe",
 		"-np", strconv.Itoa(peers), program, m.dir, strconv.FormatUint(elements, 10))
-	m.proc, err = m.launcher.StartCommand(cmd, m.dir, "mpirun")
+	if m.proc, err = m.launcher.StartCommand(cmd, m.dir, "mpirun"); err == nil {
+		go func() {
+			<-m.proc.Ended
+			_ = m.done.Close()
+		}()
+	}
 	return m, err
 }
 
 // openPipes makes a FIFO for each rank's start and one for all ranks' results. They are opened for
 // both directions, so that opening does not block.
 func (m *MPI) openPipes() error {
-	open := func(name string) (*os.File, error) {
-		path := filepath.Join(m.dir, name)
-		if err := unix.Mkfifo(path, 0o600); err != nil {
-			return nil, fmt.Errorf("making a FIFO: %w", err)
+	for rank := range m.peers + 1 {
+		path := filepath.Join(m.dir, fmt.Sprintf("go-%d", rank))
+		if rank == m.peers {
+			path = filepath.Join(m.dir, "done")
 		}
-		return os.OpenFile(path, os.O_RDWR, 0)
-	}
-	for rank := range m.peers {
-		f, err := open(fmt.Sprintf("go-%d", rank))
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			return fmt.Errorf("making a FIFO: %w", err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return err
 		}
 		m.start = append(m.start, f)
 	}
-	var err error
-	if m.done, err = open("done"); err != nil {
-		return err
-	}
+	m.done, m.start = m.start[m.peers], m.start[:m.peers]
 	m.lines = bufio.NewReader(m.done)
 	return nil
 }
@@ -112,17 +114,8 @@ func (m *MPI) Round(ctx context.Context) (s Round, err error) {
 			return s, err
 		}
 	}
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() { // a read of a FIFO that this process may write does not end by itself
-		select {
-		case <-ctx.Done():
-		case <-m.proc.Ended:
-		case <-ended:
-			return
-		}
-		_ = m.done.Close()
-	}()
+	// a read of a FIFO that this process may write does not end by itself
+	defer context.AfterFunc(ctx, func() { _ = m.done.Close() })()
 	for range m.start {
 		line, err := m.lines.ReadString('\n')
 		if err != nil {

@@ -1,57 +1,18 @@
 package bench
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/pprof"
 )
 
-// Profile is a CPU profile of what a process of a benchmark measures, if there is to be one.
-type Profile struct {
-	Path string // of the file; empty: there is to be none
-	file *os.File
-}
-
-// Begin starts it, once.
-func (p *Profile) Begin() (err error) {
-	if p.Path == "" || p.file != nil {
-		return nil
+// Profile begins a CPU profile in a file, which end ends; nothing if the path is empty.
+func Profile(path string) (end func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
 	}
-	if p.file, err = os.Create(p.Path); err != nil {
-		return err
-	}
-	return pprof.StartCPUProfile(p.file)
-}
-
-// End writes the file, if Begin has started one.
-func (p *Profile) End() error {
-	if p.file == nil {
-		return nil
-	}
-	pprof.StopCPUProfile()
-	return p.file.Close()
-}
-
-// ProfilePath is the file for a process of that name in dir; empty if dir is.
-func ProfilePath(dir, name string) string {
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, name+".pprof")
-}
-
-// ProfileFolder makes the folder that a flag --profile names, and returns its absolute path.
-func ProfileFolder(dir string) (string, error) {
-	if dir == "" {
-		return "", nil
-	}
-	path, err := filepath.Abs(dir)
-	if err == nil {
-		err = os.MkdirAll(path, 0o755)
-	}
+	f, err := os.Create(path)
 	if err != nil {
-		return "", fmt.Errorf("--profile: %w", err)
+		return nil, err
 	}
-	return path, nil
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, pprof.StartCPUProfile(f)
 }

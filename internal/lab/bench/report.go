@@ -127,14 +127,11 @@ func (r *Report) row(w io.Writer, name, unit string) {
 
 // text is a figure for people.
 func text(x float64, unit string) string {
-	unit = strings.TrimSuffix(unit, "/op")
 	switch {
-	case strings.HasSuffix(unit, "sec") && x < 1:
-		return fmt.Sprintf("%.1f ms", 1000*x)
-	case strings.HasSuffix(unit, "sec"):
-		return fmt.Sprintf("%.2f s", x)
-	case x >= 0 && (strings.HasSuffix(unit, "-B") || unit == "bus-B/s"):
-		return humanize.Bytes(uint64(x))
+	case unit == "sec/op", strings.HasSuffix(unit, "-sec"):
+		return humanize.SIWithDigits(x, 1, "s")
+	case strings.HasSuffix(unit, "-B"), unit == "bus-B/s":
+		return humanize.SIWithDigits(x, 1, "B")
 	default:
 		return strconv.FormatFloat(x, 'g', 5, 64)
 	}
@@ -152,15 +149,16 @@ func Judge(name, unit string, median float64) string {
 		if len(f) != 3 || f[1] != unit || !regexp.MustCompile("^(?:"+f[0]+")$").MatchString(name) {
 			continue
 		}
-		if limit, err := strconv.ParseFloat(f[2], 64); err != nil || !(median <= limit) {
-			return "<= " + f[2] + ": missed"
+		verdict := "missed"
+		if limit, err := strconv.ParseFloat(f[2], 64); err == nil && median <= limit {
+			verdict = "met"
 		}
-		return "<= " + f[2] + ": met"
+		return "<= " + f[2] + ": " + verdict
 	}
 	return ""
 }
 
-// Size is a number of bytes as names have it.
-func Size(bytes uint64) string {
-	return "size=" + strings.Replace(strings.ReplaceAll(humanize.IBytes(bytes), " ", ""), ".0", "", 1)
+// SizeText is a number of bytes as names and flags have it, like 64MiB.
+func SizeText(bytes uint64) string {
+	return strings.Replace(strings.ReplaceAll(humanize.IBytes(bytes), " ", ""), ".0", "", 1)
 }

@@ -1,26 +1,16 @@
 package bench
 
 import (
+	"fmt"
 	"os"
-	"strconv"
 	"strings"
 )
 
 // PeakMemory is the largest memory use of the process, in bytes; 0 if the system does not say. On
 // Linux getrusage would include the use of its parent from before the exec.
-func PeakMemory() uint64 {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kb << 10
-		}
-	}
-	return 0
+func PeakMemory() (kb uint64) {
+	b, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(b), "\nVmHWM:")
+	_, _ = fmt.Sscan(rest, &kb)
+	return kb << 10
 }

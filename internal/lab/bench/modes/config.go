@@ -28,7 +28,7 @@ type Config struct {
 	WarmSteps  uint64 // of data-parallel training before
 	Model      builtin.Config
 	Data       []string      // files and folders of text; none: the Go standard library's source
-	StepTime   time.Duration // of an inner step; 0: by measurement
+	StepTime   time.Duration // of an inner step
 	Links      bench.Links
 }
 
@@ -64,8 +64,7 @@ func (c Config) Validate() error {
 	whole("rounds", c.Rounds, 1, most)
 	whole("seeds", c.Seeds, 1, most)
 	whole("warm-steps", c.WarmSteps, 1, most)
-	f.Add(c.StepTime < 0 || c.StepTime > time.Minute, "step-time", c.StepTime,
-		"allowed: 0 (by measurement) to 1m")
+	f.Add(c.StepTime < time.Millisecond || c.StepTime > time.Minute, "step-time", c.StepTime, "allowed: 1ms to 1m")
 	c.Links.Check(&f)
 	names := func(flag string, given, allowed []string) {
 		sorted := slices.Sorted(slices.Values(given))

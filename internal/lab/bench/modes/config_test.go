@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 		"--inner-steps 0: allowed: 1":     func(c *Config) { c.InnerSteps, c.Modes = 0, []string{modeSync} },
 		"--inner-steps 3: allowed: 4":     func(c *Config) { c.InnerSteps = 3 },
 		"--warm-steps 0: allowed":         func(c *Config) { c.WarmSteps = 0 },
-		"--step-time -1s: allowed":        func(c *Config) { c.StepTime = -time.Second },
+		"--step-time 0s: allowed":         func(c *Config) { c.StepTime = 0 },
 		"--modes sync,sync: allowed: eac": func(c *Config) { c.Modes = []string{"sync", "sync"} },
 		"--modes gossip: allowed: each":   func(c *Config) { c.Modes = []string{"gossip"} },
 		"--codecs f32,f31: allowed: each": func(c *Config) { c.Codecs = []string{"f32", "f31"} },

@@ -109,16 +109,3 @@ func TestBandwidth(t *testing.T) {
 		t.Errorf("of no samples %v", got)
 	}
 }
-
-func TestPaceFor(t *testing.T) {
-	ms := time.Millisecond
-	for _, c := range []struct {
-		step         time.Duration
-		peers, cores int
-		want         time.Duration
-	}{{20 * ms, 4, 2, 80 * ms}, {13 * ms, 4, 2, 60 * ms}, {20 * ms, 4, 16, 40 * ms}, {ms, 2, 2, 20 * ms}} {
-		if got := paceFor(c.step, c.peers, c.cores); got != c.want {
-			t.Errorf("steps of %v, %d peers, %d cores: %v, want %v", c.step, c.peers, c.cores, got, c.want)
-		}
-	}
-}

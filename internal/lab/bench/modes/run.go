@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
@@ -54,16 +53,7 @@ func (b *run) prepare(ctx context.Context) (err error) {
 	if b.corpus, err = builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: b.cfg.Data}); err != nil {
 		return err
 	}
-	if b.cfg.StepTime == 0 {
-		if b.cfg.StepTime, err = paceOf(ctx, b.cfg, b.corpus); err != nil {
-			return err
-		}
-	}
-	var d time.Duration
-	for _, r := range b.cfg.rows() {
-		d += time.Duration(b.cfg.Seeds) * r.span(b.cfg)
-	}
-	b.note("warm start: %d data-parallel steps; then about %v of inner steps", b.cfg.WarmSteps, d.Round(time.Second))
+	b.note("warm start: %d data-parallel steps", b.cfg.WarmSteps)
 	if b.warm, err = warmStart(ctx, b.cfg, b.corpus, b.dir); err != nil {
 		return err
 	}
@@ -94,7 +84,6 @@ func (b *run) trainSeed(ctx context.Context, seed uint64) error {
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", r.name, err))
-			b.note("seed %d, %s: FAILED: %v", seed, r.name, err)
 			continue
 		}
 		if r.name == slowSyncRow {

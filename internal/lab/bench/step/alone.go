@@ -21,26 +21,21 @@ import (
 
 const connectTimeout = time.Minute
 
-// alone is a peer without a ledger.
+// alone is a peer without a ledger. It ends with its process.
 type alone struct {
-	params  allreduce.Params
-	net     *p2p.Network
-	engine  *allreduce.Engine
-	own     *allreduce.Contribution
-	plan    slot.Plan
-	failed  chan error // has room for one
-	profile bench.Profile
+	params allreduce.Params
+	net    *p2p.Network
+	engine *allreduce.Engine
+	own    *allreduce.Contribution
+	plan   slot.Plan
+	failed chan error // has room for one
 }
 
 // serveAlone carries out orders until they end: one with the plan of all reductions, then two for
 // each reduction, of which the second says that all peers have its outcome.
 func serveAlone(ctx context.Context, o order, orders *gob.Decoder, answers *gob.Encoder) (err error) {
-	p := &alone{
-		params: rules.Reduction(o.Case.spec(o.Run, o.Slots)), failed: make(chan error, 1),
-		profile: bench.Profile{Path: o.Profile},
-	}
+	p := &alone{params: rules.Reduction(o.Case.spec(o.Run, o.Slots)), failed: make(chan error, 1)}
 	offer, err := p.start(ctx, o)
-	defer p.close()
 	if err != nil {
 		return err
 	}
@@ -52,9 +47,13 @@ func serveAlone(ctx context.Context, o order, orders *gob.Decoder, answers *gob.
 	}
 	p.plan = all.Plan
 	err = errors.Join(p.connect(ctx, all.Bootstrap), answers.Encode(answer{}))
+	end := func() error { return nil }
 	for height := uint64(1); err == nil; height++ {
 		if err = orders.Decode(&order{}); errors.Is(err, io.EOF) {
-			return p.profile.End()
+			return end()
+		}
+		if height == warmUps+1 && err == nil {
+			end, err = bench.Profile(o.Profile)
 		}
 		if err == nil {
 			err = p.reduce(ctx, height, orders, answers)
@@ -100,41 +99,22 @@ func (p *alone) Open(ctx context.Context, to slot.PeerID) (wire.Stream, error) {
 
 // connect waits until all other peers of the plan are connected.
 func (p *alone) connect(ctx context.Context, addrs []string) error {
-	missing := map[slot.PeerID]bool{}
 	for _, offer := range p.plan.Offers {
-		missing[offer.Peer] = offer.Peer != p.net.ID()
 		p.net.Protect([]slot.PeerID{offer.Peer})
 	}
-	if err := p.net.AddBootstrap(addrs); err != nil {
-		return err
-	}
-	for until := time.Now().Add(connectTimeout); ; time.Sleep(10 * time.Millisecond) {
-		for _, id := range p.net.Peers() {
-			missing[id] = false
-		}
-		left := 0
-		for _, is := range missing {
-			if is {
-				left++
-			}
-		}
-		if left == 0 || ctx.Err() != nil {
-			return ctx.Err()
-		}
+	err := p.net.AddBootstrap(addrs)
+	for until := time.Now().Add(connectTimeout); err == nil && len(p.net.Peers()) < len(p.plan.Offers)-1; err = ctx.Err() {
 		if time.Now().After(until) {
-			return fmt.Errorf("%d of %d peers cannot be reached", left, len(missing)-1)
+			return fmt.Errorf("only %d of %d peers can be reached", len(p.net.Peers()), len(p.plan.Offers)-1)
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	return err
 }
 
 // reduce is one reduction: from an order to the outcome, and until all peers have it.
 func (p *alone) reduce(ctx context.Context, height uint64, orders *gob.Decoder, answers *gob.Encoder) error {
 	p.plan.Height, p.plan.Opened.Height = height, height
-	if height > warmUps {
-		if err := p.profile.Begin(); err != nil {
-			return err
-		}
-	}
 	cpu, began := bench.CPUSeconds(), time.Now()
 	running, err := p.engine.Start(ctx, p.plan, p.own, p)
 	if err != nil {
@@ -160,15 +140,6 @@ func (p *alone) reduce(ctx context.Context, height uint64, orders *gob.Decoder, 
 	a.Outcome = slot.Hash(result)
 	running.Release()
 	return answers.Encode(a)
-}
-
-func (p *alone) close() {
-	if p.engine != nil {
-		_ = p.engine.Close()
-	}
-	if p.net != nil {
-		_ = p.net.Close()
-	}
 }
 
 // Within and the methods that follow are what a reduction tells. Lost takes the first failure: a

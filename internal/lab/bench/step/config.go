@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -19,7 +20,7 @@ import (
 // Config says what to measure and where.
 type Config struct {
 	swarm.Setting
-	Profile string // folder for a CPU profile of what each peer does that counts; empty: none
+	Profile bool   // whether each peer leaves a CPU profile of what counts in Dir
 	Slots   uint64 // that count, of each case
 	Cases   []Case // at least one; they take turns, and are compared with the first
 	MPI     bool   // whether OpenMPI reduces as large a vector as the first case, in turns
@@ -51,16 +52,12 @@ const (
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
 	var f sources.Faults
-	first := c.Cases[0]
-	f.Add(first.Peers < 2 || first.Peers > maxPeers, "peers", first.Peers, "allowed: 2 to %d", maxPeers)
-	f.Add(first.Bytes < minBytes || first.Bytes > maxBytes, "size", fmt.Sprintf("%dKiB", first.Bytes>>10),
-		"allowed: 1KiB to 1GiB")
 	f.Add(c.Slots < 1 || c.Slots > maxSlots, "slots", c.Slots, "allowed: 1 to %d", maxSlots)
-	first.Links.Check(&f)
-	f.Add(c.MPI && !first.Links.Loopback(), "against", "mpi", "it runs on loopback only: leave --rtt and --rate out")
 	for _, x := range c.Cases {
-		known := []string{"", p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}
-		f.Add(!slices.Contains(known, x.Spec.Trust), "trusts", x.Spec.Trust, "allowed: crash, byzantine")
+		f.Add(x.Peers < 2 || x.Peers > maxPeers, "peers", x.Peers, "allowed: 2 to %d", maxPeers)
+		f.Add(x.Bytes < minBytes || x.Bytes > maxBytes, "size", bench.SizeText(x.Bytes), "allowed: 1KiB to 1GiB")
+		x.Links.Check(&f)
+		f.Add(c.MPI && !x.Links.Loopback(), "against", "mpi", "it runs on loopback only: leave --rtt and --rate out")
 	}
 	return errors.Join(f...)
 }
@@ -133,7 +130,7 @@ func (c Case) name() string {
 
 // nameOf is a name with the size of a case.
 func (c Case) nameOf(kind string) string {
-	return fmt.Sprintf("%s/peers=%d/%s", kind, c.Peers, bench.Size(c.Bytes))
+	return fmt.Sprintf("%s/peers=%d/size=%s", kind, c.Peers, bench.SizeText(c.Bytes))
 }
 
 // busFactor is how many times its vector a peer sends, and receives, at least.
@@ -145,7 +142,7 @@ const tcpHeaders = 52 // of each packet
 // with the headers of TCP and IP. It is 0 without a rate, or if fewer bytes are enough. A link's
 // rate counts IP packets, not Ethernet's 14 bytes.
 func (c Case) ideal() float64 {
-	if c.Links.Rate == 0 || c.Spec.Codec != "" {
+	if c.Links.Rate == 0 || strings.TrimPrefix(c.Spec.Codec, codec.F32) != "" {
 		return 0
 	}
 	mtu := float64(c.Links.MTU())

@@ -60,7 +60,7 @@ type peer struct {
 	node     *p2pdiloco.Node
 	before   Counts // before the first slot that counts
 	counts   Counts
-	profile  bench.Profile
+	profiled func() error
 	failed   error // of the profile
 }
 
@@ -87,9 +87,11 @@ func (p *peer) takePart(ctx context.Context) (err error) {
 	if p.node, err = p2pdiloco.Join(testhooks.With(ctx, p.hooks()), p.config()); err != nil {
 		return err
 	}
-	p.profile.Path = p.Profile
 	err = p.node.Run(ctx)
-	return errors.Join(err, p.failed, p.profile.End(), p.node.Close())
+	if p.profiled != nil {
+		err = errors.Join(err, p.profiled())
+	}
+	return errors.Join(err, p.failed, p.node.Close())
 }
 
 func (p *peer) hooks() *testhooks.Hooks {
@@ -117,7 +119,7 @@ func (p *peer) trained(slot uint64, at time.Time) {
 	switch slot {
 	case warmUps + 1:
 		p.before = p.meter.read(p.node.Status().Traffic)
-		p.failed = p.profile.Begin()
+		p.profiled, p.failed = bench.Profile(p.Profile)
 	case warmUps + p.Slots + 1:
 		p.counts = p.meter.read(p.node.Status().Traffic).minus(p.before)
 	}

@@ -14,7 +14,7 @@ func compare(r *bench.Report, cfg Config) {
 	r.Say("equal", "the models, or outcomes, of all peers after every slot")
 	for i, c := range cfg.Cases {
 		for _, unit := range []string{"sec/op", "reduce-sec", "cpu-sec/GB"} {
-			r.Ratio(c.name(), first.nameOf("MPI"), unit, "mpi")
+			r.Ratio(c.name(), c.nameOf("MPI"), unit, "mpi")
 		}
 		for _, unit := range []string{"sec/op", "cpu-sec", "cpu-sec/GB", "exchange-B", "peak-vectors"} {
 			if i > 0 {

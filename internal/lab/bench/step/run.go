@@ -72,22 +72,22 @@ func (cfg Config) measure(ctx context.Context, r *bench.Report, c Case, turn int
 		return err
 	}
 	defer s.Close()
-	p := &peers{swarm: s}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	// data directories of an earlier swarm belong to another run
-	if p.dir, err = os.MkdirTemp(cfg.Dir, "swarm-"); err != nil {
+	dir, err := os.MkdirTemp(cfg.Dir, "swarm-")
+	if err != nil {
 		return err
 	}
-	p.ctx, p.fail = context.WithCancelCause(ctx)
-	defer p.fail(nil)
+	p := &peers{ctx: ctx, fail: fail, swarm: s, dir: dir}
 	first := order{Case: c, Run: swarm.RunName("bench"), Slots: slots}
 	if !c.Alone {
-		boot, err := s.StartBoot(ctx, 0, p.dir, s.Listen(0)...)
+		boot, err := s.StartBoot(ctx, 0, dir, s.Listen(0)...)
 		if err != nil {
 			return err
 		}
 		first.Bootstrap = boot.Addrs
 	}
-	names := strings.NewReplacer("/", "-").Replace(fmt.Sprintf("%s-turn%d-peer", c.name(), turn+1))
 	for n := range c.Peers {
 		if err := p.start(n+1, fmt.Sprintf("peer-%d", n+1)); err != nil {
 			return err
@@ -96,8 +96,10 @@ func (cfg Config) measure(ctx context.Context, r *bench.Report, c Case, turn int
 	answers, err := p.ask(func(i int) order {
 		o := first
 		o.Number, o.Listen = i+1, swarm.Listen(testbed, i+1, c.transports()...)
-		o.DataDir = filepath.Join(p.dir, fmt.Sprintf("peer-%d", i+1))
-		o.Profile = bench.ProfilePath(cfg.Profile, fmt.Sprintf("%s%d", names, i+1))
+		o.DataDir = filepath.Join(dir, fmt.Sprintf("peer-%d", i+1))
+		if cfg.Profile {
+			o.Profile = o.DataDir + ".pprof"
+		}
 		return o
 	})
 	if err == nil && c.Alone {
@@ -105,7 +107,10 @@ func (cfg Config) measure(ctx context.Context, r *bench.Report, c Case, turn int
 	} else if err == nil {
 		err = c.add(r, turn, slots, answers)
 	}
-	return errors.Join(err, p.end())
+	if err != nil {
+		return err
+	}
+	return p.end()
 }
 
 // limit is the time that a swarm may take.
