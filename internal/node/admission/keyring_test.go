@@ -21,40 +21,34 @@ import (
 func guardOn(t *testing.T, fsys *powerfs.FS) *Guard {
 	t.Helper()
 	files := Files{FS: fsys, Dir: "/data"}
-	if err := disk.MakeDir(fsys, files.Dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.MakeDir(fsys, files.Dir))
 	ring, err := files.loadRing()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if ring.IsZero() {
 		ring = proof.NewRing(proof.Secret{1})
-		if err := files.createSecret(ring.Current()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, files.createSecret(ring.Current()))
 	}
 	g, err := NewGuard(Config{
 		Self: "me", Run: "books", Files: files, Credentials: &Credentials{ring: ring},
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.SetRun(slot.Root{7})
 	return g
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // proposed is a candidate's commitment that a record is about to bring.
 func proposed(t *testing.T, g *Guard) slot.Root {
 	t.Helper()
 	key, err := g.Candidate()
-	if err == nil {
-		err = g.Hold(t.Context(), key, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, g.Hold(t.Context(), key, nil))
 	return key
 }
 
@@ -79,9 +73,7 @@ func TestACandidateIsMadeOnce(t *testing.T) {
 	if b == a || err != nil {
 		t.Errorf("when it has been proposed: %v", err)
 	}
-	if err := g.Follow(a, everyone); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Follow(a, everyone))
 	if c, err := g.Candidate(); c != b || err != nil {
 		t.Errorf("after a rotation: %v", err)
 	}
@@ -105,29 +97,11 @@ func TestCandidatesOfManyStarts(t *testing.T) {
 	}
 }
 
-// A process that ended between two writes has left one secret more than are held: it starts again.
-func TestAFileThatHoldsOneTooMany(t *testing.T) {
-	fsys := powerfs.New()
-	g := guardOn(t, fsys)
-	var all []proof.Secret
-	for i := range 1001 {
-		all = append(all, proof.Secret{2, byte(i), byte(i >> 8)})
-	}
-	if err := g.cfg.Files.replaceSecrets(nextFile, all, nil); err != nil {
-		t.Fatal(err)
-	}
-	if next := guardOn(t, fsys.Restart(1)).ring().Next(); !slices.Equal(next, all[1:]) {
-		t.Errorf("%d are held", len(next))
-	}
-}
-
 // A secret that a peer may have got is no good for putting it out.
 func TestASecretIsNotProposedToPutOutWhoMayKnowIt(t *testing.T) {
 	g := guardOn(t, powerfs.New())
 	key, err := g.Candidate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, c := range []struct {
 		without []slot.PeerID
 		want    error
@@ -143,9 +117,7 @@ func TestASecretIsNotProposedToPutOutWhoMayKnowIt(t *testing.T) {
 			t.Errorf("%d: %v, want %v", i, err, c.want)
 		}
 	}
-	if err := g.Follow(key, everyone); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Follow(key, everyone))
 	if err := g.Hold(t.Context(), key, nil, "m2"); err != nil {
 		t.Errorf("in force: %v", err)
 	}
@@ -156,11 +128,7 @@ func TestAskingWithOlderSecrets(t *testing.T) {
 	g, other := guardOn(t, powerfs.New()), guardOn(t, powerfs.New())
 	g.mu.Self, other.mu.Self = "m1", "m2"
 	key := proposed(t, g)
-	for _, e := range []error{g.Follow(key, everyone), other.Follow(slot.Root{}, everyone)} {
-		if e != nil {
-			t.Fatal(e)
-		}
-	}
+	must(t, g.Follow(key, everyone), other.Follow(slot.Root{}, everyone))
 	for i, want := range []bool{false, true, false} { // once it is in, the newest is tried first
 		ask := g.Ask("m2")
 		answer, admitted := other.Answer("m1", ask)
@@ -178,14 +146,10 @@ func TestATicketBringsTheNewerSecret(t *testing.T) {
 	g, other := guardOn(t, fsys), guardOn(t, powerfs.New())
 	g.mu.Self, other.mu.Self = "n1", "m2"
 	key := proposed(t, other)
-	if err := other.Follow(key, everyone); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Follow(key, everyone))
 	expires := time.Now().Add(time.Hour)
 	token, err := other.NewToken(expires, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.mu.Token, g.mu.Until = token, uint64(expires.Unix())
 	for i, c := range []struct{ fails, admitted, in bool }{
 		{},
@@ -211,12 +175,14 @@ func TestATicketBringsTheNewerSecret(t *testing.T) {
 	}
 }
 
+// A peer that cannot get the secret in force still follows the set of members: it disconnects peers
+// that were removed, and other peers can ask it.
 func TestFollowing(t *testing.T) {
 	g := guardOn(t, powerfs.New())
 	before := g.places
 	names := g.rendezvous()
 	key := proposed(t, g)
-	if err := g.Follow(slot.Root{9}, everyone); !errors.Is(err, errKeyNotHeld) ||
+	if err := g.Follow(slot.Root{9}, everyone); !errors.Is(err, errKeyNotHeld) || g.mu.AccessOf == nil ||
 		g.ring().Current() != (proof.Secret{1}) {
 		t.Errorf("a key that is not held: %v", err)
 	}
@@ -229,15 +195,6 @@ func TestFollowing(t *testing.T) {
 	if err := g.Follow(slot.Root{}, everyone); err != nil || g.ring().Current() != (proof.Secret{1}) ||
 		!g.Holds(key) || !slices.Equal(g.rendezvous(), names) {
 		t.Errorf("back at the founding secret: %v", err)
-	}
-}
-
-// A peer that cannot get the secret in force still follows the set of members: it disconnects peers
-// that were removed, and other peers can ask it.
-func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
-	g := guardOn(t, powerfs.New())
-	if err := g.Follow(slot.Root{9}, everyone); !errors.Is(err, errKeyNotHeld) || g.mu.AccessOf == nil {
-		t.Errorf("%v; it knows who may take part: %v", err, g.mu.AccessOf != nil)
 	}
 }
 
@@ -255,16 +212,12 @@ func TestASecretThatIsNotWritten(t *testing.T) {
 		}
 		fsys.Plan(failing)
 		key, err := g.Candidate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := g.Hold(t.Context(), key, nil); !errors.Is(err, syscall.EIO) || len(g.ring().Next()) > 0 {
 			t.Errorf("%s fails: %v, and it is held", kind, err)
 		}
 		fsys.Plan(func(powerfs.Op) powerfs.Fault { return powerfs.Fault{} })
-		if err := g.Hold(t.Context(), key, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Hold(t.Context(), key, nil))
 		fsys.Plan(failing)
 		g.mu.refusals.tries["m1"] = 1
 		if err := g.Follow(key, everyone); !errors.Is(err, syscall.EIO) ||
@@ -325,9 +278,7 @@ func TestWhoIsGivenASecret(t *testing.T) {
 	asked(g, "before the records are known", "m1", key, errKeyUnsure)
 	_ = g.Follow(slot.Root{}, everyone)
 	asked(g, "before it is proposed", "m1", key, errKeyUnknown)
-	if err := g.Hold(context.Background(), key, nil, "m2"); err != nil {
-		t.Error(err)
-	}
+	must(t, g.Hold(context.Background(), key, nil, "m2"))
 	asked(g, "a member", "m1", key, nil)
 	asked(g, "one that is being removed", "m2", key, errKeyUnknown)
 	asked(g, "one that was removed", "r1", key, errKeyMembers)
@@ -336,14 +287,10 @@ func TestWhoIsGivenASecret(t *testing.T) {
 	again := guardOn(t, fsys.Restart(1))
 	_ = again.Follow(slot.Root{}, everyone)
 	asked(again, "after a restart", "m1", key, errKeyUnknown)
-	if err := again.Hold(context.Background(), key, nil, "m2"); err != nil {
-		t.Error(err)
-	}
+	must(t, again.Hold(context.Background(), key, nil, "m2"))
 	asked(again, "when it is proposed again", "m1", key, nil)
 	asked(again, "though not to all", "m2", key, errKeyUnknown)
-	if err := again.Follow(key, everyone); err != nil {
-		t.Error(err)
-	}
+	must(t, again.Follow(key, everyone))
 	asked(again, "in force", "m2", key, nil)
 }
 
@@ -361,9 +308,7 @@ func TestACopyOfSecrets(t *testing.T) {
 	} {
 		files := Files{FS: disk.OS, Dir: t.TempDir()}
 		for name, secrets := range map[string][]proof.Secret{SecretFile: c.kept, "given": c.given} {
-			if err := files.replaceSecrets(name, secrets, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, files.replaceSecrets(name, secrets, nil))
 		}
 		_, err := Search{
 			Files: files, Secret: files.path("given"), Given: spec.Spec{Name: "sim"},

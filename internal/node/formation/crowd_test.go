@@ -8,7 +8,6 @@ import (
 
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -20,16 +19,10 @@ func stranger(first byte, i int) slot.PeerID {
 
 // alone is a peer that could found a run; change may change what it goes by.
 func alone(t *testing.T, change func(*Config)) *Formation {
-	net := sim.NewMemory(t, 1, time.Millisecond)
-	n, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(net.Hosts[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.Close() })
-	cfg := testConfig(n, presetSpec().Name)
-	cfg.Given = presetSpec()
-	change(&cfg)
-	return New(cfg)
+	return gather(t, 1, 0, func(_ *crowd, cfg *Config) {
+		cfg.Given = presetSpec()
+		change(cfg)
+	}).Formation
 }
 
 // Strangers that search do not fill what is remembered for good: a lower ID comes before higher

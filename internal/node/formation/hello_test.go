@@ -43,18 +43,10 @@ func exchangeAll(t *testing.T, g *hellos) time.Duration {
 // A newcomer finds a run's only member among many peers that take its connections and do not
 // answer.
 func TestMuteProvidersDoNotHideARun(t *testing.T) {
-	const providers = 200
+	const providers = 120
 	synctest.Test(t, func(t *testing.T) {
 		net := sim.NewMemory(t, 2+providers, 10*time.Millisecond)
-		open := func(i int) *p2p.Network {
-			n, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(net.Hosts[i]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = n.Close() })
-			return n
-		}
-		newcomer, member := open(0), open(1)
+		newcomer, member := opened(t, net.Hosts[0]), opened(t, net.Hosts[1])
 		run := presetSpec()
 		member.SetHello(func(slot.PeerID, p2p.Hello) (p2p.Hello, error) {
 			return p2p.Hello{Run: run.Name, Spec: run.Append(nil)}, nil

@@ -56,39 +56,27 @@ func TestWhichRunOfANameIsMeant(t *testing.T) {
 }
 
 func (c sightedCase) run(t *testing.T) {
-	net := sim.NewMemory(t, 3, time.Millisecond)
-	n, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(net.Hosts[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.Close() })
-	peer := func(i int) slot.PeerID { return slot.PeerID(net.Hosts[i].ID()) }
-	of := func(i int) spec.Spec {
-		s := presetSpec()
-		s.Trust, s.Founders = spec.TrustByzantine, []slot.PeerID{peer(i)}
-		return s.Settled()
-	}
-	cfg := testConfig(n, presetSpec().Name)
-	cfg.Found = c.found
-	if c.found || c.id > 0 { // it could found a run
-		cfg.Given = presetSpec()
-		cfg.Given.Trust = ""
-	}
-	if c.id > 0 {
-		cfg.ID = of(c.id).RunID().String()[:16]
-	}
-	for _, i := range c.start {
-		cfg.Start = append(cfg.Start, peer(i))
-	}
-	f := New(cfg)
+	g := gather(t, 3, 0, func(g *crowd, cfg *Config) {
+		cfg.Found = c.found
+		if c.found || c.id > 0 { // it could found a run
+			cfg.Given = presetSpec()
+			cfg.Given.Trust = ""
+		}
+		if c.id > 0 {
+			cfg.ID = g.specs[c.id].RunID().String()[:16]
+		}
+		for _, i := range c.start {
+			cfg.Start = append(cfg.Start, g.ids[i])
+		}
+	})
 	for _, i := range c.hears {
-		f.receive(peer(i), p2p.Hello{Run: cfg.Given.Name, Spec: of(i).Append(nil)})
+		g.hear(told{founder: i})
 	}
-	err = f.decide(time.Now().Add(-c.after), c.looked)
+	err := g.decide(time.Now().Add(-c.after), c.looked)
 	if all, ok := errors.AsType[Several](err); ok != (c.want == several) || err != nil && len(all) != 2 {
 		t.Errorf("it says %v", err)
 	}
-	if s := f.spec(); (s == nil) != (c.want < 0) || s != nil && !OnlyFounder(*s, peer(c.want)) {
+	if s := g.spec(); (s == nil) != (c.want < 0) || s != nil && !OnlyFounder(*s, g.ids[c.want]) {
 		t.Errorf("it takes %+v", s)
 	}
 }
@@ -110,22 +98,43 @@ type told struct {
 	members, slot uint64
 }
 
-// threeFounders are three peers in the order of their IDs, the specs of their runs, and the network
-// of the one in the middle.
-func threeFounders(t *testing.T) (ids []slot.PeerID, specs []spec.Spec, middle *p2p.Network) {
-	net := sim.NewMemory(t, 3, time.Millisecond)
+// crowd are founders in the order of their IDs, the specs of their runs, and one of them.
+type crowd struct {
+	*Formation
+	ids   []slot.PeerID
+	specs []spec.Spec
+}
+
+// gather makes a crowd of n, and the formation of one; change may change what it goes by.
+func gather(t *testing.T, n, self int, change func(g *crowd, cfg *Config)) *crowd {
+	net, g := sim.NewMemory(t, n, time.Millisecond), &crowd{}
 	slices.SortFunc(net.Hosts, func(a, b host.Host) int { return cmp.Compare(a.ID(), b.ID()) })
 	for _, h := range net.Hosts {
 		s := presetSpec()
 		s.Trust, s.Founders = spec.TrustByzantine, []slot.PeerID{slot.PeerID(h.ID())}
-		ids, specs = append(ids, slot.PeerID(h.ID())), append(specs, s.Settled())
+		g.ids, g.specs = append(g.ids, slot.PeerID(h.ID())), append(g.specs, s.Settled())
 	}
-	middle, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(net.Hosts[1]))
+	cfg := testConfig(opened(t, net.Hosts[self]), presetSpec().Name)
+	change(g, &cfg)
+	g.Formation = New(cfg)
+	return g
+}
+
+// opened is the network of a host.
+func opened(t *testing.T, h host.Host) *p2p.Network {
+	n, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(h))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = middle.Close() })
-	return ids, specs, middle
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+// hear receives what a founder says of its run.
+func (g *crowd) hear(h told) {
+	g.receive(g.ids[h.founder], p2p.Hello{
+		Run: presetSpec().Name, Spec: g.specs[h.founder].Append(nil), Slot: h.slot, Members: h.members,
+	})
 }
 
 // Of several runs a newcomer takes the only one that has more members than its founder. Where there
@@ -145,15 +154,12 @@ func TestFoundersThatAreAloneHoldNobodyUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ids, specs, n := threeFounders(t)
-				f := New(testConfig(n, presetSpec().Name))
+				f := gather(t, 3, 1, func(*crowd, *Config) {})
 				began := time.Now()
 				var err error
 				for range choiceWait + 1 {
 					for _, h := range c.hears {
-						f.receive(ids[h.founder], p2p.Hello{
-							Run: f.given.Name, Spec: specs[h.founder].Append(nil), Slot: h.slot, Members: h.members,
-						})
+						f.hear(h)
 					}
 					if err = f.decide(began, true); err != nil {
 						break
@@ -163,7 +169,7 @@ func TestFoundersThatAreAloneHoldNobodyUp(t *testing.T) {
 				if _, ok := errors.AsType[Several](err); ok != (c.want == several) {
 					t.Fatalf("it says %v", err)
 				}
-				if s := f.spec(); c.want >= 0 && (s == nil || !OnlyFounder(*s, ids[c.want])) {
+				if s := f.spec(); c.want >= 0 && (s == nil || !OnlyFounder(*s, f.ids[c.want])) {
 					t.Errorf("it takes %+v", s)
 				}
 			})
@@ -195,33 +201,26 @@ func TestWhichRunIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ids, specs, n := threeFounders(t)
-				cfg := testConfig(n, presetSpec().Name)
-				cfg.Found = c.found
 				up := 0
-				cfg.GiveUp = func(run Sighted) {
-					if up++; run.ID != specs[c.hears[0].founder].RunID() {
-						t.Errorf("for %s", run)
+				f := gather(t, 3, 1, func(g *crowd, cfg *Config) {
+					cfg.Found = c.found
+					cfg.GiveUp = func(run Sighted) {
+						if up++; run.ID != g.specs[c.hears[0].founder].RunID() {
+							t.Errorf("for %s", run)
+						}
 					}
-				}
-				f := New(cfg)
-				f.Adopt(specs[1])
-				f.receive(ids[1], p2p.Hello{Run: f.given.Name, Spec: specs[1].Append(nil), Timing: "lan"})
+				})
+				f.Adopt(f.specs[1])
+				f.receive(f.ids[1], p2p.Hello{Run: f.given.Name, Spec: f.specs[1].Append(nil), Timing: "lan"})
 				f.Introduce(1, func() (slot, members uint64, alone bool) { return 1, 1, !c.crowded })
+				if c.access != "" {
+					f.specs[0].Access = c.access
+				}
 				for _, h := range slices.Concat(c.hears, c.hears) {
-					s := specs[h.founder]
-					if c.access != "" {
-						s.Access = c.access
-					}
-					f.receive(ids[h.founder], p2p.Hello{
-						Run: f.given.Name, Spec: s.Append(nil), Slot: h.slot, Members: h.members,
-					})
+					f.hear(h)
 				}
-				if up > 1 || (up == 1) != c.wantUp {
-					t.Errorf("it gives its run up %d times", up)
-				}
-				if f.over() == c.searches {
-					t.Errorf("it looks for others: %v", !f.over())
+				if up > 1 || (up == 1) != c.wantUp || f.over() == c.searches {
+					t.Errorf("it gives its run up %d times, and looks for others: %v", up, !f.over())
 				}
 			})
 		})
