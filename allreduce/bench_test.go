@@ -27,8 +27,9 @@ func BenchmarkReduce(b *testing.B) {
 				var sent uint64
 				slots := 0
 				for b.Loop() {
-					g.whole()
+					g.start(g.rest()...)
 					for _, r := range g.running {
+						<-r.Complete()
 						r.Release()
 					}
 					sent += g.sent()

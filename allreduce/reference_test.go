@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -41,8 +42,16 @@ func referenceTrim(p Params, n int) int {
 func referenceScale(p Params, plan slot.Plan, vectors [][]float32, at, end int) (scale []float32) {
 	var total float64
 	var shares []float64
+	var claims []uint64
+	for _, o := range plan.Offers {
+		claims = append(claims, o.Weight)
+	}
+	usual := cmp.Or(plan.Usual, slices.Sorted(slices.Values(claims))[(len(claims)-1)/2])
 	for _, o := range plan.Offers {
 		d := p.Discount[plan.Slot-1-o.Base]
+		if p.WeightRatio > 0 {
+			o.Weight = min(o.Weight, p.WeightRatio*usual)
+		}
 		scale = append(scale, float32(float64(d)/1000))
 		shares = append(shares, float64(o.Weight*uint64(d)))
 		total += shares[len(shares)-1]

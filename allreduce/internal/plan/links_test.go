@@ -336,10 +336,23 @@ func sends(share []float64, l slot.Links) (worst float64) {
 	return worst
 }
 
+// BenchmarkPlanOf500 is what the leader of a run of 500, each reaching all, takes to divide a slot.
+func BenchmarkPlanOf500(b *testing.B) {
+	plan, l := testPlan(500), linksOf(500)
+	for _, schedule := range Schedules() {
+		b.Run(string(schedule), func(b *testing.B) {
+			p := testParams(100_000_000, 64<<10)
+			p.Schedule = schedule
+			for b.Loop() {
+				p.Planner()(plan, l)
+			}
+		})
+	}
+}
+
 func TestEstimate(t *testing.T) {
 	const elements, vector = 1_024_000, 4_096_000 // bytes as float32
 	all := []func(slot.Links){up(1024)}
-	ring := func(_ *Params, plan *slot.Plan) { plan.Ring = []uint16{0, 2, 1, 3} }
 	for _, c := range []struct {
 		name    string
 		n       int
@@ -351,7 +364,6 @@ func TestEstimate(t *testing.T) {
 		{name: "nothing measured", n: 4},
 		{name: "one alone sends nothing", n: 1, links: all},
 		{name: "four at 1024 kB/s: 1.5 times the vector", n: 4, links: all, seconds: 6},
-		{name: "two: once", n: 2, links: all, seconds: 4},
 		{name: "the slowest counts", n: 4, links: []func(slot.Links){up(4096, 4096, 1024, 4096)}, seconds: 6},
 		{
 			name: "a slow pair: half the vector", n: 4, seconds: 4,
@@ -360,10 +372,6 @@ func TestEstimate(t *testing.T) {
 		{
 			name: "a relayed pair that was measured", n: 4, links: []func(slot.Links){up(4096), relayed(512, 1, 2)},
 			seconds: 4, relayed: vector,
-		},
-		{
-			name: "one that was not has a member's relay", n: 4, links: []func(slot.Links){relayed(0, 1, 2)},
-			seconds: 2.048 / 2.5, relayed: vector,
 		},
 		{
 			name: "all relayed ways of a peer share it", n: 4, links: []func(slot.Links){relayed(0, 1, 0, 1, 2, 1, 3)},
@@ -376,14 +384,14 @@ func TestEstimate(t *testing.T) {
 				plan.Pieces = Divide(*p, *plan)
 			},
 		},
-		{name: "a ring: 2 (n-1)/n to the next", n: 4, links: all, seconds: 6, change: ring},
 		{
 			name: "a ring that passes by a relay", n: 4, links: []func(slot.Links){up(1024), relayed(1, 0, 1)},
-			seconds: 6, change: ring,
+			seconds: 6, change: func(_ *Params, plan *slot.Plan) { plan.Ring = []uint16{0, 2, 1, 3} },
 		},
-		{name: "int8: a quarter, and scales", n: 4, links: all, seconds: 1.52, change: func(p *Params, _ *slot.Plan) {
-			p.Codec = "int8"
-		}},
+		{
+			name: "int8: a quarter, and scales", n: 4, links: all, seconds: 1.52,
+			change: func(p *Params, _ *slot.Plan) { p.Codec = "int8" },
+		},
 		{name: "a plan of another run", n: 4, links: all, change: func(_ *Params, plan *slot.Plan) {
 			plan.Pieces = plan.Pieces[1:]
 		}},

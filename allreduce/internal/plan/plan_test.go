@@ -177,32 +177,13 @@ func TestDefaultClip(t *testing.T) {
 	}
 }
 
-// The staleness discount, and weights that would overflow with it.
-func TestScales(t *testing.T) {
-	offers := []slot.Offer{{Base: 4, Weight: 30}, {Base: 3, Weight: 20}, {Base: 2, Weight: 240}}
-	p := testParams(10, 10)
-	scales := func(n int) []float32 {
-		if agg, err := NewAggregation(p, 5, 0, offers[:n]); err == nil {
-			return agg.Scale
-		}
-		return nil
-	}
-	for a, want := range map[Aggregator][]float32{
-		Mean: {.3, .1, .6}, TrimmedMean: {1, .5, .25}, Median: {1, .5, .25},
-	} {
-		if p.Aggregator = a; !slices.Equal(scales(3), want) {
-			t.Errorf("%s: scales %v, want %v", a, scales(3), want)
-		}
-	}
-	p.Aggregator = Mean
-	for i := range offers {
-		offers[i].Weight = math.MaxUint64 // saturates: all count the same
-	}
-	if s := scales(3); s[0] != s[2] {
-		t.Errorf("scales %v", s)
-	}
-	if p.Discount = nil; scales(3) != nil || scales(1)[0] != 1 {
-		t.Errorf("without a discount table: %v of a stale offer, %v of a fresh one", scales(3), scales(1))
+// Weights that would overflow with their discount saturate: all count the same.
+func TestHugeWeights(t *testing.T) {
+	plan := testPlan(2)
+	plan.Offers[0].Weight, plan.Offers[1].Weight, plan.Offers[1].Base = math.MaxUint64, math.MaxUint64, 4
+	agg, err := NewAggregation(testParams(10, 10), plan.Slot, 0, plan.Offers)
+	if err != nil || agg.Scale[0] != agg.Scale[1] {
+		t.Errorf("scales %v (%v)", agg.Scale, err)
 	}
 }
 

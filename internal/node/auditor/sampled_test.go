@@ -12,23 +12,17 @@ import (
 // too dear, and of the segment of which the least is checked.
 func TestWhatWasSampledIsTold(t *testing.T) {
 	h := newHouse(t)
+	enough, dear := Sampled{Slot: 3, Samples: 2, Of: 2}, Sampled{Slot: 3, Samples: 6, Of: 24, Whole: true}
+	less, four := Sampled{Slot: 3, Samples: 6, Of: 24, Why: tooDear}, Sampled{Slot: 3, Samples: 4, Of: 24, Whole: true}
+	all := Sampled{Slot: 3, Samples: 2, Whole: true}
 	for name, c := range map[string]struct {
 		asked, quorum int
 		want          [2]Sampled // after the segment with 2 samples, and after that with 3
 	}{
-		"too dear": {24, 3, [2]Sampled{
-			{Slot: 3, Samples: 6, Of: 24, Whole: true},
-			{Slot: 3, Samples: 6, Of: 24, Why: tooDear},
-		}},
-		"enough": {2, 3, [2]Sampled{{Slot: 3, Samples: 2, Of: 2}, {Slot: 3, Samples: 2, Of: 2}}},
-		"one elector": {24, 1, [2]Sampled{
-			{Slot: 3, Samples: 4, Of: 24, Whole: true},
-			{Slot: 3, Samples: 4, Of: 24, Whole: true},
-		}},
-		"all": {math.MaxInt, 3, [2]Sampled{
-			{Slot: 3, Samples: 2, Whole: true},
-			{Slot: 3, Samples: 2, Whole: true},
-		}},
+		"too dear":    {24, 3, [2]Sampled{dear, less}},
+		"enough":      {2, 3, [2]Sampled{enough, enough}},
+		"one elector": {24, 1, [2]Sampled{four, four}},
+		"all":         {math.MaxInt, 3, [2]Sampled{all, all}},
 	} {
 		a := h.auditor("e")
 		a.cfg.Samples = c.asked
