@@ -149,27 +149,6 @@ func TestPutTogether(t *testing.T) {
 	}
 }
 
-// Each frame is done once, and the error is that of the first frame that has one.
-func TestEachFrame(t *testing.T) {
-	for _, frames := range []int{1, 2, 3, 7, 100} {
-		done := make([]atomic.Int32, frames)
-		err := eachFrame(frames, func(f int) error {
-			if done[f].Add(1); f%10 == 7 {
-				return fmt.Errorf("frame %d", f)
-			}
-			return nil
-		})
-		if frames > 7 && (err == nil || err.Error() != "frame 7") {
-			t.Errorf("the first error is %v", err)
-		}
-		for f := range done {
-			if n := done[f].Load(); n != 1 && (err == nil || f < 7) {
-				t.Errorf("frame %d of %d is done %d times", f, frames, n)
-			}
-		}
-	}
-}
-
 // Time without a write does not count, two writes at once count once for all together, and too
 // little says nothing.
 func TestRates(t *testing.T) {

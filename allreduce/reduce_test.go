@@ -76,7 +76,8 @@ func reduceFragments(t *testing.T, p Params, n int, ring bool, rng *rand.Rand) {
 		}
 	}
 	if p.WeightRatio > 0 {
-		g.plan.Offers[rng.IntN(n)].Weight, g.plan.Usual = 1<<50, 100*rng.Uint64N(2) // 0: none is known
+		g.plan.Offers[rng.IntN(n)].Weight = 1 << 50
+		g.plan.Usual = 100 * rng.Uint64N(2) // 0: none is known
 	}
 	g.wrap = func(_, _ int, s wire.Stream) wire.Stream { return &lastWords{Stream: s, stale: &stale} }
 	for range len(p.Fragments) + 1 {

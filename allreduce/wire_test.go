@@ -16,23 +16,6 @@ func testHello() hello {
 	}
 }
 
-func TestWireSizes(t *testing.T) {
-	if n, m := len(testHello().Append(nil)), len(header{}.Append(nil)); n != helloSize || m != headerSize {
-		t.Errorf("hello of %d bytes, header of %d", n, m)
-	}
-	for name, b := range map[string][]byte{
-		"alive": appendAlive(nil, 1<<40), "refuse": appendRefuse(nil, BadBytes), "root": appendRoot(nil, testRun),
-	} {
-		h, err := parseHeader(b[:headerSize])
-		if err != nil || len(b) != headerSize+int(h.Length) {
-			t.Errorf("%s: %d bytes, header %v, err %v", name, len(b), h, err)
-		}
-	}
-	if v := parseAlive(appendAlive(nil, 1<<40)[headerSize:]); v != 1<<40 {
-		t.Errorf("alive says %d", v)
-	}
-}
-
 // A packed frame that is not shorter than the one it stands for is none. A length beyond 31 bits is
 // negative as an int where that has 32: it must not pass for a short one there.
 func TestHeadersOfFrames(t *testing.T) {

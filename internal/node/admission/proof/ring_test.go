@@ -2,7 +2,6 @@ package proof
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -40,35 +39,84 @@ func TestACommitmentIsOfOneSecretAndOneRun(t *testing.T) {
 	}
 }
 
-func TestRotation(t *testing.T) {
-	r := held(t, NewRing(line(1)...), 2, 3, 4)
-	three := Secret{3}.Commitment(books)
-	if s, ok := r.Find(books, three); !ok || s != (Secret{3}) || r.InForce(books, three) {
-		t.Errorf("%v, %v", s, ok)
+// ringOf is a ring of secrets, a letter each: those in force, the newest first, and those to come.
+func ringOf(text string) Ring {
+	inForce, next, _ := strings.Cut(text, "|")
+	return Ring{line: line([]byte(inForce)...), next: line([]byte(next)...)}
+}
+
+func (r Ring) text() string {
+	var b []byte
+	for _, s := range r.line {
+		b = append(b, s[0])
 	}
-	rotated := r.Enforce(Secret{3})
-	if r.Current() != (Secret{1}) || len(r.next) != 3 {
-		t.Error("the ring from before has changed")
+	b = append(b, '|')
+	for _, s := range r.next {
+		b = append(b, s[0])
 	}
-	if !slices.Equal(rotated.line, line(3, 1)) || !slices.Equal(rotated.next, line(2, 4)) || rotated.stale != 1 ||
-		!rotated.InForce(books, three) {
-		t.Errorf("%+v", rotated)
+	return string(b)
+}
+
+// Which secrets are in force, and which may come, after one is put in force, a ticket brings one,
+// which leads, or another copy of the ring is joined. A peer that has lost the secrets in force,
+// and still has those that may come, keeps these, wherever it gets the others from.
+func TestRings(t *testing.T) {
+	for _, c := range []struct{ ring, do, want string }{
+		{"a|bcd", "enforce c", "ca|bd"},
+		{"a|bcd", "enforce c, enforce d, enforce a", "a|bcd"},
+		{"a|bcd", "enforce d, enforce a, enforce d", "da|bc"}, // what was gone back from
+		{"a|b", "enforce x", "a|b"},
+		{"ba|cd", "lead c", "cba|d"},
+		{"ba|cd", "lead a", "ba|cd"},
+		{"|", "join a", "a|"},
+		{"a|", "join a", "a|"},
+		{"ba|", "join a", "ba|"},
+		{"a|", "join ba", "ba|"},
+		{"ba|", "join cb", "cba|"},
+		{"b|", "join cba", "cba|"},
+		{"ba|", "join ca, another run", "ba|"},
+		{"a|", "join x, another run", "a|"},
+		{"a|bc", "join ba", "ba|c"},
+		{"|bac", "join a", "a|bc"},
+	} {
+		r, same := ringOf(c.ring), true
+		for _, what := range strings.Split(c.do, ", ") {
+			switch verb, of, _ := strings.Cut(what, " "); verb {
+			case "enforce":
+				r = r.Enforce(Secret{of[0]})
+			case "lead":
+				r = r.Lead(Secret{of[0]})
+			case "join":
+				r, same = r.Join(ringOf(of))
+			}
+		}
+		if other := strings.HasSuffix(c.do, "another run"); r.text() != c.want || same == other {
+			t.Errorf("%s, %s: %s, of one run: %v; want %s", c.ring, c.do, r.text(), same, c.want)
+		}
 	}
-	if s, ok := rotated.Find(books, slot.Root{}); !ok || s != (Secret{1}) {
+	r := ringOf("ca|bd")
+	if s, ok := r.Find(books, slot.Root{}); !ok || s != (Secret{'a'}) {
 		t.Error("the founding secret is another one")
 	}
-	back := rotated.Enforce(Secret{4}).Enforce(Secret{1})
-	if !slices.Equal(back.line, line(1)) || !slices.Equal(back.next, line(2, 3, 4)) {
-		t.Errorf("back at the founding one: %+v", back)
-	}
-	if again := back.Enforce(Secret{4}); again.Current() != (Secret{4}) {
-		t.Errorf("what was gone back from: %+v", again)
-	}
-	if same := rotated.Enforce(Secret{9}); !reflect.DeepEqual(same, rotated) {
-		t.Errorf("one that is not held: %+v", same)
+	for s, inForce := range map[Secret]bool{{'c'}: true, {'a'}: true, {'b'}: false} {
+		key := s.Commitment(books)
+		if got, ok := r.Find(books, key); !ok || got != s || r.InForce(books, key) != inForce {
+			t.Errorf("%x is found: %v", s[0], ok)
+		}
 	}
 	if _, ok := (Ring{}).Find(books, slot.Root{}); ok {
 		t.Error("an empty ring holds the founding secret")
+	}
+	r = ringOf("cba|defghijklm")
+	if tried, asks := r.tried(), r.asks(); !slices.Equal(tried, line([]byte("cfghijklmba")...)) ||
+		!slices.Equal(asks, line([]byte("cba")...)) {
+		t.Errorf("%d are tried, %d asked with", len(tried), len(asks))
+	}
+	x := newcomer("n1", 1, now+60)
+	x.Ring = ringOf("|bac")
+	if admitted, err := meet(t, x, peer(t, "m2", []Secret{{1, 2, 3}})); !admitted || err != nil ||
+		x.Ring.text() != "\x01|bac" {
+		t.Errorf("with a ticket: admitted %v, %v; %q", admitted, err, x.Ring.text())
 	}
 }
 
@@ -114,17 +162,6 @@ func TestAFileWithOneTooMany(t *testing.T) {
 	}
 }
 
-// A secret that a ticket brings is in front, whether it was held or not.
-func TestASecretThatLeads(t *testing.T) {
-	r := held(t, NewRing(line(2, 1)...), 3, 4).Lead(Secret{3})
-	if !slices.Equal(r.line, line(3, 2, 1)) || !slices.Equal(r.next, line(4)) {
-		t.Errorf("%+v", r)
-	}
-	if again := r.Lead(Secret{1}); !reflect.DeepEqual(again, r) {
-		t.Errorf("an older one: %+v", again)
-	}
-}
-
 func TestALongLineKeepsItsEnds(t *testing.T) {
 	r := NewRing(line(1)...)
 	var before Secret
@@ -139,57 +176,6 @@ func TestALongLineKeepsItsEnds(t *testing.T) {
 	}
 	if len(r.tried()) != 1+triedOlder || len(r.asks()) != 1+triedOlder || len(Text(r.line)) > MaxRingText {
 		t.Errorf("%d are tried", len(r.tried()))
-	}
-}
-
-func TestWhatIsTried(t *testing.T) {
-	r := held(t, NewRing(line(3, 2, 1)...), 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
-	if got := r.tried(); !slices.Equal(got, line(3, 12, 13, 14, 15, 16, 17, 18, 19, 2, 1)) {
-		t.Errorf("%d: %v", len(got), got)
-	}
-	if got := r.asks(); !slices.Equal(got, line(3, 2, 1)) {
-		t.Errorf("%d asked with", len(got))
-	}
-}
-
-func TestJoinedRings(t *testing.T) {
-	for _, c := range []struct {
-		kept, given, want []Secret
-		same              bool
-	}{
-		{nil, line(1), line(1), true},
-		{line(1), line(1), line(1), true},
-		{line(2, 1), line(1), line(2, 1), true},
-		{line(1), line(2, 1), line(2, 1), true},
-		{line(2, 1), line(3, 2), line(3, 2, 1), true},
-		{line(2), line(3, 2, 1), line(3, 2, 1), true},
-		{line(2, 1), line(3, 1), line(2, 1), false},
-		{line(1), line(9), line(1), false},
-	} {
-		got, same := NewRing(c.kept...).Join(NewRing(c.given...))
-		if !slices.Equal(got.line, c.want) || same != c.same {
-			t.Errorf("%v and %v: %v, %v", c.kept, c.given, got.line, same)
-		}
-	}
-	kept := held(t, NewRing(line(1)...), 2, 3)
-	if got, _ := kept.Join(NewRing(line(2, 1)...)); !slices.Equal(got.next, line(3)) {
-		t.Errorf("what came into force is still to come: %+v", got)
-	}
-}
-
-// A peer that has lost the secrets in force, and still has those that may come into force, keeps
-// these, wherever it gets the others from.
-func TestSecretsToComeOutliveThoseInForce(t *testing.T) {
-	kept := held(t, Ring{}, 2, 1, 3)
-	if got, same := kept.Join(NewRing(line(1)...)); !same || !slices.Equal(got.line, line(1)) ||
-		!slices.Equal(got.next, line(2, 3)) {
-		t.Errorf("from a copy: %v, %+v", same, got)
-	}
-	x := newcomer("n1", 1, now+60)
-	x.Ring = kept
-	if admitted, err := meet(t, x, peer(t, "m2", []Secret{{1, 2, 3}})); !admitted || err != nil ||
-		x.Ring.Current() != (Secret{1, 2, 3}) || !slices.Equal(x.Ring.next, kept.next) {
-		t.Errorf("with a ticket: admitted %v, %v; %+v", admitted, err, x.Ring)
 	}
 }
 
