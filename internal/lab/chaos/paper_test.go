@@ -5,9 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
-
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 

@@ -110,14 +110,14 @@ func (r *runner) help(t *testing.T, f *fault) {
 
 // came is what came of a fault.
 func (r *runner) came(f *fault, boot bool) string {
-	s := fmt.Sprint(f.Victims)
+	var lives []int
 	gone := 0
 	for _, p := range r.nodes {
-		s += fmt.Sprint(" ", p.lives)
-		if p.gone {
+		if lives = append(lives, p.lives); p.gone {
 			gone++
 		}
 	}
+	s := fmt.Sprint(f.Victims, " ", strings.Trim(fmt.Sprint(lives), "[]"))
 	if _, err := os.Stat(r.nodes[1].Data); err != nil {
 		s += " wiped"
 	}
