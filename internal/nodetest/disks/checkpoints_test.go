@@ -1,9 +1,9 @@
 package disks
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,27 +32,15 @@ func stateFiles(t *testing.T, p *peer, kind string) []string {
 // A stopped peer finds some of its files torn or corrupt when it comes back: each is named, and
 // what came before it, or others, helps.
 func TestCorruptCheckpointsAreNamedAndTheOneBeforeIsUsed(t *testing.T) {
-	newest := func(kind string) func(*testing.T, *peer) []string {
-		return func(t *testing.T, p *peer) []string { return stateFiles(t, p, kind)[:1] }
-	}
 	for name, c := range map[string]struct {
-		harmed func(*testing.T, *peer) []string
-		tear   bool // cut the end off, rather than flip a byte
-		syncs  bool // needs a state from the others
+		kind     string
+		from, to int // of the files, newest first; to the last one if to is 0
+		do       harm
 	}{
-		"the newest checkpoint corrupt": {newest("state"), false, false},
-		"the newest checkpoint torn":    {newest("state"), true, false},
-		"every checkpoint corrupt": {
-			func(t *testing.T, p *peer) []string { return stateFiles(t, p, "state") },
-			false, true,
-		},
-		"the newest outcome corrupt": {newest("outcome"), false, false},
-		"the outcome before it corrupt": {func(t *testing.T,
-			p *peer,
-		) []string {
-			return stateFiles(t, p, "outcome")[1:2]
-		}, false, false},
-		"the newest outcome torn": {newest("outcome"), true, false},
+		"the newest checkpoint torn":    {"state", 0, 1, tear},
+		"every checkpoint corrupt":      {"state", 0, 0, nodetest.Damage},
+		"the newest outcome corrupt":    {"outcome", 0, 1, nodetest.Damage},
+		"the outcome before it corrupt": {"outcome", 1, 2, nodetest.Damage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodetest.Once(t, 16, 3, func(s *swarm) {
@@ -64,42 +52,28 @@ func TestCorruptCheckpointsAreNamedAndTheOneBeforeIsUsed(t *testing.T) {
 				s.Start(s.Peers...)
 				s.Reach(8, s.Peers...) // checkpoints of slots 3 and 6
 				s.Stop(p)
-				harmed := c.harmed(t, p)
-				for _, file := range harmed {
-					if c.tear {
-						tear(t, filepath.Join(p.Dir, "state", file))
-					} else {
-						nodetest.Damage(t, p, filepath.Join("state", file))
-					}
+				files := stateFiles(t, p, c.kind)
+				files = files[c.from:cmp.Or(c.to, len(files))]
+				for _, file := range files {
+					c.do(t, p, filepath.Join("state", file))
 				}
 				before, synced := len(p.Events("slot.applied")), len(p.Events("state.synced"))
 				s.Start(p)
 				s.Finish(2*time.Minute, s.Peers...)
-				for _, file := range harmed {
+				for _, file := range files {
 					if !log.Has("torn or corrupt", file, "why") {
 						t.Errorf("the log does not name %s:\n%s", file, log)
 					}
 				}
-				if got := len(p.Events("state.synced")) > synced; got != c.syncs {
-					t.Errorf("fetched a state: %v, want %v", got, c.syncs)
+				if got, want := len(p.Events("state.synced")) > synced, c.to == 0; got != want {
+					t.Errorf("fetched a state: %v, want %v", got, want)
 				}
-				if replayed := p.Events("slot.applied")[before].Fields["slot"].(uint64); !c.syncs &&
+				if replayed := p.Events("slot.applied")[before].Fields["slot"].(uint64); c.to > 0 &&
 					(replayed < 4 || replayed > 7) {
 					t.Errorf("went on with slot %d, not from a checkpoint of its own", replayed)
 				}
 			})
 		})
-	}
-}
-
-func tear(t *testing.T, path string) {
-	t.Helper()
-	info, err := os.Stat(path)
-	if err == nil {
-		err = os.Truncate(path, info.Size()-7)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -39,14 +39,8 @@ func TestAnOldDataDirectoryPutBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Start(p)
-		select {
-		case err := <-p.Done:
-			p.Done <- err
-			if !errors.Is(err, p2pdiloco.ErrCloned) || !p.Had("peer.cloned") {
-				t.Errorf("it ended with %v", err)
-			}
-		case <-time.After(time.Minute):
-			t.Errorf("it has not noticed\n%s", s)
+		if err := s.Outcome(p, time.After(time.Minute)); !errors.Is(err, p2pdiloco.ErrCloned) || !p.Had("peer.cloned") {
+			t.Errorf("it ended with %v", err)
 		}
 		s.Finish(3*time.Minute, s.But(p)...)
 	})

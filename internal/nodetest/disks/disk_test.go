@@ -14,34 +14,56 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/store"
 )
 
-// What a peer can do without, it fetches anew, and takes part again.
+// harm does something to a file, or folder, of a peer's data directory.
+type harm func(t *testing.T, p *peer, name string)
+
+// tear cuts the end of a file off: 7 bytes.
+func tear(t *testing.T, p *peer, name string) {
+	shorten(t, p, name, func(n int64) int64 { return n - 7 })
+}
+
+func shorten(t *testing.T, p *peer, name string, to func(size int64) int64) {
+	t.Helper()
+	path := filepath.Join(p.Dir, name)
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, to(info.Size()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// harmed runs three peers for so many slots, the second of which is harmed between its process's
+// end after slot 3 and its next start.
+func harmed(t *testing.T, do func(s *swarm, p *peer), then func(s *swarm, p *peer)) {
+	nodetest.Once(t, 8, 3, func(s *swarm) {
+		s.Pace(30 * time.Millisecond)
+		p := s.Peers[1]
+		s.Start(s.Peers...)
+		s.Reach(3, s.Peers...)
+		s.Stop(p)
+		do(s, p)
+		s.Start(p)
+		then(s, p)
+	})
+}
+
+// What a peer can do without, it fetches anew, and takes part again. Of damaged checkpoints see
+// TestCorruptCheckpointsAreNamedAndTheOneBeforeIsUsed.
 func TestAPeerRecoversFromItsDisk(t *testing.T) {
-	for name, harm := range map[string]func(*testing.T, *peer){
-		"no checkpoints":      func(t *testing.T, p *peer) { nodetest.Remove(t, p, "state") },
-		"damaged checkpoints": func(t *testing.T, p *peer) { nodetest.Damage(t, p, "state") },
-		"no ledger":           func(t *testing.T, p *peer) { nodetest.Remove(t, p, "ledger.log") },
-		"no run spec":         func(t *testing.T, p *peer) { nodetest.Remove(t, p, "run.spec") },
-		"nothing":             func(t *testing.T, p *peer) { nodetest.Remove(t, p, "") },
-		"a torn ledger": func(t *testing.T, p *peer) {
-			path := filepath.Join(p.Dir, "ledger.log")
-			info, err := os.Stat(path)
-			if err == nil {
-				err = os.Truncate(path, info.Size()-5)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		},
+	for name, c := range map[string]struct {
+		do   harm
+		file string
+	}{
+		"no checkpoints": {nodetest.Remove, "state"},
+		"no ledger":      {nodetest.Remove, "ledger.log"},
+		"no run spec":    {nodetest.Remove, "run.spec"},
+		"nothing":        {nodetest.Remove, ""},
+		"a torn ledger":  {tear, "ledger.log"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Once(t, 8, 3, func(s *swarm) {
-				s.Pace(30 * time.Millisecond)
-				p := s.Peers[1]
-				s.Start(s.Peers...)
-				s.Reach(3, s.Peers...)
-				s.Stop(p)
-				harm(t, p)
-				s.Start(p)
+			harmed(t, func(_ *swarm, p *peer) { c.do(t, p, c.file) }, func(s *swarm, p *peer) {
 				s.Finish(2*time.Minute, s.Peers...)
 				if !s.ContributedAfter(p, 4) {
 					t.Errorf("it contributed to slots %v and never again", s.Contributions(p))
@@ -54,62 +76,38 @@ func TestAPeerRecoversFromItsDisk(t *testing.T) {
 // What must not be guessed is refused, with what to do about it.
 func TestADataDirectoryThatMustNotBeUsedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		harm func(s *swarm, p *peer)
-		want func(error) bool
+		do   func(s *swarm, p *peer)
+		want error
+		text string // in the error, or the field of a spec
 	}{
 		"damaged ledger": {
-			func(s *swarm, p *peer) { nodetest.Damage(s.T, p, "ledger.log") },
-			func(err error) bool { return errors.Is(err, store.ErrCorrupt) },
+			func(_ *swarm, p *peer) { nodetest.Damage(t, p, "ledger.log") }, store.ErrCorrupt, "",
 		},
-		"ledger cut short": {
-			func(s *swarm, p *peer) {
-				path := filepath.Join(p.Dir, "ledger.log")
-				info, err := os.Stat(path)
-				if err == nil {
-					err = os.Truncate(path, info.Size()/3)
-				}
-				if err != nil {
-					s.T.Fatal(err)
-				}
-			},
-			func(err error) bool { return errors.Is(err, store.ErrCorrupt) },
-		},
+		"ledger cut short": {func(_ *swarm, p *peer) {
+			shorten(t, p, "ledger.log", func(n int64) int64 { return n / 3 })
+		}, store.ErrCorrupt, ""},
 		"damaged run spec": {
-			func(s *swarm, p *peer) { nodetest.Damage(s.T, p, "run.spec") },
-			func(err error) bool {
-				return strings.Contains(err.Error(), "run.spec") &&
-					strings.Contains(err.Error(), "move the directory away")
-			},
+			func(_ *swarm, p *peer) { nodetest.Damage(t, p, "run.spec") }, nil, "move the directory away",
 		},
-		"directory of another run": {
-			func(s *swarm, p *peer) { s.Spec.Name = "another" },
-			func(err error) bool {
-				var differs *p2pdiloco.SpecError
-				return errors.As(err, &differs) && differs.Field == "name" && strings.Contains(err.Error(), p2pDirHint)
-			},
-		},
+		"directory of another run": {func(s *swarm, _ *peer) { s.Spec.Name = "another" }, nil, "name"},
 		"directory of a run with another spec": {
-			func(s *swarm, p *peer) { s.Spec.Rounds = 99 },
-			func(err error) bool {
-				var differs *p2pdiloco.SpecError
-				return errors.As(err, &differs) && differs.Field == "rounds" && differs.There == "8"
-			},
+			func(s *swarm, _ *peer) { s.Spec.Rounds = 99 }, nil, "rounds",
 		},
-		"directory in use": {
-			func(s *swarm, p *peer) { p.Dir = s.Peers[0].Dir },
-			func(err error) bool { return errors.Is(err, disk.ErrLocked) },
-		},
+		"directory in use": {func(s *swarm, p *peer) { p.Dir = s.Peers[0].Dir }, disk.ErrLocked, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Once(t, 8, 3, func(s *swarm) {
-				spec := s.Spec
-				p := s.Peers[1]
-				s.Start(s.Peers...)
-				s.Reach(2, s.Peers...)
-				s.Stop(p)
-				c.harm(s, p)
-				s.Start(p)
-				if err := s.Outcome(p, time.After(time.Minute)); err == nil || !c.want(err) {
+			var spec p2pdiloco.Spec
+			harmed(t, func(s *swarm, p *peer) { spec = s.Spec; c.do(s, p) }, func(s *swarm, p *peer) {
+				err := s.Outcome(p, time.After(time.Minute))
+				var differs *p2pdiloco.SpecError
+				switch {
+				case err == nil || c.want != nil && !errors.Is(err, c.want):
+					t.Errorf("Join: %v", err)
+				case errors.As(err, &differs):
+					if differs.Field != c.text || !strings.Contains(err.Error(), "data directory") {
+						t.Errorf("Join: %v", err)
+					}
+				case !strings.Contains(err.Error(), c.text):
 					t.Errorf("Join: %v", err)
 				}
 				s.Spec = spec
@@ -118,6 +116,3 @@ func TestADataDirectoryThatMustNotBeUsedIsRefused(t *testing.T) {
 		})
 	}
 }
-
-// p2pDirHint is in every error about a data directory of another run: which directory it is.
-const p2pDirHint = "data directory"

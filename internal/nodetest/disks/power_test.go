@@ -101,12 +101,8 @@ func TestADiskThatTakesNothingEndsItsNodeAlone(t *testing.T) {
 					}
 					return powerfs.Fault{}
 				})
-				var err error
-				select {
-				case err = <-p.Done:
-				case <-time.After(time.Minute):
-					t.Fatalf("the node works on without a disk\n%s", s)
-				}
+				s.Until(time.Minute, "ended without a disk", func() bool { return len(p.Done) > 0 })
+				err := <-p.Done
 				if !errors.Is(err, c.fault) || !disk.Fault(err) || strings.Count(err.Error(), c.fault.Error()) != 1 {
 					t.Errorf("the node ended with: %v", err)
 				}

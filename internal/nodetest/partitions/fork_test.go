@@ -2,82 +2,52 @@ package partitions
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// Three and three are cut apart for longer than it takes to fork. The side with the senior goes on,
-// the other one forks and goes on, too; when they meet all end on one chain, with equal states.
+// Two and two are cut apart for longer than it takes to fork. The side with the senior goes on, the
+// other one forks and goes on, too; when they meet all end on one chain, with equal states. What was
+// trained on the branch that is given up is given up, too: all of it, also in the stream.
 func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(26, 6), 6, func(s *swarm) {
-		s.Pace(100 * time.Millisecond)
+	c := scenario{Slots: 26, Peers: 4, Modes: "streaming", Trusts: "crash", Pace: 100 * time.Millisecond}
+	nodetest.Play(t, c, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		senior := s.Founder()
 		rest := s.But(senior)
-		here, there := append([]*peer{senior}, rest[:2]...), rest[2:]
+		here, there := []*peer{senior, rest[0]}, rest[1:]
 		s.Cut(true, here, there)
 		s.Until(time.Minute, "forked", func() bool { return there[0].Had("run.forked") })
 		at := there[0].Applied()
 		s.Reach(at+1, there...)
 		s.Cut(false, here, there)
 		s.Finish(5*time.Minute, s.Peers...)
-		for _, p := range there {
-			if len(p.Events("run.switched")) != 1 {
-				t.Errorf("host %d has given its branch up %d times", p.Host, len(p.Events("run.switched")))
+		for i, p := range append(here, there...) {
+			if n := len(p.Events("run.switched")); (i >= len(here)) != (n == 1) || !s.ContributedAfter(p, at+1) {
+				s.T.Errorf("host %d has given its branch up %d times, and contributed to %v", p.Host, n,
+					s.Contributions(p))
 			}
 		}
-		for _, p := range here {
-			if p.Had("run.switched") {
-				t.Errorf("host %d has given up the branch of more work", p.Host)
-			}
-		}
-	})
-}
-
-// Three and two: the minority forks, and comes back.
-func TestTheMinorityForksAndComesBack(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(24, 5), 5, func(s *swarm) {
-		s.Pace(100 * time.Millisecond)
-		s.Start(s.Peers...)
-		s.Reach(1, s.Peers...)
-		senior := s.Founder()
-		minority := []*peer{senior, s.But(senior)[0]}
-		majority := s.But(minority...)
-		s.Cut(true, minority, majority)
-		s.Until(time.Minute, "forked", func() bool { return minority[1].Had("run.forked") })
-		s.Cut(false, minority, majority)
-		s.Finish(5*time.Minute, s.Peers...)
 	})
 }
 
 // All but two of five die at once, the founder among them, and never come back: the two go on to
 // the last slot. They say that this is a branch, since fewer than half of five have made it.
 func TestTheLastTwoGoOn(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(6, 5), 5, func(s *swarm) {
+	nodetest.Play(t, scenario{Slots: 6, Peers: 5, Trusts: "crash"}, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		dead := append([]*peer{s.Founder()}, s.But(s.Founder())[:2]...)
-		alive := s.But(dead...)
 		s.Isolate(dead...)
 		s.Kill(dead...)
-		for _, p := range alive {
-			if err := s.Outcome(p, time.After(3*time.Minute)); !errors.Is(err, p2pdiloco.ErrBranchEnded) {
-				t.Errorf("host %d: %v", p.Host, err)
-			}
-			if p.Applied() != s.Spec.LastSlot() {
-				t.Errorf("host %d ended at slot %d", p.Host, p.Applied())
-			}
-		}
-		s.Equal()
-		for _, p := range alive {
-			if !p.Had("run.forked") || !p.Had("run.paused") {
-				t.Errorf("host %d went on without a fork", p.Host)
+		for _, p := range s.But(dead...) {
+			if err := s.Outcome(p, time.After(3*time.Minute)); !errors.Is(err, p2pdiloco.ErrBranchEnded) ||
+				p.Applied() != s.Spec.LastSlot() || !p.Had("run.forked") || !p.Had("run.paused") {
+				s.T.Errorf("host %d ended at slot %d, without a fork or not: %v", p.Host, p.Applied(), err)
 			}
 		}
 	})
@@ -104,10 +74,10 @@ func TestTheLastOneIsToldToGoOn(t *testing.T) {
 		time.Sleep(time.Minute)
 		if st := last.Node.Load().Status(); last.Had("run.forked") || st.Phase != p2pdiloco.PhasePaused ||
 			st.Reason == "" {
-			t.Fatalf("forked %v, phase %s, reason %q", last.Had("run.forked"), st.Phase, st.Reason)
+			t.Errorf("forked %v, phase %s, reason %q", last.Had("run.forked"), st.Phase, st.Reason)
 		}
 		if err := last.Node.Load().Recover(); err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
 		s.Reach(last.Applied()+2, last)
 		s.Restart(dead[0])
@@ -115,56 +85,86 @@ func TestTheLastOneIsToldToGoOn(t *testing.T) {
 	})
 }
 
-// A partition comes and goes, along changing lines, each time about as long as it takes to fork.
-func TestAFlappingPartition(t *testing.T) {
-	if !testlevel.Nightly() {
-		t.Skip("for .ci/nightly: partitions that come once are tried here")
-	}
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(40, 6), 6, func(s *swarm) {
-		s.Pace(150 * time.Millisecond)
+// Of two peers the one that founded the run dies. The other one pauses, and goes on alone after a
+// while, whatever the trust; when the first one is back, they end with one model.
+func TestTheFounderOfTwoDies(t *testing.T) {
+	c := scenario{Slots: 20, Peers: 2, Modes: "sync", Pace: 200 * time.Millisecond}
+	nodetest.Play(t, c, func(s *swarm) {
 		s.Start(s.Peers...)
-		s.Reach(1, s.Peers...)
-		for i, cut := range []time.Duration{24 * time.Second, 12 * time.Second, 26 * time.Second} {
-			here := []*peer{s.Peers[i], s.Peers[(i+2)%6], s.Peers[(i+3)%6]}
-			s.Cut(true, here, s.But(here...))
-			time.Sleep(cut)
-			s.Cut(false, here, s.But(here...))
-			time.Sleep(2 * time.Second)
+		s.Reach(2, s.Peers...)
+		founder := s.Founder()
+		survivor := s.But(founder)[0]
+		s.Isolate(founder)
+		s.Kill(founder)
+		s.Until(30*time.Second, "forked", func() bool { return survivor.Had("run.forked") })
+		if !survivor.Had("run.paused") {
+			s.T.Error("the survivor went on without a word")
 		}
+		s.Reach(survivor.Applied()+3, survivor)
+		s.Restart(founder)
+		s.Finish(3*time.Minute, s.Peers...)
+	})
+}
+
+// Two and three are cut apart: the three go on, the two wait, and all end alike.
+func TestTheMinorityOfAPartitionWaits(t *testing.T) {
+	c := scenario{Slots: 16, Peers: 5, Trusts: "crash", Pace: 50 * time.Millisecond}
+	nodetest.Play(t, c, func(s *swarm) {
+		s.Start(s.Peers...)
+		s.Reach(2, s.Peers...)
+		senior := s.Founder()
+		minority := []*peer{senior, s.But(senior)[0]}
+		majority := s.But(minority...)
+		s.Cut(true, minority, majority)
+		s.Until(time.Minute, "paused", func() bool {
+			return minority[0].Had("run.paused") && minority[1].Had("run.paused")
+		})
+		at := minority[0].Applied()
+		s.Reach(at+4, majority...)
+		if now := minority[0].Applied(); now != at {
+			s.T.Errorf("two of five went from slot %d to %d on their own", at, now)
+		}
+		s.Cut(false, minority, majority)
 		s.Finish(5*time.Minute, s.Peers...)
-		if !slices.ContainsFunc(s.Peers, func(p *peer) bool { return p.Had("run.forked") }) {
-			t.Error("nobody ever forked")
+		if !s.ContributedAfter(senior, at+4) {
+			s.T.Error("who was cut off never contributed again")
 		}
 	})
 }
 
-// Of two peers the one that founded the run dies. The other one pauses, and goes on alone after a
-// while, whatever the trust; when the first one is back, they end with one model.
-func TestTheFounderOfTwoDies(t *testing.T) {
-	for _, trust := range []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine} {
-		t.Run(trust, func(t *testing.T) {
-			spec := nodetest.Spec(20, 2)
-			spec.Trust = trust
-			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
-				s.Pace(200 * time.Millisecond)
+// Two members that cannot reach each other both reach the others (HOLES H21); or what one sends to
+// another is lost, and nothing else: nobody is dropped for it, and slots go on with both of them as
+// members.
+func TestTwoMembersThatCannotReachEachOther(t *testing.T) {
+	for name, cut := range map[string]func(s *swarm, a, b int){
+		"at all":     func(s *swarm, a, b int) { s.Net.Cut(a, b) },
+		"in one way": func(s *swarm, a, b int) { s.Net.CutOneWay(a, b) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Play(t, scenario{Slots: 12, Peers: 3}, func(s *swarm) {
 				s.Start(s.Peers...)
 				s.Reach(2, s.Peers...)
-				founder := s.Founder()
-				survivor := s.But(founder)[0]
-				s.Isolate(founder)
-				s.Kill(founder)
-				began := time.Now()
-				s.Until(time.Minute, "forked", func() bool { return survivor.Had("run.forked") })
-				if took := time.Since(began); took > 30*time.Second {
-					t.Errorf("the survivor went on after %v", took)
-				}
-				if !survivor.Had("run.paused") {
-					t.Error("the survivor went on without a word")
-				}
-				s.Reach(survivor.Applied()+3, survivor)
-				s.Restart(founder)
-				s.Finish(3*time.Minute, s.Peers...)
+				cut(s, s.Peers[0].Host, s.Peers[2].Host)
+				s.Finish(5*time.Minute, s.Peers...)
 			})
 		})
 	}
+}
+
+// A peer hears everybody and is heard by none.
+func TestAPeerThatNobodyHears(t *testing.T) {
+	nodetest.Play(t, scenario{Slots: 16, Peers: 4, Pace: 50 * time.Millisecond}, func(s *swarm) {
+		s.Start(s.Peers...)
+		s.Reach(2, s.Peers...)
+		mute := s.Peers[3]
+		mute.Troubled.Store(true)
+		for host := range s.Net.Hosts {
+			if host != mute.Host {
+				s.Net.CutOneWay(mute.Host, host)
+			}
+		}
+		s.Reach(6, s.But(mute)...)
+		s.Net.Rejoin(mute.Host)
+		s.Finish(5*time.Minute, s.Peers...)
+	})
 }

@@ -6,18 +6,44 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
+
+// TestANewcomerLooksAroundBeforeItFounds: on a slow network, as on a busy machine, the bootstrap
+// node answers, and what it knows of the run's peers comes later than the discovery window takes. A
+// newcomer that founds then has a run of its own for good, beside one of the same name.
+func TestANewcomerLooksAroundBeforeItFounds(t *testing.T) {
+	nodetest.Run(t, 500*time.Millisecond, nodetest.Spec(40, 1), 2, func(s *swarm) {
+		s.Pace(300 * time.Millisecond)
+		first, newcomer := s.Peers[0], s.Peers[1]
+		s.Start(first)
+		s.Reach(1, first)
+		s.Start(newcomer)
+		s.Until(2*time.Minute, "joined, or has founded", func() bool {
+			return newcomer.Had("run.founded") || newcomer.Had("run.joined")
+		})
+		if newcomer.Had("run.founded") {
+			t.Error("a newcomer has founded a second run")
+		}
+	})
+}
+
+// internet sets a peer up for it.
+func internet(p *peer) {
+	p.WAN = true
+	p.Config = func(c *p2pdiloco.Config) { c.Preset = p2pdiloco.PresetWAN }
+}
 
 // Peers that start at once end in one run, although two pairs of them can never connect, and status
 // names who relays.
 func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 	t.Parallel()
-	for _, cut := range [][2][2]int{{{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}, {{2, 4}, {1, 3}}} {
+	all := [][2][2]int{{{2, 4}, {1, 3}}, {{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}}
+	for _, cut := range all[:testlevel.Choose(1, 1, 3)] {
 		nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *swarm) {
 			s.Pace(50 * time.Millisecond)
 			for _, p := range s.Peers {
-				p.WAN = true
-				p.Config = func(c *p2pdiloco.Config) { c.Preset = p2pdiloco.PresetWAN }
+				internet(p)
 			}
 			for _, pair := range cut {
 				s.Net.Cut(s.Peers[pair[0]].Host, s.Peers[pair[1]].Host)
@@ -25,12 +51,7 @@ func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 			s.Start(s.Peers...)
 			s.Reach(5, s.Peers...)
 			oneRun(s)
-			first, other := s.Peers[cut[0][0]], s.ID(s.Peers[cut[0][1]])
-			for _, m := range first.Node.Load().Status().Members {
-				if apart := m.Peer == other; !m.Self && (m.Path == nil || apart != (m.Path.Relay != "")) {
-					t.Errorf("host %d reaches %s by %+v", first.Host, m.Peer.Short(), m.Path)
-				}
-			}
+			relayed(s, s.Peers[cut[0][0]], s.Peers[cut[0][1]])
 			s.Finish(5*time.Minute, s.Peers...)
 		})
 	}
@@ -46,29 +67,62 @@ func oneRun(s *swarm) {
 	}
 }
 
+// relayed checks that a peer's status says of one other that it is reached through a relay.
+func relayed(s *swarm, p, apart *peer) {
+	s.T.Helper()
+	for _, m := range p.Node.Load().Status().Members {
+		if !m.Self && (m.Path == nil || (m.Peer == s.ID(apart)) != (m.Path.Relay != "")) {
+			s.T.Errorf("host %d reaches %s by %+v", p.Host, m.Peer.Short(), m.Path)
+		}
+	}
+}
+
 // Of three peers two do not see each other, and each of them founds the run. When the third has
 // taken one of the two, the other one is given up, whether it comes late or not.
 func TestTwoThatDoNotSeeEachOtherEndInOneRun(t *testing.T) {
-	t.Parallel()
-	for _, trust := range []string{p2pdiloco.TrustByzantine, p2pdiloco.TrustCrash} {
-		for _, late := range []bool{false, true} {
-			spec := nodetest.Spec(30, 1)
-			spec.Trust = trust
-			nodetest.RunNow(t, 20*time.Millisecond, spec, 3, func(s *swarm) {
-				s.Pace(50 * time.Millisecond)
+	for name, late := range map[string]bool{"at once": false, "late": true} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario{Slots: 30, Peers: 3, Start: 1, Modes: "sync", Pace: 50 * time.Millisecond}
+			nodetest.Play(t, c, func(s *swarm) {
 				a, between, c := s.Peers[0], s.Peers[1], s.Peers[2]
-				s.Net.Cut(a.Host, c.Host)
+				s.Cut(true, []*peer{a}, []*peer{c})
+				between.Troubled.Store(true) // one of the runs loses it
 				s.Start(a, c)
 				if late {
-					s.Until(time.Minute, "founded twice", func() bool {
-						return a.Had("run.founded") && c.Had("run.founded")
-					})
+					s.Until(time.Minute, "founded twice", func() bool { return a.Had("run.founded") && c.Had("run.founded") })
 				}
 				s.Start(between)
 				s.Reach(25, s.Peers...)
 				oneRun(s)
 				s.Finish(5*time.Minute, s.Peers...)
 			})
-		}
+		})
+	}
+}
+
+// Two groups that cannot see each other found the same run; or two peers, each alone. When they
+// meet, the chain of less work gives way.
+func TestTwoFoundingsMeet(t *testing.T) {
+	for name, large := range map[string]int{"three and two": 3, "one and one": 1} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario{
+				Slots: 16, Peers: max(2, 2*large-1), Start: 1, Modes: "sync", Trusts: "crash", Pace: 50 * time.Millisecond,
+			}
+			nodetest.Play(t, c, func(s *swarm) {
+				large, small := s.Peers[:large], s.Peers[large:]
+				s.Cut(true, large, small)
+				s.Start(s.Peers...)
+				s.Reach(3, s.Peers...)
+				s.Cut(false, large, small)
+				s.Finish(5*time.Minute, s.Peers...)
+				switched := 0
+				for _, p := range s.Peers {
+					switched += len(p.Events("run.switched"))
+				}
+				if switched < len(small) || switched > len(large) {
+					s.T.Errorf("%d peers gave their chain up: those of one side should", switched)
+				}
+			})
+		})
 	}
 }
