@@ -13,23 +13,48 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
-// heavy makes the model of a swarm so large that its state takes seconds to fetch, and checkpoints
-// frequent.
-func heavy(s *swarm, elements uint64, donorRate int64) {
-	for _, p := range s.Peers {
-		b := p.Trainer.(*nodetest.Bowl)
-		b.Size, b.Noisy, b.Pace = elements, true, 40*time.Millisecond // a slot takes .9 s
-		p.Config = func(c *p2pdiloco.Config) {
-			c.CheckpointEvery, c.KeepCheckpoints, c.StateBytesPerSecond = 1, 1, donorRate
-		}
-	}
-}
-
 const (
 	heavyElements = 100_000 // 800 kB of state with the momentum: four pieces
 	// bytes a second, of each of three donors: an outcome a slot, and not much more
 	donorRate = 200_000
 )
+
+// fetching runs three members and a peer that comes late to a model so large that its state takes
+// seconds to fetch, with frequent checkpoints.
+func fetching(t *testing.T, f func(s *swarm, late *peer, members []*peer)) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
+		for _, p := range s.Peers {
+			b := p.Trainer.(*nodetest.Bowl)
+			b.Size, b.Noisy, b.Pace = heavyElements, true, 40*time.Millisecond // a slot takes .9 s
+			p.Config = func(c *p2pdiloco.Config) {
+				c.CheckpointEvery, c.KeepCheckpoints, c.StateBytesPerSecond = 1, 1, donorRate
+			}
+		}
+		s.Start(s.Peers[:3]...)
+		s.Reach(3, s.Peers[:3]...)
+		f(s, s.Peers[3], s.Peers[:3])
+	})
+}
+
+// has waits until a peer has fetched more than some permille of its state.
+func has(s *swarm, p *peer, permille int64) {
+	s.T.Helper()
+	s.Until(time.Minute, "fetching", func() bool { // no moment of it is missed: pieces come every half second
+		n := p.Node.Load()
+		if n == nil {
+			return false
+		}
+		at := n.Status().Sync
+		return at != nil && at.Bytes > at.Total*permille/1000
+	})
+}
+
+// synced waits until a peer has its state, once more if it had one, and returns the event.
+func synced(s *swarm, p *peer, before int) p2pdiloco.Event {
+	s.T.Helper()
+	s.Until(time.Minute, "synced", func() bool { return len(p.Events("state.synced")) > before })
+	return p.Events("state.synced")[before]
+}
 
 // trainsAlong waits until a peer has contributed to a slot once more, and checks that all states
 // are equal. It does not wait for the run's end.
@@ -44,11 +69,7 @@ func trainsAlong(s *swarm, p *peer) {
 // although they have made newer ones, and the outcomes that lead from it to theirs. Nobody waits
 // for it.
 func TestALateJoinerIsNotOvertaken(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
-		heavy(s, heavyElements, donorRate)
-		late, members := s.Peers[3], s.Peers[:3]
-		s.Start(members...)
-		s.Reach(3, members...)
+	fetching(t, func(s *swarm, late *peer, members []*peer) {
 		// no slot ends while the joiner asks: the newest state would be at one member for a moment
 		goOn := make(chan struct{})
 		for _, p := range members {
@@ -56,16 +77,12 @@ func TestALateJoinerIsNotOvertaken(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		s.Start(late)
-		s.Until(time.Minute, "a piece", func() bool {
-			n := late.Node.Load()
-			return n != nil && n.Status().Sync != nil && n.Status().Sync.Bytes > 0
-		})
+		has(s, late, 0)
 		for _, p := range members {
 			p.Trainer.(*nodetest.Bowl).Frozen.Store(nil)
 		}
 		close(goOn)
-		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
-		e := late.Events("state.synced")[0]
+		e := synced(s, late, 0)
 		if sources := e.Fields["sources"].(map[string]int64); len(sources) != len(members) {
 			t.Errorf("it came from %v", sources)
 		}
@@ -83,32 +100,19 @@ func TestALateJoinerIsNotOvertaken(t *testing.T) {
 // comes back, and nothing of the first fetch stays on its disk: neither what it has left itself nor
 // what an older version had.
 func TestAKilledJoinerBeginsAnew(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
-		heavy(s, heavyElements, donorRate)
-		late, members := s.Peers[3], s.Peers[:3]
-		s.Start(members...)
-		s.Reach(3, members...)
+	fetching(t, func(s *swarm, late *peer, members []*peer) {
 		s.Start(late)
-		// no moment of it is missed: pieces come every half second
-		s.Until(time.Minute, "half done", func() bool {
-			n := late.Node.Load()
-			if n == nil {
-				return false
-			}
-			sync := n.Status().Sync
-			return sync != nil && sync.Total > 0 && sync.Bytes > sync.Total/2
-		})
+		has(s, late, 500)
 		s.Kill(late, members[2])
 		dir := filepath.Join(late.Dir, "state")
 		old := filepath.Join(dir, fmt.Sprintf("partial-%020d-%s", 4, p2pdiloco.Root{1}))
 		for _, name := range []string{old, old + ".pieces"} {
 			if err := os.WriteFile(name, []byte("begun"), 0o600); err != nil {
-				s.T.Fatal(err)
+				t.Fatal(err)
 			}
 		}
 		s.Restart(late)
-		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
-		e := late.Events("state.synced")[0]
+		e := synced(s, late, 0)
 		if e.Fields["resumed"].(int64) != 0 {
 			t.Errorf("%v bytes were resumed", e.Fields["resumed"])
 		}
@@ -125,11 +129,7 @@ func TestAKilledJoinerBeginsAnew(t *testing.T) {
 // A donor that dies while a state is fetched from it is replaced, and named in an event and the
 // status.
 func TestADonorThatDiesIsNamed(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
-		heavy(s, heavyElements, donorRate)
-		late, members := s.Peers[3], s.Peers[:3]
-		s.Start(members...)
-		s.Reach(3, members...)
+	fetching(t, func(s *swarm, late *peer, members []*peer) {
 		var status atomic.Pointer[p2pdiloco.SyncStatus]
 		late.OnEvent = func(e p2pdiloco.Event) {
 			if e.Name == "donor.dropped" {
@@ -137,17 +137,12 @@ func TestADonorThatDiesIsNamed(t *testing.T) {
 			}
 		}
 		s.Start(late)
-		s.Until(time.Minute, "fetching", func() bool {
-			n := late.Node.Load()
-			return n != nil && n.Status().Sync != nil && n.Status().Sync.Bytes > 0
-		})
+		has(s, late, 0)
 		dead := s.ID(members[1])
 		s.Kill(members[1])
-		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
-		drops := late.Events("donor.dropped")
-		if !slices.ContainsFunc(drops, func(e p2pdiloco.Event) bool {
-			return e.Fields["about"] == dead &&
-				e.Fields["reason"] != ""
+		synced(s, late, 0)
+		if drops := late.Events("donor.dropped"); !slices.ContainsFunc(drops, func(e p2pdiloco.Event) bool {
+			return e.Fields["about"] == dead && e.Fields["reason"] != ""
 		}) {
 			t.Errorf("dropped: %v", drops)
 		}
@@ -172,7 +167,7 @@ func TestWhoLostItsStatesSoonHasOneAgain(t *testing.T) {
 		before := len(p.Events("state.synced"))
 		s.Restart(p)
 		began := time.Now()
-		s.Until(time.Minute, "synced", func() bool { return len(p.Events("state.synced")) > before })
+		synced(s, p, before)
 		if d := time.Since(began); d > 9*time.Second { // ten were spent in one vain wait
 			t.Errorf("it took %v", d)
 		}

@@ -13,7 +13,7 @@ import (
 // not all at once.
 func TestNewcomersOfAnOpenRun(t *testing.T) {
 	nodetest.Once(t, 1000, 1, func(s *swarm) {
-		s.Pace(time.Second)
+		s.Pace(300 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		for range 5 {
@@ -23,7 +23,7 @@ func TestNewcomersOfAnOpenRun(t *testing.T) {
 		}
 		founder := s.Peers[0].Node.Load()
 		most, base, at := 0, 1, uint64(1)
-		for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			v := founder.Status()
 			if n := len(v.Members); v.Slot == at {
 				most = max(most, n-base)

@@ -13,7 +13,7 @@ import (
 // A peer that joins with a ticket and no preset takes the run's: with wan it would be taken for
 // lost again and again, and never stay a member.
 func TestANewcomerTakesTheRunsPreset(t *testing.T) {
-	nodetest.Once(t, 30, 2, func(s *swarm) {
+	nodetest.Once(t, 16, 2, func(s *swarm) {
 		s.Pace(200 * time.Millisecond) // 4 s a round: in most of it nothing is said but ALIVE
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
