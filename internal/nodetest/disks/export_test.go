@@ -94,8 +94,10 @@ func exported(s *swarm, p *peer) (file string, began p2pdiloco.Root) {
 	return file, checkpoint.StateRoot(0, x, make([]float32, len(x)))
 }
 
-// otherModel makes a model file of the same shape with other values.
-func otherModel(t *testing.T) string {
+// otherModel makes a model file of the same shape with other values, zeros.
+func otherModel(t *testing.T) string { return modelFile(t, make([]float32, nodetest.BowlElements)) }
+
+func modelFile(t *testing.T, values []float32) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.safetensors")
 	f, err := os.Create(path)
@@ -103,10 +105,8 @@ func otherModel(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := safetensors.Write(f, nil, safetensors.Vector{
-		Layout: nodetest.BowlLayout(),
-		Values: make([]float32, nodetest.BowlElements),
-	}); err != nil {
+	v := safetensors.Vector{Layout: nodetest.BowlLayout(), Values: values}
+	if err := safetensors.Write(f, nil, v); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -119,7 +119,12 @@ func TestExportBesideARunningPeer(t *testing.T) {
 		p, out := s.Peers[0], filepath.Join(t.TempDir(), "m.safetensors")
 		s.Start(p)
 		s.Reach(14, p)
-		e, err := p2pdiloco.Export(t.Context(), p2pdiloco.ExportConfig{DataDir: p.Dir, Out: out})
+		export := func(at *uint64) (p2pdiloco.Exported, error) {
+			return p2pdiloco.Export(t.Context(), p2pdiloco.ExportConfig{
+				DataDir: p.Dir, Out: out, Slot: at, Force: at != nil,
+			})
+		}
+		e, err := export(nil)
 		if err != nil || e.Slot < 13 || e.Slot%4 == 0 && e.Slot != e.Restored || e.StateRoot != p.States()[e.Slot] {
 			t.Fatalf("beside a running peer: %+v, %v", e, err)
 		}
@@ -127,10 +132,7 @@ func TestExportBesideARunningPeer(t *testing.T) {
 		last := p.Applied()
 		for back := range uint64(4) {
 			wanted := last - back
-			e, err := p2pdiloco.Export(
-				t.Context(),
-				p2pdiloco.ExportConfig{DataDir: p.Dir, Out: out, Slot: &wanted, Force: true},
-			)
+			e, err := export(&wanted)
 			if err != nil || e.Slot != wanted || e.StateRoot != p.States()[wanted] {
 				t.Errorf("slot %d: %+v, %v", wanted, e, err)
 			}
@@ -139,11 +141,7 @@ func TestExportBesideARunningPeer(t *testing.T) {
 			}
 		}
 		for slotNumber, want := range map[uint64]string{last + 1: "not there yet", 1: "no longer on disk"} {
-			_, err := p2pdiloco.Export(
-				t.Context(),
-				p2pdiloco.ExportConfig{DataDir: p.Dir, Out: out, Slot: &slotNumber, Force: true},
-			)
-			if err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := export(&slotNumber); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("slot %d: %v, want %q", slotNumber, err, want)
 			}
 		}

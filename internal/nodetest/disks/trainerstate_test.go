@@ -143,9 +143,8 @@ func trainsOn(s *swarm, kill func(*swarm, *peer)) {
 		s.T.Errorf("killed after slot 6, it restored %v rounds, and then had done %d of 12 and gave %d gradients",
 			second.restored, second.rounds, second.gradients)
 	}
-	said := p.Events("trainer.resumed")
-	if len(said) != 1 || said[0].Fields["detail"] != "went on at step 120 of 240 (slot 7); optimizer kept" {
-		s.T.Errorf("it says %v", said)
+	if said := resumed(p); said != "went on at step 120 of 240 (slot 7); optimizer kept" {
+		s.T.Errorf("it says %s", said)
 	}
 	if len(p.Events("trainer.stats")) < 12 {
 		s.T.Errorf("%d times statistics", len(p.Events("trainer.stats")))
@@ -156,6 +155,26 @@ func trainsOn(s *swarm, kill func(*swarm, *peer)) {
 			s.T.Errorf("statistics %v", e.Fields)
 		}
 	}
+}
+
+// alone runs a single peer with a keeper that prepare has changed, and returns how it ended.
+func alone(t *testing.T, slots uint64, prepare func(p *peer, k *keeper), then func(p *peer, k *keeper, ended error)) {
+	nodetest.Once(t, slots, 1, func(s *swarm) {
+		p, k := s.Peers[0], newKeeper(1)
+		p.Trainer = k
+		prepare(p, k)
+		s.Start(p)
+		then(p, k, s.Outcome(p, time.After(time.Hour)))
+	})
+}
+
+// resumed returns what a peer says of its trainer's state.
+func resumed(p *peer) string {
+	said := p.Events("trainer.resumed")
+	if len(said) != 1 {
+		return fmt.Sprint(said)
+	}
+	return said[0].Fields["detail"].(string)
 }
 
 // saved are the states that a peer keeps, by the names of their files.
@@ -176,27 +195,24 @@ func saved(t *testing.T, p *peer) map[string][]byte {
 
 // Two states are kept, and the one before them until the next is whole.
 func TestTwoStatesOfATrainerAreKept(t *testing.T) {
-	nodetest.Once(t, 5, 1, func(s *swarm) {
-		p := s.Peers[0]
-		p.Trainer = newKeeper(1)
+	alone(t, 5, func(p *peer, _ *keeper) {
 		// of an older release
 		if err := os.WriteFile(filepath.Join(p.Dir, "trainer.state"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.Start(p)
-		s.Finish(time.Minute, p)
+	}, func(p *peer, _ *keeper, ended error) {
 		var rounds []uint64
 		for name, b := range saved(t, p) {
 			if !strings.Contains(name, "next") {
 				rounds = append(rounds, binary.LittleEndian.Uint64(b))
 			}
 		}
-		if slices.Sort(rounds); !slices.Equal(rounds, []uint64{2, 3, 4}) {
-			t.Errorf("the states before rounds %v are kept", rounds)
+		if slices.Sort(rounds); !slices.Equal(rounds, []uint64{2, 3, 4}) || ended != nil {
+			t.Errorf("the states before rounds %v are kept: %v", rounds, ended)
 		}
-		if said := p.Events("trainer.resumed"); len(said) != 1 || said[0].Fields["detail"] !=
+		if said := resumed(p); said !=
 			"went on at step 0 of 100 (slot 1); the optimizer begins anew: its state was not saved" {
-			t.Errorf("it says %v", said)
+			t.Errorf("it says %s", said)
 		}
 	})
 }
@@ -204,40 +220,31 @@ func TestTwoStatesOfATrainerAreKept(t *testing.T) {
 // A state that the trainer refuses is left out, one that it cannot save is missed, and nothing
 // else.
 func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
-	nodetest.Once(t, 3, 1, func(s *swarm) {
-		p, k := s.Peers[0], newKeeper(1)
+	alone(t, 3, func(p *peer, k *keeper) {
 		k.refuses = true
-		p.Trainer = k
 		folder := filepath.Join(p.Dir, "trainer.state", "1-0-0-1-aa")
 		if err := errors.Join(os.MkdirAll(folder, 0o700),
 			os.WriteFile(filepath.Join(folder, "rank-0"), make([]byte, 8), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		s.Start(p)
-		s.Finish(time.Minute, p)
-		if k.rounds != 3 || len(k.restored) != 0 || k.saves != 3 {
-			t.Errorf("%d rounds, restored %v, %d saves", k.rounds, k.restored, k.saves)
+	}, func(p *peer, k *keeper, ended error) {
+		if k.rounds != 3 || len(k.restored) != 0 || k.saves != 3 || ended != nil {
+			t.Errorf("%d rounds, restored %v, %d saves: %v", k.rounds, k.restored, k.saves, ended)
 		}
 		if all := saved(t, p); len(all) != 1 {
 			t.Errorf("half a state is left lying, or the last one is gone: %v", all)
 		}
-		if said := p.Events("trainer.resumed"); len(said) != 1 || !strings.Contains(
-			fmt.Sprint(said[0].Fields["detail"]), "; the optimizer begins anew: 8 bytes, after a load: false") {
-			t.Errorf("it says %v", said)
+		if said := resumed(p); !strings.Contains(said, "; the optimizer begins anew: 8 bytes, after a load: false") {
+			t.Errorf("it says %s", said)
 		}
 	})
 }
 
 // A large model's state takes minutes to write: it is kept all the same, and not in each round.
 func TestALongSaveIsWaitedForBetweenRounds(t *testing.T) {
-	nodetest.Once(t, 3, 1, func(s *swarm) {
-		p, k := s.Peers[0], newKeeper(1)
-		k.saving = 3 * time.Minute
-		p.Trainer = k
-		s.Start(p)
-		s.Finish(time.Hour, p)
-		if all := saved(t, p); len(all) != 1 {
-			t.Errorf("after 3 rounds %v are kept", all)
+	alone(t, 3, func(_ *peer, k *keeper) { k.saving = 3 * time.Minute }, func(p *peer, _ *keeper, ended error) {
+		if all := saved(t, p); len(all) != 1 || ended != nil {
+			t.Errorf("after 3 rounds %v are kept: %v", all, ended)
 		}
 	})
 }
@@ -245,16 +252,11 @@ func TestALongSaveIsWaitedForBetweenRounds(t *testing.T) {
 // A trainer that cannot make initial parameters ends its node, with the reason, instead of being
 // asked for ever.
 func TestInitialParametersThatFail(t *testing.T) {
-	nodetest.Once(t, 3, 1, func(s *swarm) {
-		p, k := s.Peers[0], newKeeper(1)
-		k.failsInit = true
-		p.Trainer = k
-		s.Start(p)
-		err := s.Outcome(p, time.After(time.Minute))
+	alone(t, 3, func(_ *peer, k *keeper) { k.failsInit = true }, func(_ *peer, _ *keeper, ended error) {
 		var failed *p2pdiloco.TrainerError
-		if !errors.As(err, &failed) || !errors.Is(err, p2pdiloco.ErrClosed) ||
-			err.Error() != "initial parameters: trainer: init: no memory on the device" {
-			t.Errorf("got %v", err)
+		if !errors.As(ended, &failed) || !errors.Is(ended, p2pdiloco.ErrClosed) ||
+			ended.Error() != "initial parameters: trainer: init: no memory on the device" {
+			t.Errorf("got %v", ended)
 		}
 	})
 }
@@ -262,15 +264,16 @@ func TestInitialParametersThatFail(t *testing.T) {
 // A pseudo-gradient that is not finite is refused, and the tensor named, wherever it comes from.
 func TestAGradientThatIsNotFiniteNamesTheTensor(t *testing.T) {
 	spoil := func(_ p2pdiloco.Task, x []float32) { x[nodetest.BowlElements-1] = float32(math.NaN()) }
-	for _, k := range []p2pdiloco.Trainer{&keeper{Bowl: nodetest.Bowl{Spoil: spoil}}, &nodetest.Bowl{Spoil: spoil}} {
-		t.Run(fmt.Sprintf("%T", k), func(t *testing.T) {
-			nodetest.Once(t, 3, 1, func(s *swarm) {
-				s.Peers[0].Trainer = k
-				s.Start(s.Peers[0])
-				err := s.Outcome(s.Peers[0], time.After(time.Minute))
-				if !errors.Is(err, p2pdiloco.ErrNotFinite) ||
-					!strings.Contains(err.Error(), `element 4999 of 5000 (tensor "x") is NaN`) {
-					t.Errorf("got %v", err)
+	for name, gradient := range map[string]bool{"the node's": false, "the trainer's": true} {
+		t.Run(name, func(t *testing.T) {
+			alone(t, 3, func(p *peer, k *keeper) {
+				if k.Spoil = spoil; !gradient {
+					p.Trainer = &nodetest.Bowl{Spoil: spoil}
+				}
+			}, func(_ *peer, _ *keeper, ended error) {
+				if !errors.Is(ended, p2pdiloco.ErrNotFinite) ||
+					!strings.Contains(ended.Error(), `element 4999 of 5000 (tensor "x") is NaN`) {
+					t.Errorf("got %v", ended)
 				}
 			})
 		})

@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
 )
 
 const unsoundElement = 4321
@@ -39,17 +38,9 @@ func TestNoRunIsFoundedFromAnUnsoundModel(t *testing.T) {
 	if err := unsound(math.NaN())(values); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "m.safetensors")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := safetensors.Write(f, nil, safetensors.Vector{Layout: nodetest.BowlLayout(), Values: values}); err != nil {
-		t.Fatal(err)
-	}
+	path := modelFile(t, values)
 	spec := p2pdiloco.Spec{Name: "r", Layout: nodetest.BowlLayout()}
-	_, err = p2pdiloco.Join(t.Context(), p2pdiloco.Config{Spec: spec, InitFile: path})
+	_, err := p2pdiloco.Join(t.Context(), p2pdiloco.Config{Spec: spec, InitFile: path})
 	if err == nil || !strings.Contains(err.Error(), path+`: tensor "x" has NaN in element 4321: no run is founded`) {
 		t.Errorf("a file: %v", err)
 	}
