@@ -76,32 +76,3 @@ func TestAPeerWithoutAModelFoundsNothing(t *testing.T) {
 		s.Finish(time.Minute, s.Peers...)
 	})
 }
-
-// A peer loses its ledger while the others go on: it comes back as a new member.
-func TestAPeerThatLostItsLedgerComesBackToALiveRun(t *testing.T) {
-	nodetest.Once(t, 24, 3, func(s *swarm) {
-		s.Pace(30 * time.Millisecond)
-		s.Start(s.Peers...)
-		s.Reach(2, s.Peers...)
-		forgetful := s.But(s.Founder())[0]
-		for range 2 { // the others have heard of more starts than the new ledger counts
-			at := forgetful.Applied()
-			s.Stop(forgetful)
-			s.Start(forgetful)
-			s.Until(time.Minute, "back", func() bool { return s.ContributedAfter(forgetful, at+1) })
-		}
-		at := forgetful.Applied()
-		s.Stop(forgetful)
-		nodetest.Remove(t, forgetful, "ledger.log")
-		s.Start(forgetful)
-		s.Finish(3*time.Minute, s.Peers...)
-		if !s.ContributedAfter(forgetful, at+1) {
-			t.Error("it never contributed again")
-		}
-		for _, p := range s.Peers {
-			if p.Had("peer.cloned") {
-				t.Errorf("host %d: %v", p.Host, p.Events("peer.cloned")[0].Fields)
-			}
-		}
-	})
-}

@@ -69,21 +69,3 @@ func TestTheLeaderVanishesBeforeItsPlan(t *testing.T) {
 		s.KillAndFinish(victim)
 	})
 }
-
-// Any two of five vanish at once, at seeded moments: with trust crash the other three are a quorum.
-func TestTwoOfFiveVanishAtOnce(t *testing.T) {
-	for seed := range testlevel.Choose(1, 1, 5) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := scenario{Slots: 6, Peers: 5, Trusts: "crash"}
-			nodetest.Play(t, c, func(s *swarm) {
-				s.Start(s.Peers...)
-				s.Reach(1, s.Peers...)
-				time.Sleep(time.Duration(seed*97) * time.Millisecond)
-				dead := []*peer{s.Peers[seed], s.Peers[(seed+1+seed%3)%5]}
-				s.Isolate(dead...)
-				s.Kill(dead...)
-				s.Finish(2*time.Minute, s.But(dead...)...)
-			})
-		})
-	}
-}

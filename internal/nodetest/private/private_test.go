@@ -151,36 +151,3 @@ func TestAdmittedAgain(t *testing.T) {
 		s.Finish(time.Minute, founder, guest)
 	})
 }
-
-// A Network that the caller gave is open again after Close, for another private run, and serves
-// nothing of the one before.
-func TestANetworkOutlivesItsPrivateRun(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 1), 0, func(s *swarm) {
-		network, err := p2p.New(s.T.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[s.Net.Add()]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer network.Close()
-		for range 2 {
-			cfg := p2pdiloco.Config{
-				Spec:    s.Spec,
-				Trainer: &nodetest.Bowl{},
-				DataDir: t.TempDir(),
-				Network: network,
-				Preset:  p2pdiloco.PresetLAN,
-			}
-			cfg.Spec.Access = p2pdiloco.AccessPrivate
-			n, err := p2pdiloco.Join(s.T.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := n.Close(); err != nil {
-				t.Error(err)
-			}
-			s.Net.Connect(0, len(s.Net.Hosts)-1)
-			if h, err := s.Boot.Hello(s.T.Context(), network.ID(), p2p.Hello{Run: "sim"}); err == nil {
-				t.Errorf("a stranger is told %+v", h)
-			}
-		}
-	})
-}

@@ -50,44 +50,6 @@ func TestTrainersLoopsAndVotersTogether(t *testing.T) {
 	})
 }
 
-// timed is a trainer that notes when its newest inner steps ended.
-type timed struct {
-	*nodetest.Bowl
-	ended time.Time
-}
-
-func (x *timed) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
-	stats, err := x.Bowl.Train(ctx, task)
-	x.ended = time.Now()
-	return stats, err
-}
-
-// A straggler stops its inner steps once the last slot is applied here, also in a run that takes
-// what is stale: no slot is left that would. It went on until the run was over for all.
-func TestNobodyTrainsAfterTheLastSlot(t *testing.T) {
-	spec := nodetest.Spec(3, 4)
-	spec.Discount = []uint64{1000, 500}
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
-		s.Pace(20 * time.Millisecond)
-		slow := s.Peers[1]
-		bowl := slow.Trainer.(*nodetest.Bowl)
-		bowl.Pace = 3 * time.Second // a minute a round; the grace window is 5 s
-		trainer := &timed{Bowl: bowl}
-		var applied time.Time
-		slow.Trainer = trainer
-		slow.OnEvent = func(e p2pdiloco.Event) {
-			if e.Name == "slot.applied" && e.Fields["slot"] == uint64(3) {
-				applied = time.Now()
-			}
-		}
-		s.Start(s.Peers...)
-		s.Finish(2*time.Minute, s.Peers...)
-		if late := trainer.ended.Sub(applied); late < 0 || late > time.Millisecond {
-			t.Errorf("it trained for %v after the last slot", late)
-		}
-	})
-}
-
 // The only peer with a trainer is dropped while its contribution stands, and comes back: the slot
 // closes with it all the same.
 func TestAnOfferSurvivesThatItsPeerIsDropped(t *testing.T) {
