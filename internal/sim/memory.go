@@ -62,9 +62,7 @@ var _ transport.Transport = (*memoryHost)(nil)
 // NewMemory is New, with hosts of which no packets are simulated: what one writes to a stream comes
 // out at the other end after the time that it takes on the links. There is neither encryption nor
 // loss nor a handshake but for its round trips, which makes it many times faster. Swarm, identify
-// and multistream are libp2p's. What is written to streams of the protocols in Net.Heavy takes that
-// many times longer than its bytes, as if vectors were so much larger, and waits for its turn; all
-// else overtakes it.
+// and multistream are libp2p's.
 func NewMemory(t testing.TB, n int, latency time.Duration) *Net {
 	t.Helper()
 	s := newNet(t)

@@ -21,7 +21,6 @@ type memoryStream struct {
 	in, out *pipe
 	opener  bool
 	taken   atomic.Bool // it was accepted
-	once    sync.Once   // the protocol is known
 }
 
 var _ network.MuxedStream = (*memoryStream)(nil)
@@ -35,9 +34,7 @@ type pipe struct {
 		sync.Mutex
 		queue  []parcel
 		queued int       // bytes
-		weight int       // bytes of link time for each byte; 0: overtakes what has a weight
 		last   time.Time // when the newest comes
-		landed time.Time // when the newest that has come is there
 		shut   bool      // by its reader: what comes is dropped
 		closed bool      // by its writer
 
@@ -45,16 +42,14 @@ type pipe struct {
 	}
 }
 
-// parcel is bytes; none: the end. What has a weight waits for its turn on its receiver's link when
-// it comes there, in the order of coming.
+// parcel is bytes; none: the end.
 type parcel struct {
-	at   time.Time // when it is there, or comes to its receiver's link
-	wait bool      // there
+	at   time.Time // when it is there
 	lost bool      // it was sent over a cut link
 	b    []byte
 }
 
-func (q *parcel) here(now time.Time) bool { return !q.wait && !q.lost && !q.at.After(now) }
+func (q *parcel) here(now time.Time) bool { return !q.lost && !q.at.After(now) }
 
 // Read implements network.MuxedStream.
 func (s *memoryStream) Read(b []byte) (int, error) {
@@ -79,7 +74,6 @@ func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
 		return 0, next, os.ErrDeadlineExceeded
 	}
 	p.retry(now)
-	arrives := p.land(now)
 	for n < len(b) && len(p.mu.queue) > 0 && p.mu.queue[0].here(now) {
 		head := &p.mu.queue[0]
 		if head.b == nil {
@@ -101,7 +95,7 @@ func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
 	if len(p.mu.queue) > 0 {
 		next = p.mu.queue[0].at
 	}
-	return 0, earlier(earlier(next, arrives), p.mu.readBy), nil
+	return 0, earlier(next, p.mu.readBy), nil
 }
 
 // retry sends the first parcel again if it was lost. mu is held.
@@ -118,28 +112,8 @@ func (p *pipe) retry(now time.Time) {
 // cut says whether bytes that are sent now are lost.
 func (p *pipe) cut() bool { return p.from.memory.net.lost(p.from.index, p.to.index) }
 
-// land queues the parcels that have reached the receiver's link, and returns when the next one
-// will. mu is held.
-func (p *pipe) land(now time.Time) (next time.Time) {
-	for i := range p.mu.queue {
-		q := &p.mu.queue[i]
-		if !q.wait {
-			continue
-		}
-		if q.lost || q.at.After(now) {
-			return q.at
-		}
-		q.at, q.wait = later(p.to.link.receive(now, q.at, len(q.b), p.mu.weight), p.mu.landed), false
-		p.mu.landed = q.at
-	}
-	return next
-}
-
 // Write implements network.MuxedStream.
 func (s *memoryStream) Write(b []byte) (n int, err error) {
-	if s.opener {
-		s.once.Do(func() { s.weigh(b) })
-	}
 	for n < len(b) {
 		k, next, err := s.out.put(b[n:])
 		if err != nil {
@@ -163,19 +137,6 @@ func (s *memoryStream) sent() {
 	}
 }
 
-// weigh finds the protocol that a stream is opened for in the first bytes that its opener writes.
-func (s *memoryStream) weigh(b []byte) {
-	for protocol, weight := range s.conn.host.memory.net.Heavy {
-		if bytes.Contains(b[:min(len(b), 256)], []byte(protocol+"\n")) {
-			for _, p := range []*pipe{s.in, s.out} {
-				p.mu.Lock()
-				p.mu.weight = weight
-				p.mu.Unlock()
-			}
-		}
-	}
-}
-
 // put sends some of b. If the window is full, it sends nothing and returns when to give up.
 func (p *pipe) put(b []byte) (n int, next time.Time, err error) {
 	p.mu.Lock()
@@ -190,26 +151,20 @@ func (p *pipe) put(b []byte) (n int, next time.Time, err error) {
 	case p.mu.shut:
 		return len(b), next, nil
 	}
-	size, window := p.from.link.portion(p.mu.weight)
-	if p.mu.queued >= window {
+	if p.mu.queued >= maxUnread {
 		return 0, by, nil
 	}
-	n = min(len(b), size)
+	n = min(len(b), maxParcel)
 	p.send(now, bytes.Clone(b[:n]))
 	return n, next, nil
 }
 
 // send puts a parcel on its way. mu is held.
 func (p *pipe) send(now time.Time, b []byte) {
-	at := p.from.link.send(now, len(b), p.mu.weight).Add(p.from.memory.delay(p.from.index, p.to.index))
-	heavy := p.mu.weight > 0
-	if !heavy {
-		at = p.to.link.receive(now, at, len(b), 0)
-	}
-	at = later(at, p.mu.last)
-	p.mu.last = at
+	at := p.from.link.send(now, len(b)).Add(p.from.memory.delay(p.from.index, p.to.index))
+	p.mu.last = later(at, p.mu.last)
 	p.mu.queued += len(b)
-	p.mu.queue = append(p.mu.queue, parcel{at: at, wait: heavy, lost: p.cut(), b: b})
+	p.mu.queue = append(p.mu.queue, parcel{at: p.mu.last, lost: p.cut(), b: b})
 }
 
 // newest returns when the bytes that were sent last come.

@@ -26,9 +26,6 @@ type Net struct {
 	// bits a second of the links of hosts to come, each way; enough not to matter if 0
 	Rate    int
 	Options []libp2p.Option // of New: for hosts to come, besides those that the simulation needs
-	// of NewMemory: for how many bytes each byte of a protocol's streams counts on the links; set
-	// before any is opened
-	Heavy map[string]int
 
 	t      testing.TB
 	wire   *simnet.Simnet
