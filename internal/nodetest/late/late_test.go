@@ -39,7 +39,7 @@ func fetching(t *testing.T, f func(s *swarm, late *peer, members []*peer)) {
 // has waits until a peer has fetched more than some permille of its state.
 func has(s *swarm, p *peer, permille int64) {
 	s.T.Helper()
-	s.Until(time.Minute, "fetching", func() bool { // no moment of it is missed: pieces come every half second
+	s.Until(time.Minute, "fetching", func() bool { // pieces come every half second
 		n := p.Node.Load()
 		if n == nil {
 			return false

@@ -143,9 +143,9 @@ func contribute(s *swarm, first, last uint64, want int, peers ...*peer) {
 	}
 }
 
-// Two pairs are cut at once, in the middle of a slot, or all but one member cannot reach each other:
-// each slot is decided, and once ways through others are found, all contribute. Mostly the second
-// slot has all; on a busy machine some of the next five may lack one.
+// Two pairs are cut at once, in the middle of a slot, or all but one member cannot reach each
+// other: each slot is decided, and once ways through others are found, all contribute. Mostly
+// the second slot has all; on a busy machine some of the next five may lack one.
 func TestPairsCutInMidSlot(t *testing.T) {
 	t.Parallel()
 	cuts := [][][2]int{
