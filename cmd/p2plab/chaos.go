@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -24,12 +23,11 @@ import (
 // chaosFlags are the command line of chaos.
 type chaosFlags struct {
 	output
-	cfg        chaos.Config
-	hostile    hostileFlags
-	faults     string
-	noBaseline bool
-	logLevel   settings.LogLevel
-	leftOut    lab.Names[chaos.Kind] // because this user may not cause them
+	cfg      chaos.Config
+	hostile  hostileFlags
+	faults   string
+	logLevel settings.LogLevel
+	leftOut  lab.Names[chaos.Kind] // because this user may not cause them
 }
 
 const chaosHelp = `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
@@ -56,7 +54,7 @@ func newChaos() *cobra.Command {
 		Long:  chaosHelp + chaos.KindsHelp() + hostileHelp + attacksHelp(),
 		Example: `  p2plab chaos
   p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
-  p2plab chaos --json 2>chaos.log | jq .recovery
+  p2plab chaos --json 2>chaos.log | jq .faults
   p2plab chaos --hostile mute,grab --program ./p2pdiloco`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -77,7 +75,6 @@ func newChaos() *cobra.Command {
 			"as long, and links have 25 ms")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
-	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
@@ -89,10 +86,9 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 		return f.runHostile(cmd)
 	}
 	f.cfg.Out = cli.Progress(cmd, f.json)
-	f.cfg.Baseline, f.cfg.LogLevel = !f.noBaseline, string(f.logLevel)
-	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
+	f.cfg.LogLevel = string(f.logLevel)
 	if err := errors.Join(f.hostile.findProgram(), f.chooseFaults(cmd.Context()), f.cfg.Validate(),
-		f.unused("baseline", "run")); err != nil {
+		f.unused("run")); err != nil {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
@@ -131,12 +127,6 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	}
 	if err := f.wantFailpoints(); err != nil {
 		return err
-	}
-	if len(chaos.Needing(f.cfg.Kinds, chaos.Root)) > 0 && os.Geteuid() != 0 {
-		return &sources.Fault{
-			Flag: "faults", Value: f.faults,
-			Why: "disk-full mounts a small disk, which needs root: run it as root, or leave it out",
-		}
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Links); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {

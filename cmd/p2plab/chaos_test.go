@@ -23,8 +23,7 @@ func TestChaos(t *testing.T) {
 	home := t.TempDir()
 	kept := filepath.Join(home, "kept")
 	p := clitest.Start(t, home, "chaos", "--peers", "4", "--slots", "9", "--seed", "3", "--faults",
-		"kill,leader,restart", "--no-baseline",
-		"--json", "--keep-dir", kept)
+		"kill,leader,restart", "--json", "--keep-dir", kept)
 	if code := p.Ends(t); code != cli.ExitOK {
 		t.Fatalf("exit %d", code)
 	}
@@ -32,8 +31,7 @@ func TestChaos(t *testing.T) {
 	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil {
 		t.Fatalf("stdout is not one JSON document: %v", err)
 	}
-	if !r.OK || len(r.Schedule) != 3 || len(r.Faults) != 3 || r.SlotsPerHour <= 0 || r.BytesSent == 0 ||
-		len(r.Checks) != 13 {
+	if !r.OK || len(r.Schedule) != 3 || len(r.Faults) != 3 || len(r.Checks) != 13 {
 		t.Errorf("got %+v", r)
 	}
 	for _, f := range r.Faults {
@@ -56,7 +54,7 @@ func TestChaos(t *testing.T) {
 func TestChaosFails(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	p := clitest.New(t, home, "chaos", "--peers", "3", "--slots", "1000", "--faults", "late", "--no-baseline",
+	p := clitest.New(t, home, "chaos", "--peers", "3", "--slots", "1000", "--faults", "late",
 		"--timeout", "10s", "--json")
 	p.Env = append(p.Env, "TMPDIR="+home)
 	if err := p.Start(); err != nil {
@@ -87,7 +85,7 @@ func TestChaosFails(t *testing.T) {
 // TestChaosInterrupted: Ctrl-C ends it, and neither a process nor a temporary folder is left.
 func TestChaosInterrupted(t *testing.T) {
 	t.Parallel()
-	interrupt(t, "run", "chaos", "--peers", "3", "--slots", "1000", "--faults", "stop", "--no-baseline")
+	interrupt(t, "run", "chaos", "--peers", "3", "--slots", "1000", "--faults", "stop")
 }
 
 // interrupt interrupts a command once three peers, in a folder of its own, have started.

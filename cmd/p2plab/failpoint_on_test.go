@@ -16,8 +16,7 @@ import (
 // lost.
 func TestChaosAtFailpoints(t *testing.T) {
 	p := clitest.Start(t, t.TempDir(), "chaos", "--peers", "4", "--slots", "16", "--seed", "2", "--faults",
-		"failpoint,clock",
-		"--no-baseline", "--json")
+		"failpoint", "--json")
 	code := p.Ends(t)
 	var r chaos.Result
 	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil {

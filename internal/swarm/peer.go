@@ -93,15 +93,6 @@ func (p *Peer) Ask(ctx context.Context) (status p2pdiloco.Status, raw []byte, er
 	return status, raw, err
 }
 
-// Probe has the peer probe the others.
-func (p *Peer) Probe(ctx context.Context) (found []p2pdiloco.PeerProbe, err error) {
-	addr, err := api.ParseAddress(p.API)
-	if err == nil {
-		err = api.Probe(ctx, addr, "", &found)
-	}
-	return found, err
-}
-
 // Report is what the newest process printed at its end; ok is false if it did not come so far.
 func (p *Peer) Report() (r report.Peer, ok bool) {
 	if p.Process == nil {

@@ -107,7 +107,7 @@ func TestVerdictHasAllChecks(t *testing.T) {
 		CheckLogs:         func(_ *assault, m *mutant) { m.panics() },
 		hostile.CheckCame: func(a *assault, m *mutant) { a.folder = m.t.TempDir() },
 		hostile.CheckNamed: func(a *assault, _ *mutant) {
-			a.nodes[1].heard = []eventlog.Line{{Event: standsOut, About: "peer-3"}}
+			a.nodes[1].lines = append(a.nodes[1].lines, eventlog.Line{Event: standsOut, About: "peer-3"})
 		},
 	} {
 		a, m := besieged(t)

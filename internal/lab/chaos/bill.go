@@ -1,10 +1,7 @@
 package chaos
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -43,92 +40,61 @@ const leastByzantine = 4
 // givenUp: a certified step that was given up was on a branch, which only some faults bring about;
 // with trust byzantine only of few electors.
 func (b bill) givenUp(h *history) Check {
-	var faults []string
+	var found findings
 	steps := 0
-	for hash := range h.abandoned {
-		r := h.records[hash]
-		if r.kind != "step" {
+	for _, r := range h.order {
+		if r.Kind != "step" || !r.abandoned {
 			continue
 		}
 		steps++
-		electors := h.forked(r).electors // 0: no log says it
+		electors := h.forked(r).Electors // 0: no log says it
 		few := electors > 0 && electors < leastByzantine
-		if !b.covers(r.at, func(_ Injected, w row) bool { return w.is(branch) && (!b.byzantine || few) }) {
-			faults = append(faults, fmt.Sprintf("slot %d, certified at height %d as %s, was given up, and no fault "+
-				"may cost that", r.slot, r.height, short(hash)))
+		if !b.covers(r.Time, func(_ Injected, w row) bool { return w.is(branch) && (!b.byzantine || few) }) {
+			found.add("slot %d, certified at height %d as %s, was given up, and no fault may cost that", r.Slot, r.Height, r)
 		}
 	}
-	slices.Sort(faults)
-	return verdict(CheckGivenUp, faults, fmt.Sprintf("%d slots on branches", steps))
+	return verdict(CheckGivenUp, found, "%d slots on branches", steps)
 }
 
 // down: a member that a record of the chain leaves out suffers from a fault, or lives on under
 // another name.
 func (b bill) down(h *history) Check {
-	var faults []string
+	var found findings
 	lost := 0
 	var before []string
-	for _, r := range h.listed() {
+	for _, r := range h.order {
+		if !r.chain || r.members == nil {
+			continue
+		}
 		for _, id := range before {
 			n, known := h.peers[id]
-			if r.slot >= b.last || slices.Contains(r.members, id) || !known {
+			if r.Slot >= b.last || slices.Contains(r.members, id) || !known {
 				continue
 			}
 			lost++
-			if !h.retired[id] && !b.covers(r.at, func(f Injected, w row) bool {
+			if !h.retired[id] && !b.covers(r.Time, func(f Injected, w row) bool {
 				return w.down == everybody || w.down == victims && slices.Contains(f.Victims, n)
 			}) {
-				faults = append(faults, fmt.Sprintf("peer %d is no member at height %d (slot %d), and no fault hurt it",
-					n, r.height, r.slot))
+				found.add("peer %d is no member at height %d (slot %d), and no fault hurt it", n, r.Height, r.Slot)
 			}
 		}
 		before = r.members
 	}
-	return verdict(CheckDown, faults, fmt.Sprintf("%d losses", lost))
+	return verdict(CheckDown, found, "%d losses", lost)
 }
-
-// wiping are the words that take a victim's data: it comes back as a new peer.
-var wiping = []string{"wipe"}
 
 // identity: a peer that comes back under another ID has lost its data to a fault.
 func (b bill) identity(h *history) Check {
-	var faults []string
+	var found findings
 	for _, c := range h.renamed {
-		if !b.covers(c.at, func(f Injected, w row) bool {
-			return w.uses(wiping) && slices.Contains(f.Victims, c.peer)
-		}) {
-			faults = append(faults, fmt.Sprintf("peer %d came back as another peer, and kept its data", c.peer))
+		if !b.covers(c.at, func(f Injected, w row) bool { return w.wipes() && slices.Contains(f.Victims, c.peer) }) {
+			found.add("peer %d came back as another peer, and kept its data", c.peer)
 		}
 	}
-	return verdict(CheckIdentity, faults, fmt.Sprintf("%d new ones", len(h.renamed)))
+	return verdict(CheckIdentity, found, "%d new ones", len(h.renamed))
 }
 
 // bill is what was done to the runner's swarm.
 func (r *runner) bill() bill {
-	return bill{faults: r.done, byzantine: !r.cfg.forks(), last: r.last(), late: r.cfg.lostLate()}
-}
-
-// lossLines say what the faults that came about could cost.
-func lossLines(b *strings.Builder, faults []Injected) {
-	met := map[Kind]bool{}
-	for _, f := range faults {
-		met[f.Kind] = true
-	}
-	if len(met) > 0 {
-		fmt.Fprintln(b, "\nWhat may be lost:")
-	}
-	for _, k := range slices.Sorted(maps.Keys(met)) {
-		w := k.row()
-		text := [...]string{
-			nobody: "nothing", victims: "its victims' contributions until they are members again",
-			everybody: "contributions of everybody for some time",
-		}[w.down]
-		if w.is(branch) {
-			text += "; slots of a branch (with trust byzantine only where fewer than four had a vote)"
-		}
-		if w.uses(wiping) {
-			text += "; the victims come back as new members"
-		}
-		fmt.Fprintf(b, "  %-10s %s\n", k, text)
-	}
+	return bill{faults: r.done, byzantine: !r.cfg.forks(), last: r.cfg.Slots, late: r.cfg.lostLate()}
 }

@@ -10,54 +10,31 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// baselineSlots is the number of slots over which the pace of an undisturbed run is measured.
-const baselineSlots = 20
-
-// Run runs the swarm to its end; before that, if wanted, the same swarm undisturbed. An error means
-// that there is no result; a result that is not OK means that a check failed.
+// Run runs the swarm to its end. An error means that there is no result; a result that is not OK
+// means that a check failed.
 func Run(ctx context.Context, cfg Config) (Result, error) {
+	faults := Schedule(cfg.Seed, cfg.Peers, cfg.Slots, cfg.Kinds)
+	// enough on a slow machine, where a fault costs about ten seconds and a slot two
 	if cfg.Timeout == 0 {
-		cfg.Timeout = cfg.DefaultTimeout()
+		cfg.Timeout = cfg.stretch(2*time.Minute + time.Duration(cfg.Slots)*2*time.Second +
+			time.Duration(len(faults))*20*time.Second)
 	}
-	began := time.Now()
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout,
 		fmt.Errorf("%w: the run is not over after %v", errHang, cfg.Timeout))
 	defer cancel()
-	screen := swarm.NewScreen(cfg.Out, cfg.Width)
-	base := 0.0
-	if cfg.Baseline {
-		quiet := cfg
-		quiet.Slots, quiet.Kinds = min(cfg.Slots, baselineSlots), nil
-		// so that the run has a last round, and a whole one: both are multiples
-		quiet.Slots -= quiet.Slots % cfg.Settings().Fragments
-		screen.Note(fmt.Sprintf("%d slots undisturbed, to compare with", quiet.Slots))
-		res, err := newRunner(quiet, filepath.Join(cfg.Dir, "baseline"), screen, nil).play(timed)
-		if err != nil || ctx.Err() != nil {
-			return res, errors.Join(err, ctx.Err())
-		}
-		if !res.OK {
-			return finish(cfg, res, began), nil
-		}
-		base = res.SlotsPerHour
+	r := newRunner(cfg, filepath.Join(cfg.Dir, "run"), swarm.NewScreen(cfg.Out, 0), faults)
+	res, err := r.play(timed)
+	if err = errors.Join(err, ctx.Err()); err == nil {
+		res.Dir = cfg.Dir
+		res.print(cfg.Out)
 	}
-	res, err := newRunner(cfg, filepath.Join(cfg.Dir, "run"), screen, cfg.schedule()).play(timed)
-	if err != nil || ctx.Err() != nil {
-		return res, errors.Join(err, ctx.Err())
-	}
-	res.BaselinePerHour = base
-	return finish(cfg, res, began), nil
-}
-
-func finish(cfg Config, res Result, began time.Time) Result {
-	res.WallSeconds, res.Replay, res.Dir = time.Since(began).Seconds(), cfg.Replay(), cfg.Dir
-	summarize(cfg.Out, res)
-	return res
+	return res, err
 }
 
 func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *runner {
 	return &runner{
 		cfg: cfg, dir: dir, name: swarm.RunName("chaos"), screen: screen, faults: faults, pending: faults,
-		ledger: newLedger(), polls: polls{answers: make(chan answer, 2*maxPeers)},
+		ledger: newLedger(), answers: make(chan func(), 2*maxPeers),
 	}
 }
 
@@ -77,7 +54,7 @@ func (r *runner) whole(ctx context.Context) (failure, err error) {
 	}
 	if failure = r.run(ctx); failure != nil && !errors.Is(failure, context.Canceled) {
 		r.screen.Note(failure.Error())
-		err = r.diagnose()
+		r.diagnose()
 	}
-	return failure, errors.Join(err, r.close())
+	return failure, r.close()
 }

@@ -61,19 +61,28 @@ func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
 	}
 }
 
+// reached are the phases of a leader by the newest event in its log that says one.
+var reached = map[string]Phase{
+	"peer.started": PhaseIdle, "state.synced": PhaseIdle, "slot.applied": PhaseIdle, "slot.planned": PhasePlan,
+	"record.drafted": PhaseDraft, "record.proposed": PhaseVote, "record.certified": PhaseCommit,
+	"slot.committed": PhaseCommit,
+}
+
 // caught is the ID of a leader that is in the wanted phase, according to an event of p; or empty.
-func (f *fault) caught(p *node, l eventlog.Line) (id string) {
+// One has a certificate once another peer's log has it, too.
+func (f *fault) caught(p *node, l eventlog.Line) string {
 	if l.Slot <= f.BegunSlot || l.Kind != "" && l.Kind != "step" {
 		return ""
 	}
-	switch {
-	case f.Phase == PhasePlan && l.Event == "slot.planned":
-		return l.Leader
-	case f.Phase == PhaseDraft && l.Event == "record.drafted", f.Phase == PhaseVote && l.Event == "record.proposed":
-		return p.ID
-	case f.Phase == PhaseCommit && l.Event == "record.proposed":
+	switch phase := reached[l.Event]; {
+	case phase == PhaseVote && f.Phase == PhaseCommit:
 		f.proposer, f.proposal = p, l.Record
-	case f.Phase == PhaseCommit && l.Event == "record.certified" && l.Record == f.proposal:
+	case phase != f.Phase:
+	case phase == PhasePlan:
+		return l.Leader
+	case phase == PhaseDraft, phase == PhaseVote:
+		return p.ID
+	case l.Event == "record.certified" && l.Record == f.proposal:
 		return f.proposer.ID
 	}
 	return ""
@@ -104,6 +113,7 @@ func (r *runner) strike(f *fault, id string) bool {
 		if f.PhaseHit = phaseReached(p.lines); f.Phase == PhaseCommit && f.PhaseHit == PhaseVote {
 			f.PhaseHit = PhaseCommit // it had sent the certificate, as another peer's log says
 		}
+		r.note("its log ends in phase %s", f.PhaseHit)
 		return true
 	}
 	return false
@@ -111,18 +121,10 @@ func (r *runner) strike(f *fault, id string) bool {
 
 // phaseReached is the phase of the slot in which a killed leader's log breaks off.
 func phaseReached(lines []eventlog.Line) Phase {
-	if len(lines) == 0 {
-		return PhaseIdle
-	}
-	switch lines[len(lines)-1].Event {
-	case "slot.planned":
-		return PhasePlan
-	case "record.drafted":
-		return PhaseDraft
-	case "record.proposed":
-		return PhaseVote
-	case "record.certified", "slot.committed":
-		return PhaseCommit
+	for _, l := range slices.Backward(lines) {
+		if phase, known := reached[l.Event]; known {
+			return phase
+		}
 	}
 	return PhaseIdle
 }

@@ -22,6 +22,7 @@ const (
 	CheckStates  = "states as certified"
 	CheckPorts   = "peers keep their addresses"
 	CheckHang    = "no hang"
+	CheckHappen  = "faults come about" // those that wait for something
 	CheckFaults  = "faults end as they should"
 	CheckExits   = "no process ended by itself"
 	CheckLogs    = "no panic in the logs"
@@ -38,113 +39,144 @@ type ending struct {
 
 // verdicts are the checks that follow from the logs and the endings. last is the run's last slot.
 func verdicts(h *history, ends []ending, last uint64) []Check {
-	return []Check{checkRoots(ends, last), checkRecords(h), checkSlots(h, last), checkStates(h), checkPorts(h)}
+	return []Check{
+		checkRoots(ends, last), checkRecords(h), checkSlots(h, last), checkStates(h),
+		// whoever comes back with its data listens where the others remember it
+		verdict(CheckPorts, h.moved, "%d restarts", h.restarts),
+	}
 }
 
-func verdict(name string, faults []string, fine string) Check {
-	if len(faults) == 0 {
-		return Check{name, true, fine}
+// findings are what a check has found wrong.
+type findings []string
+
+func (f *findings) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+// verdict is a check by what it has found; fine says how much was checked.
+func verdict(name string, found findings, fine string, args ...any) Check {
+	if len(found) == 0 {
+		return Check{name, true, fmt.Sprintf(fine, args...)}
 	}
 	const most = 8
-	if more := len(faults) - most; more > 0 {
-		faults = append(faults[:most:most], fmt.Sprintf("and %d more", more))
+	if more := len(found) - most; more > 0 {
+		found = found[:most:most]
+		found.add("and %d more", more)
 	}
-	return Check{name, false, strings.Join(faults, "; ")}
+	return Check{name, false, strings.Join(found, "; ")}
+}
+
+func checkHang(failure error) Check {
+	if failure != nil {
+		return Check{CheckHang, false, failure.Error()}
+	}
+	return Check{CheckHang, true, ""}
 }
 
 func checkRoots(ends []ending, last uint64) Check {
-	var faults []string
+	var found findings
 	root := ""
 	for _, e := range ends {
 		switch {
 		case !e.finished:
-			faults = append(faults, fmt.Sprintf("peer %d did not finish: %s", e.peer, e.why))
+			found.add("peer %d did not finish: %s", e.peer, e.why)
 		case e.slot != last:
-			faults = append(faults, fmt.Sprintf("peer %d finished at slot %d, not %d", e.peer, e.slot, last))
+			found.add("peer %d finished at slot %d, not %d", e.peer, e.slot, last)
 		case root == "":
 			root = e.root
 		}
 		if e.finished && (e.root != root || root == "") {
-			faults = append(faults, fmt.Sprintf("peer %d has state root %q, not %q", e.peer, e.root, root))
+			found.add("peer %d has state root %q, not %q", e.peer, e.root, root)
 		}
 	}
-	return verdict(CheckRoots, faults, fmt.Sprintf("%d peers, slot %d, %s", len(ends), last, root))
+	return verdict(CheckRoots, found, "%d peers, slot %d, %s", len(ends), last, root)
 }
 
 func checkRecords(h *history) Check {
-	var faults []string
-	at := map[uint64]string{}
-	for _, r := range h.kept() {
-		if other, taken := at[r.height]; taken {
-			faults = append(faults, fmt.Sprintf("height %d: %s and %s", r.height, short(other), short(r.hash)))
+	var found findings
+	at, givenUp := map[uint64]*record{}, 0
+	for _, r := range h.order {
+		if r.abandoned {
+			givenUp++
+		} else if other := at[r.Height]; other != nil {
+			found.add("height %d: %s and %s", r.Height, other, r)
+		} else {
+			at[r.Height] = r
 		}
-		at[r.height] = r.hash
 	}
-	return verdict(CheckRecords, faults, fmt.Sprintf("%d records, %d on %d branches that were given up", len(h.records),
-		len(h.abandoned), h.branches()))
+	return verdict(CheckRecords, found, "%d records, %d on branches that were given up", len(h.order), givenUp)
 }
 
 func checkSlots(h *history, last uint64) Check {
-	faults := h.gaps
+	found := h.gaps
 	steps := map[uint64]bool{}
-	for _, r := range h.kept() {
+	for _, r := range h.order {
 		switch {
-		case r.kind != "step":
-		case !h.chain[r.hash]:
-			faults = append(faults, fmt.Sprintf("slot %d, certified at height %d as %s, is not on the chain that "+
-				"ended at height %d", r.slot, r.height, short(r.hash), h.tip.height))
-		default:
-			steps[r.slot] = true
+		case r.Kind != "step":
+		case r.chain:
+			steps[r.Slot] = true
+		case !r.abandoned:
+			found.add("slot %d, certified at height %d as %s, is not on the chain that ended at height %d", r.Slot,
+				r.Height, r, h.tip.Height)
 		}
 	}
-	for slot := uint64(1); slot <= last && len(faults) == 0; slot++ {
+	for slot := uint64(1); slot <= last && len(found) == 0; slot++ {
 		if !steps[slot] {
-			faults = append(faults, fmt.Sprintf("slot %d is on no log's chain", slot))
+			found.add("slot %d is on no log's chain", slot)
 		}
 	}
-	return verdict(CheckSlots, faults, fmt.Sprintf("%d slots", len(steps)))
+	return verdict(CheckSlots, found, "%d slots", len(steps))
 }
 
 func checkStates(h *history) Check {
-	var faults []string
-	states := 0
-	for hash, roots := range h.states {
-		states++
-		if len(roots) < 2 {
-			continue
+	var found findings
+	for _, r := range h.records {
+		if len(r.states) > 1 {
+			found.add("after height %d the state roots are, of peers (0 is a certificate): %v", r.Height, r.states)
 		}
-		var said []string
-		for root, peers := range roots {
-			said = append(said, fmt.Sprintf("%s (peers %v; 0 is a certificate)", short(root), peers))
-		}
-		faults = append(faults, fmt.Sprintf("after height %d: %s", h.records[hash].height, strings.Join(said, ", ")))
 	}
-	return verdict(CheckStates, faults, fmt.Sprintf("%d records", states))
+	return verdict(CheckStates, found, "%d records", len(h.order))
 }
 
-// checkPorts: whoever comes back with its data listens where the others remember it.
-func checkPorts(h *history) Check {
-	return verdict(CheckPorts, h.moved, fmt.Sprintf("%d restarts", h.restarts))
+// checkHappen: a fault that comes about never is one that a run says nothing of. Those that were
+// missed are counted, and named. Half of all faults must have come about, and of a kind that was
+// drawn more than once at least one.
+func checkHappen(done []Injected) Check {
+	drawn, came := map[Kind]int{}, map[Kind]bool{}
+	var missed []string
+	for _, f := range done {
+		if drawn[f.Kind]++; f.Missed {
+			missed = append(missed, f.name())
+		} else {
+			came[f.Kind] = true
+		}
+	}
+	var found findings
+	for kind, n := range drawn {
+		if n > 1 && !came[kind] {
+			found.add("%s: all of %d were missed", kind, n)
+		}
+	}
+	if 2*len(missed) > len(done) {
+		found.add("%d of %d faults were missed", len(missed), len(done))
+	}
+	return verdict(CheckHappen, found, "%d of %d; missed: %v", len(done)-len(missed), len(done), missed)
 }
 
 // alarms are beginnings of lines that must not occur in a log.
 var alarms = []string{"panic:", "fatal error:", "WARNING: DATA RACE", "unexpected fault address"}
 
 func checkLogs(paths []string) Check {
-	var faults []string
+	var found findings
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			faults = append(faults, err.Error())
+			found.add("%v", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			if slices.ContainsFunc(alarms, func(a string) bool { return strings.HasPrefix(line, a) }) {
-				faults = append(faults, fmt.Sprintf("%s: %.200s", path, strings.TrimSpace(line)))
+				found.add("%s: %.200s", path, strings.TrimSpace(line))
 				break
 			}
 		}
 	}
-	return verdict(CheckLogs, faults, fmt.Sprintf("%d logs", len(paths)))
+	return verdict(CheckLogs, found, "%d logs", len(paths))
 }
-
-func short(hash string) string { return hash[:min(8, len(hash))] }

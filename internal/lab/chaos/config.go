@@ -26,13 +26,9 @@ type Config struct {
 	Codec    string // empty: DefaultCodec
 	Kinds    lab.Names[Kind]
 	Preset   string        // of the peers' timers, one of Presets; empty: lan
-	Baseline bool          // whether the same swarm runs undisturbed before
-	Timeout  time.Duration // for everything; 0: DefaultTimeout
+	Timeout  time.Duration // for everything; 0: by slots and faults
 	LogLevel string        // of the peers' logs
 	Pause    time.Duration // for inner steps; 0: what suits a short run
-
-	Terminal bool // whether Out is a terminal, where a table can be refreshed
-	Width    int  // of the terminal, in columns
 }
 
 // Bounds of peers and slots. One machine can run a swarm of 64 processes.
@@ -83,13 +79,6 @@ func (c Config) Settings() p2pdiloco.Spec {
 		s.Fragments, s.FragmentDelay, s.FragmentAlpha, s.InnerSteps = 4, "1", "0", 8
 	}
 	return s
-}
-
-// DefaultTimeout is enough for a run on a slow machine, where a fault costs about ten seconds and a
-// slot two.
-func (c Config) DefaultTimeout() time.Duration {
-	faults := time.Duration(len(c.schedule()))
-	return c.stretch(2*time.Minute + time.Duration(c.Slots)*2*time.Second + faults*20*time.Second)
 }
 
 // Replay is the command line that runs the same schedule again.

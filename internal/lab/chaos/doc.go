@@ -7,7 +7,7 @@
 //	              words (fault.go, pick.go, script.go) -> open the gate (gate.go)
 //	history.go    what all event logs say: the certified records, and the states that peers held
 //	check.go      (history, ends of the processes) -> named checks; bill.go: what faults may cost
-//	result.go     the document that --json prints; display.go shows people the same
+//	result.go     the document that --json prints, and the same for people
 //	soak.go       two swarms beside each other, of which one is hurt by the clock
 //	assault.go    the same with hostile peers (package hostile) instead of faults; judge.go
 //

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -36,8 +37,7 @@ type fault struct {
 	slot    uint64    // the newest one then
 	victims []*node
 	hit     []*node // on whom the words act
-	busy    loops
-	mounted bool // the victim's data directory is a disk of its own
+	busy    []*exec.Cmd
 
 	proposer *node  // of leader in phase commit
 	proposal string // its record's hash

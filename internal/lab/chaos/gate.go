@@ -14,19 +14,8 @@ const atGate = 2
 
 // gate holds the swarm back until the next fault.
 type gate struct {
-	slot   uint64        // the newest that peers may train for
-	held   time.Duration // that the swarm waited
-	looked time.Time
-	step   time.Time // when it last opened for a step that a peer waits for
-}
-
-// look counts the time since the last look if the swarm has waited.
-func (g *gate) look(waiting bool) {
-	now := time.Now()
-	if waiting {
-		g.held += now.Sub(g.looked)
-	}
-	g.looked = now
+	slot uint64    // the newest that peers may train for
+	step time.Time // when it last opened for a step that a peer waits for
 }
 
 // stepAfter is how long a peer is on its way back before the gate opens for one more slot, and how
@@ -34,10 +23,10 @@ func (g *gate) look(waiting bool) {
 const stepAfter = 2 * time.Second
 
 // needsSlot says whether a fault only goes on with a slot: a leader is caught in one, or peers go
-// on while others are gone, or one writes to a full disk, or comes to a place where it fails.
+// on while others are gone, or one comes to a place where it fails.
 func (r *runner) needsSlot() bool {
 	return r.chasing() != nil || slices.ContainsFunc(r.active, func(f *fault) bool {
-		return f.doing("advance", "full", "reached")
+		return f.doing("advance", "reached")
 	})
 }
 
@@ -50,7 +39,7 @@ func (r *runner) awaitsStep() bool {
 	}
 	return slices.ContainsFunc(r.active, func(f *fault) bool {
 		some := f.hit
-		if f.splits() {
+		if f.is(branch) {
 			some = r.nodes
 		}
 		return f.doing("back") && time.Since(f.since) > stepAfter && slices.ContainsFunc(some, func(p *node) bool {
@@ -69,7 +58,7 @@ func (r *runner) openGate() error {
 		next = r.limit()
 	case len(r.pending) > 0:
 		next = r.pending[0].Slot
-	case len(r.active) > 0 && !r.active[0].is(last): // then no other fault is under way
+	case len(r.active) > 0 && r.active[0].kind != End: // then no other fault is under way
 		next = end - atGate
 	}
 	one := r.awaitsStep()

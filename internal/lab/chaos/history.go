@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -10,17 +9,20 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
-// record is a certified record, from an event.
+// record is a record of the run, and what came of it.
 type record struct {
-	hash, prev string
-	height     uint64
-	slot       uint64
-	kind       string
-	before     string    // root of the state before it, from its certificate
-	at         time.Time // when a log first said that it is certified
-	members    []string  // that it lists; nil: as the record before it
-	electors   int       // that decide after it
+	// of the log that first said that it is certified; without kind if none did
+	eventlog.Line
+	members []string // that it lists; nil: as the record before it
+	// roots of the state after it, with the peers that held it; peer 0 stands for certificates
+	states    map[string][]int
+	chain     bool // it is on the chain that ends at the tip
+	abandoned bool // it is on a branch that was given up when two chains met
 }
+
+func (r *record) String() string { return r.Record[:min(8, len(r.Record))] }
+
+func (r *record) certified() bool { return r.Kind != "" }
 
 // rename is a peer that came back under another ID.
 type rename struct {
@@ -30,28 +32,25 @@ type rename struct {
 
 // history is what the event logs of all peers say together.
 type history struct {
-	records map[string]record // by hash
-	// by the record before them: root -> peers that held it; peer 0 stands for certificates
-	states    map[string]map[string][]int
-	chain     map[string]bool // hashes of the records from the first to the tip
-	tip       record
-	abandoned map[string]bool // records of branches that were given up when two chains met
-	gaps      []string        // slots that a peer skipped, or lost at a restart
-	peers     map[string]int  // by all IDs that they ever had
-	retired   map[string]bool // IDs of peers that came back under another one
-	renamed   []rename
-	restarts  int      // of peers with their data
-	moved     []string // restarts after which a peer did not listen where it had
+	records  map[string]*record // by hash
+	order    []*record          // those that are certified, by height
+	tip      *record
+	gaps     findings        // slots that a peer skipped, or lost at a restart
+	peers    map[string]int  // by all IDs that they ever had
+	retired  map[string]bool // IDs of peers that came back under another one
+	renamed  []rename
+	restarts int      // of peers with their data
+	moved    findings // restarts after which a peer did not listen where it had
 }
 
 // reader follows one peer's log through its lives.
 type reader struct {
-	h       *history
+	*history
 	peer    int
 	id      string
-	addrs   []string          // where it listened in its last life
-	chain   map[uint64]string // hash of the record at each height, as far as the log says
-	applied uint64            // newest slot
+	addrs   []string           // where it listened in its last life
+	chain   map[uint64]*record // at each height, as far as the log says
+	applied uint64             // newest slot
 	// height of the end of the chain that it switches to; 0: it does not switch
 	turned uint64
 	loose  bool // the next applied slot need not follow the last one
@@ -61,25 +60,23 @@ type reader struct {
 // readHistory takes the events of each peer, in order. The chain ends where the peers end for which
 // finished is true.
 func readHistory(logs [][]eventlog.Line, finished []bool) *history {
-	h := &history{
-		records: map[string]record{}, states: map[string]map[string][]int{}, chain: map[string]bool{},
-		abandoned: map[string]bool{}, peers: map[string]int{}, retired: map[string]bool{},
-	}
+	h := &history{records: map[string]*record{}, tip: &record{}, peers: map[string]int{}, retired: map[string]bool{}}
 	for i, lines := range logs {
-		r := reader{h: h, peer: i + 1, chain: map[uint64]string{}, loose: true}
+		r := reader{history: h, peer: i + 1, chain: map[uint64]*record{}, loose: true}
 		for _, l := range lines {
 			r.read(l)
 		}
-		if !finished[i] {
-			continue
-		}
-		if top := slices.Max(append(slices.Collect(maps.Keys(r.chain)), 0)); top > h.tip.height {
-			h.tip = h.records[r.chain[top]]
+		for height, at := range r.chain {
+			if finished[i] && height > h.tip.Height {
+				h.tip = at
+			}
 		}
 	}
-	for at, ok := h.tip, h.tip.height > 0; ok; at, ok = h.records[at.prev] {
-		h.chain[at.hash] = true
+	for at := h.tip; at.certified(); at = h.record(at.Prev) {
+		at.chain = true
 	}
+	h.order = slices.SortedFunc(maps.Values(h.records), func(a, b *record) int { return cmp.Compare(a.Height, b.Height) })
+	h.order = slices.DeleteFunc(h.order, func(r *record) bool { return !r.certified() })
 	h.spreadAbandoned()
 	h.certifyStates()
 	return h
@@ -90,12 +87,10 @@ func (r *reader) read(l eventlog.Line) {
 	case "peer.started":
 		r.begin(l)
 	case "record.certified":
-		r.h.certify(l)
 		r.take(l)
 	case "members.changed":
-		if now, known := r.h.records[r.chain[l.Height]]; known {
+		if now := r.chain[l.Height]; now != nil {
 			now.members = l.Members
-			r.h.records[now.hash] = now
 		}
 	case "run.switched":
 		r.turn(l.Height)
@@ -110,76 +105,53 @@ func (r *reader) read(l eventlog.Line) {
 
 // begin begins a life. Without its data directory it is that of a new peer.
 func (r *reader) begin(l eventlog.Line) {
-	r.reborn = true
 	addrs := slices.Sorted(slices.Values(l.Addrs))
 	if l.PeerID == r.id {
-		r.h.restarts++
-		if !slices.Equal(addrs, r.addrs) {
-			r.h.moved = append(r.h.moved, fmt.Sprintf("peer %d listened on %v, and after a restart on %v", r.peer,
-				r.addrs, addrs))
+		if r.restarts++; !slices.Equal(addrs, r.addrs) {
+			r.moved.add("peer %d listened on %v, and after a restart on %v", r.peer, r.addrs, addrs)
 		}
-		r.addrs = addrs
-		return
-	}
-	if r.id != "" {
-		r.h.retired[r.id] = true
-		r.h.renamed = append(r.h.renamed, rename{r.peer, l.Time})
-	}
-	r.h.peers[l.PeerID] = r.peer
-	r.id, r.addrs, r.applied, r.loose, r.chain = l.PeerID, addrs, 0, true, map[uint64]string{}
-}
-
-// certify takes in a record that a log says is certified.
-func (h *history) certify(l eventlog.Line) {
-	r, known := h.records[l.Record]
-	if !known || l.Time.Before(r.at) {
-		r.at = l.Time
-	}
-	r.hash, r.prev, r.height, r.slot, r.kind, r.before = l.Record, l.Prev, l.Height, l.Slot, l.Kind, l.CertifiedRoot
-	r.electors = l.Electors
-	h.records[l.Record] = r
-}
-
-// those are the records for which something holds, in order of height.
-func (h *history) those(holds func(record) bool) (rs []record) {
-	for _, r := range h.records {
-		if holds(r) {
-			rs = append(rs, r)
+	} else {
+		if r.id != "" {
+			r.retired[r.id] = true
+			r.renamed = append(r.renamed, rename{r.peer, l.Time})
 		}
+		r.id, r.applied, r.loose, r.chain = l.PeerID, 0, true, map[uint64]*record{}
+		r.peers[r.id] = r.peer
 	}
-	slices.SortFunc(rs, func(a, b record) int { return cmp.Compare(a.height, b.height) })
-	return rs
+	r.addrs, r.reborn = addrs, true
 }
 
-// listed are the records of the chain that say whom they list.
-func (h *history) listed() []record {
-	return h.those(func(r record) bool { return h.chain[r.hash] && r.members != nil })
+// record is the one with a hash, of which there may be no more than that yet.
+func (h *history) record(hash string) *record {
+	if h.records[hash] == nil {
+		h.records[hash] = &record{states: map[string][]int{}}
+	}
+	return h.records[hash]
 }
 
-// kept are the records that were not given up.
-func (h *history) kept() []record {
-	return h.those(func(r record) bool { return !h.abandoned[r.hash] })
-}
-
-// take adds a record to the peer's chain. Just after a chain switch it may replace a record that
-// was given up.
+// take adds a record that is certified to the peer's chain. Just after a chain switch it may
+// replace a record that was given up.
 func (r *reader) take(l eventlog.Line) {
-	if old, had := r.chain[l.Height]; had && old != l.Record && l.Height <= r.turned {
-		r.h.abandoned[old] = true
+	now := r.record(l.Record)
+	if !now.certified() || l.Time.Before(now.Time) {
+		now.Line = l
+	}
+	if old := r.chain[l.Height]; old != nil && old != now && l.Height <= r.turned {
+		old.abandoned = true
 	}
 	if l.Height >= r.turned {
 		r.turned = 0
 	}
-	r.chain[l.Height] = l.Record
+	r.chain[l.Height] = now
 }
 
 // turn begins a switch to a chain that ends at height top. Its records follow, from the first that
 // differs.
 func (r *reader) turn(top uint64) {
 	r.turned, r.loose = top, true
-	for height, hash := range r.chain {
+	for height, at := range r.chain {
 		if height > top {
-			r.h.abandoned[hash] = true
+			at.abandoned = true
 			delete(r.chain, height)
 		}
 	}
@@ -188,21 +160,16 @@ func (r *reader) turn(top uint64) {
 // hold records the state that a peer holds after a record. Which one that is at a height changes
 // with the chain, so a line that comes late names it.
 func (r *reader) hold(l eventlog.Line) {
+	at := r.chain[l.Height]
 	if l.Record != "" {
-		r.h.hold(l.Record, l.StateRoot, r.peer)
-	} else if hash, known := r.chain[l.Height]; known {
-		r.h.hold(hash, l.StateRoot, r.peer)
+		at = r.record(l.Record)
+	}
+	if at != nil {
+		at.hold(l.StateRoot, r.peer)
 	}
 }
 
-func (h *history) hold(hash, root string, peer int) {
-	if h.states[hash] == nil {
-		h.states[hash] = map[string][]int{}
-	}
-	if !slices.Contains(h.states[hash][root], peer) {
-		h.states[hash][root] = append(h.states[hash][root], peer)
-	}
-}
+func (r *record) hold(root string, peer int) { r.states[root] = append(r.states[root], peer) }
 
 // goesBack is how many slots a peer may do again that was started again. Peers make a checkpoint
 // every four slots, and keep the two newest: the last one may be torn.
@@ -217,7 +184,7 @@ func (r *reader) follow(slot uint64) {
 		ok = slot <= r.applied+2 && slot+goesBack > r.applied
 	}
 	if !ok && !r.loose {
-		r.h.gaps = append(r.h.gaps, fmt.Sprintf("peer %d applied slot %d after slot %d", r.peer, slot, r.applied))
+		r.gaps.add("peer %d applied slot %d after slot %d", r.peer, slot, r.applied)
 	}
 	r.applied, r.loose, r.reborn = slot, false, false
 }
@@ -225,48 +192,35 @@ func (r *reader) follow(slot uint64) {
 // spreadAbandoned marks a whole branch as given up if a part of it was: the peers that held the
 // rest may be dead.
 func (h *history) spreadAbandoned() {
-	maps.DeleteFunc(h.abandoned, func(hash string, _ bool) bool { return h.chain[hash] })
-	upwards := h.those(func(record) bool { return true })
-	for _, r := range slices.Backward(upwards) {
-		if _, known := h.records[r.prev]; known && h.abandoned[r.hash] && !h.chain[r.prev] {
-			h.abandoned[r.prev] = true
+	for _, r := range slices.Backward(h.order) {
+		r.abandoned = r.abandoned && !r.chain
+		if prev := h.record(r.Prev); r.abandoned && prev.certified() {
+			prev.abandoned = true
 		}
 	}
-	for _, r := range upwards {
-		if h.abandoned[r.prev] && !h.chain[r.hash] {
-			h.abandoned[r.hash] = true
-		}
+	for _, r := range h.order {
+		r.abandoned = !r.chain && (r.abandoned || h.record(r.Prev).abandoned)
 	}
 }
 
 // forked is the record that the branch with a record goes back to: the one below it that was not
 // given up.
-func (h *history) forked(r record) record {
-	for h.abandoned[r.hash] {
-		r = h.records[r.prev]
+func (h *history) forked(r *record) *record {
+	for r.abandoned {
+		r = h.record(r.Prev)
 	}
 	return r
-}
-
-// branches counts the forks of the chain that were given up.
-func (h *history) branches() (n int) {
-	for hash := range h.abandoned {
-		if !h.abandoned[h.records[hash].prev] {
-			n++
-		}
-	}
-	return n
 }
 
 // certifyStates adds the states that certificates name: each names the state before its record. A
 // record without a step leaves the state as it is.
 func (h *history) certifyStates() {
-	for _, r := range h.records {
-		if _, known := h.records[r.prev]; known {
-			h.hold(r.prev, r.before, 0)
+	for _, r := range h.order {
+		if prev := h.record(r.Prev); prev.certified() {
+			prev.hold(r.CertifiedRoot, 0)
 		}
-		if r.kind == "members" {
-			h.hold(r.hash, r.before, 0)
+		if r.Kind == "members" {
+			r.hold(r.CertifiedRoot, 0)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (c HostileConfig) swarm() Config {
 	return Config{
 		Setting: c.Setting, Peers: c.Peers, Slots: calmSlots + c.Slots, Seed: 1, Mode: p2pdiloco.ModeSync,
 		Trust:    cmp.Or(c.Trust, p2pdiloco.TrustByzantine),
-		LogLevel: c.LogLevel, Width: c.Width,
+		LogLevel: c.LogLevel,
 	}
 }
 

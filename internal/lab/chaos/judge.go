@@ -3,7 +3,6 @@ package chaos
 import (
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 )
 
@@ -19,21 +18,16 @@ func (a *assault) judge(failure error) Verdict {
 	for _, p := range a.foes {
 		story.Foes = append(story.Foes, p.ID)
 	}
-	var ends []ending
-	var logs [][]eventlog.Line
-	var finished []bool
 	for _, p := range a.nodes {
-		e := p.ending()
-		// of a run that stands still all chains count
-		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished || failure != nil)
-		story.Honest = append(story.Honest, hostile.Log{ID: p.ID, Lines: slices.Concat(p.lines, p.heard)})
+		story.Honest = append(story.Honest, hostile.Log{ID: p.ID, Lines: p.lines})
 	}
 	v := Verdict{
 		Attack: a.kind.Name, Slots: a.ledger.slot - min(a.from, a.ledger.slot), Deeds: story.Deeds(), Said: story.Said(),
 	}
-	v.Checks = append([]Check{checkGoesOn(failure)}, verdicts(readHistory(logs, finished), ends, a.cfg.Slots)...)
+	ends, h := a.told(failure != nil)
+	v.Checks = append([]Check{checkGoesOn(failure)}, verdicts(h, ends, a.cfg.Slots)...)
 	for _, c := range story.Judge() {
-		v.Checks = append(v.Checks, verdict(c.Name, c.Faults, c.Fine))
+		v.Checks = append(v.Checks, verdict(c.Name, c.Faults, "%s", c.Fine))
 	}
 	v.Checks = append(v.Checks, verdict(CheckExits, a.ended, ""), checkLogs(a.swarm.Logs()))
 	v.Withstood = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })

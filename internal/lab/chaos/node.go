@@ -12,63 +12,37 @@ import (
 // node is one peer of the swarm.
 type node struct {
 	*swarm.Peer
-	n     int // from 1; also its site
-	lives int // its processes so far
-
+	n      int             // from 1; also its site
 	lines  []eventlog.Line // all its events that matter
-	heard  []eventlog.Line // and what it said of other peers
-	slot   uint64          // newest applied
 	status p2pdiloco.Status
 	asking bool // its status was asked for and has not come
 
-	asked    bool   // its process was told to end, or was killed
-	frozen   bool   // by SIGSTOP
-	gone     bool   // its process has ended
-	hurt     *fault // what it suffers from now
-	sent     uint64 // bytes, of ended processes
-	received uint64
-}
-
-// useful are the events that say something about the chain, the state or the process.
-var useful = []string{
-	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned",
-	"slot.waits", "slot.committed", "slot.applied", "state.synced", "run.switched", "run.done",
-}
-
-// talk are the events in which a peer says something of another one.
-var talk = []string{
-	"peer.suspected", "peer.left", evicted, "peer.cloned", objected, "peer.waits", "peer.refused",
-	"peer.removed", "run.founded", standsOut,
+	asked  bool   // its process was told to end, or was killed
+	frozen bool   // by SIGSTOP
+	gone   bool   // its process has ended
+	hurt   *fault // what it suffers from now
 }
 
 // standsOut is the event that says that what a member contributes is unlike what others do.
 const standsOut = "peer.stands_out"
 
-// Other events that say all by their name.
-const (
-	evicted  = "peer.evicted"  // for a proof
-	objected = "peer.objected" // to a leader's draft
-)
+// useful are the events that say something about the chain, the state, the process, or another
+// peer.
+var useful = []string{
+	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned",
+	"slot.committed", "slot.applied", "slot.stats", "state.synced", "run.switched",
+	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.waits", "peer.refused",
+	"peer.removed", standsOut,
+}
 
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {
 	err = p.Read(func(_ []byte, l eventlog.Line) {
-		if slices.Contains(talk, l.Event) {
-			p.heard = append(p.heard, l)
-		}
-		if l.Event == "slot.stats" { // counted, and not kept
+		if slices.Contains(useful, l.Event) {
 			fresh = append(fresh, l)
-			return
 		}
-		if !slices.Contains(useful, l.Event) {
-			return
-		}
-		if l.Event == "slot.applied" || l.Event == "state.synced" {
-			p.slot = l.Slot
-		}
-		p.lines = append(p.lines, l)
-		fresh = append(fresh, l)
 	})
+	p.lines = append(p.lines, fresh...)
 	return fresh, err
 }
 
@@ -76,15 +50,7 @@ func (p *node) news() (fresh []eventlog.Line, err error) {
 func (p *node) running() bool { return !p.gone && !p.frozen }
 
 // bury notes that its process has ended.
-func (p *node) bury() {
-	p.gone, p.frozen = true, false
-	sent, received := p.status.Sent, p.status.Received
-	if r, ok := p.Report(); ok {
-		sent, received = r.BytesSent, r.BytesReceived
-	}
-	p.sent, p.received = p.sent+sent, p.received+received
-	p.status = p2pdiloco.Status{}
-}
+func (p *node) bury() { p.gone, p.frozen, p.status = true, false, p2pdiloco.Status{} }
 
 // back says whether the peer takes part again: it holds the state after slot or a newer one, and it
 // is connected to the others. The list of members is not enough, because the others do not miss a
@@ -107,12 +73,17 @@ func (p *node) inTouch() bool {
 }
 
 // members are those of its chain's newest record, as it last said.
-func (p *node) members() []string {
-	ids := make([]string, len(p.status.Members))
-	for i, m := range p.status.Members {
-		ids[i] = m.Peer.String()
+func (p *node) members() (ids []string) {
+	for _, m := range p.status.Members {
+		ids = append(ids, m.Peer.String())
 	}
 	return ids
+}
+
+// misses says whether a peer takes another one for lost, as it last said.
+func (p *node) misses(other *node) bool {
+	i := slices.Index(p.members(), other.ID)
+	return len(p.status.Members) > 0 && (i < 0 || p.status.Members[i].State == "missing")
 }
 
 // onBranch says whether a peer goes on as a branch, by what it last said.

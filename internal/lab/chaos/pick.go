@@ -79,12 +79,6 @@ func (r *runner) victims(f *fault) []*node {
 		return slices.Clone(sound[:len(sound)/2+1])
 	case newcomer:
 		return []*node{r.addNode()}
-	case juniors: // not the first one, which has founded the run
-		n = r.cfg.Peers / 2
-		if !r.cfg.forks() { // the others stay a quorum
-			n = r.mayFail(r.electors())
-		}
-		return slices.Clone(r.nodes[r.cfg.Peers-n : r.cfg.Peers])
 	case pair:
 		n = 2
 	case neighbours:
@@ -104,20 +98,3 @@ func (r *runner) victims(f *fault) []*node {
 
 // forks says whether fewer than a quorum go on as a branch.
 func (c Config) forks() bool { return c.Trust != p2pdiloco.TrustByzantine }
-
-// heavy is the model of peers whose contributions count eight times as many tokens: where half of
-// the peers are cut off to the end, what they do alone is more work than what the others do, once
-// they have done outweighAfter slots. A fork costs them three.
-const (
-	heavy         = "layers=1,width=16,heads=2,context=8,batch=16"
-	outweighAfter = 6
-)
-
-// weight are the flags of a peer whose contributions count more than those of others.
-func (r *runner) weight(p *node) []string {
-	junior := p.n > r.cfg.Peers-r.cfg.Peers/2 && p.n <= r.cfg.Peers
-	if !slices.Contains(r.cfg.Kinds, Apart) || !junior {
-		return nil
-	}
-	return []string{"--model", heavy}
-}

@@ -1,10 +1,15 @@
 package chaos
 
 import (
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -23,17 +28,8 @@ type Result struct {
 
 	Checks []Check `json:"checks"`
 	// those that came about, in the order in which they ended
-	Faults   []Injected           `json:"faults"`
-	Recovery map[string]*Recovery `json:"recovery"` // by kind
-
-	SlotsPerHour    float64 `json:"slots_per_hour"`
-	BaselinePerHour float64 `json:"baseline_slots_per_hour,omitempty"` // undisturbed
-	// that the swarm waited for its schedule; not in slots_per_hour
-	HeldSeconds float64 `json:"held_seconds"`
-	// by all processes; of killed ones as they last said
-	BytesSent     uint64  `json:"bytes_sent"`
-	BytesReceived uint64  `json:"bytes_received"`
-	WallSeconds   float64 `json:"wall_seconds"`
+	Faults      []Injected `json:"faults"`
+	WallSeconds float64    `json:"wall_seconds"`
 
 	// of a soak
 	Tokens uint64   `json:"tokens,omitempty"` // that contributions to its slots were trained on
@@ -44,23 +40,15 @@ type Result struct {
 	Dir    string `json:"dir,omitempty"`
 }
 
-// Recovery is how long it took after faults of one kind, in seconds.
-type Recovery struct {
-	Seconds []float64 `json:"seconds"`        // from the fault until the next slot committed
-	Return  []float64 `json:"return_seconds"` // from its end until its victims took part again
-}
-
 // result is what the runner saw; failure is what ended it early, or nil.
 func (r *runner) result(failure error) Result {
 	res := Result{
-		Seed: r.cfg.Seed, Peers: r.cfg.Peers, Slots: r.cfg.Slots, Kinds: r.cfg.Kinds,
-		Schedule: r.faults,
-		Faults:   []Injected{}, HeldSeconds: r.gate.held.Seconds(),
-		WallSeconds: r.screen.Elapsed().Seconds(), Replay: r.cfg.Replay(),
+		Seed: r.cfg.Seed, Peers: r.cfg.Peers, Slots: r.cfg.Slots, Kinds: r.cfg.Kinds, Schedule: r.faults,
+		Faults: []Injected{}, WallSeconds: r.screen.Elapsed().Seconds(), Replay: r.cfg.Replay(),
 	}
 	if s := r.soak; s != nil {
 		res.Slots, res.Tokens = r.ledger.within(s.from, s.length)
-		res.Left, res.Memory = s.left, r.memory
+		res.Left, res.Memory = s.left, s.memory
 	}
 	for _, f := range r.active {
 		r.done = append(r.done, f.Injected)
@@ -69,44 +57,33 @@ func (r *runner) result(failure error) Result {
 		f.Recovery = r.recovery(f)
 		res.Faults = append(res.Faults, f)
 	}
-	res.Recovery = recoveries(res.Faults)
-	res.SlotsPerHour = r.slotsPerHour()
-	var ends []ending
-	var logs [][]eventlog.Line
-	var finished []bool
-	for _, p := range r.nodes {
-		res.BytesSent, res.BytesReceived = res.BytesSent+p.sent+p.status.Sent,
-			res.BytesReceived+p.received+p.status.Received
-		e := r.ending(p)
-		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
-	}
-	h := readHistory(logs, finished)
-	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure),
-		checkHappen(r.done), verdict(CheckFaults, r.odd, strings.Join(r.fine, "; ")), verdict(CheckExits, r.ended, ""),
-		checkLogs(r.swarm.Logs()))
+	ends, h := r.told(false)
+	res.Checks = append(append(verdicts(h, ends, r.cfg.Slots), r.bill().check(h)...), checkHang(failure),
+		checkHappen(r.done), verdict(CheckFaults, r.odd, "%s", strings.Join(r.fine, "; ")),
+		verdict(CheckExits, r.ended, ""), checkLogs(r.swarm.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }
 
-func checkHang(failure error) Check {
-	if failure != nil {
-		return Check{CheckHang, false, failure.Error()}
+// told are how the peers ended, or what they held at the end of a soak, and what their logs say
+// together: of the chains of those that finished, or of all.
+func (r *runner) told(all bool) (ends []ending, h *history) {
+	var logs [][]eventlog.Line
+	var finished []bool
+	for i, p := range r.nodes {
+		e := p.ending()
+		if r.soak != nil && r.soak.ends != nil {
+			e = r.soak.ends[i]
+		}
+		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished || all)
 	}
-	return Check{CheckHang, true, ""}
+	return ends, readHistory(logs, finished)
 }
 
 // finished says whether a peer went to the end of the run: of a provisional branch, too, which the
 // check of equal endings then compares.
 func finished(rep report.Peer) bool {
 	return rep.Ended || rep.Status == string(p2pdiloco.PhaseEndedProvisional)
-}
-
-// ending says how a peer ended, or what it held at the end of a soak.
-func (r *runner) ending(p *node) ending {
-	if r.soak != nil && r.soak.ends != nil {
-		return r.soak.ends[p.n-1]
-	}
-	return p.ending()
 }
 
 // ending says how a peer's last process ended.
@@ -140,43 +117,55 @@ func (r *runner) recovery(f Injected) *float64 {
 	return &took
 }
 
-func recoveries(faults []Injected) map[string]*Recovery {
-	all := map[string]*Recovery{}
-	for _, f := range faults {
-		name := f.name()
-		if all[name] == nil {
-			all[name] = &Recovery{}
-		}
-		if f.Recovery != nil {
-			all[name].Seconds = append(all[name].Seconds, *f.Recovery)
-		}
-		if f.Return != nil {
-			all[name].Return = append(all[name].Return, *f.Return)
-		}
+// print writes the result for people.
+func (r Result) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	r.tables(w, "")
+	fmt.Fprintf(w, "%.0f s\n", r.WallSeconds)
+	again(w, r.OK, r.Replay, r.Dir)
+}
+
+// again says what helps where something failed, and ends what is printed.
+func again(w *tabwriter.Writer, ok bool, replay, dir string) {
+	if !ok {
+		fmt.Fprintf(w, "\nRun the same again:  %s\nLogs, events and data:  %s\n", replay, dir)
 	}
-	return all
+	_ = w.Flush() // nobody reads it then
+}
+
+// tables say how long the swarm took to recover, what its processes took, and what the checks
+// found. The lines of these begin with who.
+func (r Result) tables(w io.Writer, who string) {
+	took := map[string][2][]float64{}
+	for _, f := range r.Faults {
+		both := took[f.name()]
+		for i, seconds := range []*float64{f.Recovery, f.Return} {
+			if seconds != nil {
+				both[i] = append(both[i], *seconds)
+			}
+		}
+		took[f.name()] = both
+	}
+	if len(took) > 0 {
+		fmt.Fprintln(w, "\nMEDIAN (MAX) AFTER\tTIMES\tNEXT SLOT\tVICTIMS BACK")
+	}
+	for _, name := range slices.Sorted(maps.Keys(took)) {
+		slot, back := took[name][0], took[name][1]
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", name, max(len(slot), len(back)), spread(slot, "s"), spread(back, "s"))
+	}
+	r.memoryTable(w)
+	for _, c := range r.Checks {
+		fmt.Fprintf(w, "%s  %s%s: %s\n", map[bool]string{true: "ok  ", false: "FAIL"}[c.OK], who, c.Name, c.Detail)
+	}
 }
 
 // spread is the median of some values, and the largest of them.
-func spread(xs []float64) (median, most float64) {
+func spread(xs []float64, unit string) string {
 	if len(xs) == 0 {
-		return 0, 0
+		return "-"
 	}
 	slices.Sort(xs)
 	n := len(xs)
-	return (xs[(n-1)/2] + xs[n/2]) / 2, xs[n-1]
-}
-
-// slotsPerHour is the pace from the first slot to the last, without the time that the schedule held
-// the swarm back.
-func (r *runner) slotsPerHour() float64 {
-	if len(r.ledger.commits) < 2 {
-		return 0
-	}
-	times := slices.SortedFunc(maps.Values(r.ledger.commits), time.Time.Compare)
-	hours := (times[len(times)-1].Sub(times[0]) - r.gate.held).Hours()
-	if hours <= 0 {
-		return 0
-	}
-	return float64(len(times)-1) / hours
+	say := func(x float64) string { return humanize.SIWithDigits(x, 2, unit) }
+	return fmt.Sprintf("%s (%s)", say((xs[(n-1)/2]+xs[n/2])/2), say(xs[n-1]))
 }

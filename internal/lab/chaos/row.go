@@ -22,7 +22,7 @@ type row struct {
 	slots, more uint64
 	least, most float64
 	down        who // who may be no member for some time
-	marks       mark
+	marks       Mark
 	help        string
 }
 
@@ -38,7 +38,6 @@ const (
 	all
 	majority // so many that the others are no quorum
 	side     // up to half, as drawn
-	juniors  // the last half of the first peers, or as many as may be down
 	boot     // the bootstrap node
 )
 
@@ -51,22 +50,21 @@ const (
 	everybody
 )
 
-// mark is what else is special about a kind.
-type mark int
+// Mark is what else is special about a kind.
+type Mark int
 
 const (
-	alone  mark = 1 << iota // it begins when nobody is hurt, and nothing else begins meanwhile
-	last                    // it is the run's last fault: the run ends meanwhile
-	branch                  // slots that were certified on a branch may be given up
-	byName                  // a run has it only if it is asked for
+	alone      Mark = 1 << iota // it begins when nobody is hurt, and nothing else begins meanwhile
+	branch                      // slots that were certified on a branch may be given up
+	byName                      // a run has it only if it is asked for
+	Links                       // it needs network namespaces
+	Failpoints                  // it needs a program that has them
 )
 
 // Kinds that need more than what is in their row.
 const (
 	Failpoint Kind = "failpoint" // has a place, and one of four victims sleeps there
-	Load      Kind = "load"      // takes the processors for as long, whatever the timers are
-	End       Kind = "end"       // the last fault wherever it is among the kinds
-	Apart     Kind = "apart"     // juniors' contributions count more
+	End       Kind = "end"       // the last fault, wherever it is named: the run ends then
 )
 
 // rows are all kinds of faults.
@@ -98,7 +96,7 @@ var rows = []row{
 	},
 	{"late", newcomer, "start back", 0, 0, 0, 0, nobody, 0, "a newcomer joins"},
 	{
-		Load, anyone, "burn advance lasts kill missed calm start back", 2, 4, 5, 9, victims, alone,
+		"load", anyone, "burn advance lasts kill missed calm start back", 2, 4, 5, 9, victims, alone,
 		"other processes take all processors; then kill -9 of a peer, which must be missed in time",
 	},
 	{
@@ -107,94 +105,76 @@ var rows = []row{
 		"most peers die; those that are left go on, and die; all come back, those that died first at first",
 	},
 	{
-		End, anyone, "kill others finish victims start all exited start exited", 0, 0, 0, 0, victims, alone | last,
+		End, anyone, "kill others finish victims start all exited start exited", 0, 0, 0, 0, victims, alone,
 		"a peer is away while the run ends, and comes back; then all start once more",
 	},
-	{"cut", anyone, "cut lasts heal back", 1, 0, 1, 5, victims, 0, "a peer reaches nobody for a while"},
+	{"cut", anyone, "cut lasts heal back", 1, 0, 1, 5, victims, Links, "a peer reaches nobody for a while"},
 	{
-		"partition", side, "part lasts fork unite back", 0, 0, 3, 8, everybody, alone | branch,
+		"partition", side, "part lasts fork unite back", 0, 0, 3, 8, everybody, alone | branch | Links,
 		"two sides cannot reach each other: from one peer to half of them on one",
 	},
 	{
-		"flap", anyone, "cut pause heal pause again back", 0, 0, 3, 6, victims, 0,
+		"flap", anyone, "cut pause heal pause again back", 0, 0, 3, 6, victims, Links,
 		"a peer's link goes down and up, each for 0.4 s",
 	},
-	{"slow", anyone, "slow lasts heal back", 0, 0, 3, 6, everybody, 0, "a peer's link becomes slow and long"},
+	{"slow", anyone, "slow lasts heal back", 0, 0, 3, 6, everybody, Links, "a peer's link becomes slow and long"},
 	{
-		"pair", pair, "pair lasts heal back", 0, 0, 3, 6, nobody, 0,
+		"pair", pair, "pair lasts heal back", 0, 0, 3, 6, nobody, Links,
 		"two peers cannot reach each other, and the others reach both",
 	},
-	{"loss", anyone, "lossy lasts heal back", 0, 0, 3, 6, everybody, 0, "a peer's link loses one packet in 50"},
-	{
-		"disk-full", anyone, "kill mount start back fill full unmount start back", 0, 0, 0, 0, victims, alone | byName,
-		"a peer's disk gets full; it must end and say so, and comes back with room",
-	},
+	{"loss", anyone, "lossy lasts heal back", 0, 0, 3, 6, everybody, Links, "a peer's link loses one packet in 50"},
 	{
 		"wipe-two", neighbours, "kill lasts wipe start back", 0, 4, 0, 3, victims, alone | byName,
 		"wipe of two peers at once, or of one if no more may fail",
 	},
 	{
-		"flap-pair", pair, "pair pause heal pause again back", 0, 0, 3, 6, nobody, byName,
+		"flap-pair", pair, "pair pause heal pause again back", 0, 0, 3, 6, nobody, byName | Links,
 		"two peers reach each other, and do not, in turns",
 	},
 	{
-		"one-way", anyone, "mute lasts heal back", 1, 0, 1, 5, victims, byName,
+		"one-way", anyone, "mute lasts heal back", 1, 0, 1, 5, victims, byName | Links,
 		"what a peer sends reaches nobody, and it hears the others",
 	},
 	{
-		Failpoint, anyone, "order reached lasts start back", 0, 3, 0, 3, victims, byName,
+		Failpoint, anyone, "order reached lasts start back", 0, 3, 0, 3, victims, byName | Failpoints,
 		"a peer crashes, or sleeps, at a place in its code, as between a vote on disk and its signature",
 	},
-	{
-		"clock", newcomer, "fast start back doctor", 0, 0, 0, 0, nobody, byName,
-		"a newcomer joins whose clock is 90 min fast, and doctor must say so",
-	},
-	{
-		Apart, juniors, "part outweigh unite all exited", 0, 0, 0, 0, everybody, alone | last | branch | byName,
-		"half is cut off until the others have ended the run, and trains on",
-	},
 }
 
-// Words that not every user may carry out.
-var (
-	Links      = []string{"cut", "part", "slow", "pair", "lossy", "mute"} // need network namespaces
-	Root       = []string{"mount"}
-	Failpoints = []string{"order", "fast"} // need a program that has them
-)
+func (w row) is(m Mark) bool { return w.marks&m != 0 }
 
-func (w row) is(m mark) bool { return w.marks&m != 0 }
-
-// splits says whether a fault may leave two chains, of which one is given up at its end.
-func (w row) splits() bool { return w.is(branch) && !w.is(last) }
-
-// uses says whether some of a kind's words are among others.
-func (w row) uses(words []string) bool {
-	return slices.ContainsFunc(strings.Fields(w.do), func(s string) bool { return slices.Contains(words, s) })
-}
+// wipes says whether a fault takes its victims' data: they come back as new peers.
+func (w row) wipes() bool { return strings.Contains(w.do, "wipe") }
 
 // row is that of a kind, without words if there is none.
 func (k Kind) row() row {
-	i := slices.IndexFunc(rows, func(w row) bool { return w.kind == k })
-	if i < 0 {
-		return row{}
+	for _, w := range rows {
+		if w.kind == k {
+			return w
+		}
 	}
-	return rows[i]
+	return row{}
 }
 
-// Kinds lists the kinds of faults that a run has unless others are named; without links, only
-// those that need no network namespaces.
-func Kinds(withLinks bool) (kinds lab.Names[Kind]) {
+// those are the kinds of which something holds.
+func those(holds func(row) bool) (kinds lab.Names[Kind]) {
 	for _, w := range rows {
-		if !w.is(byName) && (withLinks || !w.uses(Links)) {
+		if holds(w) {
 			kinds = append(kinds, w.kind)
 		}
 	}
 	return kinds
 }
 
-// Needing lists those kinds that need what some words do.
-func Needing(kinds lab.Names[Kind], words []string) lab.Names[Kind] {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !k.row().uses(words) })
+// Kinds lists the kinds of faults that a run has unless others are named; without links, only
+// those that need no network namespaces.
+func Kinds(withLinks bool) lab.Names[Kind] {
+	return those(func(w row) bool { return !w.is(byName) && (withLinks || !w.is(Links)) })
+}
+
+// Needing lists those kinds that have a mark.
+func Needing(kinds lab.Names[Kind], m Mark) lab.Names[Kind] {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !k.row().is(m) })
 }
 
 // ParseKinds reads a list like "kill,leader"; repeated kinds count once.
@@ -202,11 +182,7 @@ func ParseKinds(list string) (kinds lab.Names[Kind], err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
 		if k.row().do == "" {
-			var known lab.Names[Kind]
-			for _, w := range rows {
-				known = append(known, w.kind)
-			}
-			return nil, sources.Faultf("faults", list, "%q is none of %v", k, known)
+			return nil, sources.Faultf("faults", list, "%q is none of %v", k, those(func(row) bool { return true }))
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
@@ -220,11 +196,9 @@ func KindsHelp() string {
 	var b strings.Builder
 	for _, w := range rows {
 		needs := ""
-		if w.uses(Links) {
+		if w.is(Links) {
 			needs = " [root, netns]"
-		} else if w.uses(Root) {
-			needs = " [root]"
-		} else if w.uses(Failpoints) {
+		} else if w.is(Failpoints) {
 			needs = " [tag failpoints]"
 		}
 		if w.is(byName) {

@@ -1,9 +1,12 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
@@ -46,17 +49,18 @@ type runner struct {
 	active  []*fault
 	done    []Injected
 
-	ledger  ledger
-	gate    gate
-	polls   polls
-	ended   []string      // processes that ended though nobody asked them to
-	odd     []string      // faults of which not the right thing came
-	fine    []string      // what else is to say of faults
-	lead    func() error  // with hostile peers, what else the loop does
-	limit   func() uint64 // of them and of a soak, up to where peers may train
-	soak    *soak         // nil: the run is over after a number of slots
-	memory  []Memory
-	drawnAt time.Time
+	ledger ledger
+	gate   gate
+	ended  findings      // processes that ended though nobody asked them to
+	odd    findings      // faults of which not the right thing came
+	fine   findings      // what else is to say of faults
+	lead   func() error  // with hostile peers, and in a soak, what else the loop does
+	limit  func() uint64 // of them, up to where peers may train
+	soak   *soak         // nil: the run is over after a number of slots
+
+	polls   sync.WaitGroup // requests to status APIs that are under way
+	polled  time.Time
+	answers chan func() // take in what came back
 }
 
 // bootNode is the bootstrap node.
@@ -72,7 +76,7 @@ const labName = "p2pchaos"
 // open makes the network, of namespaces if a fault needs to change links, and the swarm.
 func (r *runner) open(ctx context.Context) (err error) {
 	r.testbed = swarm.Loopback{}
-	if len(Needing(r.cfg.Kinds, Links)) > 0 {
+	if some := Needing(r.cfg.Kinds, Links); len(some) > 0 {
 		sites := 1 + r.cfg.Peers
 		for _, f := range r.pending {
 			if f.Kind.row().pick == newcomer {
@@ -81,7 +85,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		}
 		l, err := lab.New(ctx, lab.Config{Nodes: sites, Name: labName, Link: r.cfg.link()})
 		if err != nil {
-			return fmt.Errorf("%w (or leave out the faults %v)", err, Needing(r.cfg.Kinds, Links))
+			return fmt.Errorf("%w (or leave out the faults %v)", err, some)
 		}
 		r.links, r.testbed = l, l
 	}
@@ -105,38 +109,21 @@ func (r *runner) run(ctx context.Context) error {
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	r.ledger.progress, r.gate.looked = time.Now(), time.Now()
+	r.ledger.progress = time.Now()
 	for {
-		if err := r.read(); err != nil {
-			return err
-		}
-		r.reap()
-		if len(r.ended) > 0 {
-			return errors.New(r.ended[0])
-		}
-		if r.soak != nil {
-			r.goOn()
-		}
-		if r.lead != nil {
-			if err := r.lead(); err != nil {
+		for _, do := range []func() error{r.read, r.reap, r.lead, r.advance, r.openGate} {
+			if do == nil {
+				continue
+			}
+			if err := do(); err != nil {
 				return err
 			}
 		}
-		if err := r.advance(); err != nil {
-			return err
-		}
-		if err := r.openGate(); err != nil {
-			return err
-		}
 		r.ask(ctx)
-		r.show()
 		if r.over() {
 			return nil
 		}
-		if err := r.stuck(); err != nil {
-			return err
-		}
-		if err := r.sleep(ctx); err != nil {
+		if err := cmp.Or(r.stuck(), r.sleep(ctx)); err != nil {
 			return err
 		}
 	}
@@ -147,12 +134,7 @@ func (r *runner) over() bool {
 	if r.soak != nil {
 		return r.soak.ends != nil
 	}
-	for _, p := range r.nodes {
-		if !p.gone {
-			return false
-		}
-	}
-	return len(r.pending)+len(r.active) == 0
+	return len(r.pending)+len(r.active) == 0 && !slices.ContainsFunc(r.nodes, func(p *node) bool { return !p.gone })
 }
 
 func (r *runner) stuck() error {
@@ -174,15 +156,12 @@ func (r *runner) sleep(ctx context.Context) error {
 	if r.chasing() != nil {
 		d = chaseTick
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-t.C:
+	case <-time.After(d):
+		return nil
 	}
-	r.gate.look(r.waiting())
-	return nil
 }
 
 // read takes in what the peers' logs have new.
@@ -206,8 +185,8 @@ func (r *runner) follow(p *node) error {
 	return err
 }
 
-// reap notices processes that have ended.
-func (r *runner) reap() {
+// reap notices processes that have ended. One that did by itself ends the run.
+func (r *runner) reap() error {
 	for _, p := range r.nodes {
 		if p.gone {
 			continue
@@ -220,22 +199,25 @@ func (r *runner) reap() {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
-		case p.hurt.doing("full") && code == 1:
 		case !p.asked && code == 0 && printed && finished(rep):
 		default:
-			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+
-				"log:\n%s", p.n, p.PID(), code, swarm.Tail(p.Log)))
+			r.ended.add("peer %d (pid %d) ended by itself with status %d; the end of its log:\n%s", p.n, p.PID(), code,
+				swarm.Tail(p.Log))
 		}
 	}
 	if _, ended := r.boot.Exit(); ended && !r.boot.down {
-		r.ended = append(r.ended, "the bootstrap node ended by itself; the end of its log:\n"+swarm.Tail(r.boot.Log))
+		r.ended.add("the bootstrap node ended by itself; the end of its log:\n%s", swarm.Tail(r.boot.Log))
 	}
+	if len(r.ended) > 0 {
+		return errors.New(r.ended[0])
+	}
+	return nil
 }
 
 // close ends all processes.
 func (r *runner) close() error {
 	for _, f := range r.active {
-		f.busy.end()
+		f.calm()
 	}
 	for _, p := range r.nodes {
 		if p.Process != nil {
@@ -243,14 +225,8 @@ func (r *runner) close() error {
 		}
 	}
 	r.swarm.Stop()
-	r.polls.running.Wait()
-	var errs []error
-	for _, p := range r.nodes {
-		errs = append(errs, r.follow(p))
-	}
-	for _, f := range r.active {
-		errs = append(errs, f.unmount())
-	}
+	r.polls.Wait()
+	err := r.read()
 	r.swarm.Close()
-	return errors.Join(append(errs, r.testbed.Close())...)
+	return errors.Join(err, r.testbed.Close())
 }

@@ -17,7 +17,7 @@ func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 	if !reflect.DeepEqual(first, Schedule(7, 8, 60, all)) || reflect.DeepEqual(first, Schedule(8, 8, 60, all)) {
 		t.Error("two schedules of one seed differ, or those of two seeds do not")
 	}
-	want := Fault{Slot: 3, Kind: Load, Pick: 4192164882, Slots: 4, Seconds: 7.8}
+	want := Fault{Slot: 3, Kind: "load", Pick: 4192164882, Slots: 4, Seconds: 7.8}
 	if got := Schedule(1, 8, 60, all)[0]; got != want {
 		t.Errorf("seed 1 begins with %+v: a failing seed of an earlier version would replay as something else", got)
 	}
@@ -27,12 +27,12 @@ func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 // and a partition has each size of its smaller side, shorter and longer than it takes to fork. A
 // long run comes to all places, and short ones to some, which the seed draws.
 func TestScheduleHasAllKinds(t *testing.T) {
-	sides, places := map[[2]int]bool{}, map[failpoint.Place]bool{}
+	sides, places := map[Fault]bool{}, map[failpoint.Place]bool{}
 	for seed := range uint64(20) {
 		met := map[string]bool{}
 		for _, f := range Schedule(seed+1, 8, 60, Kinds(true)) {
 			if met[f.name()] = true; f.Side > 0 {
-				sides[[2]int{f.Side, min(1, int(f.Seconds/forkTime))}] = true
+				sides[Fault{Side: f.Side, Fork: f.Fork}] = true
 			}
 		}
 		if want := len(Kinds(true)) + len(phases) - 1; len(met) != want {
@@ -65,49 +65,43 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 		}
 		for i, f := range faults {
 			w, end := f.Kind.row(), slots-quietLast
-			if w.is(last) {
+			if f.Kind == End {
 				end++ // it comes last, in a short run as early as may be
 			}
 			switch {
-			case !slices.Contains(kinds, f.Kind), w.is(last) && i != len(faults)-1:
+			case !slices.Contains(kinds, f.Kind), f.Kind == End && i != len(faults)-1:
 				t.Fatalf("%+v comes as number %d of %d", f, i, len(faults))
 			case f.Slot < quietFirst || f.Slot >= max(end, quietFirst+1):
 				t.Fatalf("%+v of %d slots", f, slots)
-			case i > 0 && !w.is(last) && f.Slot <= faults[i-1].Slot:
+			case i > 0 && f.Kind != End && f.Slot <= faults[i-1].Slot:
 				t.Fatalf("%+v comes with or before %+v", f, faults[i-1])
 			case (w.pick == leader) != (f.Phase != ""), (w.pick == side) != (f.Side > 0), f.Side > peers/2:
 				t.Fatalf("%+v of %d peers", f, peers)
-			case f.Seconds > longestFault.Seconds() && f.Side == 0, 2*f.Side == peers && f.Seconds < forkTime:
+			case f.Seconds > longestFault.Seconds(), f.Fork && f.Side == 0, 2*f.Side == peers && !f.Fork:
 				t.Fatalf("%+v lasts too long, or ends before a half forks", f)
 			}
 		}
 	})
 }
 
-// TestPresetWANTakesLonger: faults and bounds on waiting follow the timers of the peers, and with
-// the preset lan nothing is stretched.
+// TestPresetWANTakesLonger: faults and bounds on waiting follow the timers of the peers.
 func TestPresetWANTakesLonger(t *testing.T) {
-	lan := Config{Seed: 7, Peers: 8, Slots: 200, Kinds: append(Kinds(true), Failpoint)}
-	wan := lan
-	wan.Preset = "wan"
-	drawn, long := Schedule(lan.Seed, lan.Peers, lan.Slots, lan.Kinds), wan.schedule()
-	if !reflect.DeepEqual(drawn, lan.schedule()) {
-		t.Error("with the preset lan the schedule is not what was drawn")
-	}
-	for i, f := range drawn {
-		want := 20 * f.Seconds
-		switch {
-		case f.Kind == Load:
-			want = f.Seconds
-		case f.Seconds >= forkTime:
-			want = 300 + 20*(f.Seconds-forkTime)
-		}
-		if d := long[i].Seconds - want; d > 0.1 || d < -0.1 || long[i].Nap < 19*f.Nap {
-			t.Errorf("%+v with the preset wan: %+v, want %v s", f, long[i], want)
+	lan, wan := paper(3), paper(3)
+	wan.cfg.Preset = "wan"
+	for _, c := range []struct {
+		fault     Fault
+		lan, long time.Duration
+	}{
+		{Fault{Seconds: 2.5}, 2500 * time.Millisecond, 50 * time.Second},
+		{Fault{Seconds: 1, Fork: true}, 21 * time.Second, 320 * time.Second},
+	} {
+		f := newFault(c.fault)
+		if a, b := lan.length(f), wan.length(f); a != c.lan || b != c.long {
+			t.Errorf("%+v: %v, with the preset wan %v", c.fault, a, b)
 		}
 	}
-	if wan.stretch(time.Second) != 20*time.Second || wan.lostLate() != 90*time.Second ||
-		wan.patience() != 15*time.Minute || lan.link() == wan.link() {
-		t.Errorf("bounds: %v, %v, %v", wan.stretch(time.Second), wan.lostLate(), wan.patience())
+	if lost, patience := wan.cfg.lostLate(), wan.cfg.patience(); lost != 90*time.Second || patience != 15*time.Minute ||
+		lan.cfg.link() == wan.cfg.link() {
+		t.Errorf("bounds: %v, %v", lost, patience)
 	}
 }

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // network is what changes the links between sites: a lab.Lab. Site 0 is that of the bootstrap node,
@@ -29,9 +27,6 @@ type network interface {
 
 // Over a slow link a slot of the tiny model still passes in about a second.
 var slowLink = lab.Link{Rate: 4_000_000, Delay: 40 * time.Millisecond}
-
-// fast is by how much a newcomer's clock may be ahead.
-const fast = 90 * time.Minute
 
 // do carries out a word of a fault's row, and says whether the next one may follow: those of the
 // last switch wait for something.
@@ -69,21 +64,11 @@ func (r *runner) do(f *fault, word string) (done bool, err error) {
 		r.boot.down = false
 		err = r.startBoot(context.Background()) // it has a bound of its own
 	case "burn":
-		err = f.busy.start(busyLoops)
+		err = f.burn()
 	case "calm":
-		f.busy.end()
-	case "mount":
-		err = f.mount()
-	case "fill":
-		err = fill(f.hit[0].Data)
-	case "unmount":
-		err = f.unmount()
+		f.calm()
 	case "order":
-		err = f.order()
-	case "fast":
-		f.hit[0].Env = append(f.hit[0].Env, order.Clock+"="+fast.String())
-	case "doctor":
-		r.checkClock(f, doctorsClock(f.hit[0].Peer))
+		err = r.order(f)
 	default:
 		return r.change(f, word)
 	}
@@ -131,18 +116,16 @@ func (r *runner) awaits(f *fault, word string) (done bool, err error) {
 		return r.ledger.slot > f.slot || r.ledger.newest.After(f.since.Add(time.Second)) ||
 			r.vain(f, f.since, "nobody went on"), nil
 	case "fork":
-		return !r.cfg.forks() || f.Seconds < r.cfg.timing().Ledger.ForkAfter.Seconds() ||
+		return !r.cfg.forks() || !f.Fork ||
 			slices.ContainsFunc(r.nodes, (*node).onBranch) || r.vain(f, f.began, noBranch), nil
-	case "outweigh":
-		return r.outweighed(f), nil
 	case "missed":
 		return r.missed(f), nil
-	case "full":
-		return r.endedFull(f), nil
 	case "reached":
 		return r.reached(f)
 	case "finish":
-		return finishedAll(f.hit), nil
+		return !slices.ContainsFunc(f.hit, func(p *node) bool {
+			return !p.gone && p.status.Phase != p2pdiloco.PhaseEnded
+		}), nil
 	}
 	return r.awaitsAll(f, word)
 }
@@ -201,14 +184,23 @@ const longestFault = 10 * time.Second
 func (r *runner) lasted(f *fault) bool {
 	since := time.Since(f.began)
 	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= r.cfg.stretch(longestFault)
-	return enough && since.Seconds() >= max(f.Seconds, f.Nap)
+	return enough && since >= r.length(f)
+}
+
+// length is how long a fault lasts at least, with the peers' timers.
+func (r *runner) length(f *fault) time.Duration {
+	d := r.cfg.stretch(time.Duration(f.Seconds * float64(time.Second)))
+	if f.Fork {
+		d += r.cfg.timing().Ledger.ForkAfter
+	}
+	return d
 }
 
 // takesPart says whether a peer is a member again. After a partition there may have been two
 // chains, and the logs do not say which one remains: then all peers must have all others in their
 // own lists.
 func (r *runner) takesPart(f *fault, p *node) bool {
-	if !f.splits() {
+	if !f.is(branch) {
 		return slices.Contains(r.ledger.members, p.ID)
 	}
 	for _, q := range r.nodes {
@@ -249,36 +241,7 @@ func (r *runner) vain(f *fault, since time.Time, what string) bool {
 
 // isOdd takes note of a fault that did not end as it should.
 func (r *runner) isOdd(f *fault, format string, args ...any) {
-	r.odd = append(r.odd, fmt.Sprintf("slot %d: %s: ", f.BegunSlot, f)+fmt.Sprintf(format, args...))
-}
-
-// finishedAll says whether some peers have finished the run.
-func finishedAll(some []*node) bool {
-	return !slices.ContainsFunc(some, func(p *node) bool {
-		return !p.gone && p.status.Phase != p2pdiloco.PhaseEnded
-	})
-}
-
-// outweighed says whether one side has finished the run, and the other one has gone on without it,
-// as far as it may. With trust crash one of them must have forked in time.
-func (r *runner) outweighed(f *fault) bool {
-	apart := func(ended, goesOn []*node) bool {
-		return finishedAll(ended) && (!r.cfg.forks() || slices.ContainsFunc(goesOn, func(p *node) bool {
-			return p.onBranch() && p.status.Slot >= min(f.BegunSlot+outweighAfter, r.cfg.Slots)
-		}))
-	}
-	others := r.others(f)
-	if apart(others, f.victims) || apart(f.victims, others) {
-		return true
-	}
-	if r.cfg.forks() && !slices.ContainsFunc(r.nodes, (*node).onBranch) {
-		return r.vain(f, f.began, noBranch)
-	}
-	if most := 2 * r.cfg.patience(); time.Since(f.began) > most {
-		r.fine = append(r.fine, fmt.Sprintf("after %v no side had ended with a heavier branch beside it", most))
-		return true
-	}
-	return false
+	r.odd.add("slot %d: %s: %s", f.BegunSlot, f, fmt.Sprintf(format, args...))
 }
 
 // missed says whether the others miss a victim that was killed under load, or never did. A record
@@ -294,23 +257,6 @@ func (r *runner) missed(f *fault) bool {
 		r.isOdd(f, "%s", text)
 	} else {
 		r.fine = append(r.fine, text)
-	}
-	return true
-}
-
-// endWithin is how long a peer may take to end whose disk is full.
-const endWithin = 45 * time.Second
-
-// endedFull says whether the peer with the full disk has ended. If it has not in time, or did not
-// say why, that is a fault.
-func (r *runner) endedFull(f *fault) bool {
-	p := f.victims[0]
-	if !p.gone && time.Since(f.since) < r.cfg.stretch(endWithin) {
-		return false
-	}
-	if why := swarm.Tail(p.Log); !p.gone || !strings.Contains(why, "no space left") {
-		r.isOdd(f, "its disk is full; it ended: %v; its log ends with:\n%s", p.gone, why)
-		killAll(f.victims)
 	}
 	return true
 }

@@ -64,22 +64,16 @@ func (c SoakConfig) Replay() string {
 
 // SoakSchedule draws the faults of a soak: one in each interval, at a random time in it. Each kind
 // occurs once before any occurs again.
-func SoakSchedule(c SoakConfig) (faults []Fault) {
+func SoakSchedule(c SoakConfig) []Fault {
 	rng := rand.New(rand.NewPCG(c.Seed, 0x73_6f_61_6b))
-	deck := cards(c.Kinds)
-	if c.FaultsPerHour == 0 || len(deck) == 0 {
+	deck := cards(rng, 0, c.Kinds)
+	if c.FaultsPerHour == 0 {
 		return nil
 	}
 	interval := time.Hour.Seconds() / float64(c.FaultsPerHour)
-	for i := range int(c.length().Seconds() / interval) {
-		if i%len(deck) == 0 {
-			rng.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
-		}
-		f := deck[i%len(deck)]
+	return deal(rng, c.Peers, deck, int(c.length().Seconds()/interval), func(i int, f *Fault) {
 		f.After = (float64(i) + rng.Float64()) * interval
-		faults = append(faults, f.drawn(rng, c.Peers))
-	}
-	return faults
+	})
 }
 
 // soak is what a swarm of a soak has beside its runner.
@@ -89,7 +83,8 @@ type soak struct {
 	here   bool          // this one is among them
 	from   time.Time     // slots count from here on; zero: one of the swarms does not train yet
 	left   int           // faults for which there was no time
-	ends   []ending      // what the peers held at the end; nil before
+	memory []Memory
+	ends   []ending // what the peers held at the end; nil before
 }
 
 // Soak runs an undisturbed swarm and one that is hurt beside each other. An error means that there
@@ -111,7 +106,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakResult, error) {
 			c := cfg.Config
 			c.Slots, c.Pause = soakSlots, cmp.Or(c.Pause, pause)
 			r := newRunner(c, filepath.Join(cfg.Dir, name), screen, faults)
-			r.soak, r.limit = &soak{length: cfg.length(), ready: ready}, r.ahead
+			r.soak, r.lead, r.limit = &soak{length: cfg.length(), ready: ready}, r.goOn, r.ahead
 			if results[i], errs[i] = r.play(timed); !results[i].OK {
 				cancel() // there is nothing to compare with
 			}
@@ -132,7 +127,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakResult, error) {
 
 // goOn takes a soak one step further: it ends once the time is over, the last fault too, and all
 // peers hold the state after the last slot.
-func (r *runner) goOn() {
+func (r *runner) goOn() error {
 	s := r.soak
 	if !s.here && r.ledger.slot >= quietFirst {
 		s.here = true
@@ -140,23 +135,23 @@ func (r *runner) goOn() {
 	}
 	if s.from.IsZero() && s.ready.Load() == 2 {
 		s.from = time.Now()
-		r.remember()
 	}
-	if s.from.IsZero() {
-		return
+	half := time.Duration(len(s.memory)) * s.length / 2
+	if half < s.length && !s.from.IsZero() && time.Since(s.from) >= half {
+		s.memory = append(s.memory, r.memory())
 	}
-	since := time.Since(s.from)
-	if since >= s.length/2 && len(r.memory) < 2 {
-		r.remember()
-	}
-	if since < s.length {
-		return
+	if !s.over() {
+		return nil
 	}
 	s.left, r.pending = s.left+len(r.pending), nil
 	if len(r.active) == 0 && r.ledger.slot >= r.gate.slot {
 		s.ends = r.held()
 	}
+	return nil
 }
+
+// over says whether the time that counts is over.
+func (s *soak) over() bool { return !s.from.IsZero() && time.Since(s.from) >= s.length }
 
 // held is what the peers hold after the last slot; nil if one of them does not hold it yet.
 func (r *runner) held() (ends []ending) {
@@ -166,24 +161,15 @@ func (r *runner) held() (ends []ending) {
 		}
 		ends = append(ends, ending{peer: p.n, finished: true, slot: p.status.Slot, root: p.status.StateRoot.String()})
 	}
-	r.remember()
+	r.soak.memory, r.cfg.Slots = append(r.soak.memory, r.memory()), r.gate.slot
 	return ends
 }
 
 // ahead is the slot up to which a soak's peers may train. Once its time and its last fault are
 // over, the gate stays where it is.
 func (r *runner) ahead() uint64 {
-	s := r.soak
-	if !s.from.IsZero() && time.Since(s.from) >= s.length && len(r.active)+len(r.pending) == 0 {
+	if r.soak.over() && len(r.active)+len(r.pending) == 0 {
 		return r.gate.slot
 	}
 	return r.ledger.slot + soakAhead
-}
-
-// last is the run's last slot.
-func (r *runner) last() uint64 {
-	if r.soak != nil {
-		return r.gate.slot
-	}
-	return r.cfg.Slots
 }

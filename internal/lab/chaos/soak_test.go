@@ -99,7 +99,7 @@ func TestSoakEndsTogether(t *testing.T) {
 	for _, p := range r.nodes {
 		p.status.Slot = 9
 	}
-	if r.goOn(); len(r.soak.ends) != 3 || r.last() != 9 || !r.over() || r.soak.left != 2 {
+	if r.goOn(); len(r.soak.ends) != 3 || r.cfg.Slots != 9 || !r.over() || r.soak.left != 2 {
 		t.Errorf("ends %v, %d faults left", r.soak.ends, r.soak.left)
 	}
 }

@@ -49,7 +49,7 @@ func (r *runner) start(ctx context.Context) error {
 		if err := r.startNode(r.addNode()); err != nil {
 			return err
 		}
-		if i == 0 && (r.oneFounds || slices.Contains(r.cfg.Kinds, Apart)) {
+		if i == 0 && r.oneFounds {
 			if err := r.awaitFounding(ctx); err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (r *runner) startBoot(ctx context.Context) (err error) {
 func (r *runner) addNode() *node {
 	n := len(r.nodes) + 1
 	p := &node{Peer: r.swarm.NewPeer(n, r.dir, fmt.Sprintf("peer-%d", n)), n: n, gone: true}
-	if len(Needing(r.cfg.Kinds, Failpoints)) > 0 {
+	if slices.Contains(r.cfg.Kinds, Failpoint) {
 		p.Env = []string{order.Variable + "=" + p.orders()}
 	}
 	r.nodes = append(r.nodes, p)
@@ -101,11 +101,8 @@ func (r *runner) startNode(p *node) error {
 	if _, err := os.Stat(p.Data); err != nil {
 		boots = slices.Concat(boots, r.acquaintance(p))
 	}
-	err := r.swarm.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.weight(p),
-		r.swarm.Listen(p.n))...)
-	if p.asked, p.gone = false, err != nil; err == nil {
-		p.lives++
-	}
+	err := r.swarm.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.swarm.Listen(p.n))...)
+	p.asked, p.gone = false, err != nil
 	return err
 }
 
@@ -140,12 +137,9 @@ func (r *runner) settings() []string {
 }
 
 // linger is how long finished peers serve the model. A peer that is started at the end must find
-// them, on a machine that is busy too, and they go on until another side has forked.
+// them, on a machine that is busy too.
 func (r *runner) linger() time.Duration {
-	switch kinds := r.cfg.Kinds; {
-	case slices.Contains(kinds, Apart):
-		return r.cfg.stretch(60 * time.Second)
-	case slices.Contains(kinds, End):
+	if slices.Contains(r.cfg.Kinds, End) {
 		return r.cfg.stretch(30 * time.Second)
 	}
 	return r.cfg.stretch(10 * time.Second)
