@@ -81,11 +81,7 @@ func newRouted(t *testing.T, kinds ...nat.Kind) *routed {
 		t.Skip("takes minutes, and root")
 	}
 	t.Setenv(clitest.AsProgram, "1")
-	cfg := nat.Config{Link: lab.Link{Rate: 100_000_000, Delay: 10 * time.Millisecond}}
-	for i, k := range kinds {
-		cfg.Sites, cfg.Hosts = append(cfg.Sites, nat.Site{Kind: k}), append(cfg.Hosts, i)
-	}
-	world, err := nat.New(t.Context(), cfg)
+	world, err := nat.New(t.Context(), "p2pnat", lab.Link{Rate: 100_000_000, Delay: 10 * time.Millisecond}, kinds...)
 	_, tun := os.Stat("/dev/net/tun")
 	if errors.Is(err, lab.ErrNotRoot) || errors.Is(err, errors.ErrUnsupported) || err != nil && tun != nil {
 		t.Skip(err)

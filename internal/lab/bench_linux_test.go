@@ -25,7 +25,7 @@ func BenchmarkTCP(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer l.Close()
-			from, to := connect(b, l)
+			from, to := connect(b, &l.Hosts)
 			go func() { _, _ = io.Copy(from, zeros{}) }() // until the connection is closed
 			receive(b, to)
 			b.SetBytes(received)
@@ -57,7 +57,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer l.Close()
-	from, to := connect(b, l)
+	from, to := connect(b, &l.Hosts)
 	go func() { _, _ = io.Copy(to, to) }()
 	one := make([]byte, 1)
 	for b.Loop() {

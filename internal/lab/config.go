@@ -1,83 +1,60 @@
 package lab
 
 import (
+	"cmp"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"net/netip"
-	"regexp"
+	"time"
 )
 
-// Config describes a lab. The zero value of every field but Nodes has a default.
+// Config describes a network. The zero values of MTU and Network stand for defaults.
 type Config struct {
-	Nodes int  // how many, at most maxNodes
-	Link  Link // of every node, until SetLink
-	MTU   int  // bytes of an IP packet, 1500 by default
-	// what the namespaces' names begin with, DefaultName by default: lower-case letters and digits
-	Name string
+	Nodes int
+	Link  Link   // of every node, until SetLink
+	MTU   int    // bytes of an IP packet, 1500 by default
+	Name  string // what the namespaces' names begin with: lower-case letters and digits
 	// IPv4 addresses of the nodes, the first one's ending in .1; 10.213.0.0/16 by default
 	Network netip.Prefix
-	Seed    uint64 // of loss
 }
 
-// maxNodes bounds a lab's size.
-const maxNodes = 500
-
-// DefaultName is the usual beginning of namespaces' names.
-const DefaultName = "p2plab"
+// A Link is what lies between a node and the middle of the network, the same in both directions: a
+// packet crosses its sender's link and then its receiver's. The zero value carries everything at
+// once.
+type Link struct {
+	Rate int64 // bits of IP packets a second; 0: without limit
+	// from one end to the other; four of them make the round trip between two equal nodes
+	Delay time.Duration
+	Loss  int // packets of a thousand that vanish, drawn for each
+}
 
 const (
-	defaultMTU = 1500
-	minMTU     = 576   // every IPv4 host takes so much
-	maxMTU     = 65520 // the kernel's bound for a TUN device is 65535
+	perMille   = 1000
+	leastQueue = 64 << 10
 )
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
+// queue is how many bytes may wait for a link with a Rate: what it sends in 100 ms.
+func (l Link) queue() int { return max(leastQueue, int(l.Rate/8/10)) }
 
-func nameFault(name string) error {
-	return fmt.Errorf("name %q: a lower-case letter and up to 15 letters or digits", name)
+// sending is how long the transmitter is busy with a packet of size bytes.
+func (l Link) sending(size int) time.Duration {
+	if l.Rate == 0 {
+		return 0
+	}
+	return time.Duration(int64(size) * 8 * int64(time.Second) / l.Rate)
 }
 
 func (c Config) withDefaults() Config {
-	if c.MTU == 0 {
-		c.MTU = defaultMTU
-	}
-	if c.Name == "" {
-		c.Name = DefaultName
-	}
-	if !c.Network.IsValid() {
-		c.Network = netip.MustParsePrefix("10.213.0.0/16")
-	}
+	c.MTU = cmp.Or(c.MTU, 1500)
+	c.Network = cmp.Or(c.Network, netip.MustParsePrefix("10.213.0.0/16"))
 	return c
 }
 
-// Validate reports all that is wrong with c.
-func (c Config) Validate() error {
-	c = c.withDefaults()
-	var errs []error
-	if c.Nodes < 1 || c.Nodes > maxNodes {
-		errs = append(errs, fmt.Errorf("%d nodes: from 1 to %d", c.Nodes, maxNodes))
-	}
-	if c.MTU < minMTU || c.MTU > maxMTU {
-		errs = append(errs, fmt.Errorf("MTU %d: from %d to %d", c.MTU, minMTU, maxMTU))
-	}
-	if !nameForm.MatchString(c.Name) {
-		errs = append(errs, nameFault(c.Name))
-	}
-	switch {
-	case !c.Network.Addr().Is4():
-		errs = append(errs, fmt.Errorf("network %v: an IPv4 prefix such as 10.213.0.0/16", c.Network))
-	case c.Nodes > 1<<(32-c.Network.Bits())-2: // the first and the last address are nobody's
-		errs = append(errs, fmt.Errorf("network %v has no room for %d nodes", c.Network, c.Nodes))
-	}
-	return errors.Join(append(errs, c.Link.Validate())...)
-}
+// first is the network's own address, as a number.
+func (c Config) first() uint32 { return binary.BigEndian.Uint32(c.Network.Addr().AsSlice()) }
 
 // addr is node i's address.
 func (c Config) addr(i int) netip.Addr {
-	first := c.Network.Masked().Addr().As4()
-	binary.BigEndian.PutUint32(first[:], binary.BigEndian.Uint32(first[:])+uint32(i)+1)
-	return netip.AddrFrom4(first)
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, c.first()+uint32(i)+1)))
 }
 
 // destination is the node that a packet goes to. Only IPv4 packets to a node's own address go
@@ -88,7 +65,6 @@ func (c Config) destination(data []byte) (node int, ok bool) {
 	if len(data) < ipv4Header || data[0]>>4 != 4 {
 		return 0, false
 	}
-	first := c.Network.Masked().Addr().As4()
-	node = int(binary.BigEndian.Uint32(data[16:20])) - int(binary.BigEndian.Uint32(first[:])) - 1
+	node = int(binary.BigEndian.Uint32(data[16:])) - int(c.first()) - 1
 	return node, node >= 0 && node < c.Nodes
 }

@@ -3,36 +3,8 @@ package lab
 import (
 	"encoding/binary"
 	"net/netip"
-	"strings"
 	"testing"
-	"time"
 )
-
-func TestValidateNamesEveryFault(t *testing.T) {
-	if err := (Config{Nodes: 4, Link: Link{Rate: 200e6, Delay: ms, Loss: 5}}).Validate(); err != nil {
-		t.Error(err)
-	}
-	for _, test := range []struct {
-		cfg  Config
-		want []string
-	}{
-		{Config{}, []string{"0 nodes"}},
-		{Config{Nodes: 501, MTU: 100, Name: "A-b"}, []string{"501 nodes", "MTU 100", `name "A-b"`}},
-		{Config{Nodes: 3, Network: netip.MustParsePrefix("10.0.0.0/30")}, []string{"10.0.0.0/30 has no room for 3"}},
-		{Config{Nodes: 3, Network: netip.MustParsePrefix("fd00::/64")}, []string{"an IPv4 prefix"}},
-		{
-			Config{Nodes: 1, Link: Link{Rate: 5, Delay: time.Hour, Loss: 1001}},
-			[]string{"rate 5", "delay 1h", "loss 1001"},
-		},
-	} {
-		err := test.cfg.Validate()
-		for _, want := range test.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%+v: %v does not say %q", test.cfg, err, want)
-			}
-		}
-	}
-}
 
 // ipv4 is the header of a packet to an address.
 func ipv4(to netip.Addr) []byte {

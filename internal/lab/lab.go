@@ -1,74 +1,78 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
 
-// ErrNotRoot says that this process may not make network namespaces.
-var ErrNotRoot = errors.New("network namespaces and TUN devices need root: run this as root, or with sudo")
+// A packet's way through the lab:
+//
+//  1. the node's kernel puts it into the TUN device 2. listen reads it (one goroutine a node)
+//  3. under the lock: the fabric queues it on its uplink 4. pump lets the fabric's time pass, under
+//     the lock: rate, delay, loss, cuts 5. pump writes what arrived into the receivers' TUN
+//     devices, outside the lock (one goroutine for all)
+//
+// The fabric's times are exact whenever the pump wakes: if it is late by a millisecond, packets are
+// late by a millisecond, and the rate stays the same.
+
+// grain is the least time between two rounds of the pump. A longer time handles more packets a
+// round, with more delay.
+const grain = 250 * time.Microsecond
 
 // A Lab is a set of nodes and the network between them. Its methods may be called from any
 // goroutine; nodes are numbered from 0.
 type Lab struct {
-	hosts
-	devices []device
+	Hosts
+	devices []io.ReadWriteCloser // a packet each Read and each Write
 	began   time.Time
 	mu      struct {
 		sync.Mutex
 		fabric *fabric
-		alarm  time.Duration // when the pump wakes by itself
-		closed bool
+		passed time.Duration // when the pump woke last
 	}
-	wake    chan struct{} // tells the pump that something is due before its alarm
-	done    chan struct{}
-	packets sync.Pool
-	wg      sync.WaitGroup
-}
-
-// A device is where a node's packets come out and go in.
-type device interface {
-	// read fills data of at least one and at most all packets, and says of how many. It waits;
-	// Close ends it.
-	read(batch []*packet) (int, error)
-	write(data []byte) error
-	Close() error
+	alarm *time.Timer // of the pump
+	done  chan struct{}
+	wg    sync.WaitGroup
+	close sync.Once
 }
 
 // New makes a lab, after removing what crashed owners of labs of this Name left. It fails with
 // ErrNotRoot or, elsewhere than on Linux, with errors.ErrUnsupported. ctx ends the making only;
 // Close ends the lab.
 func New(ctx context.Context, cfg Config) (*Lab, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
-	}
-	cfg = cfg.withDefaults()
-	spaces, err := NewSpaces(ctx, cfg.Name, cfg.Nodes)
+	hosts, err := newHosts(ctx, cfg, cfg.Nodes)
 	if err != nil {
 		return nil, err
 	}
-	var devices []device
-	for i, s := range spaces {
-		d, err := openTun(s, cfg, i)
-		if err != nil {
-			return nil, fmt.Errorf("lab: %w", errors.Join(err, closeAll(devices), RemoveSpaces(spaces)))
+	var devices []io.ReadWriteCloser
+	for i, s := range hosts.spaces {
+		d, err := openTun(s)
+		if err == nil {
+			devices = append(devices, d)
+			err = s.IP(ctx, nodeScript(hosts.cfg, i))
 		}
-		devices = append(devices, d)
+		if err != nil {
+			for _, d := range devices {
+				err = errors.Join(err, d.Close())
+			}
+			return nil, errors.Join(err, hosts.Close())
+		}
 	}
-	return start(cfg, spaces, devices), nil
+	return start(hosts, devices), nil
 }
 
-func start(cfg Config, spaces []Space, devices []device) *Lab {
+func start(hosts Hosts, devices []io.ReadWriteCloser) *Lab {
 	l := &Lab{
-		hosts: hosts{cfg, spaces}, devices: devices, began: time.Now(), wake: make(chan struct{}, 1),
-		done: make(chan struct{}),
+		Hosts: hosts, devices: devices, began: time.Now(), alarm: time.NewTimer(never), done: make(chan struct{}),
 	}
-	l.packets.New = func() any { return &packet{buf: make([]byte, cfg.MTU)} }
-	l.mu.fabric = newFabric(cfg.Nodes, cfg.Link, cfg.Seed, l.put)
+	l.mu.fabric = newFabric(hosts.cfg.Nodes, hosts.cfg.Link)
 	l.wg.Go(l.pump)
 	for i := range devices {
 		l.wg.Go(func() { l.listen(i) })
@@ -76,89 +80,107 @@ func start(cfg Config, spaces []Space, devices []device) *Lab {
 	return l
 }
 
-func closeAll(devices []device) error {
-	var errs []error
-	for _, d := range devices {
-		errs = append(errs, d.Close())
-	}
-	return errors.Join(errs...)
+// Close takes the network down and removes the namespaces, in which processes must have ended.
+func (l *Lab) Close() (err error) {
+	l.close.Do(func() {
+		close(l.done)
+		for _, d := range l.devices {
+			err = errors.Join(err, d.Close())
+		}
+		l.wg.Wait()
+		err = errors.Join(err, l.Hosts.Close())
+	})
+	return err
 }
 
-// Close takes the network down and removes the namespaces, in which processes must have ended.
-func (l *Lab) Close() error {
-	l.mu.Lock()
-	closed := l.mu.closed
-	l.mu.closed = true
-	l.mu.Unlock()
-	if closed {
-		return nil
+// listen reads what node i sends, until its device is closed: one that is up has no other errors.
+func (l *Lab) listen(i int) {
+	buf := make([]byte, l.cfg.MTU)
+	for {
+		n, err := l.devices[i].Read(buf)
+		if err != nil {
+			return
+		}
+		l.send(i, bytes.Clone(buf[:n]))
 	}
-	close(l.done)
-	err := closeAll(l.devices)
-	l.wg.Wait()
-	return errors.Join(err, RemoveSpaces(l.spaces))
+}
+
+// send passes a packet of node i to the fabric, if it goes to a node.
+func (l *Lab) send(i int, data []byte) {
+	to, ok := l.cfg.destination(data)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.fabric.send(time.Since(l.began), &packet{data: data, from: i, to: to})
+	l.wake()
+}
+
+// wake sets the alarm for what is due first. Call it with the lock held.
+func (l *Lab) wake() {
+	l.alarm.Reset(max(l.mu.fabric.next(), l.mu.passed+grain) - time.Since(l.began))
+}
+
+// pump passes the fabric's time and delivers what arrives.
+func (l *Lab) pump() {
+	for {
+		select {
+		case <-l.alarm.C:
+		case <-l.done:
+			return
+		}
+		for _, pk := range l.pass() {
+			// a packet that the kernel does not take is lost, as on any network
+			_, _ = l.devices[pk.to].Write(pk.data)
+		}
+	}
+}
+
+// pass lets the fabric's time pass until now.
+func (l *Lab) pass() (due []*packet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.passed = time.Since(l.began)
+	due = l.mu.fabric.deliver(l.mu.passed)
+	l.wake()
+	return due
 }
 
 // SetLink changes node i's link.
 func (l *Lab) SetLink(i int, link Link) error {
-	if err := link.Validate(); err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
 	return l.change(func(f *fabric, now time.Duration) { f.setLink(now, i, link) }, i)
 }
 
 // Cut unplugs nodes: they reach nobody, and nobody reaches them.
 func (l *Lab) Cut(nodes ...int) error {
-	return l.change(func(f *fabric, _ time.Duration) {
-		for _, i := range nodes {
-			f.cuts.nodes[i] = true
-		}
-	}, nodes...)
+	return l.cut(func(from, to int) bool { return slices.Contains(nodes, from) || slices.Contains(nodes, to) }, nodes...)
 }
 
 // Mute cuts nodes off in one direction: what they send reaches nobody, and what others send reaches
 // them.
 func (l *Lab) Mute(nodes ...int) error {
-	return l.change(func(f *fabric, _ time.Duration) {
-		for _, i := range nodes {
-			f.cuts.muted[i] = true
-		}
-	}, nodes...)
+	return l.cut(func(from, _ int) bool { return slices.Contains(nodes, from) }, nodes...)
 }
 
 // CutPair keeps nodes i and j from reaching each other; both reach all others.
 func (l *Lab) CutPair(i, j int) error {
-	return l.change(func(f *fabric, _ time.Duration) { f.cuts.cutPair(i, j) }, i, j)
+	return l.cut(func(from, to int) bool { return from == i && to == j || from == j && to == i }, i, j)
 }
 
-// Partition divides the nodes into groups that cannot reach each other, in place of an earlier
-// partition. Nodes in none of the groups make up one more.
-func (l *Lab) Partition(groups ...[]int) error {
-	var all []int
-	seen := make(map[int]bool)
-	for _, g := range groups {
-		for _, i := range g {
-			if seen[i] {
-				return fmt.Errorf("lab: node %d is in two groups of the partition", i)
-			}
-			seen[i] = true
-		}
-		all = append(all, g...)
-	}
-	return l.change(func(f *fabric, _ time.Duration) { f.cuts.partition(groups) }, all...)
+// Partition keeps nodes from reaching the others, and the others from reaching them.
+func (l *Lab) Partition(nodes ...int) error {
+	return l.cut(func(from, to int) bool { return slices.Contains(nodes, from) != slices.Contains(nodes, to) }, nodes...)
 }
 
-// Heal takes back the cuts of the given nodes, of their pairs too; without any, all cuts and the
-// partition. Links stay as they are.
+func (l *Lab) cut(stops func(from, to int) bool, nodes ...int) error {
+	return l.change(func(f *fabric, _ time.Duration) { f.cuts = append(f.cuts, cut{nodes, stops}) }, nodes...)
+}
+
+// Heal takes back all cuts in which one of the nodes was named; without any, all cuts. Links stay
+// as they are.
 func (l *Lab) Heal(nodes ...int) error {
-	return l.change(func(f *fabric, _ time.Duration) {
-		if len(nodes) == 0 {
-			f.cuts.heal()
-		}
-		for _, i := range nodes {
-			f.cuts.healNode(i)
-		}
-	}, nodes...)
+	return l.change(func(f *fabric, _ time.Duration) { f.heal(nodes...) }, nodes...)
 }
 
 // change does something to the fabric that concerns nodes.
@@ -168,12 +190,14 @@ func (l *Lab) change(do func(f *fabric, now time.Duration), nodes ...int) error 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.closed {
+	select {
+	case <-l.done:
 		return fmt.Errorf("lab: %w", net.ErrClosed)
+	default:
 	}
 	now := time.Since(l.began)
 	l.mu.fabric.advance(now) // what is due happens under the old rules
 	do(l.mu.fabric, now)
-	l.ring()
+	l.wake()
 	return nil
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -40,25 +41,19 @@ func newLab(t *testing.T, cfg Config) *Lab {
 	return nil
 }
 
-// ground is a Lab or Wires.
-type ground interface {
-	Addr(i int) netip.Addr
-	Do(i int, f func() error) error
-}
-
 // connect opens a TCP connection from node 0 to node 1.
-func connect(t testing.TB, l ground) (from, to net.Conn) {
+func connect(t testing.TB, h *Hosts) (from, to net.Conn) {
 	t.Helper()
 	var listener net.Listener
-	err := l.Do(1, func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(l.Addr(1), 0).String())
+	err := h.Space(1).Do(func() (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(h.Addr(1), 0).String())
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	err = l.Do(0, func() (err error) {
+	err = h.Space(0).Do(func() (err error) {
 		from, err = net.DialTimeout("tcp", listener.Addr().String(), 20*time.Second)
 		return err
 	})
@@ -78,7 +73,7 @@ func TestNodesTalk(t *testing.T) {
 	if l == nil {
 		return
 	}
-	from, to := connect(t, l)
+	from, to := connect(t, &l.Hosts)
 	sent := bytes.Repeat([]byte("through the lab "), 1<<16)
 	go func() {
 		_, _ = from.Write(sent)
@@ -96,7 +91,7 @@ func TestCutStopsBytes(t *testing.T) {
 	if l == nil {
 		return
 	}
-	from, to := connect(t, l)
+	from, to := connect(t, &l.Hosts)
 	if err := l.Cut(1); err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +128,12 @@ func TestDoComesBack(t *testing.T) {
 	}
 	before, inside := where(), ""
 	fault := errors.New("fault")
-	err := l.Do(0, func() error { inside = where(); return fault })
+	err := l.Space(0).Do(func() error { inside = where(); return fault })
 	if after := where(); !errors.Is(err, fault) || before != after || inside == before {
 		t.Errorf("before %s, in %s, after %s: %v", before, inside, after, err)
 	}
-	if err := l.Do(1, func() error { return nil }); err == nil {
-		t.Error("did something on a node that is not there")
+	if err := Space("labtest-none").Do(func() error { return nil }); err == nil {
+		t.Error("did something in a namespace that is not there")
 	}
 }
 
@@ -172,11 +167,11 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	left := strings.Replace(string(l.Space(1)), strconv.Itoa(os.Getpid()), strconv.Itoa(dead.Process.Pid), 1)
-	if err := Space(left).make(); err != nil {
+	left := Space(fmt.Sprintf("labtest-%d-1-1", dead.Process.Pid))
+	if err := Space("").IP(t.Context(), "netns add "+string(left)); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := Clean("labtest")
+	removed, err := clean("labtest")
 	if err != nil || len(removed) != 1 || removed[0] != left {
 		t.Errorf("cleaned %q, %v; %q was left", removed, err, left)
 	}

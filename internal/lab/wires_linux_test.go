@@ -35,11 +35,11 @@ func TestWires(t *testing.T) {
 		}
 		return string(out)
 	}
-	if got := inside(1, "tc", "qdisc", "show", "dev", wireName); !strings.Contains(got, "tbf") ||
+	if got := inside(1, "tc", "qdisc", "show", "dev", deviceName); !strings.Contains(got, "tbf") ||
 		!strings.Contains(got, "rate 201") {
 		t.Errorf("node 1's link: %s", got)
 	}
-	if got := inside(0, "ip", "route", "get", w.Addr(1).String()); !strings.Contains(got, "dev "+wireName) {
+	if got := inside(0, "ip", "route", "get", w.Addr(1).String()); !strings.Contains(got, "dev "+deviceName) {
 		t.Errorf("from node 0 to node 1: %s", got)
 	}
 	if err := w.Place(2, exec.Command("true")); err == nil {

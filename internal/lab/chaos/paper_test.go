@@ -51,7 +51,7 @@ func (w *wires) does(what string, args ...any) error {
 func (w *wires) Cut(sites ...int) error             { return w.does("cut", sites) }
 func (w *wires) Mute(sites ...int) error            { return w.does("mute", sites) }
 func (w *wires) CutPair(i, j int) error             { return w.does("pair", []int{i, j}) }
-func (w *wires) Partition(groups ...[]int) error    { return w.does("part", groups) }
+func (w *wires) Partition(sites ...int) error       { return w.does("part", sites) }
 func (w *wires) SetLink(i int, link lab.Link) error { return w.does("link", []int{i, link.Loss}) }
 func (w *wires) Heal(sites ...int) error            { return w.does("heal", sites) }
 

@@ -29,7 +29,7 @@ var did = map[Kind]string{
 	"turns":     "[1 2 3] 2 2 2 2 2",
 	"end":       "[2] 2 3 2 2 2 gone",
 	"cut":       "[2] 1 1 1 1 1 cut[2] heal[2] link[2 0]",
-	"partition": "[2 3] 1 1 1 1 1 part[[2 3]] heal[]",
+	"partition": "[2 3] 1 1 1 1 1 part[2 3] heal[]",
 	"flap":      "[2] 1 1 1 1 1 cut[2] heal[2] link[2 0] cut[2] heal[2] link[2 0]",
 	"slow":      "[2] 1 1 1 1 1 link[2 0] heal[2] link[2 0]",
 	"pair":      "[2 3] 1 1 1 1 1 pair[2 3] heal[2 3] link[2 0]",

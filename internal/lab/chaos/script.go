@@ -20,7 +20,7 @@ type network interface {
 	Cut(sites ...int) error
 	Mute(sites ...int) error
 	CutPair(i, j int) error
-	Partition(groups ...[]int) error
+	Partition(sites ...int) error
 	SetLink(site int, l lab.Link) error
 	Heal(sites ...int) error
 }
@@ -85,7 +85,7 @@ func (r *runner) change(f *fault, word string) (done bool, err error) {
 	case "pair":
 		err = r.links.CutPair(f.Victims[0], f.Victims[1])
 	case "part":
-		err = r.links.Partition(f.Victims)
+		err = r.links.Partition(f.Victims...)
 	case "slow":
 		err = r.links.SetLink(f.Victims[0], slowLink)
 	case "lossy":
