@@ -1,9 +1,9 @@
 // Package lab makes a network of machines out of one: each node is a Linux network namespace with
 // an IPv4 address, and a forwarder in this process carries packets between them over links with a
 // rate, a delay, loss and cuts, all of which may change while they are in use. It needs
-// root, iproute2, and nothing of the kernel but namespaces and TUN devices: no netem, no bridges. If
-// only a rate is needed, NewWires has the kernel alone make the links, which takes no CPU time from
-// the processes that are measured.
+// root, iproute2, and nothing of the kernel but namespaces and TUN devices: no netem, no bridges.
+// If only a rate is needed, NewWires has the kernel alone make the links, which takes no CPU time
+// from the processes that are measured.
 //
 //	link := lab.Link{Rate: 200e6, Delay: 25 * time.Millisecond}
 //	l, err := lab.New(ctx, lab.Config{Nodes: 3, Link: link, Name: "books"})

@@ -87,11 +87,12 @@ func TestPumpWakesForWhatIsSooner(t *testing.T) {
 	})
 }
 
-// TestACutIsNotInThePast: what was due before a cut has arrived, though the pump was late.
+// TestACutIsNotInThePast: what was due before a cut has arrived, though the pump was late: here
+// there is none.
 func TestACutIsNotInThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Nodes: 2}.withDefaults()
-		l := &Lab{Hosts: Hosts{cfg: cfg}, began: time.Now(), alarm: time.NewTimer(never)} // without a pump
+		l := &Lab{Hosts: Hosts{cfg: cfg}, began: time.Now(), alarm: time.NewTimer(never)}
 		l.mu.fabric = newFabric(2, Link{Delay: ms})
 		l.send(0, ipv4(l.Addr(1)))
 		time.Sleep(time.Second)

@@ -14,7 +14,7 @@ import (
 func (s Space) Do(f func() error) error {
 	ended := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: a thread in a foreign namespace is of no use to anybody else
+		runtime.LockOSThread() // for good: the thread remains in the namespace
 		ended <- s.enter(f)
 	}()
 	return <-ended
