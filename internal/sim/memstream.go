@@ -4,290 +4,279 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// lostRetry is the time until bytes that were lost on a cut link are sent again.
-const lostRetry = 250 * time.Millisecond
+const (
+	maxParcel = 64 << 10 // bytes
+	maxUnread = 1 << 20  // bytes of a stream that wait to be read
+)
 
-// memoryStream is one end of a stream: a pipe to read from and one to write to.
+// memoryStream is one end of a stream.
 type memoryStream struct {
-	conn    *memoryConn
-	other   *memoryStream
-	in, out *pipe
-	opener  bool
-	taken   atomic.Bool // it was accepted
+	conn  *memoryConn
+	other *memoryStream
+	// for its reader and for its writer: something has changed
+	readable, writable chan struct{}
+
+	// guarded by the network's lock
+	queue           []parcel  // sent to here, and not read
+	queued          int       // bytes
+	last            time.Time // when what was sent last from here comes
+	hidden          bool      // nothing was sent yet: the other end does not know of the stream
+	shut            bool      // nothing more is read here: what comes is dropped
+	closed          bool      // nothing more is written here
+	readBy, writeBy time.Time
 }
 
-var _ network.MuxedStream = (*memoryStream)(nil)
-
-// pipe is one direction of a stream.
-type pipe struct {
-	from, to *memoryHost
-	wake     chan struct{} // for its reader: something was sent, or has changed
-	room     chan struct{} // for its writer: something was read, or has changed
-	mu       struct {
-		sync.Mutex
-		queue  []parcel
-		queued int       // bytes
-		last   time.Time // when the newest comes
-		shut   bool      // by its reader: what comes is dropped
-		closed bool      // by its writer
-
-		readBy, writeBy time.Time // deadlines
-	}
-}
-
-// parcel is bytes; none: the end.
+// parcel is bytes; nil: the end.
 type parcel struct {
 	at   time.Time // when it is there
 	lost bool      // it was sent over a cut link
 	b    []byte
 }
 
-func (q *parcel) here(now time.Time) bool { return !q.lost && !q.at.After(now) }
+func newStream(c *memoryConn) *memoryStream {
+	return &memoryStream{conn: c, readable: make(chan struct{}, 1), writable: make(chan struct{}, 1)}
+}
 
-// Read implements network.MuxedStream.
+// Read implements network.MuxedStream. It returns at most what one Write has sent.
 func (s *memoryStream) Read(b []byte) (int, error) {
-	for {
-		n, next, err := s.in.take(b)
-		if n > 0 || err != nil || len(b) == 0 {
-			return n, err
-		}
-		pause(s.in.wake, nil, next)
-	}
+	return s.retry((*memoryStream).take, s.readable, b)
 }
-
-// take returns bytes that have arrived, or the time at which to look again; zero stands for never.
-func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	switch {
-	case p.mu.shut:
-		return 0, next, network.ErrReset
-	case !p.mu.readBy.IsZero() && !now.Before(p.mu.readBy):
-		return 0, next, os.ErrDeadlineExceeded
-	}
-	p.retry(now)
-	for n < len(b) && len(p.mu.queue) > 0 && p.mu.queue[0].here(now) {
-		head := &p.mu.queue[0]
-		if head.b == nil {
-			if n == 0 {
-				return 0, next, io.EOF
-			}
-			break
-		}
-		k := copy(b[n:], head.b)
-		if head.b, n = head.b[k:], n+k; len(head.b) == 0 {
-			p.mu.queue = p.mu.queue[1:]
-		}
-	}
-	if n > 0 {
-		p.mu.queued -= n
-		signal(p.room)
-		return n, next, nil
-	}
-	if len(p.mu.queue) > 0 {
-		next = p.mu.queue[0].at
-	}
-	return 0, earlier(next, p.mu.readBy), nil
-}
-
-// retry sends the first parcel again if it was lost. mu is held.
-func (p *pipe) retry(now time.Time) {
-	if len(p.mu.queue) == 0 || !p.mu.queue[0].lost || p.mu.queue[0].at.After(now) {
-		return
-	}
-	head := &p.mu.queue[0]
-	if head.lost = p.cut(); head.lost {
-		head.at = now.Add(lostRetry)
-	}
-}
-
-// cut says whether bytes that are sent now are lost.
-func (p *pipe) cut() bool { return p.from.memory.net.lost(p.from.index, p.to.index) }
 
 // Write implements network.MuxedStream.
 func (s *memoryStream) Write(b []byte) (n int, err error) {
-	for n < len(b) {
-		k, next, err := s.out.put(b[n:])
-		if err != nil {
+	for k := 0; n < len(b) && err == nil; n += k {
+		k, err = s.retry((*memoryStream).put, s.writable, b[n:])
+	}
+	return n, err
+}
+
+// retry tries to do something with bytes until it is done, or has failed. Each try says until when
+// to wait for a change; zero stands for ever.
+func (s *memoryStream) retry(
+	try func(*memoryStream, []byte) (int, time.Time, error),
+	changed <-chan struct{},
+	b []byte,
+) (int, error) {
+	for {
+		n, until, err := try(s, b)
+		if n > 0 || err != nil || len(b) == 0 {
 			return n, err
 		}
-		if n += k; k == 0 {
-			pause(s.out.room, nil, next)
-			continue
+		var due <-chan time.Time
+		if !until.IsZero() {
+			due = time.After(time.Until(until))
 		}
-		s.sent()
-	}
-	return n, nil
-}
-
-// sent wakes readers that wait for bytes.
-func (s *memoryStream) sent() {
-	s.conn.noteSent(s.out.newest())
-	signal(s.out.wake)
-	if s.opener && !s.other.taken.Load() {
-		signal(s.other.conn.wake)
+		select {
+		case <-changed:
+		case <-s.conn.life.Done():
+		case <-due:
+		}
 	}
 }
 
-// put sends some of b. If the window is full, it sends nothing and returns when to give up.
-func (p *pipe) put(b []byte) (n int, next time.Time, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	by := p.mu.writeBy
-	switch {
-	case p.mu.closed:
-		return 0, next, network.ErrReset
-	case !by.IsZero() && !now.Before(by):
-		return 0, next, os.ErrDeadlineExceeded
-	case p.mu.shut:
-		return len(b), next, nil
+// take reads bytes that have arrived.
+func (s *memoryStream) take(b []byte) (n int, until time.Time, err error) {
+	defer s.lock()()
+	if err := s.check(s.shut, s.readBy); err != nil {
+		return 0, until, err
 	}
-	if p.mu.queued >= maxUnread {
-		return 0, by, nil
+	until = s.first()
+	if until.IsZero() || until.After(time.Now()) {
+		if until.IsZero() || !s.readBy.IsZero() && s.readBy.Before(until) {
+			until = s.readBy
+		}
+		return 0, until, nil
 	}
-	n = min(len(b), maxParcel)
-	p.send(now, bytes.Clone(b[:n]))
-	return n, next, nil
+	head := &s.queue[0]
+	if head.b == nil {
+		return 0, until, io.EOF
+	}
+	n = copy(b, head.b)
+	if head.b = head.b[n:]; len(head.b) == 0 {
+		s.queue = s.queue[1:]
+	}
+	s.queued -= n
+	signal(s.other.writable)
+	return n, until, nil
 }
 
-// send puts a parcel on its way. mu is held.
-func (p *pipe) send(now time.Time, b []byte) {
-	at := p.from.link.send(now, len(b)).Add(p.from.memory.delay(p.from.index, p.to.index))
-	p.mu.last = later(at, p.mu.last)
-	p.mu.queued += len(b)
-	p.mu.queue = append(p.mu.queue, parcel{at: p.mu.last, lost: p.cut(), b: b})
-}
-
-// newest returns when the bytes that were sent last come.
-func (p *pipe) newest() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.last
-}
-
-// first returns when the first bytes arrive or have arrived.
-func (p *pipe) first() (time.Time, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.mu.queue) == 0 {
-		return time.Time{}, false
+// put sends some bytes, unless the window is full.
+func (s *memoryStream) put(b []byte) (n int, until time.Time, err error) {
+	defer s.lock()()
+	if err = s.check(s.closed, s.writeBy); err == nil && s.other.queued < maxUnread {
+		n = min(len(b), maxParcel)
+		s.send(bytes.Clone(b[:n]))
 	}
-	p.retry(time.Now())
-	return p.mu.queue[0].at, true
+	return n, s.writeBy, err
+}
+
+// arrive lets the other host accept a stream that it was sent something over: as in QUIC, a stream
+// is there with its first bytes.
+func (s *memoryStream) arrive() {
+	unlock := s.lock()
+	at := s.first()
+	unlock()
+	if at.After(time.Now()) {
+		time.AfterFunc(time.Until(at), s.arrive)
+	} else if !at.IsZero() { // it was not reset
+		select {
+		case s.conn.opened <- s:
+		case <-s.conn.life.Done():
+		}
+	}
 }
 
 // CloseWrite implements network.MuxedStream. Where the write deadline has passed it fails, as on a
 // bulk connection, which has to send the end.
 func (s *memoryStream) CloseWrite() error {
-	if s.out.late() {
-		return os.ErrDeadlineExceeded
+	defer s.lock()()
+	err := s.check(s.closed, s.writeBy)
+	if err == nil {
+		s.finish()
 	}
-	s.closeWrite()
-	return nil
-}
-
-// late says whether the writer's deadline has passed, and it has not ended this direction.
-func (p *pipe) late() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.mu.closed && !p.mu.writeBy.IsZero() && !time.Now().Before(p.mu.writeBy)
-}
-
-func (s *memoryStream) closeWrite() {
-	s.out.mu.Lock()
-	if !s.out.mu.closed {
-		s.out.mu.closed = true
-		s.out.send(time.Now(), nil)
-	}
-	s.out.mu.Unlock()
-	signal(s.out.room)
-	s.sent()
+	return err
 }
 
 // CloseRead implements network.MuxedStream.
 func (s *memoryStream) CloseRead() error {
-	s.in.mu.Lock()
-	s.in.mu.shut = true
-	s.in.mu.queue, s.in.mu.queued = nil, 0
-	s.in.mu.Unlock()
-	signal(s.in.wake)
-	signal(s.in.room)
+	defer s.lock()()
+	s.drop()
 	return nil
 }
 
 // Close implements network.MuxedStream.
 func (s *memoryStream) Close() error {
-	s.closeWrite()
-	_ = s.CloseRead()
-	s.conn.forget(s)
+	defer s.lock()()
+	s.finish()
+	s.drop()
 	return nil
 }
 
-// Reset implements network.MuxedStream. The other end learns of it if the link holds, after what
-// was sent before has come.
+// Reset implements network.MuxedStream.
 func (s *memoryStream) Reset() error {
-	if !s.end() {
-		return nil
+	defer s.lock()()
+	if s.check(s.shut && s.closed, time.Time{}) == nil {
+		s.end()
+		s.conn.tell(s.last, s.other.end)
 	}
-	s.conn.forget(s)
-	from, to, m := s.conn.host.index, s.other.conn.host.index, s.conn.host.memory
-	time.AfterFunc(s.conn.behind(s.out.newest()), func() {
-		if !m.net.lost(from, to) {
-			s.other.end()
-			s.other.conn.forget(s.other)
-		}
-	})
 	return nil
 }
 
 // ResetWithError implements network.MuxedStream.
 func (s *memoryStream) ResetWithError(network.StreamErrorCode) error { return s.Reset() }
 
-// end breaks this end off. It returns whether it was open.
-func (s *memoryStream) end() (open bool) {
-	s.in.mu.Lock()
-	open = !s.in.mu.shut
-	s.in.mu.shut, s.in.mu.queue, s.in.mu.queued = true, nil, 0
-	s.in.mu.Unlock()
-	s.out.mu.Lock()
-	open = open || !s.out.mu.closed
-	s.out.mu.closed = true
-	s.out.mu.Unlock()
-	for _, c := range []chan struct{}{s.in.wake, s.in.room, s.out.wake, s.out.room} {
-		signal(c)
-	}
-	return open
-}
-
 // SetDeadline implements network.MuxedStream.
 func (s *memoryStream) SetDeadline(t time.Time) error {
-	_ = s.SetReadDeadline(t)
-	return s.SetWriteDeadline(t)
+	return s.setDeadlines(t, &s.readBy, &s.writeBy)
 }
 
 // SetReadDeadline implements network.MuxedStream.
-func (s *memoryStream) SetReadDeadline(t time.Time) error {
-	s.in.mu.Lock()
-	s.in.mu.readBy = t
-	s.in.mu.Unlock()
-	signal(s.in.wake)
+func (s *memoryStream) SetReadDeadline(t time.Time) error { return s.setDeadlines(t, &s.readBy) }
+
+// SetWriteDeadline implements network.MuxedStream.
+func (s *memoryStream) SetWriteDeadline(t time.Time) error { return s.setDeadlines(t, &s.writeBy) }
+
+func (s *memoryStream) setDeadlines(t time.Time, deadlines ...*time.Time) error {
+	defer s.lock()()
+	for _, d := range deadlines {
+		*d = t
+	}
+	signal(s.readable)
+	signal(s.writable)
 	return nil
 }
 
-// SetWriteDeadline implements network.MuxedStream.
-func (s *memoryStream) SetWriteDeadline(t time.Time) error {
-	s.out.mu.Lock()
-	s.out.mu.writeBy = t
-	s.out.mu.Unlock()
-	signal(s.out.room)
+// lock takes the network's lock, and returns what frees it.
+func (s *memoryStream) lock() (unlock func()) {
+	s.conn.node.net.mu.Lock()
+	return s.conn.node.net.mu.Unlock
+}
+
+// The lock is held for what follows.
+
+// check says why one direction of a stream is of no use, if it is not.
+func (s *memoryStream) check(over bool, deadline time.Time) error {
+	switch {
+	case over || s.conn.IsClosed():
+		return network.ErrReset
+	case !deadline.IsZero() && !time.Now().Before(deadline):
+		return os.ErrDeadlineExceeded
+	}
 	return nil
+}
+
+// send puts a parcel on its way.
+func (s *memoryStream) send(b []byte) {
+	far, from, to := s.other, s.conn.node, s.conn.other.node
+	lasts := time.Duration(float64(len(b)) * 8 / float64(from.rate) * float64(time.Second))
+	from.free = latest(from.free, time.Now()).Add(lasts)
+	s.last = latest(s.last, from.free.Add(from.net.delay(from, to)))
+	s.conn.last = latest(s.conn.last, s.last)
+	if !far.shut {
+		far.queue = append(far.queue, parcel{at: s.last, lost: from.net.lost(from, to), b: b})
+		far.queued += len(b)
+		signal(far.readable)
+	}
+	if s.hidden {
+		s.hidden = false
+		time.AfterFunc(time.Until(s.last), far.arrive)
+	}
+}
+
+// first returns when the first bytes arrive or have arrived; zero: there are none. Those that were
+// lost are sent again.
+func (s *memoryStream) first() time.Time {
+	if len(s.queue) == 0 {
+		return time.Time{}
+	}
+	head, now := &s.queue[0], time.Now()
+	if head.lost && !head.at.After(now) {
+		if head.lost = s.conn.node.net.lost(s.conn.other.node, s.conn.node); head.lost {
+			head.at = now.Add(lostRetry)
+		}
+	}
+	return head.at
+}
+
+// finish ends what is written here.
+func (s *memoryStream) finish() {
+	if !s.closed {
+		s.closed = true
+		s.send(nil)
+		signal(s.writable)
+	}
+}
+
+// drop ends what is read here.
+func (s *memoryStream) drop() {
+	s.shut, s.queue, s.queued = true, nil, 0
+	signal(s.readable)
+	signal(s.other.writable)
+}
+
+// end breaks this end off.
+func (s *memoryStream) end() {
+	s.drop()
+	s.closed = true
+	signal(s.writable)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// signal wakes the goroutine that waits, or the next one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

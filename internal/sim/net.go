@@ -5,7 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,21 +25,17 @@ type Net struct {
 	Hosts []host.Host // host i has address 1.0.0.i or so, port 8000
 	// bits a second of the links of hosts to come, each way; enough not to matter if 0
 	Rate    int
-	Options []libp2p.Option // of New: for hosts to come, besides those that the simulation needs
+	Options []libp2p.Option // for hosts to come, besides those that the simulation needs
 
-	t      testing.TB
-	wire   *simnet.Simnet
-	memory *memory // in place of wire
-	mu     struct {
+	t       testing.TB
+	latency time.Duration
+	wire    *simnet.Simnet // nil: in memory
+	mu      struct {
 		sync.Mutex
-		index  map[netip.Addr]int // of a host by its address
-		cut    map[[2]int]bool    // packets from the first to the second host are dropped
-		frozen map[int]bool
-		// a firewall lets in packets only from hosts to which the host has sent
-		walled map[int]bool
-		sent   map[[2]int]bool       // from the first, which is walled, to the second
-		slow   map[int]time.Duration // added to the latency of every packet to or from a host
-		closed map[int]bool
+		nodes []*node         // by host
+		cut   map[[2]int]bool // packets from the first to the second host are dropped
+		sent  map[[2]int]bool // the first host, which is walled, has sent to the second
+		conns []*memoryConn   // both ends of each
 	}
 }
 
@@ -47,12 +43,26 @@ type Net struct {
 // bubble.
 func New(t testing.TB, n int, latency time.Duration) *Net {
 	t.Helper()
-	s := newNet(t)
-	s.wire = &simnet.Simnet{
-		LatencyFunc: func(p *simnet.Packet) time.Duration { return latency + s.slowness(p.From) + s.slowness(p.To) },
-		Logger:      slog.New(slog.DiscardHandler),
+	return newNet(t, n, latency, &simnet.Simnet{Logger: slog.New(slog.DiscardHandler)})
+}
+
+// NewMemory is New, with hosts of which no packets are simulated: what one writes to a stream comes
+// out at the other end after the time that it takes on the links. There is neither encryption nor
+// loss nor a handshake but for its round trips, which makes it many times faster. Swarm, identify
+// and multistream are libp2p's.
+func NewMemory(t testing.TB, n int, latency time.Duration) *Net {
+	t.Helper()
+	return newNet(t, n, latency, nil)
+}
+
+func newNet(t testing.TB, n int, latency time.Duration, wire *simnet.Simnet) *Net {
+	t.Helper()
+	s := &Net{t: t, latency: latency, wire: wire}
+	s.mu.cut, s.mu.sent = make(map[[2]int]bool), make(map[[2]int]bool)
+	if wire != nil {
+		wire.LatencyFunc = s.route
+		wire.Start()
 	}
-	s.wire.Start()
 	t.Cleanup(s.close)
 	for range n {
 		s.Add()
@@ -60,48 +70,26 @@ func New(t testing.TB, n int, latency time.Duration) *Net {
 	return s
 }
 
-func newNet(t testing.TB) *Net {
-	s := &Net{t: t}
-	s.mu.index = make(map[netip.Addr]int)
-	s.mu.cut = make(map[[2]int]bool)
-	s.mu.frozen = make(map[int]bool)
-	s.mu.walled = make(map[int]bool)
-	s.mu.sent = make(map[[2]int]bool)
-	s.mu.slow = make(map[int]time.Duration)
-	s.mu.closed = make(map[int]bool)
-	return s
-}
-
 // Add adds a host and returns its index.
 func (s *Net) Add() int {
 	s.t.Helper()
 	i := len(s.Hosts)
-	ip := simnet.IntToPublicIPv4(i)
+	n := &node{
+		net: s, index: i, ip: simnet.IntToPublicIPv4(i).To4(), rate: cmp.Or(s.Rate, linkBandwidth),
+		conns: make(chan *memoryConn),
+	}
+	n.listening, n.stop = context.WithCancel(context.Background())
 	s.mu.Lock()
-	s.mu.index[addrOf(ip)] = i
+	s.mu.nodes = append(s.mu.nodes, n)
 	s.mu.Unlock()
-	h, err := s.host(i, ip)
+	h, err := n.host()
 	if err != nil {
 		s.t.Fatalf("simulated host %d: %v", i, err)
 	}
+	n.id = h.ID()
 	s.Hosts = append(s.Hosts, h)
 	return i
 }
-
-func (s *Net) host(i int, ip net.IP) (host.Host, error) {
-	if s.memory != nil {
-		return s.memory.add(i, ip)
-	}
-	return newHost(ip, func(a *net.UDPAddr) net.PacketConn {
-		link := simnet.LinkSettings{BitsPerSecond: s.rate()}
-		return &packetConn{
-			SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}),
-			net:     s, from: i,
-		}
-	}, s.Options)
-}
-
-func (s *Net) rate() int { return cmp.Or(s.Rate, linkBandwidth) }
 
 // Info returns the ID and the address of host i.
 func (s *Net) Info(i int) peer.AddrInfo { return *host.InfoFromHost(s.Hosts[i]) }
@@ -162,117 +150,43 @@ func (s *Net) around(i int) (links [][2]int) {
 	return links
 }
 
+func (s *Net) set(cut bool, links ...[2]int) {
+	s.change(func() {
+		for _, l := range links {
+			s.mu.cut[l] = cut
+		}
+	})
+}
+
 // Freeze drops all packets to and from host i, those of hosts that come later included, as while
 // its process is stopped. Thaw does not undo Cut.
-func (s *Net) Freeze(i int) { s.freeze(i, true) }
+func (s *Net) Freeze(i int) { s.change(func() { s.mu.nodes[i].frozen = true }) }
 
 // Thaw undoes Freeze.
-func (s *Net) Thaw(i int) { s.freeze(i, false) }
-
-func (s *Net) freeze(i int, frozen bool) {
-	s.mu.Lock()
-	s.mu.frozen[i] = frozen
-	s.mu.Unlock()
-	s.changed()
-}
-
-// changed lets connections find out, after a while, that their link is cut.
-func (s *Net) changed() {
-	if s.memory != nil {
-		s.memory.recheck()
-	}
-}
+func (s *Net) Thaw(i int) { s.change(func() { s.mu.nodes[i].frozen = false }) }
 
 // Wall puts host i of New behind a firewall, as a router that translates addresses is one: a packet
 // comes in only from an address to which one has gone out.
-func (s *Net) Wall(i int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.walled[i] = true
-}
+func (s *Net) Wall(i int) { s.change(func() { s.mu.nodes[i].walled = true }) }
 
 // Slow adds to the latency of every packet to or from host i; 0 undoes it.
-func (s *Net) Slow(i int, by time.Duration) {
+func (s *Net) Slow(i int, by time.Duration) { s.change(func() { s.mu.nodes[i].slow = by }) }
+
+// change changes the network. Connections find out after a while that their link is cut.
+func (s *Net) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.slow[i] = by
+	f()
+	s.recheck()
 }
 
 // Close closes host i, telling its neighbours, as a process that ends well does. To end a host that
 // tells nobody, call Isolate first.
 func (s *Net) Close(i int) {
 	s.t.Helper()
-	s.mu.Lock()
-	done := s.mu.closed[i]
-	s.mu.closed[i] = true
-	s.mu.Unlock()
-	if done {
-		return
-	}
 	if err := s.Hosts[i].Close(); err != nil {
 		s.t.Errorf("closing simulated host %d: %v", i, err)
 	}
-}
-
-func (s *Net) set(cut bool, links ...[2]int) {
-	s.mu.Lock()
-	for _, l := range links {
-		s.mu.cut[l] = cut
-	}
-	s.mu.Unlock()
-	s.changed()
-}
-
-// dropped says whether a packet from host i to an address is lost.
-func (s *Net) dropped(i int, to net.Addr) bool {
-	s.mu.Lock()
-	j, ok := s.at(to)
-	if ok && s.mu.walled[i] {
-		s.mu.sent[[2]int{i, j}] = true
-	}
-	stopped := ok && s.mu.walled[j] && !s.mu.sent[[2]int{j, i}]
-	s.mu.Unlock()
-	return ok && (stopped || s.lost(i, j))
-}
-
-// lost says whether packets from host i to host j are lost.
-func (s *Net) lost(i, j int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.cut[[2]int{i, j}] || s.mu.frozen[i] || s.mu.frozen[j]
-}
-
-func (s *Net) slowness(at net.Addr) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, ok := s.at(at)
-	if !ok {
-		return 0
-	}
-	return s.mu.slow[i]
-}
-
-func (s *Net) slownessOf(i int) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.slow[i]
-}
-
-func (s *Net) hostOf(a netip.Addr) (int, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, ok := s.mu.index[a.Unmap()]
-	return i, ok
-}
-
-// at returns the host of an address. mu is held.
-func (s *Net) at(a net.Addr) (int, bool) {
-	u, ok := a.(*net.UDPAddr)
-	if !ok {
-		return 0, false
-	}
-	i, ok := s.mu.index[u.AddrPort().Addr().Unmap()]
-	return i, ok
 }
 
 func (s *Net) close() {
@@ -285,3 +199,42 @@ func (s *Net) close() {
 		s.wire.Close()
 	}
 }
+
+// route returns the latency of a packet. One that is lost goes nowhere.
+func (s *Net) route(p *simnet.Packet) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, to := s.at(p.From.(*net.UDPAddr).IP), s.at(p.To.(*net.UDPAddr).IP)
+	if from == nil || to == nil {
+		return s.latency
+	}
+	there, back := [2]int{from.index, to.index}, [2]int{to.index, from.index}
+	if from.walled {
+		s.mu.sent[there] = true
+	}
+	if s.lost(from, to) || to.walled && !s.mu.sent[back] {
+		p.To = &net.UDPAddr{}
+	}
+	return s.delay(from, to)
+}
+
+// The lock is held for what follows.
+
+// at returns the host of an address; nil: it is of none.
+func (s *Net) at(ip net.IP) *node {
+	if i := slices.IndexFunc(s.mu.nodes, func(n *node) bool { return n.ip.Equal(ip) }); i >= 0 {
+		return s.mu.nodes[i]
+	}
+	return nil
+}
+
+// lost says whether packets from one host to another are lost.
+func (s *Net) lost(from, to *node) bool {
+	return s.mu.cut[[2]int{from.index, to.index}] || from.frozen || to.frozen
+}
+
+// broken says whether packets between two hosts are lost in either direction.
+func (s *Net) broken(a, b *node) bool { return s.lost(a, b) || s.lost(b, a) }
+
+// delay returns the latency from one host to another.
+func (s *Net) delay(from, to *node) time.Duration { return s.latency + from.slow + to.slow }
