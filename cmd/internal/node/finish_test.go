@@ -85,8 +85,8 @@ func TestAPeerThatLeavesAtTheEndHasEnded(t *testing.T) {
 	}
 }
 
-// The same with real nodes: one of three is stopped as soon as it has applied the last slot. Whether
-// its trainer was given the parameters by then is a matter of chance.
+// The same with real nodes: one of three is stopped as soon as it has applied the last slot. It is
+// a matter of chance whether its trainer was given the parameters by then.
 func TestANodeThatLeavesAtTheEndHasEnded(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 3), 3, func(s *nodetest.Swarm) {
 		p, out := printing()
