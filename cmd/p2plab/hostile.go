@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -24,11 +27,12 @@ type hostileFlags struct {
 	program string
 }
 
-// hostileSlots is --slots where it was not given.
-const hostileSlots = 20
-
-// hostilePeers is --peers where it was not given: with a hostile one, four, which all have a vote.
-const hostilePeers = 3
+// What --peers and --slots are with --hostile where they were not given. With a hostile one, four
+// peers have a vote.
+const (
+	hostilePeers = 3
+	hostileSlots = 20
+)
 
 func (f *hostileFlags) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.attacks, "hostile", "", "`attacks` of hostile peers, like mute,grab, three (drawn by --seed) or "+
@@ -37,42 +41,33 @@ func (f *hostileFlags) flags(fs *pflag.FlagSet) {
 		"the honest ones (default this program)")
 }
 
-// runHostile runs the attacks of --hostile.
-func (f *chaosFlags) runHostile(cmd *cobra.Command) error {
-	cfg := chaos.HostileConfig{
-		Peers: f.cfg.Peers, Slots: f.cfg.Slots, Trust: f.cfg.Trust, Timeout: f.cfg.Timeout,
-		LogLevel: string(f.logLevel),
-	}
-	_, cfg.Width = cli.Terminal(cli.Progress(cmd, f.json))
-	fs := cmd.Flags()
-	if sources.Rank(fs, "peers") == 0 {
+// runHostile runs the attacks of --hostile, in mode sync with plain values.
+func (f *chaosFlags) runHostile(cmd *cobra.Command) (err error) {
+	cfg := chaos.HostileConfig{Config: f.cfg}
+	cfg.Mode, cfg.Codec, cfg.Preset = p2pdiloco.ModeSync, "", ""
+	cfg.Trust, cfg.LogLevel = cmp.Or(cfg.Trust, p2pdiloco.TrustByzantine), string(f.logLevel)
+	if sources.Rank(cmd.Flags(), "peers") == 0 {
 		cfg.Peers = hostilePeers
 	}
-	if sources.Rank(fs, "slots") == 0 {
+	if sources.Rank(cmd.Flags(), "slots") == 0 {
 		cfg.Slots = hostileSlots
 	}
-	if err := errors.Join(f.chooseAttacks(&cfg), cfg.Validate()); err != nil {
+	cfg.Attacks, err = chaos.ParseAttacks(f.hostile.attacks, f.cfg.Seed)
+	err = errors.Join(err, f.hostile.findProgram(), cfg.Validate())
+	for _, k := range cfg.Attacks {
+		err = errors.Join(err, f.unused(k.Name))
+	}
+	if err != nil {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &cfg.Setting, func(ctx context.Context) (any, bool, error) {
-		cfg.HostileProgram = cfg.Executable
-		if f.hostile.program != "" {
-			cfg.Executable = f.hostile.program
-		}
+		cfg.HostileProgram, cfg.Executable = cfg.Executable, cmp.Or(f.hostile.program, cfg.Executable)
 		result, err := chaos.RunHostile(ctx, cfg)
 		if result.OK && f.keepDir == "" {
 			result.Dir = ""
 		}
 		return result, result.OK, err
 	})
-}
-
-// chooseAttacks reads the flags.
-func (f *chaosFlags) chooseAttacks(cfg *chaos.HostileConfig) (err error) {
-	if cfg.Attacks, err = chaos.ParseAttacks(f.hostile.attacks, f.cfg.Seed); err != nil {
-		return err
-	}
-	return errors.Join(f.hostile.findProgram(), f.unused(strings.Split(cfg.Attacks.String(), ",")...))
 }
 
 // findProgram makes the path of --program absolute, since peers run in other folders.
@@ -105,11 +100,13 @@ func addHostile(root *cobra.Command) {
 	cmd.Use, cmd.Args = chaos.HostileCommand+" ATTACK FOLDER", cobra.ExactArgs(2)
 	join := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, err := hostile.Peer{Kind: args[0], Folder: args[1]}.With(cmd.Context())
-		if err != nil {
-			return cli.UsageError(err)
+		kind, known := hostile.Find(args[0])
+		if !known {
+			return cli.UsageError(fmt.Errorf("no hostile peer is of kind %q", args[0]))
 		}
-		cmd.SetContext(ctx)
+		h := &testhooks.Hooks{}
+		hostile.Peer{Kind: kind, Folder: args[1]}.Turn(cmd.Context(), h)
+		cmd.SetContext(testhooks.With(cmd.Context(), h))
 		return join(cmd, nil)
 	}
 	root.AddCommand(cmd)

@@ -18,7 +18,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"chaos --faults kill,murder", "--faults kill,murder: \"murder\" is none of kill,leader,"},
 		{"soak --peers 2 --minutes 0", "--peers 2: allowed: 3 to 64"},
 		{"soak --faults all", "--faults all: all is not for a soak; allowed: kill,leader"},
-		{"chaos --hostile murder", "--hostile murder: \"murder\" is none of mute,solo,"},
+		{"chaos --hostile murder", "--hostile murder: \"murder\" is no attack"},
 		{"chaos --hostile mute --trust blind", "--trust blind: allowed: crash, byzantine"},
 		{"chaos --faults kill --trust blind", "--trust blind: allowed: crash, byzantine"},
 		{"chaos --hostile mute --peers 2", "--peers 2: allowed: 3 to 64"},

@@ -7,16 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
-
-// hostileFolder is what hostile peers share with their judge (package hostile).
-const hostileFolder = "hostile"
 
 const (
 	calmSlots = 5                // undisturbed, before the attack begins
@@ -26,28 +22,29 @@ const (
 // assault is a run with hostile peers of one kind. The nodes of its runner are the honest ones.
 type assault struct {
 	*runner
-	kind   hostile.Kind
-	foes   []*node // the hostile ones
-	folder string  // that it shares with them
-	began  time.Time
-	from   uint64 // the newest slot when the attack began
+	hostile.Story
+	foes  []*node // the hostile ones
+	began time.Time
 }
 
 // assail runs one swarm, in a folder of its own, with hostile peers of one kind.
-func assail(ctx context.Context, cfg HostileConfig, name, dir string, screen *swarm.Screen) (Verdict, error) {
-	a := &assault{folder: filepath.Join(dir, hostileFolder)}
-	a.kind, _ = hostile.Find(name) // ParseAttacks knows it
-	a.runner = newRunner(cfg.swarm(), dir, screen, nil)
-	a.oneFounds, a.lead, a.limit = true, func() error { return a.goOn(cfg) }, a.mayTrain
+func assail(ctx context.Context, cfg HostileConfig, k hostile.Kind, dir string, screen *swarm.Screen) (Verdict, error) {
+	run := cfg.Config
+	run.Slots += calmSlots
+	a := &assault{runner: newRunner(run, dir, screen, nil), Story: hostile.Story{
+		Kind: k, Foes: make([]string, max(k.Peers, 1)), Folder: filepath.Join(dir, "hostile"),
+		Share: int(run.Settings().Settled().NewcomerShare),
+	}}
+	a.oneFounds, a.lead, a.limit = true, func() error { return a.goOn(cfg.HostileProgram) }, a.mayTrain
 	switch {
-	case a.kind.Few:
-		a.cfg.Peers = minHonest
-	case a.kind.Late:
+	case k.Few:
+		a.cfg.Peers = minPeers
+	case k.Late:
 		a.cfg.Peers++ // in the place of the hostile one: as many have a vote
 	default:
-		a.hostile = max(a.kind.Peers, 1)
+		a.hostile = len(a.Foes)
 	}
-	if err := os.MkdirAll(a.folder, 0o755); err != nil {
+	if err := os.MkdirAll(a.Folder, 0o755); err != nil {
 		return Verdict{}, err
 	}
 	failure, err := a.whole(ctx)
@@ -58,66 +55,55 @@ func assail(ctx context.Context, cfg HostileConfig, name, dir string, screen *sw
 }
 
 // goOn starts the hostile peers, and begins the attack after the calm slots.
-func (a *assault) goOn(cfg HostileConfig) error {
+func (a *assault) goOn(program string) error {
 	calm := a.ledger.slot < calmSlots
-	if len(a.foes) == 0 && (!a.kind.Late || !calm) {
-		if err := a.startHostile(cfg); err != nil {
+	if len(a.foes) == 0 && (!a.Late || !calm) {
+		if err := a.startHostile(program); err != nil {
 			return err
 		}
 	}
-	for _, p := range a.foes {
+	for i, p := range a.foes {
 		if err := p.Read(func([]byte, eventlog.Line) {}); err != nil { // it has the peer's ID
 			return err
 		}
+		a.Foes[i] = p.ID
 	}
 	if calm || !a.began.IsZero() {
 		return nil
 	}
-	a.began, a.from = time.Now(), a.ledger.slot
-	a.note("%s begins", a.kind.Name)
-	return hostile.Begin(a.folder)
+	a.began, a.From = time.Now(), a.ledger.slot
+	a.note("%s begins", a.Kind.Name)
+	return hostile.Begin(a.Folder)
 }
 
 // mayTrain is the slot up to which the run may train: newcomers have some time to be heard before
 // it goes on.
 func (a *assault) mayTrain() uint64 {
-	if a.began.IsZero() || a.kind.Late && a.deeds() == 0 && time.Since(a.began) < lateFor {
+	if a.began.IsZero() || a.Late && a.Deeds() == 0 && time.Since(a.began) < lateFor {
 		return calmSlots
 	}
 	if a.gate.slot < a.cfg.Slots {
-		a.began, a.from = time.Now(), a.ledger.slot
+		a.From = a.ledger.slot
 	}
 	return a.cfg.Slots
 }
 
 // startHostile starts the hostile peers.
-func (a *assault) startHostile(cfg HostileConfig) error {
-	for i := range max(a.kind.Peers, 1) {
+func (a *assault) startHostile(program string) error {
+	for i := range a.Foes {
 		n := len(a.nodes) + i + 1
 		p := &node{Peer: a.swarm.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
-		p.Words = []string{cfg.HostileProgram, HostileCommand, a.kind.Name, a.folder}
+		p.Words = []string{program, HostileCommand, a.Kind.Name, a.Folder}
 		a.foes = append(a.foes, p)
-		args := slices.Concat(a.settings(), a.swarm.Listen(n))
-		if a.kind.Idle {
-			args = append(args, "--trainer", "none")
-		} else {
-			args = append(args, a.training()...)
-		}
-		if a.kind.Fast {
-			args = append(args, "--pause", "10ms")
+		trains := a.training()
+		if a.Idle {
+			trains = []string{"--trainer", "none"}
 		}
 		boots := slices.Concat(a.boot.Addrs, a.acquaintance(p))
-		if err := a.swarm.Join(p.Peer, a.runner.name, boots, args...); err != nil {
+		args := slices.Concat(a.settings(), a.swarm.Listen(n), trains)
+		if err := a.swarm.Join(p.Peer, a.name, boots, args...); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// deeds counts what the hostile peers did.
-func (a *assault) deeds() (n int) {
-	for _, p := range a.foes {
-		n += strings.Count(hostile.Deeds(a.folder, p.ID), "\n")
-	}
-	return n
 }

@@ -5,11 +5,14 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // What badAuditor does in a slot: the slot's number modulo auditorWays says which.
@@ -22,60 +25,46 @@ const (
 )
 
 // badAuditor does another thing in each of four slots.
-func badAuditor(l *liar) habit {
-	offers := map[slot.PeerID]wire.Message{} // the newest of each peer
-	accused := map[slot.PeerID]uint64{}      // in which slot
-	var last wire.Message                    // that it made an accusation of
-	feasts := 0                              // streams on which it asked for too much
-	turn := func(slotNumber uint64, what uint64) bool { return slotNumber%auditorWays == what }
-	return habit{
-		says: func(_ slot.PeerID, m wire.Message) bool {
-			h, have := m.Body.(wire.Have)
-			if !have || !turn(l.driver.View().Tip.Slot+1, isSilent) {
-				return true
-			}
-			l.did("height %d: it says nothing of the outcome", h.Height)
-			return false
-		},
-		hears: func(m wire.Message) bool {
-			switch b := m.Body.(type) {
-			case wire.Offer:
-				offers[m.From] = m
-			case wire.Ask:
-				l.say(hollow(last, 9<<10), m.From)
-			case wire.Evidence:
-				return !b.Proven() // it covers up for others
-			}
+func badAuditor(l *liar) {
+	offers := map[slot.PeerID]wire.Offer{} // the newest of each peer
+	var last wire.Message                  // that it made an accusation of
+	turn := func(what uint64) bool { return l.now()%auditorWays == what }
+	l.says = func(_ slot.PeerID, m wire.Message) bool {
+		h, have := m.Body.(wire.Have)
+		if !have || !turn(isSilent) {
 			return true
-		},
-		acts: func() {
-			now := l.driver.View().Tip.Slot + 1
-			for p, o := range offers {
-				if turn(now, accuses) && accused[p] != now {
-					accused[p], last = now, o
-					l.accuse(o)
-					l.did("slot %d: it accuses %s", now, p.Short())
-				}
+		}
+		l.did("height %d: it says nothing of the outcome", h.Height)
+		return false
+	}
+	l.hears = func(_ slot.PeerID, m wire.Message) bool {
+		switch b := m.Body.(type) {
+		case wire.Offer:
+			if offers[m.From] = b; turn(accuses) {
+				last = m
+				l.accuse(m)
+				l.did("slot %d: it accuses %s", b.Slot, m.From.Short())
 			}
-		},
-		audits: func(opened bool, s canonical.Stream) canonical.Stream {
-			now := l.driver.View().Tip.Slot + 1
-			if !opened || !turn(now, devours) {
-				return s
+		case wire.Ask:
+			l.say(hollow(last, 9<<10), m.From)
+		case wire.Evidence:
+			return !b.Proven() // it covers up for others
+		}
+		return true
+	}
+	l.streams(p2p.ProtocolAudit, "it asks for everything", func(opened bool, s canonical.Stream) canonical.Stream {
+		if !opened || !turn(devours) {
+			return nil
+		}
+		return &glutton{s, l, slices.Collect(maps.Values(offers))}
+	})
+	l.Passes = func(slotNumber uint64) (pass bool) {
+		l.attacking(func() {
+			if pass = slotNumber%auditorWays == looksAway; pass {
+				l.did("slot %d: it passes the outcome", slotNumber)
 			}
-			feasts++
-			return &glutton{
-				Stream: s, rules: l.rules, offers: slices.Collect(maps.Values(offers)), passing: feasts%2 == 0,
-				did: func(what string) { l.attacking(func() { l.did("slot %d: %s", now, what) }) },
-			}
-		},
-		passes: func(slotNumber uint64) bool {
-			if !turn(slotNumber, looksAway) {
-				return false
-			}
-			l.did("slot %d: it passes the outcome", slotNumber)
-			return true
-		},
+		})
+		return pass
 	}
 }
 
@@ -83,13 +72,13 @@ func badAuditor(l *liar) habit {
 // may be, and some that is only named, as large evidence is.
 func (l *liar) accuse(o wire.Message) {
 	e := hollow(o, 500)
-	l.gossip(e)
+	l.say(e, "")
 	e.Kind = wire.KindFalseOutcome
 	e.First = wire.SignedBody{Body: wire.Segment{Segment: slot.Segment{Contributors: slot.NewBitmap(1)}}.Append(nil)}
-	l.gossip(e)
+	l.say(e, "")
 	a := wire.Accuse{Peer: o.From, Incarnation: o.Incarnation}
 	_, _ = rand.Read(a.Hash[:]) // it never fails
-	l.gossip(a)
+	l.say(a, "")
 }
 
 // hollow is evidence with a true signature, and a proof of any bytes.
@@ -107,18 +96,54 @@ func hollow(o wire.Message, size int) wire.Evidence {
 	}
 }
 
-// deaf hears no answer to what it asks contributors.
-func deaf(l *liar) habit {
-	return habit{audits: func(opened bool, s canonical.Stream) canonical.Stream {
-		if !opened {
-			return s
-		}
-		l.did("slot %d: it hears no answer", l.driver.View().Tip.Slot+1)
-		return unheard{s}
-	}}
+// glutton is a stream of an audit. Once the audit has its answers, far more is asked for on it than
+// the other end shows one auditor of its own contribution, or passes on of others.
+type glutton struct {
+	canonical.Stream
+	l      *liar
+	offers []wire.Offer
 }
 
-// unheard is a stream that ends at once.
-type unheard struct{ canonical.Stream }
+// CloseWrite leaves the stream open: more is asked for.
+func (g *glutton) CloseWrite() error { return nil }
 
-func (unheard) Read([]byte) (int, error) { return 0, io.EOF }
+// gluttonTime bounds how long the rest takes.
+const gluttonTime = 5 * time.Second
+
+// Close ends the audit's use of the stream, and begins with all the rest.
+func (g *glutton) Close() error {
+	_ = g.SetDeadline(time.Now().Add(gluttonTime))
+	go func() {
+		defer g.Stream.Reset() //nolint:errcheck // nobody uses it any more
+		_, _ = io.Copy(io.Discard, g.Stream)
+	}()
+	go func() {
+		defer g.Stream.CloseWrite() //nolint:errcheck // the other side has ended it
+		g.askMore()
+	}()
+	return nil
+}
+
+// gluttonElements is twice what a contributor shows one auditor of a small contribution.
+const gluttonElements = 2 * (4 << 20)
+
+// askMore asks for each frame of everybody's contribution, again and again, and in one case of four
+// for a contribution that nobody has offered.
+func (g *glutton) askMore() {
+	n, size := uint64(len(g.offers)), g.l.rules.Frame
+	for k := range n * (gluttonElements / size) {
+		o := g.offers[k%n]
+		elements := g.l.rules.Elements(o.Slot)
+		begin := k / n * size % elements / size * size
+		q := auditor.Request{
+			Contributor: o.Peer, Slot: o.Slot, Root: o.Root, Fragment: g.l.rules.Fragment(o.Slot),
+			Range: slot.Range{Begin: begin, End: min(begin+size, elements)},
+		}
+		if k/n%4 == 3 {
+			_, _ = rand.Read(q.Root[:]) // it never fails
+		}
+		if canonical.WriteMessage(g.Stream, q.Append(nil)) != nil {
+			return
+		}
+	}
+}

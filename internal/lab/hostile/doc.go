@@ -3,19 +3,14 @@
 // its own key, and sees all that its machine sees; it has no other peer's key.
 //
 //	kinds.go     the table of kinds: what they do, and what must come of it
-//	judge.go     whether that came of it, by honest peers' events; leftout.go and share.go are about
-//	             newcomers
+//	judge.go     whether that came of it, by honest peers' events
 //	liar.go      the seam: what goes out, what comes in, and when the attack begins
-//	leading.go   leaders that plan unfairly, or do nothing
-//	reducing.go  owners and contributors that state what is false, or show it to nobody
+//	leading.go   leaders that plan unfairly, draft another record than they should, or do nothing
+//	reducing.go  owners that state what is false, and peers that leave others without answers
 //	contributing.go
 //	             contributors of other values, other weights, or with two faces
-//	failing.go   contributors that offer, and then fail the reduction
 //	auditing.go  electors that accuse falsely, ask for everything, or look at nothing
-//	glutton.go   how they ask for everything
-//	voting.go    members and newcomers that hold back what they owe
-//	drafting.go  leaders that draft another record than they should, or two
-//	promises.go  promises of what never was, and ballots that nobody needs
+//	voting.go    members that hold back what they owe, or promise what never was
 //	fork.go      a branch of its own, with a weight that nobody trained for
 //
 // Before the attack begins the peer does what every peer does, except that some kinds have timers

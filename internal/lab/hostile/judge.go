@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,16 +17,25 @@ const (
 	CheckCame    = "the attack came about"
 	CheckPlaces  = "honest peers keep their places"
 	CheckShares  = "honest contributions count"
+	CheckStrange = "newcomers stay within their share"
+	CheckLeftOut = "who fails is left out for longer"
+	CheckHidden  = "what is not shown does not count"
 	CheckOwners  = "no peer reduces alone"
 	CheckSaid    = "what was seen is said"
 	CheckProof   = "a liar with proof is evicted"
 	CheckBlame   = "nobody is called a liar without proof"
 	CheckNamed   = "no honest peer stands out"
 	CheckBranch  = "nobody moves to another branch"
-	CheckHidden  = "what is not shown does not count"
 	CheckCost    = "an attack costs little time"
-	maxLeftAside = 1 // honest contributions that a slot may lack: as many as may be late
 )
+
+const (
+	maxLeftAside = 1 // honest contributions that a slot may lack: as many as may be late
+	minFounders  = 3 // as many as strangers join: owners mark beside no fewer
+)
+
+// NotChecked begins the detail of a check that holds because there was nothing to check.
+const NotChecked = "not checked: "
 
 // Story is what is known in the end of a run with hostile peers.
 type Story struct {
@@ -50,12 +60,35 @@ type Check struct {
 	Fine   string
 }
 
+func (c *Check) fault(format string, args ...any) {
+	c.Faults = append(c.Faults, fmt.Sprintf(format, args...))
+}
+
 // Judge holds what the honest peers' logs say against what must hold.
 func (s *Story) Judge() []Check {
-	return []Check{
-		s.checkCame(), s.checkPlaces(), s.checkShares(), s.checkStrangers(), s.checkLeftOut(), s.checkHidden(),
-		s.checkOwners(), s.checkBranch(), s.checkSaid(), s.checkProof(), s.checkBlame(), s.checkNamed(), s.checkCost(),
+	came := Check{Name: CheckCame, Fine: fmt.Sprintf("%d times", s.Deeds())}
+	if s.Deeds() == 0 {
+		came.fault("the hostile peer had no occasion: run it again, with more slots")
 	}
+	steps := s.steps()
+	checks := append(s.checkSteps(steps), s.checkPlaces(), s.checkLeftOut(), s.checkSaid())
+	if s.Few {
+		checks = append(checks, s.checkStrangers(steps))
+	}
+	proven := s.all(func(l eventlog.Line) bool { return l.Event == evicted && s.aboutHostile(l) })
+	proof := Check{Name: CheckProof, Fine: strings.Join(proven, "; ")}
+	if s.Evicted && proven == nil {
+		proof.fault("there is a proof of what it did, and no honest peer evicted it")
+	}
+	return append(append([]Check{came}, checks...), proof,
+		Check{Name: CheckBranch, Faults: s.all(func(l eventlog.Line) bool { return l.Event == "run.switched" })},
+		Check{Name: CheckBlame, Faults: s.all(func(l eventlog.Line) bool {
+			gaveProof := (s.Evicted || s.MayProve) && s.aboutHostile(l)
+			return l.Event == "peer.cloned" || l.Event == evicted && !gaveProof
+		})},
+		Check{Name: CheckNamed, Faults: s.all(func(l eventlog.Line) bool {
+			return l.Event == standsOut && !s.aboutHostile(l)
+		})})
 }
 
 // Deeds counts what the hostile peers did.
@@ -66,12 +99,110 @@ func (s *Story) Deeds() (n int) {
 	return n
 }
 
-func (s *Story) checkCame() Check {
-	c := Check{Name: CheckCame, Fine: fmt.Sprintf("%d times", s.Deeds())}
-	if s.Deeds() == 0 {
-		c.Faults = []string{"the hostile peer had no occasion: run it again, with more slots"}
+// deedSlots are the slots in which a hostile peer did something.
+func (s *Story) deedSlots(foe string) (slots []uint64) {
+	for deed := range strings.Lines(Deeds(s.Folder, foe)) {
+		var n uint64
+		if _, err := fmt.Sscanf(deed, "slot %d:", &n); err == nil {
+			slots = append(slots, n)
+		}
 	}
-	return c
+	return slots
+}
+
+// Said is all that honest peers say of hostile ones.
+func (s *Story) Said() []string { return s.all(s.aboutHostile) }
+
+func (s *Story) aboutHostile(l eventlog.Line) bool { return slices.Contains(s.Foes, l.About) }
+
+// all are the different sentences in which honest peers say something for which about holds.
+func (s *Story) all(about func(l eventlog.Line) bool) (sentences []string) {
+	for _, p := range s.Honest {
+		for _, l := range p.Lines {
+			said := strings.TrimSpace(l.Event + " " + l.Detail)
+			if about(l) && !slices.Contains(sentences, said) {
+				sentences = append(sentences, said)
+			}
+		}
+	}
+	return sentences
+}
+
+// step is what honest peers' logs say of a slot of the attack.
+type step struct {
+	slot.Ref     // of the commit
+	slot         uint64
+	plans        []eventlog.Line // before the commit
+	electors     int             // that decided on it
+	honest, foes int             // whose contributions it has
+}
+
+// steps are those of all slots of the attack, in order.
+func (s *Story) steps() []step {
+	all := map[uint64]step{}
+	for _, p := range s.Honest {
+		plans, electors := map[uint64][]eventlog.Line{}, 0
+		for _, l := range p.Lines {
+			electors = cmp.Or(l.Electors, electors) // of certified records
+			switch n := l.Slot; {
+			case l.Event == "slot.planned":
+				l.Electors = electors
+				plans[n] = append(plans[n], l)
+			case l.Event == "slot.committed" && n > s.From && len(all[n].plans) == 0:
+				all[n] = s.step(l, plans[n])
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b step) int { return cmp.Compare(a.slot, b.slot) })
+}
+
+func (s *Story) step(commit eventlog.Line, plans []eventlog.Line) step {
+	st := step{slot: commit.Slot, plans: plans}
+	st.Ballot = commit.Ballot
+	for _, l := range plans {
+		st.electors = l.Electors
+	}
+	var ids []string
+	_ = json.Unmarshal(commit.Contributors, &ids) // events of this program
+	for _, id := range ids {
+		if slices.Contains(s.Foes, id) {
+			st.foes++
+		} else {
+			st.honest++
+		}
+	}
+	return st
+}
+
+// checkSteps says whether steps have the contributions and owners that they should, and took no
+// more terms and reductions than they may.
+func (s *Story) checkSteps(steps []step) []Check {
+	shares, hidden, owners := Check{Name: CheckShares}, Check{Name: CheckHidden}, Check{Name: CheckOwners}
+	var deeds []uint64
+	if s.LeftOut {
+		deeds = s.deedSlots(s.Foes[0])
+	}
+	slots, terms, reductions := float64(len(steps)), 0.0, 0.0
+	for _, st := range steps {
+		if st.honest < len(s.Honest)-maxLeftAside {
+			shares.fault("slot %d has contributions of %d of %d honest peers", st.slot, st.honest, len(s.Honest))
+		}
+		if len(deeds) > 0 && st.slot > deeds[0] && st.foes > 0 {
+			hidden.fault("slot %d has it", st.slot)
+		}
+		n := len(st.plans)
+		if n > 0 && st.plans[n-1].Owners == 1 {
+			owners.fault("slot %d was reduced by one peer", st.slot)
+		}
+		terms += float64(st.Term())
+		reductions += float64(max(0, n-1))
+	}
+	cost := Check{Name: CheckCost, Fine: fmt.Sprintf("%.0f slots took %.0f more terms and %.0f more reductions", slots,
+		terms, reductions)}
+	if terms > slots*usualTerms || reductions > slots*cmp.Or(s.Reductions, usualReductions) {
+		cost.Faults = []string{cost.Fine}
+	}
+	return []Check{shares, hidden, owners, cost}
 }
 
 // checkPlaces says whether all honest peers are members of the newest record in their logs.
@@ -87,177 +218,119 @@ func (s *Story) checkPlaces() Check {
 	c := Check{Name: CheckPlaces, Fine: fmt.Sprintf("%d members", len(newest.Members))}
 	for i, p := range s.Honest {
 		if !slices.Contains(newest.Members, p.ID) {
-			c.Faults = append(c.Faults, fmt.Sprintf("peer %d is no member any more", i+1))
+			c.fault("peer %d is no member any more", i+1)
 		}
 	}
 	return c
 }
 
-// eachSlot is what the honest peers' logs say of the slots of the attack: the plans before each
-// commit, and the commit.
-func (s *Story) eachSlot(look func(plans []eventlog.Line, commit eventlog.Line)) {
-	seen := map[uint64]bool{}
-	for _, p := range s.Honest {
-		plans := map[uint64][]eventlog.Line{}
-		for _, l := range p.Lines {
-			switch {
-			case l.Event == "slot.planned":
-				plans[l.Slot] = append(plans[l.Slot], l)
-			case l.Event == "slot.committed" && l.Slot > s.From && !seen[l.Slot]:
-				seen[l.Slot] = true
-				look(plans[l.Slot], l)
+// checkStrangers says whether a slot was committed with more contributions of hostile newcomers
+// than the spec lets in beside the others, and whether one of them has earned a vote. Owners mark
+// what points the other way only where three with a vote contribute. So a slot with fewer of these,
+// as a busy machine has, may earn a stranger its vote (docs/holes.md).
+func (s *Story) checkStrangers(steps []step) Check {
+	c := Check{Name: CheckStrange}
+	most, blind, voters := 0, false, 0
+	for _, st := range steps {
+		seats := max(0, st.electors-len(s.Honest))
+		most, voters = max(most, st.foes), max(voters, seats)
+		if seats > 0 && !blind {
+			c.fault("%d of them have a vote in slot %d", seats, st.slot)
+		}
+		seats = min(seats, st.foes)
+		if fresh, others := st.foes-seats, st.honest+seats; fresh > max(1, others*s.Share/1000) {
+			c.fault("slot %d has contributions of %d newcomers beside %d others", st.slot, fresh, others)
+		}
+		blind = blind || st.foes > 0 && st.honest < minFounders
+	}
+	if most == 0 {
+		c.fault("no slot has a contribution of theirs")
+	}
+	c.Fine = fmt.Sprintf("at most %d in a slot; %d earned a vote in a slot of fewer than %d founders", most, voters,
+		minFounders)
+	return c
+}
+
+// A newcomer that has failed so often that it should have been left out timesOut times is to have
+// been left out of as many slots as the time before the last one costs, and mostOut at most.
+const (
+	timesOut = 3
+	mostOut  = 16
+)
+
+// outFor is for how many slots a newcomer is to have been left out that has failed so often.
+func outFor(times int) uint64 { return uint64(min(1<<min(times-2, 10), mostOut)) }
+
+// checkLeftOut says whether newcomers that fail again and again are left out of more and more
+// slots, and whether nobody needs anything of one that all leave out.
+func (s *Story) checkLeftOut() Check {
+	c := Check{Name: CheckLeftOut}
+	if s.OutAfter == 0 {
+		return c
+	}
+	longest, most := uint64(0), 0
+	for _, foe := range s.Foes {
+		by, out := s.leftOut(foe)
+		deeds := s.deedSlots(foe)
+		times := len(deeds) / s.OutAfter
+		if times >= timesOut && out < outFor(times) {
+			c.fault("%s failed so often that it should have been left out %d times, and was left out of %d slots at most",
+				foe, times, out)
+		}
+		longest, most = max(longest, out), max(most, times)
+		for _, n := range deeds {
+			// who is late with its slot may take it for the next one
+			if all := len(s.Honest); len(by[n]) == all && len(by[n-1]) == all {
+				c.fault("all leave %s out of slot %d, and it did something there", foe, n)
 			}
 		}
 	}
-}
-
-func (s *Story) checkShares() Check {
-	c := Check{Name: CheckShares}
-	s.eachSlot(func(_ []eventlog.Line, commit eventlog.Line) {
-		if n := s.honest(commit); n < len(s.Honest)-maxLeftAside {
-			c.Faults = append(c.Faults, fmt.Sprintf("slot %d has contributions of %d of %d honest peers", commit.Slot, n,
-				len(s.Honest)))
-		}
-	})
-	return c
-}
-
-// honest counts the honest peers whose contributions a committed slot has.
-func (s *Story) honest(commit eventlog.Line) int {
-	return contributed(commit, func(id string) bool {
-		return slices.ContainsFunc(s.Honest, func(p Log) bool { return p.ID == id })
-	})
-}
-
-// foes counts the hostile peers whose contributions a committed slot has.
-func (s *Story) foes(commit eventlog.Line) int {
-	return contributed(commit, func(id string) bool { return slices.Contains(s.Foes, id) })
-}
-
-func contributed(commit eventlog.Line, by func(id string) bool) (n int) {
-	var ids []string
-	_ = json.Unmarshal(commit.Contributors, &ids) // events of this program
-	for _, id := range ids {
-		if by(id) {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *Story) checkOwners() Check {
-	c := Check{Name: CheckOwners}
-	s.eachSlot(func(plans []eventlog.Line, commit eventlog.Line) {
-		if n := len(plans); n > 0 && plans[n-1].Owners == 1 {
-			c.Faults = append(c.Faults, fmt.Sprintf("slot %d was reduced by one peer", commit.Slot))
-		}
-	})
-	return c
-}
-
-// checkHidden says whether what a hostile peer did not show counts.
-func (s *Story) checkHidden() Check {
-	c := Check{Name: CheckHidden}
-	if slots := s.deedSlots(s.Foes[0], ""); s.LeftOut && len(slots) > 0 {
-		s.eachSlot(func(_ []eventlog.Line, commit eventlog.Line) {
-			if commit.Slot > slots[0] && s.foes(commit) > 0 {
-				c.Faults = append(c.Faults, fmt.Sprintf("slot %d has it", commit.Slot))
-			}
-		})
+	c.Fine = fmt.Sprintf("of up to %d slots", longest)
+	if most < timesOut {
+		c.Fine = fmt.Sprintf("%sno newcomer failed so often that it is left out %d times", NotChecked, timesOut)
 	}
 	return c
 }
 
-// checkCost says whether the attack cost the slots no more terms and reductions than it may.
-func (s *Story) checkCost() Check {
-	slots, terms, reductions := 0.0, 0.0, 0.0
-	s.eachSlot(func(plans []eventlog.Line, commit eventlog.Line) {
-		slots++
-		terms += float64(slot.Ref{Ballot: commit.Ballot}.Term())
-		reductions += float64(max(0, len(plans)-1))
-	})
-	c := Check{Name: CheckCost, Fine: fmt.Sprintf("%.0f slots took %.0f more terms and %.0f more reductions", slots, terms,
-		reductions)}
-	if terms > slots*cmp.Or(s.Terms, usualTerms) || reductions > slots*cmp.Or(s.Reductions, usualReductions) {
-		c.Faults = []string{c.Fine}
-	}
-	return c
-}
-
-// all are the different sentences in which honest peers say something for which about holds.
-func (s *Story) all(about func(l eventlog.Line) bool) (sentences []string) {
+// leftOut says by whom a hostile peer is left out of each slot, and of how many at a time.
+func (s *Story) leftOut(foe string) (by map[uint64]map[string]bool, longest uint64) {
+	by = map[uint64]map[string]bool{}
 	for _, p := range s.Honest {
 		for _, l := range p.Lines {
-			said := strings.TrimSpace(l.Event + " " + l.Detail)
-			if about(l) && !slices.Contains(sentences, said) {
-				sentences = append(sentences, said)
+			if l.About != foe || l.Until == 0 {
+				continue
+			}
+			longest = max(longest, l.Until-l.Slot)
+			for n := l.Slot + 1; n <= l.Until; n++ {
+				if by[n] == nil {
+					by[n] = map[string]bool{}
+				}
+				by[n][p.ID] = true
 			}
 		}
 	}
-	return sentences
+	return by, longest
 }
 
-func (s *Story) aboutHostile(l eventlog.Line) bool { return slices.Contains(s.Foes, l.About) }
-
-// Said is all that honest peers say of hostile ones.
-func (s *Story) Said() []string { return s.all(s.aboutHostile) }
-
-func (s *Story) checkBranch() Check {
-	return Check{Name: CheckBranch, Faults: s.all(func(l eventlog.Line) bool { return l.Event == "run.switched" })}
+func (s *Story) checkSaid() Check {
+	c := Check{Name: CheckSaid}
+	c.Fine = strings.Join(s.all(func(l eventlog.Line) bool {
+		return (s.Within == 0 || l.Slot <= s.From+s.Within) && s.aboutHostile(l) && s.names(l)
+	}), "; ")
+	switch deeds := s.Deeds(); {
+	case s.Named == nil || c.Fine != "":
+	case deeds < s.After:
+		c.Fine = fmt.Sprintf("%stoo few deeds: %d, and %d are needed", NotChecked, deeds, s.After)
+	default:
+		c.fault("no event about the hostile peer within %d slots (0: at any time) has any of: %s", s.Within,
+			strings.Join(s.Named, ", "))
+	}
+	return c
 }
-
-// NotChecked begins the detail of a check that holds because there was nothing to check.
-const NotChecked = "not checked: "
 
 // names says whether an event about hostile peers names them as is expected.
 func (e Expected) names(l eventlog.Line) bool {
 	return slices.ContainsFunc([]string{l.Event, l.Finding, l.Reason}, func(word string) bool {
 		return slices.Contains(e.Named, word)
 	})
-}
-
-func (s *Story) checkSaid() Check {
-	if s.Named == nil {
-		return Check{Name: CheckSaid}
-	}
-	until := s.From + s.Within
-	said := s.all(func(l eventlog.Line) bool {
-		return (s.Within == 0 || l.Slot <= until) && s.aboutHostile(l) && s.names(l)
-	})
-	if len(said) > 0 {
-		return Check{Name: CheckSaid, Fine: strings.Join(said, "; ")}
-	}
-	if deeds := s.Deeds(); deeds < s.After {
-		return Check{Name: CheckSaid, Fine: fmt.Sprintf("%stoo few deeds: %d, and %d are needed", NotChecked, deeds, s.After)}
-	}
-	when := ""
-	if s.Within > 0 {
-		when = fmt.Sprintf(" until slot %d", until)
-	}
-	return Check{Name: CheckSaid, Faults: []string{fmt.Sprintf("no event about the hostile peer%s has any of: %s", when,
-		strings.Join(s.Named, ", "))}}
-}
-
-func (s *Story) checkProof() Check {
-	said := s.all(func(l eventlog.Line) bool { return l.Event == evicted && s.aboutHostile(l) })
-	c := Check{Name: CheckProof, Fine: strings.Join(said, "; ")}
-	if s.Evicted && len(said) == 0 {
-		c.Faults = []string{"there is a proof of what it did, and no honest peer evicted it"}
-	}
-	return c
-}
-
-// checkBlame says whether honest peers called anybody a liar or cloned who gave no proof of it.
-func (s *Story) checkBlame() Check {
-	return Check{Name: CheckBlame, Faults: s.all(func(l eventlog.Line) bool {
-		gaveProof := (s.Evicted || s.MayProve) && s.aboutHostile(l)
-		return l.Event == "peer.cloned" || l.Event == evicted && !gaveProof
-	})}
-}
-
-// checkNamed says whether honest peers said of an honest one that what it contributes stands out.
-func (s *Story) checkNamed() Check {
-	return Check{Name: CheckNamed, Faults: s.all(func(l eventlog.Line) bool {
-		return l.Event == standsOut && !s.aboutHostile(l)
-	})}
 }

