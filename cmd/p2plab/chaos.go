@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -27,7 +27,6 @@ type chaosFlags struct {
 	hostile  hostileFlags
 	faults   string
 	logLevel settings.LogLevel
-	leftOut  lab.Names[chaos.Kind] // because this user may not cause them
 }
 
 const chaosHelp = `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
@@ -94,7 +93,6 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
 		f.cfg.Executable = cmp.Or(f.hostile.program, f.cfg.Executable)
 		result, err := chaos.Run(ctx, f.cfg)
-		result.LeftOut = f.leftOut
 		if result.OK && f.keepDir == "" {
 			result.Dir = ""
 		}
@@ -115,45 +113,25 @@ func (o *output) unused(parts ...string) error {
 // chooseFaults reads --faults, or takes all kinds that this user may cause, and prints the others.
 func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if f.faults == "" {
+		links := true
 		if err := chaos.CanLinks(ctx); err != nil {
-			f.leftOut = chaos.Needing(chaos.Kinds(true), chaos.Links)
-			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", f.leftOut, err)
+			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", chaos.Needing(chaos.Kinds(true), chaos.Links), err)
+			links = false
 		}
-		f.cfg.Kinds = chaos.Kinds(f.leftOut == nil)
+		f.cfg.Kinds = chaos.Kinds(links)
 		return nil
 	}
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return err
 	}
-	if err := f.wantFailpoints(); err != nil {
-		return err
+	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && f.hostile.program == "" && !failpoint.Enabled {
+		return sources.Faultf("faults", f.faults, "this program has no failpoints: go run -tags failpoints ./cmd/p2plab "+
+			"chaos --faults ..., or name a program that was built with this tag (--program)")
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Links); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {
-			return &sources.Fault{Flag: "faults", Value: some.String(), Why: err.Error()}
+			return sources.Faultf("faults", some, "%v", err)
 		}
 	}
 	return nil
-}
-
-// wantFailpoints refuses the fault failpoint where the peers' program has no failpoints.
-func (f *chaosFlags) wantFailpoints() error {
-	if len(chaos.Needing(f.cfg.Kinds, chaos.Failpoints)) == 0 {
-		return nil
-	}
-	path, has := f.hostile.program, failpoint.Enabled
-	if path != "" {
-		var err error
-		if has, err = chaos.HasFailpoints(path); err != nil {
-			return &sources.Fault{Flag: "program", Value: path, Why: err.Error()}
-		}
-	}
-	if has {
-		return nil
-	}
-	return &sources.Fault{
-		Flag: "faults", Value: f.faults,
-		Why: fmt.Sprintf("%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos --faults ..., or name a "+
-			"program that was built with this tag (--program)", cmp.Or(path, "this program")),
-	}
 }

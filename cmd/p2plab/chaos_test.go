@@ -35,7 +35,7 @@ func TestChaos(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	for _, f := range r.Faults {
-		if f.Missed || f.Recovery == nil || f.Return == nil || len(f.Victims) != 1 {
+		if f.Missed || f.Recovery == 0 || f.Return == 0 || len(f.Victims) != 1 {
 			t.Errorf("fault %+v", f)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,8 +48,6 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 	fs.StringVar(&f.cfg.Trust, "trust", p2pdiloco.TrustCrash, "`what` the runs withstand: crash or byzantine")
 	fs.StringVar(&f.faults, "faults", chaos.SoakKinds.String(), "`kinds` of faults, see p2plab chaos --help")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
-	fs.DurationVar(&f.cfg.Pause, "step-time", 500*time.Millisecond,
-		"that a trainer takes for the inner steps of a slot, at least")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd

@@ -103,8 +103,8 @@ func besieged(t *testing.T) (*assault, *mutant) {
 // so does what their own judge finds.
 func TestVerdictHasAllChecks(t *testing.T) {
 	for name, change := range map[string]func(a *assault, m *mutant){
-		"":          func(*assault, *mutant) {},
-		CheckGoesOn: func(_ *assault, m *mutant) { m.failure = errors.New("no record") },
+		"":        func(*assault, *mutant) {},
+		CheckHang: func(_ *assault, m *mutant) { m.failure = errors.New("no record") },
 		CheckRoots: func(_ *assault, m *mutant) {
 			m.reports(2, report.Peer{Ended: true, Slot: 7, StateRoot: "other"})
 		},

@@ -28,7 +28,7 @@ type Config struct {
 	Preset   string        // of the peers' timers, one of Presets; empty: lan
 	Timeout  time.Duration // for everything; 0: by slots and faults
 	LogLevel string        // of the peers' logs
-	Pause    time.Duration // for inner steps; 0: what suits a short run
+	Pause    time.Duration // for inner steps; 0: pause
 }
 
 // Bounds of peers and slots. One machine can run a swarm of 64 processes.

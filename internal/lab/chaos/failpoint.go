@@ -1,29 +1,11 @@
 package chaos
 
 import (
-	"debug/buildinfo"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
-
-// HasFailpoints says whether the program at path was built with failpoints. It fails for a file
-// that is no Go program.
-func HasFailpoints(path string) (bool, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return false, err
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-tags" {
-			return slices.Contains(strings.Split(s.Value, ","), "failpoints"), nil
-		}
-	}
-	return false, nil
-}
 
 // orders is the file with the orders to a peer's processes.
 func (p *node) orders() string { return p.Data + ".failpoint" }

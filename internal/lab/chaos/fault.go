@@ -15,10 +15,10 @@ type Injected struct {
 	BegunSlot uint64 `json:"begun_slot"`
 	Victims   []int  `json:"victims"`
 	PhaseHit  Phase  `json:"phase_hit,omitempty"` // of kind leader: the phase in which its log ends
-	// from its beginning until the next slot committed
-	Recovery *float64 `json:"recovery_seconds"`
-	// from its end until all victims took part again
-	Return *float64 `json:"return_seconds"`
+	// from its beginning until the next slot committed; 0: none did
+	Recovery float64 `json:"recovery_seconds"`
+	// from its end until all victims took part again; 0: they did not
+	Return float64 `json:"return_seconds"`
 	// no leader could be caught, or the victim did not come to its place
 	Missed bool `json:"missed,omitempty"`
 
@@ -50,7 +50,7 @@ func newFault(f Fault) *fault {
 
 // doing says whether a fault has come to one of some words.
 func (f *fault) doing(words ...string) bool {
-	return f != nil && f.begun && len(f.words) > 0 && slices.Contains(words, f.words[0])
+	return len(f.words) > 0 && slices.Contains(words, f.words[0])
 }
 
 // advance takes every fault as far as it goes now, and begins those that are due.
@@ -130,20 +130,16 @@ func (r *runner) end(f *fault) {
 	}
 	f.over = time.Now()
 	r.done = append(r.done, f.Injected)
-	if f.Return != nil {
-		r.note("back after %.1f s: %s", *f.Return, f)
+	if f.Return > 0 {
+		r.note("back after %.1f s: %s", f.Return, f)
 	}
 }
 
 func (f *fault) String() string {
-	s := string(f.Kind)
-	if at := string(f.Phase) + string(f.Place); at != "" {
-		s += " (" + at + ")"
+	if len(f.Victims) == 0 {
+		return f.name()
 	}
-	if len(f.Victims) > 0 {
-		s += " of peer " + strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Victims), " ", ", "), "[]")
-	}
-	return s
+	return f.name() + " of peer " + strings.Trim(fmt.Sprint(f.Victims), "[]")
 }
 
 // name is the kind of a fault, and the phase or place of it.

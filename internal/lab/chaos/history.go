@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -75,8 +74,7 @@ func readHistory(logs [][]eventlog.Line, finished []bool) *history {
 	for at := h.tip; at.certified(); at = h.record(at.Prev) {
 		at.chain = true
 	}
-	h.order = slices.SortedFunc(maps.Values(h.records), func(a, b *record) int { return cmp.Compare(a.Height, b.Height) })
-	h.order = slices.DeleteFunc(h.order, func(r *record) bool { return !r.certified() })
+	slices.SortFunc(h.order, func(a, b *record) int { return cmp.Compare(a.Height, b.Height) })
 	h.spreadAbandoned()
 	h.certifyStates()
 	return h
@@ -133,7 +131,10 @@ func (h *history) record(hash string) *record {
 // replace a record that was given up.
 func (r *reader) take(l eventlog.Line) {
 	now := r.record(l.Record)
-	if !now.certified() || l.Time.Before(now.Time) {
+	if !now.certified() {
+		r.order = append(r.order, now)
+		now.Line = l
+	} else if l.Time.Before(now.Time) {
 		now.Line = l
 	}
 	if old := r.chain[l.Height]; old != nil && old != now && l.Height <= r.turned {

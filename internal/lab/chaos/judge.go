@@ -1,13 +1,6 @@
 package chaos
 
-import (
-	"slices"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-)
-
-// CheckGoesOn is the name of the check of the time that a run with hostile peers takes.
-const CheckGoesOn = "the run goes on"
+import "github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 
 // judge holds what the honest peers' logs say against what must hold. failure is what ended the run
 // early, or nil.
@@ -18,14 +11,10 @@ func (a *assault) judge(failure error) Verdict {
 	v := Verdict{
 		Attack: a.Kind.Name, Slots: a.ledger.slot - min(a.From, a.ledger.slot), Deeds: a.Deeds(), Said: a.Said(),
 	}
-	ends, h := a.told(failure != nil)
-	goesOn := checkHang(failure)
-	goesOn.Name = CheckGoesOn
-	v.Checks = append([]Check{goesOn}, verdicts(h, ends, a.cfg.Slots)...)
+	v.Checks, _ = a.checks(failure, failure != nil)
 	for _, c := range a.Judge() {
 		v.Checks = append(v.Checks, verdict(c.Name, c.Faults, "%s", c.Fine))
 	}
-	v.Checks = append(v.Checks, verdict(CheckExits, a.ended, ""), checkLogs(a.swarm.Logs()))
-	v.Withstood = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
+	v.Withstood = passed(v.Checks)
 	return v
 }

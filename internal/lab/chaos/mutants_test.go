@@ -36,9 +36,8 @@ func fine(t *testing.T) *mutant {
 	losesB(logs)
 	timed(logs)
 	m.swarm, m.cfg.Slots = c, lastSlot
-	back := 1.5
 	restart := suffered("restart", 4, 6, 2)
-	restart.Return = &back
+	restart.Return = 1.5
 	m.done = []Injected{restart}
 	for i, p := range m.nodes {
 		dir := t.TempDir()
@@ -200,7 +199,7 @@ func TestProcessesThatEndByThemselves(t *testing.T) {
 		if c.report != nil {
 			m.reports(0, *c.report)
 		}
-		m.boot.Boot = m.runningBoot()
+		m.boot = m.runningBoot()
 		if err := m.reap(); len(m.ended) != c.want || (err == nil) != (c.want == 0) || !p.gone {
 			t.Errorf("%s: %q, %v, gone %v", name, m.ended, err, p.gone)
 		}

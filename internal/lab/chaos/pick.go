@@ -76,7 +76,7 @@ func (r *runner) victims(f *fault) []*node {
 	case boot:
 		return nil
 	case majority:
-		return slices.Clone(sound[:len(sound)/2+1])
+		n = len(sound)/2 + 1
 	case newcomer:
 		return []*node{r.addNode()}
 	case pair:

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -18,12 +17,8 @@ import (
 
 // Result is what a run ends with: the document that chaos --json prints.
 type Result struct {
-	OK       bool    `json:"ok"` // whether all checks hold
-	Seed     uint64  `json:"seed"`
-	Peers    int     `json:"peers"`
+	OK       bool    `json:"ok"`    // whether all checks hold
 	Slots    uint64  `json:"slots"` // of a soak: those of the time that counts
-	Kinds    []Kind  `json:"kinds"`
-	LeftOut  []Kind  `json:"left_out,omitempty"` // for want of root
 	Schedule []Fault `json:"schedule"`
 
 	Checks []Check `json:"checks"`
@@ -43,12 +38,12 @@ type Result struct {
 // result is what the runner saw; failure is what ended it early, or nil.
 func (r *runner) result(failure error) Result {
 	res := Result{
-		Seed: r.cfg.Seed, Peers: r.cfg.Peers, Slots: r.cfg.Slots, Kinds: r.cfg.Kinds, Schedule: r.faults,
-		Faults: []Injected{}, WallSeconds: r.screen.Elapsed().Seconds(), Replay: r.cfg.Replay(),
+		Slots: r.cfg.Slots, Schedule: r.faults, Faults: []Injected{}, WallSeconds: r.screen.Elapsed().Seconds(),
+		Replay: r.cfg.Replay(),
 	}
 	if s := r.soak; s != nil {
 		res.Slots, res.Tokens = r.ledger.within(s.from, s.length)
-		res.Left, res.Memory = s.left, s.memory
+		res.Left, res.Memory = len(r.faults)-len(r.done)-len(r.active), s.memory
 	}
 	for _, f := range r.active {
 		r.done = append(r.done, f.Injected)
@@ -57,17 +52,17 @@ func (r *runner) result(failure error) Result {
 		f.Recovery = r.recovery(f)
 		res.Faults = append(res.Faults, f)
 	}
-	ends, h := r.told(false)
-	res.Checks = append(append(verdicts(h, ends, r.cfg.Slots), r.bill().check(h)...), checkHang(failure),
-		checkHappen(r.done), verdict(CheckFaults, r.odd, "%s", strings.Join(r.fine, "; ")),
-		verdict(CheckExits, r.ended, ""), checkLogs(r.swarm.Logs()))
-	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
+	checks, h := r.checks(failure, false)
+	res.Checks = append(append(checks, r.bill().check(h)...), checkHappen(r.done),
+		verdict(CheckFaults, r.odd, "%s", strings.Join(r.fine, "; ")))
+	res.OK = failure == nil && passed(res.Checks)
 	return res
 }
 
-// told are how the peers ended, or what they held at the end of a soak, and what their logs say
-// together: of the chains of those that finished, or of all.
-func (r *runner) told(all bool) (ends []ending, h *history) {
+// checks are those of any run, by how the peers ended, or what they held at the end of a soak, and
+// by what their logs say together: of the chains of those that finished, or of all.
+func (r *runner) checks(failure error, all bool) ([]Check, *history) {
+	var ends []ending
 	var logs [][]eventlog.Line
 	var finished []bool
 	for i, p := range r.nodes {
@@ -77,7 +72,13 @@ func (r *runner) told(all bool) (ends []ending, h *history) {
 		}
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished || all)
 	}
-	return ends, readHistory(logs, finished)
+	h := readHistory(logs, finished)
+	return append(verdicts(h, ends, r.cfg.Slots), checkHang(failure), verdict(CheckExits, r.ended, ""),
+		checkLogs(r.swarm.Logs())), h
+}
+
+func passed(checks []Check) bool {
+	return !slices.ContainsFunc(checks, func(c Check) bool { return !c.OK })
 }
 
 // finished says whether a peer went to the end of the run: of a provisional branch, too, which the
@@ -101,20 +102,16 @@ func (p *node) ending() ending {
 	return e
 }
 
-// recovery is the time from a fault's beginning until the next slot was committed; nil if there was
+// recovery is the time from a fault's beginning until the next slot was committed; 0 if there was
 // none.
-func (r *runner) recovery(f Injected) *float64 {
-	var next time.Time
+func (r *runner) recovery(f Injected) (seconds float64) {
 	for slot, at := range r.ledger.commits {
-		if slot > f.BegunSlot && at.After(f.began) && (next.IsZero() || at.Before(next)) {
-			next = at
+		took := at.Sub(f.began).Seconds()
+		if slot > f.BegunSlot && !f.began.IsZero() && took > 0 && (seconds == 0 || took < seconds) {
+			seconds = took
 		}
 	}
-	if next.IsZero() || f.began.IsZero() {
-		return nil
-	}
-	took := next.Sub(f.began).Seconds()
-	return &took
+	return seconds
 }
 
 // print writes the result for people.
@@ -139,9 +136,9 @@ func (r Result) tables(w io.Writer, who string) {
 	took := map[string][2][]float64{}
 	for _, f := range r.Faults {
 		both := took[f.name()]
-		for i, seconds := range []*float64{f.Recovery, f.Return} {
-			if seconds != nil {
-				both[i] = append(both[i], *seconds)
+		for i, seconds := range []float64{f.Recovery, f.Return} {
+			if seconds > 0 {
+				both[i] = append(both[i], seconds)
 			}
 		}
 		took[f.name()] = both

@@ -26,7 +26,7 @@ var did = map[Kind]string{
 	"bootstrap": "[] 1 1 1 1 1 boot",
 	"late":      "[6] 1 1 1 1 1 1",
 	"load":      "[2] 1 2 1 1 1",
-	"turns":     "[1 2 3] 2 2 2 2 2",
+	"turns":     "[2 3 4] 2 2 2 2 2",
 	"end":       "[2] 2 3 2 2 2 gone",
 	"cut":       "[2] 1 1 1 1 1 cut[2] heal[2] link[2 0]",
 	"partition": "[2 3] 1 1 1 1 1 part[2 3] heal[]",
@@ -73,7 +73,7 @@ func TestEachRow(t *testing.T) {
 			if got := r.came(f, before != r.boot.Process); got != did[w.kind] {
 				t.Errorf("it did %q, want %q; %q", got, did[w.kind], r.odd)
 			}
-			if len(r.done) != 1 || strings.Contains(w.do, "back") && r.done[0].Return == nil || r.nodes[1].hurt != nil {
+			if len(r.done) != 1 || strings.Contains(w.do, "back") && r.done[0].Return == 0 || r.nodes[1].hurt != nil {
 				t.Errorf("it is not over: %+v", r.done)
 			}
 		})

@@ -41,8 +41,9 @@ type runner struct {
 	swarm     *swarm.Swarm
 	screen    *swarm.Screen
 
-	boot  bootNode
-	nodes []*node
+	boot     swarm.Boot
+	bootDown bool // it was killed
+	nodes    []*node
 
 	faults  []Fault // the whole schedule
 	pending []Fault
@@ -61,13 +62,6 @@ type runner struct {
 	polls   sync.WaitGroup // requests to status APIs that are under way
 	polled  time.Time
 	answers chan func() // take in what came back
-}
-
-// bootNode is the bootstrap node.
-type bootNode struct {
-	swarm.Boot
-	down bool
-	args []string // its flags, with the addresses that it had first
 }
 
 // The namespaces' names begin with labName, so that a later run removes those of a crashed one.
@@ -205,7 +199,7 @@ func (r *runner) reap() error {
 				swarm.Tail(p.Log))
 		}
 	}
-	if _, ended := r.boot.Exit(); ended && !r.boot.down {
+	if _, ended := r.boot.Exit(); ended && !r.bootDown {
 		r.ended.add("the bootstrap node ended by itself; the end of its log:\n%s", swarm.Tail(r.boot.Log))
 	}
 	if len(r.ended) > 0 {

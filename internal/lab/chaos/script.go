@@ -57,11 +57,11 @@ func (r *runner) do(f *fault, word string) (done bool, err error) {
 	case "start":
 		err = r.startAll(f.hit)
 	case "kill-boot":
-		r.boot.down = true
+		r.bootDown = true
 		r.boot.Signal(syscall.SIGKILL)
 		<-r.boot.Ended
 	case "start-boot":
-		r.boot.down = false
+		r.bootDown = false
 		err = r.startBoot(context.Background()) // it has a bound of its own
 	case "burn":
 		err = f.burn()
@@ -149,8 +149,7 @@ func (r *runner) awaitsAll(f *fault, word string) (done bool, err error) {
 			return false, nil
 		}
 	}
-	took := time.Since(f.since).Seconds()
-	f.Return = &took
+	f.Return = time.Since(f.since).Seconds()
 	return true, nil
 }
 

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
@@ -35,6 +33,7 @@ const (
 	soakSlots = 10_000_000
 	// the gate stands open for so many slots more
 	soakAhead = 4
+	soakPause = 500 * time.Millisecond
 	// for the swarms to form, and for the last fault and the last slots
 	soakSlack = 10 * time.Minute
 )
@@ -45,7 +44,6 @@ func (c SoakConfig) Validate() error {
 	f.Add(!(c.Minutes > 0 && c.Minutes <= maxMinutes), "minutes", c.Minutes, "allowed: above 0, to %d", maxMinutes)
 	f.Add(c.FaultsPerHour < 0 || c.FaultsPerHour > maxFaultsPerHour, "faults-per-hour", c.FaultsPerHour,
 		"allowed: 0 to %d", maxFaultsPerHour)
-	f.Add(c.Pause < 0 || c.Pause > time.Minute, "step-time", c.Pause, "allowed: 0 to 1m")
 	for _, k := range c.Kinds {
 		f.Add(!slices.Contains(SoakKinds, k), "faults", c.Kinds, "%s is not for a soak; allowed: %v", k, SoakKinds)
 	}
@@ -58,8 +56,8 @@ func (c SoakConfig) length() time.Duration { return time.Duration(c.Minutes * fl
 
 // Replay is the command line that runs the same schedule again.
 func (c SoakConfig) Replay() string {
-	return fmt.Sprintf("p2plab soak --peers %d --minutes %g --faults-per-hour %d --trust %s --seed %d --faults %v "+
-		"--step-time %v", c.Peers, c.Minutes, c.FaultsPerHour, c.Trust, c.Seed, c.Kinds, c.Pause)
+	return fmt.Sprintf("p2plab soak --peers %d --minutes %g --faults-per-hour %d --trust %s --seed %d --faults %v",
+		c.Peers, c.Minutes, c.FaultsPerHour, c.Trust, c.Seed, c.Kinds)
 }
 
 // SoakSchedule draws the faults of a soak: one in each interval, at a random time in it. Each kind
@@ -79,73 +77,57 @@ func SoakSchedule(c SoakConfig) []Fault {
 // soak is what a swarm of a soak has beside its runner.
 type soak struct {
 	length time.Duration
-	ready  *atomic.Int32 // of both swarms, those that train
-	here   bool          // this one is among them
-	from   time.Time     // slots count from here on; zero: one of the swarms does not train yet
-	left   int           // faults for which there was no time
+	from   time.Time // slots count from here on; zero: it does not train yet
 	memory []Memory
 	ends   []ending // what the peers held at the end; nil before
 }
 
 // Soak runs an undisturbed swarm and one that is hurt beside each other. An error means that there
 // is no result.
-func Soak(ctx context.Context, cfg SoakConfig) (SoakResult, error) {
+func Soak(ctx context.Context, cfg SoakConfig) (res SoakResult, err error) {
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.length()+soakSlack,
 		fmt.Errorf("%w: the soak is not over %v after its time", errHang, soakSlack))
 	defer cancel()
-	began, ready := time.Now(), &atomic.Int32{}
-	var results [2]Result
 	var errs [2]error
 	var both sync.WaitGroup
-	for i, name := range []string{"faulted", "control"} {
-		screen, faults := swarm.NewScreen(cfg.Out, 0), SoakSchedule(cfg)
-		if i > 0 {
-			screen, faults = swarm.NewScreen(io.Discard, 0), nil
-		}
+	play := func(name string, out io.Writer, faults []Fault, res *Result, err *error) {
+		c := cfg.Config
+		c.Slots, c.Pause = soakSlots, soakPause
+		r := newRunner(c, filepath.Join(cfg.Dir, name), swarm.NewScreen(out, 0), faults)
+		r.soak, r.lead, r.limit = &soak{length: cfg.length()}, r.goOn, r.ahead
 		both.Go(func() {
-			c := cfg.Config
-			c.Slots, c.Pause = soakSlots, cmp.Or(c.Pause, pause)
-			r := newRunner(c, filepath.Join(cfg.Dir, name), screen, faults)
-			r.soak, r.lead, r.limit = &soak{length: cfg.length(), ready: ready}, r.goOn, r.ahead
-			if results[i], errs[i] = r.play(timed); !results[i].OK {
+			if *res, *err = r.play(timed); !res.OK {
 				cancel() // there is nothing to compare with
 			}
 		})
 	}
+	play("faulted", cfg.Out, SoakSchedule(cfg), &res.Faulted, &errs[0])
+	play("control", io.Discard, nil, &res.Control, &errs[1])
 	both.Wait()
 	if err := errors.Join(errs[0], errs[1], ctx.Err()); err != nil {
-		return SoakResult{}, err
+		return res, err
 	}
-	result := SoakResult{
-		Minutes: cfg.Minutes, FaultsPerHour: cfg.FaultsPerHour, Faulted: results[0], Control: results[1],
-		WallSeconds: time.Since(began).Seconds(), Replay: cfg.Replay(), Dir: cfg.Dir,
-	}
-	result.judge()
-	result.print(cfg.Out)
-	return result, nil
+	res.Minutes, res.Replay, res.Dir = cfg.Minutes, cfg.Replay(), cfg.Dir
+	res.judge()
+	res.print(cfg.Out)
+	return res, nil
 }
 
 // goOn takes a soak one step further: it ends once the time is over, the last fault too, and all
 // peers hold the state after the last slot.
 func (r *runner) goOn() error {
 	s := r.soak
-	if !s.here && r.ledger.slot >= quietFirst {
-		s.here = true
-		s.ready.Add(1)
-	}
-	if s.from.IsZero() && s.ready.Load() == 2 {
+	if s.from.IsZero() && r.ledger.slot >= quietFirst {
 		s.from = time.Now()
 	}
 	half := time.Duration(len(s.memory)) * s.length / 2
 	if half < s.length && !s.from.IsZero() && time.Since(s.from) >= half {
 		s.memory = append(s.memory, r.memory())
 	}
-	if !s.over() {
-		return nil
-	}
-	s.left, r.pending = s.left+len(r.pending), nil
-	if len(r.active) == 0 && r.ledger.slot >= r.gate.slot {
-		s.ends = r.held()
+	if s.over() {
+		if r.pending = nil; len(r.active) == 0 && r.ledger.slot >= r.gate.slot {
+			s.ends = r.held()
+		}
 	}
 	return nil
 }

@@ -9,17 +9,14 @@ import (
 
 // SoakResult is what a soak ends with: the document that soak --json prints.
 type SoakResult struct {
-	OK            bool    `json:"ok"`  // whether all checks of both swarms hold
-	Met           bool    `json:"met"` // and all goals are met
-	Minutes       float64 `json:"minutes"`
-	FaultsPerHour int     `json:"faults_per_hour"`
-	Goals         []Goal  `json:"goals"`
-	Faulted       Result  `json:"faulted"` // with the slots and tokens of the time that counts
-	Control       Result  `json:"control"`
-
-	WallSeconds float64 `json:"wall_seconds"`
-	Replay      string  `json:"replay"`
-	Dir         string  `json:"dir,omitempty"`
+	OK      bool    `json:"ok"`  // whether all checks of both swarms hold
+	Met     bool    `json:"met"` // and all goals are met
+	Minutes float64 `json:"minutes"`
+	Goals   []Goal  `json:"goals"`
+	Faulted Result  `json:"faulted"` // with the slots and tokens of the time that counts
+	Control Result  `json:"control"`
+	Replay  string  `json:"replay"`
+	Dir     string  `json:"dir,omitempty"`
 }
 
 // Goal is what a soak must reach: a part of what the undisturbed swarm did, or of the faults that

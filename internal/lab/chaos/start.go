@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,14 +37,8 @@ func (r *runner) start(ctx context.Context) error {
 	if err := r.openGate(); err != nil {
 		return err
 	}
-	r.boot.args = append([]string{"--identity", filepath.Join(r.dir, "bootstrap.key")}, r.swarm.Listen(0)...)
 	if err := r.startBoot(ctx); err != nil {
 		return err
-	}
-	r.boot.args = r.boot.args[:2]
-	for _, a := range r.boot.Addrs { // it comes back where the others look for it
-		place, _, _ := strings.Cut(a, "/p2p/")
-		r.boot.args = append(r.boot.args, "--listen", place)
 	}
 	for i := range r.cfg.Peers {
 		if err := r.startNode(r.addNode()); err != nil {
@@ -79,8 +74,17 @@ func (r *runner) awaitFounding(ctx context.Context) error {
 	return nil
 }
 
+// startBoot starts the bootstrap node. It comes back where the others look for it.
 func (r *runner) startBoot(ctx context.Context) (err error) {
-	r.boot.Boot, err = r.swarm.StartBoot(ctx, 0, r.dir, r.boot.args...)
+	args := []string{"--identity", filepath.Join(r.dir, "bootstrap.key")}
+	for _, a := range r.boot.Addrs {
+		place, _, _ := strings.Cut(a, "/p2p/")
+		args = append(args, "--listen", place)
+	}
+	if r.boot.Addrs == nil {
+		args = append(args, r.swarm.Listen(0)...)
+	}
+	r.boot, err = r.swarm.StartBoot(ctx, 0, r.dir, args...)
 	return err
 }
 
@@ -107,23 +111,24 @@ func (r *runner) startNode(p *node) error {
 }
 
 // startAll starts those of some peers that have no process.
-func (r *runner) startAll(some []*node) error {
+func (r *runner) startAll(some []*node) (err error) {
 	for _, p := range some {
-		if !p.gone {
-			continue
-		}
-		if err := r.startNode(p); err != nil {
-			return err
+		if p.gone {
+			err = errors.Join(err, r.startNode(p))
 		}
 	}
-	return nil
+	return err
 }
 
 // settings are the flags that all peers have.
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()
+	linger := 10 * time.Second // for which finished peers serve the model
+	if slices.Contains(r.cfg.Kinds, End) {
+		linger *= 3 // one that is started at the end must find them, on a machine that is busy too
+	}
 	args := []string{
-		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.linger().String(), "--log-level", r.cfg.LogLevel,
+		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.cfg.stretch(linger).String(), "--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,
@@ -134,15 +139,6 @@ func (r *runner) settings() []string {
 			"--fragment-alpha", run.FragmentAlpha)
 	}
 	return args
-}
-
-// linger is how long finished peers serve the model. A peer that is started at the end must find
-// them, on a machine that is busy too.
-func (r *runner) linger() time.Duration {
-	if slices.Contains(r.cfg.Kinds, End) {
-		return r.cfg.stretch(30 * time.Second)
-	}
-	return r.cfg.stretch(10 * time.Second)
 }
 
 // training are the flags of all peers with a trainer.
