@@ -23,8 +23,8 @@ func heavyFork(l *liar) {
 			return
 		}
 		l.say(wire.Alive{
-			Branch: b.Branch(), Height: b.Height(), Tip: b.TipHash(), Work: claimedWork, Applied: b.Height(), Synced: true,
-			Slot: b.Tip().Slot, Contributes: true,
+			Branch: b.Branch(), Height: b.Height(), Tip: b.TipHash(), Work: claimedWork, Applied: b.Height(),
+			Slot: b.Tip().Slot, Synced: true, Contributes: true,
 		}, "")
 		l.did("a branch of work %d", uint64(claimedWork))
 	}

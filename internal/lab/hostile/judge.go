@@ -274,8 +274,7 @@ func (s *Story) checkLeftOut() Check {
 		deeds := s.deedSlots(foe)
 		times := len(deeds) / s.OutAfter
 		if times >= timesOut && out < outFor(times) {
-			c.fault("%s failed so often that it should have been left out %d times, and was left out of %d slots at most",
-				foe, times, out)
+			c.fault("%s should have been left out %d times by now, and was left out of %d at most", foe, times, out)
 		}
 		longest, most = max(longest, out), max(most, times)
 		for _, n := range deeds {
@@ -322,7 +321,7 @@ func (s *Story) checkSaid() Check {
 	case deeds < s.After:
 		c.Fine = fmt.Sprintf("%stoo few deeds: %d, and %d are needed", NotChecked, deeds, s.After)
 	default:
-		c.fault("no event about the hostile peer within %d slots (0: at any time) has any of: %s", s.Within,
+		c.fault("no event about the hostile peer in %d slots (0: in all) has any of: %s", s.Within,
 			strings.Join(s.Named, ", "))
 	}
 	return c

@@ -179,7 +179,7 @@ func TestJudge(t *testing.T) {
 		"nobody objects":  {[]change{wanted(objected), says("peer.waits", "peer-5", objected)}, CheckSaid, objected},
 
 		"said in time":        {[]change{wanted("mute"), within(2), gives(7, "peer-5", "mute")}, "", ""},
-		"said too late":       {[]change{wanted("mute"), within(2), gives(8, "peer-5", "mute")}, CheckSaid, "within 2 slots"},
+		"said too late":       {[]change{wanted("mute"), within(2), gives(8, "peer-5", "mute")}, CheckSaid, "2 slots"},
 		"an honest one named": {[]change{stands("peer-3", "zeros")}, CheckNamed, "any words"},
 
 		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},

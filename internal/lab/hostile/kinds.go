@@ -76,6 +76,7 @@ var (
 
 	unsaid = Expected{}
 	proof  = Expected{Evicted: true, Named: []string{evicted}, After: 1}
+	hidden = Expected{Named: []string{"unshown"}, After: 1, LeftOut: true}
 )
 
 // kinds are all of them.
@@ -95,19 +96,23 @@ var kinds = []Kind{
 	{"usurp", "as leader drafts records that list nobody else", elector, usurp, named(1, "draft")},
 	{
 		"sybil", "four strangers without a trainer, that draft records that list nobody else",
-		Cast{Peers: 4, Late: true, Idle: true}, usurp, unsaid,
+		Cast{Peers: 4, Late: true, Idle: true},
+		usurp, unsaid,
 	},
 	{
 		"equivocate", "as leader drafts two records, each for half of the others",
-		elector, equivocate, Expected{Evicted: true},
+		elector, equivocate,
+		Expected{Evicted: true},
 	},
 	{
 		"forge-promise", "promises with a vote that never was",
-		elector, forgePromise, Expected{MayProve: true, Named: []string{"promise"}, After: 3},
+		elector, forgePromise,
+		Expected{MayProve: true, Named: []string{"promise"}, After: 3},
 	},
 	{
 		"high-ballot", "names ballots far above those that are needed",
-		elector, highBallot, Expected{MayProve: true},
+		elector, highBallot,
+		Expected{MayProve: true},
 	},
 	{"heavy-fork", "forks the run alone, and claims a great weight", elector, heavyFork, named(1, "bad_chain")},
 	{"owner-1", "signs the opposite of the contributions' outcome", alone, owns(-1, true), proof},
@@ -123,10 +128,8 @@ var kinds = []Kind{
 		"owner-product", "publishes false products of contributions with the outcome",
 		alone, publishes(func(f *slot.Figure) { f.Along = -f.Along - 1 }), proof,
 	},
-	{
-		"hide", "gives owners its bytes, and shows auditors nothing",
-		alone, hide, Expected{Named: []string{"unshown"}, After: 1, LeftOut: true},
-	},
+	{"hide", "gives owners its bytes, and shows auditors nothing", alone, hides(false), hidden},
+	{"show-other", "gives owners its bytes, and shows auditors other ones", alone, hides(true), hidden},
 	{"false-norms", "commits to norms that its frames do not have", alone, falseNorms, proof},
 	{"false-total", "offers a norm that those of its frames do not add up to", alone, falseTotal, proof},
 	// after each of its ways
@@ -136,7 +139,8 @@ var kinds = []Kind{
 	},
 	{
 		"deaf", "as auditor and leader hears nothing of what contributors show",
-		elector, deaf, Expected{Reductions: 2},
+		elector, deaf,
+		Expected{Reductions: 2},
 	},
 	{"flip", "contributes the opposite of what it has trained", alone, scales(-1), values("opposite", namedWithin)},
 	{"flip-10", "contributes ten times the opposite", alone, scales(-10), values("too_large", namedWithin)},
@@ -144,7 +148,8 @@ var kinds = []Kind{
 	{"zeros", "contributes zeros", alone, scales(0), values("zeros", 2)},
 	{
 		"copy", "two peers that train once and contribute the same",
-		Cast{Peers: 2}, spoils(twin), values("same_bytes", 2),
+		Cast{Peers: 2},
+		spoils(twin), values("same_bytes", 2),
 	},
 	{"replay", "contributes in each slot what it did in the first", alone, replay, values("sent_again", 2)},
 	{"weight", "claims a weight of 2^50 tokens", alone, overweight, values("capped", 2)},
@@ -156,7 +161,8 @@ var kinds = []Kind{
 	// inner product manipulation (Xie et al. 2020)
 	{
 		"inner-product", "contributes the opposite of half of the others' mean, as it guesses",
-		alone, guesses(-.5, 0), Expected{Named: []string{"opposite"}, After: namedWithin + 1, Within: namedWithin + 1},
+		alone, guesses(-.5, 0),
+		Expected{Named: []string{"opposite"}, After: namedWithin + 1, Within: namedWithin + 1},
 	},
 	// newcomers take turns, one in a slot, and so many opposites hide each other
 	{
@@ -169,17 +175,20 @@ var kinds = []Kind{
 	},
 	{
 		"strangers-hide", "three strangers that offer, and show auditors nothing",
-		newcomers, hide, Expected{Named: []string{"unshown"}, After: 1, OutAfter: 1},
+		newcomers, hides(false),
+		Expected{Named: []string{"unshown"}, After: 1, OutAfter: 1},
 	},
 	// it counts where two leaders have seen it
 	{
 		"strangers-fail", "three strangers that offer, and then fail each reduction",
-		newcomers, fail, Expected{Named: []string{"failed"}, After: 1, OutAfter: 4},
+		newcomers, fail,
+		Expected{Named: []string{"failed"}, After: 1, OutAfter: 4},
 	},
 	{"voter-fail", "fails each reduction that another one leads", elector, fail, named(1, "failed")},
 	{
 		"equivocate-owners", "gives owners other bytes than it has offered, then two offers",
-		alone, twoFaces, Expected{Evicted: true, Named: []string{"bad_bytes"}, After: 2},
+		alone, twoFaces,
+		Expected{Evicted: true, Named: []string{"bad_bytes"}, After: 2},
 	},
 }
 

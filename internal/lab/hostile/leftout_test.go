@@ -41,9 +41,9 @@ func TestWhoFailsIsLeftOut(t *testing.T) {
 		says  string
 	}{
 		{"for longer each time", 4, 1, doubled, []uint64{6, 8, 11, 16}, true, "of up to 8 slots"},
-		{"no longer", 4, 1, always(1), []uint64{6, 8, 10}, false, "left out 3 times, and was left out of 1 slots"},
-		{"not as long as it should", 4, 1, always(2), []uint64{6, 9, 12, 15}, false, "4 times, and was left out of 2"},
-		{"never", 0, 1, always(1), []uint64{6, 7, 8}, false, "left out 3 times, and was left out of 0"},
+		{"no longer", 4, 1, always(1), []uint64{6, 8, 10}, false, "left out 3 times by now, and was left out of 1"},
+		{"too short", 4, 1, always(2), []uint64{6, 9, 12, 15}, false, "4 times by now, and was left out of 2"},
+		{"never", 0, 1, always(1), []uint64{6, 7, 8}, false, "left out 3 times by now, and was left out of 0"},
 		{"too seldom", 0, 1, always(1), []uint64{6, 7}, true, NotChecked},
 		{"after two each", 0, 2, always(1), []uint64{8, 9, 10, 11, 12, 13}, false, "left out 3 times"},
 		{"and seldom", 0, 2, always(1), []uint64{8, 10, 12, 14, 16}, true, NotChecked},

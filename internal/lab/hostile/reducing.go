@@ -1,7 +1,9 @@
 package hostile
 
 import (
+	"crypto/rand"
 	"io"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -63,14 +65,20 @@ func (l *liar) streams(protocol, deed string, other func(opened bool, s wire.Str
 	}
 }
 
-// hide gives owners what it has offered, and shows auditors nothing.
-func hide(l *liar) {
-	l.streams(p2p.ProtocolAudit, "auditors are shown nothing of it", func(opened bool, s wire.Stream) wire.Stream {
-		if opened {
-			return nil
-		}
-		return silent{s}
-	})
+// hides makes a kind that gives owners what it has offered, and shows auditors nothing, or bytes
+// that are as many and other ones.
+func hides(garbling bool) func(*liar) {
+	return func(l *liar) {
+		l.streams(p2p.ProtocolAudit, "auditors are shown nothing of it", func(opened bool, s wire.Stream) wire.Stream {
+			switch {
+			case opened:
+				return nil
+			case garbling:
+				return garbled{s}
+			}
+			return silent{s}
+		})
+	}
 }
 
 // deaf hears no answer to what it asks contributors.
@@ -99,6 +107,15 @@ type silent struct{ wire.Stream }
 
 func (silent) Write(b []byte) (int, error) { return len(b), nil }
 func (silent) Close() error                { return nil }
+
+// garbled is a stream with answers of the right length, and any bytes.
+type garbled struct{ wire.Stream }
+
+func (g garbled) Write(b []byte) (int, error) {
+	b = slices.Clone(b)
+	_, _ = rand.Read(b[min(4, len(b)):]) // it never fails
+	return g.Stream.Write(b)
+}
 
 // unheard is a stream that ends at once.
 type unheard struct{ wire.Stream }
