@@ -64,14 +64,13 @@ func newChaos() *cobra.Command {
 	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
 	fs.StringVar(&f.cfg.Mode, "mode", p2pdiloco.ModeSync,
-		"`how` rounds follow each other: "+strings.Join(chaos.Modes, ", "))
+		"`how` rounds follow each other: sync, delayed, eager, streaming, async")
 	fs.StringVar(&f.cfg.Trust, "trust", "", "`what` the run withstands: crash or byzantine (default crash, and "+
 		"with --hostile byzantine); with byzantine, fewer than a third of the peers with a vote are down at once")
 	fs.StringVar(&f.cfg.Codec, "codec", chaos.DefaultCodec,
 		"`how` pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
-	fs.StringVar(&f.cfg.Preset, "preset", chaos.Presets[0],
-		"`timers` of the peers: "+strings.Join(chaos.Presets, ", ")+"; with wan, faults and waiting take 20 times "+
-			"as long, and links have 25 ms")
+	fs.StringVar(&f.cfg.Preset, "preset", p2pdiloco.PresetLAN,
+		"`timers` of the peers: lan, wan; with wan, faults and waiting take 20 times as long, and links have 25 ms")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
@@ -93,9 +92,6 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
 		f.cfg.Executable = cmp.Or(f.hostile.program, f.cfg.Executable)
 		result, err := chaos.Run(ctx, f.cfg)
-		if result.OK && f.keepDir == "" {
-			result.Dir = ""
-		}
 		return result, result.OK, err
 	})
 }

@@ -63,9 +63,6 @@ func (f *chaosFlags) runHostile(cmd *cobra.Command) (err error) {
 	return f.output.run(cmd, &cfg.Setting, func(ctx context.Context) (any, bool, error) {
 		cfg.HostileProgram, cfg.Executable = cfg.Executable, cmp.Or(f.hostile.program, cfg.Executable)
 		result, err := chaos.RunHostile(ctx, cfg)
-		if result.OK && f.keepDir == "" {
-			result.Dir = ""
-		}
 		return result, result.OK, err
 	})
 }

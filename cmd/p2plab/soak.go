@@ -63,9 +63,6 @@ func (f *soakFlags) run(cmd *cobra.Command) (err error) {
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
 		result, err := chaos.Soak(ctx, f.cfg)
-		if result.Met && f.keepDir == "" {
-			result.Dir = ""
-		}
 		return result, result.Met, err
 	})
 }

@@ -24,11 +24,14 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	defer cancel()
 	r := newRunner(cfg, filepath.Join(cfg.Dir, "run"), swarm.NewScreen(cfg.Out, 0), faults)
 	res, err := r.play(timed)
-	if err = errors.Join(err, ctx.Err()); err == nil {
-		res.Dir = cfg.Dir
-		res.print(cfg.Out)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return res, err
 	}
-	return res, err
+	if !res.OK {
+		res.Dir = cfg.Dir
+	}
+	res.print(cfg.Out)
+	return res, nil
 }
 
 func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *runner {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ type Config struct {
 	Trust    string // empty: TrustCrash
 	Codec    string // empty: DefaultCodec
 	Kinds    lab.Names[Kind]
-	Preset   string        // of the peers' timers, one of Presets; empty: lan
+	Preset   string        // of the peers' timers; empty: lan
 	Timeout  time.Duration // for everything; 0: by slots and faults
 	LogLevel string        // of the peers' logs
 	Pause    time.Duration // for inner steps; 0: pause
@@ -41,28 +40,18 @@ const (
 // DefaultCodec encodes pseudo-gradients unless Config.Codec names another codec.
 const DefaultCodec = "f32"
 
-// Modes lists the modes of a run.
-var Modes = []string{
-	p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming,
-	p2pdiloco.ModeAsync,
-}
-
-// Presets lists the timing presets that peers can have.
-var Presets = []string{timing.LAN, timing.WAN}
-
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
 	var f sources.Faults
 	f.Add(c.Peers < minPeers || c.Peers > maxPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers)
 	f.Add(c.Slots < minSlots || c.Slots > maxSlots, "slots", c.Slots, "allowed: %d to %d", minSlots, maxSlots)
-	f.Add(!slices.Contains(Modes, c.Mode), "mode", c.Mode, "allowed: %s", strings.Join(Modes, ", "))
 	n := c.Settings().Fragments
 	f.Add(c.Slots%n != 0, "slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round", n)
 	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
 		f.Add(true, strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why)
 	}
-	f.Add(!slices.Contains(Presets, cmp.Or(c.Preset, timing.LAN)), "preset", c.Preset, "allowed: %s",
-		strings.Join(Presets, ", "))
+	_, known := timing.Named(cmp.Or(c.Preset, timing.LAN))
+	f.Add(!known, "preset", c.Preset, "allowed: %s, %s", timing.LAN, timing.WAN)
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)

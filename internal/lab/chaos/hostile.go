@@ -35,7 +35,7 @@ type HostileResult struct {
 	Slots    uint64    `json:"slots"` // of each attack
 	Verdicts []Verdict `json:"verdicts"`
 	Wall     float64   `json:"wall_seconds"`
-	Dir      string    `json:"dir,omitempty"`
+	Dir      string    `json:"dir,omitempty"` // where not all were
 }
 
 // Verdict is what came of one attack.
@@ -76,11 +76,10 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 	running.Wait()
 	res := HostileResult{
 		Trust: cfg.Trust, Peers: cfg.Peers, Slots: cfg.Slots, Verdicts: verdicts, Wall: time.Since(began).Seconds(),
-		Dir: cfg.Dir,
 	}
 	err := errors.Join(append(errs, ctx.Err())...)
 	if err == nil {
-		res.finish(cfg.Out)
+		res.finish(cfg.Out, cfg.Dir)
 	}
 	return res, err
 }
@@ -140,7 +139,7 @@ func (v Verdict) print(out io.Writer) {
 }
 
 // finish sums up and prints.
-func (r *HostileResult) finish(out io.Writer) {
+func (r *HostileResult) finish(out io.Writer, dir string) {
 	var not []string
 	for _, v := range r.Verdicts {
 		if !v.Withstood {
@@ -151,6 +150,7 @@ func (r *HostileResult) finish(out io.Writer) {
 	fmt.Fprintf(out, "%d of %d attacks withstood with trust %s, %.0f s\n", len(r.Verdicts)-len(not), len(r.Verdicts),
 		r.Trust, r.Wall)
 	if !r.OK {
+		r.Dir = dir
 		fmt.Fprintf(out, "NOT withstood: %s\nLogs, events and data:  %s\n", strings.Join(not, ", "), r.Dir)
 	}
 }

@@ -84,9 +84,10 @@ func (r *runner) victims(f *fault) []*node {
 	case neighbours:
 		n = max(1, min(2, most))
 	case side:
-		if n = min(f.Side, len(sound)/2); !r.cfg.forks() {
-			n = min(f.Side, max(1, most))
+		if most = max(1, most); r.cfg.forks() {
+			most = len(sound) / 2
 		}
+		n = min(f.Side, most)
 	case anyone, leader:
 	}
 	some := make([]*node, n) // that follow each other in a ring, from one that the seed draws

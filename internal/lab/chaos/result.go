@@ -31,8 +31,8 @@ type Result struct {
 	Left   int      `json:"left,omitempty"`   // faults for which there was no time
 	Memory []Memory `json:"memory,omitempty"` // at the beginning, the middle and the end
 
-	Replay string `json:"replay"` // the command line that runs the schedule again
-	Dir    string `json:"dir,omitempty"`
+	Replay string `json:"replay"`        // the command line that runs the schedule again
+	Dir    string `json:"dir,omitempty"` // of a run that failed
 }
 
 // result is what the runner saw; failure is what ended it early, or nil.
@@ -119,12 +119,12 @@ func (r Result) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	r.tables(w, "")
 	fmt.Fprintf(w, "%.0f s\n", r.WallSeconds)
-	again(w, r.OK, r.Replay, r.Dir)
+	again(w, r.Replay, r.Dir)
 }
 
-// again says what helps where something failed, and ends what is printed.
-func again(w *tabwriter.Writer, ok bool, replay, dir string) {
-	if !ok {
+// again says what helps where something failed, with a folder then, and ends what is printed.
+func again(w *tabwriter.Writer, replay, dir string) {
+	if dir != "" {
 		fmt.Fprintf(w, "\nRun the same again:  %s\nLogs, events and data:  %s\n", replay, dir)
 	}
 	_ = w.Flush() // nobody reads it then

@@ -107,8 +107,10 @@ func Soak(ctx context.Context, cfg SoakConfig) (res SoakResult, err error) {
 	if err := errors.Join(errs[0], errs[1], ctx.Err()); err != nil {
 		return res, err
 	}
-	res.Minutes, res.Replay, res.Dir = cfg.Minutes, cfg.Replay(), cfg.Dir
-	res.judge()
+	res.Minutes, res.Replay = cfg.Minutes, cfg.Replay()
+	if res.judge(); !res.Met {
+		res.Dir = cfg.Dir
+	}
 	res.print(cfg.Out)
 	return res, nil
 }

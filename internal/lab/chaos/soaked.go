@@ -16,7 +16,7 @@ type SoakResult struct {
 	Faulted Result  `json:"faulted"` // with the slots and tokens of the time that counts
 	Control Result  `json:"control"`
 	Replay  string  `json:"replay"`
-	Dir     string  `json:"dir,omitempty"`
+	Dir     string  `json:"dir,omitempty"` // where it is not met
 }
 
 // Goal is what a soak must reach: a part of what the undisturbed swarm did, or of the faults that
@@ -81,5 +81,5 @@ func (r SoakResult) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.0f%%\t%s\n", g.Name, g.Did, g.Of, 100*float64(g.Did)/float64(g.Of),
 			100*g.Least, map[bool]string{true: "met", false: "missed"}[g.met()])
 	}
-	again(w, r.Met, r.Replay, r.Dir)
+	again(w, r.Replay, r.Dir)
 }

@@ -28,13 +28,7 @@ const gateFile = "gate"
 
 // start starts the bootstrap node and the peers.
 func (r *runner) start(ctx context.Context) error {
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return err
-	}
-	if err := swarm.WriteText(filepath.Join(r.dir, "text")); err != nil {
-		return err
-	}
-	if err := r.openGate(); err != nil {
+	if err := errors.Join(swarm.WriteText(filepath.Join(r.dir, "text")), r.openGate()); err != nil {
 		return err
 	}
 	if err := r.startBoot(ctx); err != nil {
