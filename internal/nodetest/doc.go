@@ -2,7 +2,7 @@
 // (testing/synctest): a [Swarm] is a bootstrap node and peers that train a small model, and can be
 // killed, frozen, cut off and restarted.
 //
-//	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 3), 3, func(s *nodetest.Swarm) {
+//	nodetest.Run(t, nodetest.Spec(6, 3), 3, func(s *nodetest.Swarm) {
 //		s.Start(s.Peers...)
 //		s.Reach(2, s.Peers...)
 //		s.Kill(s.Peers[1])

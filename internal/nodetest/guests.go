@@ -10,7 +10,7 @@ import (
 // RunPrivate does what Run does, with a private run that its only peer has founded, and inner steps
 // of this length.
 func RunPrivate(t *testing.T, rounds, startPeers uint64, step time.Duration, f func(s *Swarm, founder *Peer)) {
-	Run(t, 10*time.Millisecond, Spec(rounds, startPeers), 1, func(s *Swarm) {
+	Run(t, Spec(rounds, startPeers), 1, func(s *Swarm) {
 		founder := s.Peers[0]
 		founder.Config = func(c *p2pdiloco.Config) { c.Spec.Access = p2pdiloco.AccessPrivate }
 		s.Pace(step)

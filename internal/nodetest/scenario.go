@@ -28,7 +28,7 @@ type Scenario struct {
 // these, which a hash of the test's name draws and the subtest's name tells. It ends with
 // [Swarm.Sound].
 func Play(t *testing.T, c Scenario, f func(s *Swarm)) {
-	modes := strings.Fields(cmp.Or(c.Modes, "sync delayed eager streaming async"))
+	modes := strings.Fields(cmp.Or(c.Modes, Modes))
 	trusts := strings.Fields(cmp.Or(c.Trusts, "crash byzantine"))
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(t.Name()))
@@ -39,7 +39,7 @@ func Play(t *testing.T, c Scenario, f func(s *Swarm)) {
 		}
 		spec := c.spec(modes[i/len(trusts)], trusts[i%len(trusts)])
 		t.Run(spec.Mode+"/"+spec.Trust, func(t *testing.T) {
-			Run(t, 10*time.Millisecond, spec, c.Peers, func(s *Swarm) {
+			Run(t, spec, c.Peers, func(s *Swarm) {
 				s.Pace(cmp.Or(c.Pace, 10*time.Millisecond))
 				f(s)
 				s.Sound()

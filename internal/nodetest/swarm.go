@@ -44,46 +44,37 @@ func Spec(rounds, startPeers uint64) p2pdiloco.Spec {
 }
 
 // Modes lists the modes that a run may have, sync first.
-var Modes = []string{
-	p2pdiloco.ModeSync,
-	p2pdiloco.ModeDelayed,
-	p2pdiloco.ModeEager,
-	p2pdiloco.ModeStreaming,
-	p2pdiloco.ModeAsync,
-}
+const Modes = "sync delayed eager streaming async"
 
-// Run runs f in a bubble of virtual time, with n peers that are not started, beside other tests.
-func Run(t *testing.T, latency time.Duration, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
+// Run runs f in a bubble of virtual time, with n peers that are not started, beside other tests. It
+// takes 10 ms from host to host, until f says otherwise.
+func Run(t *testing.T, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
 	t.Parallel()
-	RunNow(t, latency, spec, n, f)
+	RunNow(t, spec, n, f)
 }
 
 // Once does what Run does, with the spec of a short run whose first slot waits for all peers.
 func Once(t *testing.T, slots uint64, peers int, f func(s *Swarm)) {
-	Run(t, 10*time.Millisecond, Spec(slots, uint64(peers)), peers, f)
+	Run(t, Spec(slots, uint64(peers)), peers, f)
 }
 
 // RunNow does what Run does, for tests that choose themselves which of them run in parallel. By day
 // the network moves bytes from queue to queue, at night the hosts exchange QUIC packets.
-func RunNow(t *testing.T, latency time.Duration, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
+func RunNow(t *testing.T, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
 	open := sim.NewMemory
 	if testlevel.Nightly() {
 		open = sim.New
 	}
-	RunOver(t, open, latency, spec, n, f)
+	RunOver(t, open, spec, n, f)
 }
 
+// Open makes a network of n hosts.
+type Open func(t testing.TB, n int, latency time.Duration) *sim.Net
+
 // RunOver does what RunNow does, over a network that open makes.
-func RunOver(
-	t *testing.T,
-	open func(testing.TB, int, time.Duration) *sim.Net,
-	latency time.Duration,
-	spec p2pdiloco.Spec,
-	n int,
-	f func(s *Swarm),
-) {
+func RunOver(t *testing.T, open Open, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Swarm{T: t, Net: open(t, 1, latency), Spec: spec}
+		s := &Swarm{T: t, Net: open(t, 1, 10*time.Millisecond), Spec: spec}
 		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[0]))
 		if err != nil {
 			t.Fatal(err)

@@ -22,15 +22,15 @@ const linkBandwidth = 1_000_000_000
 
 // Net is a simulated network.
 type Net struct {
-	Hosts []host.Host // host i has address 1.0.0.i or so, port 8000
+	Hosts   []host.Host   // host i has address 1.0.0.i or so, port 8000
+	Latency time.Duration // each way between any two
 	// bits a second of the links of hosts to come, each way; enough not to matter if 0
 	Rate    int
 	Options []libp2p.Option // for hosts to come, besides those that the simulation needs
 
-	t       testing.TB
-	latency time.Duration
-	wire    *simnet.Simnet // nil: in memory
-	mu      struct {
+	t    testing.TB
+	wire *simnet.Simnet // nil: in memory
+	mu   struct {
 		sync.Mutex
 		nodes []*node         // by host
 		cut   map[[2]int]bool // packets from the first to the second host are dropped
@@ -57,7 +57,7 @@ func NewMemory(t testing.TB, n int, latency time.Duration) *Net {
 
 func newNet(t testing.TB, n int, latency time.Duration, wire *simnet.Simnet) *Net {
 	t.Helper()
-	s := &Net{t: t, latency: latency, wire: wire}
+	s := &Net{t: t, Latency: latency, wire: wire}
 	s.mu.cut, s.mu.sent = make(map[[2]int]bool), make(map[[2]int]bool)
 	if wire != nil {
 		wire.LatencyFunc = s.route
@@ -206,7 +206,7 @@ func (s *Net) route(p *simnet.Packet) time.Duration {
 	defer s.mu.Unlock()
 	from, to := s.at(p.From.(*net.UDPAddr).IP), s.at(p.To.(*net.UDPAddr).IP)
 	if from == nil || to == nil {
-		return s.latency
+		return s.Latency
 	}
 	there, back := [2]int{from.index, to.index}, [2]int{to.index, from.index}
 	if from.walled {
@@ -237,4 +237,4 @@ func (s *Net) lost(from, to *node) bool {
 func (s *Net) broken(a, b *node) bool { return s.lost(a, b) || s.lost(b, a) }
 
 // delay returns the latency from one host to another.
-func (s *Net) delay(from, to *node) time.Duration { return s.latency + from.slow + to.slow }
+func (s *Net) delay(from, to *node) time.Duration { return s.Latency + from.slow + to.slow }

@@ -52,7 +52,7 @@ func (p *participant) partake(ctx context.Context, n node) error {
 func TestAPeerThatStaysOutlivesTheEndOfABranch(t *testing.T) {
 	spec := nodetest.Spec(6, 3)
 	spec.Trust = p2pdiloco.TrustByzantine
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, spec, 4, func(s *nodetest.Swarm) {
 		archive, voters := s.Peers[3], s.Peers[:3]
 		p, _ := staying(t)
 		ends := make(chan error, 1)

@@ -75,7 +75,7 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 	name := fmt.Sprintf("%s-%s-%d-seed-%d", mode, what, bad, seed)
 	ok = t.Run(name, func(t *testing.T) {
 		spec := cfg.spec(bad, mode, seed)
-		nodetest.RunOver(t, sim.NewMemory, 10*time.Millisecond, spec, 0, func(s *nodetest.Swarm) {
+		nodetest.RunOver(t, sim.NewMemory, spec, 0, func(s *nodetest.Swarm) {
 			ctx, cancel := context.WithCancel(s.T.Context())
 			defer cancel()
 			b := &bout{

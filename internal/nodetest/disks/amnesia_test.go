@@ -54,7 +54,7 @@ func TestAPeerThatLostItsLedgerFoundsNothing(t *testing.T) {
 func TestAPeerWithoutAModelFoundsNothing(t *testing.T) {
 	spec := nodetest.Spec(4, 2)
 	spec.Trust = p2pdiloco.TrustCrash // any peer may found it
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
+	nodetest.Run(t, spec, 2, func(s *swarm) {
 		trains, votes := s.Peers[0], s.Peers[1]
 		if s.ID(trains) < s.ID(votes) {
 			trains, votes = votes, trains

@@ -54,7 +54,7 @@ func TestTwoProcessesWithOneDataDirectory(t *testing.T) {
 	for name, copyFirst := range map[string]bool{"the copy comes second": false, "the copy comes first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(12, 4), 3, func(s *swarm) {
+			nodetest.RunOver(t, sim.New, nodetest.Spec(12, 4), 3, func(s *swarm) {
 				key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 				if err != nil {
 					t.Fatal(err)

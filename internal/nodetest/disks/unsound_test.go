@@ -49,7 +49,7 @@ func TestNoRunIsFoundedFromAnUnsoundModel(t *testing.T) {
 // A run that an older release founded from such a model is named as the fault to all who train it,
 // also to one whose own model is sound, and its model is written only if that is asked for.
 func TestAnUnsoundRunIsNamed(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(3, 1), 2, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(3, 1), 2, func(s *swarm) {
 		founder, joiner := s.Peers[0], s.Peers[1]
 		founder.Config = func(c *p2pdiloco.Config) {
 			c.Init, c.Trainer = unsound(math.NaN()), nil

@@ -114,7 +114,7 @@ func TestTheBootstrapNodeDies(t *testing.T) {
 }
 
 func TestAPeerWithAnotherSpecIsToldWhichFieldDiffers(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(30, 1), 2, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(30, 1), 2, func(s *swarm) {
 		s.Start(s.Peers[0])
 		s.Reach(1, s.Peers[0])
 		s.Spec.InnerSteps = 99

@@ -25,7 +25,7 @@ func dies(t *testing.T, trust string, after time.Duration, strike func(s *swarm)
 ) {
 	spec := nodetest.Spec(3, deathPeers)
 	spec.Trust = trust
-	nodetest.RunNow(t, 10*time.Millisecond, spec, 0, func(s *swarm) {
+	nodetest.RunNow(t, spec, 0, func(s *swarm) {
 		s.Net.Rate = deathRate
 		var mu sync.Mutex
 		var planned time.Time

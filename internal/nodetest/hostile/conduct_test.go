@@ -24,7 +24,7 @@ func TestAFreeRider(t *testing.T) {
 	var models [][]float32
 	for _, rides := range []bool{false, true} {
 		t.Run(fmt.Sprint("free rider: ", rides), func(t *testing.T) {
-			nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(16, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.RunNow(t, nodetest.Spec(16, 4), 4, func(s *nodetest.Swarm) {
 				ctx, cancel := context.WithCancel(s.T.Context())
 				defer cancel()
 				founders := s.Peers

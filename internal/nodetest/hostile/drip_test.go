@@ -60,7 +60,7 @@ func TestAMemberThatDripsStopsNothing(t *testing.T) {
 		"owner":       func(_ string, opened bool) bool { return !opened },
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(2, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.Run(t, nodetest.Spec(2, 4), 4, func(s *nodetest.Swarm) {
 				bad := s.Peers[2]
 				drips(bad, 6000, on)
 				for _, p := range s.Peers {
@@ -89,7 +89,7 @@ func TestAMemberThatDripsStopsNothing(t *testing.T) {
 // honest owner, and name it. Each slot took some 38 s.
 func TestAnOwnerThatWithholdsFromSomeStopsNothing(t *testing.T) {
 	const slots = 4
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(slots, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, nodetest.Spec(slots, 4), 4, func(s *nodetest.Swarm) {
 		bad := s.Peers[2]
 		bad.Hooks = func(h *testhooks.Hooks) {
 			accepted := 0
@@ -140,7 +140,7 @@ func roughen(task p2pdiloco.Task, x []float32) {
 // A member on a link ten times slower than the others' counts in every slot, though each waits for
 // it for many stall limits.
 func TestAMemberOnASlowLinkCounts(t *testing.T) {
-	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(2, 4), 0, func(s *nodetest.Swarm) {
+	nodetest.RunOver(t, sim.New, nodetest.Spec(2, 4), 0, func(s *nodetest.Swarm) {
 		for i := range 4 {
 			s.Net.Rate = 10_000_000
 			if i == 2 {

@@ -16,7 +16,7 @@ import (
 func TestAnOwnerOfNoValuesStopsNothing(t *testing.T) {
 	spec := nodetest.Spec(8, 4)
 	spec.Trust, spec.Codec = p2pdiloco.TrustCrash, "f32"
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, spec, 4, func(s *nodetest.Swarm) {
 		liar := s.Peers[2]
 		liar.Hooks = func(h *testhooks.Hooks) {
 			h.Reduced = func(_ uint64, _ int, x []float32) { x[len(x)-1] = float32(math.NaN()) }

@@ -79,7 +79,7 @@ func forgeries(x *nodetest.Stranger, p *nodetest.Peer, heard [][]byte) (out [][]
 // A stranger writes garbage on every protocol and says everything it can think of aloud: the run
 // takes no notice.
 func TestAStrangerDisturbsNothing(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Run(t, nodetest.Spec(12, 3), 3, func(s *nodetest.Swarm) {
 		s.Pace(25 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -120,7 +120,7 @@ func TestAStrangerDisturbsNothing(t *testing.T) {
 
 // What a dead member once said, said again by somebody else, does not make it look alive.
 func TestAReplayDoesNotRaiseTheDead(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Run(t, nodetest.Spec(12, 4), 4, func(s *nodetest.Swarm) {
 		s.Pace(50 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)

@@ -22,7 +22,7 @@ const (
 // fetching runs three members and a peer that comes late to a model so large that its state takes
 // seconds to fetch, with frequent checkpoints.
 func fetching(t *testing.T, f func(s *swarm, late *peer, members []*peer)) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(1000, 3), 4, func(s *swarm) {
 		for _, p := range s.Peers {
 			b := p.Trainer.(*nodetest.Bowl)
 			b.Size, b.Noisy, b.Pace = heavyElements, true, 40*time.Millisecond // a slot takes .9 s

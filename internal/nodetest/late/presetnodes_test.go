@@ -38,7 +38,7 @@ func TestANewcomerTakesTheRunsPreset(t *testing.T) {
 
 // A preset that is given is kept, and both sides say that they differ.
 func TestPresetsThatDifferAreSaid(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(400, 1), 2, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(400, 1), 2, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		logs := make([]nodetest.Lines, 2)
 		for i, p := range s.Peers {

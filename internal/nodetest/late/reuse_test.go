@@ -20,7 +20,7 @@ import (
 func TestANetworkServesOneNodeAfterAnother(t *testing.T) {
 	for name, run := range map[string]string{"same run": "sim", "another run": "other"} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(30, 2), 3, func(s *swarm) {
+			nodetest.Run(t, nodetest.Spec(30, 2), 3, func(s *swarm) {
 				p := s.Peers[0]
 				s.Start(s.But(p)...) // the run is founded without it
 				s.Reach(1, s.But(p)...)
@@ -69,7 +69,7 @@ func (h hesitant) Init(ctx context.Context, _ []float32) error {
 // The peer that alone may found the run dies before it has done so. The others have its spec, which
 // nobody else can found: they say for whom they wait, and train with it when it is back.
 func TestAFounderDiesBeforeItFounds(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(4, 2), 3, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(4, 2), 3, func(s *swarm) {
 		founder := slices.MinFunc(s.Peers, func(a, b *peer) int {
 			return strings.Compare(string(s.Net.Hosts[a.Host].ID()), string(s.Net.Hosts[b.Host].ID()))
 		})

@@ -85,7 +85,7 @@ func sloped(t *testing.T, mode string, rounds uint64, steps [4]int64, change fun
 		Name: "sim", Mode: mode, Rounds: rounds, InnerSteps: 40, StartPeers: 4, Aggregator: "mean",
 	}
 	change(&spec)
-	nodetest.RunNow(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
+	nodetest.RunNow(t, spec, 4, func(s *swarm) {
 		var slopes []*slope
 		for i, p := range s.Peers {
 			b := &slope{noise: rand.New(rand.NewPCG(1, uint64(p.Host))), peer: p, ahead: make(map[uint64]bool)}
@@ -242,7 +242,7 @@ func TestModeAsyncWaitsForWhatIsQuick(t *testing.T) {
 func TestLoopsOfOnesOwnAreMeasured(t *testing.T) {
 	spec := nodetest.Spec(5, 3)
 	spec.Pace = p2pdiloco.PaceDyLU
-	nodetest.Run(t, 10*time.Millisecond, spec, 3, func(s *swarm) {
+	nodetest.Run(t, spec, 3, func(s *swarm) {
 		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 			params := make([]float32, nodetest.BowlElements)
 			_, err := n.Anchor(ctx, params)

@@ -59,7 +59,7 @@ func TestModesAreTheirEquations(t *testing.T) {
 				spec.Rounds, spec.MinPeers, spec.Fragments, spec.InnerSteps = 3, 3, c.fragments, c.steps
 				spec.FragmentDelay, spec.FragmentAlpha, spec.FragmentOrder = c.delay, c.alpha, c.order
 			}
-			nodetest.Run(t, 10*time.Millisecond, spec, 3, func(s *swarm) {
+			nodetest.Run(t, spec, 3, func(s *swarm) {
 				trainers := record(s)
 				for _, r := range trainers {
 					if c.codec != "" { // no two elements alike

@@ -16,7 +16,7 @@ func inStream(t *testing.T, rounds, startPeers uint64, peers int, f func(s *swar
 	t.Helper()
 	spec := nodetest.Spec(rounds, startPeers)
 	spec.Mode, spec.Fragments, spec.FragmentAlpha = p2pdiloco.ModeStreaming, 4, "0.5"
-	nodetest.Run(t, 10*time.Millisecond, spec, peers, func(s *swarm) { f(s, record(s)) })
+	nodetest.Run(t, spec, peers, func(s *swarm) { f(s, record(s)) })
 }
 
 // A trainer that can be given parts of its parameters is given no more than those: a whole vector a

@@ -13,7 +13,8 @@ import (
 // node answers, and what it knows of the run's peers comes later than the discovery window takes. A
 // newcomer that founds then has a run of its own for good, beside one of the same name.
 func TestANewcomerLooksAroundBeforeItFounds(t *testing.T) {
-	nodetest.Run(t, 500*time.Millisecond, nodetest.Spec(40, 1), 2, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(40, 1), 2, func(s *swarm) {
+		s.Net.Latency = 500 * time.Millisecond
 		s.Pace(300 * time.Millisecond)
 		first, newcomer := s.Peers[0], s.Peers[1]
 		s.Start(first)
@@ -40,7 +41,8 @@ func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 	t.Parallel()
 	all := [][2][2]int{{{2, 4}, {1, 3}}, {{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}}
 	for _, cut := range all[:testlevel.Choose(1, 1, 3)] {
-		nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *swarm) {
+		nodetest.RunNow(t, nodetest.Spec(6, 5), 5, func(s *swarm) {
+			s.Net.Latency = 100 * time.Millisecond
 			s.Pace(50 * time.Millisecond)
 			for _, p := range s.Peers {
 				internet(p)

@@ -28,8 +28,8 @@ const (
 // known to have it. Each contribution counts in each segment.
 func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 	first, slots := uint64(6), uint64(5)
-	nodetest.RunNow(t, 100*time.Millisecond, nodetest.Spec(first+slots+4, 5), 0, func(s *swarm) {
-		s.Net.Rate = c.rate
+	nodetest.RunNow(t, nodetest.Spec(first+slots+4, 5), 0, func(s *swarm) {
+		s.Net.Rate, s.Net.Latency = c.rate, 100*time.Millisecond
 		for range 5 {
 			p := s.Add()
 			internet(p)
@@ -152,7 +152,7 @@ func TestPairsCutInMidSlot(t *testing.T) {
 		{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}, {{0, 1}, {2, 3}}, {{0, 1}, {0, 2}},
 	}
 	for _, cut := range cuts[:testlevel.Choose(1, 1, 3)] {
-		nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(26, 5), 5, func(s *swarm) {
+		nodetest.RunNow(t, nodetest.Spec(26, 5), 5, func(s *swarm) {
 			s.Pace(20 * time.Millisecond)
 			s.Start(s.Peers...)
 			s.Reach(4, s.Peers...)

@@ -97,7 +97,7 @@ func TestTokensOfNoUse(t *testing.T) {
 
 // Where there is a list of peers, others are told so in hello, and have no stream of anything else.
 func TestOnlyThoseListed(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(8, 2), 3, func(s *swarm) {
+	nodetest.Run(t, nodetest.Spec(8, 2), 3, func(s *swarm) {
 		var list []p2pdiloco.PeerID
 		for _, p := range s.Peers[:2] {
 			list = append(list, s.ID(p))

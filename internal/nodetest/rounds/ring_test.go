@@ -47,7 +47,7 @@ func TestARunInARing(t *testing.T) {
 func TestAPairThatCannotConnectMakesARing(t *testing.T) {
 	spec := nodetest.Spec(10, 4)
 	spec.Schedule, spec.Aggregator, spec.Trust = "auto", "mean", "crash"
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
+	nodetest.Run(t, spec, 4, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
 			p.TuneNetwork = func(c *p2p.Config) { c.Relay = p2p.RelayConfig{} }

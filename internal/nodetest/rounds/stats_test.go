@@ -33,7 +33,7 @@ func bowlGradient(t *testing.T, b *nodetest.Bowl, steps int) []float32 {
 func TestStatsOfASlot(t *testing.T) {
 	spec := nodetest.Spec(3, 4)
 	spec.Aggregator, spec.Clip = "mean", "off"
-	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
+	nodetest.Run(t, spec, 4, func(s *swarm) {
 		voter := s.Peers[3]
 		voter.Trainer = nil
 		voter.Config = func(c *p2pdiloco.Config) { // it may found the run
@@ -114,7 +114,7 @@ func TestStatsWithoutSteps(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			spec := nodetest.Spec(2, 1)
 			spec.Mode = mode
-			nodetest.Run(t, 10*time.Millisecond, spec, 1, func(s *swarm) {
+			nodetest.Run(t, spec, 1, func(s *swarm) {
 				p := s.Peers[0]
 				p.Trainer = uncounted{p.Trainer}
 				s.Start(p)

@@ -17,7 +17,7 @@ func TestSyncIsTheOuterStep(t *testing.T) {
 	spec := nodetest.Spec(3, 2)
 	spec.Outer, spec.OuterLR, spec.Momentum, spec.MinPeers = "sgd", "1", "", 2
 	spec.Aggregator, spec.TrimPermille = "mean", 0
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
+	nodetest.Run(t, spec, 2, func(s *swarm) {
 		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 			params, own := make([]float32, nodetest.BowlElements), p.Host%2
 			_, err := n.Anchor(ctx, params)
@@ -83,7 +83,7 @@ func TestASyncThatIsCalledAgainCountsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := nodetest.Spec(5, 2)
 			spec.Discount, spec.MinPeers = []uint64{1000, 500}, 2
-			nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
+			nodetest.Run(t, spec, 2, func(s *swarm) {
 				seen := make(map[p2pdiloco.Root]uint64)
 				s.Peers[1].OnEvent = func(e p2pdiloco.Event) {
 					if e.Name != "slot.applied" {
@@ -118,7 +118,7 @@ func TestASyncThatIsCalledAgainCountsOnce(t *testing.T) {
 func TestAnchorWaitsForAnOffer(t *testing.T) {
 	spec := nodetest.Spec(5, 2)
 	spec.MinPeers = 2
-	nodetest.Run(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
+	nodetest.Run(t, spec, 2, func(s *swarm) {
 		s.OwnLoops(givesUp(s, func(ctx context.Context, n *p2pdiloco.Node, params []float32) error {
 			if at, err := n.Anchor(nodetest.Expired(), params); !errors.Is(err, context.Canceled) {
 				t.Errorf("Anchor when the time is over: slot %d, %v", at, err)
