@@ -23,7 +23,7 @@ type Bowl struct {
 	Parts bool   // it can be given parts of its parameters
 	// the parameters begin as noise, which no compression makes small
 	Noisy  bool
-	Frozen atomic.Pointer[chan struct{}] // set while its process is stopped; closed when it goes on
+	Frozen atomic.Bool // its process is stopped
 }
 
 // BowlElements is the number of elements of the bowl's model.
@@ -80,20 +80,16 @@ func (b *Bowl) Live() []float32 { return b.X }
 
 // Train implements trainer.Trainer.
 func (b *Bowl) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
-	for range task.Steps {
+	for done := 0; done < task.Steps; {
 		select {
 		case <-ctx.Done():
 			return p2pdiloco.Stats{}, ctx.Err()
 		case <-time.After(b.Pace):
 		}
-		if stopped := b.Frozen.Load(); stopped != nil {
-			select {
-			case <-ctx.Done():
-				return p2pdiloco.Stats{}, ctx.Err()
-			case <-*stopped:
-			}
+		if !b.Frozen.Load() {
+			b.Step()
+			done++
 		}
-		b.Step()
 	}
 	if b.Spoil != nil {
 		b.Spoil(task, b.X)

@@ -163,9 +163,6 @@ func (p *Peer) Applied() (newest uint64) {
 	return newest
 }
 
-// Contributed says whether a record lists a contribution of p.
-func (s *Swarm) Contributed(p *Peer) bool { return len(s.Contributions(p)) > 0 }
-
 // Contributions lists the slots whose records list a contribution of p.
 func (s *Swarm) Contributions(p *Peer) (slots []uint64) {
 	for _, q := range s.Peers {
@@ -181,12 +178,7 @@ func (s *Swarm) Contributions(p *Peer) (slots []uint64) {
 
 // ContributedAfter says whether a record of a later slot lists p.
 func (s *Swarm) ContributedAfter(p *Peer, slotNumber uint64) bool {
-	for _, at := range s.Contributions(p) {
-		if at > slotNumber {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Contributions(p), func(at uint64) bool { return at > slotNumber })
 }
 
 // unsynced is a disk that is quick: no power fails here.

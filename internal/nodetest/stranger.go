@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -82,30 +81,21 @@ func (x *Stranger) Gathered(authors ...p2pdiloco.PeerID) (all [][]byte) {
 	return all
 }
 
-// signer signs with the stranger's key, in its own name.
-type signer struct{ X *Stranger }
+// ID implements wire.Signer, in the stranger's own name.
+func (x *Stranger) ID() p2pdiloco.PeerID { return p2pdiloco.PeerID(x.S.Net.Hosts[x.Host].ID()) }
 
-// Signer signs ledger messages in the stranger's name.
-func (x *Stranger) Signer() wire.Signer { return signer{x} }
-
-func (n signer) ID() p2pdiloco.PeerID { return p2pdiloco.PeerID(n.X.S.Net.Hosts[n.X.Host].ID()) }
-
-func (n signer) Sign(b []byte) ([]byte, error) {
-	h := n.X.S.Net.Hosts[n.X.Host]
+// Sign implements wire.Signer.
+func (x *Stranger) Sign(b []byte) ([]byte, error) {
+	h := x.S.Net.Hosts[x.Host]
 	return h.Peerstore().PrivKey(h.ID()).Sign(b)
 }
 
-// Greetings are messages that might make a protocol answer.
-func (x *Stranger) Greetings(proto protocol.ID) [][]byte {
-	all := [][]byte{
-		{0, 0, 0, 0},
-		[]byte(strings.Repeat("\x00", 100)),
-		[]byte("\x00\x00\x00\x21\x01" + strings.Repeat("\x07", 32)),
-	}
-	if proto == p2p.ProtocolHello {
-		all = append(all, []byte("\x00\x00\x00\x07\x08\x01\x12\x03sim"))
-	}
-	return all
+// Greetings are messages that might make a protocol answer. The last is a hello's.
+var Greetings = [][]byte{
+	{0, 0, 0, 0},
+	[]byte(strings.Repeat("\x00", 100)),
+	[]byte("\x00\x00\x00\x21\x01" + strings.Repeat("\x07", 32)),
+	[]byte("\x00\x00\x00\x07\x08\x01\x12\x03sim"),
 }
 
 // Ask writes b to a peer, and is all that comes back.
@@ -124,29 +114,26 @@ func (x *Stranger) Ask(p *Peer, proto protocol.ID, b []byte) []byte {
 	return all
 }
 
-// ToStrangers lists what a peer of a private run answers to strangers, by protocol; the ID of
-// gossip begins like its entry. If a new protocol is missing here, check whether it is behind the
-// gate.
-var ToStrangers = map[string]struct {
-	Most  int    // bytes
-	Never string // is in none of them
-}{
-	p2p.ProtocolAdmit:         {200, "sim"}, // a refusal, which does not name the run
-	p2p.ProtocolHello:         {},
-	p2p.ProtocolKey:           {},
-	p2p.ProtocolLedger:        {},
-	p2p.ProtocolExchange:      {},
-	p2p.ProtocolPulse:         {},
-	p2p.ProtocolState:         {},
-	p2p.ProtocolProbe:         {},
-	p2p.ProtocolAudit:         {},
-	"/p2pdiloco/gossip/1.0.0": {},
+// ToStrangers lists how many bytes a peer of a private run answers to strangers at most, by
+// protocol; the ID of gossip begins like its entry. No answer has the run's name in it. If a new
+// protocol is missing here, check whether it is behind the gate.
+var ToStrangers = map[string]int{
+	p2p.ProtocolAdmit:         200, // a refusal
+	p2p.ProtocolHello:         0,
+	p2p.ProtocolKey:           0,
+	p2p.ProtocolLedger:        0,
+	p2p.ProtocolExchange:      0,
+	p2p.ProtocolPulse:         0,
+	p2p.ProtocolState:         0,
+	p2p.ProtocolProbe:         0,
+	p2p.ProtocolAudit:         0,
+	"/p2pdiloco/gossip/1.0.0": 0,
 	// The protocols that libp2p serves reveal nothing about runs. For the DHT see below.
-	"/p2pdiloco/kad/1.0.0": {4 << 10, "sim"},
-	"/ipfs/ping/1.0.0":     {100, "sim"},
-	"/ipfs/id/1.0.0":       {8 << 10, "sim"},
-	"/ipfs/id/push/1.0.0":  {},
+	"/p2pdiloco/kad/1.0.0": 4 << 10,
+	"/ipfs/ping/1.0.0":     100,
+	"/ipfs/id/1.0.0":       8 << 10,
+	"/ipfs/id/push/1.0.0":  0,
 	// Members relay for each other: whoever else asks gets a status in a few bytes.
-	"/libp2p/circuit/relay/0.2.0/hop":  {10, "sim"},
-	"/libp2p/circuit/relay/0.2.0/stop": {10, "sim"},
+	"/libp2p/circuit/relay/0.2.0/hop":  10,
+	"/libp2p/circuit/relay/0.2.0/stop": 10,
 }

@@ -75,12 +75,18 @@ type Open func(t testing.TB, n int, latency time.Duration) *sim.Net
 func RunOver(t *testing.T, open Open, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Swarm{T: t, Net: open(t, 1, 10*time.Millisecond), Spec: spec}
-		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[0]))
-		if err != nil {
+		var err error
+		if s.Boot, err = p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[0])); err != nil {
 			t.Fatal(err)
 		}
-		s.Boot = boot
-		defer s.CloseAll()
+		defer func() {
+			for _, p := range s.Peers {
+				if p.Done != nil { // it still runs
+					s.Stop(p)
+				}
+			}
+			_ = s.Boot.Close()
+		}()
 		for range n {
 			s.Add()
 		}
@@ -175,8 +181,7 @@ func (s *Swarm) Forget(p *Peer) {
 // Freeze stops a peer as SIGSTOP does, as far as others can see: no packet goes in or out, and its
 // trainer stands still.
 func (s *Swarm) Freeze(p *Peer) {
-	stopped := make(chan struct{})
-	p.Trainer.(*Bowl).Frozen.Store(&stopped)
+	p.Trainer.(*Bowl).Frozen.Store(true)
 	p.Troubled.Store(true)
 	s.Net.Freeze(p.Host)
 }
@@ -184,9 +189,7 @@ func (s *Swarm) Freeze(p *Peer) {
 // Thaw undoes freeze.
 func (s *Swarm) Thaw(p *Peer) {
 	s.Net.Thaw(p.Host)
-	if stopped := p.Trainer.(*Bowl).Frozen.Swap(nil); stopped != nil {
-		close(*stopped)
-	}
+	p.Trainer.(*Bowl).Frozen.Store(false)
 }
 
 // Restart starts killed peers again, from their disks.
@@ -306,16 +309,6 @@ func (s *Swarm) Cut(on bool, a, b []*Peer) {
 			}
 		}
 	}
-}
-
-// CloseAll ends whatever still runs.
-func (s *Swarm) CloseAll() {
-	for _, p := range s.Peers {
-		if p.Done != nil {
-			s.Stop(p)
-		}
-	}
-	_ = s.Boot.Close()
 }
 
 func (s *Swarm) String() string {

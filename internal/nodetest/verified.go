@@ -2,7 +2,6 @@ package nodetest
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -25,9 +24,15 @@ func init() {
 // rememberingKey is a public key whose answers are kept.
 type rememberingKey struct{ crypto.PubKey }
 
+// question is what a key is asked.
+type question struct {
+	key, signature string
+	data           [sha256.Size]byte // hash of it
+}
+
 var verified struct {
 	sync.Mutex
-	answers map[[sha256.Size]byte]bool
+	answers map[question]bool
 }
 
 const maxVerified = 1 << 16 // answers
@@ -37,13 +42,9 @@ func (k rememberingKey) Verify(data, signature []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	question := make([]byte, 0, 16+len(raw)+len(signature)+len(data))
-	for _, part := range [][]byte{raw, signature} {
-		question = append(binary.BigEndian.AppendUint64(question, uint64(len(part))), part...)
-	}
-	id := sha256.Sum256(append(question, data...))
+	q := question{string(raw), string(signature), sha256.Sum256(data)}
 	verified.Lock()
-	answer, known := verified.answers[id]
+	answer, known := verified.answers[q]
 	verified.Unlock()
 	if known {
 		return answer, nil
@@ -55,8 +56,8 @@ func (k rememberingKey) Verify(data, signature []byte) (bool, error) {
 	verified.Lock()
 	defer verified.Unlock()
 	if verified.answers == nil || len(verified.answers) == maxVerified {
-		verified.answers = make(map[[sha256.Size]byte]bool)
+		verified.answers = make(map[question]bool)
 	}
-	verified.answers[id] = answer
+	verified.answers[q] = answer
 	return answer, nil
 }

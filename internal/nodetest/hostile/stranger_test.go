@@ -53,7 +53,6 @@ func write(x *nodetest.Stranger, p *nodetest.Peer, proto protocol.ID, b []byte) 
 // forgeries are messages that must move nobody: of another run, with bytes changed, and in a
 // member's name.
 func forgeries(x *nodetest.Stranger, p *nodetest.Peer, heard [][]byte) (out [][]byte) {
-	signer := x.Signer()
 	member, next := x.S.ID(p), p.Ledger().View().Ref
 	for _, run := range []p2pdiloco.Root{p.Node.Load().RunID(), {1, 2, 3}} {
 		for _, body := range []wire.Body{
@@ -63,7 +62,7 @@ func forgeries(x *nodetest.Stranger, p *nodetest.Peer, heard [][]byte) (out [][]
 			wire.Commit{Record: slot.Record{Run: run, Height: 3, Members: []slot.Member{{Peer: member}}}},
 			wire.Retry{Ref: slot.Ref{Height: next.Height, Prev: next.Prev, Ballot: 1<<30 + 1}},
 		} {
-			if b, err := wire.Seal(signer, run, 7, body); err == nil {
+			if b, err := wire.Seal(x, run, 7, body); err == nil {
 				out = append(out, b)
 			}
 		}

@@ -21,7 +21,7 @@ func TestANewcomerTakesTheRunsPreset(t *testing.T) {
 		ticketed := guest.Config
 		guest.Config = func(c *p2pdiloco.Config) { ticketed(c); c.Preset = "" }
 		s.Start(guest)
-		s.Until(time.Minute, "it contributed", func() bool { return s.Contributed(guest) })
+		s.Until(time.Minute, "it contributed", func() bool { return s.ContributedAfter(guest, 0) })
 		s.Kill(guest) // its data directory remembers
 		guest.Config = func(c *p2pdiloco.Config) { c.Preset = "" }
 		at := guest.Applied()

@@ -14,7 +14,7 @@ func TestWhoIsANewcomer(t *testing.T) {
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		x := nodetest.NewStranger(s)
-		q, stranger := s.Peers[0].Inside().Quota, x.Signer().ID()
+		q, stranger := s.Peers[0].Inside().Quota, x.ID()
 		if q.States != 3 || q.Newcomers != 128 {
 			t.Errorf("the defaults are %d and %d", q.States, q.Newcomers)
 		}

@@ -127,7 +127,7 @@ func learnsNothing(s *swarm, from, out *node) {
 		if !strings.HasPrefix(proto, "/p2pdiloco/") || proto == p2p.ProtocolAdmit || strings.Contains(proto, "/kad") {
 			continue
 		}
-		for _, b := range append(x.Greetings(protocol.ID(proto)), framed(key[:])) {
+		for _, b := range append(nodetest.Greetings, framed(key[:])) {
 			if answer := x.Ask(from, protocol.ID(proto), b); len(answer) > 0 {
 				s.T.Errorf("%s answers a removed peer with %q", proto, answer)
 			}

@@ -41,7 +41,7 @@ func TestATicketOutlivesWhoMadeIt(t *testing.T) {
 		guest := s.Guest(text)
 		s.Start(guest)
 		s.Finish(2*time.Minute, s.But(maker)...)
-		if !s.Contributed(guest) {
+		if !s.ContributedAfter(guest, 0) {
 			t.Error("who joined with the ticket contributed nothing")
 		}
 	})

@@ -44,7 +44,7 @@ func TestTrainersLoopsAndVotersTogether(t *testing.T) {
 				t.Errorf("host %d contributed to slots %v, want all 5", p.Host, got)
 			}
 		}
-		if s.Contributed(voter) {
+		if s.ContributedAfter(voter, 0) {
 			t.Error("the peer without a trainer contributed")
 		}
 	})
