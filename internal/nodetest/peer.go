@@ -30,10 +30,9 @@ type Peer struct {
 	Hooks func(*testhooks.Hooks) // changes the node's hooks, if set
 	// its node saves at Close what there is to save, and is not killed
 	Graceful    bool
-	Forgetful   bool              // keeps no events: they would be what grows
-	WAN         bool              // its network is set up for the internet
-	TuneNetwork func(*p2p.Config) // changes that, if set
-	Troubled    atomic.Bool       // something was done to it: it may be dropped
+	Preset   string // of its node and of its network
+	Relay    p2p.RelayConfig
+	Troubled atomic.Bool // something was done to it: it may be dropped
 	// is told of every event, if set, from the goroutine that it happens on
 	OnEvent func(p2pdiloco.Event)
 
@@ -58,7 +57,7 @@ func (p *Peer) TakeNode() *p2pdiloco.Node {
 // Process does the work of a peer's process: it joins, runs and ends with the run.
 func (p *Peer) Process(ctx context.Context, spec p2pdiloco.Spec) error {
 	cfg := p2pdiloco.Config{
-		Spec: spec, Trainer: p.Trainer, DataDir: p.Dir, Network: p.Network, Preset: p2pdiloco.PresetLAN,
+		Spec: spec, Trainer: p.Trainer, DataDir: p.Dir, Network: p.Network, Preset: p.Preset,
 		OnEvent: p.Note, Logger: testLogger(p.Host),
 	}
 	if p.Config != nil {
@@ -120,14 +119,9 @@ func testLogger(host int) *slog.Logger {
 // Note takes an event in.
 func (p *Peer) Note(e p2pdiloco.Event) {
 	p.mu.Lock()
-	if !p.Forgetful {
-		p.mu.events = append(p.mu.events, e)
-	}
+	p.mu.events = append(p.mu.events, e)
 	switch e.Name {
 	case "slot.applied", "state.synced":
-		if p.Forgetful {
-			break
-		}
 		p.mu.roots[e.Fields["slot"].(uint64)] = e.Fields["state_root"].(p2pdiloco.Root)
 	case "run.switched", "state.diverged": // what was applied before is of another chain, or wrong
 		clear(p.mu.roots)

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,7 +99,9 @@ func RunOver(t *testing.T, open Open, spec p2pdiloco.Spec, n int, f func(s *Swar
 func (s *Swarm) Add() *Peer {
 	host := s.Net.Add()
 	bowl := &Bowl{Target: float32(host), Pace: 10 * time.Millisecond, Parts: host%2 > 0}
-	p := &Peer{Host: host, Dir: s.T.TempDir(), Trainer: bowl}
+	p := &Peer{
+		Host: host, Dir: s.T.TempDir(), Trainer: bowl, Preset: p2pdiloco.PresetLAN, Relay: p2p.MemberRelay(),
+	}
 	p.mu.roots = make(map[uint64]p2pdiloco.Root)
 	s.Peers = append(s.Peers, p)
 	return p
@@ -118,14 +121,10 @@ func (s *Swarm) Start(peers ...*Peer) {
 		ctx, cancel := context.WithCancel(context.Background())
 		p.Cancel, p.Done = cancel, make(chan error, 1)
 		cfg := p2p.LAN()
-		if p.WAN {
+		if p.Preset == p2pdiloco.PresetWAN {
 			cfg = p2p.WAN()
 		}
-		cfg.Relay = p2p.MemberRelay()
-		cfg.PeersFile = filepath.Join(p.Dir, "peers")
-		if p.TuneNetwork != nil {
-			p.TuneNetwork(&cfg)
-		}
+		cfg.Relay, cfg.PeersFile = p.Relay, filepath.Join(p.Dir, "peers")
 		cfg.Bootstrap, cfg.Logger = []string{s.Net.Addr(p.Boot)}, testLogger(p.Host)
 		var err error
 		if p.Network, err = p2p.New(ctx, cfg, p2p.WithHost(s.Net.Hosts[p.Host])); err != nil {
@@ -314,16 +313,11 @@ func (s *Swarm) Cut(on bool, a, b []*Peer) {
 func (s *Swarm) String() string {
 	var out strings.Builder
 	for _, p := range s.Peers {
-		fmt.Fprintf(&out, "host %d: slot %d", p.Host, p.Applied())
-		if l := p.Ledger(); l != nil {
-			v := l.View()
-			fmt.Fprintf(&out, ", %s: height %d, slot %d applied, ballot %d of %s, member %v, synced %v, "+
-				"paused %v, %q, done %v, plan %v, offered %d of %d, own offer %v",
-				s.ID(p).Short(), v.Tip.Height, v.AppliedSlot, v.Ref.Ballot, v.Leader.Short(), v.IsMember, v.Synced,
-				v.Paused, v.Reason, v.Done,
-				v.Plan != nil, len(v.Offered), len(v.Members), v.OwnOffer)
+		var status []byte
+		if n := p.Node.Load(); n != nil {
+			status, _ = json.Marshal(n.Status())
 		}
-		out.WriteByte('\n')
+		fmt.Fprintf(&out, "host %d: slot %d, %s\n", p.Host, p.Applied(), status)
 	}
 	return out.String()
 }

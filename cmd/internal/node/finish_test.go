@@ -88,7 +88,7 @@ func TestAPeerThatLeavesAtTheEndHasEnded(t *testing.T) {
 // The same with real nodes: one of three is stopped as soon as it has applied the last slot. It is
 // a matter of chance whether its trainer was given the parameters by then.
 func TestANodeThatLeavesAtTheEndHasEnded(t *testing.T) {
-	nodetest.Run(t, nodetest.Spec(3, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 3, 3, func(s *nodetest.Swarm) {
 		p, out := printing()
 		defer p.end(outputTime) //nolint:errcheck // below, where the test comes so far
 		peer, applied := s.Peers[1], make(chan struct{})

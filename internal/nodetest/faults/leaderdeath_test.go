@@ -39,8 +39,7 @@ func TestALeadersDeathIsSeenSoon(t *testing.T) {
 		t.Run(c.preset+" "+c.phase, func(t *testing.T) {
 			nodetest.Play(t, scenario{Slots: 4, Peers: 4, Modes: "sync"}, func(s *swarm) {
 				for _, p := range s.Peers {
-					p.Config = func(cfg *p2pdiloco.Config) { cfg.Preset = c.preset }
-					p.WAN = c.preset == p2pdiloco.PresetWAN
+					p.Preset = c.preset
 				}
 				victim := s.WhenLeader(2, c.phase, func(*peer) {})
 				s.Start(s.Peers...)

@@ -19,7 +19,7 @@ import (
 func TestATrainerThatGivesNaN(t *testing.T) {
 	for name, bad := range map[string]float64{"NaN": math.NaN(), "infinity": math.Inf(-1)} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, nodetest.Spec(5, 3), 3, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 5, 3, func(s *nodetest.Swarm) {
 				sick := s.Peers[1]
 				sick.Trainer.(*nodetest.Bowl).Spoil = func(task p2pdiloco.Task, x []float32) {
 					if task.Slot == 3 {
@@ -88,7 +88,7 @@ func TestAPeerThatLiesInTheReductionIsLeftOut(t *testing.T) {
 		"NaN":         offeredNaN,
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, nodetest.Spec(5, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 5, 4, func(s *nodetest.Swarm) {
 				bad := s.Peers[2]
 				bad.Hooks = func(h *testhooks.Hooks) { h.Offer = spoil }
 				honest := s.Peers[0]

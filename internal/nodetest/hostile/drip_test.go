@@ -60,7 +60,7 @@ func TestAMemberThatDripsStopsNothing(t *testing.T) {
 		"owner":       func(_ string, opened bool) bool { return !opened },
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodetest.Run(t, nodetest.Spec(2, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.Once(t, 2, 4, func(s *nodetest.Swarm) {
 				bad := s.Peers[2]
 				drips(bad, 6000, on)
 				for _, p := range s.Peers {
@@ -89,7 +89,7 @@ func TestAMemberThatDripsStopsNothing(t *testing.T) {
 // honest owner, and name it. Each slot took some 38 s.
 func TestAnOwnerThatWithholdsFromSomeStopsNothing(t *testing.T) {
 	const slots = 4
-	nodetest.Run(t, nodetest.Spec(slots, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, slots, 4, func(s *nodetest.Swarm) {
 		bad := s.Peers[2]
 		bad.Hooks = func(h *testhooks.Hooks) {
 			accepted := 0
@@ -148,7 +148,7 @@ func TestAMemberOnASlowLinkCounts(t *testing.T) {
 			}
 			p := s.Add()
 			// a link that is full may be silent for longer than preset lan waits for a sign of life
-			p.WAN, p.Config = true, func(c *p2pdiloco.Config) { c.Preset = p2pdiloco.PresetWAN }
+			p.Preset = p2pdiloco.PresetWAN
 			// 4 MB: 6 MB out of and into each
 			p.Trainer = &nodetest.Bowl{
 				Target: float32(p.Host),

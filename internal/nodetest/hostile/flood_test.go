@@ -16,7 +16,7 @@ import (
 // A stranger asks for records by gossip and cannot be answered directly: nobody may gossip the
 // answers.
 func TestAnAnnouncedQuestionIsNotAnsweredByGossip(t *testing.T) {
-	nodetest.Run(t, nodetest.Spec(60, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 60, 3, func(s *nodetest.Swarm) {
 		s.Start(s.Peers...)
 		s.Until(time.Minute, "running", func() bool { return s.Peers[0].Applied() >= 8 })
 		run := s.Peers[0].Node.Load().RunID()

@@ -78,7 +78,7 @@ func forgeries(x *nodetest.Stranger, p *nodetest.Peer, heard [][]byte) (out [][]
 // A stranger writes garbage on every protocol and says everything it can think of aloud: the run
 // takes no notice.
 func TestAStrangerDisturbsNothing(t *testing.T) {
-	nodetest.Run(t, nodetest.Spec(12, 3), 3, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 12, 3, func(s *nodetest.Swarm) {
 		s.Pace(25 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -119,7 +119,7 @@ func TestAStrangerDisturbsNothing(t *testing.T) {
 
 // What a dead member once said, said again by somebody else, does not make it look alive.
 func TestAReplayDoesNotRaiseTheDead(t *testing.T) {
-	nodetest.Run(t, nodetest.Spec(12, 4), 4, func(s *nodetest.Swarm) {
+	nodetest.Once(t, 12, 4, func(s *nodetest.Swarm) {
 		s.Pace(50 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)

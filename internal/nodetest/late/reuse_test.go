@@ -38,7 +38,7 @@ func TestANetworkServesOneNodeAfterAnother(t *testing.T) {
 					if spec.Name = run; run != "sim" {
 						spec.StartPeers, p.Dir = 1, dir+"/other"
 						p.ForgetStates() // those that follow are of another model than the others'
-						p.Forgetful = true
+						p.Config = func(c *p2pdiloco.Config) { c.OnEvent = nil }
 					}
 					return p.Process(ctx, spec)
 				}

@@ -29,12 +29,6 @@ func TestANewcomerLooksAroundBeforeItFounds(t *testing.T) {
 	})
 }
 
-// internet sets a peer up for it.
-func internet(p *peer) {
-	p.WAN = true
-	p.Config = func(c *p2pdiloco.Config) { c.Preset = p2pdiloco.PresetWAN }
-}
-
 // Peers that start at once end in one run, although two pairs of them can never connect, and status
 // names who relays.
 func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
@@ -45,7 +39,7 @@ func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 			s.Net.Latency = 100 * time.Millisecond
 			s.Pace(50 * time.Millisecond)
 			for _, p := range s.Peers {
-				internet(p)
+				p.Preset = p2pdiloco.PresetWAN
 			}
 			for _, pair := range cut {
 				s.Net.Cut(s.Peers[pair[0]].Host, s.Peers[pair[1]].Host)

@@ -32,7 +32,7 @@ func (c pairs) slotTime(t *testing.T) (took time.Duration) {
 		s.Net.Rate, s.Net.Latency = c.rate, 100*time.Millisecond
 		for range 5 {
 			p := s.Add()
-			internet(p)
+			p.Preset = p2pdiloco.PresetWAN
 			bowl := p.Trainer.(*nodetest.Bowl)
 			if bowl.Pace = 125 * time.Millisecond; c.rate > 0 {
 				bowl.Size, bowl.Noisy = slowVector, true

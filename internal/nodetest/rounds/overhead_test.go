@@ -30,7 +30,7 @@ func (t finishing) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.St
 // segment, beside the draft: its answer comes one delay later than the draft.
 func TestASlotsOverheadInOneWayDelays(t *testing.T) {
 	const peers, rounds, latency = 8, 9, 50 * time.Millisecond
-	nodetest.Run(t, nodetest.Spec(rounds, peers), peers, func(s *swarm) {
+	nodetest.Once(t, rounds, peers, func(s *swarm) {
 		s.Net.Latency = latency
 		s.Pace(100 * time.Millisecond)
 		type span struct{ trained, planned, drafted, applied time.Time }

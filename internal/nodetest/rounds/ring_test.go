@@ -50,7 +50,7 @@ func TestAPairThatCannotConnectMakesARing(t *testing.T) {
 	nodetest.Run(t, spec, 4, func(s *swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
-			p.TuneNetwork = func(c *p2p.Config) { c.Relay = p2p.RelayConfig{} }
+			p.Relay = p2p.RelayConfig{}
 		}
 		a, c := s.Peers[0], s.Peers[2]
 		s.Net.Cut(a.Host, c.Host)
