@@ -29,7 +29,7 @@ type Peer struct {
 	Main  func(context.Context, *p2pdiloco.Node) error
 	Hooks func(*testhooks.Hooks) // changes the node's hooks, if set
 	// its node saves at Close what there is to save, and is not killed
-	Graceful    bool
+	Graceful bool
 	Preset   string // of its node and of its network
 	Relay    p2p.RelayConfig
 	Troubled atomic.Bool // something was done to it: it may be dropped

@@ -127,7 +127,7 @@ func missesSlot2(s *swarm, late *peer) {
 func TestOwnLoopsAmongTrainers(t *testing.T) {
 	nodetest.Play(t, scenario{Slots: 6, Peers: 3}, func(s *swarm) {
 		s.Spec.MinPeers = 3
-		s.OwnLoops(nodetest.Rounds(s.T))
+		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error { return rounds(ctx, n, s, p) })
 		s.Peers[1].Main = func(ctx context.Context, n *p2pdiloco.Node) error { return withNaN(ctx, n, s, s.Peers[1]) }
 		s.Peers[2].Config, s.Peers[2].Main = nil, nil
 		s.Start(s.Peers...)
@@ -138,6 +138,49 @@ func TestOwnLoopsAmongTrainers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// rounds uses Begin and Finish, and tries in between what must not be done.
+func rounds(ctx context.Context, n *p2pdiloco.Node, s *swarm, p *peer) error {
+	fails := func(what string, want, err error) {
+		if !errors.Is(err, want) {
+			s.T.Errorf("%s: %v", what, err)
+		}
+	}
+	params, held := make([]float32, nodetest.BowlElements), make([]float32, nodetest.BowlElements)
+	_, err := n.Begin(params, 1)
+	fails("Begin before Anchor", p2pdiloco.ErrNoAnchor, err)
+	slot, err := n.Anchor(ctx, params)
+	for err == nil {
+		p.Descend(params)
+		r, err2 := n.Begin(params, 20)
+		if err2 != nil {
+			return err2
+		}
+		clear(params) // they are free again
+		before := slot
+		if slot, err = r.Finish(nodetest.Expired(), params); nodetest.Ended(err) == nil {
+			continue // in an overlapped mode there may be nothing to wait for
+		}
+		fails("Finish when the time was over", context.Canceled, err)
+		_, err = n.Anchor(ctx, held)
+		fails("Anchor before Finish", p2pdiloco.ErrRoundOpen, err)
+		_, err = n.Begin(held, 1)
+		fails("Begin before Finish", p2pdiloco.ErrRoundOpen, err)
+		fails("Sync before Finish", p2pdiloco.ErrRoundOpen, n.Sync(ctx, held, 1))
+		_, err = r.Finish(ctx, held[1:])
+		fails("Finish with too short a vector", p2pdiloco.ErrLength, err)
+		if slot, err = r.Finish(ctx, params); nodetest.Ended(err) == nil && slot <= before {
+			s.T.Errorf("slot %d after slot %d", slot, before)
+		}
+		_, again := r.Finish(ctx, held)
+		fails("Finish for the second time", p2pdiloco.ErrNoRound, again)
+	}
+	_, again := n.Anchor(ctx, held)
+	if fails("Anchor at the end", p2pdiloco.ErrRunEnded, again); !slices.Equal(held, params) {
+		s.T.Error("the parameters at the end are not the run's")
+	}
+	return nodetest.Ended(err)
 }
 
 func withNaN(ctx context.Context, n *p2pdiloco.Node, s *swarm, p *peer) error {

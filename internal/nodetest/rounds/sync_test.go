@@ -164,8 +164,8 @@ func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
 					t.Errorf("slot %d: the run is at %+v", slot, at)
 				}
 				time.Sleep(time.Second)
-				if other := s.Peers[0]; p != other && stepsOf(n, s.ID(other)) != 13 {
-					t.Errorf("slot %d: the other's steps are %d", task.Slot, stepsOf(n, s.ID(other)))
+				if other := s.Member(p, s.Peers[0]).Steps; p != s.Peers[0] && other != 13 {
+					t.Errorf("slot %d: the other's steps are %d", task.Slot, other)
 				}
 				time.Sleep(time.Second)
 				p.Descend(params)
@@ -186,15 +186,6 @@ func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
 			t.Error("the ranks are not 0 and 1")
 		}
 	})
-}
-
-func stepsOf(n *p2pdiloco.Node, p p2pdiloco.PeerID) uint32 {
-	for _, m := range n.Status().Members {
-		if m.Peer == p {
-			return m.Steps
-		}
-	}
-	return 0
 }
 
 func sum(numbers <-chan int) (total int) {
