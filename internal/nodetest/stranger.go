@@ -3,7 +3,6 @@ package nodetest
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +25,6 @@ const LedgerKind = 1
 type Stranger struct {
 	S    *Swarm
 	Host int
-	Rand *rand.ChaCha8
 	Mu   struct {
 		sync.Mutex
 		Heard map[p2pdiloco.PeerID][][]byte // sealed messages, by author
@@ -44,7 +42,7 @@ func NewStranger(s *Swarm) *Stranger {
 
 // StrangerAt makes a stranger of an existing host.
 func StrangerAt(s *Swarm, host int) *Stranger {
-	x := &Stranger{S: s, Host: host, Rand: rand.NewChaCha8([32]byte{1})}
+	x := &Stranger{S: s, Host: host}
 	x.Mu.Heard = make(map[p2pdiloco.PeerID][][]byte)
 	return x
 }

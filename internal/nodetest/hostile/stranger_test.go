@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ func babble(x *nodetest.Stranger, proto protocol.ID, valid []byte) {
 	huge := binary.BigEndian.AppendUint32(nil, 0xffffffff)
 	short := append(binary.BigEndian.AppendUint32(nil, uint32(len(valid))), valid[:len(valid)/2]...)
 	noise := make([]byte, 100_000)
-	_, _ = x.Rand.Read(noise)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(noise)
 	small := append(binary.BigEndian.AppendUint32(nil, 1000), noise[:1000]...)
 	var all sync.WaitGroup
 	for _, p := range x.S.Peers {

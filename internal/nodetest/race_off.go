@@ -1,6 +1,0 @@
-//go:build !race
-
-package nodetest
-
-// Raced says whether the race detector is on.
-const Raced = false
