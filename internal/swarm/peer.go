@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -25,8 +26,8 @@ type Peer struct {
 	ID       string   // as its newest process reported it
 	Addrs    []string // the same
 	API      string   // address of its status API
-	// program and command that its processes are, with what comes before all flags; nil: the
-	// swarm's program, and join
+	// program and command that its processes are, with what comes before all flags: the swarm's
+	// program, and join, unless it is changed
 	Words  []string
 	Env    []string // what its processes have in their environment beside what this one has
 	site   int
@@ -38,26 +39,22 @@ func (s *Swarm) NewPeer(site int, dir, name string) *Peer {
 	data := filepath.Join(dir, name)
 	p := &Peer{
 		site: site, Data: data, events: eventlog.Follow(data + ".events"),
-		API: "unix:" + filepath.Join(s.sockets, fmt.Sprintf("%d.sock", len(s.peers)+1)),
+		Words: []string{s.setting.Executable, "join"},
+		API:   "unix:" + filepath.Join(s.sockets, fmt.Sprintf("%d.sock", len(s.peers)+1)),
 	}
 	s.peers = append(s.peers, p)
 	return p
 }
 
-// Join starts a process of the peer: `join`, or its own Words, with args, in a run, knowing
-// bootstrap nodes.
+// Join starts a process of the peer in a run, with more args, knowing bootstrap nodes.
 func (s *Swarm) Join(p *Peer, run string, bootstrap []string, args ...string) (err error) {
-	words := p.Words
-	if words == nil {
-		words = []string{s.setting.Executable, "join"}
-	}
-	args = append([]string{
+	args = slices.Concat(p.Words[1:], []string{
 		"--run", run, "--json", "--events", p.Data + ".events", "--data-dir", p.Data, "--api", p.API,
-	}, args...)
+	}, args)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)
 	}
-	cmd := Command(s.testbed, p.site, words[0], append(words[1:len(words):len(words)], args...)...)
+	cmd := Command(s.testbed, p.site, p.Words[0], args...)
 	if len(p.Env) > 0 {
 		cmd.Env = append(sources.Clean(cmd.Environ()), p.Env...)
 	}

@@ -4,6 +4,7 @@ package swarm
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,19 +15,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func startShell(t *testing.T, l *Launcher, script string) *Process {
+// shells starts shell scripts, each of which runs until Close at most.
+func shells(t *testing.T, hurry chan struct{}, scripts ...string) (*Swarm, []*Process) {
 	t.Helper()
-	p, err := l.Start("/bin/sh", t.TempDir(), "child", "-c", script)
+	s, err := New(Setting{Hurry: hurry}, Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	t.Cleanup(s.Close)
+	for _, script := range scripts {
+		if _, err := s.Start(exec.Command("/bin/sh", "-c", script), t.TempDir(), "child"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, s.started
 }
 
 func TestProcess(t *testing.T) {
-	l := NewLauncher()
-	defer l.Close()
-	p := startShell(t, l, "echo out; echo first >&2; echo last >&2; exit 3")
+	s, started := shells(t, nil, "echo out; echo first >&2; echo last >&2; exit 3")
+	p := started[0]
 	<-p.Ended
 	if code, ok := p.Exit(); code != 3 || !ok {
 		t.Errorf("exit %d, %v", code, ok)
@@ -37,7 +44,7 @@ func TestProcess(t *testing.T) {
 	if got := Tail(p.Log); !strings.HasSuffix(got, "first\n    last") {
 		t.Errorf("log ends with %q", got)
 	}
-	if _, err := l.Start(filepath.Join(t.TempDir(), "none"), t.TempDir(), "child"); err == nil {
+	if _, err := s.Start(exec.Command(filepath.Join(t.TempDir(), "none")), t.TempDir(), "child"); err == nil {
 		t.Error("a program that does not exist was started")
 	}
 }
@@ -48,11 +55,9 @@ func TestChildrenGetNoSettings(t *testing.T) {
 	t.Setenv("P2PDILOCO_TRAINER", "none")
 	t.Setenv("P2PDILOCO_CONFIG", "run.toml")
 	t.Setenv("P2PDILOCO_TEST_KEPT", "1")
-	l := NewLauncher()
-	defer l.Close()
-	p := startShell(t, l, "env")
-	<-p.Ended
-	b, err := os.ReadFile(p.Stdout)
+	_, started := shells(t, nil, "env")
+	<-started[0].Ended
+	b, err := os.ReadFile(started[0].Stdout)
 	if env := string(b); err != nil || strings.Contains(env, "P2PDILOCO_TRAINER") ||
 		strings.Contains(env, "P2PDILOCO_CONFIG") ||
 		!strings.Contains(env, "P2PDILOCO_TEST_KEPT=1\n") || !strings.Contains(env, "PATH=") {
@@ -60,27 +65,24 @@ func TestChildrenGetNoSettings(t *testing.T) {
 	}
 }
 
-// TestStopAll has one child that leaves when asked once, one when asked twice, and one that never
+// TestStop has one child that leaves when asked once, one when asked twice, and one that never
 // does.
-func TestStopAll(t *testing.T) {
-	l := NewLauncher()
-	defer l.Close()
+func TestStop(t *testing.T) {
 	const loop = "echo ready; while :; do sleep 0.02; done"
-	once := startShell(t, l, "trap 'exit 0' TERM; "+loop)
-	twice := startShell(t, l, "n=0; trap 'n=$((n+1)); [ $n = 2 ] && exit 130' TERM; "+loop)
-	never := startShell(t, l, "trap '' TERM; "+loop)
-	all := []*Process{once, twice, never}
+	hurry := make(chan struct{})
+	s, all := shells(t, hurry, "trap 'exit 0' TERM; "+loop,
+		"n=0; trap 'n=$((n+1)); [ $n = 2 ] && exit 130' TERM; "+loop, "trap '' TERM; "+loop)
+	once, twice, never := all[0], all[1], all[2]
 	for _, p := range all {
 		waitFor(t, p.Stdout, "ready")
 	}
-	hurry := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		<-once.Ended
 		close(hurry) // no need to wait for the grace
 	}()
-	StopAll(all, hurry)
+	s.Stop()
 	<-stopped
 	for p, want := range map[*Process]int{once: 0, never: -1} {
 		if code, ok := p.Exit(); code != want || !ok {

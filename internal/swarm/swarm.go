@@ -1,16 +1,19 @@
 package swarm
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -25,13 +28,15 @@ type Setting struct {
 // Swarm is processes of one program: peers and bootstrap nodes on a testbed. It is for one
 // goroutine.
 type Swarm struct {
-	setting  Setting
-	testbed  Testbed
-	launcher *Launcher
-	started  []*Process
-	lives    map[string]int // processes that were started by a name
-	peers    []*Peer
-	sockets  string // folder of status sockets; its path is short, as theirs must be
+	setting Setting
+	testbed Testbed
+	// starts processes, in a thread that lives as long as the swarm: on Linux a child dies with the
+	// thread that started it
+	jobs    chan func()
+	started []*Process
+	lives   map[string]int // processes that were started by a name
+	peers   []*Peer
+	sockets string // folder of status sockets; its path is short, as theirs must be
 }
 
 // New prepares to start processes on a testbed. Close must end it.
@@ -40,10 +45,16 @@ func New(setting Setting, testbed Testbed) (*Swarm, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Swarm{
-		setting: setting, testbed: testbed, launcher: NewLauncher(), lives: make(map[string]int),
-		sockets: sockets,
-	}, nil
+	s := &Swarm{
+		setting: setting, testbed: testbed, jobs: make(chan func()), lives: make(map[string]int), sockets: sockets,
+	}
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		for job := range s.jobs {
+			job()
+		}
+	}()
+	return s, nil
 }
 
 // Command prepares the program to run at a site.
@@ -51,28 +62,46 @@ func (s *Swarm) Command(site int, args ...string) *exec.Cmd {
 	return Command(s.testbed, site, s.setting.Executable, args...)
 }
 
-// Start starts a command. Its output goes to files NAME.log and NAME.out in dir; later processes of
-// this name have NAME.2 and so on.
+// Start starts a command. Its output goes to files NAME.log and NAME.out in dir, but for a stdout
+// that it has; later processes of this name have NAME.2 and so on. Its environment, if it has none,
+// is this program's without settings: children get all settings as flags.
 func (s *Swarm) Start(cmd *exec.Cmd, dir, name string) (*Process, error) {
+	path := filepath.Join(dir, name)
+	if s.lives[path]++; s.lives[path] > 1 {
+		path = fmt.Sprintf("%s.%d", path, s.lives[path])
+	}
+	p := &Process{cmd: cmd, Log: path + ".log", Stdout: path + ".out", Ended: make(chan struct{})}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, name)
-	if s.lives[path]++; s.lives[path] > 1 {
-		name = fmt.Sprintf("%s.%d", name, s.lives[path])
+	if cmd.Stdout == nil {
+		stdout, err := os.Create(p.Stdout)
+		if err != nil {
+			return nil, err
+		}
+		defer stdout.Close()
+		cmd.Stdout = stdout
 	}
-	p, err := s.launcher.StartCommand(cmd, dir, name)
-	if err == nil {
-		s.started = append(s.started, p)
+	stderr, err := os.Create(p.Log)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
-}
-
-// StartBoot starts a bootstrap node at a site, with its output in dir, and waits for its addresses.
-func (s *Swarm) StartBoot(ctx context.Context, site int, dir string, args ...string) (Boot, error) {
-	return StartBoot(ctx, dir, func(name string, args ...string) (*Process, error) {
-		return s.Start(s.Command(site, args...), dir, name)
-	}, args...)
+	defer stderr.Close()
+	cmd.Stderr, cmd.SysProcAttr = stderr, attributes()
+	if cmd.Env == nil {
+		cmd.Env = sources.Clean(os.Environ())
+	}
+	failure := make(chan error)
+	s.jobs <- func() { failure <- cmd.Start() }
+	if err := <-failure; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		defer close(p.Ended)
+		_ = cmd.Wait() // the state says how it ended
+	}()
+	s.started = append(s.started, p)
+	return p, nil
 }
 
 // Listen are the flags that make a node listen where those of other sites reach it.
@@ -91,13 +120,45 @@ func (s *Swarm) Logs() (paths []string) {
 	return paths
 }
 
-// Stop ends all processes that run.
-func (s *Swarm) Stop() { StopAll(s.started, s.setting.Hurry) }
+// Stop asks all processes that run to leave, then to stop, then kills them, and returns when all
+// have ended.
+func (s *Swarm) Stop() {
+	if s.signal(syscall.SIGTERM, leaveGrace) || s.signal(syscall.SIGTERM, stopGrace) {
+		return
+	}
+	s.signal(os.Kill, 0)
+	for _, p := range s.started {
+		<-p.Ended
+	}
+}
+
+const (
+	leaveGrace = 5 * time.Second // after the first signal
+	stopGrace  = time.Second     // after the second
+)
+
+// signal sends all processes a signal, and says whether all ended within some time.
+func (s *Swarm) signal(how os.Signal, grace time.Duration) bool {
+	for _, p := range s.started {
+		p.Signal(how)
+	}
+	late := time.After(grace)
+	for _, p := range s.started {
+		select {
+		case <-p.Ended:
+		case <-late:
+			return false
+		case <-s.setting.Hurry:
+			return false
+		}
+	}
+	return true
+}
 
 // Close is Stop, and frees what the swarm has. The testbed remains.
 func (s *Swarm) Close() {
 	s.Stop()
-	s.launcher.Close()
+	close(s.jobs)
 	for _, p := range s.peers {
 		_ = p.events.Close() // it was only read
 	}

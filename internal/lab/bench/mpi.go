@@ -28,7 +28,7 @@ type MPI struct {
 	peers    int
 	elements uint64
 	dir      string
-	launcher *swarm.Launcher
+	swarm    *swarm.Swarm
 	proc     *swarm.Process
 	start    []*os.File // of each rank
 	done     *os.File
@@ -52,7 +52,10 @@ func OpenMPI(ctx context.Context, dir string, peers int, elements uint64) (_ *MP
 	if err := FindMPI(); err != nil {
 		return nil, err
 	}
-	m := &MPI{peers: peers, elements: elements, launcher: swarm.NewLauncher()}
+	m := &MPI{peers: peers, elements: elements}
+	if m.swarm, err = swarm.New(swarm.Setting{}, swarm.Loopback{}); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			m.Close()
@@ -75,7 +78,7 @@ func OpenMPI(ctx context.Context, dir string, peers int, elements uint64) (_ *MP
 	cmd := exec.Command("mpirun", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
 		"--allow-run-as-root", "--oversubscribe",
 		"-np", strconv.Itoa(peers), program, m.dir, strconv.FormatUint(elements, 10))
-	if m.proc, err = m.launcher.StartCommand(cmd, m.dir, "mpirun"); err == nil {
+	if m.proc, err = m.swarm.Start(cmd, m.dir, "mpirun"); err == nil {
 		go func() {
 			<-m.proc.Ended
 			_ = m.done.Close()
@@ -139,12 +142,9 @@ func (m *MPI) Close() {
 	for _, f := range m.start {
 		_ = f.Close()
 	}
-	if m.proc != nil {
-		swarm.StopAll([]*swarm.Process{m.proc}, nil)
-	}
+	m.swarm.Close()
 	if m.done != nil {
 		_ = m.done.Close()
 	}
-	m.launcher.Close()
 	_ = os.RemoveAll(m.dir)
 }
