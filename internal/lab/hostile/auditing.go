@@ -52,11 +52,11 @@ func badAuditor(l *liar) {
 		}
 		return true
 	}
-	l.streams(p2p.ProtocolAudit, "it asks for everything", func(opened bool, s canonical.Stream) canonical.Stream {
+	l.streams(p2p.ProtocolAudit, func(opened bool, s canonical.Stream) (canonical.Stream, string) {
 		if !opened || !turn(devours) {
-			return nil
+			return nil, ""
 		}
-		return &glutton{s, l, slices.Collect(maps.Values(offers))}
+		return &glutton{s, l, slices.Collect(maps.Values(offers))}, "it asks for everything"
 	})
 	l.Passes = func(slotNumber uint64) (pass bool) {
 		l.attacking(func() {

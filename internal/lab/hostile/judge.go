@@ -99,11 +99,11 @@ func (s *Story) Deeds() (n int) {
 	return n
 }
 
-// deedSlots are the slots in which a hostile peer did something.
-func (s *Story) deedSlots(foe string) (slots []uint64) {
+// deedSlots are the slots in which a hostile peer did something that is told with a word.
+func (s *Story) deedSlots(foe, word string) (slots []uint64) {
 	for deed := range strings.Lines(Deeds(s.Folder, foe)) {
 		var n uint64
-		if _, err := fmt.Sscanf(deed, "slot %d:", &n); err == nil {
+		if _, err := fmt.Sscanf(deed, "slot %d:", &n); err == nil && strings.Contains(deed, word) {
 			slots = append(slots, n)
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Story) checkSteps(steps []step) []Check {
 	shares, hidden, owners := Check{Name: CheckShares}, Check{Name: CheckHidden}, Check{Name: CheckOwners}
 	var deeds []uint64
 	if s.LeftOut {
-		deeds = s.deedSlots(s.Foes[0])
+		deeds = s.deedSlots(s.Foes[0], "")
 	}
 	slots, terms, reductions := float64(len(steps)), 0.0, 0.0
 	for _, st := range steps {
@@ -271,13 +271,12 @@ func (s *Story) checkLeftOut() Check {
 	longest, most := uint64(0), 0
 	for _, foe := range s.Foes {
 		by, out := s.leftOut(foe)
-		deeds := s.deedSlots(foe)
-		times := len(deeds) / s.OutAfter
+		times := len(s.deedSlots(foe, "nothing")) / s.OutAfter
 		if times >= timesOut && out < outFor(times) {
 			c.fault("%s should have been left out %d times by now, and was left out of %d at most", foe, times, out)
 		}
 		longest, most = max(longest, out), max(most, times)
-		for _, n := range deeds {
+		for _, n := range s.deedSlots(foe, "") {
 			// who is late with its slot may take it for the next one
 			if all := len(s.Honest); len(by[n]) == all && len(by[n-1]) == all {
 				c.fault("all leave %s out of slot %d, and it did something there", foe, n)

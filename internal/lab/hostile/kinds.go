@@ -35,7 +35,8 @@ type Expected struct {
 	Evicted  bool // they are, because a proof shows what they have done
 	MayProve bool // they are, if an honest peer sees both of two signatures
 	LeftOut  bool // what they contribute counts in no slot, from the one after their first deed on
-	// OutAfter is after how many deeds a newcomer is left out, each time for longer; 0: it is not
+	// OutAfter is how often a newcomer shows or sends nothing until it is left out, each time for
+	// longer; 0: it is not
 	OutAfter int
 	// Reductions are how many the attack may cost, beside the first, of a slot of it on average; 0:
 	// usualReductions

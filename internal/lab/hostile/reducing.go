@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"crypto/rand"
+	"errors"
 	"io"
 	"slices"
 
@@ -50,13 +51,13 @@ func publishes(change func(*slot.Figure)) func(*liar) {
 }
 
 // streams replaces the streams of a protocol for which another one is given, and notes the deed.
-func (l *liar) streams(protocol, deed string, other func(opened bool, s wire.Stream) wire.Stream) {
+func (l *liar) streams(protocol string, other func(opened bool, s wire.Stream) (its wire.Stream, deed string)) {
 	l.Streams = func(p string, opened bool, s wire.Stream) wire.Stream {
 		l.attacking(func() {
 			if p != protocol {
 				return
 			}
-			if its := other(opened, s); its != nil {
+			if its, deed := other(opened, s); its != nil {
 				l.did("slot %d: %s", l.now(), deed)
 				s = its
 			}
@@ -69,37 +70,58 @@ func (l *liar) streams(protocol, deed string, other func(opened bool, s wire.Str
 // that are as many and other ones.
 func hides(garbling bool) func(*liar) {
 	return func(l *liar) {
-		l.streams(p2p.ProtocolAudit, "auditors are shown nothing of it", func(opened bool, s wire.Stream) wire.Stream {
+		l.streams(p2p.ProtocolAudit, func(opened bool, s wire.Stream) (wire.Stream, string) {
 			switch {
 			case opened:
-				return nil
+				return nil, ""
 			case garbling:
-				return garbled{s}
+				return garbled{s}, "auditors are shown something else"
 			}
-			return silent{s}
+			return silent{s}, "auditors are shown nothing of it"
 		})
 	}
 }
 
 // deaf hears no answer to what it asks contributors.
 func deaf(l *liar) {
-	l.streams(p2p.ProtocolAudit, "it hears no answer", func(opened bool, s wire.Stream) wire.Stream {
+	l.streams(p2p.ProtocolAudit, func(opened bool, s wire.Stream) (wire.Stream, string) {
 		if opened {
-			return unheard{s}
+			return unheard{s}, "it hears no answer"
 		}
-		return nil
+		return nil, ""
 	})
 }
 
-// fail offers, and then takes no part in the reduction, as a contributor or as an owner. One with a
-// vote works for what it leads itself: so it keeps its vote, and counts now and then.
+// fail offers, and then takes no part in the reduction: in one slot nothing comes on its streams,
+// in the next one they break. In neither it has bytes for anybody, as a contributor or as an owner.
+// One with a vote works for what it leads itself: so it keeps its vote, and counts now and then.
 func fail(l *liar) {
-	l.streams(p2p.ProtocolExchange, "the reduction gets nothing of it", func(_ bool, s wire.Stream) wire.Stream {
-		if l.Votes && l.leads(l.driver.View()) {
-			return nil
+	l.streams(p2p.ProtocolExchange, func(_ bool, s wire.Stream) (wire.Stream, string) {
+		switch {
+		case l.Votes && l.leads(l.driver.View()):
+			return nil, ""
+		case l.now()%2 == 0:
+			return silent{s}, "the reduction gets nothing of it"
 		}
-		return silent{s}
+		return &broken{Stream: s}, "its streams of the reduction break"
 	})
+}
+
+// brokenAfter is how many bytes are written on a broken stream: those that say who writes.
+const brokenAfter = 256
+
+// broken is a stream that is reset after the first bytes.
+type broken struct {
+	wire.Stream
+	written int
+}
+
+func (b *broken) Write(p []byte) (int, error) {
+	n, err := b.Stream.Write(p[:min(len(p), brokenAfter-b.written)])
+	if b.written += n; err == nil && n < len(p) {
+		err = errors.Join(io.ErrShortWrite, b.Reset())
+	}
+	return n, err
 }
 
 // silent is a stream on which nothing is answered, until the other side gives it up.
