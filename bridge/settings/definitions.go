@@ -241,7 +241,7 @@ var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "aggregators", "codecs",
 	"faults", "faults-per-hour", "force", "hostile",
 	"identity", "keep-dir", "minutes", "modes",
-	"out", "peers", "profile", "program", "quick", "rate", "relative",
+	"out", "peers", "program", "rate", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
 	"relay-time", "relay-total", "rtt", "schedules", "seeds", "size", "slot", "slots",
 	"step-time", "steps", "timeout", "transports", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",

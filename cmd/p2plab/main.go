@@ -20,12 +20,12 @@ func newRoot() *cobra.Command {
 them, and measures them. Peers are processes of this program: nothing else has to be built.
 
   p2plab chaos
-  p2plab bench modes --quick`,
+  p2plab bench modes`,
 	}, newChaos(), newSoak(), newBench(),
 		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
 		hidden(&cobra.Command{
 			Use: step.HiddenCommand, Args: cli.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return step.Serve(cmd.Context(), os.Stdin, os.Stdout) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return step.Serve(cmd.Context()) },
 		}))
 	addHostile(root)
 	return root

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,7 +52,8 @@ func (o *output) run(cmd *cobra.Command, s *swarm.Setting,
 	switch {
 	case ctx.Err() != nil:
 		return errors.Join(cli.ErrInterrupted, remove())
-	case errors.Is(err, lab.ErrNotRoot), errors.Is(err, errors.ErrUnsupported): // nothing ran
+	case errors.Is(err, lab.ErrNotRoot), errors.Is(err, errors.ErrUnsupported), errors.Is(err, exec.ErrNotFound):
+		// nothing ran
 		return errors.Join(err, remove())
 	case err != nil:
 		return fmt.Errorf("%w (logs are in %s)", err, s.Dir)
@@ -67,13 +69,12 @@ func (o *output) run(cmd *cobra.Command, s *swarm.Setting,
 	return remove()
 }
 
-// measure is run for a bench, whose report is printed, also if a part of it failed.
-func (o *output) measure(cmd *cobra.Command, s *swarm.Setting, do func(context.Context) (bench.Report, error)) error {
+// measure is run for a bench, whose report ends with a table, also if a part of it failed.
+func (o *output) measure(cmd *cobra.Command, s *swarm.Setting, do func(context.Context, *bench.Report) error) error {
 	return o.run(cmd, s, func(ctx context.Context) (any, bool, error) {
-		r, err := do(ctx)
-		if ctx.Err() == nil {
-			r.Print(s.Out)
-		}
+		r := &bench.Report{Out: s.Out}
+		err := do(ctx, r)
+		r.Table()
 		return nil, true, err
 	})
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -16,7 +14,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/step"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // stepFlags are the command line of bench step and bench allreduce.
@@ -25,20 +22,19 @@ type stepFlags struct {
 	cfg     step.Config
 	one     step.Case
 	choices []*choice
-	against string
 }
 
 // choice is a flag with one or several values, each of which makes a case.
 type choice struct {
 	flag, help string
+	at         *string // in stepFlags.one
 	given      lab.Names[string]
 	allowed    []string
-	set        func(c *step.Case, value string)
 }
 
 func newStep() *cobra.Command {
-	f := &stepFlags{one: step.Case{Bytes: 1 << 20}}
-	cmd := &cobra.Command{
+	f := &stepFlags{one: step.Case{Bytes: 1 << 20}, cfg: step.Config{Slots: 50}}
+	return f.command(&cobra.Command{
 		Use: "step", Aliases: []string{"slot"},
 		Short: "Measure how long an outer step takes, by phase, and what it costs",
 		Long: `Measure what a trainer waits for between two rounds: from its last inner step until the new anchor is
@@ -50,8 +46,8 @@ had resident, in vectors of the model (its trainer has two). At last come median
 goals that are met or missed.
 
 Several values of a flag, with commas, are cases, whose swarms take turns, of ten slots each. Two slots
-before those that count, and one after them, are left out. All peers must hold the same model after every slot. The data directories are in
---keep-dir: it should be on the disk that counts.
+before those that count, and one after them, are left out. All peers must hold the same model after every
+slot. The data directories are in --keep-dir: it should be on the disk that counts.
 
 With --rtt or --rate each peer is in a network namespace of its own, behind a link. With --against mpi
 OpenMPI's MPI_Allreduce over TCP takes turns, too.`,
@@ -60,19 +56,12 @@ OpenMPI's MPI_Allreduce over TCP takes turns, too.`,
   p2plab bench step --keep-dir /mnt/disk/bench
   p2plab bench step --trusts crash,byzantine
   sudo p2plab bench step --rtt 50ms   # each peer behind a link, with a round trip of 50 ms`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	f.flags(cmd.Flags(), 50, "", &choice{
-		"trusts", "what the run withstands: ", lab.Names[string]{p2pdiloco.TrustCrash},
-		[]string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}, func(c *step.Case, v string) { c.Spec.Trust = v },
 	})
-	return cmd
 }
 
 func newAllreduce() *cobra.Command {
-	f := &stepFlags{one: step.Case{Bytes: 64 << 20, Alone: true}}
-	cmd := &cobra.Command{
+	f := &stepFlags{one: step.Case{Bytes: 64 << 20, Alone: true}, cfg: step.Config{Slots: 30}}
+	return f.command(&cobra.Command{
 		Use:   "allreduce",
 		Short: "Measure the all-reduce alone: time, bandwidth, CPU, memory",
 		Long: `Reduce a vector among real processes on this machine, one for each peer, over encrypted connections,
@@ -90,63 +79,69 @@ Several values of a flag, with commas, are cases, whose swarms take turns, of te
   p2plab bench allreduce --aggregators mean,trimmed_mean
   sudo p2plab bench allreduce --rate 200mbit --size 32MiB
   p2plab bench allreduce --codecs f32,int8`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	f.flags(cmd.Flags(), 30, "mean")
-	return cmd
+	})
 }
 
-func (f *stepFlags) flags(fs *pflag.FlagSet, slots uint64, aggregator string, more ...*choice) {
+func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.RunE = cli.NoArgs, f.run
+	s := &f.one.Spec
+	f.choices = []*choice{
+		{
+			"aggregators", "how contributions become one: ", &s.Aggregator, nil,
+			[]string{"mean", "trimmed_mean", "median"},
+		},
+		{"codecs", "of contributions and outcome: ", &s.Codec, nil, p2pdiloco.Codecs()},
+		{"schedules", "how frames travel: ", &s.Schedule, nil, []string{"rotation", "ring", "auto"}},
+		{"transports", "what peers listen on (default both): ", &f.one.Transport, nil, []string{"tcp", "quic"}},
+	}
+	if f.one.Alone {
+		f.choices[0].given = []string{"mean"}
+	} else {
+		f.choices = append(f.choices, &choice{
+			"trusts", "what the run withstands: ", &s.Trust, []string{"crash"}, []string{"crash", "byzantine"},
+		})
+	}
+	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.choices = append([]*choice{
-		{
-			"aggregators", "how contributions become one: ", nil, []string{"mean", "trimmed_mean", "median"},
-			func(c *step.Case, v string) { c.Spec.Aggregator = v },
-		},
-		{"codecs", "of contributions and outcome: ", nil, p2pdiloco.Codecs(), func(c *step.Case, v string) { c.Spec.Codec = v }},
-		{
-			"schedules", "how frames travel: ", nil, []string{"rotation", "ring", "auto"},
-			func(c *step.Case, v string) { c.Spec.Schedule = v },
-		},
-		{
-			"transports", "what peers listen on (default both): ", nil, []string{p2p.TransportTCP, p2p.TransportQUIC},
-			func(c *step.Case, v string) { c.Transport = v },
-		},
-	}, more...)
-	_ = f.choices[0].given.Set(aggregator)
-	fs.IntVar(&f.one.Peers, "peers", 4, "peers, a process each")
+	f.one.Flags(fs)
 	for _, c := range f.choices {
 		fs.Var(&c.given, c.flag, c.help+strings.Join(c.allowed, ", "))
 	}
-	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, bench.SizeText), "size", "of the model as float32, like 64MiB")
-	fs.Uint64Var(&f.cfg.Slots, "slots", slots, "slots that count, of one reduction each")
-	f.one.Links.Flags(fs)
-	fs.Var(sources.OneOf(&f.against, "program", []string{"mpi"}), "against",
+	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, step.SizeText), "size",
+		"of the model as float32, like 64MiB")
+	fs.Uint64Var(&f.cfg.Slots, "slots", f.cfg.Slots, "slots that count, of one reduction each")
+	fs.Var(sources.OneOf(&f.cfg.Against, "program", []string{"mpi"}), "against",
 		"what reduces as large a vector in turns: mpi")
-	fs.BoolVar(&f.cfg.Profile, "profile", false, "leave a CPU profile of each peer's slots that count in --keep-dir")
 	f.keep(fs, "data directories and logs")
+	return cmd
 }
 
-func (f *stepFlags) run(cmd *cobra.Command) error {
-	var faults sources.Faults
-	cases := []step.Case{f.one}
-	for _, x := range f.choices {
-		var all []step.Case
-		for _, v := range x.given {
-			faults.Add(!slices.Contains(x.allowed, v), x.flag, v, "allowed: %s", strings.Join(x.allowed, ", "))
-			for _, c := range cases {
-				x.set(&c, v)
-				all = append(all, c)
-			}
-		}
-		if len(all) > 0 {
-			cases = all
-		}
+// cases are those of all values of some choices.
+func (f *stepFlags) cases(choices []*choice) (all []step.Case) {
+	if len(choices) == 0 {
+		return []step.Case{f.one}
 	}
-	f.cfg.Cases, f.cfg.MPI = cases, f.against != ""
+	given := choices[0].given
+	if len(given) == 0 {
+		given = []string{""}
+	}
+	for _, v := range given {
+		*choices[0].at = v
+		all = append(all, f.cases(choices[1:])...)
+	}
+	return all
+}
+
+func (f *stepFlags) run(cmd *cobra.Command, _ []string) error {
+	var faults sources.Faults
+	for _, c := range f.choices {
+		bench.CheckNames(&faults, c.flag, c.given, c.allowed)
+	}
+	f.cfg.Cases = f.cases(f.choices)
 	if err := errors.Join(errors.Join(faults...), f.cfg.Validate()); err != nil {
 		return cli.UsageError(err)
 	}
-	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context) (bench.Report, error) { return step.Run(ctx, f.cfg) })
+	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context, r *bench.Report) error {
+		return step.Run(ctx, f.cfg, r)
+	})
 }

@@ -56,7 +56,8 @@ func TestStep(t *testing.T) {
 		"gossip-B": 1, "cpu-sec": 1e-6, "peak-vectors": 0,
 	} {
 		all, most := figures(out, unit), figures(out, "most-"+unit)
-		if len(all) != 1 || all[0] < least || unit != "peak-vectors" && (len(most) != 1 || 3*most[0] < .99*all[0] || most[0] > all[0]) {
+		if len(all) != 1 || all[0] < least ||
+			unit != "peak-vectors" && (len(most) != 1 || 3*most[0] < .99*all[0] || most[0] > all[0]) {
 			t.Errorf("%s: %v of all and %v of one, at least %v are needed", unit, all, most, least)
 		}
 	}
@@ -101,7 +102,8 @@ func TestAgainstMPI(t *testing.T) {
 		_, err = exec.LookPath("mpirun")
 	}
 	if err != nil {
-		if code != cli.ExitFailed || !strings.Contains(stderr, "apt-get install openmpi-bin libopenmpi-dev") || stdout != "" {
+		if code != cli.ExitFailed || !strings.Contains(stderr, "apt-get install openmpi-bin libopenmpi-dev") ||
+			stdout != "" {
 			t.Errorf("exit %d", code)
 		}
 		return

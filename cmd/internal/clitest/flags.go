@@ -20,7 +20,7 @@ import (
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
 	"aggregators", "codecs", "faults", "faults-per-hour", "hostile",
-	"minutes", "modes", "profile", "program", "quick",
+	"minutes", "modes", "program",
 	"rate", "rtt", "schedules", "seeds", "size", "slots", "step-time", "transports", "trusts",
 	"warm-steps",
 }

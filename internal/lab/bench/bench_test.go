@@ -36,24 +36,25 @@ func TestQuantiles(t *testing.T) {
 
 // TestReport: what is printed is Go's format, and the table has medians, ratios and goals.
 func TestReport(t *testing.T) {
-	const name, mpi, slow = "AllReduce/peers=4/size=1MiB/mean", "MPI/peers=4/size=1MiB", "AllReduce/peers=4/size=32MiB/mean/rate=200mbit"
-	var r Report
-	r.Say("links", "%s", Links{})
+	const name, mpi, slow = "AllReduce/peers=4/size=1MiB/mean", "MPI/peers=4/size=1MiB",
+		"AllReduce/peers=4/size=32MiB/mean/rate=200mbit"
+	var b strings.Builder
+	r := Report{Out: &b}
+	r.Say("links", "%s", Place{}.Links())
 	for turn, seconds := range []float64{.004, .002, .009} {
-		r.Add(turn, name, 1, Value{seconds, "sec/op"}, Value{2e6, "sent-B"})
-		r.Add(turn, name, 1, Value{3 * seconds, "sec/op"})
+		r.Add(turn, name, "sec/op sent-B", seconds, 2e6)
+		r.Add(turn, name, "sec/op", 3*seconds)
 		if turn != 1 {
-			r.Add(turn, mpi, 1, Value{.001, "sec/op"})
+			r.Add(turn, mpi, "sec/op", .001)
 		}
 	}
-	r.Add(0, slow, 1, Value{1.04, "x-ideal"})
+	r.Add(0, slow, "x-ideal", 1.04)
 	r.Ratio(name, mpi, "sec/op", "mpi")
 	r.Ratio(name, mpi, "sent-B", "mpi")
 	if x := r.Samples(name, "sec-x-mpi"); !slices.Equal(x, []float64{8, 18}) {
 		t.Errorf("ratios of turns %v", x)
 	}
-	var b strings.Builder
-	r.Print(&b)
+	r.Table()
 	text := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"links: loopback Benchmark" + name + "-", "1 0.004 sec/op 2e+06 sent-B",
@@ -95,17 +96,17 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// TestLinks: what is asked of links is what they are.
-func TestLinks(t *testing.T) {
+// TestPlace: what is asked of links is what they are.
+func TestPlace(t *testing.T) {
 	var f sources.Faults
-	(Links{RTT: 3 * time.Second}).Check(&f)
-	if len(f) != 1 || (Links{Rate: 1}).Loopback() || (Links{}).MTU() != 1500 || (Links{RTT: 1}).MTU() != 9000 {
+	(Place{Peers: 65, RTT: 3 * time.Second}).Check(&f)
+	if len(f) != 2 || (Place{Rate: 1}).Loopback() || (Place{}).MTU() != 1500 || (Place{RTT: 1}).MTU() != 9000 {
 		t.Error(f)
 	}
 }
 
 func TestLoopback(t *testing.T) {
-	p, err := Open(t.Context(), 3, Links{})
+	p, err := Place{}.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"runtime"
 	"slices"
@@ -14,39 +15,37 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Value is a figure, with its unit.
-type Value struct {
-	X    float64
-	Unit string
-}
-
-// Report is what a bench measured, in Go's benchmark format, so that benchstat compares two runs.
-// Then come the figures of each name together, beside their goals.
+// Report prints what a bench measures at once, in Go's benchmark format, so that benchstat compares
+// two runs, and has a table of it at the end.
 //
 // What is compared is measured in turns, because a machine is faster at one time than at another.
 type Report struct {
-	head  []string
-	lines []line
-	turns int
+	Out     io.Writer
+	samples []sample
+	turns   int
 }
 
-// line is one measurement.
-type line struct {
-	turn   int
-	name   string
-	n      uint64
-	values []Value
+// sample is one figure.
+type sample struct {
+	turn       int
+	name, unit string
+	x          float64
 }
 
-// Say notes what holds for all that is measured.
+// Say prints what holds for all that is measured.
 func (r *Report) Say(key, format string, args ...any) {
-	r.head = append(r.head, key+": "+fmt.Sprintf(format, args...))
+	fmt.Fprintf(r.Out, key+": "+format+"\n", args...)
 }
 
-// Add adds a measurement of n operations in a turn, from 0. Measurements of one name are samples of
-// the same.
-func (r *Report) Add(turn int, name string, n uint64, values ...Value) {
-	r.lines = append(r.lines, line{turn, name, n, values})
+// Add adds a measurement in a turn, from 0: a figure in each of the units, which have spaces
+// between them. Measurements of one name are samples of the same.
+func (r *Report) Add(turn int, name, units string, figures ...float64) {
+	fmt.Fprintf(r.Out, "Benchmark%s-%d\t1", name, runtime.GOMAXPROCS(0))
+	for i, unit := range strings.Fields(units) {
+		r.samples = append(r.samples, sample{turn, name, unit, figures[i]})
+		fmt.Fprintf(r.Out, "\t%s %s", strconv.FormatFloat(figures[i], 'g', 6, 64), unit)
+	}
+	fmt.Fprintln(r.Out)
 	r.turns = max(r.turns, turn+1)
 }
 
@@ -54,75 +53,53 @@ func (r *Report) Add(turn int, name string, n uint64, values ...Value) {
 // another. Its unit is the unit and what, as in sec-x-mpi.
 func (r *Report) Ratio(name, other, unit, what string) {
 	for turn := range r.turns {
-		if a, b := r.samples(turn, name, unit), r.samples(turn, other, unit); len(a) > 0 && len(b) > 0 {
-			r.Add(turn, name, 1, Value{Median(a) / Median(b), strings.TrimSuffix(unit, "/op") + "-x-" + what})
+		if a, b := r.of(turn, name, unit), r.of(turn, other, unit); len(a) > 0 && len(b) > 0 {
+			r.Add(turn, name, strings.TrimSuffix(unit, "/op")+"-x-"+what, Median(a)/Median(b))
 		}
 	}
 }
 
-// Samples are all values that a name has in a unit.
-func (r *Report) Samples(name, unit string) (x []float64) {
-	for turn := range r.turns {
-		x = append(x, r.samples(turn, name, unit)...)
-	}
-	return x
-}
+// Samples are all figures that a name has in a unit.
+func (r *Report) Samples(name, unit string) []float64 { return r.of(all, name, unit) }
 
-func (r *Report) samples(turn int, name, unit string) (x []float64) {
-	for _, l := range r.lines {
-		for _, v := range l.values {
-			if l.turn == turn && l.name == name && v.Unit == unit {
-				x = append(x, v.X)
-			}
+const all = -1 // turns
+
+func (r *Report) of(turn int, name, unit string) (x []float64) {
+	for _, s := range r.samples {
+		if (turn == all || s.turn == turn) && s.name == name && s.unit == unit {
+			x = append(x, s.x)
 		}
 	}
 	return x
 }
 
-// Print writes all measurements, then the table; nothing if there is none.
-func (r *Report) Print(out io.Writer) {
-	if len(r.lines) == 0 {
+// Table prints medians and spreads of the figures of each name, beside their goals; nothing if
+// nothing was measured. benchstat passes over its lines.
+func (r *Report) Table() {
+	if len(r.samples) == 0 {
 		return
 	}
-	fmt.Fprintln(out, strings.Join(r.head, "\n"))
-	cores := runtime.GOMAXPROCS(0)
-	for _, l := range r.lines {
-		fmt.Fprintf(out, "Benchmark%s-%d\t%d", l.name, cores, l.n)
-		for _, v := range l.values {
-			fmt.Fprintf(out, "\t%s %s", strconv.FormatFloat(v.X, 'g', 6, 64), v.Unit)
-		}
-		fmt.Fprintln(out)
-	}
-	r.table(out)
-}
-
-// table writes medians and spreads. benchstat passes over its lines.
-func (r *Report) table(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nUNIT\tMEDIAN\tLEAST\tP90\tMOST\tOF\tGOAL")
-	seen := map[string]bool{}
-	for _, first := range r.lines {
-		if seen[first.name] {
+	var names []string
+	for _, first := range r.samples {
+		if slices.Contains(names, first.name) {
 			continue
 		}
+		names = append(names, first.name)
 		fmt.Fprintln(w, first.name)
-		for _, l := range r.lines {
-			for _, v := range l.values {
-				if key := l.name + " " + v.Unit; l.name == first.name && !seen[key] {
-					seen[key] = true
-					r.row(w, l.name, v.Unit)
-				}
+		var units []string
+		for _, s := range r.samples {
+			if s.name == first.name && !slices.Contains(units, s.unit) {
+				units = append(units, s.unit)
+				x := r.Samples(s.name, s.unit)
+				text := func(x float64) string { return text(x, s.unit) }
+				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.unit, text(Median(x)), text(slices.Min(x)),
+					text(Quantile(x, .9)), text(slices.Max(x)), len(x), Judge(s.name, s.unit, Median(x)))
 			}
 		}
-		seen[first.name] = true
 	}
 	_ = w.Flush() // out is the terminal, so the error could not be shown
-}
-
-func (r *Report) row(w io.Writer, name, unit string) {
-	x := r.Samples(name, unit)
-	fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%d\t%s\n", unit, text(Median(x), unit), text(slices.Min(x), unit),
-		text(Quantile(x, .9), unit), text(slices.Max(x), unit), len(x), Judge(name, unit, Median(x)))
 }
 
 // text is a figure for people.
@@ -137,6 +114,19 @@ func text(x float64, unit string) string {
 	}
 }
 
+// Median is the median of x, of which there is at least one.
+func Median(x []float64) float64 {
+	s := slices.Sorted(slices.Values(x))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// Quantile is the least value of x that no less than a share q of x is at or below. There is at
+// least one.
+func Quantile(x []float64, q float64) float64 {
+	s := slices.Sorted(slices.Values(x))
+	return s[int(math.Ceil(q*float64(len(s))))-1]
+}
+
 // goals are lines of a regular expression of names, a unit, and what the median is at most.
 //
 //go:embed goals.txt
@@ -149,16 +139,10 @@ func Judge(name, unit string, median float64) string {
 		if len(f) != 3 || f[1] != unit || !regexp.MustCompile("^(?:"+f[0]+")$").MatchString(name) {
 			continue
 		}
-		verdict := "missed"
-		if limit, err := strconv.ParseFloat(f[2], 64); err == nil && median <= limit {
-			verdict = "met"
+		if limit, _ := strconv.ParseFloat(f[2], 64); median <= limit {
+			return "<= " + f[2] + ": met"
 		}
-		return "<= " + f[2] + ": " + verdict
+		return "<= " + f[2] + ": missed"
 	}
 	return ""
-}
-
-// SizeText is a number of bytes as names and flags have it, like 64MiB.
-func SizeText(bytes uint64) string {
-	return strings.Replace(strings.ReplaceAll(humanize.IBytes(bytes), " ", ""), ".0", "", 1)
 }

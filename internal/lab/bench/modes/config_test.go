@@ -2,6 +2,7 @@ package modes
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -10,13 +11,15 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 func sampleConfig() Config {
 	return Config{
-		Modes: slices.Clone(Modes), Peers: 4, InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
-		StepTime: time.Second,
+		Place: bench.Place{Peers: 4}, Modes: slices.Clone(Modes), InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
+		StepTime: time.Second, Model: settings.Model{Config: builtin.Config{Context: 8, Batch: 1}},
 	}
 }
 
@@ -28,14 +31,14 @@ func TestValidate(t *testing.T) {
 		"--peers 1: allowed: 2 to":        func(c *Config) { c.Peers = 1 },
 		"--seeds 0: allowed: 1 to":        func(c *Config) { c.Seeds = 0 },
 		"--rounds 0: allowed":             func(c *Config) { c.Rounds = 0 },
-		"--inner-steps 0: allowed: 1":     func(c *Config) { c.InnerSteps, c.Modes = 0, []string{modeSync} },
+		"--inner-steps 0: allowed: 1":     func(c *Config) { c.InnerSteps, c.Modes = 0, []string{"sync"} },
 		"--inner-steps 3: allowed: 4":     func(c *Config) { c.InnerSteps = 3 },
 		"--warm-steps 0: allowed":         func(c *Config) { c.WarmSteps = 0 },
 		"--step-time 0s: allowed":         func(c *Config) { c.StepTime = 0 },
-		"--modes sync,sync: allowed: eac": func(c *Config) { c.Modes = []string{"sync", "sync"} },
-		"--modes gossip: allowed: each":   func(c *Config) { c.Modes = []string{"gossip"} },
-		"--codecs f32,f31: allowed: each": func(c *Config) { c.Codecs = []string{"f32", "f31"} },
-		"--rtt 3s: allowed: 0 to 2s":      func(c *Config) { c.Links.RTT = 3 * time.Second },
+		"--modes gossip: allowed: sync":   func(c *Config) { c.Modes = []string{"gossip"} },
+		"--codecs f32,f31: allowed: bf16": func(c *Config) { c.Codecs = []string{"f32", "f31"} },
+		"--rtt 3s: allowed: 0 to 2s":      func(c *Config) { c.RTT = 3 * time.Second },
+		"--model width=5,context=8":       func(c *Config) { c.Model.Width = 5 },
 	} {
 		c := sampleConfig()
 		spoil(&c)
@@ -60,8 +63,8 @@ func TestRows(t *testing.T) {
 	}
 	rows := c.rows()
 	if s := rows[len(rows)-3]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second ||
-		s.span(c) != 200*time.Second {
-		t.Errorf("%s: steps of %v and %v, %v in all", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.span(c))
+		s.limit(c) != 920*time.Second {
+		t.Errorf("%s: steps of %v and %v, at most %v", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.limit(c))
 	}
 	if s := rows[0]; s.stepTime(c, 3) != time.Second || !slices.Contains(s.args(c, 7, 3), "7") {
 		t.Errorf("%s has a straggler, or another seed: %q", s.name, s.args(c, 7, 3))
@@ -88,12 +91,12 @@ func TestGoals(t *testing.T) {
 		if judged == "" && r.name != slowSyncRow {
 			t.Errorf("%s has no goal", c.name(r.name))
 		}
-		c.Links.Rate = 1
-		if stall := bench.Judge(c.name(r.name), "stall-%", 3); (stall != "") != (r.name == modeDelayed || r.name == modeEager ||
-			r.name == modeStreaming) {
+		c.Rate = 1
+		late := r.name == "delayed" || r.name == "eager" || r.name == "streaming"
+		if stall := bench.Judge(c.name(r.name), "stall-%", 3); (stall != "") != late {
 			t.Errorf("%s behind a link stalls 3%%: %q", c.name(r.name), stall)
 		}
-		c.Links.Rate = 0
+		c.Rate = 0
 	}
 }
 
@@ -101,32 +104,32 @@ func TestGoals(t *testing.T) {
 func TestWarmStart(t *testing.T) {
 	c := sampleConfig()
 	c.Data = []string{"."} // this package's source will do
-	c.Model = builtin.Config{Width: 8, Heads: 1, Context: 8, Batch: 1, HeldOut: 4}
-	corpus, err := builtin.OpenCorpus(t.Context(), builtin.CorpusConfig{Paths: c.Data})
+	c.Model.Width, c.Model.Heads, c.Model.HeldOut = 8, 1, 4
+	c.Dir = t.TempDir()
+	w, err := warmStart(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	w, err := warmStart(t.Context(), c, corpus, dir)
-	if err != nil {
-		t.Fatal(err)
+	loss := func(seed, rounds uint64) float64 {
+		_, loss, err := w.train(t.Context(), c, seed, rounds, c.InnerSteps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loss
 	}
-	a, errA := trainReference(t.Context(), c, corpus, w, 1)
-	b, errB := trainReference(t.Context(), c, corpus, w, 1)
-	other, _ := trainReference(t.Context(), c, corpus, w, 2)
-	if errA != nil || errB != nil || a != b || a == other || a == w.loss || c.tokens() != 5*10*4*8 {
-		t.Errorf("from %v to %v, %v; %v, %v; other seed %v", w.loss, a, errA, b, errB, other)
+	if a, b, other := loss(1, 5), loss(1, 5), loss(2, 5); a != b || a == other || a == w.loss ||
+		c.tokens() != 5*10*4*8 {
+		t.Errorf("from %v to %v and %v; other seed %v", w.loss, a, b, other)
 	}
-	if err := w.prepare(dir + "/peer"); err != nil {
+	if err := w.prepare(c.Dir + "/peer"); err != nil {
 		t.Error(err)
 	}
 	want, err := os.ReadFile(w.state)
-	if got, err2 := os.ReadFile(dir + "/peer/trainer.state"); err != nil || err2 != nil || !bytes.Equal(got, want) {
+	if got, err2 := os.ReadFile(c.Dir + "/peer/trainer.state"); err != nil || err2 != nil || !bytes.Equal(got, want) {
 		t.Errorf("a peer has another state of the optimizer: %v, %v", err, err2)
 	}
-	c.Rounds = 0
-	if same, err := trainReference(t.Context(), c, corpus, w, 1); err != nil || same != w.loss {
-		t.Errorf("before the first round a loss of %v, %v; the warm start's is %v", same, err, w.loss)
+	if same := loss(1, 0); same != w.loss {
+		t.Errorf("before the first round a loss of %v; the warm start's is %v", same, w.loss)
 	}
 }
 
@@ -136,32 +139,30 @@ func TestResult(t *testing.T) {
 	c.Peers, c.InnerSteps, c.StepTime = 2, 40, 40*time.Millisecond
 	of := func(training float64, root string) *peer {
 		p := &peer{
-			measured: []measurement{{after(1), 0, 3, 0}, {after(6), 1, 2.5, 10}},
-			sent:     []sample{{after(1), 100}, {after(1.1), 200}, {after(6), 600}},
+			measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10)},
+			sent:     []sample{{second(after(1)), 100}, {second(after(1.1)), 200}, {second(after(6)), 600}},
 		}
 		p.report.BytesSent, p.report.Training, p.report.Stall, p.report.Tokens = 1100, training, 1, 10*c.batch()
 		p.report.StateRoot = root
 		return p
 	}
-	result := func(r row, root string) (map[string]float64, error) {
-		x, err := c.result(r, []*peer{of(1, "a"), of(2, root)})
-		values := map[string]float64{}
-		for _, v := range x.values {
-			values[v.Unit] = v.X
-		}
-		return values, err
+	r := &bench.Report{Out: io.Discard}
+	result := func(name, root string) error {
+		_, err := c.add(r, row{name: name}, 0, []*peer{of(1, "a"), of(2, root)})
+		return err
 	}
-	got, err := result(row{}, "a")
+	err := result("sync", "a")
 	want := map[string]float64{"loss": 2.5, "sec/op": 5, "sent-B": 1000, "stall-%": 40, "step-x-pace": 5, "peak-B": 100}
 	for unit, x := range want {
-		if err != nil || math.Abs(got[unit]-x) > 1e-3 {
-			t.Errorf("%s: %v, want %v; %v", unit, got[unit], x, err)
+		if got := r.Samples(c.name("sync"), unit); err != nil || len(got) != 1 || math.Abs(got[0]-x) > 1e-3 {
+			t.Errorf("%s: %v, want %v; %v", unit, got, x, err)
 		}
 	}
-	if slow, _ := result(row{slow: true}, "a"); slow["step-x-pace"] != 2.5 {
-		t.Errorf("the straggler is taken for cores that are short: %v", slow)
+	err = result("sync,slow", "a")
+	if slow := r.Samples(c.name("sync,slow"), "step-x-pace"); err != nil || slow[0] != 2.5 {
+		t.Errorf("the straggler is taken for cores that are short: %v, %v", slow, err)
 	}
-	if _, err := result(row{}, "b"); err == nil {
+	if result("sync", "b") == nil {
 		t.Error("different models are a result")
 	}
 }

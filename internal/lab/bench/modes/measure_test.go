@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 var epoch = time.Unix(1000, 0)
@@ -12,12 +14,16 @@ func after(seconds float64) time.Time {
 	return epoch.Add(time.Duration(seconds * float64(time.Second)))
 }
 
+func told(seconds float64, round uint64, loss float64, tokens uint64) eventlog.Line {
+	return eventlog.Line{Time: after(seconds), Round: round, Loss: loss, Tokens: tokens}
+}
+
 // Two peers measure; the second is ready later, and faster in round 1.
 func TestCurve(t *testing.T) {
 	begun, curve := curveOf([]*peer{
-		{measured: []measurement{{after(1), 0, 3, 0}, {after(6), 1, 2.5, 10}, {after(9), 2, 2, 10}}},
+		{measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10), told(9, 2, 2, 10)}},
 		{},
-		{measured: []measurement{{after(2), 0, 3, 0}, {after(5), 1, 2.5, 10}, {after(9.5), 2, 2, 10}}},
+		{measured: []eventlog.Line{told(2, 0, 3, 0), told(5, 1, 2.5, 10), told(9.5, 2, 2, 10)}},
 	})
 	want := []point{{0, 3, 0, 0}, {1, 2.5, 3, 10}, {2, 2, 7, 30}}
 	if !begun.Equal(after(2)) || len(curve) != len(want) {
@@ -28,7 +34,7 @@ func TestCurve(t *testing.T) {
 			t.Errorf("point %d is %+v, want %+v", i, p, want[i])
 		}
 	}
-	if _, none := curveOf([]*peer{{}, {measured: []measurement{{after(1), 0, 0, 0}}}}); len(none) != 0 {
+	if _, none := curveOf([]*peer{{}, {measured: []eventlog.Line{told(1, 0, 0, 0)}}}); len(none) != 0 {
 		t.Errorf("nobody measured, and there is %+v", none)
 	}
 }
@@ -42,14 +48,11 @@ func TestLossAtTokens(t *testing.T) {
 	}
 }
 
-func TestTimeTo(t *testing.T) {
-	curve := []point{{loss: 3}, {loss: 2.5, seconds: 10}, {loss: 2.6, seconds: 20}, {loss: 2, seconds: 30}}
-	for _, c := range []struct {
-		loss, want float64
-		ok         bool
-	}{{3, 0, true}, {4, 0, true}, {2.75, 5, true}, {2.5, 10, true}, {2.3, 25, true}, {2, 30, true}, {1.9, 0, false}} {
-		if got, ok := timeTo(curve, c.loss); math.Abs(got-c.want) > 1e-9 || ok != c.ok {
-			t.Errorf("to %v: %v, %v; want %v, %v", c.loss, got, ok, c.want, c.ok)
+func TestAt(t *testing.T) {
+	s := []sample{{-3, 0}, {-2.5, 10}, {-2.6, 20}, {-2, 30}}
+	for x, want := range map[float64]float64{-3: 0, -4: 0, -2.75: 5, -2.5: 10, -2.3: 25, -2: 30, -1: 30} {
+		if got := at(s, x); math.Abs(got-want) > 1e-9 {
+			t.Errorf("at %v: %v, want %v", x, got, want)
 		}
 	}
 }
@@ -76,36 +79,29 @@ func TestRace(t *testing.T) {
 
 // 100 bytes before anything is trained, then 80 within a tenth of a second, then 10 a second.
 func TestBandwidth(t *testing.T) {
-	s := []sample{
-		{after(0), 0},
-		{after(1), 100},
-		{after(2), 100},
-		{after(2.1), 180},
-		{after(3.1), 190},
-		{after(4.1), 200},
-	}
-	for x, want := range map[float64]float64{-1: 0, 0.5: 50, 2.05: 140, 2.6: 185, 9: 200} {
-		if got := at(s, after(x)); math.Abs(got-want) > 1e-6 {
+	s := []sample{{0, 0}, {1, 100}, {2, 100}, {2.1, 180}, {3.1, 190}, {4.1, 200}}
+	for x, want := range map[float64]float64{-1: 0, 0.5: 50, 2: 100, 2.05: 140, 2.6: 185, 9: 200} {
+		if got := at(s, x); math.Abs(got-want) > 1e-6 {
 			t.Errorf("at %v s %v, want %v", x, got, want)
 		}
 	}
-	if got := busiest(s, after(1), time.Second); math.Abs(got-80) > 1e-6 {
+	if got := busiest(s, 1, 1); math.Abs(got-80) > 1e-6 {
 		t.Errorf("busiest second %v, want 80: what came before the first steps does not count", got)
 	}
-	if got := busiest(s, after(3.1), time.Second); math.Abs(got-10) > 1e-6 {
+	if got := busiest(s, 3.1, 1); math.Abs(got-10) > 1e-6 {
 		t.Errorf("busiest second at last %v, want 10", got)
 	}
-	if got := busiest(s, after(1), 0); got != 0 {
+	if got := busiest(s, 1, 0); got != 0 {
 		t.Errorf("within nothing %v", got)
 	}
 	c := Config{InnerSteps: 40, StepTime: 40 * time.Millisecond}
-	if got := c.window(); got != 200*time.Millisecond {
-		t.Errorf("a window of %v, want half of what 10 steps take", got)
+	if got := c.window(); got != .2 {
+		t.Errorf("a window of %v s, want half of what 10 steps take", got)
 	}
 	if c.InnerSteps--; c.window() != 0 {
-		t.Errorf("a window of %v for samples every %v", c.window(), sampleEvery)
+		t.Errorf("a window of %v s for samples every %v", c.window(), sampleEvery)
 	}
-	if got := busiest(nil, epoch, time.Second); got != 0 || at(nil, epoch) != 0 {
+	if got := busiest(nil, 0, 1); got != 0 || at(nil, 0) != 0 {
 		t.Errorf("of no samples %v", got)
 	}
 }

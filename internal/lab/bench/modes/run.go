@@ -3,110 +3,55 @@ package modes
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"runtime"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// run is one bench under way.
-type run struct {
-	cfg     Config
-	corpus  *builtin.Corpus
-	warm    *warm
-	testbed swarm.Testbed
-	dir     string // of all rows' folders
-	screen  *swarm.Screen
-	report  bench.Report
-}
-
-// Run measures everything. The error is that of rows that did not run to their ends, too, which the
-// report lacks.
-func Run(ctx context.Context, cfg Config) (r bench.Report, err error) {
-	b := &run{cfg: cfg, screen: swarm.NewScreen(cfg.Out, 0)}
-	// site 0 is the bootstrap node's
-	if b.testbed, err = bench.Open(ctx, 1+cfg.Peers, cfg.Links); err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, b.testbed.Close()) }()
-	if b.dir, err = os.MkdirTemp(cfg.Dir, "modes-"); err != nil {
-		return r, err
-	}
-	if err := b.prepare(ctx); err != nil {
-		return r, err
-	}
-	var errs []error
-	for seed := range cfg.Seeds {
-		if err := b.trainSeed(ctx, seed+1); err != nil {
-			errs = append(errs, fmt.Errorf("seed %d: %w", seed+1, err))
-		}
-	}
-	b.compare()
-	return b.report, errors.Join(errs...)
-}
-
-// prepare opens the data, chooses the pace and makes the warm start.
-func (b *run) prepare(ctx context.Context) (err error) {
-	if b.corpus, err = builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: b.cfg.Data}); err != nil {
-		return err
-	}
-	b.note("warm start: %d data-parallel steps", b.cfg.WarmSteps)
-	if b.warm, err = warmStart(ctx, b.cfg, b.corpus, b.dir); err != nil {
-		return err
-	}
-	b.report.Say("model", "%s, %d parameters", b.cfg.model(), b.cfg.Model.WithDefaults().Parameters())
-	b.report.Say("training", "%d rounds of %d inner steps of %v, on %d cores", b.cfg.Rounds, b.cfg.InnerSteps, b.cfg.StepTime,
+// Run measures everything. If a row fails, it goes on with the next, and the error says so at the
+// end.
+func Run(ctx context.Context, c Config, r *bench.Report) error {
+	c.Model.Config = c.Model.WithDefaults()
+	r.Say("model", "%s, %d parameters", &c.Model, c.Model.Parameters())
+	r.Say("training", "%d rounds of %d inner steps of %v, on %d cores", c.Rounds, c.InnerSteps, c.StepTime,
 		runtime.NumCPU())
-	b.report.Say("warm-start", "%d data-parallel steps, held-out loss %.4f", b.cfg.WarmSteps, b.warm.loss)
-	b.report.Say("links", "%s", b.cfg.Links)
-	return nil
-}
-
-// trainSeed trains all rows in a seed. If a row fails, it goes on with the next; the end of ctx
-// ends all.
-func (b *run) trainSeed(ctx context.Context, seed uint64) error {
-	loss, err := trainReference(ctx, b.cfg, b.corpus, b.warm, seed)
+	r.Say("links", "%s", c.Links())
+	w, err := warmStart(ctx, c)
 	if err != nil {
 		return err
 	}
-	b.note("seed %d, %s: held-out loss %.4f", seed, referenceRow, loss)
-	b.report.Add(int(seed-1), b.cfg.name(referenceRow), 1, bench.Value{X: loss, Unit: "loss"},
-		bench.Value{X: b.cfg.dataParallelBytes(), Unit: "sent-B"})
-	var slowSync []point
+	r.Say("warm-start", "%d data-parallel steps, held-out loss %.4f", c.WarmSteps, w.loss)
+	// a ring all-reduce of float32 gradients at every step sends so much from each peer
+	n := uint64(c.Peers)
+	gradients := float64(2 * (n - 1) * 4 * c.Model.Parameters() * c.Rounds * c.InnerSteps / n)
 	var errs []error
-	for _, r := range b.cfg.rows() {
-		t, err := b.train(ctx, r, seed)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	for turn := range int(c.Seeds) {
+		_, loss, err := w.train(ctx, c, uint64(turn+1), c.Rounds, c.InnerSteps)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", r.name, err))
-			continue
+			return err
 		}
-		if r.name == slowSyncRow {
-			slowSync = t.curve
-		} else if ratio, ok := race(t.curve, slowSync); ok && r.slow {
-			t.values = append(t.values, bench.Value{X: ratio, Unit: "sec-to-loss-x-sync"})
+		r.Add(turn, c.name(referenceRow), "loss sent-B", loss, gradients)
+		var slowSync []point
+		for _, row := range c.rows() {
+			curve, err := c.train(ctx, r, row, w, turn)
+			errs = append(errs, err)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if ratio, ok := race(curve, slowSync); ok {
+				r.Add(turn, c.name(row.name), "sec-to-loss-x-sync", ratio)
+			}
+			if row.name == slowSyncRow {
+				slowSync = curve
+			}
 		}
-		b.note("seed %d, %s: held-out loss %.4f", seed, r.name, t.values[0].X)
-		b.report.Add(int(seed-1), b.cfg.name(r.name), 1, t.values...)
+	}
+	for _, row := range c.rows() {
+		r.Ratio(c.name(row.name), c.name(referenceRow), "loss", "dp")
+		if row.name != syncRow {
+			r.Ratio(c.name(row.name), c.name(syncRow), "loss", "sync")
+			r.Ratio(c.name(row.name), c.name(syncRow), "peak-B", "sync")
+		}
 	}
 	return errors.Join(errs...)
 }
-
-// compare adds what follows from the seeds.
-func (b *run) compare() {
-	for _, r := range b.cfg.rows() {
-		name, sync := b.cfg.name(r.name), b.cfg.name(modeSync)
-		b.report.Ratio(name, b.cfg.name(referenceRow), "loss", "dp")
-		if r.name != modeSync {
-			b.report.Ratio(name, sync, "loss", "sync")
-			b.report.Ratio(name, sync, "peak-B", "sync")
-		}
-	}
-}
-
-func (b *run) note(format string, args ...any) { b.screen.Note(fmt.Sprintf(format, args...)) }

@@ -2,10 +2,8 @@ package step
 
 import (
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -23,73 +21,55 @@ const connectTimeout = time.Minute
 
 // alone is a peer without a ledger. It ends with its process.
 type alone struct {
-	params allreduce.Params
-	net    *p2p.Network
-	engine *allreduce.Engine
-	own    *allreduce.Contribution
-	plan   slot.Plan
-	failed chan error // has room for one
+	ctx     context.Context // ends with the first failure
+	fail    context.CancelCauseFunc
+	params  allreduce.Params
+	net     *p2p.Network
+	engine  *allreduce.Engine
+	own     *allreduce.Contribution
+	plan    slot.Plan
+	running *allreduce.Reduction
+	cpu     float64 // seconds that were used before the reduction
 }
 
-// serveAlone carries out orders until they end: one with the plan of all reductions, then two for
-// each reduction, of which the second says that all peers have its outcome.
-func serveAlone(ctx context.Context, o order, orders *gob.Decoder, answers *gob.Encoder) (err error) {
-	p := &alone{params: rules.Reduction(o.Case.spec(o.Run, o.Slots)), failed: make(chan error, 1)}
-	offer, err := p.start(ctx, o)
-	if err != nil {
-		return err
-	}
-	// the first answer is to o
-	err = answers.Encode(answer{Offer: offer, Addrs: p.net.Addrs()})
-	var all order
-	if err = errors.Join(err, orders.Decode(&all)); err != nil {
-		return err
-	}
-	p.plan = all.Plan
-	err = errors.Join(p.connect(ctx, all.Bootstrap), answers.Encode(answer{}))
-	end := func() error { return nil }
-	for height := uint64(1); err == nil; height++ {
-		if err = orders.Decode(&order{}); errors.Is(err, io.EOF) {
-			return end()
-		}
-		if height == warmUps+1 && err == nil {
-			end, err = bench.Profile(o.Profile)
-		}
-		if err == nil {
-			err = p.reduce(ctx, height, orders, answers)
-		}
-	}
-	return err
+// Offered is the contribution of a peer to all reductions, and where it listens.
+type Offered struct {
+	Offer slot.Offer
+	Addrs []string
 }
 
-// start makes the network and the contribution.
-func (p *alone) start(ctx context.Context, o order) (offer slot.Offer, err error) {
+// Start makes the network and the contribution.
+func (p *alone) Start(o Order, offered *Offered) (err error) {
+	p.params = rules.Reduction(o.Case.spec(o.Run, o.Slots))
 	cfg := p2p.LAN()
 	// a machine that has too much to do looks like a silent peer
 	cfg.Listen, cfg.Pulse = o.Listen, time.Minute
-	if p.net, err = p2p.New(ctx, cfg); err != nil {
-		return offer, err
+	if p.net, err = p2p.New(p.ctx, cfg); err != nil {
+		return err
 	}
 	if p.engine, err = allreduce.New(allreduce.Config{
 		Self: p.net.ID(), Run: slot.Hash([]byte(o.Run)), Params: p.params, Transport: p,
 	}); err != nil {
-		return offer, err
+		return err
 	}
 	p.net.Handle(p2p.ProtocolExchange, func(from slot.PeerID, s wire.Stream) { _ = p.engine.Accept(from, s) })
 	machine.Frugal(o.Case.elements()) // as a node does
 	k, err := codec.New(p.params.Codec)
 	if err != nil {
-		return offer, err
+		return err
 	}
 	data := make([]byte, 0, k.EncodedSize(int(o.Case.elements())))
 	for frame := range slices.Chunk(noise(o.Case.elements(), uint64(o.Number)), p.params.FrameElements) {
 		data = k.Append(data, frame)
 	}
-	p.own, err = allreduce.Commit(p.params, 0, p.net.ID(), data)
-	if err != nil {
-		return offer, err
+	if p.own, err = allreduce.Commit(p.params, 0, p.net.ID(), data); err != nil {
+		return err
 	}
-	return slot.Offer{Peer: p.net.ID(), Slot: 1, Seq: 1, Weight: 1, Root: p.own.Root(), NormSq: p.own.NormSq()}, nil
+	*offered = Offered{
+		slot.Offer{Peer: p.net.ID(), Slot: 1, Seq: 1, Weight: 1, Root: p.own.Root(), NormSq: p.own.NormSq()},
+		p.net.Addrs(),
+	}
+	return nil
 }
 
 // Open implements allreduce.Transport as the root package does.
@@ -97,59 +77,70 @@ func (p *alone) Open(ctx context.Context, to slot.PeerID) (wire.Stream, error) {
 	return p.net.OpenBulk(ctx, to, p2p.ProtocolExchange)
 }
 
-// connect waits until all other peers of the plan are connected.
-func (p *alone) connect(ctx context.Context, addrs []string) error {
-	for _, offer := range p.plan.Offers {
+// Plan is that of all reductions, and where all peers listen.
+type Plan struct {
+	slot.Plan
+	Addrs []string
+}
+
+// Connect waits until all other peers of the plan are connected.
+func (p *alone) Connect(plan Plan, _ *struct{}) error {
+	p.plan = plan.Plan
+	for _, offer := range plan.Offers {
 		p.net.Protect([]slot.PeerID{offer.Peer})
 	}
-	err := p.net.AddBootstrap(addrs)
-	for until := time.Now().Add(connectTimeout); err == nil && len(p.net.Peers()) < len(p.plan.Offers)-1; err = ctx.Err() {
+	err := p.net.AddBootstrap(plan.Addrs)
+	for until := time.Now().Add(connectTimeout); err == nil && len(p.net.Peers()) < len(plan.Offers)-1; {
 		if time.Now().After(until) {
-			return fmt.Errorf("only %d of %d peers can be reached", len(p.net.Peers()), len(p.plan.Offers)-1)
+			return fmt.Errorf("only %d of %d peers can be reached", len(p.net.Peers()), len(plan.Offers)-1)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	return err
 }
 
-// reduce is one reduction: from an order to the outcome, and until all peers have it.
-func (p *alone) reduce(ctx context.Context, height uint64, orders *gob.Decoder, answers *gob.Encoder) error {
+// Reduce reduces once, in so many seconds.
+func (p *alone) Reduce(height uint64, seconds *float64) (err error) {
 	p.plan.Height, p.plan.Opened.Height = height, height
-	cpu, began := bench.CPUSeconds(), time.Now()
-	running, err := p.engine.Start(ctx, p.plan, p.own, p)
-	if err != nil {
+	began := time.Now()
+	p.cpu = bench.CPUSeconds()
+	if p.running, err = p.engine.Start(p.ctx, p.plan, p.own, p); err != nil {
 		return err
 	}
 	select {
-	case <-running.Complete():
-	case err := <-p.failed:
-		return err
+	case <-p.running.Complete():
+		*seconds = time.Since(began).Seconds()
+		return nil
+	case <-p.ctx.Done():
+		return context.Cause(p.ctx)
 	}
-	if err := answers.Encode(answer{Seconds: time.Since(began).Seconds()}); err != nil {
-		return err
-	}
-	if err := orders.Decode(&order{}); err != nil {
-		return err
-	}
-	a := answer{CPU: bench.CPUSeconds() - cpu, Memory: bench.PeakMemory()}
-	a.Sent, _ = running.Traffic()
-	result, ok := running.Result(slot.Range{End: p.params.Fragments[0]})
+}
+
+// Reduced is what a reduction took of a peer.
+type Reduced struct {
+	CPU     float64   // seconds
+	Sent    uint64    // bytes of streams
+	Memory  float64   // most bytes that were resident since the start; 0: the system does not say
+	Outcome slot.Root // hash of it
+}
+
+// End ends a reduction, when all peers have the outcome.
+func (p *alone) End(_ uint64, r *Reduced) error {
+	*r = Reduced{CPU: bench.CPUSeconds() - p.cpu, Memory: bench.PeakMemory()}
+	r.Sent, _ = p.running.Traffic()
+	result, ok := p.running.Result(slot.Range{End: p.params.Fragments[0]})
 	if !ok {
 		return errors.New("the outcome is not complete")
 	}
-	a.Outcome = slot.Hash(result)
-	running.Release()
-	return answers.Encode(a)
+	r.Outcome = slot.Hash(result)
+	p.running.Release()
+	return nil
 }
 
-// Within and the methods that follow are what a reduction tells. Lost takes the first failure: a
-// peer that is done may be gone before others are.
+// Within and the methods that follow are what a reduction tells.
 func (p *alone) Within(set slot.Bitmap) slot.Bitmap                   { return set }
 func (p *alone) SegmentDone(slot.Segment, slot.Root, allreduce.Alike) {}
 func (p *alone) Progress(uint64, uint64)                              {}
 func (p *alone) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
-	select {
-	case p.failed <- fmt.Errorf("peer %s was lost (%s): %w", peer.Short(), reason, err):
-	default:
-	}
+	p.fail(fmt.Errorf("peer %s was lost (%s): %w", peer.Short(), reason, err))
 }

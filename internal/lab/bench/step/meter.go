@@ -11,8 +11,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// Counts are what slots took, in the order of units. Bytes are those of streams that were sent,
-// without what TLS, TCP and QUIC add.
+// Counts are what was used up to a moment, in the order of units. Bytes are those of streams that
+// were sent, without what TLS, TCP and QUIC add.
 type Counts [len(units)]float64
 
 var units = [...]string{
@@ -26,14 +26,6 @@ var units = [...]string{
 	"gossip-msgs",      // ledger messages to all
 	"signatures",       // that the ledger made
 	"signature-checks", // by the ledger: gossip checks its own, too
-}
-
-// minus is c without what was counted before.
-func (c Counts) minus(before Counts) Counts {
-	for i := range c {
-		c[i] -= before[i]
-	}
-	return c
 }
 
 // meter counts what one node does.
@@ -97,18 +89,13 @@ func (d countedDisk) SyncDir(dir string) error {
 }
 
 func (d countedDisk) OpenFile(name string, flag int) (disk.File, error) {
-	return d.counted(d.FS.OpenFile(name, flag))
+	f, err := d.FS.OpenFile(name, flag)
+	return countedFile{f, d.meter}, err
 }
 
 func (d countedDisk) CreateTemp(dir, pattern string) (disk.File, error) {
-	return d.counted(d.FS.CreateTemp(dir, pattern))
-}
-
-func (d countedDisk) counted(f disk.File, err error) (disk.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	return countedFile{f, d.meter}, nil
+	f, err := d.FS.CreateTemp(dir, pattern)
+	return countedFile{f, d.meter}, err
 }
 
 type countedFile struct {

@@ -2,11 +2,11 @@ package step
 
 import (
 	"context"
-	"encoding/gob"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net/rpc"
 	"os"
 	"time"
 
@@ -15,112 +15,122 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // HiddenCommand is the command of this program that calls Serve.
 const HiddenCommand = "bench-peer"
 
-// order is what a peer's process reads on its stdin: a whole node one, others more.
-type order struct {
+// pipe is a connection to another process.
+type pipe struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// Serve is a peer's process: it does what it is called for over stdin and stdout, until stdin ends.
+func Serve(ctx context.Context) error {
+	s := rpc.NewServer()
+	one := &alone{}
+	one.ctx, one.fail = context.WithCancelCause(ctx)
+	err := errors.Join(s.RegisterName("Node", &node{ctx: ctx, recorder: &recorder{slots: map[uint64]*Marks{}}}),
+		s.RegisterName("Alone", one))
+	s.ServeConn(pipe{os.Stdin, os.Stdout})
+	return err
+}
+
+// Order is what a peer is told at first.
+type Order struct {
 	Case      Case
 	Run       string
 	Slots     uint64 // that count
 	Number    int    // of this peer, from 1
 	Listen    []string
-	Bootstrap []string // in the second order, of all peers
+	Bootstrap []string
 	DataDir   string
-	Profile   string    // file for a CPU profile; empty: none
-	Plan      slot.Plan // in the second order
 }
 
-// answer is what it writes to its stdout after each.
-type answer struct {
-	Memory uint64 // most bytes that were resident; 0: the system does not say
-
-	// of a whole node, at its end
-	Slots  map[uint64]*marks
-	Leads  map[string]lead // by record
-	Counts Counts          // of all slots that count
-
-	// of others: to the first order, when a reduction is complete, and when it is for all peers
-	Offer   slot.Offer
-	Addrs   []string
-	Seconds float64
-	CPU     float64   // seconds
-	Sent    uint64    // bytes of streams
-	Outcome slot.Root // hash of it
+// Told is what a whole node did.
+type Told struct {
+	Slots  map[uint64]*Marks
+	Before Counts  // the first slot that counts
+	After  Counts  // the last
+	Memory float64 // most bytes that were resident; 0: the system does not say
 }
 
-// peer is a process that is a whole node.
-type peer struct {
-	order
+// node is a peer that is a whole node, and its trainer, which takes no time worth the name: its
+// inner steps add noise, so that no compression makes a pseudo-gradient small.
+type node struct {
+	Order
+	ctx      context.Context
 	recorder *recorder
 	meter    meter
 	node     *p2pdiloco.Node
-	before   Counts // before the first slot that counts
-	counts   Counts
-	profiled func() error
-	failed   error // of the profile
+	told     *Told
+	noise, x []float32
+	loaded   time.Time
 }
 
-// Serve is a peer's process.
-func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	orders, answers := gob.NewDecoder(in), gob.NewEncoder(out)
-	var o order
-	if err := orders.Decode(&o); err != nil {
-		return fmt.Errorf("order: %w", err)
-	}
-	if o.Case.Alone {
-		return serveAlone(ctx, o, orders, answers)
-	}
-	p := &peer{order: o, recorder: newRecorder()}
-	if err := p.takePart(ctx); err != nil {
-		return err
-	}
-	return answers.Encode(answer{
-		Slots: p.recorder.mu.slots, Leads: p.recorder.mu.leads, Counts: p.counts, Memory: bench.PeakMemory(),
+// Run takes part in the run to its end.
+func (n *node) Run(o Order, told *Told) (err error) {
+	n.Order, n.told = o, told
+	elements := o.Case.elements()
+	n.noise, n.x = noise(elements, uint64(o.Number)), make([]float32, elements)
+	hooks := testhooks.With(n.ctx, &testhooks.Hooks{
+		Disk:   countedDisk{disk.OS, &n.meter},
+		Ledger: n.meter.wrap,
+		Offer:  func(slot uint64, _ *allreduce.Contribution) { n.recorder.note(slot, "offered", time.Now()) },
 	})
-}
-
-func (p *peer) takePart(ctx context.Context) (err error) {
-	if p.node, err = p2pdiloco.Join(testhooks.With(ctx, p.hooks()), p.config()); err != nil {
+	n.node, err = p2pdiloco.Join(hooks, p2pdiloco.Config{
+		Spec:    o.Case.spec(o.Run, o.Slots),
+		Trainer: n, DataDir: o.DataDir, Preset: o.Case.preset(), Listen: o.Listen, Bootstrap: o.Bootstrap,
+		OnEvent: n.recorder.event,
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
 		return err
 	}
-	err = p.node.Run(ctx)
-	if p.profiled != nil {
-		err = errors.Join(err, p.profiled())
-	}
-	return errors.Join(err, p.failed, p.node.Close())
+	err = errors.Join(n.node.Run(n.ctx), n.node.Close())
+	told.Slots, told.Memory = n.recorder.slots, bench.PeakMemory()
+	return err
 }
 
-func (p *peer) hooks() *testhooks.Hooks {
-	return &testhooks.Hooks{
-		Disk:   countedDisk{disk.OS, &p.meter},
-		Ledger: p.meter.wrap,
-		Offer:  func(slot uint64, _ *allreduce.Contribution) { p.recorder.offered(slot, time.Now()) },
+func noise(elements, seed uint64) []float32 {
+	x, random := make([]float32, elements), rand.New(rand.NewPCG(seed, elements))
+	for i := range x {
+		x[i] = random.Float32() - .5
 	}
+	return x
 }
 
-func (p *peer) config() p2pdiloco.Config {
-	model := newInstant(p.Case.elements(), uint64(p.Number))
-	model.loaded, model.trained = p.recorder.loaded, p.trained
-	return p2pdiloco.Config{
-		Spec:    p.Case.spec(p.Run, p.order.Slots),
-		Trainer: model, DataDir: p.DataDir, Preset: p.Case.preset(), Listen: p.Listen, Bootstrap: p.Bootstrap,
-		OnEvent: p.recorder.event,
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
-	}
+// Layout implements trainer.Trainer.
+func (n *node) Layout() trainer.Layout { return layout(n.Case.elements()) }
+
+// Init implements trainer.Trainer.
+func (n *node) Init(context.Context, []float32) error { return nil }
+
+// Load implements trainer.Trainer.
+func (n *node) Load(_ context.Context, anchor []float32) error {
+	copy(n.x, anchor)
+	n.loaded = time.Now()
+	return nil
 }
 
-// trained notes the end of a slot's inner steps. Slots are counted from there to there.
-func (p *peer) trained(slot uint64, at time.Time) {
-	p.recorder.trained(slot, at)
-	switch slot {
+// Train implements trainer.Trainer. Slots are counted from one end of inner steps to the next.
+func (n *node) Train(_ context.Context, task trainer.Task) (trainer.Stats, error) {
+	scale := 1e-3 * float32(1+task.Slot%7)
+	for i, x := range n.noise {
+		n.x[i] += float32(scale * x)
+	}
+	n.recorder.note(task.Slot-1, "loaded", n.loaded)
+	n.recorder.note(task.Slot, "trained", time.Now())
+	switch task.Slot {
 	case warmUps + 1:
-		p.before = p.meter.read(p.node.Status().Traffic)
-		p.profiled, p.failed = bench.Profile(p.Profile)
-	case warmUps + p.Slots + 1:
-		p.counts = p.meter.read(p.node.Status().Traffic).minus(p.before)
+		n.told.Before = n.meter.read(n.node.Status().Traffic)
+	case warmUps + n.Slots + 1:
+		n.told.After = n.meter.read(n.node.Status().Traffic)
 	}
+	return trainer.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil
 }
+
+// Export implements trainer.Trainer.
+func (n *node) Export(_ context.Context, dst []float32) error { copy(dst, n.x); return nil }

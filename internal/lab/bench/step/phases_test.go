@@ -1,6 +1,7 @@
 package step
 
 import (
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -15,71 +16,63 @@ import (
 func at(ms int) time.Time { return time.UnixMilli(int64(1e12 + ms)) }
 
 // whole are the marks of a slot in which all is in order; its phases take 1 to 7 ms.
-func whole() (*marks, lead) {
-	m := &marks{
-		Trained: at(0), Offered: at(1), Planned: at(3), Certified: at(15), Applied: at(21), Loaded: at(28),
-		Record: "r", Root: "s", Contributed: true,
-	}
-	return m, lead{Drafted: at(6), Proposed: at(10)}
+func whole() *Marks {
+	moments := [...]time.Time{at(0), at(1), at(3), at(6), at(10), at(15), at(21), at(28)}
+	return &Marks{At: moments, Root: "s", Contributed: true}
 }
 
 func TestPhasesAddUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*marks, *lead)
-		want   []float64 // milliseconds
+		moment, at int
+		want       []float64 // milliseconds
 	}{
-		"in order":              {func(*marks, *lead) {}, []float64{1, 2, 3, 4, 5, 6, 7}},
-		"drafted before":        {func(_ *marks, l *lead) { l.Drafted = at(2) }, []float64{1, 2, 0, 7, 5, 6, 7}},
-		"a late note":           {func(m *marks, _ *lead) { m.Applied = at(40) }, []float64{1, 2, 3, 4, 5, 13, 0}},
-		"planned before offers": {func(m *marks, _ *lead) { m.Planned = at(-9) }, []float64{1, 0, 5, 4, 5, 6, 7}},
+		"in order":              {drafted, 6, []float64{1, 2, 3, 4, 5, 6, 7}},
+		"drafted before":        {drafted, 2, []float64{1, 2, 0, 7, 5, 6, 7}},
+		"a late note":           {loaded - 1, 40, []float64{1, 2, 3, 4, 5, 13, 0}},
+		"planned before offers": {planned, -9, []float64{1, 0, 5, 4, 5, 6, 7}},
 	} {
-		m, l := whole()
-		c.change(m, &l)
-		s, ok := sampleOf(m, l)
-		if !ok || s.whole() != .028 {
-			t.Errorf("%s: %+v, %v", name, s, ok)
+		m := whole()
+		m.At[c.moment] = at(c.at)
+		s := m.sample()
+		if len(s) != len(moments) || s[len(s)-1] != .028 {
+			t.Fatalf("%s: %v", name, s)
 		}
 		sum := 0.0
-		for i, x := range s[:len(phases)] {
-			if sum += x; math.Abs(1000*x-c.want[i]) > 1e-9 {
+		for i, want := range c.want {
+			if sum += s[i]; math.Abs(1000*s[i]-want) > 1e-9 {
 				t.Errorf("%s: %v, want %v ms", name, s, c.want)
 				break
 			}
 		}
-		if math.Abs(sum-s.whole()) > 1e-9 {
-			t.Errorf("%s: %v add up to %v of %v", name, s, sum, s.whole())
+		if math.Abs(sum-.028) > 1e-9 {
+			t.Errorf("%s: %v add up to %v", name, s, sum)
 		}
 	}
 }
 
 func TestSlotsWithoutThePeer(t *testing.T) {
-	for name, change := range map[string]func(*marks, *lead){
-		"not listed":     func(m *marks, _ *lead) { m.Contributed = false },
-		"state fetched":  func(m *marks, _ *lead) { m.Applied = time.Time{} },
-		"leader unknown": func(_ *marks, l *lead) { *l = lead{} },
+	for name, change := range map[string]func(*Marks){
+		"not listed":     func(m *Marks) { m.Contributed = false },
+		"state fetched":  func(m *Marks) { m.At[loaded-1] = time.Time{} },
+		"leader unknown": func(m *Marks) { m.At[drafted] = time.Time{} },
+		"nothing":        func(m *Marks) { *m = Marks{} },
 	} {
-		m, l := whole()
-		change(m, &l)
-		if s, ok := sampleOf(m, l); ok {
-			t.Errorf("%s: %+v", name, s)
+		m := whole()
+		change(m)
+		if s := m.sample(); s != nil {
+			t.Errorf("%s: %v", name, s)
 		}
-	}
-	if _, ok := sampleOf(nil, lead{}); ok {
-		t.Error("a sample of nothing")
 	}
 }
 
-// two are the answers of two peers, of which the second led the only slot that counts.
-func two() []answer {
-	first, l := whole()
-	second, _ := whole()
-	return []answer{
-		{Slots: map[uint64]*marks{warmUps + 1: first}, Counts: Counts{0: 2, 5: 7}},
-		{
-			Slots: map[uint64]*marks{warmUps + 1: second}, Leads: map[string]lead{"r": l},
-			Counts: Counts{0: 3, 5: 5, 1: 2000},
-			Memory: 9 * 4096,
-		},
+// two are what two peers tell, of which the second led the only slot that counts, and the first had
+// begun to.
+func two() []Told {
+	first := whole()
+	first.At[drafted], first.At[drafted+1] = at(2), at(3)
+	return []Told{
+		{Slots: map[uint64]*Marks{warmUps + 1: first}, Before: Counts{0: 1, 5: 1}, After: Counts{0: 3, 5: 8}},
+		{Slots: map[uint64]*Marks{warmUps + 1: whole()}, After: Counts{0: 3, 5: 5, 1: 2000}, Memory: 9 * 4096},
 	}
 }
 
@@ -88,22 +81,25 @@ func two() []answer {
 func TestReport(t *testing.T) {
 	var cfg Config
 	for _, trust := range []string{"crash", "byzantine"} {
-		c := Case{Peers: 2, Bytes: 4096, Links: bench.Links{RTT: 14 * time.Millisecond}}
+		c := Case{Place: bench.Place{Peers: 2, RTT: 14 * time.Millisecond}, Bytes: 4096}
 		c.Spec.Trust = trust
 		cfg.Cases = append(cfg.Cases, c)
 	}
-	var r bench.Report
+	r := bench.Report{Out: io.Discard}
+	add := func(c Case, number int, peers []Told) error {
+		return (&turn{Case: c, report: &r, number: number, slots: 1}).addSteps(peers)
+	}
 	for turn := range 2 {
 		for i, c := range cfg.Cases {
 			peers := two()
-			peers[0].Counts[0] += float64(5 * i)
-			if err := c.add(&r, turn, 1, peers); err != nil {
+			peers[0].After[0] += float64(5 * i)
+			if err := add(c, turn, peers); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r.Add(turn, cfg.Cases[0].nameOf("MPI"), 1, mpiValues(bench.Round{Seconds: .006, CPU: 1, Sent: 1e9})...)
+		r.Add(turn, cfg.Cases[0].nameOf("MPI"), "reduce-sec", .006)
 	}
-	compare(&r, cfg)
+	cfg.compare(&r)
 	const crash, byzantine = "Step/peers=2/size=4KiB/crash/rtt=14ms", "Step/peers=2/size=4KiB/byzantine/rtt=14ms"
 	for key, want := range map[[2]string][]float64{
 		{crash, "sec/op"}: {.028, .028, .028, .028}, {crash, "encode-sec"}: {.001, .001, .001, .001},
@@ -117,11 +113,11 @@ func TestReport(t *testing.T) {
 	}
 	peers := two()
 	delete(peers[0].Slots, warmUps+1)
-	if err := cfg.Cases[0].add(&r, 2, 1, peers); err != nil || r.Samples(crash, "missed-slots")[2] != 1 {
+	if err := add(cfg.Cases[0], 2, peers); err != nil || r.Samples(crash, "missed-slots")[2] != 1 {
 		t.Errorf("a slot that a peer missed: %v, %v", r.Samples(crash, "missed-slots"), err)
 	}
 	delete(peers[1].Slots, warmUps+1)
-	if err := cfg.Cases[0].add(&r, 3, 1, peers); err == nil {
+	if err := add(cfg.Cases[0], 3, peers); err == nil {
 		t.Error("a result of nothing")
 	}
 }
@@ -129,7 +125,7 @@ func TestReport(t *testing.T) {
 func TestDifferentRootsAreAnError(t *testing.T) {
 	peers := two()
 	peers[1].Slots[warmUps+1].Root = "other"
-	if err := (Case{}).add(&bench.Report{}, 0, 1, peers); err == nil ||
+	if err := (&turn{slots: 1}).addSteps(peers); err == nil ||
 		!strings.Contains(err.Error(), "after slot 3 two peers hold") {
 		t.Errorf("got %v", err)
 	}
@@ -137,33 +133,28 @@ func TestDifferentRootsAreAnError(t *testing.T) {
 
 // TestRecorder has a leader's slot drafted in two ballots, of which the second one is proposed.
 func TestRecorder(t *testing.T) {
-	r, self := newRecorder(), p2pdiloco.PeerID("p")
+	r, self := &recorder{slots: map[uint64]*Marks{}}, p2pdiloco.PeerID("p")
 	tell := func(ms int, name string, fields map[string]any) {
 		fields["slot"] = uint64(3)
 		r.event(p2pdiloco.Event{Time: at(ms), Name: name, Peer: self, Fields: fields})
 	}
-	record, state := p2pdiloco.Root{1}, p2pdiloco.Root{2}
-	of := func(kind string, ballot uint32) map[string]any {
-		return map[string]any{"height": uint64(9), "kind": kind, "ballot": ballot, "record": record}
-	}
-	r.trained(3, at(0))
-	r.offered(3, at(1))
+	of := func(kind string) map[string]any { return map[string]any{"kind": kind} }
+	r.note(3, "trained", at(0))
+	r.note(3, "offered", at(1))
 	tell(2, "slot.planned", map[string]any{})
 	tell(3, "slot.planned", map[string]any{}) // a revision
-	tell(4, "record.drafted", of("step", 0))
-	tell(5, "record.drafted", of("step", 1))
-	tell(6, "record.proposed", of("step", 1))
-	tell(7, "record.certified", of("step", 1))
-	tell(7, "record.certified", of("members", 1))
-	tell(7, "slot.committed", map[string]any{"contributors": []p2pdiloco.PeerID{"o", self}})
-	tell(8, "slot.applied", map[string]any{"state_root": state})
-	r.loaded(at(9))
-	r.trained(4, at(10))
-	want := marks{at(0), at(1), at(2), at(7), at(8), at(9), record.String(), state.String(), true}
-	if got := *r.mu.slots[3]; got != want {
-		t.Errorf("got %+v\nwant %+v", got, want)
+	tell(4, "record.drafted", of("step"))
+	tell(5, "record.drafted", of("step"))
+	tell(6, "record.proposed", of("step"))
+	tell(7, "record.certified", of("step"))
+	tell(8, "record.certified", of("members"))
+	tell(8, "slot.committed", map[string]any{"contributors": []p2pdiloco.PeerID{"o", self}})
+	tell(8, "slot.applied", map[string]any{"state_root": p2pdiloco.Root{2}})
+	r.note(3, "loaded", at(9))
+	want := Marks{
+		[...]time.Time{at(0), at(1), at(2), at(5), at(6), at(7), at(8), at(9)}, p2pdiloco.Root{2}.String(), true,
 	}
-	if l := r.mu.leads[record.String()]; l != (lead{at(5), at(6)}) {
-		t.Errorf("leader's %+v", l)
+	if got := *r.slots[3]; got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

@@ -2,16 +2,18 @@ package step
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // compare adds the ratios to the first case and to OpenMPI.
-func compare(r *bench.Report, cfg Config) {
+func (cfg Config) compare(r *bench.Report) {
 	first := cfg.Cases[0]
-	r.Say("links", "%s", first.Links)
-	r.Say("preset", "%s", first.preset())
-	r.Say("equal", "the models, or outcomes, of all peers after every slot")
 	for i, c := range cfg.Cases {
 		for _, unit := range []string{"sec/op", "reduce-sec", "cpu-sec/GB"} {
 			r.Ratio(c.name(), c.nameOf("MPI"), unit, "mpi")
@@ -24,63 +26,110 @@ func compare(r *bench.Report, cfg Config) {
 	}
 }
 
-// mpiValues are the figures of a round of OpenMPI, beside a whole step and beside its reduction.
-func mpiValues(x bench.Round) []bench.Value {
-	return []bench.Value{{X: x.Seconds, Unit: "sec/op"}, {X: x.Seconds, Unit: "reduce-sec"}, {X: x.CPUPerGB(), Unit: "cpu-sec/GB"}}
+// addRound adds a reduction. The bus is what each peer must send in a second.
+func (c Case) addRound(r *bench.Report, turn int, name string, x bench.Round) {
+	r.Add(turn, name, "sec/op bus-B/s cpu-sec/GB exchange-B", x.Seconds, c.leastBytes()/x.Seconds,
+		x.CPU/max(1, x.Sent)*1e9, x.Sent)
 }
 
-// values are the figures of a reduction. The bus is what each peer must send in a second.
-func (c Case) values(x bench.Round) []bench.Value {
-	all := []bench.Value{
-		{X: x.Seconds, Unit: "sec/op"}, {X: c.busFactor() * float64(c.Bytes) / x.Seconds, Unit: "bus-B/s"},
-		{X: x.CPUPerGB(), Unit: "cpu-sec/GB"}, {X: x.Sent, Unit: "exchange-B"},
-	}
-	if ideal := c.ideal(); ideal > 0 {
-		all = append(all, bench.Value{X: x.Seconds / ideal, Unit: "x-ideal"})
-	}
-	return all
+func (t *turn) add(units string, figures ...float64) {
+	t.report.Add(t.number, t.name(), units, figures...)
 }
 
-// memory are the figures of the peer that had most bytes resident, from its start to its end.
-func (c Case) memory(most uint64) []bench.Value {
+// addMemory adds that of the peer that had most bytes resident, from its start to its end.
+func (t *turn) addMemory(most float64) {
 	const beside = 150 << 20
-	return []bench.Value{
-		{X: float64(most) / float64(c.Bytes), Unit: "peak-vectors"},
-		{X: float64(most) / float64(3*c.Bytes+beside), Unit: "peak-share"},
-	}
+	t.add("peak-vectors peak-share", most/float64(t.Bytes), most/float64(3*t.Bytes+beside))
 }
 
-// add adds what whole nodes told: each slot of each peer, and what a slot takes.
-func (c Case) add(r *bench.Report, turn int, slots uint64, peers []answer) error {
-	if err := checkRoots(peers); err != nil {
+func (t *turn) order(i int) any { return t.orders[i] }
+
+// steps adds what peers with a ledger do until their run ends.
+func (t *turn) steps() error {
+	told, err := ask[Told](t, "Node.Run", t.order)
+	if err != nil {
 		return err
 	}
-	samples, missed := samplesOf(slots, peers)
+	return t.addSteps(told)
+}
+
+// addSteps adds each slot of each peer, and what a slot takes.
+func (t *turn) addSteps(peers []Told) error {
+	samples, missed, err := samplesOf(t.slots, peers)
+	if err != nil {
+		return err
+	}
 	if len(samples) == 0 {
 		return errors.New("no slot that counts has a contribution of any peer")
 	}
+	var phases []string
+	for _, m := range moments[1:] {
+		phases = append(phases, m.phase+"-sec")
+	}
+	times := strings.Join(append(phases, "sec/op"), " ")
 	for _, x := range samples {
-		values := []bench.Value{{X: x.whole(), Unit: "sec/op"}}
-		for i, phase := range phases {
-			values = append(values, bench.Value{X: x[i], Unit: phase + "-sec"})
-		}
-		if c.Links.RTT > 0 {
-			values = append(values, bench.Value{X: x.whole() / c.Links.RTT.Seconds(), Unit: "round-trips"})
-		}
-		r.Add(turn, c.name(), 1, values...)
-	}
-	var all, most Counts
-	memory := uint64(0)
-	for _, p := range peers {
-		memory = max(memory, p.Memory)
-		for i, v := range p.Counts {
-			all[i], most[i] = all[i]+v/float64(slots), max(most[i], v/float64(slots))
+		t.add(times, x...)
+		if t.RTT > 0 {
+			t.add("round-trips", x[len(x)-1]/t.RTT.Seconds())
 		}
 	}
-	values := append(c.memory(memory), bench.Value{X: float64(missed), Unit: "missed-slots"})
+	memory := 0.0
 	for i, unit := range units {
-		values = append(values, bench.Value{X: all[i], Unit: unit}, bench.Value{X: most[i], Unit: "most-" + unit})
+		sum, most := 0.0, 0.0
+		for _, p := range peers {
+			x := (p.After[i] - p.Before[i]) / float64(t.slots)
+			sum, most, memory = sum+x, max(most, x), max(memory, p.Memory)
+		}
+		t.add(unit+" most-"+unit, sum, most)
 	}
-	r.Add(turn, c.name(), slots, values...)
+	t.addMemory(memory)
+	t.add("missed-slots", float64(missed))
+	return nil
+}
+
+// reductions has peers without a ledger reduce, again and again, and adds each.
+func (t *turn) reductions() error {
+	offered, err := ask[Offered](t, "Alone.Start", t.order)
+	if err != nil {
+		return err
+	}
+	plan := Plan{Plan: slot.Plan{Slot: 1}}
+	for _, o := range offered {
+		plan.Offers, plan.Addrs = append(plan.Offers, o.Offer), append(plan.Addrs, o.Addrs...)
+	}
+	slices.SortFunc(plan.Offers, func(a, b slot.Offer) int { return strings.Compare(string(a.Peer), string(b.Peer)) })
+	plan.Pieces, plan.Ring = rules.Reduction(t.spec("", t.slots)).Planner()(plan.Plan, slot.Links{})
+	if _, err := ask[struct{}](t, "Alone.Connect", func(int) any { return plan }); err != nil {
+		return err
+	}
+	memory, outcome := 0.0, slot.Root{}
+	for n := range warmUps + t.slots {
+		height := func(int) any { return n + 1 }
+		seconds, err := ask[float64](t, "Alone.Reduce", height)
+		if err != nil {
+			return err
+		}
+		ends, err := ask[Reduced](t, "Alone.End", height)
+		if err != nil {
+			return err
+		}
+		x := bench.Round{Seconds: slices.Max(seconds)}
+		for i, e := range ends {
+			x.CPU, x.Sent, memory = x.CPU+e.CPU, x.Sent+float64(e.Sent), max(memory, e.Memory)
+			if n == 0 && i == 0 {
+				outcome = e.Outcome
+			}
+			if e.Outcome != outcome { // the contributions stay, and so must the outcome
+				return fmt.Errorf("reduction %d: peer %d has another outcome than peer 1 had at first", n+1, i+1)
+			}
+		}
+		if n >= warmUps {
+			t.addRound(t.report, t.number, t.name(), x)
+			if ideal := t.ideal(); ideal > 0 {
+				t.add("x-ideal", x.Seconds/ideal)
+			}
+		}
+	}
+	t.addMemory(memory)
 	return nil
 }

@@ -2,162 +2,132 @@ package step
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"net/rpc"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// Bounds of the time that a swarm takes: generous, so that a busy machine stays within.
-const (
-	settleTime = 3 * time.Minute
-	slotTime   = 10 * time.Second
-	trips      = 50   // round trips of a slot
-	leastRate  = 10e6 // bytes a second of all peers together
-)
-
-var errLate = errors.New("it took far too long, and was stopped")
-
 // Run measures all cases of cfg, and OpenMPI beside them, in turns.
-func Run(ctx context.Context, cfg Config) (r bench.Report, err error) {
-	var mpi *bench.MPI
-	if cfg.MPI {
-		if mpi, err = bench.OpenMPI(ctx, cfg.Dir, cfg.Cases[0].Peers, cfg.Cases[0].elements()); err != nil {
-			return r, err
+func Run(ctx context.Context, cfg Config, r *bench.Report) (err error) {
+	first := cfg.Cases[0]
+	var mpi bench.MPI
+	if cfg.Against != "" {
+		if mpi, err = bench.OpenMPI(ctx, cfg.Dir); err != nil {
+			return err
 		}
-		defer mpi.Close()
 	}
-	for turn, slots := range cfg.turns() {
+	r.Say("links", "%s", first.Links())
+	r.Say("preset", "%s", first.preset())
+	for number, slots := range cfg.turns() {
 		for _, c := range cfg.Cases {
-			if err := cfg.measure(ctx, &r, c, turn, slots); err != nil {
-				return r, fmt.Errorf("%s, turn %d: %w", c.name(), turn+1, err)
+			if err := cfg.measure(ctx, &turn{Case: c, report: r, number: number, slots: slots}); err != nil {
+				return err
 			}
 		}
-		for n := range warmUps + slots {
-			if mpi == nil {
-				break
-			}
-			x, err := mpi.Round(ctx)
+		if mpi != "" {
+			rounds, err := mpi.Reduce(ctx, first.Peers, first.elements(), warmUps+slots)
 			if err != nil {
-				return r, err
+				return err
 			}
-			if n >= warmUps {
-				r.Add(turn, cfg.Cases[0].nameOf("MPI"), 1, mpiValues(x)...)
-			}
-		}
-	}
-	compare(&r, cfg)
-	return r, nil
-}
-
-// measure has one swarm do so many slots that count.
-func (cfg Config) measure(ctx context.Context, r *bench.Report, c Case, turn int, slots uint64) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.limit(slots), errLate)
-	defer cancel()
-	testbed, err := bench.Open(ctx, 1+c.Peers, c.Links)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, testbed.Close()) }()
-	s, err := swarm.New(cfg.Setting, testbed)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	// data directories of an earlier swarm belong to another run
-	dir, err := os.MkdirTemp(cfg.Dir, "swarm-")
-	if err != nil {
-		return err
-	}
-	p := &peers{ctx: ctx, fail: fail, swarm: s, dir: dir}
-	first := order{Case: c, Run: swarm.RunName("bench"), Slots: slots}
-	if !c.Alone {
-		boot, err := s.StartBoot(ctx, 0, dir, s.Listen(0)...)
-		if err != nil {
-			return err
-		}
-		first.Bootstrap = boot.Addrs
-	}
-	for n := range c.Peers {
-		if err := p.start(n+1, fmt.Sprintf("peer-%d", n+1)); err != nil {
-			return err
-		}
-	}
-	answers, err := p.ask(func(i int) order {
-		o := first
-		o.Number, o.Listen = i+1, swarm.Listen(testbed, i+1, c.transports()...)
-		o.DataDir = filepath.Join(dir, fmt.Sprintf("peer-%d", i+1))
-		if cfg.Profile {
-			o.Profile = o.DataDir + ".pprof"
-		}
-		return o
-	})
-	if err == nil && c.Alone {
-		err = reductions(p, r, first, turn, answers)
-	} else if err == nil {
-		err = c.add(r, turn, slots, answers)
-	}
-	if err != nil {
-		return err
-	}
-	return p.end()
-}
-
-// limit is the time that a swarm may take.
-func (c Case) limit(slots uint64) time.Duration {
-	bytes := float64(c.Bytes) * float64(c.Peers) / leastRate
-	slot := slotTime + trips*c.Links.RTT + time.Duration(bytes*float64(time.Second))
-	return settleTime + time.Duration(warmUps+slots+after)*slot
-}
-
-// reductions has peers without a ledger reduce, again and again. offers are their first answers.
-func reductions(p *peers, r *bench.Report, first order, turn int, offers []answer) error {
-	second := order{Plan: slot.Plan{Slot: 1}}
-	for _, a := range offers {
-		second.Plan.Offers, second.Bootstrap = append(second.Plan.Offers, a.Offer), append(second.Bootstrap, a.Addrs...)
-	}
-	slices.SortFunc(second.Plan.Offers, func(a, b slot.Offer) int { return strings.Compare(string(a.Peer), string(b.Peer)) })
-	c := first.Case
-	second.Plan.Pieces, second.Plan.Ring = rules.Reduction(c.spec(first.Run, first.Slots)).Planner()(second.Plan, slot.Links{})
-	if _, err := p.ask(func(int) order { return second }); err != nil {
-		return err
-	}
-	none := func(int) order { return order{} }
-	memory, outcome := uint64(0), slot.Root{}
-	for n := range warmUps + first.Slots {
-		complete, err := p.ask(none)
-		if err != nil {
-			return err
-		}
-		ends, err := p.ask(none)
-		if err != nil {
-			return err
-		}
-		var x bench.Round
-		for i, a := range ends {
-			x.Seconds, x.CPU, x.Sent = max(x.Seconds, complete[i].Seconds), x.CPU+a.CPU, x.Sent+float64(a.Sent)
-			memory = max(memory, a.Memory)
-			if n == 0 && i == 0 {
-				outcome = a.Outcome
-			}
-			if a.Outcome != outcome { // the contributions stay, and so must the outcome
-				return fmt.Errorf("reduction %d: peer %d has another outcome than peer 1 had at first", n+1, i+1)
+			for _, x := range rounds[warmUps:] {
+				first.addRound(r, number, first.nameOf("MPI"), x)
+				r.Add(number, first.nameOf("MPI"), "reduce-sec", x.Seconds)
 			}
 		}
-		if n >= warmUps {
-			r.Add(turn, c.name(), 1, c.values(x)...)
-		}
 	}
-	r.Add(turn, c.name(), first.Slots, c.memory(memory)...)
+	cfg.compare(r)
 	return nil
+}
+
+// turn is the turn of a case: one swarm.
+type turn struct {
+	Case
+	report *bench.Report
+	number int    // from 0
+	slots  uint64 // that count
+	ctx    context.Context
+	peers  []peer
+	orders []Order
+}
+
+// limit is the time that a swarm may take: generous, so that a busy machine stays within.
+func (t *turn) limit() time.Duration {
+	const perByte = 100 * time.Nanosecond
+	transfer := time.Duration(t.Bytes) * time.Duration(t.Peers) * perByte
+	return 3*time.Minute + time.Duration(warmUps+t.slots+after)*(10*time.Second+50*t.RTT+transfer)
+}
+
+// measure has a swarm do the slots of a turn.
+func (cfg Config) measure(ctx context.Context, t *turn) error {
+	return t.Run(ctx, cfg.Setting, t.name(), t.limit(), func(ctx context.Context, s bench.Swarm) error {
+		t.ctx = ctx
+		transports := []string{"tcp", "quic"}
+		if t.Transport != "" {
+			transports = []string{t.Transport}
+		}
+		run := swarm.RunName("bench")
+		for i := range t.Peers {
+			data := filepath.Join(s.Dir, fmt.Sprintf("peer-%d", i+1))
+			p, err := start(s, i+1, filepath.Base(data))
+			if err != nil {
+				return err
+			}
+			t.peers = append(t.peers, p)
+			t.orders = append(t.orders,
+				Order{t.Case, run, t.slots, i + 1, swarm.Listen(s.Testbed, i+1, transports...), s.Boot, data})
+		}
+		do := t.steps
+		if t.Alone {
+			do = t.reductions
+		}
+		return do()
+	})
+}
+
+// peer is a process that does what it is called for.
+type peer struct {
+	*swarm.Process
+	*rpc.Client
+}
+
+func start(s bench.Swarm, site int, name string) (p peer, err error) {
+	cmd := s.Command(site, HiddenCommand)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return p, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return p, err
+	}
+	p.Client = rpc.NewClient(pipe{stdout, stdin})
+	p.Process, err = s.Start(cmd, s.Dir, name)
+	return p, err
+}
+
+// ask calls a method of all peers at once, with what of says for each, and returns their answers.
+func ask[A any](t *turn, method string, of func(i int) any) ([]A, error) {
+	answers, done := make([]A, len(t.peers)), make(chan *rpc.Call, len(t.peers))
+	var calls []*rpc.Call
+	for i, p := range t.peers {
+		calls = append(calls, p.Go(method, of(i), &answers[i], done))
+	}
+	for range t.peers {
+		select {
+		case call := <-done:
+			if call.Error != nil {
+				i := slices.Index(calls, call)
+				return nil, fmt.Errorf("peer %d: %w; the end of its log:\n%s", i+1, call.Error,
+					swarm.Tail(t.peers[i].Log))
+			}
+		case <-t.ctx.Done():
+			return nil, context.Cause(t.ctx)
+		}
+	}
+	return answers, nil
 }
