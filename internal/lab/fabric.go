@@ -100,15 +100,18 @@ func (f *fabric) setLink(now time.Duration, node int, link Link) {
 	f.pipes[2*node+1].change(now, link)
 }
 
-// A cut stops packets until one of its nodes is healed.
+// A cut stops packets until one of its nodes is healed: those of which it is told whether they come
+// from one of the nodes, and whether they go to one.
 type cut struct {
 	nodes []int
-	stops func(from, to int) bool
+	stops func(from, to bool) bool
 }
 
 // apart says whether packets from one node do not reach another.
 func (f *fabric) apart(from, to int) bool {
-	return slices.ContainsFunc(f.cuts, func(c cut) bool { return c.stops(from, to) })
+	return slices.ContainsFunc(f.cuts, func(c cut) bool {
+		return c.stops(slices.Contains(c.nodes, from), slices.Contains(c.nodes, to))
+	})
 }
 
 // heal takes back the cuts of some nodes; without any, all.

@@ -86,7 +86,7 @@ func TestALatePumpCostsNoPackets(t *testing.T) {
 func TestWhatIsOnItsWayIsCut(t *testing.T) {
 	w := newWire(2, Link{Delay: 10 * ms})
 	w.put(0, 0, 1, 1000)
-	w.cuts = []cut{{stops: func(_, to int) bool { return to == 1 }}}
+	w.cuts = []cut{{[]int{1}, func(_, to bool) bool { return to }}}
 	w.put(5*ms, 0, 1, 1000)
 	w.run(30 * ms)
 	w.heal()
@@ -121,7 +121,7 @@ func TestEveryPacketIsAccountedFor(t *testing.T) {
 				w.run(now)
 				w.setLink(now, i, anyLink().Draw(t, "link"))
 			case 1:
-				w.cuts = append(w.cuts, cut{stops: func(from, to int) bool { return from == i && to == j }})
+				w.cuts = append(w.cuts, cut{[]int{i, j}, func(from, to bool) bool { return from && to }})
 			case 2:
 				w.heal()
 			default:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -154,26 +153,26 @@ func (l *Lab) SetLink(i int, link Link) error {
 
 // Cut unplugs nodes: they reach nobody, and nobody reaches them.
 func (l *Lab) Cut(nodes ...int) error {
-	return l.cut(func(from, to int) bool { return slices.Contains(nodes, from) || slices.Contains(nodes, to) }, nodes...)
+	return l.cut(nodes, func(from, to bool) bool { return from || to })
 }
 
 // Mute cuts nodes off in one direction: what they send reaches nobody, and what others send reaches
 // them.
 func (l *Lab) Mute(nodes ...int) error {
-	return l.cut(func(from, _ int) bool { return slices.Contains(nodes, from) }, nodes...)
+	return l.cut(nodes, func(from, _ bool) bool { return from })
 }
 
 // CutPair keeps nodes i and j from reaching each other; both reach all others.
 func (l *Lab) CutPair(i, j int) error {
-	return l.cut(func(from, to int) bool { return from == i && to == j || from == j && to == i }, i, j)
+	return l.cut([]int{i, j}, func(from, to bool) bool { return from && to })
 }
 
 // Partition keeps nodes from reaching the others, and the others from reaching them.
 func (l *Lab) Partition(nodes ...int) error {
-	return l.cut(func(from, to int) bool { return slices.Contains(nodes, from) != slices.Contains(nodes, to) }, nodes...)
+	return l.cut(nodes, func(from, to bool) bool { return from != to })
 }
 
-func (l *Lab) cut(stops func(from, to int) bool, nodes ...int) error {
+func (l *Lab) cut(nodes []int, stops func(from, to bool) bool) error {
 	return l.change(func(f *fabric, _ time.Duration) { f.cuts = append(f.cuts, cut{nodes, stops}) }, nodes...)
 }
 

@@ -74,17 +74,18 @@ var made atomic.Int64
 // processes left. After an error nothing is left.
 func NewSpaces(ctx context.Context, name string, n int) (spaces []Space, err error) {
 	if runtime.GOOS != "linux" {
-		return nil, fmt.Errorf("lab: network namespaces are Linux's, this is %s: %w", runtime.GOOS, errors.ErrUnsupported)
+		return nil, fmt.Errorf("lab: namespaces are Linux's, this is %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 	if _, err := clean(name); err != nil {
 		return nil, err
 	}
-	number, script := made.Add(1), ""
+	number := made.Add(1)
+	var lines []string
 	for i := range n {
 		s := Space(fmt.Sprintf("%s-%d-%d-%d", name, os.Getpid(), number, i))
-		spaces, script = append(spaces, s), script+"netns add "+string(s)+"\n"
+		spaces, lines = append(spaces, s), append(lines, "netns add "+string(s))
 	}
-	if err := Space("").IP(ctx, script); err != nil {
+	if err := Space("").IP(ctx, lines...); err != nil {
 		return nil, errors.Join(explain(err), RemoveSpaces(spaces))
 	}
 	return spaces, nil
@@ -101,13 +102,13 @@ func explain(err error) error {
 // RemoveSpaces removes namespaces that exist. Processes in them must have ended: one that still
 // runs keeps its namespace, without a name, until it ends.
 func RemoveSpaces(spaces []Space) error {
-	script := ""
+	var lines []string
 	for _, s := range spaces {
 		if _, err := os.Lstat(s.path()); err == nil {
-			script += "netns delete " + string(s) + "\n"
+			lines = append(lines, "netns delete "+string(s))
 		}
 	}
-	return Space("").IP(context.Background(), script)
+	return Space("").IP(context.Background(), lines...)
 }
 
 // clean removes the namespaces of that name whose processes are gone, and says which.
@@ -154,9 +155,9 @@ func (s Space) Place(cmd *exec.Cmd) error {
 	return nil
 }
 
-// IP has `ip` carry out the lines of a script, one after the other until one fails.
-func (s Space) IP(ctx context.Context, script string) error {
-	return s.Run(ctx, script, "ip", "-batch", "-")
+// IP has `ip` carry out lines, one after the other until one fails.
+func (s Space) IP(ctx context.Context, lines ...string) error {
+	return s.Run(ctx, strings.Join(lines, "\n")+"\n", "ip", "-batch", "-")
 }
 
 // Run runs a program in the namespace to its end.

@@ -35,7 +35,7 @@ func NewWires(ctx context.Context, cfg Config) (*Hosts, error) {
 			err = s.IP(ctx, nodeScript(h.cfg, i))
 		}
 		if err == nil && cfg.Link.Rate != 0 {
-			err = s.Run(ctx, "", "tc", append([]string{"qdisc", "add", "dev", deviceName, "root"}, h.cfg.bucket()...)...)
+			err = s.Run(ctx, "qdisc add dev "+deviceName+" root "+h.cfg.bucket()+"\n", "tc", "-batch", "-")
 		}
 	}
 	if err != nil {
@@ -76,8 +76,8 @@ func nodeScript(cfg Config, i int) string {
 // A Link's rate counts IP packets, the bucket's counts Ethernet's header too, so it is greater by
 // what a full packet has of it. (tc has an option for that, but it counts a packet of several
 // segments once.) Small packets cost a little more than on a Lab's links.
-func (c Config) bucket() []string {
+func (c Config) bucket() string {
 	rate := c.Link.Rate * int64(c.MTU+ethernetHeader) / int64(c.MTU)
 	burst := max(leastBurst, rate/8/1000)
-	return strings.Fields(fmt.Sprintf("tbf rate %dbit burst %db limit %db", rate, burst, int64(c.Link.queue())+burst))
+	return fmt.Sprintf("tbf rate %dbit burst %db limit %db", rate, burst, int64(c.Link.queue())+burst)
 }

@@ -47,11 +47,11 @@ const inside, private = "192.168.1.1", "192.168.1.2"
 
 // route makes a router of a kind, and connects a host to it by a pair of veth devices.
 func route(ctx context.Context, kind Kind, router, host lab.Space) error {
-	err := router.IP(ctx, fmt.Sprintf("link add lan0 type veth peer name eth0 netns %s\n"+
-		"address add %s/30 dev lan0\nlink set lan0 up\n", host, inside))
+	err := router.IP(ctx, "link add lan0 type veth peer name eth0 netns "+string(host),
+		"address add "+inside+"/30 dev lan0", "link set lan0 up")
 	if err == nil {
-		err = host.IP(ctx, fmt.Sprintf("link set lo up\naddress add %s/30 dev eth0\nlink set eth0 up\n"+
-			"route add default via %s\n", private, inside))
+		err = host.IP(ctx, "link set lo up", "address add "+private+"/30 dev eth0", "link set eth0 up",
+			"route add default via "+inside)
 	}
 	if err == nil {
 		err = router.Run(ctx, "", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
