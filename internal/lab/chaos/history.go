@@ -194,7 +194,6 @@ func (r *reader) follow(slot uint64) {
 // rest may be dead.
 func (h *history) spreadAbandoned() {
 	for _, r := range slices.Backward(h.order) {
-		r.abandoned = r.abandoned && !r.chain
 		if prev := h.record(r.Prev); r.abandoned && prev.certified() {
 			prev.abandoned = true
 		}
