@@ -138,7 +138,7 @@ func (f *stepFlags) run(cmd *cobra.Command, _ []string) error {
 		bench.CheckNames(&faults, c.flag, c.given, c.allowed)
 	}
 	f.cfg.Cases = f.cases(f.choices)
-	if err := errors.Join(errors.Join(faults...), f.cfg.Validate()); err != nil {
+	if err := errors.Join(append(faults, f.cfg.Validate())...); err != nil {
 		return cli.UsageError(err)
 	}
 	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context, r *bench.Report) error {

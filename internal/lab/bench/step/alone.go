@@ -86,13 +86,15 @@ type Plan struct {
 // Connect waits until all other peers of the plan are connected.
 func (p *alone) Connect(plan Plan, _ *struct{}) error {
 	p.plan = plan.Plan
+	var all []slot.PeerID
 	for _, offer := range plan.Offers {
-		p.net.Protect([]slot.PeerID{offer.Peer})
+		all = append(all, offer.Peer)
 	}
+	p.net.Protect(all)
 	err := p.net.AddBootstrap(plan.Addrs)
-	for until := time.Now().Add(connectTimeout); err == nil && len(p.net.Peers()) < len(plan.Offers)-1; {
+	for until := time.Now().Add(connectTimeout); err == nil && len(p.net.Peers()) < len(all)-1; {
 		if time.Now().After(until) {
-			return fmt.Errorf("only %d of %d peers can be reached", len(p.net.Peers()), len(plan.Offers)-1)
+			return fmt.Errorf("only %d of %d peers can be reached", len(p.net.Peers()), len(all)-1)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -93,8 +93,7 @@ func (c Case) elements() uint64 { return c.Bytes / 4 }
 
 // preset is the timing that users have at such a distance.
 func (c Case) preset() string {
-	const far = 20 * time.Millisecond
-	if c.RTT >= far {
+	if c.RTT >= 20*time.Millisecond {
 		return p2pdiloco.PresetWAN
 	}
 	return p2pdiloco.PresetLAN
