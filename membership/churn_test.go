@@ -98,6 +98,7 @@ peers deaths  lost  | slots 1st ballot   counted    goodput | slots 1st ballot  
 // over, in the same ledger and, on the same deaths, by itself. A run of 500 takes minutes and is
 // tried at night.
 func TestChurn(t *testing.T) {
+	t.Parallel()
 	var table strings.Builder
 	table.WriteString(churnHead)
 	for _, c := range []churnConfig{

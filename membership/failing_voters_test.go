@@ -107,6 +107,7 @@ func TestElectorsThatFailAreLeftOutForLonger(t *testing.T) {
 // Honest electors on poor links fail in one of five slots, and leaders that lie say in all of their
 // own that they are gone. All slots of the other leaders in which they do not fail have them.
 func TestLeadersHaveNoElectorLeftOutThatFailsNowAndThen(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		electors, liars string
 		oneOf           int

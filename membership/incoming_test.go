@@ -65,6 +65,7 @@ func (l *lab) dripTo(to *labPeer, n, size int, limit time.Duration, done func() 
 // Strangers take turns to show a newcomer a past that never ends, with the most work of all. None
 // holds the only place for what is gathered for longer than its turn: 128 s each, before.
 func TestStrangersPastsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1, wire.PastPartSize} {
 		l := forgetful(t, false)
 		e := l.add("E")

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,13 +12,19 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // TestScripts replays testdata/machine: schedules against real machines. The language is what
 // script's switch says.
 func TestScripts(t *testing.T) {
+	t.Parallel()
+	slow := []string{"silent-newcomers", "newcomers-promise", "fork-old-heavy"} // half of the time of all
 	datadriven.Walk(t, "testdata/machine", func(t *testing.T, path string) {
+		if slices.Contains(slow, filepath.Base(path)) && !testlevel.Nightly() {
+			t.Skip("at night")
+		}
 		var l *lab
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "peers" {

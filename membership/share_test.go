@@ -149,6 +149,7 @@ func seven(t *testing.T, audits int) (l *lab, leader, dies *labPeer) {
 // of these out, too. Where outcomes are not audited, what was reduced with both stays; else the
 // slot is reduced anew without the dead one, as ever.
 func TestALossTakesNewcomersOut(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		audits int
 		crowds bool

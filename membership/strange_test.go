@@ -18,6 +18,7 @@ import (
 // comes of it for themselves, no peer's process ends, no honest one is evicted or takes itself for
 // cloned, and the watcher's invariants hold.
 func TestNoVariedMessageEndsAPeer(t *testing.T) {
+	t.Parallel()
 	for name, rules := range map[string]struct{ byzantine, rings bool }{
 		"crash": {}, "crash, rings": {rings: true}, "byzantine": {byzantine: true},
 	} {

@@ -94,6 +94,7 @@ func TestReturningPeerStartsFromASummary(t *testing.T) {
 // The pin of a ticket that is older than the records that are held admits its bearer if it is a
 // link, and is refused with a word about what to do if it is not.
 func TestPinsOfOldTickets(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		pin  func(*chain.Chain) slot.Root
 		good bool

@@ -107,7 +107,11 @@ func (hi *history) loneStop(straggler time.Duration, train int) time.Duration {
 // lone says whether no more electors contributed to a step than may lie. In trust crash no step is
 // taken for a liar's: who hangs is not waited for any more after some.
 func (hi *history) lone(step slot.Record) bool {
-	return hi.chain.Rules().Byzantine && len(hi.byElectors(step.Contributions)) <= max(1, hi.tolerated())
+	more, electors := max(1, hi.tolerated()), hi.chain.Electorate()
+	return hi.chain.Rules().Byzantine && !slices.ContainsFunc(step.Contributions, func(o slot.Offer) bool {
+		more -= btoi(slot.Find(electors, o.Peer) >= 0)
+		return more < 0
+	})
 }
 
 // newestSteps calls a function with the newest step records since the last fork, and how many these

@@ -24,7 +24,7 @@ import (
 func TestPastOfManyChanges(t *testing.T) {
 	t.Logf("a signature takes %v to check", timeOfASignature(t))
 	for _, byzantine := range []bool{false, true} {
-		for _, members := range testlevel.Choose([]int{8}, []int{8, 70}, []int{8, 70, 500}) {
+		for _, members := range testlevel.Choose([]int{8}, []int{24}, []int{8, 70, 500}) {
 			w := newSignedWorld(signedRules(byzantine, 64))
 			w.mute = true
 			for _, changes := range testlevel.Choose([]uint64{100}, []uint64{200}, []uint64{1000, 10_000}) {

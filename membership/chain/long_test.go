@@ -26,7 +26,7 @@ func TestLongChainStaysSmall(t *testing.T) {
 		w := newSignedWorld(signedRules(byzantine, 64))
 		l := &longLog{dir: t.TempDir(), t: t}
 		l.open(w.rules.Run)
-		slots := testlevel.Choose(300, 500, 10_000)
+		slots := testlevel.Choose(200, 200, 10_000)
 		begun, i := uint64(0), 0
 		w.churn(slots, 8, 20, func() {
 			l.save(w)
@@ -65,7 +65,7 @@ func TestLongBranchGivenUpStaysSmall(t *testing.T) {
 		w := newSignedWorld(signedRules(byzantine, 64))
 		l := &longLog{dir: t.TempDir(), t: t}
 		l.open(w.rules.Run)
-		slots := testlevel.Choose(200, 200, 2000)
+		slots := testlevel.Choose(100, 100, 2000)
 		w.churn(slots, 8, 20, func() { l.save(w) })
 		parted, before := w.Height(), heap()
 		branch := &signedWorld{
