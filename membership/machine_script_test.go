@@ -20,7 +20,7 @@ import (
 // script's switch says.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	slow := []string{"silent-newcomers", "newcomers-promise", "fork-old-heavy"} // half of the time of all
+	slow := []string{"silent-newcomers", "newcomers-promise", "fork-old-heavy"} // half of the time
 	datadriven.Walk(t, "testdata/machine", func(t *testing.T, path string) {
 		if slices.Contains(slow, filepath.Base(path)) && !testlevel.Nightly() {
 			t.Skip("at night")

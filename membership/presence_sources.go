@@ -70,7 +70,7 @@ func (pr *presence) appliedBy(height uint64) [][]slot.PeerID {
 // offers lists the valid standing offers for the open slot, sorted by peer.
 func (pr *presence) offers() []slot.Offer {
 	var os []slot.Offer
-	open := pr.chain.OpenSlot() // most others are of the slot before, and an error costs more than a look
+	open := pr.chain.OpenSlot() // an error costs more than a look
 	for _, e := range pr.chain.Members() {
 		a := pr.known[ofMember(e)]
 		if a != nil && a.offer != nil && a.offer.Slot == open && pr.chain.CheckOffer(*a.offer) == nil {
