@@ -121,8 +121,8 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 		return err
 	}
 	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && f.hostile.program == "" && !failpoint.Enabled {
-		return sources.Faultf("faults", f.faults, "this program has no failpoints: go run -tags failpoints ./cmd/p2plab "+
-			"chaos --faults ..., or name a program that was built with this tag (--program)")
+		return sources.Faultf("faults", f.faults, "this program has no failpoints: go run -tags failpoints "+
+			"./cmd/p2plab chaos --faults ..., or name a program that was built with this tag (--program)")
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Links); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {

@@ -50,7 +50,8 @@ func (b bill) givenUp(h *history) Check {
 		electors := h.forked(r).Electors // 0: no log says it
 		few := electors > 0 && electors < leastByzantine
 		if !b.covers(r.Time, func(_ Injected, w row) bool { return w.is(branch) && (!b.byzantine || few) }) {
-			found.add("slot %d, certified at height %d as %s, was given up, and no fault may cost that", r.Slot, r.Height, r)
+			found.add("slot %d, certified at height %d as %s, was given up, and no fault may cost that", r.Slot,
+				r.Height, r)
 		}
 	}
 	return verdict(CheckGivenUp, found, "%d slots on branches", steps)

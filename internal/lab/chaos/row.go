@@ -53,6 +53,7 @@ const (
 // Mark is what else is special about a kind.
 type Mark int
 
+// The marks.
 const (
 	alone      Mark = 1 << iota // it begins when nobody is hurt, and nothing else begins meanwhile
 	branch                      // slots that were certified on a branch may be given up

@@ -72,11 +72,11 @@ func TestSoakEndsTogether(t *testing.T) {
 	r := paper(3)
 	r.soak, r.pending = &soak{length: time.Minute}, []Fault{{After: 1}, {After: 59}}
 	r.ledger.slot = 5
-	if r.goOn(); r.soak.from.IsZero() {
+	if r.goOn() != nil || r.soak.from.IsZero() {
 		t.Error("the swarm trains, and the time does not run")
 	}
 	r.soak.from = time.Now().Add(-2 * time.Second)
-	if r.goOn(); !r.isTime(r.pending[0]) || r.isTime(r.pending[1]) || r.ahead() != 5+soakAhead {
+	if r.goOn() != nil || !r.isTime(r.pending[0]) || r.isTime(r.pending[1]) || r.ahead() != 5+soakAhead {
 		t.Errorf("pending %v, the gate may open to %d", r.pending, r.ahead())
 	}
 	for slot, after := range []time.Duration{-time.Second, time.Second, 2 * time.Second, time.Minute} {
@@ -87,7 +87,7 @@ func TestSoakEndsTogether(t *testing.T) {
 	}
 	r.gate.slot, r.soak.from = 9, time.Now().Add(-time.Hour)
 	for range 2 {
-		if r.goOn(); r.soak.ends != nil || r.ahead() != 9 || len(r.pending) != 0 {
+		if r.goOn() != nil || r.soak.ends != nil || r.ahead() != 9 || len(r.pending) != 0 {
 			t.Errorf("it ends at slot %d of %d with %v", r.ledger.slot, r.gate.slot, r.pending)
 		}
 		r.ledger.slot = 9 // but no peer says that it holds the state
@@ -95,7 +95,7 @@ func TestSoakEndsTogether(t *testing.T) {
 	for _, p := range r.nodes {
 		p.status.Slot = 9
 	}
-	if r.goOn(); len(r.soak.ends) != 3 || r.cfg.Slots != 9 || !r.over() {
+	if r.goOn() != nil || len(r.soak.ends) != 3 || r.cfg.Slots != 9 || !r.over() {
 		t.Errorf("ends %v", r.soak.ends)
 	}
 }

@@ -61,7 +61,8 @@ func (r *SoakResult) judge() {
 		missed = 0
 	}
 	r.Goals = []Goal{
-		{"slots", hurt.Slots, calm.Slots, GoalSlots}, {"tokens", hurt.Tokens, calm.Tokens, GoalTokens},
+		{"slots", hurt.Slots, calm.Slots, GoalSlots},
+		{"tokens", hurt.Tokens, calm.Tokens, GoalTokens},
 		{"faults", drawn - missed, drawn, goalFaults},
 	}
 	r.OK = hurt.OK && calm.OK

@@ -122,7 +122,8 @@ func (r *runner) settings() []string {
 		linger *= 3 // one that is started at the end must find them, on a machine that is busy too
 	}
 	args := []string{
-		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.cfg.stretch(linger).String(), "--log-level", r.cfg.LogLevel,
+		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.cfg.stretch(linger).String(),
+		"--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,
