@@ -142,18 +142,18 @@ func roughen(task p2pdiloco.Task, x []float32) {
 func TestAMemberOnASlowLinkCounts(t *testing.T) {
 	nodetest.RunOver(t, sim.New, nodetest.Spec(2, 4), 0, func(s *nodetest.Swarm) {
 		for i := range 4 {
-			s.Net.Rate = 10_000_000
+			s.Net.Rate = 5_000_000
 			if i == 2 {
 				s.Net.Rate /= 10
 			}
 			p := s.Add()
 			// a link that is full may be silent for longer than preset lan waits for a sign of life
 			p.Preset = p2pdiloco.PresetWAN
-			// 4 MB: 6 MB out of and into each
+			// 2 MB: 3 MB out of and into each
 			p.Trainer = &nodetest.Bowl{
 				Target: float32(p.Host),
 				Pace:   10 * time.Millisecond,
-				Size:   1_000_000,
+				Size:   500_000,
 				Spoil:  roughen,
 			}
 		}
