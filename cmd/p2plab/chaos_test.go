@@ -55,7 +55,7 @@ func TestChaosFails(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	p := clitest.New(t, home, "chaos", "--peers", "3", "--slots", "1000", "--faults", "late",
-		"--timeout", "10s", "--json")
+		"--timeout", "6s", "--json")
 	p.Env = append(p.Env, "TMPDIR="+home)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
