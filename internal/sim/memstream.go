@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -81,7 +82,7 @@ func (s *memoryStream) retry(
 
 // take reads bytes that have arrived.
 func (s *memoryStream) take(b []byte) (n int, until time.Time, err error) {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	if err := s.check(s.shut, s.readBy); err != nil {
 		return 0, until, err
 	}
@@ -107,7 +108,7 @@ func (s *memoryStream) take(b []byte) (n int, until time.Time, err error) {
 
 // put sends some bytes, unless the window is full.
 func (s *memoryStream) put(b []byte) (n int, until time.Time, err error) {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	if err = s.check(s.closed, s.writeBy); err == nil && s.other.queued < maxUnread {
 		n = min(len(b), maxParcel)
 		s.send(bytes.Clone(b[:n]))
@@ -118,9 +119,9 @@ func (s *memoryStream) put(b []byte) (n int, until time.Time, err error) {
 // arrive lets the other host accept a stream that it was sent something over: as in QUIC, a stream
 // is there with its first bytes.
 func (s *memoryStream) arrive() {
-	unlock := s.lock()
+	mu := s.lock()
 	at := s.first()
-	unlock()
+	mu.Unlock()
 	if at.After(time.Now()) {
 		time.AfterFunc(time.Until(at), s.arrive)
 	} else if !at.IsZero() { // it was not reset
@@ -134,7 +135,7 @@ func (s *memoryStream) arrive() {
 // CloseWrite implements network.MuxedStream. Where the write deadline has passed it fails, as on a
 // bulk connection, which has to send the end.
 func (s *memoryStream) CloseWrite() error {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	err := s.check(s.closed, s.writeBy)
 	if err == nil {
 		s.finish()
@@ -144,14 +145,14 @@ func (s *memoryStream) CloseWrite() error {
 
 // CloseRead implements network.MuxedStream.
 func (s *memoryStream) CloseRead() error {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	s.drop()
 	return nil
 }
 
 // Close implements network.MuxedStream.
 func (s *memoryStream) Close() error {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	s.finish()
 	s.drop()
 	return nil
@@ -159,7 +160,7 @@ func (s *memoryStream) Close() error {
 
 // Reset implements network.MuxedStream.
 func (s *memoryStream) Reset() error {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	if s.check(s.shut && s.closed, time.Time{}) == nil {
 		s.end()
 		s.conn.tell(s.last, s.other.end)
@@ -182,7 +183,7 @@ func (s *memoryStream) SetReadDeadline(t time.Time) error { return s.setDeadline
 func (s *memoryStream) SetWriteDeadline(t time.Time) error { return s.setDeadlines(t, &s.writeBy) }
 
 func (s *memoryStream) setDeadlines(t time.Time, deadlines ...*time.Time) error {
-	defer s.lock()()
+	defer s.lock().Unlock()
 	for _, d := range deadlines {
 		*d = t
 	}
@@ -191,10 +192,11 @@ func (s *memoryStream) setDeadlines(t time.Time, deadlines ...*time.Time) error 
 	return nil
 }
 
-// lock takes the network's lock, and returns what frees it.
-func (s *memoryStream) lock() (unlock func()) {
-	s.conn.node.net.mu.Lock()
-	return s.conn.node.net.mu.Unlock
+// lock takes the network's lock, which it returns.
+func (s *memoryStream) lock() *sync.Mutex {
+	mu := &s.conn.node.net.mu.Mutex
+	mu.Lock()
+	return mu
 }
 
 // The lock is held for what follows.
