@@ -49,6 +49,21 @@ func has(s *swarm, p *peer, permille int64) {
 	})
 }
 
+// joins starts a peer, and waits until it has more than some permille of its state. No slot ends
+// meanwhile: the newest state would be at one member for a moment, and it would ask that one alone.
+func joins(s *swarm, late *peer, members []*peer, permille int64) {
+	s.T.Helper()
+	for _, p := range members {
+		p.Trainer.(*nodetest.Bowl).Frozen.Store(true)
+	}
+	time.Sleep(2 * time.Second)
+	s.Start(late)
+	has(s, late, permille)
+	for _, p := range members {
+		p.Trainer.(*nodetest.Bowl).Frozen.Store(false)
+	}
+}
+
 // synced waits until a peer has its state, once more if it had one, and returns the event.
 func synced(s *swarm, p *peer, before int) p2pdiloco.Event {
 	s.T.Helper()
@@ -70,16 +85,7 @@ func trainsAlong(s *swarm, p *peer) {
 // for it.
 func TestALateJoinerIsNotOvertaken(t *testing.T) {
 	fetching(t, func(s *swarm, late *peer, members []*peer) {
-		// no slot ends while the joiner asks: the newest state would be at one member for a moment
-		for _, p := range members {
-			p.Trainer.(*nodetest.Bowl).Frozen.Store(true)
-		}
-		time.Sleep(2 * time.Second)
-		s.Start(late)
-		has(s, late, 0)
-		for _, p := range members {
-			p.Trainer.(*nodetest.Bowl).Frozen.Store(false)
-		}
+		joins(s, late, members, 0)
 		e := synced(s, late, 0)
 		if sources := e.Fields["sources"].(map[string]int64); len(sources) != len(members) {
 			t.Errorf("it came from %v", sources)
@@ -134,8 +140,7 @@ func TestADonorThatDiesIsNamed(t *testing.T) {
 				status.Store(late.Node.Load().Status().Sync)
 			}
 		}
-		s.Start(late)
-		has(s, late, 0)
+		joins(s, late, members, -1) // each gives its first piece
 		dead := s.ID(members[1])
 		s.Kill(members[1])
 		synced(s, late, 0)
