@@ -23,9 +23,10 @@ func TestEightPeersTrainOneModel(t *testing.T) {
 	})
 }
 
-// A joiner falls in: one state is fetched, it contributes, and the others wait for nothing.
+// A joiner falls in: one state is fetched, the outer optimizer's with it, it contributes, and the
+// others wait for nothing.
 func TestALateJoinerGetsTheStateAndTakesPart(t *testing.T) {
-	c := scenario{Slots: 30, Peers: 3, Start: 2, Pace: 20 * time.Millisecond}
+	c := scenario{Slots: 30, Peers: 3, Start: 2, Pace: 20 * time.Millisecond, Change: adam}
 	nodetest.Play(t, c, func(s *swarm) {
 		late := s.Peers[2]
 		s.Start(s.But(late)...)
@@ -45,9 +46,9 @@ type absence struct {
 	gone, back func(s *swarm, p *peer)
 }
 
-// A peer goes for a while. Killed, it carries on from its disk as the same member; cut off or
+// A peer goes for a while. Killed, it carries on from its checkpoint as the same member; cut off or
 // stopped (SIGSTOP), it trains into the void at most. The others go on without it, though it leads
-// the slot. It gets what it missed, and takes part again.
+// the slot. It gets what it missed, does the same outer steps as they, and takes part again.
 func TestAPeerIsGoneForAWhile(t *testing.T) {
 	start := func(s *swarm, p *peer) { s.Start(p) }
 	for name, a := range map[string]absence{
@@ -57,7 +58,7 @@ func TestAPeerIsGoneForAWhile(t *testing.T) {
 		"its leader": {true, (*swarm).Freeze, (*swarm).Thaw},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := scenario{Slots: 20, Peers: 4, Pace: 30 * time.Millisecond}
+			c := scenario{Slots: 20, Peers: 4, Pace: 30 * time.Millisecond, Change: adam}
 			nodetest.Play(t, c, func(s *swarm) { a.play(s) })
 		})
 	}
@@ -67,6 +68,7 @@ func rejoin(s *swarm, p *peer) { s.Net.Rejoin(p.Host) }
 
 func (a absence) play(s *swarm) {
 	p := s.Peers[1]
+	p.Config = func(c *p2pdiloco.Config) { c.CheckpointEvery = 1 }
 	if a.leader {
 		victim := s.WhenLeader(3, "slot.planned", func(p *peer) { a.gone(s, p) })
 		s.Start(s.Peers...)
@@ -93,7 +95,8 @@ func (a absence) play(s *swarm) {
 // The bootstrap node may die: the run goes on, a restarted peer is found and finds the others, and
 // a newcomer starts from any peer's.
 func TestTheBootstrapNodeDies(t *testing.T) {
-	nodetest.Play(t, scenario{Slots: 14, Peers: 3, Pace: 30 * time.Millisecond}, func(s *swarm) {
+	c := scenario{Slots: 14, Peers: 3, Pace: 30 * time.Millisecond, Change: adam}
+	nodetest.Play(t, c, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		s.Net.Isolate(0)

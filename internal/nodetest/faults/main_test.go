@@ -5,7 +5,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
 type (
@@ -13,5 +15,13 @@ type (
 	peer     = nodetest.Peer
 	scenario = nodetest.Scenario
 )
+
+// adam gives a run an outer optimizer whose steps depend on two vectors of state, and on how many
+// there have been. Mode eager has no such steps.
+func adam(s *p2pdiloco.Spec) {
+	if s.Mode != p2pdiloco.ModeEager {
+		s.Outer = outeropt.Adam
+	}
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

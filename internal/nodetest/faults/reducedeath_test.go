@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // A reduction that takes seconds, because links are slow, in which somebody dies.
@@ -65,15 +67,22 @@ func dies(t *testing.T, trust string, after time.Duration, strike func(s *swarm)
 // audited, nobody can check what a dead peer contributed: the slot is reduced anew without it as
 // soon as it is known to be gone, not when an audit finds that out.
 func TestADeathInAReduction(t *testing.T) {
-	for name, c := range map[string]struct {
-		trust string
-		leads bool
-		seen  time.Duration // at most: until the others know
+	const crash, byzantine = p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine
+	deaths := []struct {
+		trust      string
+		leads, cut bool          // it leads the slot; it is cut off, and no connection of its ends
+		seen       time.Duration // at most: until the others know
 	}{
-		"a member":            {p2pdiloco.TrustCrash, false, time.Second},
-		"the leader, audited": {p2pdiloco.TrustByzantine, true, 3500 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
+		{crash, false, false, time.Second},
+		{byzantine, false, true, 2500 * time.Millisecond},
+		{byzantine, true, false, 3500 * time.Millisecond},
+		// from here at night
+		{crash, true, false, 3500 * time.Millisecond},
+		{byzantine, false, false, time.Second},
+		{crash, false, true, 2500 * time.Millisecond},
+	}
+	for _, c := range deaths[:testlevel.Choose(3, 3, len(deaths))] {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			quiet, _ := dies(t, c.trust, 0, func(*swarm) *peer { return nil })
 			took, record := dies(t, c.trust, quiet/2, func(s *swarm) *peer {
@@ -81,7 +90,11 @@ func TestADeathInAReduction(t *testing.T) {
 				if !c.leads {
 					p = s.But(p)[0]
 				}
-				s.Stop(p)
+				if c.cut {
+					s.Isolate(p)
+				} else {
+					s.Stop(p)
+				}
 				return p
 			})
 			counts := map[int]int{} // ranges by how many contributed to them
@@ -89,7 +102,7 @@ func TestADeathInAReduction(t *testing.T) {
 				counts[seg.Contributors.Count()]++
 			}
 			most, kinds := quiet+c.seen+2*quiet/deathPeers, 2
-			if c.trust == p2pdiloco.TrustByzantine {
+			if c.trust == byzantine {
 				most, kinds = quiet/2+c.seen+quiet+quiet/deathPeers, 1
 			}
 			if took > most {

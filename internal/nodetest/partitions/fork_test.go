@@ -13,7 +13,7 @@ import (
 // other one forks and goes on, too; when they meet all end on one chain, with equal states. What
 // was trained on the branch that is given up is given up, too: all of it, also in the stream.
 func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
-	c := scenario{Slots: 26, Peers: 4, Modes: "streaming", Trusts: "crash", Pace: 100 * time.Millisecond}
+	c := scenario{Slots: 26, Peers: 4, Modes: "sync streaming", Trusts: "crash", Pace: 100 * time.Millisecond}
 	nodetest.Play(t, c, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)

@@ -11,13 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -137,18 +141,45 @@ func learnsNothing(s *swarm, from, out *node) {
 
 func framed(b []byte) []byte { return append([]byte{0, 0, 0, byte(len(b))}, b...) }
 
-// A motion to rotate changes the secret and nobody's membership.
+// mute is the transport of a peer that has entered the run, and does not ask to be a member.
+type mute struct{ membership.Transport }
+
+func (mute) Send(p2pdiloco.PeerID, []byte) {}
+func (mute) Publish([]byte)                {}
+
+// A motion to rotate changes the secret and nobody's membership. Members keep their connections; a
+// newcomer that is inside, and no member yet, is put out.
 func TestRotatedSecret(t *testing.T) {
 	nodetest.RunPrivate(t, 1000, 2, 100*time.Millisecond, func(s *swarm, founder *node) {
-		guest := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
-		s.Start(guest)
+		text := s.Invite(founder, p2pdiloco.InviteOptions{Uses: 2})
+		guest, newcomer := s.Guest(text), s.Guest(text)
+		newcomer.Hooks = func(h *testhooks.Hooks) {
+			h.Ledger = func(c *membership.DriverConfig) { c.Transport = mute{c.Transport} }
+		}
+		s.Start(guest, newcomer)
 		s.Reach(1, founder, guest)
+		s.Until(time.Minute, "inside", func() bool { return newcomer.Node.Load() != nil })
+		conns := func() []network.Conn { return s.Net.Hosts[founder.Host].Network().ConnsToPeer(peer.ID(s.ID(guest))) }
+		kept := conns()
+		for _, by := range []*node{founder, guest} {
+			if _, err := newcomer.Network.Hello(s.T.Context(), s.ID(by), p2p.Hello{Run: "sim"}); err != nil {
+				t.Errorf("before the change: %v", err)
+			}
+		}
 		for range 3 {
 			before := founder.Ledger().View().Key
 			moveAll(s, (*p2pdiloco.Node).RotateSecret, founder)
 			s.Until(time.Minute, "another secret", func() bool {
 				return founder.Ledger().View().Key != before && follows(s, founder, guest)
 			})
+			for _, by := range []*node{founder, guest} {
+				if _, err := newcomer.Network.Hello(s.T.Context(), s.ID(by), p2p.Hello{Run: "sim"}); err == nil {
+					t.Errorf("host %d has not put the newcomer out", by.Host)
+				}
+			}
+		}
+		if now := conns(); len(kept) == 0 || !slices.Equal(now, kept) {
+			t.Errorf("a member had %d connections to the founder, and has others", len(kept))
 		}
 		s.Kill(guest)
 		s.Restart(guest)

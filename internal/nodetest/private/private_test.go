@@ -18,6 +18,37 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
+// A Network that the caller lends is open again after a private run, for any other one, and serves
+// nothing of the one before.
+func TestANetworkOutlivesItsPrivateRun(t *testing.T) {
+	nodetest.Once(t, 1000, 1, func(s *swarm) {
+		host := s.Net.Add()
+		network, err := p2p.New(s.T.Context(), p2p.LAN(), p2p.WithHost(s.Net.Hosts[host]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer network.Close()
+		for i, access := range []string{p2pdiloco.AccessPrivate, p2pdiloco.AccessPrivate, p2pdiloco.AccessOpen} {
+			cfg := p2pdiloco.Config{Spec: s.Spec, Trainer: &nodetest.Bowl{}, DataDir: t.TempDir(), Network: network}
+			cfg.Spec.Access, cfg.Preset = access, p2pdiloco.PresetLAN
+			n, err := p2pdiloco.Join(s.T.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Net.Connect(0, host)
+			_, during := s.Boot.Hello(s.T.Context(), network.ID(), p2p.Hello{Run: "sim"})
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+			s.Net.Connect(0, host)
+			_, after := s.Boot.Hello(s.T.Context(), network.ID(), p2p.Hello{Run: "sim"})
+			if (during == nil) != (access == p2pdiloco.AccessOpen) || after == nil && during != nil {
+				t.Errorf("run %d, %s: a stranger's hello gives %v, and %v after it", i, access, during, after)
+			}
+		}
+	})
+}
+
 // A ticket admits as many as it was made for, whichever members they ask, and a peer that
 // was admitted comes back without it.
 func TestPrivateRun(t *testing.T) {

@@ -50,6 +50,35 @@ func TestTrainersLoopsAndVotersTogether(t *testing.T) {
 	})
 }
 
+// timed is a trainer that notes when its newest inner steps ended.
+type timed struct {
+	*nodetest.Bowl
+	ended time.Time
+}
+
+func (x *timed) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
+	defer func() { x.ended = time.Now() }()
+	return x.Bowl.Train(ctx, task)
+}
+
+// A straggler stops its inner steps once the last slot is applied here, also in a run that takes
+// what is stale: no slot is left that would.
+func TestNobodyTrainsAfterTheLastSlot(t *testing.T) {
+	nodetest.Once(t, 3, 3, func(s *swarm) {
+		s.Spec.Discount = []uint64{1000, 500}
+		slow := s.Peers[1]
+		trainer := &timed{Bowl: slow.Trainer.(*nodetest.Bowl)}
+		trainer.Pace = 3 * time.Second // a minute a round; the grace window is 5 s
+		slow.Trainer = trainer
+		s.Start(s.Peers...)
+		s.Finish(2*time.Minute, s.Peers...)
+		applied := slow.Events("slot.applied")
+		if late := trainer.ended.Sub(applied[len(applied)-1].Time); late < 0 || late > time.Millisecond {
+			t.Errorf("it trained for %v after the last slot", late)
+		}
+	})
+}
+
 // The only peer with a trainer is dropped while its contribution stands, and comes back: the slot
 // closes with it all the same.
 func TestAnOfferSurvivesThatItsPeerIsDropped(t *testing.T) {
