@@ -50,19 +50,33 @@ var tiny = []string{"--model", "layers=1,width=16,heads=2,context=8,batch=2", "-
 // startPeer starts a peer on this machine, which writes events to the file that is named.
 func startPeer(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
 	t.Helper()
-	args = slices.Concat([]string{"--data", smallData(t), "--json"}, args, tiny)
-	return startBare(t, home, args...)
+	p, events = newPeer(t, home, args...)
+	p.Begin(t)
+	return p, events
+}
+
+// newPeer prepares one.
+func newPeer(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
+	t.Helper()
+	return newBare(t, home, slices.Concat([]string{"--data", smallData(t), "--json"}, args, tiny)...)
 }
 
 // startBare starts one without what the built-in trainer needs.
 func startBare(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
+	t.Helper()
+	p, events = newBare(t, home, args...)
+	p.Begin(t)
+	return p, events
+}
+
+func newBare(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
 	t.Helper()
 	events = filepath.Join(home, "events")
 	all := []string{"join", "--preset", "lan", "--events", events}
 	if !slices.Contains(args, "--listen") {
 		all = append(all, onLoopback...)
 	}
-	return clitest.Start(t, home, append(all, args...)...), events
+	return clitest.New(t, home, append(all, args...)...), events
 }
 
 func leave(t *testing.T, peers ...*clitest.Program) {

@@ -113,11 +113,13 @@ func TestOthersSeeNothingOfAPrivateRun(t *testing.T) {
 	}
 	answers(t, home, cli.ExitOK, name, "status", "--api", started.API)
 	answers(t, t.TempDir(), cli.ExitFailed, "--data-dir", "status", "--api", started.API)
-	invited, _, _ := strings.Cut(answers(t, home, cli.ExitOK, ticket.Prefix, "invite"), "\n")
+	invited, _, _ := strings.Cut(answers(t, home, cli.ExitOK, ticket.Prefix, "invite", "--uses", "2"), "\n")
 	for _, by := range [][]string{
-		{invited}, {"--run", name, "--admission-secret", filepath.Join(dir, "admission.secret")},
+		{invited}, {"-"}, {"--run", name, "--admission-secret", filepath.Join(dir, "admission.secret")},
 	} {
-		guest, events := startPeer(t, t.TempDir(), by...)
+		guest, events := newPeer(t, t.TempDir(), by...)
+		guest.Stdin = strings.NewReader(invited)
+		guest.Begin(t)
 		clitest.Await(t, events, "slot.applied")
 		leave(t, guest)
 	}

@@ -62,9 +62,9 @@ func (c Scenario) spec(mode, trust string) p2pdiloco.Spec {
 	return spec
 }
 
-// Sound checks what holds after every scenario: equal states, which nobody had to be given anew, one
-// outcome for every slot and none missing, and that nobody was dropped, or never counted, to whom
-// nothing had happened.
+// Sound checks what holds after every scenario: equal states, and nobody was given one because its
+// own differed; one outcome for every slot and none missing; and that nobody was dropped, or never
+// counted, to whom nothing had happened.
 func (s *Swarm) Sound() {
 	s.T.Helper()
 	synctest.Wait()
