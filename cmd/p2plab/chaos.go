@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,6 +124,9 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && f.hostile.program == "" && !failpoint.Enabled {
 		return sources.Faultf("faults", f.faults, "this program has no failpoints: go run -tags failpoints "+
 			"./cmd/p2plab chaos --faults ..., or name a program that was built with this tag (--program)")
+	}
+	if some := chaos.Needing(f.cfg.Kinds, chaos.Root); len(some) > 0 && os.Geteuid() != 0 {
+		return sources.Faultf("faults", some, "a small disk is mounted, which needs root: be root, or leave it out")
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Links); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {

@@ -181,6 +181,9 @@ func TestProcessesThatEndByThemselves(t *testing.T) {
 		"killed":                   {"kill -9 $$", true, "", nil, 0},
 		"killed by somebody else":  {"kill -9 $$", false, "", nil, 1},
 		"while it is stopped":      {"exit 1", false, "lasts", nil, 1},
+		"a full disk":              {"echo no space left >&2; exit 1", false, "full", nil, 0},
+		"a full disk, without why": {"exit 1", false, "full", nil, 1},
+		"a full disk, no error":    {"echo no space left >&2", false, "full", nil, 1},
 	} {
 		m := fine(t)
 		shell, err := exec.LookPath("sh")

@@ -59,6 +59,7 @@ const (
 	branch                      // slots that were certified on a branch may be given up
 	byName                      // a run has it only if it is asked for
 	Links                       // it needs network namespaces
+	Root                        // it mounts a disk
 	Failpoints                  // it needs a program that has them
 )
 
@@ -124,6 +125,11 @@ var rows = []row{
 		"two peers cannot reach each other, and the others reach both",
 	},
 	{"loss", anyone, "lossy lasts heal back", 0, 0, 3, 6, everybody, Links, "a peer's link loses one packet in 50"},
+	{
+		"disk-full", anyone, "kill mount start back fill full unmount start back",
+		0, 0, 0, 0, victims, alone | byName | Root,
+		"a peer's disk gets full; it must end and say so, and comes back with room",
+	},
 	{
 		"wipe-two", neighbours, "kill lasts wipe start back", 0, 4, 0, 3, victims, alone | byName,
 		"wipe of two peers at once, or of one if no more may fail",
@@ -199,6 +205,8 @@ func KindsHelp() string {
 		needs := ""
 		if w.is(Links) {
 			needs = " [root, netns]"
+		} else if w.is(Root) {
+			needs = " [root]"
 		} else if w.is(Failpoints) {
 			needs = " [tag failpoints]"
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // did is what comes of each row among five peers: its victims, how many processes each peer has
-// had at its end, and what was done to links.
+// had at its end, and what was done to links. disk-full mounts a disk, and is left to chaos itself.
 var did = map[Kind]string{
 	"kill":      "[2] 1 2 1 1 1",
 	"leader":    "[2] 1 2 1 1 1",
@@ -43,6 +43,9 @@ var did = map[Kind]string{
 // TestEachRow plays each row with processes that sleep.
 func TestEachRow(t *testing.T) {
 	for _, w := range rows {
+		if w.is(Root) {
+			continue
+		}
 		t.Run(string(w.kind), func(t *testing.T) {
 			t.Parallel()
 			r := sleepers(t)
@@ -179,9 +182,10 @@ func TestWhoIsLate(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	got, err := ParseKinds("failpoint, wipe-two,one-way,wipe-two")
-	if err != nil || got.String() != "failpoint,wipe-two,one-way" || Needing(got, Links).String() != "one-way" ||
-		Needing(got, Failpoints).String() != "failpoint" {
+	got, err := ParseKinds("failpoint, disk-full,wipe-two,one-way,wipe-two")
+	if err != nil || got.String() != "failpoint,disk-full,wipe-two,one-way" ||
+		Needing(got, Links).String() != "one-way" || Needing(got, Failpoints).String() != "failpoint" ||
+		Needing(got, Root).String() != "disk-full" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, list := range []string{"", "kill,", "kil"} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,6 +194,7 @@ func (r *runner) reap() error {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
+		case code == 1 && p.hurt != nil && p.hurt.doing("full") && strings.Contains(swarm.Tail(p.Log), "no space left"):
 		case !p.asked && code == 0 && printed && finished(rep):
 		default:
 			r.ended.add("peer %d (pid %d) ended by itself with status %d; the end of its log:\n%s", p.n, p.PID(), code,
@@ -221,6 +223,9 @@ func (r *runner) close() error {
 	r.swarm.Stop()
 	r.polls.Wait()
 	err := r.read()
+	for _, f := range r.active {
+		err = errors.Join(err, f.disk("unmount"))
+	}
 	r.swarm.Close()
 	return errors.Join(err, r.testbed.Close())
 }

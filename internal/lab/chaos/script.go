@@ -69,6 +69,8 @@ func (r *runner) do(f *fault, word string) (done bool, err error) {
 		f.calm()
 	case "order":
 		err = r.order(f)
+	case "mount", "fill", "unmount":
+		err = f.disk(word)
 	default:
 		return r.change(f, word)
 	}
@@ -135,7 +137,7 @@ func (r *runner) awaits(f *fault, word string) (done bool, err error) {
 func (r *runner) awaitsAll(f *fault, word string) (done bool, err error) {
 	for _, p := range f.hit {
 		switch word {
-		case "exited":
+		case "exited", "full":
 			done = p.gone
 		case "back":
 			done = p.back(f.slot) && r.takesPart(f, p)
