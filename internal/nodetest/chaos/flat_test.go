@@ -80,7 +80,7 @@ func TestMemoryAndGoroutinesAreFlat(t *testing.T) {
 			s.Stop(p)
 			s.Until(time.Minute, "gone", func() bool { return len(stay[0].Node.Load().Status().Members) == 2 })
 			s.Net.Close(p.Host)
-			s.Peers, s.Net.Hosts[p.Host] = stay, s.Net.Hosts[0] // nothing holds the process any more
+			s.Peers, s.Net.Hosts[p.Host] = stay, s.Net.Hosts[0] // nothing holds its memory
 			if visit == warm {
 				still(true)
 				first = measure()

@@ -17,9 +17,9 @@ type (
 )
 
 // adam gives a run an outer optimizer whose steps depend on two vectors of state, and on how many
-// there have been. Mode eager has no such steps.
+// there have been. Modes eager and async have no Adam.
 func adam(s *p2pdiloco.Spec) {
-	if s.Mode != p2pdiloco.ModeEager {
+	if s.Mode != p2pdiloco.ModeEager && s.Mode != p2pdiloco.ModeAsync {
 		s.Outer = outeropt.Adam
 	}
 }
