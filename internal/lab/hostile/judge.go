@@ -41,7 +41,7 @@ const NotChecked = "not checked: "
 type Story struct {
 	Kind
 	Honest []Log
-	Foes   []string // IDs
+	Foes   []string // IDs, empty until they are known
 	From   uint64   // the newest slot when the attack began
 	Share  int      // of newcomers in a step, per mille
 	Folder string   // of the hostile peers
@@ -71,7 +71,7 @@ func (s *Story) Judge() []Check {
 		came.fault("the hostile peer had no occasion: run it again, with more slots")
 	}
 	steps := s.steps()
-	checks := append(s.checkSteps(steps), s.checkPlaces(), s.checkLeftOut(), s.checkSaid())
+	checks := append(s.checkSteps(steps), s.checkPlaces(), s.checkLeftOut(steps), s.checkSaid())
 	if s.Few {
 		checks = append(checks, s.checkStrangers(steps))
 	}
@@ -113,7 +113,9 @@ func (s *Story) deedSlots(foe, word string) (slots []uint64) {
 // Said is all that honest peers say of hostile ones.
 func (s *Story) Said() []string { return s.all(s.aboutHostile) }
 
-func (s *Story) aboutHostile(l eventlog.Line) bool { return slices.Contains(s.Foes, l.About) }
+func (s *Story) aboutHostile(l eventlog.Line) bool {
+	return l.About != "" && slices.Contains(s.Foes, l.About)
+}
 
 // all are the different sentences in which honest peers say something for which about holds.
 func (s *Story) all(about func(l eventlog.Line) bool) (sentences []string) {
@@ -263,15 +265,15 @@ func outFor(times int) uint64 { return uint64(min(1<<min(times-2, 10), mostOut))
 
 // checkLeftOut says whether newcomers that fail again and again are left out of more and more
 // slots, and whether nobody needs anything of one that all leave out.
-func (s *Story) checkLeftOut() Check {
+func (s *Story) checkLeftOut(steps []step) Check {
 	c := Check{Name: CheckLeftOut}
-	if s.OutAfter == 0 {
+	if s.OutUnder == 0 {
 		return c
 	}
 	longest, most := uint64(0), 0
 	for _, foe := range s.Foes {
 		by, out := s.leftOut(foe)
-		times := len(s.deedSlots(foe, "nothing")) / s.OutAfter
+		times := s.timesFailed(foe, steps)
 		if times >= timesOut && out < outFor(times) {
 			c.fault("%s should have been left out %d times by now, and was left out of %d at most", foe, times, out)
 		}
@@ -288,6 +290,21 @@ func (s *Story) checkLeftOut() Check {
 		c.Fine = fmt.Sprintf("%sno newcomer failed so often that it is left out %d times", NotChecked, timesOut)
 	}
 	return c
+}
+
+// timesFailed is how often a newcomer should have been left out.
+func (s *Story) timesFailed(foe string, steps []step) (times int) {
+	failed, under := s.deedSlots(foe, "nothing"), map[string]bool{}
+	for _, st := range steps {
+		if n := len(st.plans); n > 0 && slices.Contains(failed, st.slot) {
+			under[st.plans[n-1].Leader] = true
+		}
+		if len(under) >= s.OutUnder {
+			times++
+			clear(under)
+		}
+	}
+	return times
 }
 
 // leftOut says by whom a hostile peer is left out of each slot, and of how many at a time.

@@ -9,14 +9,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// plans has its ledger plan in another way, and notes the plans of one offer or of one owner.
-func (l *liar) plans(change func(*membership.DriverConfig)) {
+// plans has its ledger plan in another way, and notes the plans for which ours holds.
+func (l *liar) plans(ours func(wire.Plan) bool, change func(*membership.DriverConfig)) {
 	l.Ledger = func(cfg *membership.DriverConfig) {
 		l.wrap(cfg)
 		change(cfg)
 	}
 	l.says = func(_ slot.PeerID, m wire.Message) bool {
-		if p, ok := m.Body.(wire.Plan); ok && (len(p.Offers) == 1 || len(p.Pieces) == 1) {
+		if p, ok := m.Body.(wire.Plan); ok && ours(p) {
 			l.did("slot %d: a plan of its own", p.Slot)
 		}
 		return true
@@ -25,7 +25,7 @@ func (l *liar) plans(change func(*membership.DriverConfig)) {
 
 // solo plans its own offer alone: as leader it knows of no other, and waits for none.
 func solo(l *liar) {
-	l.plans(func(cfg *membership.DriverConfig) {
+	l.plans(func(p wire.Plan) bool { return len(p.Offers) == 1 }, func(cfg *membership.DriverConfig) {
 		t := &cfg.Timing
 		t.MinGrace, t.GraceFactor, t.GraceShare, t.Straggler = time.Millisecond, 0, 0, time.Millisecond
 	})
@@ -37,7 +37,8 @@ func solo(l *liar) {
 
 // grab owns every segment of the plans that it makes.
 func grab(l *liar) {
-	l.plans(func(cfg *membership.DriverConfig) {
+	grabbed := func(p wire.Plan) bool { return len(p.Pieces) == 1 && len(p.Offers) > 1 }
+	l.plans(grabbed, func(cfg *membership.DriverConfig) {
 		fair := cfg.Plan
 		cfg.Plan = func(p slot.Plan, links slot.Links) (pieces []slot.Piece, ring []uint16) {
 			pieces, ring = fair(p, links)

@@ -13,6 +13,11 @@ import (
 func (s *Story) fails(t *testing.T, by int, out func(i int) uint64, slots ...uint64) {
 	t.Helper()
 	var deeds strings.Builder
+	for _, slot := range slots {
+		plan := planned(slot, 4)
+		plan.Leader = fmt.Sprintf("peer-%d", slot%2)
+		s.Honest[0].Lines = append(s.Honest[0].Lines, plan, eventlog.Line{Event: "slot.committed", Slot: slot})
+	}
 	for i, slot := range slots {
 		fmt.Fprintf(&deeds, "slot %d: auditors are shown nothing\n", slot)
 		for k := range s.Honest[:by] {
@@ -34,7 +39,7 @@ func TestWhoFailsIsLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		by    int
-		after int
+		under int
 		out   func(i int) uint64
 		slots []uint64
 		ok    bool
@@ -45,16 +50,16 @@ func TestWhoFailsIsLeftOut(t *testing.T) {
 		{"too short", 4, 1, always(2), []uint64{6, 9, 12, 15}, false, "4 times by now, and was left out of 2"},
 		{"never", 0, 1, always(1), []uint64{6, 7, 8}, false, "left out 3 times by now, and was left out of 0"},
 		{"too seldom", 0, 1, always(1), []uint64{6, 7}, true, NotChecked},
-		{"after two each", 0, 2, always(1), []uint64{8, 9, 10, 11, 12, 13}, false, "left out 3 times"},
-		{"and seldom", 0, 2, always(1), []uint64{8, 10, 12, 14, 16}, true, NotChecked},
+		{"under two leaders", 0, 2, always(1), []uint64{8, 9, 10, 11, 12, 13}, false, "left out 3 times"},
+		{"under one leader", 0, 2, always(1), []uint64{8, 10, 12, 14, 16, 18}, true, NotChecked},
 		{"in word only", 4, 1, doubled, []uint64{6, 8, 11, 13}, false, "out of slot 13"},
 		{"by some", 3, 1, doubled, []uint64{6, 8, 11, 13}, true, "of up to 8 slots"},
 		{"who is late", 4, 1, doubled, []uint64{6, 8, 11, 12}, true, "of up to 8 slots"},
 	} {
 		s := siege(t)
-		s.OutAfter = c.after
+		s.OutUnder = c.under
 		s.fails(t, c.by, c.out, c.slots...)
-		got := s.checkLeftOut()
+		got := s.checkLeftOut(s.steps())
 		if said := strings.Join(got.Faults, "; "); (said == "") != c.ok || !strings.Contains(said+got.Fine, c.says) {
 			t.Errorf("%s: %+v", c.name, got)
 		}
