@@ -121,9 +121,14 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return err
 	}
-	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && f.hostile.program == "" && !failpoint.Enabled {
-		return sources.Faultf("faults", f.faults, "this program has no failpoints: go run -tags failpoints "+
-			"./cmd/p2plab chaos --faults ..., or name a program that was built with this tag (--program)")
+	has := failpoint.Enabled
+	if f.hostile.program != "" {
+		has = chaos.HasFailpoints(f.hostile.program)
+	}
+	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && !has {
+		return sources.Faultf("faults", f.faults, "%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos "+
+			"--faults ..., or name a program that was built with this tag (--program)",
+			cmp.Or(f.hostile.program, "this program"))
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Root); len(some) > 0 && os.Geteuid() != 0 {
 		return sources.Faultf("faults", some, "a small disk is mounted, which needs root: be root, or leave it out")

@@ -1,11 +1,23 @@
 package chaos
 
 import (
+	"debug/buildinfo"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
+
+// HasFailpoints says whether the file is a Go program that was built with failpoints.
+func HasFailpoints(program string) bool {
+	info, err := buildinfo.ReadFile(program)
+	return err == nil && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		return s.Key == "-tags" && slices.Contains(strings.Split(s.Value, ","), "failpoints")
+	})
+}
 
 // orders is the file with the orders to a peer's processes.
 func (p *node) orders() string { return p.Data + ".failpoint" }
