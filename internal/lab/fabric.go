@@ -22,6 +22,7 @@ type fabric struct {
 	rng      *rand.Rand // of loss
 	arrived  []*packet
 	onTheWay int
+	dropped  int // on the way, or where it began
 }
 
 func newFabric(nodes int, link Link) *fabric {
@@ -37,6 +38,8 @@ func (f *fabric) send(now time.Duration, pk *packet) {
 	f.advance(now)
 	if f.onTheWay < maxPackets && !f.apart(pk.from, pk.to) && f.pipes[2*pk.from].push(now, pk) {
 		f.onTheWay++
+	} else {
+		f.dropped++
 	}
 }
 
@@ -77,20 +80,19 @@ func (f *fabric) advance(now time.Duration) {
 			return
 		}
 		pk := f.pipes[i].step(at)
-		switch {
-		case pk == nil: // it was sent
-		case f.rng.IntN(perMille) < f.pipes[i].link.Loss:
-			f.onTheWay--
-		case i%2 == 0:
-			if !f.pipes[2*pk.to+1].push(at, pk) {
-				f.onTheWay--
-			}
-		default:
-			f.onTheWay--
-			if !f.apart(pk.from, pk.to) {
-				f.arrived = append(f.arrived, pk)
-			}
+		if pk == nil { // it was sent
+			continue
 		}
+		lost, up := f.rng.IntN(perMille) < f.pipes[i].link.Loss, i%2 == 0
+		switch {
+		case !lost && up && f.pipes[2*pk.to+1].push(at, pk):
+			continue
+		case !lost && !up && !f.apart(pk.from, pk.to):
+			f.arrived = append(f.arrived, pk)
+		default:
+			f.dropped++
+		}
+		f.onTheWay--
 	}
 }
 

@@ -113,7 +113,8 @@ func TestEveryPacketIsAccountedFor(t *testing.T) {
 		node := rapid.IntRange(0, nodes-1)
 		w := newWire(nodes, anyLink().Draw(t, "link"))
 		var now time.Duration
-		for sent := range rapid.IntRange(1, 300).Draw(t, "steps") {
+		sent := 0
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			now += time.Duration(rapid.Int64Range(0, int64(5*ms)).Draw(t, "pause"))
 			i, j := node.Draw(t, "from"), node.Draw(t, "to")
 			switch rapid.IntRange(0, 20).Draw(t, "what") {
@@ -126,11 +127,12 @@ func TestEveryPacketIsAccountedFor(t *testing.T) {
 				w.heal()
 			default:
 				w.put(now, i, j, 20+sent)
+				sent++
 			}
 		}
 		w.run(never)
-		if w.onTheWay != 0 {
-			t.Fatalf("%d on their way", w.onTheWay)
+		if n := len(w.arrivals); w.onTheWay != 0 || n+w.dropped != sent {
+			t.Fatalf("%d sent, %d arrived, %d dropped, %d on their way", sent, n, w.dropped, w.onTheWay)
 		}
 		newest := make(map[[2]int]int)
 		for _, pk := range w.arrivals {

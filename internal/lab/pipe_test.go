@@ -16,18 +16,25 @@ type push struct {
 	size int
 }
 
-const lost = -1
+// What carry says of packets that do not arrive.
+const (
+	lost   = -1
+	noRoom = -2
+)
 
-// carry sends packets over one link and says when each arrived, if it is not lost.
+// carry sends packets over one link and says when each arrived.
 func carry(link Link, pushes []push) (arrivals []time.Duration) {
 	w := newWire(2, Link{})
 	w.setLink(0, 0, link)
 	sent := make(map[*packet]int)
 	for i, in := range pushes {
 		w.run(in.at)
-		pk := &packet{data: make([]byte, in.size), to: 1}
+		pk, dropped := &packet{data: make([]byte, in.size), to: 1}, w.dropped
 		w.send(in.at, pk)
 		sent[pk], arrivals = i, append(arrivals, lost)
+		if w.dropped > dropped {
+			arrivals[i] = noRoom
+		}
 	}
 	w.run(never)
 	for _, a := range w.arrivals {
@@ -61,13 +68,13 @@ func TestPipe(t *testing.T) {
 			"the queue is full",
 			Link{Rate: 1e6},
 			[]push{{0, 32768}, {0, 32768}, {0, 1}, {263 * ms, 1000}},
-			[]time.Duration{262_144_000, 524_288_000, lost, 532_288_000},
+			[]time.Duration{262_144_000, 524_288_000, noRoom, 532_288_000},
 		},
 		{
 			"a smaller packet still has room",
 			Link{Rate: 1e6},
 			[]push{{0, 65_000}, {0, 1000}, {0, 500}},
-			[]time.Duration{520 * ms, lost, 524 * ms},
+			[]time.Duration{520 * ms, noRoom, 524 * ms},
 		},
 		{"all is lost", Link{Loss: 1000}, []push{{0, 1}, {0, 1}}, []time.Duration{lost, lost}},
 		{
