@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -168,12 +169,24 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := Space(fmt.Sprintf("labtest-%d-1-1", dead.Process.Pid))
+	stays := Space(fmt.Sprintf("labtest-%d-1-0", dead.Process.Pid)) // a folder
 	if err := Space("").IP(t.Context(), "netns add "+string(left)); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := clean("labtest")
-	if err != nil || len(removed) != 1 || removed[0] != left {
+	if err := os.Mkdir(stays.path(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := clean("labtest"); err == nil || !slices.Equal(removed, []Space{stays, left}) {
 		t.Errorf("cleaned %q, %v; %q was left", removed, err, left)
+	}
+	if err := os.Remove(stays.path()); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := clean("labtest"); err != nil || removed != nil {
+		t.Errorf("%q was left, %v", removed, err)
+	}
+	if err := RemoveSpaces([]Space{left}); err != nil {
+		t.Errorf("what is gone: %v", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

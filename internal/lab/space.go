@@ -86,29 +86,34 @@ func NewSpaces(ctx context.Context, name string, n int) (spaces []Space, err err
 		spaces, lines = append(spaces, s), append(lines, "netns add "+string(s))
 	}
 	if err := Space("").IP(ctx, lines...); err != nil {
-		return nil, errors.Join(explain(err), RemoveSpaces(spaces))
+		return nil, errors.Join(err, RemoveSpaces(spaces))
 	}
 	return spaces, nil
 }
 
-// explain names the usual reason of a failure.
-func explain(err error) error {
-	if text := err.Error(); strings.Contains(text, "not permitted") || strings.Contains(text, "denied") {
+// explain names the usual reason of a failure: where the names of namespaces are, or in one.
+func (s Space) explain(err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "not permitted"), strings.Contains(text, "denied"):
 		return fmt.Errorf("%w (%w)", ErrNotRoot, err)
+	case s != "":
+		return fmt.Errorf("%w (this needs a writable /proc/sys, and the kernel may lack veth, bridge, sch_tbf or "+
+			"nf_tables with nat)", err)
 	}
 	return err
 }
 
-// RemoveSpaces removes namespaces that exist. Processes in them must have ended: one that still
-// runs keeps its namespace, without a name, until it ends.
+// RemoveSpaces removes namespaces. Another process may be faster. Processes in them must have
+// ended: one that still runs keeps its namespace, without a name, until it ends.
 func RemoveSpaces(spaces []Space) error {
-	var lines []string
+	var errs []error
 	for _, s := range spaces {
-		if _, err := os.Lstat(s.path()); err == nil {
-			lines = append(lines, "netns delete "+string(s))
+		err := Space("").IP(context.Background(), "netns delete "+string(s))
+		if _, gone := os.Lstat(s.path()); !errors.Is(gone, os.ErrNotExist) {
+			errs = append(errs, err)
 		}
 	}
-	return Space("").IP(context.Background(), lines...)
+	return errors.Join(errs...)
 }
 
 // clean removes the namespaces of that name whose processes are gone, and says which.
@@ -136,7 +141,7 @@ func (s Space) owner(name string) (pid string) {
 // zombie with a number still.
 func alive(pid string) bool {
 	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
-	return err == nil && !bytes.Contains(status, []byte("\nState:\tZ"))
+	return !errors.Is(err, os.ErrNotExist) && !bytes.Contains(status, []byte("\nState:\tZ"))
 }
 
 // Place makes cmd, which has not been started, run in the namespace. The process is the command
@@ -163,13 +168,19 @@ func (s Space) IP(ctx context.Context, lines ...string) error {
 // Run runs a program in the namespace to its end.
 func (s Space) Run(ctx context.Context, input, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
+	if cmd.Err != nil {
+		from := "iproute2"
+		if program == "nft" {
+			from = "nftables"
+		}
+		return fmt.Errorf("lab: %w: install %s", cmd.Err, from)
+	}
 	if err := s.Place(cmd); err != nil {
-		return fmt.Errorf("lab: %w: install iproute2 and nftables", err)
+		return err
 	}
 	cmd.Stdin = strings.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("lab: %v: %w: %s (this needs a writable /proc/sys, and the kernel may lack veth, bridge, "+
-			"sch_tbf or nf_tables with nat)", cmd.Args, err, bytes.TrimSpace(out))
+		return s.explain(fmt.Errorf("lab: %v: %w: %s", cmd.Args, err, bytes.TrimSpace(out)))
 	}
 	return nil
 }

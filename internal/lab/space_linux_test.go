@@ -11,6 +11,7 @@ import (
 )
 
 func TestRefusalSaysWhatToDo(t *testing.T) {
+	explain := Space("").explain
 	for _, text := range []string{"unshare failed: Operation not permitted", "mkdir failed: Permission denied"} {
 		if err := explain(errors.New(text)); !errors.Is(err, ErrNotRoot) || !strings.Contains(err.Error(), text) {
 			t.Error(err)
