@@ -29,7 +29,7 @@ type Place struct {
 func (p *Place) Flags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.Peers, "peers", 4, "peers, a process each")
 	fs.DurationVar(&p.RTT, "rtt", 0, "round trip between two peers, each in a network namespace of its own; needs "+
-		"root, on Linux (default loopback)")
+		"Linux, root and iproute2 (default loopback)")
 	fs.Var(&p.Rate, "rate", "of the links of such peers, each way, like 200mbit (default no limit)")
 }
 

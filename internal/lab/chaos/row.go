@@ -204,7 +204,7 @@ func KindsHelp() string {
 	for _, w := range rows {
 		needs := ""
 		if w.is(Links) {
-			needs = " [root, netns]"
+			needs = " [root, iproute2]"
 		} else if w.is(Root) {
 			needs = " [root]"
 		} else if w.is(Failpoints) {
