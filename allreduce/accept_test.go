@@ -336,7 +336,7 @@ func TestUnwantedStreams(t *testing.T) {
 					}
 					g.start(0)
 					h := g.hello(0)
-					for _, how := range strings.Fields(c.hello) {
+					for how := range strings.FieldsSeq(c.hello) {
 						change[how](&h)
 					}
 					began := time.Now()

@@ -124,7 +124,8 @@ func (hs *hiders) count(in map[memberKey]hider, by memberKey, at uint64, why Rea
 	until := at + h.leftOut()
 	hs.event(Event{
 		Kind: EventSuspected, Height: hs.chain.Height(), Slot: at, Peer: by.peer, Reason: why, Until: until,
-		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times, until),
+		Detail: fmt.Sprintf("%s (%d times of late): plans of this peer leave it out until slot %d", what, h.times,
+			until),
 	})
 }
 

@@ -74,7 +74,8 @@ func TestARankSaysWhoIsMissing(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	attached.Wait()
-	if n := all[0].Notices; len(n) != 1 || !strings.HasPrefix(n[0].Text, "the trainer is not complete: "+want) || len(all[1].Notices) != 0 {
+	if n := all[0].Notices; len(n) != 1 || !strings.HasPrefix(n[0].Text, "the trainer is not complete: "+want) ||
+		len(all[1].Notices) != 0 {
 		t.Errorf("rank 1 reads %+v, rank 2 %+v", n, all[1].Notices)
 	}
 }

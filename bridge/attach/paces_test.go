@@ -82,7 +82,7 @@ func wantOneJournal(t *testing.T, all []*attachtest.Rank) []string {
 // same inner steps, and all end with one model.
 func TestBoxesAndAPeer(t *testing.T) {
 	for _, mode := range testlevel.Choose([]string{p2pdiloco.ModeStreaming}, []string{p2pdiloco.ModeStreaming},
-		[]string{p2pdiloco.ModeStreaming, p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeAsync},
+		strings.Fields("streaming sync delayed eager async"),
 	) {
 		t.Run(mode, func(t *testing.T) {
 			ctx := bounded(t)

@@ -56,7 +56,8 @@ func TestRestoreRefuses(t *testing.T) {
 	bit := slices.Clone(good)
 	bit[len(bit)/2] ^= 1
 	for name, b := range map[string][]byte{
-		"other": saved(wider), "bit": bit, "short": good[:len(good)-1], "long": append(slices.Clone(good), 0), "empty": nil,
+		"other": saved(wider), "bit": bit, "short": good[:len(good)-1], "long": append(slices.Clone(good), 0),
+		"empty": nil,
 	} {
 		if tr, err := restore(b); !errors.Is(err, ErrState) || tr.opt.steps != 0 || tr.opt.first[0] != 0 {
 			t.Errorf("%s: %v, then %d steps", name, err, tr.opt.steps)

@@ -91,8 +91,8 @@ func TestFaultsAreOfWhatWasGiven(t *testing.T) {
 		{"--mode", "streaming", "--fragments", "4", "--spec", late},
 		{"--mode", "eager", "--outer", "adam"},
 	} {
-		if text := fault(t, " ", nil, append(args, "--run", "x")...).Error(); !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) ||
-			strings.Contains(text, "\n") {
+		text := fault(t, " ", nil, append(args, "--run", "x")...).Error()
+		if !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) || strings.Contains(text, "\n") {
 			t.Errorf("%v: %q", args, text)
 		}
 	}
@@ -197,8 +197,8 @@ func TestLinger(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"soon", "-1ns", "10"} {
-		fault(t, "allowed: a duration like 90s, 10m or 1h30m, or forever", []string{"P2PDILOCO_LINGER=" + text}, "--run",
-			"x")
+		_ = fault(t, "allowed: a duration like 90s, 10m or 1h30m, or forever", []string{"P2PDILOCO_LINGER=" + text},
+			"--run", "x")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestTrainers(t *testing.T) {
 		{"", "--trainer ./t.so --init m", ""},
 		{"", "--threads 300", "--threads 300: threads 300: 1 to 256 is allowed"},
 	} {
-		fault(t, c.want, strings.Split(c.environ, "\n"), append(strings.Fields(c.args), "--run", "x")...)
+		_ = fault(t, c.want, strings.Split(c.environ, "\n"), append(strings.Fields(c.args), "--run", "x")...)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestTicket(t *testing.T) {
 		{"", "--pin " + p2pdiloco.Root{3}.String(), "the ticket pins 02"},
 		{"", "--found", "a ticket is for a run that exists"},
 	} {
-		fault(t, c.want, []string{c.environ}, append(strings.Fields(c.args), "--ticket", text)...)
+		_ = fault(t, c.want, []string{c.environ}, append(strings.Fields(c.args), "--ticket", text)...)
 	}
 }
 

@@ -50,8 +50,8 @@ func alone(t *testing.T, config string, args ...string) []string {
 func TestALibraryGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
-	args := alone(t, `{"size": 300, "pause_ms": 200, "journal":1}`, "--trainer", trainerLibrary(t, "bowl"), "--data-dir",
-		dir, "--checkpoint-every", "100")
+	args := alone(t, `{"size": 300, "pause_ms": 200, "journal":1}`, "--trainer", trainerLibrary(t, "bowl"),
+		"--data-dir", dir, "--checkpoint-every", "100")
 	file := filepath.Join(dir, "trainer", "journal")
 	journal := func() string {
 		b, _ := os.ReadFile(file)

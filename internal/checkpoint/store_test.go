@@ -144,7 +144,8 @@ func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 			gs, data := outcomeAt(1)
 			c, v := stateAt(2)
 			for _, err := range []error{s.PutOutcome(2, gs, data), s.Save(2, 2, c.Root, v...)} {
-				if !errors.Is(err, fault) || !strings.Contains(err.Error(), advice) || !strings.Contains(err.Error(), tortureDir) {
+				if !errors.Is(err, fault) || !strings.Contains(err.Error(), advice) ||
+					!strings.Contains(err.Error(), tortureDir) {
 					t.Fatalf("%s fails with %v: %v", kind, fault, err)
 				}
 			}

@@ -96,10 +96,12 @@ func equations() []equation {
 			s.Add(x[0][cut:], x[1][cut:])
 			return s.Value()
 		}, naiveDot},
-		{"Bounded", 0, 1, func(x vectors, _ scalars) float64 { return float64(Bounded(x[0])) },
+		{
+			"Bounded", 0, 1, func(x vectors, _ scalars) float64 { return float64(Bounded(x[0])) },
 			func(x vectors, _ scalars) float64 {
 				return float64(slices.IndexFunc(x[0], func(v float32) bool { return !(v < Limit && v > -Limit) }))
-			}},
+			},
+		},
 	}
 }
 
@@ -114,7 +116,8 @@ func naiveDot(x vectors, _ scalars) float64 {
 // reductions are those of n columns. The definition of a trimmed mean is that at TrimmedMeanInto,
 // word for word: what falls out when a value joins the lanes is the one in the middle of 2k+1.
 func reductions(n int) []equation {
-	reduce := func(name string, kernel func(dst scalars, cols vectors, s scalars), naive func(v scalars) float32) equation {
+	type naive func(v scalars) float32
+	reduce := func(name string, kernel func(dst scalars, cols vectors, s scalars), naive naive) equation {
 		return each(fmt.Sprint(name, "/N=", n), 1, n+1, func(x vectors, s scalars) { kernel(x[0], x[1:], s[:n]) },
 			func(e, s scalars) {
 				v := make([]float32, n)
@@ -211,8 +214,8 @@ func (e equation) check(t *testing.T, in input) {
 		for i, m := range got.memory {
 			for j, v := range m {
 				if w := plain.memory[i][j]; !sameBits(v, w) {
-					t.Fatalf("%s, %d elements: element %d of vector %d's memory is %v (%08x), the plain loop gives %v (%08x)",
-						what, len(in.x[0]), j, i, v, math.Float32bits(v), w, math.Float32bits(w))
+					t.Fatalf("%s, %d elements: element %d of vector %d's memory is %v (%08x), the plain loop gives "+
+						"%v (%08x)", what, len(in.x[0]), j, i, v, math.Float32bits(v), w, math.Float32bits(w))
 				}
 			}
 		}

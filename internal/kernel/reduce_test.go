@@ -151,7 +151,8 @@ func TestBounded(t *testing.T) {
 			}
 			for j := range x {
 				limit := row.limit(j, n)
-				for _, bad := range []float32{limit, -limit, inf, -inf, float32(math.NaN()), math.Float32frombits(0xff800001)} {
+				nan, other := float32(math.NaN()), math.Float32frombits(0xff800001)
+				for _, bad := range []float32{limit, -limit, inf, -inf, nan, other} {
 					y := slices.Clone(x)
 					y[n-1], y[j] = inf, bad
 					if got := row.find(y); got != j {

@@ -44,11 +44,11 @@ func (n *node) Dial(ctx context.Context, to multiaddr.Multiaddr, id peer.ID) (tr
 		}
 		return other, handshakes, broken
 	}
-	other, wait, broken := look()
+	other, wait, _ := look()
 	if other == nil {
 		return nil, errRefused
 	}
-	for broken = true; broken; wait = lostRetry { // the first packet is sent again
+	for broken := true; broken; wait = lostRetry { // the first packet is sent again
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -89,9 +89,10 @@ func TestMajority(t *testing.T) {
 		"a/a ab/ab ab/b abc/ab abc/bc abcd/abc abcd/cd abcde/abc": true, // the last is the senior
 		"/ a/ ab/a abc/c abcd/ab abcd/d abcde/de":                 false,
 	} {
-		for _, c := range strings.Fields(cases) {
+		for c := range strings.FieldsSeq(cases) {
 			all, in, _ := strings.Cut(c, "/")
-			if got := Majority(members(all), func(m Member) bool { return strings.Contains(in, string(m.Peer)) }); got != want {
+			got := Majority(members(all), func(m Member) bool { return strings.Contains(in, string(m.Peer)) })
+			if got != want {
 				t.Errorf("%q of %q: %v", in, all, got)
 			}
 		}

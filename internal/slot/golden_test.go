@@ -39,8 +39,9 @@ var (
 	}
 	goldenVote = Vote{goldenRef, fill(0x44)}
 	goldenPlan = Plan{
-		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers,
-		Usual: 7, Gone: Bitmap{2}, Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}}, Ring: []uint16{1, 0},
+		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3,
+		Offers: goldenOffers, Usual: 7, Gone: Bitmap{2},
+		Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}}, Ring: []uint16{1, 0},
 	}
 )
 
@@ -119,16 +120,20 @@ func parsers() []parsed {
 				"00000000 0000000000000000 00000000", readRecord,
 		},
 		{
-			"order", Motion{Readmit, "bc", 3, 8}, "02 00000002 6263 0000000000000003 0000000000000008",
+			"order",
+			Motion{Readmit, "bc", 3, 8},
+			"02 00000002 6263 0000000000000003 0000000000000008",
 			reads(ReadMotion),
 		},
 		{"vote", goldenVote, voteHex, reads(ReadVote)},
 		{
-			"certificate", Certificate{goldenVote, []Signature{{"a", []byte{1, 2, 3}}, {"bc", []byte{4}}}},
+			"certificate",
+			Certificate{goldenVote, []Signature{{"a", []byte{1, 2, 3}}, {"bc", []byte{4}}}},
 			voteHex + "00000002 00000001 61 00000003 010203  00000002 6263 00000001 04", reads(ReadCertificate),
 		},
 		{
-			"layout", Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}},
+			"layout",
+			Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}},
 			"00000002 00000001 77 02 0000000000000002 0000000000000003  00000005 7363616c65 00", reads(ReadLayout),
 		},
 	}

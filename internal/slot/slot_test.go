@@ -49,7 +49,9 @@ func TestStrictness(t *testing.T) {
 		"a bitmap too long":             func(c *Record) { c.Segments[0].Contributors = Bitmap{3, 0} },
 		"a bitmap too short":            func(c *Record) { c.Segments[0].Contributors = Bitmap{} },
 		"a bit beyond the contributors": func(c *Record) { c.Segments[1].Contributors = Bitmap{5} },
-		"an overlong peer ID":           func(c *Record) { c.Members[1].Peer = PeerID(bytes.Repeat([]byte("z"), MaxPeerIDLen+1)) },
+		"an overlong peer ID": func(c *Record) {
+			c.Members[1].Peer = PeerID(bytes.Repeat([]byte("z"), MaxPeerIDLen+1))
+		},
 		"evicted keys beyond their cap": func(c *Record) {
 			for i := range MaxEvicted - 1 {
 				c.Evicted = append(c.Evicted, PeerID(fmt.Sprintf("%03d", i)))
@@ -121,8 +123,9 @@ func TestGroupOutlivesRevisions(t *testing.T) {
 	for name, change := range map[string]func(*Plan){
 		"height": func(p *Plan) { p.Opened.Height++ }, "prev": func(p *Plan) { p.Opened.Prev[0]++ },
 		"slot": func(p *Plan) { p.Slot++ }, "fragment": func(p *Plan) { p.Fragment++ },
-		"opening ballot": func(p *Plan) { p.Opened.Ballot++ }, "opening revision": func(p *Plan) { p.Opened.Revision++ },
-		"schedule": func(p *Plan) { p.Ring = nil }, "offers": func(p *Plan) { p.Offers = p.Offers[:1] },
+		"opening ballot":   func(p *Plan) { p.Opened.Ballot++ },
+		"opening revision": func(p *Plan) { p.Opened.Revision++ },
+		"schedule":         func(p *Plan) { p.Ring = nil }, "offers": func(p *Plan) { p.Offers = p.Offers[:1] },
 	} {
 		q := p
 		if change(&q); q.Group() == p.Group() {

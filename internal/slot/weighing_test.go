@@ -100,7 +100,8 @@ func TestLiarsDoNotMoveHonestWeights(t *testing.T) {
 		for i := range offers {
 			offers[i] = Offer{Weight: 10 + r.Uint64N(71), NormSq: 1 + 899*r.Float64()}
 			if i >= honest {
-				offers[i] = Offer{Weight: r.Uint64() >> r.IntN(64), NormSq: []float64{0, r.ExpFloat64(), math.MaxFloat64}[r.IntN(3)]}
+				norms := []float64{0, r.ExpFloat64(), math.MaxFloat64}
+				offers[i] = Offer{Weight: r.Uint64() >> r.IntN(64), NormSq: norms[r.IntN(3)]}
 			}
 		}
 		weights := Weighing{Ratio: 8, Usual: 10 + 70*r.Uint64N(2), Empties: true}.Weights(offers)

@@ -34,7 +34,8 @@ func compile(t *testing.T, source string) (program string) {
 	}
 	program = filepath.Join(t.TempDir(), "program")
 	cmd := exec.CommandContext(t.Context(), cc, "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover",
-		"-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", headers, "-o", program, source)
+		"-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", headers, "-o", program,
+		source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

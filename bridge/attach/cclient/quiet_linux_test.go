@@ -28,8 +28,8 @@ func TestANodeThatStandsStill(t *testing.T) {
 	}{
 		"before WELCOME": {0, "1", "3 the node of this machine has not answered for 2 s", ""},
 		"before SHARE": {
-			1, "1", "1 the run has ended", "rank 0 of 1 has waited 2 s: other ranks have not attached, the node makes the " +
-				"memory, or the node (pid 1)",
+			1, "1", "1 the run has ended", "rank 0 of 1 has waited 2 s: other ranks have not attached, the node " +
+				"makes the memory, or the node (pid 1)",
 		},
 		"after SHARE":            {2, "1", "3 " + still, ""},
 		"after SHARE, no limit":  {2, "0", "1 the run has ended", still},

@@ -43,7 +43,11 @@ func TestDescribe(t *testing.T) {
 		},
 		{"peer.left", map[string]any{"about": "q", "reason": "lost"}, "peer q is no member any more: it was not heard"},
 		{"peer.left", map[string]any{"about": "q", "reason": "left"}, "peer q has left the run"},
-		{"peer.left", map[string]any{"about": "q", "reason": "removed", "detail": "removed"}, "peer q is no member any more: removed"},
+		{
+			"peer.left",
+			map[string]any{"about": "q", "reason": "removed", "detail": "removed"},
+			"peer q is no member any more: removed",
+		},
 		{"peer.left", map[string]any{"about": p2pdiloco.PeerID("p"), "reason": "left"}, "this peer has left the run"},
 		{
 			"peer.left",

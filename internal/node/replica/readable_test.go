@@ -23,8 +23,13 @@ func TestUnreadableOutcomesAreNotHeld(t *testing.T) {
 		codec string
 		end   []byte // of the second segment, as the owner signs it; nil: as it is
 	}{
-		{codec.Int8, nil}, {codec.Int8, ones}, {codec.Int4, ones}, {codec.BF16, nil}, {codec.BF16, ones},
-		{codec.F32, nil}, {codec.F32, last(float32(math.NaN()))},
+		{codec.Int8, nil},
+		{codec.Int8, ones},
+		{codec.Int4, ones},
+		{codec.BF16, nil},
+		{codec.BF16, ones},
+		{codec.F32, nil},
+		{codec.F32, last(float32(math.NaN()))},
 		{codec.F32, last(3e38)}, // the outer momentum would overflow
 	} {
 		up, _ := codec.New(c.codec)

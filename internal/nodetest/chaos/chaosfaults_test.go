@@ -45,18 +45,29 @@ var (
 		c.start(p)
 	}, nil}
 	// stopped is SIGSTOP and, later, SIGCONT.
-	stopped = fault{"is stopped", "goes on", func(c *chaos, p *peer) { c.s.Freeze(p) },
-		func(c *chaos, p *peer) { c.s.Thaw(p) }, nil}
+	stopped = fault{
+		"is stopped", "goes on", func(c *chaos, p *peer) { c.s.Freeze(p) },
+		func(c *chaos, p *peer) { c.s.Thaw(p) }, nil,
+	}
 	// cutOff loses all of a peer's links; its trainer goes on.
-	cutOff = fault{"is cut off", "is reached again", func(c *chaos, p *peer) { c.s.Net.Freeze(p.Host) },
-		func(c *chaos, p *peer) { c.s.Net.Thaw(p.Host) }, nil}
+	cutOff = fault{
+		"is cut off", "is reached again", func(c *chaos, p *peer) { c.s.Net.Freeze(p.Host) },
+		func(c *chaos, p *peer) { c.s.Net.Thaw(p.Host) }, nil,
+	}
 )
 
 // faults are the kinds, each as often as it is listed.
 var faults = []fault{
-	silent, silent, crash, crash, wipe, leave, stopped, stopped, cutOff, {special: (*chaos).deaf},
-	{special: (*chaos).partition}, {special: (*chaos).slow}, {special: (*chaos).slow}, {special: (*chaos).arrive},
-	{special: (*chaos).arrive}, {special: (*chaos).bootstrap}, {special: (*chaos).leader}, {special: (*chaos).blackout},
+	silent, silent, crash, crash, wipe, leave, stopped, stopped, cutOff,
+	{special: (*chaos).deaf},
+	{special: (*chaos).partition},
+	{special: (*chaos).slow},
+	{special: (*chaos).slow},
+	{special: (*chaos).arrive},
+	{special: (*chaos).arrive},
+	{special: (*chaos).bootstrap},
+	{special: (*chaos).leader},
+	{special: (*chaos).blackout},
 }
 
 const leaves = "leaves"
@@ -121,7 +132,9 @@ func (c *chaos) deaf(p *peer, lasts time.Duration) bool {
 		q := c.s.Peers[c.rand.IntN(len(c.s.Peers))]
 		q.Troubled.Store(true)
 		c.s.Net.CutOneWay(q.Host, p.Host)
-		c.linksUntil(lasts, fmt.Sprintf("host %d hears host %d", p.Host, q.Host), func() { c.s.Net.Heal(q.Host, p.Host) })
+		c.linksUntil(lasts, fmt.Sprintf("host %d hears host %d", p.Host, q.Host), func() {
+			c.s.Net.Heal(q.Host, p.Host)
+		})
 	}
 	return true
 }

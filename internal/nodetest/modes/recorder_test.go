@@ -115,7 +115,7 @@ func (g graded) ExportGradient(_ context.Context, start, dst []float32, ready fu
 	if !slices.Equal(start, g.lives[place{g.at.slot, 0}]) {
 		return errors.New("the start is not what was loaded last")
 	}
-	return errors.Join(g.ExportGradientRange(nil, 0, start, dst), ready(0, len(dst)))
+	return errors.Join(g.ExportGradientRange(context.Background(), 0, start, dst), ready(0, len(dst)))
 }
 
 func (g graded) ExportGradientRange(_ context.Context, begin int, start, dst []float32) error {

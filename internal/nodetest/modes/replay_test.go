@@ -229,7 +229,7 @@ func (r *replay) next(p *replayed, slotNumber uint64, before []float32) {
 	start := slices.Clone(r.theta)
 	if p.late != slotNumber && r.spec.Mode != p2pdiloco.ModeSync {
 		d := minus(p.start, p.bowl.X)
-		if start = before; r.spec.Mode == p2pdiloco.ModeDelayed {
+		if r.spec.Mode == p2pdiloco.ModeDelayed {
 			start = minus(before, d)
 		} else {
 			start = slices.Clone(before)

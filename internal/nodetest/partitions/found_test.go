@@ -85,7 +85,9 @@ func TestTwoThatDoNotSeeEachOtherEndInOneRun(t *testing.T) {
 				between.Troubled.Store(true) // one of the runs loses it
 				s.Start(a, c)
 				if late {
-					s.Until(time.Minute, "founded twice", func() bool { return a.Had("run.founded") && c.Had("run.founded") })
+					s.Until(time.Minute, "founded twice", func() bool {
+						return a.Had("run.founded") && c.Had("run.founded")
+					})
 				}
 				s.Start(between)
 				s.Reach(25, s.Peers...)
@@ -102,7 +104,8 @@ func TestTwoFoundingsMeet(t *testing.T) {
 	for name, large := range map[string]int{"three and two": 3, "one and one": 1} {
 		t.Run(name, func(t *testing.T) {
 			c := scenario{
-				Slots: 16, Peers: max(2, 2*large-1), Start: 1, Modes: "sync", Trusts: "crash", Pace: 50 * time.Millisecond,
+				Slots: 16, Peers: max(2, 2*large-1), Start: 1, Modes: "sync", Trusts: "crash",
+				Pace: 50 * time.Millisecond,
 			}
 			nodetest.Play(t, c, func(s *swarm) {
 				large, small := s.Peers[:large], s.Peers[large:]

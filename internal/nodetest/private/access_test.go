@@ -119,7 +119,9 @@ func TestARemovedPeerIsOut(t *testing.T) {
 		}
 		moveAll(s, func(n *p2pdiloco.Node) error { return n.Readmit(s.ID(traitor)) }, founder, member, sleeper)
 		at = founder.Applied()
-		s.Until(3*time.Minute, "readmitted", func() bool { return s.ContributedAfter(traitor, at) && follows(s, traitor) })
+		s.Until(3*time.Minute, "readmitted", func() bool {
+			return s.ContributedAfter(traitor, at) && follows(s, traitor)
+		})
 	})
 }
 

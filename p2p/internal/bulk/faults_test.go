@@ -83,7 +83,8 @@ func TestBulkReset(t *testing.T) {
 			go func() { read <- readSome(y) }()
 			end(x)
 			// The kernel must not end a connection as if all had come, where bytes are lost.
-			if err := <-read; err == nil || errors.Is(err, io.EOF) || name == "reset" && !errors.Is(err, syscall.ECONNRESET) {
+			if err := <-read; err == nil || errors.Is(err, io.EOF) ||
+				name == "reset" && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("%s by the dialer %v: the other side read %v", name, byDialer, err)
 			}
 			_ = x.Reset()

@@ -80,7 +80,7 @@ func TestRings(t *testing.T) {
 		{"|bac", "join a", "a|bc"},
 	} {
 		r, same := ringOf(c.ring), true
-		for _, what := range strings.Split(c.do, ", ") {
+		for what := range strings.SplitSeq(c.do, ", ") {
 			switch verb, of, _ := strings.Cut(what, " "); verb {
 			case "enforce":
 				r = r.Enforce(Secret{of[0]})
