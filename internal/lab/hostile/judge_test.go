@@ -181,6 +181,10 @@ func TestJudge(t *testing.T) {
 		"said in time":        {[]change{wanted("mute"), within(2), gives(7, "peer-5", "mute")}, "", ""},
 		"said too late":       {[]change{wanted("mute"), within(2), gives(8, "peer-5", "mute")}, CheckSaid, "2 slots"},
 		"an honest one named": {[]change{stands("peer-3", "zeros")}, CheckNamed, "any words"},
+		"one without an ID": {
+			[]change{func(s *Story) { s.Foes = append(s.Foes, "") }, stands("", "zeros")},
+			CheckNamed, "any words",
+		},
 
 		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},
 		"a liar evicted":        {[]change{proven, says(evicted, "peer-5", "it signed two")}, "", ""},
