@@ -94,8 +94,10 @@ func TestDeathCostsItsShare(t *testing.T) {
 		ring    bool
 		victims []int
 	}{
-		{4, false, []int{1}}, {8, false, []int{1, 6}},
-		{5, true, []int{0}}, {5, true, []int{4, 2}},
+		{4, false, []int{1}},
+		{8, false, []int{1, 6}},
+		{5, true, []int{0}},
+		{5, true, []int{4, 2}},
 	} {
 		bytes, frames := undisturbed(t, c.n, c.ring)
 		with, without := 0, 0 // ranges with and without the first to die

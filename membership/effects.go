@@ -50,6 +50,7 @@ func (e *effects) reportRecord(kind EventKind, r slot.Record, ballot uint32) {
 // reportPeer reports something of a peer, for people and, in a word, for programs.
 func (e *effects) reportPeer(kind EventKind, why Reason, p slot.PeerID, detail string) {
 	e.event(Event{
-		Kind: kind, Height: e.facts.chain.Height(), Slot: e.facts.chain.Tip().Slot, Peer: p, Reason: why, Detail: detail,
+		Kind: kind, Height: e.facts.chain.Height(), Slot: e.facts.chain.Tip().Slot, Peer: p, Reason: why,
+		Detail: detail,
 	})
 }

@@ -85,8 +85,8 @@ func (co *competing) chooseAnew() (better *branch) {
 		co.askFurther()
 	case !own.Pinned():
 		co.gathering = nil
-		co.doubts.add(r.from, ReasonNoPin, "its chain does not show the pinned record: that was forgotten, or is not of "+
-			"this run; a new ticket (p2pdiloco invite) has a pin that lasts")
+		co.doubts.add(r.from, ReasonNoPin, "its chain does not show the pinned record: that was forgotten, or is not "+
+			"of this run; a new ticket (p2pdiloco invite) has a pin that lasts")
 	case pinned && outdone:
 		co.judge() // until it has more work
 	default:

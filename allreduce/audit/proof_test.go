@@ -346,8 +346,16 @@ func TestRangesThatCannotBeShown(t *testing.T) {
 	p := testParams(20_000, 8192)
 	w := newWorld(t, p, noise(rand.New(rand.NewPCG(1, 1)), 20_000, 1), 0, 3)
 	for _, r := range [][2]uint64{
-		{}, {256, 256}, {512, 256}, {1, 256}, {0, 255}, {8192 - 256, 8192 + 256}, {19_968, 20_001}, {0, 1 << 63},
-		{1 << 63, 1<<63 + 256}, {0, 16_384},
+		{},
+		{256, 256},
+		{512, 256},
+		{1, 256},
+		{0, 255},
+		{8192 - 256, 8192 + 256},
+		{19_968, 20_001},
+		{0, 1 << 63},
+		{1 << 63, 1<<63 + 256},
+		{0, 16_384},
 	} {
 		if _, err := OpenContribution(p, 0, w.own[0], slot.Range{Begin: r[0], End: r[1]}); !errors.Is(err, ErrOpening) {
 			t.Errorf("%v: %v", r, err)

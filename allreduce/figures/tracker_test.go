@@ -121,7 +121,10 @@ func TestTurningRound(t *testing.T) {
 // they are newcomers that owners have marked ever since they came, they are named all the same.
 func TestMarkedNewcomers(t *testing.T) {
 	cosines := [][]float64{ // as measured beside four founders, in rounds of 10 steps
-		{.01, .04, -.05, .01, .1}, {-.1, .03, -.03, .02, .03}, {.09, -.03, .05, -.1, .05}, {.05, -.07, .02, .16, -.1},
+		{.01, .04, -.05, .01, .1},
+		{-.1, .03, -.03, .02, .03},
+		{.09, -.03, .05, -.1, .05},
+		{.05, -.07, .02, .16, -.1},
 		{-.08, -.28, -.48, -.37, -.43},
 		{-.02, -.06, -.03, -.1, -.05}, // of one that is about as far away as others now and then
 	}

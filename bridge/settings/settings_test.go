@@ -350,7 +350,7 @@ func TestTrust(t *testing.T) {
 		{"a file", "founders: a peer ID", "--spec", write(t, "bad.toml", "name = \"x\"\nfounders = [\"0\"]\n")},
 		{"no list", "a list of peer IDs", "--spec", write(t, "no.toml", "name = \"x\"\nfounders = \"me\"\n")},
 	} {
-		fault(t, c[1], nil, append([]string{"--run", "x"}, c[2:]...)...)
+		_ = fault(t, c[1], nil, append([]string{"--run", "x"}, c[2:]...)...)
 	}
 }
 

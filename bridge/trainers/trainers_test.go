@@ -39,7 +39,8 @@ func (p pair) config(t testing.TB) string {
 	c, d := p.cfg, p.corpus
 	set := map[string]any{
 		"layers": c.Layers, "width": c.Width, "heads": c.Heads, "context": c.Context, "batch": c.Batch,
-		"held_out": c.HeldOut, "threads": c.Threads, "max_bytes": d.MaxBytes, "hold_out": d.HoldOut, "warm_up": c.WarmUp,
+		"held_out": c.HeldOut, "threads": c.Threads, "max_bytes": d.MaxBytes, "hold_out": d.HoldOut,
+		"warm_up":       c.WarmUp,
 		"learning_rate": c.LearningRate, "beta1": c.Beta1, "beta2": c.Beta2, "epsilon": c.Epsilon, "data": d.Paths,
 		"weight_decay": c.WeightDecay, "clip": c.Clip,
 	}

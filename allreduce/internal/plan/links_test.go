@@ -207,7 +207,8 @@ func TestRingsAvoidRelays(t *testing.T) {
 		return relays
 	}
 	for want, l := range []slot.Links{
-		linksOf(4, relayed(100_000, 0, 1, 2, 3), pair(slot.LinkOf(10), 0, 2, 2, 1, 1, 3, 3, 0)), {},
+		linksOf(4, relayed(100_000, 0, 1, 2, 3), pair(slot.LinkOf(10), 0, 2, 2, 1, 1, 3, 3, 0)),
+		{},
 		linksOf(4, relayed(0, 0, 3, 1, 3, 2, 3)), // all of one peer's: two steps, no others
 	} {
 		if got := steps(4, l); l.Ways != nil && got != want {
@@ -252,27 +253,33 @@ func TestShares(t *testing.T) {
 		{"two have no choice", []func(slot.Links){up(100, 100_000), relayed(10, 0, 1)}, []float64{.5, .5}},
 		{
 			"one with a tenth owns nothing: its raw frames alone take longer than all else",
-			[]func(slot.Links){up(1024, 1024, 1024, 102)}, []float64{third, third, third, 0},
-		},
-		{
-			"one of unknown speed is as the others", []func(slot.Links){up(1024, 0, 1024, 102)},
+			[]func(slot.Links){up(1024, 1024, 1024, 102)},
 			[]float64{third, third, third, 0},
 		},
 		{
-			"a claim gains twice the equal share at most", []func(slot.Links){up(1<<31, 1000)},
+			"one of unknown speed is as the others",
+			[]func(slot.Links){up(1024, 0, 1024, 102)},
+			[]float64{third, third, third, 0},
+		},
+		{
+			"a claim gains twice the equal share at most",
+			[]func(slot.Links){up(1<<31, 1000)},
 			[]float64{.5, third / 2, third / 2, third / 2},
 		},
 		{"a fast one", []func(slot.Links){up(2048, 1024)}, []float64{.4, .15, .15, .15, .15}},
 		{
-			"a slow pair owns nothing, and has nothing to say to each other", []func(slot.Links){relayed(50, 0, 1)},
+			"a slow pair owns nothing, and has nothing to say to each other",
+			[]func(slot.Links){relayed(50, 0, 1)},
 			[]float64{0, 0, .25, .25, .25, .25},
 		},
 		{
-			"a peer with relayed ways alone owns nothing", []func(slot.Links){relayed(0, 3, 0, 3, 1, 3, 2)},
+			"a peer with relayed ways alone owns nothing",
+			[]func(slot.Links){relayed(0, 3, 0, 3, 1, 3, 2)},
 			[]float64{third, third, third, 0},
 		},
 		{
-			"the one that two slow pairs have in common", []func(slot.Links){relayed(1000, 0, 1, 0, 2)},
+			"the one that two slow pairs have in common",
+			[]func(slot.Links){relayed(1000, 0, 1, 0, 2)},
 			[]float64{0, third, third, third},
 		},
 		{"a fast relay is as good as a direct way", []func(slot.Links){relayed(50_000, 3, 0, 3, 1, 3, 2)}, quarters},

@@ -156,8 +156,15 @@ func TestValidate(t *testing.T) {
 
 func TestTrimAndTolerated(t *testing.T) {
 	for _, c := range []struct{ permille, n, trim, median int }{
-		{200, 0, 0, 0}, {200, 1, 0, 0}, {200, 4, 0, 1}, {200, 5, 1, 2}, {200, 9, 1, 4}, {200, 10, 2, 4}, {250, 4, 1, 1},
-		{499, 1000, 499, 499}, {0, 9, 0, 4},
+		{200, 0, 0, 0},
+		{200, 1, 0, 0},
+		{200, 4, 0, 1},
+		{200, 5, 1, 2},
+		{200, 9, 1, 4},
+		{200, 10, 2, 4},
+		{250, 4, 1, 1},
+		{499, 1000, 499, 499},
+		{0, 9, 0, 4},
 	} {
 		got := []int{Trim(c.permille, c.n)}
 		for _, a := range Aggregators() {

@@ -32,7 +32,8 @@ type peer struct {
 
 func newPeer(n int, p *swarm.Peer, parts uint64) *peer {
 	return &peer{
-		Peer: p, n: n, parts: parts, losses: make(map[uint64]float64), roots: make(map[uint64]string), doing: "starting",
+		Peer: p, n: n, parts: parts, losses: make(map[uint64]float64), roots: make(map[uint64]string),
+		doing: "starting",
 	}
 }
 
