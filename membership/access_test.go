@@ -268,14 +268,8 @@ func TestDraftsOfBadLeaders(t *testing.T) {
 func TestTheRemovedOutbidsNobody(t *testing.T) {
 	rules := labRules()
 	rules.StartPeers = 5
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABCDE" {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(20*time.Second, func() bool { return l.peer("A").m.View().AppliedSlot >= 2 }) {
-		t.Fatal("no slot")
-	}
+	l := connectedLab(t, rules, labTiming, "ABCDE")
+	l.within(t, 20*time.Second, "slot 2", func() bool { return l.peer("A").m.View().AppliedSlot >= 2 })
 	e := l.peer("E")
 	var outbid func()
 	outbid = func() {
@@ -294,9 +288,7 @@ func TestTheRemovedOutbidsNobody(t *testing.T) {
 		l.peer(string(n)).report(ReportMotions{Motions: []slot.Motion{{Action: slot.Remove, Peer: e.id}}})
 	}
 	outbid()
-	if !l.run(20*time.Second, func() bool { return l.peer("A").m.Access(e.id).Removed }) {
-		t.Errorf("it is not removed:\n%s", l.show())
-	}
+	l.within(t, 20*time.Second, "it is removed", func() bool { return l.peer("A").m.Access(e.id).Removed })
 }
 
 // Newcomers wait for the record of a removal: with them in an earlier record, the members that want
@@ -361,12 +353,10 @@ func TestTwoOfFourRemoveAnElector(t *testing.T) {
 	remove := ReportMotions{[]slot.Motion{{Action: slot.Remove, Peer: a.id}}}
 	a.report(remove)
 	b.report(remove)
-	l.run(10*time.Second, func() bool { return false })
+	l.rests(10 * time.Second)
 	if b.m.Access(a.id).Removed {
 		t.Fatal("it is removed by one order and its own")
 	}
 	c.report(remove)
-	if !l.run(20*time.Second, func() bool { return b.m.Access(a.id).Removed }) {
-		t.Errorf("it is not removed\n%s", l.show())
-	}
+	l.within(t, 20*time.Second, "it is removed", func() bool { return b.m.Access(a.id).Removed })
 }

@@ -20,7 +20,7 @@ func TestAttemptsDoNotRunOut(t *testing.T) {
 		p.gone = true
 	}
 	l.peers = l.peers[:2]
-	l.run(time.Second, func() bool { return false })
+	l.rests(time.Second)
 	var members []slot.Member
 	for _, e := range a.m.chain.Electorate() {
 		if e.Peer == a.id || e.Peer == b.id || e.Peer == liar.id {
@@ -40,11 +40,9 @@ func TestAttemptsDoNotRunOut(t *testing.T) {
 	if n := a.m.fork.next; n > 2*maxAttemptStep {
 		t.Errorf("the next attempt is number %d", n)
 	}
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "a fork", func() bool {
 		return b.m.chain.Tip().Kind == slot.Fork || len(b.m.chain.Electorate()) == 2
-	}) {
-		t.Fatalf("no fork\n%s", l.show())
-	}
+	})
 }
 
 // Two honest peers that a liar has led apart hear of each other's numbers, and sign.

@@ -20,16 +20,10 @@ func auditedLab(t *testing.T, names string, change ...func(*chain.Rules)) *lab {
 	for _, c := range change {
 		c(&rules)
 	}
-	l := newLab(t, rules, labTiming)
-	for _, n := range names {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(time.Minute, func() bool {
+	l := connectedLab(t, rules, labTiming, names)
+	l.awaits(t, "two steps", func() bool {
 		return l.slots() >= 2 && len(l.peers[0].m.chain.Electorate()) == len(names)
-	}) {
-		t.Fatalf("no step\n%s", l.show())
-	}
+	})
 	return l
 }
 
@@ -79,7 +73,7 @@ func (l *lab) onlyEvicted(t *testing.T, ps ...*labPeer) {
 // leading waits until a peer of the lab leads and some condition holds of what it leads.
 func (l *lab) leading(t *testing.T, ok func(p *labPeer, lead *leading) bool) (leader *labPeer) {
 	t.Helper()
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "there is such a leader", func() bool {
 		i := slices.IndexFunc(l.peers, func(p *labPeer) bool {
 			return p.up() && p.m.open.lead != nil && ok(p, p.m.open.lead)
 		})
@@ -87,9 +81,7 @@ func (l *lab) leading(t *testing.T, ok func(p *labPeer, lead *leading) bool) (le
 			leader = l.peers[i]
 		}
 		return i >= 0
-	}) {
-		t.Fatalf("no such leader\n%s", l.show())
-	}
+	})
 	return leader
 }
 
@@ -106,9 +98,7 @@ func TestTheNextTryShowsWhatOwnersSignInIt(t *testing.T) {
 	group, height := leader.m.open.lead.group, leader.m.open.ref.Height
 	leader.m.drafter.giveUp()
 	leader.flush()
-	if !l.run(10*time.Second, func() bool { return leader.m.chain.Height() >= height }) {
-		t.Fatalf("the height is not decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
-	}
+	l.within(t, 10*time.Second, "the height is decided", func() bool { return leader.m.chain.Height() >= height })
 	if r := leader.m.chain.At(height); r.Kind != slot.Step ||
 		leader.m.open.last != nil && leader.m.open.last.Group() == group {
 		t.Errorf("decided is a %s", r.Kind)
@@ -138,9 +128,7 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 			})
 			height, owner := leader.m.open.ref.Height, l.aside(leader, 1)
 			owner.auditor.forges, owner.auditor.miscounts = !c.figures, c.figures
-			if !l.run(time.Minute, func() bool { return leader.m.chain.Height() >= height+1 }) {
-				t.Fatalf("nothing is decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
-			}
+			l.awaits(t, "the next height is decided", func() bool { return leader.m.chain.Height() >= height+1 })
 			k := leader.m.chain.Commits()[height-1]
 			if k.Record.Kind != slot.Step || k.Certificate.Ballot == 0 || k.Certificate.Ballot >= slot.Tries {
 				t.Errorf("a %s record is decided in ballot %d\n%s", k.Record.Kind, k.Certificate.Ballot,
@@ -154,9 +142,7 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 					return p != owner && slot.Find(p.m.chain.Members(), owner.id) >= 0
 				})
 			}
-			if !l.run(10*time.Second, gone) {
-				t.Errorf("the owner is a member\n%s", l.show())
-			}
+			l.within(t, 10*time.Second, "the owner is no member", gone)
 			if !slices.Contains(leader.m.chain.Tip().Evicted, owner.id) && leader.m.chain.Height() == height+1 {
 				t.Error("the record after does not evict it")
 			}
@@ -187,9 +173,7 @@ func TestALieThatIsFoundLate(t *testing.T) {
 			return p != owner && slot.Find(p.m.chain.Members(), owner.id) >= 0
 		})
 	}
-	if !l.run(time.Minute, gone) {
-		t.Fatalf("the owner is a member\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
-	}
+	l.awaits(t, "the owner is no member", gone)
 	if lies := leader.certifiedLies(); len(lies) == 0 {
 		t.Error("the lie was not decided: the test is about nothing")
 	}
@@ -217,12 +201,10 @@ func TestAContributionNobodyShows(t *testing.T) {
 			})
 			by, height, group := l.aside(leader, 1), leader.m.open.ref.Height, leader.m.open.lead.group
 			hide(by)
-			if !l.run(time.Minute, func() bool {
+			l.awaits(t, "a step is decided", func() bool {
 				tip := leader.m.chain.Tip() // that the peer is gone may be recorded before
 				return tip.Height >= height && tip.Kind == slot.Step
-			}) {
-				t.Fatalf("no step is decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
-			}
+			})
 			k := leader.m.chain.Commits()[leader.m.chain.Height()-1]
 			if slices.Contains(offerers(k.Record.Contributions), by.id) || k.Certificate.Ballot >= slot.Tries {
 				t.Errorf("decided in ballot %d with %s", k.Certificate.Ballot,

@@ -72,9 +72,7 @@ func TestTwoLargeProofs(t *testing.T) {
 		p.auditor.forges = true
 	}
 	stays := func(p *labPeer) bool { return slot.Find(leader.m.chain.Members(), p.id) >= 0 }
-	if !l.run(time.Minute, func() bool { return !slices.ContainsFunc(owners, stays) }) {
-		t.Fatalf("they are members\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
-	}
+	l.awaits(t, "none of them is a member", func() bool { return !slices.ContainsFunc(owners, stays) })
 	l.goesOn(t, 2)
 	l.onlyEvicted(t, owners...)
 	if l.audits.unread > 0 {

@@ -22,8 +22,7 @@ func TestTwoLeadersInARowAreGone(t *testing.T) {
 	third := at(2)
 	for _, p := range l.peers {
 		if p.up() {
-			p.trains = true
-			p.report(ReportContributes{Contributes: true})
+			train(true, p)
 		}
 	}
 	l.connect()
@@ -70,15 +69,12 @@ func TestNobodyRunsAhead(t *testing.T) {
 	a := l.peers[0]
 	for _, p := range l.peers {
 		p.stuck = true
-		p.trains = true
-		p.report(ReportContributes{Contributes: true})
+		train(true, p)
 	}
-	if !l.run(time.Minute, func() bool { return a.m.open.plan != nil }) {
-		t.Fatal("no plan")
-	}
+	l.awaits(t, "a plan", func() bool { return a.m.open.plan != nil })
 	term := a.m.open.term()
 	l.filters = []*labFilter{{to: a.name, left: -1}}
-	l.run(20*labTiming.Patience, func() bool { return false })
+	l.rests(20 * labTiming.Patience)
 	if got := a.m.open.term(); got > term+1 {
 		t.Errorf("nobody is heard, and it is in term %d after %d", got, term)
 	}
@@ -163,10 +159,7 @@ func TestAPromiseIsAnsweredWithWhatIsDecided(t *testing.T) {
 		decided := wire.EntryDecided(wire.Commit{Record: stepRecord(x.m, "ABC")})
 		x.m.pledges.open.Decided = &decided
 		at(0).crash()
-		for _, p := range []*labPeer{a, x} {
-			p.trains = true
-			p.report(ReportContributes{Contributes: true})
-		}
+		train(true, a, x)
 		l.filters = []*labFilter{{from: x.name, to: a.name, kind: "commit", left: -1, hold: true}}
 		l.connect()
 		if !l.run(10*labTiming.Patience, func() bool { return len(l.held) > 0 }) {
@@ -186,9 +179,7 @@ func TestAStepIsOwedAfterARestart(t *testing.T) {
 			lead := p.m.open.lead
 			return lead != nil && lead.proposal != nil && p.m.chain.Height() > height
 		}
-		if !l.run(time.Minute, func() bool { liar = slices.IndexFunc(l.peers, proposes); return liar >= 0 }) {
-			t.Fatal(l.show())
-		}
+		l.awaits(t, "the liar proposes", func() bool { liar = slices.IndexFunc(l.peers, proposes); return liar >= 0 })
 		leader := l.peers[liar]
 		voter, lead, open := l.others(leader)[0], leader.m.open.lead, leader.m.open.ref.Height
 		_ = voter.step(labSigned(leader, wire.Propose{Vote: lead.draft.Vote, QC: lead.proposal}))

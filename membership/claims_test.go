@@ -2,7 +2,6 @@ package membership
 
 import (
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -39,9 +38,7 @@ func TestAHighBallotDeposesNobody(t *testing.T) {
 		l.add(string(n)).stuck = true // the plan stays
 	}
 	a := l.peers[0]
-	if !l.run(time.Minute, func() bool { return a.m.open.plan != nil && a.m.open.led }) {
-		t.Fatal("no plan")
-	}
+	l.awaits(t, "a plan", func() bool { return a.m.open.plan != nil && a.m.open.led })
 	led := a.m.open.ballot
 	liar := a.m.open.leader(led + slot.Tries)
 	if liar.Peer == a.id {

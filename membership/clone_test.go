@@ -23,15 +23,9 @@ func (l *lab) eventOf(kind EventKind, by string) bool {
 func TestAnOldDataDirectoryIsNoticed(t *testing.T) {
 	for name, old := range map[string]bool{"an old copy": true, "only away": false} {
 		t.Run(name, func(t *testing.T) {
-			l := newLab(t, labRules(), labTiming)
-			for _, n := range "ABC" {
-				l.add(string(n))
-			}
-			l.connect()
+			l := connectedLab(t, labRules(), labTiming, "ABC")
 			at := func(s uint64) {
-				if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot >= s }) {
-					t.Fatal(l.show())
-				}
+				l.awaits(t, "slot s", func() bool { return l.peers[0].m.View().AppliedSlot >= s })
 			}
 			at(3)
 			c := l.peers[2]
@@ -73,7 +67,7 @@ func mustLoad(t *testing.T, s Store) wire.Saved {
 func TestACloneIsNoticed(t *testing.T) {
 	l := labOf(t, "AB")
 	a, b := l.peers[0], l.peers[1]
-	l.run(time.Second, func() bool { return false })
+	l.rests(time.Second)
 	says := func(height uint64) wire.Message {
 		c := a.m.chain
 		alive := wire.Alive{
@@ -109,10 +103,7 @@ func TestACloneIsNoticed(t *testing.T) {
 func TestLateAnnouncementsNameNobody(t *testing.T) {
 	l := labOf(t, "ABC")
 	a, b := l.peers[0], l.peers[1]
-	for _, p := range l.peers {
-		p.trains = true
-		p.report(ReportContributes{Contributes: true})
-	}
+	train(true, l.peers...)
 	alive := func(inc slot.Incarnation, height uint64) wire.Message {
 		c := b.m.chain
 		return wire.Message{From: a.id, Incarnation: inc, Body: wire.Alive{
@@ -122,9 +113,7 @@ func TestLateAnnouncementsNameNobody(t *testing.T) {
 	}
 	first := b.m.chain.Height()
 	_ = b.step(alive(a.inc+1, first))
-	if !l.run(time.Minute, func() bool { return b.m.chain.Height() > first+4 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "b goes on", func() bool { return b.m.chain.Height() > first+4 })
 	for height := first; height <= b.m.chain.Height(); height++ {
 		_ = b.step(alive(a.inc+1, height))
 		_ = b.step(alive(a.inc, height))
@@ -137,15 +126,11 @@ func TestLateAnnouncementsNameNobody(t *testing.T) {
 // What an earlier life said of a record is no clone's word because this life hears of that record
 // late: it came back among peers that were behind, or on a branch that it gave up since.
 func TestAnEarlierLifeIsNoClone(t *testing.T) {
-	l := newLab(t, labRules(), labTiming)
-	for _, n := range "ABC" {
-		l.add(string(n))
-	}
-	l.connect()
+	l := connectedLab(t, labRules(), labTiming, "ABC")
 	c := l.peers[2]
-	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 8 && len(c.m.chain.Electorate()) == 3 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "slot 8, and all are back", func() bool {
+		return c.m.View().AppliedSlot >= 8 && len(c.m.chain.Electorate()) == 3
+	})
 	known := c.m.chain
 	life := wire.Message{From: c.id, Incarnation: c.inc, Body: wire.Alive{
 		Branch: known.Branch(), Height: known.Height(), Tip: known.TipHash(), Work: known.Tip().Work, Synced: true,
@@ -162,7 +147,7 @@ func TestAnEarlierLifeIsNoClone(t *testing.T) {
 		_ = c.step(labSigned(l.peers[0], k)) // it meets a peer that is behind
 	}
 	c.report(ReportApplied{Height: behind - 1, StateRoot: state.root, Record: state.record})
-	l.run(3*time.Second, func() bool { return false })
+	l.rests(3 * time.Second)
 	if c.m.chain.Height() != behind || !c.m.roster.wantsIn() {
 		t.Fatal(l.show())
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -16,20 +15,17 @@ import (
 // and answers the question for the record in the same way. That peer asks another one.
 func TestACommitByHashIsNoDeadEnd(t *testing.T) {
 	l := labOf(t, "ABC")
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
-	victim := l.peers[0]
-	if victim == leader {
-		victim = l.peers[1]
-	}
+	leader := l.leader()
+	victim := l.others(leader)[0]
 	leader.curt = true
 	l.filters = []*labFilter{{from: leader.name, to: victim.name, kind: "draft", left: -1}}
 	height := victim.m.chain.Next().Height
 	for _, p := range l.peers {
 		p.offer(p.m.chain.OpenSlot())
 	}
-	if !l.run(4*labTiming.Retry, func() bool { return victim.m.chain.Height() >= height }) {
-		t.Fatalf("a peer that never saw the draft does not get the record\n%s", l.show())
-	}
+	l.within(t, 4*labTiming.Retry, "a peer that never saw the draft gets the record", func() bool {
+		return victim.m.chain.Height() >= height
+	})
 	if victim.m.pledges.of(victim.m.chain.Tip()).Have != nil {
 		t.Error("it has seen the draft")
 	}
@@ -106,18 +102,12 @@ func TestFalseSignaturesDecideNothing(t *testing.T) {
 			t.Run(fmt.Sprintf("byzantine=%v whole=%v", byzantine, whole), func(t *testing.T) {
 				rules := labRules()
 				rules.Byzantine, rules.StartPeers = byzantine, 4
-				l := newLab(t, rules, labTiming)
-				for _, n := range "ABCD" {
-					l.add(string(n))
-				}
-				l.connect()
-				if !l.run(time.Minute, func() bool { return l.slots() >= 3 }) {
-					t.Fatal(l.show())
-				}
+				l := connectedLab(t, rules, labTiming, "ABCD")
+				l.awaits(t, "three slots", func() bool { return l.slots() >= 3 })
 				p := l.peer("A")
 				l.filters = []*labFilter{{to: "A", kind: "commit", left: -1, hold: true}}
 				var next labMessage
-				if !l.run(time.Minute, func() bool {
+				l.awaits(t, "there is such a COMMIT", func() bool {
 					for _, m := range l.held {
 						c := m.msg.Body.(wire.Commit)
 						if c.Certificate.Height == p.m.chain.Next().Height && c.ByHash() != whole {
@@ -126,9 +116,7 @@ func TestFalseSignaturesDecideNothing(t *testing.T) {
 						}
 					}
 					return false
-				}) {
-					t.Fatalf("no such COMMIT\n%s", l.show())
-				}
+				})
 				from, c := l.peer(labName(next.msg.From)), next.msg.Body.(wire.Commit)
 				height, known := p.m.chain.Height(), l.count("A", EventCommitted)
 				if _, held := p.m.pledges.signed(c.Certificate.Hash); !whole && !held {

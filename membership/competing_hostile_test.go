@@ -89,7 +89,7 @@ func (f *forger) alive() wire.Alive {
 // spoil changes what it sends.
 func (f *forger) serve(d time.Duration, spoil func(*wire.Commit)) (asked int) {
 	l := f.lab
-	for end := l.now + d; l.now < end; l.run(100*time.Millisecond, func() bool { return false }) {
+	for end := l.now + d; l.now < end; l.rests(100 * time.Millisecond) {
 		for _, p := range l.peers {
 			if !p.up() {
 				continue
@@ -112,16 +112,10 @@ func (f *forger) serve(d time.Duration, spoil func(*wire.Commit)) (asked int) {
 }
 
 func agedLab(t *testing.T, slots uint64) *lab {
-	l := newLab(t, labRules(), labTiming)
-	for _, n := range "ABC" {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(2*time.Minute, func() bool {
+	l := connectedLab(t, labRules(), labTiming, "ABC")
+	l.within(t, 2*time.Minute, "the slots", func() bool {
 		return l.peers[0].m.View().AppliedSlot >= slots && len(l.peers[0].m.chain.Electorate()) == 3
-	}) {
-		t.Fatal(l.show())
-	}
+	})
 	return l
 }
 
@@ -213,9 +207,7 @@ func TestAPinnedJoiner(t *testing.T) {
 	if joiner.m.chain.Height() > 0 {
 		t.Fatalf("it is on a chain without the pin, at height %d", joiner.m.chain.Height())
 	}
-	if !l.run(time.Minute, func() bool { return joiner.m.View().IsMember }) {
-		t.Fatalf("it has not joined the chain with the pin\n%s", l.show())
-	}
+	l.awaits(t, "it joins the chain with the pin", func() bool { return joiner.m.View().IsMember })
 	if !joiner.m.chain.Has(honest.Height(), honest.TipHash()) || l.eventOf(EventForked, "J") {
 		t.Error("its chain lacks the pin, or the founding is told as a fork")
 	}
@@ -239,7 +231,7 @@ func TestABranchThatIsDripped(t *testing.T) {
 		} else if len(a.m.doubts.peers) > 0 {
 			break
 		}
-		l.run(100*time.Millisecond, func() bool { return false })
+		l.rests(100 * time.Millisecond)
 	}
 	if shown > 20*l.timing.Retry {
 		t.Errorf("looked at for %v", shown)
@@ -255,14 +247,14 @@ func TestANewcomerOfAFoundingThatDied(t *testing.T) {
 		rules.StartPeers = 2
 		l := newLab(t, rules, labTiming)
 		founder := l.add(names[:1])
-		l.run(5*time.Second, func() bool { return false })
+		l.rests(5 * time.Second)
 		left := l.add(names[1:2])
 		left.unfed = true
 		l.run(2*time.Second, func() bool { return left.m.chain.Height() > 0 })
 		founder.crash()
 		l.filters = []*labFilter{{from: names[1:2], left: -1}, {to: names[1:2], left: -1}}
 		other := l.add(names[2:])
-		l.run(5*time.Second, func() bool { return false })
+		l.rests(5 * time.Second)
 		if other.m.chain.Height() == 0 || left.m.chain.Founding() == other.m.chain.Founding() {
 			t.Fatal(l.show())
 		}
@@ -317,14 +309,8 @@ func TestABranchIsJudgedAgain(t *testing.T) {
 func TestALoneFoundingTakesNobody(t *testing.T) {
 	rules := labRules()
 	rules.Byzantine, rules.StartPeers = true, 1
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABCD" {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.Electorate()) == 4 }) {
-		t.Fatal(l.show())
-	}
+	l := connectedLab(t, rules, labTiming, "ABCD")
+	l.awaits(t, "all four are electors", func() bool { return len(l.peers[0].m.chain.Electorate()) == 4 })
 	old := l.peers[0].m.chain
 	f := &forger{labPeer: &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 77}, chain: old.UpTo(0)}
 	settled := func(kind slot.Kind, r slot.Record) {

@@ -17,26 +17,22 @@ func TestNobodyThatVotesIsMute(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		rules := labRules()
 		rules.Byzantine, rules.StartPeers = true, 7
-		l := newLab(t, rules, labTiming)
-		for _, n := range "ABCDEFG" {
-			l.add(string(n))
-		}
-		l.connect()
+		l := connectedLab(t, rules, labTiming, "ABCDEFG")
 		l.delays = func() []time.Duration {
 			if random.IntN(50) == 0 {
 				return nil // lost
 			}
 			return []time.Duration{time.Duration(1+random.IntN(40)*random.IntN(10)) * time.Millisecond}
 		}
-		l.run(10*time.Second, func() bool { return false })
+		l.rests(10 * time.Second)
 		for range 20 {
 			down := l.peers[random.IntN(7)]
 			down.crash()
 			l.connect()
-			l.run(time.Duration(random.IntN(5000))*time.Millisecond, func() bool { return false })
+			l.rests(time.Duration(random.IntN(5000)) * time.Millisecond)
 			down.start()
 			l.connect()
-			l.run(time.Duration(2000+random.IntN(5000))*time.Millisecond, func() bool { return false })
+			l.rests(time.Duration(2000+random.IntN(5000)) * time.Millisecond)
 		}
 		for _, line := range l.log {
 			if strings.Contains(line, "has not voted") || strings.Contains(line, "has led") {

@@ -13,19 +13,7 @@ import (
 
 // byzantineLab is a run of trust byzantine whose members stand still.
 func byzantineLab(t *testing.T, names string) *lab {
-	rules := labRules()
-	rules.Byzantine, rules.StartPeers = true, len(names)
-	l := newLab(t, rules, labTiming)
-	for _, n := range names {
-		l.add(string(n)).trains = false
-	}
-	l.connect()
-	done := func() bool { return len(l.peers[0].m.View().Tip.Members) == len(names) }
-	if !l.run(time.Minute, done) {
-		t.Fatal(l.show())
-	}
-	l.run(2*time.Second, func() bool { return false })
-	return l
+	return labOf(t, names, func(r *chain.Rules) { r.Byzantine, r.StartPeers = true, len(names) })
 }
 
 // named is a set over ABCDEFG.
@@ -238,7 +226,7 @@ func TestRetires(t *testing.T) {
 func TestWhoIsCutOffStatesNothing(t *testing.T) {
 	l := byzantineLab(t, "ABCD")
 	l.filters = []*labFilter{{to: "A", left: -1}}
-	l.run(3*labTiming.Lost, func() bool { return false })
+	l.rests(3 * labTiming.Lost)
 	a, b := l.peers[0].m.statements, l.peers[1].m.statements
 	if a.own.Unheard != nil {
 		t.Errorf("A states %v", a.own)

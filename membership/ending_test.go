@@ -27,32 +27,22 @@ func TestHowLongFinishedPeersStay(t *testing.T) {
 			rules, timing := labRules(), labTiming
 			rules.StartPeers, rules.LastSlot, rules.Byzantine = 4, 12, byzantine
 			timing.ForkAfter = 20 * time.Second
-			l := newLab(t, rules, timing)
-			for _, n := range "ABCD" {
-				l.add(string(n))
-			}
-			l.connect()
+			l := connectedLab(t, rules, timing, "ABCD")
 			stay, d := l.peers[:3], l.peers[3]
 			all := func(in func(View) bool) func() bool {
 				return func() bool {
 					return !slices.ContainsFunc(stay, func(p *labPeer) bool { return !in(p.m.View()) })
 				}
 			}
-			if !l.run(2*time.Minute, all(func(v View) bool { return v.AppliedSlot >= 3 })) {
-				t.Fatalf("%s: no slot 3\n%s", name, l.show())
-			}
+			l.within(t, 2*time.Minute, name+": slot 3", all(func(v View) bool { return v.AppliedSlot >= 3 }))
 			c.gone(d)
-			if !l.run(2*time.Minute, all(func(v View) bool { return v.AppliedSlot == 12 })) {
-				t.Fatalf("%s: no last slot\n%s", name, l.show())
-			}
+			l.within(t, 2*time.Minute, name+": the last slot", all(func(v View) bool { return v.AppliedSlot == 12 }))
 			at := l.now
 			if c.returns {
-				l.run(back, func() bool { return false })
+				l.rests(back)
 				d.start()
 			}
-			if !l.run(time.Minute, all(func(v View) bool { return v.Done && v.Ending == EndsAsRun })) {
-				t.Fatalf("%s: no end\n%s", name, l.show())
-			}
+			l.awaits(t, name+": the end", all(func(v View) bool { return v.Done && v.Ending == EndsAsRun }))
 			if took := l.now - at; took < c.least || took > c.most {
 				t.Errorf("%s, byzantine %v: they ended after %v, want %v to %v", name, byzantine, took, c.least, c.most)
 			}
@@ -100,11 +90,7 @@ func heavierFork(t *testing.T, last uint64) (l *lab, ab, cd []*labPeer) {
 	t.Helper()
 	rules, timing := labRules(), labTiming
 	rules.StartPeers, rules.LastSlot, timing.ForkAfter = 4, last, 4*time.Second
-	l = newLab(t, rules, timing)
-	for _, n := range "ABCD" {
-		l.add(string(n))
-	}
-	l.connect()
+	l = connectedLab(t, rules, timing, "ABCD")
 	l.until(t, 1, l.peers...)
 	ab, cd = l.peers[:2], l.peers[2:]
 	for _, p := range cd {
@@ -135,23 +121,15 @@ func TestStandings(t *testing.T) {
 	} {
 		rules, timing := labRules(), labTiming
 		rules.StartPeers, timing.ForkAfter = 4, 4*time.Second
-		l := newLab(t, rules, timing)
-		for _, n := range "ABCD" {
-			l.add(string(n))
-		}
-		l.connect()
-		if !l.run(time.Minute, func() bool { return l.peers[3].m.chain.Tip().Slot > 0 }) {
-			t.Fatal(l.show())
-		}
+		l := connectedLab(t, rules, timing, "ABCD")
+		l.awaits(t, "a slot", func() bool { return l.peers[3].m.chain.Tip().Slot > 0 })
 		at := l.peers[3].m.chain.Tip().Slot
 		for _, p := range l.peers {
 			if !slices.Contains([]byte(signers), p.name[0]) {
 				p.crash()
 			}
 		}
-		if !l.run(time.Minute, func() bool { return l.peers[3].m.chain.Tip().Slot > at+2 }) {
-			t.Fatalf("%s: nothing is decided\n%s", signers, l.show())
-		}
+		l.awaits(t, signers+": something is decided", func() bool { return l.peers[3].m.chain.Tip().Slot > at+2 })
 		if got := l.peers[3].m.chain.BranchKind(); got != want {
 			t.Errorf("%s go on: standing %v, want %v", signers, got, want)
 		}
@@ -161,9 +139,8 @@ func TestStandings(t *testing.T) {
 			}
 		}
 		run := func() bool { return l.peers[3].m.chain.BranchKind() == chain.IsRun }
-		if !l.run(time.Minute, func() bool { return run() && len(l.peers[3].m.chain.Members()) == 4 }) {
-			t.Errorf("%s go on, and the others come back: standing %v\n%s", signers,
-				l.peers[3].m.chain.BranchKind(), l.show())
-		}
+		l.awaits(t, signers+" go on, and the others come back", func() bool {
+			return run() && len(l.peers[3].m.chain.Members()) == 4
+		})
 	}
 }

@@ -68,7 +68,7 @@ func TestAPromiseThatDeniesAVote(t *testing.T) {
 // Everybody who is shown a draft sees the promises that it stands on.
 func TestGroundsConvictALiar(t *testing.T) {
 	l := labOf(t, "ABCD")
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
+	leader := l.leader()
 	a, liar := l.aside(leader, 1), l.aside(leader, 2)
 	at := a.m.chain.Next()
 	vote := labSigned(liar, wire.Vote{Vote: slot.Vote{Ref: at, Hash: slot.Root{1}}})
@@ -144,9 +144,7 @@ func newTwoBallots(t *testing.T, n, lower int) *twoBallots {
 			return p.m.chain.Height() != l.peers[0].m.chain.Height() || !p.m.model.atTip() || own.Have != nil
 		})
 	}
-	if !l.run(time.Minute, settled) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "the run settles", settled)
 	w := &twoBallots{lab: l, liars: []*labPeer{l.peer(labName(leader()))}}
 	for _, p := range l.peers {
 		switch {
@@ -284,13 +282,11 @@ func TestTwoCertificatesInTwoBallots(t *testing.T) {
 		for lower := range 2 {
 			w := newTwoBallots(t, n, lower)
 			w.lieAndMeet(t, w.restart)
-			if !w.run(time.Minute, func() bool {
+			w.awaits(t, fmt.Sprintf("%d electors, ballot %d: they go on together", n, lower), func() bool {
 				return w.agree(lower) && !slices.ContainsFunc(w.honest, func(p *labPeer) bool {
 					return p.m.chain.Tip().Slot < w.records[0].Slot+3 || w.convicted(p) < len(w.liars)
 				})
-			}) {
-				t.Fatalf("%d electors, ballot %d: they do not go on together\n%s", n, lower, w.show())
-			}
+			})
 			for _, p := range w.honest {
 				if len(p.m.evidence.evictions) != len(w.liars) {
 					t.Errorf("%d electors: %s evicts %v", n, p.name, p.m.evidence.evictions)
@@ -304,10 +300,8 @@ func TestTwoCertificatesInTwoBallots(t *testing.T) {
 			p.keep = forgets[wire.EntryGrounds]
 		}
 		w.lieAndMeet(t, w.restart)
-		if !w.run(time.Minute, func() bool { return w.agree(0) }) {
-			t.Fatal("they do not meet")
-		}
-		w.run(time.Minute, func() bool { return false })
+		w.awaits(t, "they meet", func() bool { return w.agree(0) })
+		w.rests(time.Minute)
 		for _, p := range w.honest {
 			if c := w.convicted(p); c > 0 {
 				t.Errorf("%s convicts %d: the test does not see what is planted", p.name, c)

@@ -72,10 +72,8 @@ func TestAContradictionEvicts(t *testing.T) {
 						!p.m.evidence.evicted(memberKey{liar.id, liar.inc})
 				})
 			}
-			if !l.run(5*time.Second, out) {
-				t.Fatalf("not evicted everywhere\n%s", l.show())
-			}
-			l.run(10*time.Second, func() bool { return false })
+			l.within(t, 5*time.Second, "it is evicted everywhere", out)
+			l.rests(10 * time.Second)
 			if !out() {
 				t.Error("it was taken back")
 			}
@@ -139,10 +137,10 @@ func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
 	for range 6 {
 		p := l.peers[1]
 		p.crash()
-		l.run(700*time.Millisecond, func() bool { return false })
+		l.rests(700 * time.Millisecond)
 		p.start()
 		l.connect()
-		l.run(1300*time.Millisecond, func() bool { return false })
+		l.rests(1300 * time.Millisecond)
 	}
 	for _, p := range l.peers {
 		if len(p.m.evidence.evictions) > 0 {

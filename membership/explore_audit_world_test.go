@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -120,14 +119,12 @@ func newAuditedRun(t *testing.T, seatless bool) (*explorer, *world) {
 	l := auditedLab(t, "ABCD")
 	l.add("E")
 	l.connect()
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "a fifth member", func() bool {
 		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
 			v := p.m.View()
 			return len(v.Tip.Members) < 5 || v.Tip.Height != l.peers[0].m.chain.Height() || v.Applied < v.Tip.Height
 		})
-	}) {
-		t.Fatalf("no fifth member\n%s", l.show())
-	}
+	})
 	x, w := explorerOf(l, l.peers[0].m.chain.OpenSlot())
 	if n := len(x.locals[w.peers[0]].m.chain.Electorate()); n != 4 {
 		t.Fatalf("%d electors", n)

@@ -128,14 +128,12 @@ func newExplorerOf(t *testing.T, rules chain.Rules, n, newcomers int, slots uint
 			l.filters = append(l.filters, &labFilter{from: name, kind: "join", left: -1})
 		}
 	}
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "the run is founded", func() bool {
 		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
 			v := p.m.View()
 			return len(v.Tip.Electors()) < n || v.Applied < v.Tip.Height
 		})
-	}) {
-		t.Fatal("the run was not founded")
-	}
+	})
 	return explorerOf(l, slots)
 }
 

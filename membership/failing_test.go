@@ -18,9 +18,9 @@ func withStrangers(t *testing.T, electors string, n int) (l *lab, strangers []*l
 		strangers = append(strangers, l.add(string(rune('a'+i))))
 	}
 	l.connect()
-	if !l.run(2*time.Minute, func() bool { return len(l.peers[1].m.chain.Members()) >= len(electors)+n }) {
-		t.Fatal(l.show())
-	}
+	l.within(t, 2*time.Minute, "all strangers are members", func() bool {
+		return len(l.peers[1].m.chain.Members()) >= len(electors)+n
+	})
 	return l, strangers
 }
 
@@ -82,9 +82,9 @@ func TestManyHidersCostNoTerms(t *testing.T) {
 			}
 			l.connect()
 			all := len(c.electors) + c.hiders
-			if !l.run(2*time.Minute, func() bool { return len(l.peers[1].m.chain.Members()) >= all }) {
-				t.Fatal(l.show())
-			}
+			l.within(t, 2*time.Minute, "all are members", func() bool {
+				return len(l.peers[1].m.chain.Members()) >= all
+			})
 			lost, groups := l.countGroups(t, 20, time.Minute, len(c.electors), nil)
 			if lost > 0 || most(groups) > 4 {
 				t.Errorf("%d terms are lost, and a slot has %d groups\n%s", lost, most(groups), l.show())
@@ -187,10 +187,7 @@ func TestWhoHidesComesBackOnce(t *testing.T) {
 func TestThoseThatOfferInTurnsUseUpTheShare(t *testing.T) {
 	l, strangers := withStrangers(t, "ABCD", 12)
 	first := len(strangers) - 1
-	for _, p := range strangers[:first] {
-		p.trains = false
-		p.report(ReportContributes{})
-	}
+	train(false, strangers[:first]...)
 	l.goesOn(t, 1)
 	next, at, failed := first, uint64(0), 0
 	_, groups := l.countGroups(t, 10, time.Minute, 4, func(leader *labPeer) {
@@ -220,10 +217,7 @@ func TestThoseThatOfferInTurnsUseUpTheShare(t *testing.T) {
 func TestNewcomersKeepTheirPlacesWhereAnotherFails(t *testing.T) {
 	l, strangers := withStrangers(t, "ABCD", 6)
 	first := len(strangers) - 2
-	for _, p := range strangers[:first] {
-		p.trains = false
-		p.report(ReportContributes{})
-	}
+	train(false, strangers[:first]...)
 	l.goesOn(t, 1)
 	d, failed, listed := l.peer("D"), map[uint64]bool{}, map[uint64][]slot.PeerID{}
 	l.countGroups(t, 6, time.Minute, 4, func(leader *labPeer) {
@@ -348,8 +342,7 @@ func TestALeaderKeepsNobodyOutThatFailsNowAndThen(t *testing.T) {
 func TestWaitingIsNotForgiven(t *testing.T) {
 	l, strangers := withStrangers(t, "ABCD", 2)
 	idle, works := strangers[0], strangers[1]
-	idle.trains = false
-	idle.report(ReportContributes{})
+	train(false, idle)
 	hs := l.peer("A").m.planner.hiders
 	l.countGroups(t, 6, time.Minute, 4, nil)
 	for range 5 {

@@ -48,13 +48,9 @@ func TestABranchGivenUpIsForgotten(t *testing.T) {
 	d, abc := l.peers[3], l.peers[:3]
 	l.isolate("ABC")
 	parted := d.m.chain.Height()
-	if !l.run(time.Minute, func() bool { return d.m.chain.Height() > parted+20 }) {
-		t.Fatalf("the one that was cut off does not go on alone\n%s", l.show())
-	}
+	l.awaits(t, "the one that is cut off goes on alone", func() bool { return d.m.chain.Height() > parted+20 })
 	l.filters = nil
-	if !l.run(time.Minute, func() bool { return d.view().ChainSwitches > 0 }) {
-		t.Fatalf("it does not come back\n%s", l.show())
-	}
+	l.awaits(t, "it comes back", func() bool { return d.view().ChainSwitches > 0 })
 	if len(d.m.pledges.kept) < 20 || diskDiffers(d) {
 		t.Errorf("words at %d places are kept while it may be taken back there", len(d.m.pledges.kept))
 	}
@@ -96,7 +92,7 @@ func votedTwice(t *testing.T, move func(p *labPeer, to *chain.Chain)) *lab {
 	}
 	l.connect()
 	l.run(30*time.Second, func() bool { return len(l.watch.faults) > 0 || l.tells("move ledger.log") })
-	l.run(10*time.Second, func() bool { return false })
+	l.rests(10 * time.Second)
 	return l
 }
 

@@ -32,13 +32,11 @@ func forkingLab(t *testing.T, n int, forkAfter time.Duration, change ...func(*ch
 	l.connect()
 	seats := func(n int) {
 		t.Helper()
-		if !l.run(2*time.Minute, func() bool {
+		l.within(t, 2*time.Minute, "slot 4", func() bool {
 			return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
 				return len(p.m.chain.Electorate()) != n || p.m.View().AppliedSlot < 4
 			})
-		}) {
-			t.Fatal(l.show())
-		}
+		})
 	}
 	seats(first)
 	for _, p := range l.peers[n:] {
@@ -92,7 +90,7 @@ func TestAHeavyForkByOneOfFive(t *testing.T) {
 			honest, back = l.peers[:2], 0
 			l.peers[2].crash()
 			l.peers[3].crash()
-			l.run(10*time.Second, func() bool { return false })
+			l.rests(10 * time.Second)
 		}
 		at := l.peers[0].m.chain.UpTo(l.peers[0].m.chain.Height())
 		if v := honest[0].m.View(); v.TooFew != paused {
@@ -130,7 +128,7 @@ func TestAForkByFewIsFound(t *testing.T) {
 			p.crash()
 			p.gone = true
 		}
-		l.run(10*time.Second, func() bool { return false })
+		l.rests(10 * time.Second)
 		f.chain = honest[0].m.chain.UpTo(honest[0].m.chain.Height())
 		f.forkAlone(1<<50, 2)
 		f.serve(5*time.Second, nil)
@@ -154,12 +152,10 @@ func TestACertificateAfterAFork(t *testing.T) {
 			p.crash()
 			p.gone = true
 		}
-		if !l.run(time.Minute, func() bool {
+		l.awaits(t, "the chain is provisional", func() bool {
 			_, is := l.peers[0].m.chain.Provisional()
 			return is
-		}) {
-			t.Fatal(l.show())
-		}
+		})
 		own := l.peers[0].m.chain
 		p, _ := own.Provisional()
 		f := &forger{labPeer: l.peers[4], chain: own.UpTo(p.Height), by: l.peers[1:]}
@@ -216,14 +212,12 @@ func TestTwoCertificatesOfLyingElectors(t *testing.T) {
 		p.crash()
 		p.gone = true
 	}
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "they go on", func() bool {
 		return !slices.ContainsFunc(honest, func(p *labPeer) bool {
 			return p.m.chain.Hash(c.Height()+1) != chosen ||
 				len(p.m.chain.Tip().Evicted) != listed || p.m.chain.Tip().Slot < c.Tip().Slot+3
 		})
-	}) {
-		t.Fatalf("they do not go on\n%s", l.show())
-	}
+	})
 }
 
 // A fork evicts those that are convicted, and the signers see to it that it evicts nobody else.
@@ -233,7 +227,7 @@ func TestAForkEvictsNobodyWithoutReason(t *testing.T) {
 	for _, p := range l.peers[3:] {
 		p.crash()
 	}
-	l.run(10*time.Second, func() bool { return false })
+	l.rests(10 * time.Second)
 	a.m.cfg.Timing.ForkAfter = time.Second
 	draft := func(evicted ...slot.PeerID) wire.ForkDraft {
 		r := b.m.fork.draft(nil)

@@ -17,7 +17,7 @@ func forkWorld(t *testing.T) (l *lab, a, b *labPeer, fork func(attempt uint32, m
 	l.filters = []*labFilter{{from: "A", left: -1}}
 	l.peers[2].crash()
 	b.crash()
-	l.run(3*time.Second, func() bool { return false })
+	l.rests(3 * time.Second)
 	a.m.cfg.Timing.ForkAfter = time.Second
 	a.m.fork.leads = false
 	return l, a, b, func(attempt uint32, members ...*labPeer) wire.ForkDraft {
@@ -152,19 +152,14 @@ func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
 	timing.ForkAfter = time.Second
 	l := newLab(t, labRules(), timing)
 	l.shuffle(2) // so that C does not lead a slot that it is to miss
-	for _, n := range "ABC" {
-		l.add(string(n))
-	}
-	l.connect()
+	l.adds("ABC")
 	c := l.peers[2]
-	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 2 && len(c.m.chain.Electorate()) == 3 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "slot 2", func() bool { return c.m.View().AppliedSlot >= 2 && len(c.m.chain.Electorate()) == 3 })
 	c.unfed = true
-	l.run(400*time.Millisecond, func() bool { return false })
+	l.rests(400 * time.Millisecond)
 	l.peers[0].crash()
 	l.peers[1].crash()
-	l.run(100*time.Millisecond, func() bool { return false })
+	l.rests(100 * time.Millisecond)
 	liar := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 9}
 	died := c.m.chain
 	if c.m.model.state.height == died.Height() {
@@ -179,7 +174,7 @@ func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
 		for _, k := range died.Commits() {
 			_ = c.step(labSigned(liar, k))
 		}
-		l.run(200*time.Millisecond, func() bool { return false })
+		l.rests(200 * time.Millisecond)
 	}
 	if c.m.chain.Tip().Slot < died.Tip().Slot+5 {
 		t.Errorf("C stands still\n%s", l.show())

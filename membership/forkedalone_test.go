@@ -13,16 +13,10 @@ import (
 func labOfFive(t *testing.T, private bool) *lab {
 	rules := labRules()
 	rules.MaxWeightRatio, rules.Private = 8, private
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABCDE" {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(2*time.Minute, func() bool {
+	l := connectedLab(t, rules, labTiming, "ABCDE")
+	l.within(t, 2*time.Minute, "slot 4", func() bool {
 		return l.peers[0].m.View().AppliedSlot >= 4 && len(l.peers[0].m.chain.Electorate()) == 5
-	}) {
-		t.Fatal(l.show())
-	}
+	})
 	return l
 }
 
@@ -154,12 +148,10 @@ func TestTheSeniorOfTwoHasTheOtherNotEnd(t *testing.T) {
 			l := newLab(t, rules, labTiming)
 			e, v := l.add("A"), l.add("B")
 			l.connect()
-			if !l.run(2*time.Minute, func() bool {
+			l.within(t, 2*time.Minute, "slot 4 of two", func() bool {
 				return e.m.View().AppliedSlot >= 4 && len(e.m.chain.Electorate()) == 2 &&
 					v.m.chain.Height() == e.m.chain.Height()
-			}) {
-				t.Fatal(l.show())
-			}
+			})
 			if slot.Senior(e.m.chain.Electorate()).Peer != e.id {
 				e, v = v, e
 			}
@@ -247,7 +239,7 @@ func TestARemovalCountsOnceHalfHaveSigned(t *testing.T) {
 				if restart {
 					a.crash()
 					a.start()
-					l.run(time.Second, func() bool { return false })
+					l.rests(time.Second)
 				}
 				if v := a.m.View(); v.Expelled || a.m.chain.BranchKind() != chain.IsRun || !a.m.Access(a.id).OfFew {
 					t.Fatalf("nobody else has signed: expelled %v, started again %v", v.Expelled, restart)
@@ -257,7 +249,7 @@ func TestARemovalCountsOnceHalfHaveSigned(t *testing.T) {
 			f.by = []*labPeer{b, c}
 			f.members(b, c)
 			f.give(a)
-			l.run(time.Second, func() bool { return false })
+			l.rests(time.Second)
 			if v := a.m.View(); !v.Expelled {
 				t.Errorf("three of five have signed: expelled %v\n%s", v.Expelled, l.show())
 			}

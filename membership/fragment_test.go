@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -16,22 +15,16 @@ import (
 func ofThree(t *testing.T, slots int) *lab {
 	rules := labRules()
 	rules.Fragments, rules.StartPeers = labFragments(3), 3
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABC" {
-		l.add(string(n))
-	}
-	l.connect()
+	l := connectedLab(t, rules, labTiming, "ABC")
 	at := func(p *labPeer) bool {
 		return p.m.View().AppliedSlot == uint64(slots) && len(p.m.chain.Electorate()) == 3
 	}
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "all slots", func() bool {
 		for _, p := range l.peers {
 			p.trains = p.m.View().AppliedSlot < uint64(slots)
 		}
 		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool { return !at(p) })
-	}) {
-		t.Fatal(l.show())
-	}
+	})
 	for _, p := range l.peers {
 		p.trains = false
 	}

@@ -70,14 +70,10 @@ func TestReductionsAreTimed(t *testing.T) {
 	for _, beside := range []uint32{0, 1} {
 		timing := labTiming
 		timing.Beside = beside
-		l := newLab(t, labRules(), timing)
-		for _, n := range "ABC" {
-			l.add(string(n))
-		}
-		l.connect()
-		if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > recentSlots }) {
-			t.Fatal(l.show())
-		}
+		l := connectedLab(t, labRules(), timing, "ABC")
+		l.awaits(t, "the slots that are remembered", func() bool {
+			return l.peers[0].m.View().AppliedSlot > recentSlots
+		})
 		for _, d := range l.peers[0].m.history.reductions {
 			if (d > 0) != (beside > 0) || d > time.Second {
 				t.Errorf("%d inner steps beside: reductions of %v", beside, l.peers[0].m.history.reductions)

@@ -28,11 +28,8 @@ func electorOf(l *lab) (*labPeer, *Machine) {
 func idleLab(t *testing.T) *lab {
 	t.Helper()
 	l := workingLab(t, "ABCDEF")
-	for _, p := range l.peers {
-		p.trains = false
-		p.report(ReportContributes{})
-	}
-	l.run(10*time.Second, func() bool { return false })
+	train(false, l.peers...)
+	l.rests(10 * time.Second)
 	return l
 }
 

@@ -29,9 +29,9 @@ func (l *lab) steps(t *testing.T, n uint64) (rs []slot.Record) {
 	t.Helper()
 	c := l.peers[0].m.chain
 	from, height := c.Tip().Slot, c.Height()
-	if !l.run(time.Duration(n)*10*time.Second, func() bool { return l.peers[0].m.chain.Tip().Slot >= from+n }) {
-		t.Fatal(l.show())
-	}
+	l.within(t, time.Duration(n)*10*time.Second, "the steps", func() bool {
+		return l.peers[0].m.chain.Tip().Slot >= from+n
+	})
 	for c = l.peers[0].m.chain; height < c.Height(); height++ {
 		if r := c.At(height + 1); r.Kind == slot.Step {
 			rs = append(rs, r)
@@ -122,14 +122,10 @@ func TestALeaderPlansAnewForThoseThatWait(t *testing.T) {
 				return ld != nil && ld.plan != nil && !hasOffer(ld.plan.Offers, labID("E")) && ld.ref.Ballot == 0 &&
 					(!drafted || ld.draft != nil)
 			}
-			if !l.run(3*time.Minute, without) {
-				t.Fatal(l.show())
-			}
+			l.within(t, 3*time.Minute, "it is gone", without)
 			l.filters, l.log = nil, nil
 			h := b.m.open.ref.Height
-			if !l.run(time.Minute, func() bool { return b.m.chain.Height() >= h }) {
-				t.Fatal(l.show())
-			}
+			l.awaits(t, "b follows", func() bool { return b.m.chain.Height() >= h })
 			ballot := b.m.chain.Commits()[h-1].Certificate.Ballot
 			if r := b.m.chain.At(h); !hasOffer(r.Contributions, labID("E")) || ballot != uint32(btoi(drafted)) {
 				t.Errorf("ballot %d, contributions of %s\n%s", ballot, labNames(offerers(r.Contributions)),
@@ -147,8 +143,7 @@ func TestALeaderPlansAnewForThoseThatWait(t *testing.T) {
 func TestALiarThatWaitsMovesNobody(t *testing.T) {
 	l := slowLab(t)
 	liar, e := l.peer("D"), l.peer("E")
-	e.trains = false // it offers to the liar alone
-	e.report(ReportContributes{})
+	train(false, e) // it offers to the liar alone
 	l.filters = []*labFilter{{from: "D", kind: "have,vote,notyet", left: -1}}
 	told, late, anew := 0, 0, 0
 	var lie func()

@@ -25,9 +25,7 @@ func TestAHiderCostsNoTerms(t *testing.T) {
 			}
 			first := honest.m.chain.Height() + 2
 			end := honest.m.chain.Tip().Slot + 60
-			if !l.run(20*time.Minute, func() bool { return honest.m.chain.Tip().Slot >= end }) {
-				t.Fatalf("60 slots are not decided\n%s", l.show())
-			}
+			l.within(t, 20*time.Minute, "60 slots are decided", func() bool { return honest.m.chain.Tip().Slot >= end })
 			lost := 0
 			for _, k := range honest.m.chain.Commits()[first:] {
 				order := slot.LeaderOrder(l.rules.Run, k.Record.Height, honest.m.chain.At(k.Record.Height-1).Electors())

@@ -282,9 +282,7 @@ func TestAPastWithoutParts(t *testing.T) {
 		}
 		return e.m.doubts.has(s.id)
 	}
-	if !l.run(time.Minute, refused) {
-		t.Error("nobody doubts its sender")
-	}
+	l.awaits(t, "somebody doubts its sender", refused)
 }
 
 // While a stranger's branch is gathered, one that a member announces is looked at: of the tip, or

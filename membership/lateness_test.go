@@ -71,9 +71,7 @@ func TestAnOutcomeThatCannotBeHadForLong(t *testing.T) {
 	l := forgetful(t, false)
 	d := l.peers[3]
 	d.trains = false
-	if !l.run(time.Minute, func() bool { return d.m.model.atTip() && d.m.model.state.applying == 0 }) {
-		t.Fatal("busy")
-	}
+	l.awaits(t, "it is idle", func() bool { return d.m.model.atTip() && d.m.model.state.applying == 0 })
 	tip := d.m.chain.Height()
 	w := WorkApply{Record: d.m.chain.At(tip)}
 	// as advanceState leaves it when it gives that work
@@ -85,9 +83,7 @@ func TestAnOutcomeThatCannotBeHadForLong(t *testing.T) {
 		t.Fatalf("height %d is not forgotten at %d", tip, d.m.chain.Height())
 	}
 	d.report(ReportFailed{Work: w, Err: "nobody has the outcome"})
-	if !l.run(10*time.Minute, d.m.model.atTip) {
-		t.Errorf("it stays with %+v", *s)
-	}
+	l.within(t, 10*time.Minute, "it is at the tip", d.m.model.atTip)
 }
 
 // TestAStateThatTakesLongToFetch: what was fetched may be older than the records that are kept. The
@@ -101,7 +97,5 @@ func TestAStateThatTakesLongToFetch(t *testing.T) {
 	d.trains = false
 	l.until(t, l.peers[0].view().AppliedSlot+200, l.peers[:3]...)
 	d.report(ReportApplied{Height: tip - 1, StateRoot: late.root, Record: late.record})
-	if !l.run(10*time.Minute, d.m.model.atTip) {
-		t.Errorf("it stays with %+v", d.m.model.state)
-	}
+	l.within(t, 10*time.Minute, "it is at the tip", d.m.model.atTip)
 }

@@ -80,7 +80,7 @@ func TestALiarInARingCostsOne(t *testing.T) {
 			}
 			for range 16 {
 				lie()
-				l.run(labTiming.Beat, func() bool { return false })
+				l.rests(labTiming.Beat)
 				if lead := leader.m.open.lead; lead != nil && lead.plan != nil && lead.plan.Living() < 5 {
 					t.Fatalf("%d of 6 are left in the plan", lead.plan.Living())
 				}
@@ -91,9 +91,7 @@ func TestALiarInARingCostsOne(t *testing.T) {
 					p.reduce(WorkReduce{Plan: *plan, Share: p.m.chain.Share(plan.Offers)})
 				}
 			}
-			if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot > 0 }) {
-				t.Fatalf("the slot does not close\n%s", l.show())
-			}
+			l.awaits(t, "the slot closes", func() bool { return leader.m.View().AppliedSlot > 0 })
 			for h := uint64(1); h <= leader.m.chain.Height(); h++ {
 				r := leader.m.chain.At(h)
 				honest := len(r.Contributions)
@@ -124,7 +122,7 @@ func TestLateWordsOfARingAreStale(t *testing.T) {
 	if err := leader.step(ringWord(two, first, l.aside(two, 1).id, wire.LostConnection)); !errors.Is(err, ErrStale) {
 		t.Errorf("a late word: %v", err)
 	}
-	l.run(4*labTiming.Beat, func() bool { return false })
+	l.rests(4 * labTiming.Beat)
 	if now := leader.m.open.lead.plan; now == nil || now.Living() != 5 || len(now.Ring) == 0 {
 		t.Errorf("a late word revised the plan")
 	}
@@ -152,7 +150,7 @@ func TestDeathsDoNotEndARing(t *testing.T) {
 			Round: leader.m.open.lead.plan.Round(),
 		})
 		_ = leader.step(ringWord(neighbour, *leader.m.open.lead.plan, victim.id, wire.LostConnection))
-		l.run(labTiming.Patience, func() bool { return false })
+		l.rests(labTiming.Patience)
 	}
 	if plan := leader.m.open.lead.plan; plan == nil || len(plan.Ring) == 0 || plan.Living() != 6 {
 		t.Errorf("the plan is %+v", plan)
@@ -169,22 +167,16 @@ func TestAMuteMemberEndsTheRing(t *testing.T) {
 	}
 	s := leader.m.chain.OpenSlot()
 	began := l.now
-	if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot >= s }) {
-		t.Fatalf("the slot does not close\n%s", l.show())
-	}
+	l.awaits(t, "the slot closes", func() bool { return leader.m.View().AppliedSlot >= s })
 	if took := l.now - began; took > 10*labTiming.Patience {
 		t.Errorf("it took %v", took)
 	}
-	if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot >= s+ringRest }) {
-		t.Fatalf("slots do not close\n%s", l.show())
-	}
+	l.awaits(t, "slots close", func() bool { return leader.m.View().AppliedSlot >= s+ringRest })
 	if took := l.now - began; took > 30*labTiming.Patience {
 		t.Errorf("slots took %v in all", took)
 	}
 	rings := func(p *labPeer) bool { return p.m.open.last != nil && len(p.m.open.last.Ring) > 0 }
-	if !l.run(time.Minute, func() bool { return slices.ContainsFunc(l.peers, rings) }) {
-		t.Error("no ring is tried any more")
-	}
+	l.awaits(t, "a ring is tried again", func() bool { return slices.ContainsFunc(l.peers, rings) })
 }
 
 // A ring through which bytes drip ends, too: it may take 40 times what is usual.
@@ -195,9 +187,7 @@ func TestADrippingRingEnds(t *testing.T) {
 	}
 	began := l.now
 	end := func() bool { plan := l.peers[0].m.open.last; return plan != nil && len(plan.Ring) == 0 }
-	if !l.run(5*time.Minute, end) {
-		t.Fatalf("the ring goes on\n%s", l.show())
-	}
+	l.within(t, 5*time.Minute, "the ring ends", end)
 	if took, least := l.now-began, silentTimeouts*labTiming.Patience; took < least ||
 		took > least+slowOwnerFactor*100*time.Millisecond+2*labTiming.Beat {
 		t.Errorf("it ends after %v", took)

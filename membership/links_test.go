@@ -17,7 +17,7 @@ func TestRelayedWaysAreKnown(t *testing.T) {
 	for _, relayed := range []bool{true, false} {
 		b.m.Report(l.now, ReportLinks{Speeds: map[slot.PeerID]uint32{c.id: 2500}, Uplink: 9000})
 		b.m.Report(l.now, ReportConnected{Peer: c.id, Connected: true, Relayed: relayed})
-		l.run(2*labTiming.Alive, func() bool { return false })
+		l.rests(2 * labTiming.Alive)
 		for _, p := range l.peers {
 			links := p.m.history.links(offers)
 			for i := range offers {

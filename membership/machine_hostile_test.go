@@ -20,13 +20,11 @@ func hostileLab(t *testing.T, members string) (*lab,
 	for _, n := range members {
 		l.add(string(n))
 	}
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "a run comes about", func() bool {
 		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
 			return len(p.m.chain.Electorate()) != len(members)
 		})
-	}) {
-		t.Fatal("no run came about")
-	}
+	})
 	say := func(to *labPeer, name string, inc slot.Incarnation, body wire.Body) error {
 		return to.step(wire.Message{From: labID(name), Incarnation: inc, Body: body})
 	}
@@ -139,7 +137,7 @@ func TestAStrangerDoesNotHoldUpTheFounding(t *testing.T) {
 		l := newLab(t, labRules(), labTiming)
 		p := l.add("m")
 		inc := slot.Incarnation(0)
-		founded := l.run(0, func() bool { return false })
+		founded := false
 		for range 1200 {
 			if name == "of many incarnations" {
 				inc = (inc + 1) % 60
@@ -171,10 +169,7 @@ func TestAnAccuserDoesNotReduceAlone(t *testing.T) {
 	if !ok {
 		t.Fatal("no plan of five")
 	}
-	bad := l.peers[0]
-	if bad == leader {
-		bad = l.peers[1]
-	}
+	bad := l.others(leader)[0]
 	for _, p := range l.peers {
 		if pl := leader.m.open.lead.plan; p != bad && pl != nil {
 			_ = say(leader, bad.name, bad.inc,
@@ -196,7 +191,7 @@ func TestReportsAreBounded(t *testing.T) {
 		p.stuck = true // the plan stays
 	}
 	var leader *labPeer
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "a plan", func() bool {
 		i := slices.IndexFunc(l.peers, func(p *labPeer) bool {
 			return p.m.open.lead != nil &&
 				p.m.open.lead.plan != nil
@@ -205,9 +200,7 @@ func TestReportsAreBounded(t *testing.T) {
 			leader = l.peers[i]
 		}
 		return i >= 0
-	}) {
-		t.Fatal("no plan")
-	}
+	})
 	i := slices.IndexFunc(l.peers, func(p *labPeer) bool { return p != leader })
 	bad, plan := l.peers[i], leader.m.open.lead.plan
 	for reason := range 256 {
@@ -250,7 +243,7 @@ func TestAnEmptyClaimDoesNotBlockOtherBranches(t *testing.T) {
 	met := false
 	for range 1200 {
 		_ = say(a, "liar", 1, claim(1)) // the liar is always first
-		l.run(50*time.Millisecond, func() bool { return false })
+		l.rests(50 * time.Millisecond)
 		_ = say(a, "liar", 1, claim(1))
 		_ = say(a, "honest", 1, claim(2))
 		met = met || a.m.competing.gathering != nil && a.m.competing.gathering.claim.Branch == slot.Root{2}
@@ -264,7 +257,7 @@ func TestAnEmptyClaimDoesNotBlockOtherBranches(t *testing.T) {
 // incarnation does not help it.
 func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 	l := labOf(t, "AB")
-	m := l.peer(labName(l.peers[0].m.open.leader(0).Peer)).m
+	m := l.leader().m
 	tip := m.chain.Tip()
 	claim := func(inc slot.Incarnation) *contact {
 		a := m.presence.meet(memberKey{labID("Z"), inc}, m.now, tip.Members, m.chain.Newcomers())

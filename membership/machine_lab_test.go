@@ -100,6 +100,7 @@ func labVerify(p slot.PeerID, data, sig []byte) bool { return string(labSign(p, 
 
 // fataler is what tests of both kinds have.
 type fataler interface {
+	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
@@ -241,6 +242,32 @@ func (l *lab) add(name string) *labPeer {
 	return p
 }
 
+// adds makes a peer of each letter, and connects all.
+func (l *lab) adds(names string) {
+	for _, n := range names {
+		l.add(string(n))
+	}
+	l.connect()
+}
+
+// connectedLab is a lab with a peer of each letter.
+func connectedLab(t fataler, rules chain.Rules, timing Timing, names string) *lab {
+	l := newLab(t, rules, timing)
+	l.adds(names)
+	return l
+}
+
+// train has peers begin to contribute, or stop.
+func train(contribute bool, ps ...*labPeer) {
+	for _, p := range ps {
+		p.trains = contribute
+		p.report(ReportContributes{Contributes: contribute})
+	}
+}
+
+// leader is the leader of ballot 0 at the open height.
+func (l *lab) leader() *labPeer { return l.peer(labName(l.peers[0].m.open.leader(0).Peer)) }
+
 // format empties the disk: the vote log goes, and the incarnation with it.
 func (p *labPeer) format() {
 	p.inc = slot.Incarnation(slot.Hash(fmt.Appendf(nil, "%s %d", p.name, p.life))[0])<<8 + slot.Incarnation(p.life)
@@ -355,6 +382,23 @@ func (l *lab) run(limit time.Duration, done func() bool) bool {
 	}
 	return true
 }
+
+// awaits lets a minute pass at most, until something holds.
+func (l *lab) awaits(t fataler, what string, holds func() bool) {
+	t.Helper()
+	l.within(t, time.Minute, what, holds)
+}
+
+// within lets some time pass at most, until something holds.
+func (l *lab) within(t fataler, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	if !l.run(limit, holds) {
+		t.Fatalf("not in time: %s\n%s\n%s", what, strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
+	}
+}
+
+// rests lets time pass.
+func (l *lab) rests(d time.Duration) { l.run(d, func() bool { return false }) }
 
 // labQueue is a heap of what is to happen: by time, then in the order in which it was put there.
 type labQueue []labEvent

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
@@ -14,13 +13,8 @@ func TestTheChainsPace(t *testing.T) {
 	rules.Pace = chain.PaceRules{InnerSteps: 100, TrimPermille: 200}
 	l := newLab(t, rules, labTiming)
 	l.stepTime = 7 // everybody's step time
-	for _, n := range "ABC" {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 20 }) {
-		t.Fatal(l.show())
-	}
+	l.adds("ABC")
+	l.awaits(t, "20 slots", func() bool { return l.peers[0].m.View().AppliedSlot > 20 })
 	m := l.peers[0].m
 	tip := m.chain.Tip().Slot
 	for base := tip - 2; base <= tip+1; base++ {

@@ -98,17 +98,18 @@ func TestLeaderOrder(t *testing.T) {
 }
 
 // labOf founds a run of peers without training.
-func labOf(t *testing.T, names string) *lab {
-	l := newLab(t, labRules(), labTiming)
+func labOf(t *testing.T, names string, change ...func(*chain.Rules)) *lab {
+	rules := labRules()
+	for _, c := range change {
+		c(&rules)
+	}
+	l := newLab(t, rules, labTiming)
 	for _, n := range names {
 		l.add(string(n)).trains = false
 	}
 	l.connect()
-	done := func() bool { return len(l.peers[0].m.View().Tip.Members) == len(names) }
-	if !l.run(time.Minute, done) {
-		t.Fatal(l.show())
-	}
-	l.run(2*time.Second, func() bool { return false })
+	l.awaits(t, "a run of all", func() bool { return len(l.peers[0].m.View().Tip.Members) == len(names) })
+	l.rests(2 * time.Second)
 	return l
 }
 

@@ -109,7 +109,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.run(pause, func() bool { return false })
+		l.rests(pause)
 	case "crash": // crash A B: what was not persisted is gone
 		for _, p := range l.named(d) {
 			p.crash()
@@ -338,8 +338,7 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 			case "slowness":
 				p.slowness, _ = time.ParseDuration(a.Vals[0])
 			case "idle":
-				p.trains = false
-				p.report(ReportContributes{})
+				train(false, p)
 			case "never-founds":
 				p.never = true
 			case "broken":

@@ -142,11 +142,8 @@ func TestGraceWindow(t *testing.T) {
 // TestHaveConditions: a valid draft gets a HAVE, and none as soon as one condition is missing.
 func TestHaveConditions(t *testing.T) {
 	l := labOf(t, "ABC")
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
-	voter := l.peers[0]
-	if voter == leader {
-		voter = l.peers[1]
-	}
+	leader := l.leader()
+	voter := l.others(leader)[0]
 	record := stepRecord(voter.m, "AB")
 	held := ReportHeld{Ref: voter.m.chain.Next(), Outcome: record.Outcome()}
 	for _, c := range []struct {
@@ -223,11 +220,8 @@ func (l *lab) qc(ballot uint32, r slot.Record, names string) *wire.QC {
 // (BYZANTINE m5). It needs neither the outcome nor the state.
 func TestVoteConditions(t *testing.T) {
 	l := labOf(t, "ABC")
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
-	voter := l.peers[0]
-	if voter == leader {
-		voter = l.peers[1]
-	}
+	leader := l.leader()
+	voter := l.others(leader)[0]
 	record, grown := stepRecord(voter.m, "AB"), stepRecord(voter.m, "AB")
 	grown.Members = with(slices.Clone(grown.Members), voter.m.chain.Listing(labID("D"), 9))
 	for _, c := range []struct {
@@ -382,9 +376,7 @@ func TestWhoCameDuringASlotIsNotWaitedFor(t *testing.T) {
 	c := l.add("C")
 	c.slowness = time.Hour
 	in := func() bool { return slot.Find(m.chain.Electorate(), c.id) >= 0 }
-	if !l.run(time.Minute, in) {
-		t.Fatal("C did not join")
-	}
+	l.awaits(t, "C joins", in)
 	member := m.chain.Electorate()[slot.Find(m.chain.Electorate(), c.id)]
 	listedBy := func(kinds ...slot.Kind) { // which record listed it, after which one, is chance
 		was := m.chain
@@ -414,23 +406,18 @@ func TestWhoCameDuringASlotIsNotWaitedFor(t *testing.T) {
 func TestWhoCameBackDuringASlotIsWaitedFor(t *testing.T) {
 	l := labOf(t, "ABC")
 	m := l.peer("A").m
-	for _, p := range l.peers {
-		p.trains = true
-		p.report(ReportContributes{Contributes: true})
-	}
+	train(true, l.peers...)
 	l.run(time.Minute, func() bool { return m.chain.Tip().Slot >= 2 })
 	for _, p := range l.peers {
 		p.slowness = time.Hour
 	}
-	l.run(2*time.Second, func() bool { return false })
+	l.rests(2 * time.Second)
 	c := l.peer("C")
 	in := func() bool { return slot.Find(m.chain.Electorate(), c.id) >= 0 }
 	began := m.chain.Tip()
 	c.crash()
 	l.connect()
-	if !l.run(time.Minute, func() bool { return !in() }) {
-		t.Fatal("C is not dropped")
-	}
+	l.awaits(t, "C is dropped", func() bool { return !in() })
 	c.start()
 	l.connect()
 	if !l.run(time.Minute, in) || m.chain.Tip().Slot != began.Slot {
@@ -448,9 +435,7 @@ func TestWhoCameBackDuringASlotIsWaitedFor(t *testing.T) {
 func TestAStateThatIsNotWantedAnyMore(t *testing.T) {
 	l := newLab(t, labRules(), labTiming)
 	p := l.add("A")
-	if !l.run(time.Minute, func() bool { return p.m.chain.Tip().Slot > 2 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "slot 3", func() bool { return p.m.chain.Tip().Slot > 2 })
 	state := &p.m.model.state
 	*state = modelState{syncing: true, retryAt: never}
 	p.m.model.syncs = 2

@@ -23,14 +23,8 @@ func labUntil(t *testing.T, names string, is func(*chain.Chain) bool) *lab {
 	t.Helper()
 	rules := labRules()
 	rules.Byzantine, rules.StartPeers, rules.Frame = true, len(names), 8
-	l := newLab(t, rules, labTiming)
-	for _, n := range names {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(time.Minute, func() bool { return is(l.peers[0].m.chain) }) {
-		t.Fatal(l.show())
-	}
+	l := connectedLab(t, rules, labTiming, names)
+	l.awaits(t, "the chain is one of these", func() bool { return is(l.peers[0].m.chain) })
 	return l
 }
 
@@ -182,9 +176,7 @@ func TestALeaderThatPlansAloneDecidesNothing(t *testing.T) {
 		}
 	}
 	liar.crash()
-	if !l.run(time.Minute, func() bool { return l.others(liar)[0].m.chain.Height() > at+1 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "others go on", func() bool { return l.others(liar)[0].m.chain.Height() > at+1 })
 	if c := l.others(liar)[0].m.chain.At(at + 1).Contributions; len(c) == 1 {
 		t.Error("the slot was decided with the liar alone")
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -16,10 +15,7 @@ import (
 // strangers. One owner alone moves nobody, nor does what an owner says of another one.
 func TestContributorsThatUseUpTheRanges(t *testing.T) {
 	l := auditedLab(t, "ABCD")
-	for _, n := range "EF" {
-		l.add(string(n))
-	}
-	l.connect()
+	l.adds("EF")
 	l.goesOn(t, 6)
 	for _, p := range l.peers {
 		p.stuck = true // the reduction lasts
@@ -72,9 +68,7 @@ func TestContributorsThatUseUpTheRanges(t *testing.T) {
 	for _, p := range l.peers {
 		p.stuck = false
 	}
-	if !l.run(time.Minute, func() bool { return leader.m.chain.Height() >= height }) {
-		t.Fatalf("no step\n%s", l.show())
-	}
+	l.awaits(t, "a step", func() bool { return leader.m.chain.Height() >= height })
 	if k := leader.m.chain.Commit(height); k.Certificate.Ballot >= slot.Tries || k.Record.Kind != slot.Step {
 		t.Errorf("a %s is decided in ballot %d", k.Record.Kind, k.Certificate.Ballot)
 	}

@@ -3,7 +3,6 @@ package membership
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,15 +177,9 @@ func TestAMemberWithoutAVoteOffersTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules := labRules()
 			rules.Byzantine, rules.StartPeers, rules.AuditSamples = true, 5, samples
-			l := newLab(t, rules, labTiming)
-			for _, n := range "ABCDE" {
-				l.add(string(n))
-			}
-			l.connect()
+			l := connectedLab(t, rules, labTiming, "ABCDE")
 			c := func() *chain.Chain { return l.peers[0].m.chain }
-			if !l.run(time.Minute, func() bool { return len(c().Electorate()) == 4 && c().Tip().Slot >= 5 }) {
-				t.Fatal(l.show())
-			}
+			l.awaits(t, "slot 5 of four", func() bool { return len(c().Electorate()) == 4 && c().Tip().Slot >= 5 })
 			var liar *labPeer
 			var honest []*labPeer
 			for _, p := range l.peers {
@@ -211,9 +204,7 @@ func TestAMemberWithoutAVoteOffersTwice(t *testing.T) {
 				}
 			}
 			slots := c().Tip().Slot + 4
-			if !l.run(time.Minute, func() bool { twice(); return c().Tip().Slot >= slots }) {
-				t.Fatalf("no slots\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
-			}
+			l.awaits(t, "the slots", func() bool { twice(); return c().Tip().Slot >= slots })
 			if told == 0 || slot.Find(c().Members(), liar.id) >= 0 {
 				t.Errorf("the liar offers %d and is a member: %v", told, slot.Find(c().Members(), liar.id) >= 0)
 			}
@@ -253,7 +244,7 @@ func TestALeaderPushesOutItsOwnOffer(t *testing.T) {
 	l := labOf(t, "ABC")
 	d := l.peers[0].m.open
 	liar := l.peer(labName(d.leader(d.ballot).Peer))
-	honest := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == liar })
+	honest := l.others(liar)
 	open := honest[0].m.chain.OpenSlot()
 	offer := slot.Offer{Peer: liar.id, Slot: open, Seq: 1000, Base: open - 1, Weight: 1}
 	liar.crash()
@@ -280,10 +271,7 @@ func TestALeaderPushesOutItsOwnOffer(t *testing.T) {
 		Branch: c.Branch(), Height: c.Height(), Tip: c.TipHash(), Work: c.Tip().Work, Synced: true, Applied: c.Height(),
 		Contributes: true,
 	}
-	for _, p := range honest {
-		p.trains = true
-		p.report(ReportContributes{Contributes: true})
-	}
+	train(true, honest...)
 	for range 600 {
 		says(alive)
 		for ballot := range uint32(16) {

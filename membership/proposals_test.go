@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -13,14 +12,11 @@ import (
 // decide the slot without it.
 func TestProposalsOfNothingKeepNoLeader(t *testing.T) {
 	l := labOf(t, "ABCD")
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
-	others := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == leader })
+	leader := l.leader()
+	others := l.others(leader)
 	open := leader.m.open.ref
 	l.filters = []*labFilter{{from: leader.name, left: -1}}
-	for _, p := range others {
-		p.trains = true
-		p.report(ReportContributes{Contributes: true})
-	}
+	train(true, others...)
 	n, began := byte(0), l.now
 	decided := func() bool { return others[0].m.chain.LastStep() > 0 }
 	for !decided() && l.now-began < 2*time.Minute {

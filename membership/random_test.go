@@ -120,15 +120,13 @@ func newChaos(t *rapid.T) *chaos {
 // turnHostile has members lie, once the run has decided a step: before that a second founding may
 // win over it, whoever decided it.
 func (w *chaos) turnHostile(t *rapid.T, n int, rng *rand.Rand) {
-	if !w.run(time.Minute, func() bool {
+	w.awaits(t, "the run is founded", func() bool {
 		return !slices.ContainsFunc(w.peers, func(p *labPeer) bool {
 			v := p.m.View()
 			return len(v.Tip.Members) < w.first || len(v.Tip.Electors()) < 3*n+1 || v.AppliedSlot < 1 ||
 				v.Applied < v.Tip.Height
 		})
-	}) {
-		t.Fatalf("the run was not founded\n%s", w.show())
-	}
+	})
 	electors := rapid.Permutation(w.peers[0].m.chain.Electorate()).Draw(t, "liars")
 	for _, e := range electors[:n] {
 		p := w.peer(labName(e.Peer))
@@ -168,7 +166,7 @@ func (w *chaos) one(t *rapid.T, ok func(*labPeer) bool) *labPeer {
 
 func (w *chaos) pass(t *rapid.T) {
 	d := time.Duration(rapid.IntRange(1, 40).Draw(t, "tenths")) * 100 * time.Millisecond
-	w.run(d, func() bool { return false })
+	w.rests(d)
 }
 
 // stops draws a peer to be stopped. Liars go on; and beside them one peer at a time is down, for
@@ -258,8 +256,7 @@ func (w *chaos) join(t *rapid.T) {
 	if n := len(w.peers); n < w.first+4 {
 		p := w.add(string(rune('A' + n)))
 		if rapid.IntRange(0, 2).Draw(t, "trains") == 0 {
-			p.trains = false
-			p.report(ReportContributes{})
+			train(false, p)
 		}
 		w.connect()
 	}

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -18,9 +17,7 @@ func TestAReturnedMemberLooksForTheOthersFirst(t *testing.T) {
 		l := newLab(t, rules, timing)
 		a, b, c := l.add("A"), l.add("B"), l.add("C")
 		l.connect()
-		if !l.run(time.Minute, func() bool { return len(a.m.chain.Members()) == 3 && a.m.chain.Tip().Slot > 0 }) {
-			t.Fatal(l.show())
-		}
+		l.awaits(t, "a slot of three", func() bool { return len(a.m.chain.Members()) == 3 && a.m.chain.Tip().Slot > 0 })
 		b.crash()
 		c.crash()
 		branch := a.m.chain.Branch()
@@ -54,9 +51,7 @@ func TestAReturnedPeerDropsNobodyWhoWasHeard(t *testing.T) {
 			a, b := l.add("A"), l.add("B")
 			l.connect()
 			both := func() bool { return len(a.m.chain.Members()) == 2 && a.m.chain.Tip().Slot > 0 }
-			if !l.run(time.Minute, both) {
-				t.Fatal(l.show())
-			}
+			l.awaits(t, "both are members", both)
 			alone := func(e slot.Member) bool { return e.Peer == a.id }
 			if !rules.Quorum(a.m.chain.Electorate(), alone) {
 				a, b = b, a // the one that decides alone
@@ -70,9 +65,7 @@ func TestAReturnedPeerDropsNobodyWhoWasHeard(t *testing.T) {
 				t.Errorf("%s was dropped\n%s", b.name, l.show())
 			}
 			b.crash() // who is gone is still noticed
-			if !l.run(time.Minute, func() bool { return len(a.m.chain.Members()) < 2 }) {
-				t.Errorf("%s was not dropped\n%s", b.name, l.show())
-			}
+			l.awaits(t, b.name+" is dropped", func() bool { return len(a.m.chain.Members()) < 2 })
 		})
 	}
 }
@@ -89,7 +82,7 @@ func TestAReturnedLeaderKeepsItsGroup(t *testing.T) {
 			if told {
 				leader.report(ReportReturned{})
 			}
-			l.run(labTiming.Lost/2, func() bool { return false })
+			l.rests(labTiming.Lost / 2)
 			lead := leader.m.open.lead
 			if lead == nil || lead.plan == nil || lead.plan.Living() != 5 {
 				t.Fatalf("its plan has changed\n%s", l.show())
@@ -97,9 +90,7 @@ func TestAReturnedLeaderKeepsItsGroup(t *testing.T) {
 			dead := l.aside(leader, 1)
 			dead.crash() // who is gone is still noticed
 			gone := func() bool { return lead.plan != nil && lead.plan.Gone.Has(lead.plan.Place(dead.id)) }
-			if !l.run(2*labTiming.Lost, gone) {
-				t.Errorf("%s is waited for\n%s", dead.name, l.show())
-			}
+			l.within(t, 2*labTiming.Lost, dead.name+" is not waited for", gone)
 		})
 	}
 }
@@ -111,13 +102,13 @@ func TestAReturnedLeaderWaitsForOffers(t *testing.T) {
 	for _, p := range l.peers {
 		p.report(ReportContributes{Contributes: true})
 	}
-	l.run(time.Second, func() bool { return false })
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
+	l.rests(time.Second)
+	leader := l.leader()
 	open := leader.m.chain.OpenSlot()
-	others := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == leader })
+	others := l.others(leader)
 	leader.offer(open)
 	others[0].offer(open) // it is heard first
-	l.run(100*time.Millisecond, func() bool { return false })
+	l.rests(100 * time.Millisecond)
 	leader.ahead += 2 * labTiming.Lost
 	leader.report(ReportReturned{})
 	planned := func() bool { return leader.m.open.lead == nil || leader.m.open.lead.plan != nil }
@@ -137,28 +128,18 @@ func TestAReturnedLeaderWaitsForOffers(t *testing.T) {
 func TestAStopIsNoTimeServed(t *testing.T) {
 	rules, timing := labRules(), labTiming
 	rules.StartPeers, rules.LastSlot, timing.ForkAfter = 4, 12, 20*time.Second
-	l := newLab(t, rules, timing)
-	for _, n := range "ABCD" {
-		l.add(string(n))
-	}
-	l.connect()
+	l := connectedLab(t, rules, timing, "ABCD")
 	a, late := l.peers[0], l.peers[3]
-	if !l.run(time.Minute, func() bool { return a.m.View().AppliedSlot >= 3 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "slot 3", func() bool { return a.m.View().AppliedSlot >= 3 })
 	late.crash() // it is waited for
-	if !l.run(2*time.Minute, func() bool { return a.m.exit.final }) {
-		t.Fatal(l.show())
-	}
+	l.within(t, 2*time.Minute, "its exit is final", func() bool { return a.m.exit.final })
 	a.ahead += timing.Linger
 	a.report(ReportReturned{})
 	done := func() bool { return a.m.View().Done }
 	if l.run(timing.Linger-2*time.Second, done) {
 		t.Error("it has gone before the others had the time")
 	}
-	if !l.run(timing.Linger, done) {
-		t.Errorf("it never goes\n%s", l.show())
-	}
+	l.within(t, timing.Linger, "it goes", done)
 }
 
 // A peer was stopped while another one showed it a better branch. It does not blame the other for

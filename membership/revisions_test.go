@@ -2,7 +2,6 @@ package membership
 
 import (
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -11,11 +10,7 @@ import (
 func TestRevisionsMakeFewEvents(t *testing.T) {
 	rules := labRules()
 	rules.Byzantine, rules.StartPeers = true, 4
-	l := newLab(t, rules, labTiming)
-	for _, n := range "ABCD" {
-		l.add(string(n))
-	}
-	l.connect()
+	l := connectedLab(t, rules, labTiming, "ABCD")
 	var led, leader *labPeer
 	follows := func() bool {
 		for _, p := range l.peers {
@@ -26,9 +21,7 @@ func TestRevisionsMakeFewEvents(t *testing.T) {
 		}
 		return false
 	}
-	if !l.run(time.Minute, follows) {
-		t.Fatalf("no plan\n%s", l.show())
-	}
+	l.awaits(t, "a plan", follows)
 	before, revised := l.count(led.name, EventPlanned), *led.m.open.plan
 	for range 1000 {
 		revised.Revision++

@@ -19,9 +19,7 @@ func TestTheEvictedStayOut(t *testing.T) {
 		_ = a.step(labSigned(liar, wire.Vote{Vote: slot.Vote{Ref: next, Hash: slot.Root{root}}}))
 	}
 	out := func() bool { return slot.Find(a.m.chain.Members(), liar.id) < 0 }
-	if !l.run(5*time.Second, out) {
-		t.Fatalf("it is not dropped\n%s", l.show())
-	}
+	l.within(t, 5*time.Second, "it is dropped", out)
 	for _, p := range a.m.chain.Tip().Evicted {
 		if p != liar.id {
 			t.Errorf("%s is evicted", labName(p))
@@ -35,9 +33,7 @@ func TestTheEvictedStayOut(t *testing.T) {
 	liar.start()
 	l.connect()
 	before := a.m.chain.Tip().Slot
-	if !l.run(time.Minute, func() bool { return a.m.chain.Tip().Slot >= before+20 }) {
-		t.Fatalf("nothing is decided after slot %d\n%s", before, l.show())
-	}
+	l.awaits(t, "20 slots more", func() bool { return a.m.chain.Tip().Slot >= before+20 })
 	if !out() || !strings.Contains(liar.m.View().Reason, "evicted this peer for good") {
 		t.Errorf("listed: %v; it says: %s", !out(), liar.m.View().Reason)
 	}
@@ -55,7 +51,7 @@ func TestWhoGetsASeatIsShown(t *testing.T) {
 	}
 	l.connect()
 	shown := map[slot.PeerID]bool{}
-	if !l.run(time.Minute, func() bool {
+	l.awaits(t, "the entrants are shown", func() bool {
 		for _, p := range l.peers {
 			for _, e := range p.m.View().Entrants {
 				shown[e] = true
@@ -65,9 +61,7 @@ func TestWhoGetsASeatIsShown(t *testing.T) {
 			}
 		}
 		return len(l.peers[0].m.chain.Electorate()) == 4
-	}) {
-		t.Fatal(l.show())
-	}
+	})
 	if len(shown) != 3 {
 		t.Errorf("of the three that got a seat %d were shown before", len(shown))
 	}

@@ -23,8 +23,7 @@ func crowdedLab(t *testing.T, electors string, n int, change func(*chain.Rules))
 	}
 	for i := range n {
 		p := l.add(string(rune('a' + i)))
-		p.trains = false
-		p.report(ReportContributes{})
+		train(false, p)
 		newcomers = append(newcomers, p)
 	}
 	l.connect()
@@ -42,21 +41,8 @@ func (l *lab) beginsWith(t *testing.T, leader *labPeer, trainers ...*labPeer) {
 			leader.m.open.leader(0).Peer == leader.id && len(leader.m.presence.offers()) == 0 &&
 			!slices.ContainsFunc(l.peers, func(p *labPeer) bool { return p.up() && p.m.chain.Height() != height })
 	}
-	if !l.run(2*time.Minute, began) {
-		t.Fatalf("%s leads no slot\n%s", leader.name, l.show())
-	}
-	for _, p := range trainers {
-		p.trains = true
-		p.report(ReportContributes{Contributes: true})
-	}
-}
-
-// awaits lets time pass until something holds.
-func (l *lab) awaits(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	if !l.run(time.Minute, holds) {
-		t.Fatalf("not in time: %s\n%s\n%s", what, strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
-	}
+	l.within(t, 2*time.Minute, leader.name+" leads a slot", began)
+	train(true, trainers...)
 }
 
 // decides lets time pass until the open slot is decided. It returns the terms that were lost
@@ -177,7 +163,7 @@ func TestALossTakesNewcomersOut(t *testing.T) {
 			if p.Place(dies.id) < 0 && p.Gone.Count() > 0 {
 				t.Errorf("of a new group %d are gone", p.Gone.Count())
 			}
-			l.run(10*labLatency, func() bool { return false })
+			l.rests(10 * labLatency)
 			l.goOnWith(c.crowds)
 			lost, step := l.decides(t, leader)
 			if lost > 0 {
@@ -261,7 +247,7 @@ func TestAnOldLeadersDraftCostsATerm(t *testing.T) {
 	if p := leader.m.open.lead.plan; newcomersIn(p.Offers, livingSet(*p)) != 3 {
 		t.Fatal("the leader takes newcomers out")
 	}
-	l.run(10*labLatency, func() bool { return false })
+	l.rests(10 * labLatency)
 	l.goOnWith(true)
 	l.awaits(t, "the old leader has a draft", func() bool { return leader.m.open.lead.draft != nil })
 	lost, step := l.decides(t, honest)
@@ -288,10 +274,7 @@ func TestWhoIsListedInMidSlotIsANewcomer(t *testing.T) {
 	for _, p := range l.peers {
 		changeRules(p.m, func(r *chain.Rules) { r.MinPeers = 4 })
 	}
-	for _, p := range l.peers[2:4] {
-		p.trains = false
-		p.report(ReportContributes{})
-	}
+	train(false, l.peers[2:4]...)
 	l.awaits(t, "they are listed in mid-slot", func() bool {
 		return honest.m.chain.Tip().Slot == began.Slot && len(honest.m.chain.Members()) == 7
 	})

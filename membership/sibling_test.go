@@ -14,8 +14,8 @@ import (
 // same, agree on one branch, and put the liar out by the two certificates.
 func TestTwoCertificatesAtOneHeight(t *testing.T) {
 	l := labOf(t, "ABCDE")
-	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
-	honest := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == leader })
+	leader := l.leader()
+	honest := l.others(leader)
 	c := leader.m.chain
 	sides := [2][]*labPeer{honest[:2], honest[2:]}
 	for i, side := range sides {
@@ -53,9 +53,7 @@ func TestTwoCertificatesAtOneHeight(t *testing.T) {
 		}
 		return true
 	}
-	if !l.run(time.Minute, agree) {
-		t.Fatalf("two branches stay\n%s", l.show())
-	}
+	l.awaits(t, "one branch stays", agree)
 }
 
 // A peer that lost its log founds or forks again from the same record, in the first attempt of its
@@ -79,16 +77,16 @@ func TestDoubtsDoNotDelayCatchingUp(t *testing.T) {
 	l := agedLab(t, 4)
 	c := l.peers[2]
 	c.crash()
-	l.run(10*time.Second, func() bool { return false })
+	l.rests(10 * time.Second)
 	l.filters = []*labFilter{{from: c.name, kind: "need", left: -1}}
 	c.start()
 	l.connect()
-	l.run(24*l.timing.Retry, func() bool { return false })
+	l.rests(24 * l.timing.Retry)
 	if n := len(c.m.doubts.peers); n != 2 {
 		t.Fatalf("doubts %d peers", n)
 	}
 	l.filters = nil
-	if !l.run(2*l.timing.Retry, func() bool { return c.m.chain.Height()+1 >= l.peers[0].m.chain.Height() }) {
-		t.Errorf("it does not catch up\n%s", l.show())
-	}
+	l.within(t, 2*l.timing.Retry, "it catches up", func() bool {
+		return c.m.chain.Height()+1 >= l.peers[0].m.chain.Height()
+	})
 }

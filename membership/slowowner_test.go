@@ -20,9 +20,7 @@ func slowFirstStep(t *testing.T, termCap time.Duration) *lab {
 		p.stuck, p.trickle = true, 1
 	}
 	l.connect()
-	if !l.run(time.Minute, func() bool { return l.peers[0].m.open.last != nil }) {
-		t.Fatalf("no plan\n%s", l.show())
-	}
+	l.awaits(t, "a plan", func() bool { return l.peers[0].m.open.last != nil })
 	return l
 }
 
@@ -40,13 +38,11 @@ func TestASlowOwnerOfTheFirstStepIsAwaited(t *testing.T) {
 	for more, awaited := range map[time.Duration]bool{3200 * time.Millisecond: true, 4500 * time.Millisecond: false} {
 		l := slowFirstStep(t, 0)
 		began := l.peers[0].m.open.groupReports.since
-		l.run(others-(l.now-began), func() bool { return false })
+		l.rests(others - (l.now - began))
 		goOn(l.peers[:3])
-		l.run(more, func() bool { return false })
+		l.rests(more)
 		goOn(l.peers[3:])
-		if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 0 }) {
-			t.Fatalf("the slot does not close\n%s", l.show())
-		}
+		l.awaits(t, "the slot closes", func() bool { return l.peers[0].m.View().AppliedSlot > 0 })
 		out := slices.ContainsFunc(l.log, func(line string) bool {
 			return strings.Contains(line, "failed in the reduction")
 		})
@@ -62,7 +58,7 @@ func TestADrippingOwnerOfTheFirstStepIsLeftOut(t *testing.T) {
 	const held = 25 * time.Second // more than three terms
 	const termCap = 8 * time.Second
 	l := slowFirstStep(t, termCap)
-	l.run(held, func() bool { return false })
+	l.rests(held)
 	goOn(l.peers[:3])
 	began := l.now
 	closed := func() bool { return l.peers[0].m.View().AppliedSlot > 0 }
@@ -82,7 +78,7 @@ func TestARestartedLeaderLeadsOn(t *testing.T) {
 			p.m.history.steps[0] = 20 * time.Second
 		}
 	}
-	l.run(15*time.Second, func() bool { return false })
+	l.rests(15 * time.Second)
 	goOn(l.peers)
 	l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 0 })
 	if c, ok := l.peers[0].m.Record(height); !ok || c.Certificate.Ballot >= slot.Tries {

@@ -17,16 +17,11 @@ func TestH24AStaleContributionCountsOnce(t *testing.T) {
 	rules.MaxStaleness = 2
 	l := newLab(t, rules, labTiming)
 	l.shuffle(2) // C leads neither of the slots that are to be without it
-	for _, n := range "ABC" {
-		l.add(string(n))
-	}
-	l.connect()
+	l.adds("ABC")
 	a, c := l.peers[0], l.peers[2]
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		if !l.run(time.Minute, ok) {
-			t.Fatalf("never %s\n%s", what, l.show())
-		}
+		l.awaits(t, what, ok)
 	}
 	until("three members", func() bool { return len(a.m.chain.Electorate()) == 3 && a.m.View().AppliedSlot > 1 })
 	c.trains = false
@@ -66,7 +61,7 @@ func TestH24AStaleContributionCountsOnce(t *testing.T) {
 				t.Errorf("%+v may enter slot %d", again, a.m.chain.OpenSlot())
 			}
 		}
-		l.run(time.Second, func() bool { return false })
+		l.rests(time.Second)
 	}
 	if n := listed(); n != 1 {
 		t.Errorf("listed %d times", n)

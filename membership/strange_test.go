@@ -36,16 +36,13 @@ func sayStrangeThings(t *testing.T, byzantine, rings bool, world uint64) {
 	rules.Byzantine, rules.Rings, rules.StartPeers = byzantine, rings, 4
 	l := newLab(t, rules, labTiming)
 	l.open = true
-	for _, n := range "ABCDE" {
-		l.add(string(n))
-	}
-	l.connect()
+	l.adds("ABCDE")
 	liar := l.peers[4]
 	liar.lies = &labLiar{p: liar, r: r}
 	stranger := &labPeer{lab: l, name: "S", id: labID("S"), inc: 3}
 	honest := l.peers[:4]
 	for range 600 {
-		l.run(time.Duration(1+r.IntN(40))*time.Millisecond, func() bool { return false })
+		l.rests(time.Duration(1+r.IntN(40)) * time.Millisecond)
 		if len(l.heard) == 0 {
 			continue
 		}

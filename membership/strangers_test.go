@@ -16,9 +16,9 @@ func TestWhoContributedKeepsAPlaceAmongStrangers(t *testing.T) {
 	l := ofThree(t, 2)
 	l.peer("C").crash()
 	m := l.peer("A").m
-	if !l.run(10*labTiming.Lost, func() bool { return slot.Find(m.chain.Electorate(), labID("C")) < 0 }) {
-		t.Fatal(l.show())
-	}
+	l.within(t, 10*labTiming.Lost, "C is dropped", func() bool {
+		return slot.Find(m.chain.Electorate(), labID("C")) < 0
+	})
 	back := memberKey{labID("C"), 77}
 	say := func(w memberKey) {
 		m.presence.heard(wire.Message{From: w.peer, Incarnation: w.inc, Body: wire.Join{}})

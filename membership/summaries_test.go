@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -40,11 +41,9 @@ func forgetful(t *testing.T, byzantine bool, archives ...string) *lab {
 // until runs the lab until peers have applied a slot.
 func (l *lab) until(t *testing.T, s uint64, peers ...*labPeer) {
 	t.Helper()
-	if !l.run(time.Hour, func() bool {
+	l.within(t, time.Hour, fmt.Sprintf("slot %d is applied by all", s), func() bool {
 		return !slices.ContainsFunc(peers, func(p *labPeer) bool { return p.m.model.state.slot < s || !p.m.member() })
-	}) {
-		t.Fatalf("slot %d is not applied by all\n%s", s, l.show())
-	}
+	})
 }
 
 func TestNewcomerStartsFromASummary(t *testing.T) {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -18,21 +19,15 @@ func TestWhoKeepsASlotFromMinPeers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules := labRules()
 			rules.MinPeers, rules.StartPeers, rules.Byzantine = 4, 4, byzantine
-			l := newLab(t, rules, labTiming)
-			for _, n := range "ABCD" {
-				l.add(string(n))
-			}
-			l.connect()
+			l := connectedLab(t, rules, labTiming, "ABCD")
 			slots := func(n uint64) {
 				t.Helper()
-				if !l.run(time.Minute, func() bool { return l.slots() >= n }) {
-					t.Fatalf("no slot %d\n%s", n, l.show())
-				}
+				l.awaits(t, fmt.Sprintf("slot %d", n), func() bool { return l.slots() >= n })
 			}
 			slots(2)
 			bad := l.peer("D")
 			bad.broken = true
-			l.run(10*time.Minute, func() bool { return false })
+			l.rests(10 * time.Minute)
 			at, a := l.slots(), l.peer("A")
 			for _, p := range l.peers[:3] {
 				if n := l.count(p.name, EventShort); n != 1 {
@@ -77,15 +72,9 @@ func TestALeaderThatListsTooFewIsNotSpared(t *testing.T) {
 	}{{3, false}, {4, true}} {
 		rules := labRules()
 		rules.MinPeers, rules.StartPeers, rules.Byzantine = c.min, 4, true
-		l := newLab(t, rules, labTiming)
-		for _, n := range "ABCD" {
-			l.add(string(n))
-		}
-		l.connect()
+		l := connectedLab(t, rules, labTiming, "ABCD")
 		m := l.peer("A").m
-		if !l.run(time.Minute, func() bool { return l.slots() >= 2 && len(m.presence.offers()) == 4 }) {
-			t.Fatal(l.show())
-		}
+		l.awaits(t, "two slots, and all offers", func() bool { return l.slots() >= 2 && len(m.presence.offers()) == 4 })
 		d, bad := m.open, l.peer("D").id
 		d.last = &slot.Plan{Slot: 3}
 		for _, o := range m.presence.offers() {

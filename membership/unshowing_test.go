@@ -66,9 +66,7 @@ func TestNoMoreHidersThanLiarsAreLeftOut(t *testing.T) {
 		t.Errorf("%s are left out of the slot in which they hid", labNames(got))
 	}
 	open := m.chain.OpenSlot()
-	if !l.run(time.Minute, func() bool { return m.chain.OpenSlot() > open }) {
-		t.Fatal("nothing is decided")
-	}
+	l.awaits(t, "something is decided", func() bool { return m.chain.OpenSlot() > open })
 	if got := hs.out(); len(got) != 1 || got[0] == labID("A") {
 		t.Errorf("%s are left out; want one other member", labNames(got))
 	}
@@ -90,9 +88,7 @@ func TestTenSlowContributorsCostNoTerms(t *testing.T) {
 		return i >= 0 && honest.chain.Members()[i].Credit >= 32 && !honest.chain.Members()[i].Elects()
 	}
 	all := func() bool { return !slices.ContainsFunc(slow, func(p *labPeer) bool { return !credited(p) }) }
-	if !l.run(10*time.Minute, all) {
-		t.Fatalf("not all have credit\n%s", l.show())
-	}
+	l.within(t, 10*time.Minute, "all have credit", all)
 	for _, p := range slow {
 		p.auditor.hides = "*"
 	}

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -16,16 +17,10 @@ func soonLab(t *testing.T, byzantine bool, names string, rounds float64, atOnce 
 	t.Helper()
 	rules, round := labRules(), time.Duration(rounds*float64(labTiming.Straggler))
 	rules.Byzantine, rules.StartPeers, rules.MaxWeightRatio, rules.NewcomerShare = byzantine, len(names), 8, 500
-	l := newLab(t, rules, labTiming)
-	for _, n := range names {
-		l.add(string(n))
-	}
-	l.connect()
-	if !l.run(2*time.Minute, func() bool {
+	l := connectedLab(t, rules, labTiming, names)
+	l.within(t, 2*time.Minute, "slot 6 of all", func() bool {
 		return l.peers[0].m.View().AppliedSlot >= 6 && len(l.peers[0].m.chain.Electorate()) == len(names)
-	}) {
-		t.Fatal(l.show())
-	}
+	})
 	for _, p := range l.peers {
 		p.slowness = round
 	}
@@ -174,8 +169,7 @@ func TestStragglersAreStillLeftOut(t *testing.T) {
 func (l *lab) idle(names string) {
 	for _, n := range names {
 		p := l.peer(string(n))
-		p.trains = false
-		p.report(ReportContributes{})
+		train(false, p)
 	}
 }
 
@@ -185,9 +179,9 @@ func TestTooManyThatHangStopNothing(t *testing.T) {
 	for _, byzantine := range []bool{true, false} {
 		l := soonLab(t, byzantine, "ABCD", 1000, "A")
 		from := l.peers[0].m.chain.Tip().Slot
-		if !l.run(4*loneWait*labTiming.Straggler, func() bool { return l.peers[0].m.chain.Tip().Slot > from+1 }) {
-			t.Errorf("byzantine %v: no slot\n%s", byzantine, l.show())
-		}
+		l.within(t, 4*loneWait*labTiming.Straggler, fmt.Sprintf("byzantine %v: a slot", byzantine), func() bool {
+			return l.peers[0].m.chain.Tip().Slot > from+1
+		})
 	}
 }
 
@@ -196,7 +190,7 @@ func TestTooManyThatHangStopNothing(t *testing.T) {
 // peer that has started in the midst of the slot.
 func TestALeaderThatSaysItWorksEndsNoWait(t *testing.T) {
 	l := soonLab(t, true, "ABCD", 1000, "")
-	l.run(2*labTiming.Straggler, func() bool { return false })
+	l.rests(2 * labTiming.Straggler)
 	m := l.peer("A").m
 	m.open.led, m.open.ledAt = true, m.now-labTiming.Straggler-1
 	alone := draftOf(0, stepRecord(m, "B"), nil)
@@ -228,7 +222,7 @@ func TestNoOutcomeIsOfLiarsAlone(t *testing.T) {
 		t.Errorf("two of four: %s", why)
 	}
 	l.idle("CD") // the messages are not on their way yet
-	l.run(2*labTiming.Alive, func() bool { return false })
+	l.rests(2 * labTiming.Alive)
 	if why := of("B"); strings.Contains(why, "without 3") {
 		t.Errorf("two that train: %s", why)
 	}
@@ -238,9 +232,7 @@ func TestNoOutcomeIsOfLiarsAlone(t *testing.T) {
 // that claim the longest steps do not have a slot wait.
 func TestNewcomersSayNotHowLongOthersTrain(t *testing.T) {
 	l := soonLab(t, true, "ABCD", 2, "UVXYZ")
-	if !l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.Members()) == 9 }) {
-		t.Fatal(l.show())
-	}
+	l.awaits(t, "nine members", func() bool { return len(l.peers[0].m.chain.Members()) == 9 })
 	m := l.peer("A").m
 	m.cfg.Timing.Beside = 50
 	var offers []slot.Offer
