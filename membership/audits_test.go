@@ -137,12 +137,7 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 			if slices.Contains(offerers(k.Record.Contributions), owner.id) {
 				t.Error("the slot is decided with the owner")
 			}
-			gone := func() bool {
-				return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
-					return p != owner && slot.Find(p.m.chain.Members(), owner.id) >= 0
-				})
-			}
-			l.within(t, 10*time.Second, "the owner is no member", gone)
+			l.within(t, 10*time.Second, "the owner is no member", func() bool { return l.without(owner) })
 			if !slices.Contains(leader.m.chain.Tip().Evicted, owner.id) && leader.m.chain.Height() == height+1 {
 				t.Error("the record after does not evict it")
 			}
@@ -153,6 +148,13 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 			}
 		})
 	}
+}
+
+// without says whether no other peer has one as a member.
+func (l *lab) without(owner *labPeer) bool {
+	return !slices.ContainsFunc(l.others(owner), func(p *labPeer) bool {
+		return slot.Find(p.m.chain.Members(), owner.id) >= 0
+	})
 }
 
 // An elector finds a lie when the others have decided the slot: the record stands, and the next one
@@ -168,12 +170,7 @@ func TestALieThatIsFoundLate(t *testing.T) {
 	}
 	owner.auditor.forges, late.auditor.late = true, true
 	height := leader.m.open.ref.Height
-	gone := func() bool {
-		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
-			return p != owner && slot.Find(p.m.chain.Members(), owner.id) >= 0
-		})
-	}
-	l.awaits(t, "the owner is no member", gone)
+	l.awaits(t, "the owner is no member", func() bool { return l.without(owner) })
 	if lies := leader.certifiedLies(); len(lies) == 0 {
 		t.Error("the lie was not decided: the test is about nothing")
 	}

@@ -11,25 +11,34 @@ import (
 // A leader plans nothing, and sends BEATs whose counters rise for ever. The others believe them for
 // a while only, and decide the slot without it. It keeps its place: it is heard.
 func TestBeatsAreNotBelievedForEver(t *testing.T) {
-	l := labOf(t, "ABCD")
+	ledByTalker(t, func(open slot.Ref, n byte) wire.Body {
+		return wire.Beat{Ref: open, Revision: 1, Offers: 3, Bytes: uint64(n)}
+	})
+}
+
+// ledByTalker has the leader of a slot say something to the others for ever, and do nothing else.
+// They decide the slot.
+func ledByTalker(t *testing.T, says func(open slot.Ref, n byte) wire.Body) (l *lab, others []*labPeer) {
+	t.Helper()
+	l = labOf(t, "ABCD")
 	leader := l.leader()
-	others := l.others(leader)
+	others = l.others(leader)
 	open := leader.m.open.ref
 	l.filters = []*labFilter{{from: leader.name, left: -1}}
 	train(true, others...)
-	bytes, began := uint64(0), l.now
+	n, began := byte(0), l.now
 	decided := func() bool { return others[0].m.chain.LastStep() > 0 }
-	for !decided() && l.now-began < 2*time.Minute {
-		bytes++
-		beat := wire.Beat{Ref: open, Revision: 1, Offers: 3, Bytes: bytes}
+	for !decided() && l.now-began < 40*time.Second {
+		n++
 		for _, p := range others {
-			_ = p.step(labSigned(leader, beat))
+			_ = p.step(labSigned(leader, says(open, n)))
 		}
 		l.run(200*time.Millisecond, decided)
 	}
 	if !decided() || l.now-began > 20*l.timing.Patience {
 		t.Fatalf("no slot after %v\n%s", l.now-began, l.show())
 	}
+	return l, others
 }
 
 // TestTermsAreMeasured: where members may lie, a leader has three times what steps usually took

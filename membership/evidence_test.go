@@ -149,6 +149,16 @@ func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
 	}
 }
 
+// pieceOf is the range that a peer owns in a plan.
+func pieceOf(plan slot.Plan, owner *labPeer) slot.Range {
+	return plan.Pieces[slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })].Range
+}
+
+// segmentOf is what an owner states of its segment in a plan.
+func segmentOf(plan slot.Plan, s slot.Segment) wire.Segment {
+	return wire.Segment{Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s), Segment: s}
+}
+
 // Partial results of a ring pass through strangers: one that changes them the second time must not
 // have an honest owner evicted.
 func TestARingMakesNoEvidence(t *testing.T) {
@@ -156,14 +166,10 @@ func TestARingMakesNoEvidence(t *testing.T) {
 	l.exact = true
 	owner := l.aside(leader, 1)
 	plan := *leader.m.open.plan
-	i := slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })
 	var said []wire.Message
 	for root := range byte(2) {
-		s := slot.Segment{Range: plan.Pieces[i].Range, Contributors: slot.Bitmap{0b1111}, Root: slot.Root{root + 1}}
-		said = append(said, labSigned(owner, wire.Segment{
-			Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s),
-			Segment: s,
-		}))
+		s := slot.Segment{Range: pieceOf(plan, owner), Contributors: slot.Bitmap{0b1111}, Root: slot.Root{root + 1}}
+		said = append(said, labSigned(owner, segmentOf(plan, s)))
 	}
 	for _, msg := range said {
 		for _, p := range l.peers {
@@ -184,19 +190,15 @@ func TestARingMakesNoEvidence(t *testing.T) {
 func TestStatementsNameTheirInputs(t *testing.T) {
 	l, leader := plannedLab(t, "ABC", false)
 	owner, plan := l.aside(leader, 1), *leader.m.open.lead.plan
-	i := slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })
-	s := slot.Segment{Range: plan.Pieces[i].Range, Contributors: slot.Bitmap{0b111}, Root: slot.Root{1}}
+	s := slot.Segment{Range: pieceOf(plan, owner), Contributors: slot.Bitmap{0b111}, Root: slot.Root{1}}
 	for _, inputs := range []slot.Root{{}, {1}} {
-		if err := leader.step(labSigned(owner,
-			wire.Segment{Ref: plan.Ref, Group: plan.Group(), Inputs: inputs, Segment: s})); !errors.Is(err,
-			chain.ErrInvalid) {
+		said := segmentOf(plan, s)
+		said.Inputs = inputs
+		if err := leader.step(labSigned(owner, said)); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("a statement with inputs %v: %v", inputs, err)
 		}
 	}
-	if err := leader.step(labSigned(owner, wire.Segment{
-		Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s),
-		Segment: s,
-	})); err != nil {
+	if err := leader.step(labSigned(owner, segmentOf(plan, s))); err != nil {
 		t.Errorf("a good statement: %v", err)
 	}
 }
@@ -213,7 +215,6 @@ func TestStatementsWithMarks(t *testing.T) {
 			})
 		}
 		owner, plan := l.aside(leader, 1), *leader.m.open.lead.plan
-		i := slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })
 		all := slot.NewBitmap(len(plan.Offers))
 		for k := range plan.Offers {
 			all.Set(k)
@@ -229,11 +230,8 @@ func TestStatementsWithMarks(t *testing.T) {
 			{slot.Bitmap{0b100}, !trusted},
 			{nil, true},
 		} {
-			s := slot.Segment{Range: plan.Pieces[i].Range, Contributors: all, Against: c.marks, Root: slot.Root{1}}
-			err := leader.step(labSigned(owner, wire.Segment{
-				Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s),
-				Segment: s,
-			}))
+			s := slot.Segment{Range: pieceOf(plan, owner), Contributors: all, Against: c.marks, Root: slot.Root{1}}
+			err := leader.step(labSigned(owner, segmentOf(plan, s)))
 			if (err == nil) != c.fits || err != nil && !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("members are trusted: %v, marks %08b: %v", trusted, c.marks, err)
 			}

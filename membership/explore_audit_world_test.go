@@ -238,7 +238,7 @@ func (x *explorer) segmentOf(p slot.Plan, piece slot.Piece, lie bool) wire.Segme
 		x.audits.lies[s.Root] = true
 	}
 	x.liar.owned[s.Root] = true
-	return wire.Segment{Ref: p.Ref, Group: p.Group(), Inputs: inputsOf(p, s), Segment: s}
+	return segmentOf(p, s)
 }
 
 // shownNothing says that some members show the liar nothing of their contributions.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -29,6 +30,13 @@ func hostileLab(t *testing.T, members string) (*lab,
 		return to.step(wire.Message{From: labID(name), Incarnation: inc, Body: body})
 	}
 	return l, say
+}
+
+// synced is what a peer says that has all of a chain.
+func synced(c *chain.Chain) wire.Alive {
+	return wire.Alive{
+		Branch: c.Branch(), Height: c.Height(), Tip: c.TipHash(), Synced: true, Applied: c.Height(),
+	}
 }
 
 // One stranger with many incarnations must not push other strangers, those that join, out of
@@ -63,10 +71,7 @@ func TestMembersAreAmongTheSources(t *testing.T) {
 	l, say := hostileLab(t, "xyz")
 	x := l.peers[0]
 	for i := range 40 {
-		tip := x.m.chain
-		_ = say(x, fmt.Sprintf("a%02d", i), 1, wire.Alive{
-			Branch: tip.Branch(), Height: tip.Height(), Tip: tip.TipHash(), Synced: true, Applied: tip.Height(),
-		})
+		_ = say(x, fmt.Sprintf("a%02d", i), 1, synced(x.m.chain))
 	}
 	if from := x.m.presence.sources(x.m.presence.appliedBy(0)...); !slices.Contains(from, labID("y")) ||
 		!slices.Contains(from, labID("z")) {
@@ -157,18 +162,9 @@ func TestAStrangerDoesNotHoldUpTheFounding(t *testing.T) {
 // One member that accuses all others must not reduce alone.
 func TestAnAccuserDoesNotReduceAlone(t *testing.T) {
 	l, say := hostileLab(t, "abcde")
-	var leader *labPeer
-	ok := l.run(time.Minute, func() bool {
-		for _, p := range l.peers {
-			if p.m.open.lead != nil && p.m.open.lead.plan != nil && len(p.m.open.lead.plan.Offers) == 5 {
-				leader = p
-			}
-		}
-		return leader != nil
+	leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
+		return lead.plan != nil && len(lead.plan.Offers) == 5
 	})
-	if !ok {
-		t.Fatal("no plan of five")
-	}
 	bad := l.others(leader)[0]
 	for _, p := range l.peers {
 		if pl := leader.m.open.lead.plan; p != bad && pl != nil {
@@ -190,19 +186,8 @@ func TestReportsAreBounded(t *testing.T) {
 	for _, p := range l.peers {
 		p.stuck = true // the plan stays
 	}
-	var leader *labPeer
-	l.awaits(t, "a plan", func() bool {
-		i := slices.IndexFunc(l.peers, func(p *labPeer) bool {
-			return p.m.open.lead != nil &&
-				p.m.open.lead.plan != nil
-		})
-		if i >= 0 {
-			leader = l.peers[i]
-		}
-		return i >= 0
-	})
-	i := slices.IndexFunc(l.peers, func(p *labPeer) bool { return p != leader })
-	bad, plan := l.peers[i], leader.m.open.lead.plan
+	leader := l.leading(t, func(_ *labPeer, lead *leading) bool { return lead.plan != nil })
+	bad, plan := l.others(leader)[0], leader.m.open.lead.plan
 	for reason := range 256 {
 		_ = say(leader, bad.name, bad.inc, wire.Lost{
 			Ref: plan.Ref, Group: plan.Group(), Peer: leader.id,
@@ -305,9 +290,7 @@ func TestElectorsAreAskedFirst(t *testing.T) {
 		if e.Peer == labID("y") {
 			tip.Members()[i].Seat = 1
 		}
-		_ = say(x, labName(e.Peer), e.Incarnation, wire.Alive{
-			Branch: tip.Branch(), Height: tip.Height(), Tip: tip.TipHash(), Synced: true, Applied: tip.Height(),
-		})
+		_ = say(x, labName(e.Peer), e.Incarnation, synced(tip))
 	}
 	if from := x.m.presence.sources(x.m.presence.appliedBy(0)...); len(from) != 4 || from[0] != labID("y") {
 		t.Errorf("fetches from %s", labNames(from))
@@ -319,10 +302,7 @@ func TestSourcesAreDrawnAtRandom(t *testing.T) {
 	l, say := hostileLab(t, "xy")
 	x := l.peers[0]
 	for i := range 40 {
-		tip := x.m.chain
-		_ = say(x, fmt.Sprintf("a%02d", i), 1, wire.Alive{
-			Branch: tip.Branch(), Height: tip.Height(), Tip: tip.TipHash(), Synced: true, Applied: tip.Height(),
-		})
+		_ = say(x, fmt.Sprintf("a%02d", i), 1, synced(x.m.chain))
 	}
 	x.m.presence.cfg.Rand = rand.New(rand.NewPCG(1, 1)).Uint64
 	asked := map[slot.PeerID]bool{}

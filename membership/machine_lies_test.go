@@ -140,7 +140,7 @@ var labLies = []labLie{
 		s := slot.Segment{Range: all, Contributors: slot.NewBitmap(len(p.Offers))}
 		s.Contributors.Set(0)
 		s.Root = slot.Root{byte(l.told)}
-		return wire.Segment{Ref: p.Ref, Group: p.Group(), Inputs: inputsOf(*p, s), Segment: s}
+		return segmentOf(*p, s)
 	}},
 	{"lost", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
 		p := m.open.plan
@@ -269,7 +269,7 @@ var labLies = []labLie{
 			}
 		}
 		s.Root = slot.Root{byte(l.told)}
-		return wire.Segment{Ref: p.Ref, Group: p.Group(), Inputs: inputsOf(*p, s), Segment: s}
+		return segmentOf(*p, s)
 	}},
 	{"alive with another state", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
 		return wire.Alive{

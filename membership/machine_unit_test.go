@@ -180,7 +180,7 @@ func TestHaveConditions(t *testing.T) {
 		m.Ready()
 		_ = m.Step(l.now, labSigned(leader, draftOf(0, r, proofs)))
 		ready := m.Ready()
-		gives := slices.ContainsFunc(ready.Send, func(e wire.Envelope) bool { _, ok := e.Body.(wire.Have); return ok })
+		gives := sends[wire.Have](ready)
 		saved := slices.ContainsFunc(ready.Persist, func(e wire.Entry) bool { _, ok := e.(wire.EntryHave); return ok })
 		if gives != c.gives || gives && !saved {
 			t.Errorf("%s: HAVE %v, on disk %v", c.name, gives, saved)
@@ -201,6 +201,11 @@ func TestHaveConditions(t *testing.T) {
 			t.Error("two drafts of one ballot are no evidence")
 		}
 	}
+}
+
+// sends says whether a machine sends a message of some type.
+func sends[B wire.Body](r Ready) bool {
+	return slices.ContainsFunc(r.Send, func(e wire.Envelope) bool { _, ok := e.Body.(B); return ok })
 }
 
 // qc is what the HAVEs of peers make of a record in a ballot.
@@ -256,7 +261,7 @@ func TestVoteConditions(t *testing.T) {
 		v := slot.Vote{Ref: m.open.at(0), Hash: c.record.Hash()}
 		_ = m.Step(l.now, labSigned(leader, wire.Propose{Vote: v, QC: c.qc}))
 		r := m.Ready()
-		voted := slices.ContainsFunc(r.Send, func(e wire.Envelope) bool { _, ok := e.Body.(wire.Vote); return ok })
+		voted := sends[wire.Vote](r)
 		saved := slices.ContainsFunc(r.Persist, func(e wire.Entry) bool {
 			v, ok := e.(wire.EntryVote)
 			return ok && v.QC.Hash == v.Record.Hash()

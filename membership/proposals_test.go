@@ -11,25 +11,10 @@ import (
 // A leader plans nothing, and proposes ever new records that nobody has given HAVE for. The others
 // decide the slot without it.
 func TestProposalsOfNothingKeepNoLeader(t *testing.T) {
-	l := labOf(t, "ABCD")
-	leader := l.leader()
-	others := l.others(leader)
-	open := leader.m.open.ref
-	l.filters = []*labFilter{{from: leader.name, left: -1}}
-	train(true, others...)
-	n, began := byte(0), l.now
-	decided := func() bool { return others[0].m.chain.LastStep() > 0 }
-	for !decided() && l.now-began < 2*time.Minute {
-		n++
+	l, others := ledByTalker(t, func(open slot.Ref, n byte) wire.Body {
 		h := slot.Root{n, 1}
-		for _, p := range others {
-			_ = p.step(labSigned(leader, wire.Propose{Vote: slot.Vote{Ref: open, Hash: h}, QC: &wire.QC{Hash: h}}))
-		}
-		l.run(200*time.Millisecond, decided)
-	}
-	if !decided() || l.now-began > 20*l.timing.Patience {
-		t.Fatalf("no slot after %v\n%s", l.now-began, l.show())
-	}
+		return wire.Propose{Vote: slot.Vote{Ref: open, Hash: h}, QC: &wire.QC{Hash: h}}
+	})
 	for _, p := range others {
 		if n := l.count(p.name, EventRefused); n != 1 {
 			t.Errorf("%s tells %d times whose proposals it refuses", p.name, n)

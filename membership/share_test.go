@@ -121,14 +121,17 @@ func seven(t *testing.T, audits int) (l *lab, leader, dies *labPeer) {
 	for _, p := range l.peers {
 		p.stuck = p.name != "B"
 	}
-	l.awaits(t, "one has stated its piece", func() bool {
-		lead := leader.m.open.lead
-		return lead != nil && lead.plan != nil && len(lead.segments) > 0
-	})
+	l.awaits(t, "one has stated its piece", leader.hasSegments)
 	if n := newcomersIn(leader.m.open.lead.plan.Offers, livingSet(*leader.m.open.lead.plan)); n != 3 {
 		t.Fatalf("the plan has %d newcomers", n)
 	}
 	return l, leader, dies
+}
+
+// hasSegments says whether a peer leads, and an owner of its plan has stated its piece.
+func (p *labPeer) hasSegments() bool {
+	lead := p.m.open.lead
+	return lead != nil && lead.plan != nil && len(lead.segments) > 0
 }
 
 // An elector dies in the reduction beside as many newcomers as there may be. The revision takes one
@@ -303,10 +306,7 @@ func TestOwnersAndLeaderLeaveOutTheSame(t *testing.T) {
 	for _, p := range l.peers {
 		p.stuck = p != newcomers[1]
 	}
-	l.awaits(t, "one has stated its piece", func() bool {
-		lead := leader.m.open.lead
-		return lead != nil && lead.plan != nil && len(lead.segments) > 0
-	})
+	l.awaits(t, "one has stated its piece", leader.hasSegments)
 	open := leader.m.chain.OpenSlot()
 	dies.crash()
 	for _, p := range l.peers {
