@@ -36,11 +36,7 @@ func TestOverlongContributionsEarnNothing(t *testing.T) {
 				r.Contributions[i].NormSq = c.norms[i]
 			}
 		}
-		var listed []slot.Member
-		for _, m := range w.Members() {
-			listed = append(listed, slot.Member{Peer: m.Peer, Incarnation: 1})
-		}
-		if got := w.add(r, Turnover{Listed: listed}); got != c.want {
+		if got := w.stay(r); got != c.want {
 			t.Errorf("%s: %s became %s, want %s", c.name, c.members, got, c.want)
 		}
 	}
@@ -60,11 +56,7 @@ func TestUnjudgedStepsEarnNewcomersLittle(t *testing.T) {
 		{"who does not contribute loses all the same", "A32 B32 C32 x3 y3", "abx", "A40 B40 C31 x4 y2"},
 	} {
 		w := found(t, seatRules(1), c.members)
-		var listed []slot.Member
-		for _, m := range w.Members() {
-			listed = append(listed, slot.Member{Peer: m.Peer, Incarnation: 1})
-		}
-		if got := w.add(w.record(c.contributors, seatElements), Turnover{Listed: listed}); got != c.want {
+		if got := w.stay(w.record(c.contributors, seatElements)); got != c.want {
 			t.Errorf("%s: %s became %s, want %s", c.name, c.members, got, c.want)
 		}
 	}
@@ -97,11 +89,7 @@ func TestContributionsThatAreMarked(t *testing.T) {
 			at = s.Range.End
 			r.Segments = append(r.Segments, s)
 		}
-		var listed []slot.Member
-		for _, m := range w.Members() {
-			listed = append(listed, slot.Member{Peer: m.Peer, Incarnation: 1})
-		}
-		if got := w.add(r, Turnover{Listed: listed}); got != c.want {
+		if got := w.stay(r); got != c.want {
 			t.Errorf("%s: %s became %s, want %s", c.name, c.members, got, c.want)
 		}
 	}

@@ -13,8 +13,7 @@ import (
 // checked before its certificate is.
 func TestAStepOfNobodyIsRefused(t *testing.T) {
 	for _, byzantine := range []bool{false, true} {
-		w := newSignedWorld(signedRules(byzantine, 16))
-		w.churn(9, 3, 20, func() {})
+		w := churned(byzantine, 9, 3, 20)
 		next := w.Next()
 		r := slot.Record{
 			Run: w.rules.Run, Kind: slot.Step, Height: next.Height, Prev: next.Prev, Slot: w.OpenSlot(),

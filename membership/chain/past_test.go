@@ -134,7 +134,38 @@ func (w *signedWorld) step() {
 
 // members appends a record that lists the peers that there are now.
 func (w *signedWorld) members() {
-	w.append(w.Settle(slot.Record{Kind: slot.Members, Slot: w.Tip().Slot}, Turnover{Listed: w.listed()}))
+	w.append(w.settled())
+}
+
+func (w *signedWorld) settled() slot.Record {
+	return w.Settle(slot.Record{Kind: slot.Members, Slot: w.Tip().Slot}, Turnover{Listed: w.listed()})
+}
+
+// fork has the members that are peers now go on without the others.
+func (w *signedWorld) fork() {
+	var forkers []slot.Member
+	for _, m := range w.Members() {
+		if slices.Contains(w.peers, m.Peer) {
+			forkers = append(forkers, m)
+		}
+	}
+	w.append(w.SettleFork(slot.Record{
+		Kind: slot.Fork, Slot: w.Tip().Slot, Work: w.WorkOfFork(forkers),
+	}, Turnover{Listed: forkers}))
+}
+
+// steps runs slots up to a height.
+func (w *signedWorld) steps(height uint64) {
+	for w.Height() < height {
+		w.step()
+	}
+}
+
+// churned is a world after some slots.
+func churned(byzantine bool, slots, most, period int) *signedWorld {
+	w := newSignedWorld(signedRules(byzantine, 16))
+	w.churn(slots, most, period, func() {})
+	return w
 }
 
 // churn runs slots with a join and a loss every period.
@@ -228,12 +259,9 @@ func sameState(t *testing.T, name string, a, b *Chain) {
 
 // No record is valid with another summary than that of the chain, or without one where it is due.
 func TestSummaryIsChecked(t *testing.T) {
-	w := newSignedWorld(signedRules(false, 16))
-	w.churn(8, 3, 20, func() {})
-	for w.Height() < 15 {
-		w.step()
-	}
-	good := w.Settle(slot.Record{Kind: slot.Members, Slot: w.Tip().Slot}, Turnover{Listed: w.listed()})
+	w := churned(false, 8, 3, 20)
+	w.steps(15)
+	good := w.settled()
 	next := w.Next()
 	good.Run, good.Height, good.Prev, good.Work = w.rules.Run, next.Height, next.Prev, w.Tip().Work
 	if good.Summary.IsZero() || w.Check(good) != nil {
@@ -247,7 +275,7 @@ func TestSummaryIsChecked(t *testing.T) {
 		}
 	}
 	w.append(good)
-	early := w.Settle(slot.Record{Kind: slot.Members, Slot: w.Tip().Slot}, Turnover{Listed: w.listed()})
+	early := w.settled()
 	if !early.Summary.IsZero() {
 		t.Errorf("a summary at height %d", w.Height()+1)
 	}
@@ -255,8 +283,7 @@ func TestSummaryIsChecked(t *testing.T) {
 
 // Whatever a liar changes in what it gives a newcomer is found out.
 func TestOpenRefuses(t *testing.T) {
-	w := newSignedWorld(signedRules(false, 16))
-	w.churn(150, 5, 12, func() {})
+	w := churned(false, 150, 5, 12)
 	if _, ok := w.Prune(0); !ok {
 		t.Fatal("not pruned")
 	}
@@ -387,13 +414,10 @@ func hashOfNewestLink(c *Chain) (hash slot.Root) {
 // Where a crash is all that may happen, a chain is not pruned above the record that a provisional
 // branch parted at: it may be given up however old it is.
 func TestBranchesKeepWhereTheyParted(t *testing.T) {
-	w := newSignedWorld(signedRules(false, 16))
-	w.churn(60, 5, 100, func() {})
+	w := churned(false, 60, 5, 100)
 	parted := w.Height()
 	w.peers = w.peers[3:]
-	w.append(w.SettleFork(slot.Record{
-		Kind: slot.Fork, Slot: w.Tip().Slot, Work: w.WorkOfFork(w.forkers()),
-	}, Turnover{Listed: w.listed()}))
+	w.fork()
 	w.churn(300, 1, 1000, func() { w.Prune(0) })
 	if w.Start() > parted || w.BranchKind() != IsBranch {
 		t.Errorf("a branch that parted at height %d is pruned up to %d", parted, w.Start())
@@ -405,17 +429,14 @@ func TestBranchesKeepWhereTheyParted(t *testing.T) {
 // has no certificate of the others, whatever its summary says of itself: a member that shows a
 // forged past moves nobody.
 func TestForkedFrom(t *testing.T) {
-	w := newSignedWorld(signedRules(false, 16))
-	w.churn(60, 4, 1000, func() {})
+	w := churned(false, 60, 4, 1000)
 	made := w.made
 	for _, c := range []struct{ forks, goOn int }{{1, 3}, {2, 2}} {
 		side := func(peers []slot.PeerID, slots int) *signedWorld {
 			made += 100
 			s := &signedWorld{Chain: w.UpTo(w.Height()), keys: w.keys, peers: slices.Clone(peers), made: made}
 			if len(peers) < c.goOn || peers[0] != w.peers[0] {
-				s.append(s.SettleFork(slot.Record{
-					Kind: slot.Fork, Slot: s.Tip().Slot, Work: s.WorkOfFork(s.forkers()),
-				}, Turnover{Listed: s.listed()}))
+				s.fork()
 			} else {
 				s.members()
 			}
@@ -426,9 +447,7 @@ func TestForkedFrom(t *testing.T) {
 		twin := side(w.peers[:c.goOn], 300) // of the others, who have agreed on two chains
 		liar := side(w.peers[1:2], 0)
 		liar.provisional = nil
-		for liar.Height() < others.Height() {
-			liar.step()
-		}
+		liar.steps(others.Height())
 		for _, o := range []*signedWorld{others, liar} {
 			if _, ok := o.Prune(0); !ok || o.Start() <= w.Height() || o.BranchKind() != IsRun {
 				t.Fatalf("a chain of %d records that parted at height %d is not pruned: %v", o.Height(), w.Height(), ok)
@@ -461,15 +480,10 @@ func TestForkedFrom(t *testing.T) {
 // never come back. What they keep stays small, too: a branch that has grown by more than
 // MaxSiblingAge is not given up without an operator. Without this they keep all records for ever.
 func TestProvisionalChainsStaySmall(t *testing.T) {
-	w := newSignedWorld(signedRules(true, 16))
-	w.churn(90, 4, 1000, func() {})
-	for w.Height() < 100 {
-		w.step()
-	}
+	w := churned(true, 90, 4, 1000)
+	w.steps(100)
 	w.peers = w.peers[:2]
-	w.append(w.SettleFork(slot.Record{
-		Kind: slot.Fork, Slot: w.Tip().Slot, Work: w.WorkOfFork(w.forkers()),
-	}, Turnover{Listed: w.forkers()}))
+	w.fork()
 	held := 0
 	w.churn(300, 2, 1000, func() {
 		if w.Prune(0); w.Height() == 100+MaxSiblingAge && w.Start() > 100 {
@@ -482,13 +496,4 @@ func TestProvisionalChainsStaySmall(t *testing.T) {
 		t.Errorf("branch %v at height %d: it can be taken back to %d, and held %d records", w.BranchKind(), w.Height(),
 			w.Start(), held)
 	}
-}
-
-func (w *signedWorld) forkers() (ms []slot.Member) {
-	for _, m := range w.Members() {
-		if slices.Contains(w.peers, m.Peer) {
-			ms = append(ms, m)
-		}
-	}
-	return ms
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -112,6 +113,32 @@ func listedAs(names string) (ms []slot.Member) {
 	return ms
 }
 
+// turns is the turnover of members listed as for listedAs. The one in upper case gets a seat, and
+// who is named after a ! is evicted.
+func turns(text string) (t Turnover) {
+	listed, evicted, _ := strings.Cut(text, "!")
+	t.Listed = listedAs(strings.ToLower(listed))
+	for _, p := range evicted {
+		t.Evicted = append(t.Evicted, slot.PeerID(p))
+	}
+	if i := strings.IndexFunc(listed, unicode.IsUpper); i >= 0 {
+		t.Seat = slot.PeerID(strings.ToLower(listed[i : i+1]))
+	}
+	return t
+}
+
+// list adds a record with such a turnover.
+func (w world) list(r slot.Record, text string) string { return w.add(r, turns(text)) }
+
+// stay adds a record that lists the same members as that before.
+func (w world) stay(r slot.Record) string {
+	var listed []slot.Member
+	for _, m := range w.Members() {
+		listed = append(listed, slot.Member{Peer: m.Peer, Incarnation: 1})
+	}
+	return w.add(r, Turnover{Listed: listed})
+}
+
 // add settles a record, checks it as any peer does, and appends it.
 func (w world) add(r slot.Record, t Turnover) string {
 	r = w.Settle(r, t)
@@ -123,114 +150,81 @@ func (w world) add(r slot.Record, t Turnover) string {
 }
 
 func TestCreditsAndSeats(t *testing.T) {
-	deleted := func(slot.Member) bool { return true }
+	check := func(t *testing.T, from, got, want string) {
+		t.Helper()
+		if want == "" && !strings.Contains(got, ErrInvalid.Error()) || want != "" && got != want {
+			t.Errorf("%s became %q, want %q", from, got, want)
+		}
+	}
 	for name, c := range map[string]struct {
 		from         string
 		contributors string // "": a members record
-		share        uint64 // elements whose sets list them all; 0: all
-		turnover     Turnover
-		max          int
+		turns        string
 		want         string // "": it is refused
 	}{
-		"each contribution counts": {
-			"A32 b0 c7", "ab", 0, Turnover{Listed: listedAs("abc")}, 0, "A40 b8 c6",
-		},
-		"no more than there is":      {"A252 b0", "a", 0, Turnover{Listed: listedAs("ab")}, 0, "A256 b0"},
-		"in half of the elements":    {"A32 b0", "ab", 4, Turnover{Listed: listedAs("ab")}, 0, "A40 b8"},
-		"in less than half":          {"A32 b5", "ab", 3, Turnover{Listed: listedAs("ab")}, 0, "A40 b4"},
-		"members records cost none":  {"A32 b5", "", 0, Turnover{Listed: listedAs("ab")}, 0, "A32 b5"},
-		"a newcomer begins with 0":   {"A32", "", 0, Turnover{Listed: listedAs("ax")}, 0, "A32 x0"},
-		"the dropped stay absent":    {"A32 b5 c0", "", 0, Turnover{Listed: listedAs("a")}, 0, "A32 (b5)"},
-		"a seat is lost with a drop": {"A32 B32 C32", "", 0, Turnover{Listed: listedAs("ab")}, 0, "A32 B32 (c32)"},
-		"its last contribution":      {"A32 b5", "ab", 0, Turnover{Listed: listedAs("a")}, 0, "A40 (b13)"},
-		"leavers go": {
-			"A32 b5", "", 0, Turnover{Listed: listedAs("a"), Deleted: deleted}, 0, "A32",
-		},
-		"another life begins with 0": {"A32 b40", "", 0, Turnover{Listed: listedAs("ab'")}, 0, "A32 b0"},
-		"evicted for good": {
-			"A32 b40", "", 0, Turnover{Listed: listedAs("a"), Evicted: []slot.PeerID{"b"}}, 0, "A32 !b",
-		},
-		"the evicted is listed": {
-			"A32 b40", "", 0, Turnover{Listed: listedAs("ab"), Evicted: []slot.PeerID{"b"}}, 0, "",
-		},
-		"one contribution for the second": {
-			"A32 b0", "ab", 0, Turnover{Listed: listedAs("ab"), Seat: "b"}, 0, "A40 B8",
-		},
-		"and not less":                   {"A32 b7", "", 0, Turnover{Listed: listedAs("ab"), Seat: "b"}, 0, ""},
-		"the second in a members record": {"A32 b8", "", 0, Turnover{Listed: listedAs("ab"), Seat: "b"}, 0, "A32 B8"},
-		"for a newcomer":                 {"A32", "", 0, Turnover{Listed: listedAs("ax"), Seat: "x"}, 0, ""},
-		"for an elector":                 {"A32 B8", "", 0, Turnover{Listed: listedAs("ab"), Seat: "b"}, 0, ""},
-		"the fourth": {
-			"A32 B32 C32 d8", "", 0, Turnover{Listed: listedAs("abcd"), Seat: "d"}, 0, "A32 B32 C32 D8",
-		},
-		"the fifth, alone": {
-			"A32 B32 C32 D32 e99", "", 0, Turnover{Listed: listedAs("abcde"), Seat: "e"}, 0, "",
-		},
+		"each contribution counts":        {"A32 b0 c7", "ab", "abc", "A40 b8 c6"},
+		"no more than there is":           {"A252 b0", "a", "ab", "A256 b0"},
+		"members records cost none":       {"A32 b5", "", "ab", "A32 b5"},
+		"a newcomer begins with 0":        {"A32", "", "ax", "A32 x0"},
+		"the dropped stay absent":         {"A32 b5 c0", "", "a", "A32 (b5)"},
+		"a seat is lost with a drop":      {"A32 B32 C32", "", "ab", "A32 B32 (c32)"},
+		"its last contribution":           {"A32 b5", "ab", "a", "A40 (b13)"},
+		"another life begins with 0":      {"A32 b40", "", "ab'", "A32 b0"},
+		"evicted for good":                {"A32 b40", "", "a!b", "A32 !b"},
+		"the evicted is listed":           {"A32 b40", "", "ab!b", ""},
+		"one contribution for the second": {"A32 b0", "ab", "aB", "A40 B8"},
+		"and not less":                    {"A32 b7", "", "aB", ""},
+		"the second in a members record":  {"A32 b8", "", "aB", "A32 B8"},
+		"for a newcomer":                  {"A32", "", "aX", ""},
+		"for an elector":                  {"A32 B8", "", "aB", ""},
+		"the fourth":                      {"A32 B32 C32 d8", "", "abcD", "A32 B32 C32 D8"},
+		"the fifth, alone":                {"A32 B32 C32 D32 e99", "", "abcdE", ""},
 		"the fifth, with two that wait": {
-			"A32 B32 C32 D32 e32 f40 g32", "", 0,
-			Turnover{Listed: listedAs("abcdefg"), Seat: "g"},
-			0,
-			"A32 B32 C32 D32 e32 f40 G32",
+			"A32 B32 C32 D32 e32 f40 g32", "", "abcdefG", "A32 B32 C32 D32 e32 f40 G32",
 		},
-		"the fifth, with one that has too little": {
-			"A32 B32 C32 D32 e32 f31 g32", "", 0, Turnover{Listed: listedAs("abcdefg"), Seat: "g"}, 0, "",
-		},
-		"the fifth, with one that is dropped": {
-			"A32 B32 C32 D32 e32 f40 g32", "", 0, Turnover{Listed: listedAs("abcdeg"), Seat: "g"}, 0, "",
-		},
+		"the fifth, with one that has too little": {"A32 B32 C32 D32 e32 f31 g32", "", "abcdefG", ""},
+		"the fifth, with one that is dropped":     {"A32 B32 C32 D32 e32 f40 g32", "", "abcdeG", ""},
 		"the seventh": {
-			"A32 B32 C32 D32 E32 F32 g32", "", 0,
-			Turnover{Listed: listedAs("abcdefg"), Seat: "g"},
-			0,
-			"A32 B32 C32 D32 E32 F32 G32",
+			"A32 B32 C32 D32 E32 F32 g32", "", "abcdefG", "A32 B32 C32 D32 E32 F32 G32",
 		},
-		"with too little for the fifth": {
-			"A32 B32 C32 D32 e31 f31 g31", "", 0, Turnover{Listed: listedAs("abcdefg"), Seat: "g"}, 0, "",
-		},
-		"as many electors lost as a quorum bears": {
-			"A32 B32 C32 D32 E32 F32 G32 h32", "", 0, Turnover{Listed: listedAs("abcdeh"), Seat: "h"}, 0, "",
-		},
+		"with too little for the fifth":           {"A32 B32 C32 D32 e31 f31 g31", "", "abcdefG", ""},
+		"as many electors lost as a quorum bears": {"A32 B32 C32 D32 E32 F32 G32 h32", "", "abcdeH", ""},
 		"and two that wait": {
-			"A32 B32 C32 D32 E32 F32 G32 h32 i32", "", 0,
-			Turnover{Listed: listedAs("abcdehi"), Seat: "h"},
-			0,
-			"A32 B32 C32 D32 E32 H32 i32 (f32) (g32)",
+			"A32 B32 C32 D32 E32 F32 G32 h32 i32", "", "abcdeHi", "A32 B32 C32 D32 E32 H32 i32 (f32) (g32)",
 		},
-		"the fourth seat of four, with one contribution": {
-			"A32 B32 C32 D32 e8", "", 0, Turnover{Listed: listedAs("abce"), Seat: "e"}, 0, "",
-		},
-		"the senior of two stays, and another": {
-			"A32 B32 c8", "", 0, Turnover{Listed: listedAs("bc"), Seat: "c"}, 0, "B32 C8 (a32)",
-		},
-		"nobody stays": {"A32 b8", "", 0, Turnover{Listed: listedAs("b"), Seat: "b"}, 0, ""},
-		"no elector":   {"A32 b8", "", 0, Turnover{Listed: listedAs("b")}, 0, ""},
-		"twice the least credit": {
-			"A40 B32 c64", "", 0, Turnover{Listed: listedAs("abc"), Seat: "c"}, 2, "A40 b32 C64",
-		},
-		"less than twice": {"A40 B32 c63", "", 0, Turnover{Listed: listedAs("abc"), Seat: "c"}, 2, ""},
-		"twice nothing":   {"A40 B0 c31", "", 0, Turnover{Listed: listedAs("abc"), Seat: "c"}, 2, ""},
+		"the fourth seat of four, with one contribution": {"A32 B32 C32 D32 e8", "", "abcE", ""},
+		"the senior of two stays, and another":           {"A32 B32 c8", "", "bC", "B32 C8 (a32)"},
+		"nobody stays":                                   {"A32 b8", "", "B", ""},
+		"no elector":                                     {"A32 b8", "", "b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rules := seatRules(1)
-			rules.MaxElectors = c.max
-			w := found(t, rules, c.from)
-			if c.share == 0 {
-				c.share = seatElements
-			}
-			got := w.add(w.record(c.contributors, c.share), c.turnover)
-			if c.want == "" && !strings.Contains(got, ErrInvalid.Error()) || c.want != "" && got != c.want {
-				t.Errorf("%s became %q, want %q", c.from, got, c.want)
-			}
+			w := found(t, seatRules(1), c.from)
+			check(t, c.from, w.list(w.record(c.contributors, seatElements), c.turns), c.want)
 		})
+	}
+	w := found(t, seatRules(1), "A32 b5")
+	gone := turns("a")
+	gone.Deleted = func(slot.Member) bool { return true }
+	check(t, "a leaver", w.add(w.record("", 0), gone), "A32")
+	// by the number of elements whose sets list both
+	for share, want := range map[uint64]string{4: "A40 b13", 3: "A40 b4"} {
+		w := found(t, seatRules(1), "A32 b5")
+		check(t, fmt.Sprint(share), w.stay(w.record("ab", share)), want)
+	}
+	two := seatRules(1)
+	two.MaxElectors = 2 // who gets a seat needs twice the least credit
+	for from, want := range map[string]string{"A40 B32 c64": "A40 b32 C64", "A40 B32 c63": "", "A40 B0 c31": ""} {
+		w := found(t, two, from)
+		check(t, from, w.list(w.record("", 0), "abC"), want)
 	}
 }
 
 // What no turnover leads to.
 func TestWrongStandings(t *testing.T) {
 	w := found(t, seatRules(1), "A32 B32 C32 d33")
-	w.add(w.record("ab", seatElements), Turnover{Listed: listedAs("abc")}) // d32 is absent
-	w.add(w.record("ab", seatElements), Turnover{Listed: listedAs("abce"), Evicted: []slot.PeerID{"y", "z"}})
-	sound := w.Settle(w.record("abe", seatElements), Turnover{Listed: listedAs("abce")})
+	w.list(w.record("ab", seatElements), "abc") // d32 is absent
+	w.list(w.record("ab", seatElements), "abce!yz")
+	sound := w.Settle(w.record("abe", seatElements), turns("abce"))
 	if err := w.Check(sound); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +269,7 @@ func TestEvictedKeys(t *testing.T) {
 		keys = append(keys, slot.PeerID(fmt.Sprintf("k%03d", i)))
 	}
 	w.add(w.record("", 0), Turnover{Listed: listedAs("a"), Evicted: keys})
-	w.add(w.record("", 0), Turnover{Listed: listedAs("a"), Evicted: []slot.PeerID{"x", "y"}})
+	w.list(w.record("", 0), "a!xy")
 	if got := w.Tip().Evicted; len(got) != slot.MaxEvicted || got[0] != "k002" || got[slot.MaxEvicted-1] != "y" {
 		t.Errorf("%d keys, from %s to %s", len(got), got[0], got[len(got)-1])
 	}
@@ -289,7 +283,7 @@ func TestEvictedKeys(t *testing.T) {
 func TestFirstMembers(t *testing.T) {
 	w := world{t, New(seatRules(4), slot.Root{})}
 	founding := slot.Record{Run: w.Rules().Run, Height: 1, Prev: w.TipHash()}
-	founding = w.SettleFork(founding, Turnover{Listed: listedAs("a")})
+	founding = w.SettleFork(founding, turns("a"))
 	if err := w.Check(founding); err != nil {
 		t.Fatal(err)
 	}
@@ -304,26 +298,25 @@ func TestFirstMembers(t *testing.T) {
 		}
 	}
 	w.Push(wire.Commit{Record: founding})
-	for _, c := range []struct{ listed, seat, want string }{
-		{"ab", "b", "A32 B32"},
-		{"ab", "", "A32 B32"},
-		{"ax", "", "A32 x32 (b32)"}, // b keeps its place of the first four with its entry
-		{"abx", "x", "A32 b32 X32"},
-		{"abcdx", "b", "A32 B32 c32 d0 X32"}, // the fifth is one like any later one
-		{"abdx", "", "A32 B32 d0 X32 (c32)"},
-		{"abdx", "", "A32 B32 d0 X32 (c32)"},
-		{"abdex", "", "A32 B32 d0 e0 X32 (c32)"}, // start_peers binds no more
-		{"abcdex", "c", "A32 B32 C32 d0 e0 X32"},
+	for _, c := range []struct{ turns, want string }{
+		{"aB", "A32 B32"},
+		{"ab", "A32 B32"},
+		{"ax", "A32 x32 (b32)"}, // b keeps its place of the first four with its entry
+		{"abX", "A32 b32 X32"},
+		{"aBcdx", "A32 B32 c32 d0 X32"}, // the fifth is one like any later one
+		{"abdx", "A32 B32 d0 X32 (c32)"},
+		{"abdx", "A32 B32 d0 X32 (c32)"},
+		{"abdex", "A32 B32 d0 e0 X32 (c32)"}, // start_peers binds no more
+		{"abCdex", "A32 B32 C32 d0 e0 X32"},
 	} {
-		turnover := Turnover{Listed: listedAs(c.listed), Seat: slot.PeerID(c.seat)}
-		if got := w.add(w.record("", 0), turnover); got != c.want {
-			t.Fatalf("%s, and a seat for %q: %s, want %s", c.listed, c.seat, got, c.want)
+		if got := w.list(w.record("", 0), c.turns); got != c.want {
+			t.Fatalf("%s: %s, want %s", c.turns, got, c.want)
 		}
 		if starts := len(w.Members()) >= 4 || w.seating.started; starts != w.TakesStep() {
 			t.Errorf("with %d members a step: %v", len(w.Members()), !starts)
 		}
 	}
-	w.add(w.record("", 0), Turnover{Listed: listedAs("ab")})
+	w.list(w.record("", 0), "ab")
 	if !w.TakesStep() {
 		t.Error("two of the first four were lost, and slot 1 waits for them")
 	}
@@ -334,27 +327,27 @@ func TestReplacedElectors(t *testing.T) {
 	rules := seatRules(1)
 	rules.MaxElectors = 4
 	w := found(t, rules, "A40 B40 C33 D33 e80 f80 g80")
-	seat := func(p, want string) {
+	seat := func(listed, want string) {
 		t.Helper()
-		got := w.add(w.record("", 0), Turnover{Listed: listedAs("abcdefg"), Seat: slot.PeerID(p)})
+		got := w.list(w.record("", 0), listed)
 		if !strings.Contains(got, want) {
-			t.Fatalf("at height %d a seat for %s: %s", w.Height(), p, got)
+			t.Fatalf("at height %d %s: %s", w.Height(), listed, got)
 		}
 	}
-	seat("e", "A40 B40 C33 d33 E80 f80 g80") // of two with the least credit the higher ID
+	seat("abcdEfg", "A40 B40 C33 d33 E80 f80 g80") // of two with the least credit the higher ID
 	for range 7 {
-		seat("f", ErrInvalid.Error())
-		seat("", "E80 f80")
+		seat("abcdeFg", ErrInvalid.Error())
+		seat("abcdefg", "E80 f80")
 	}
-	seat("f", "A40 B40 c33 d33 E80 F80 g80")
-	seat("g", ErrInvalid.Error())
+	seat("abcdeFg", "A40 B40 c33 d33 E80 F80 g80")
+	seat("abcdefG", ErrInvalid.Error())
 }
 
 func TestCrashRunsHaveNoCredit(t *testing.T) {
 	rules := seatRules(1)
 	rules.Byzantine = false
 	w := found(t, rules, "A0 B0 C0")
-	turnover := Turnover{Listed: listedAs("abx"), Evicted: []slot.PeerID{"c"}, Seat: "x"}
+	turnover := turns("abX!c")
 	r := w.Settle(w.record("ab", seatElements), turnover)
 	if got := showMembers(r); got != "A0 B0 X0" || w.Check(r) != nil || r.Members[2].Seat != 2 {
 		t.Errorf("%s, seat since %d, %v", got, r.Members[2].Seat, w.Check(r))

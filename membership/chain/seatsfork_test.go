@@ -56,7 +56,7 @@ func TestSeatsOfForks(t *testing.T) {
 		t.Errorf("without D: %s, %v", showMembers(r), err)
 	}
 	w.Push(wire.Commit{Record: r})
-	if got := w.add(w.record("", 0), Turnover{Listed: listedAs("abcdef"), Seat: "d"}); got != "A32 B32 C32 D7 e9 f99" {
+	if got := w.list(w.record("", 0), "abcDef"); got != "A32 B32 C32 D7 e9 f99" {
 		t.Errorf("a seat for D: %s", got)
 	}
 

@@ -70,7 +70,7 @@ func newSeatworld(t *rapid.T, start, most int) *seatworld {
 		naive: naive{of: map[slot.PeerID]*naiveMember{}, incs: map[slot.PeerID]slot.Incarnation{"a": 1}, height: 1},
 	}
 	r := slot.Record{Run: rules.Run, Height: 1, Prev: w.TipHash()}
-	w.Push(wire.Commit{Record: w.SettleFork(r, Turnover{Listed: listedAs("a")})})
+	w.Push(wire.Commit{Record: w.SettleFork(r, turns("a"))})
 	w.of["a"] = &naiveMember{credit: 32, since: 1, seat: 1}
 	w.started = start <= 1
 	return w
@@ -330,7 +330,7 @@ func TestStrangersNeverVote(t *testing.T) {
 		w.next("abc", nil)
 		honest := map[slot.PeerID]bool{"a": true, "b": true, "c": true}
 		for !w.started { // whoever sets start_peers trusts the first ones
-			r := w.Settle(w.record("", 0), Turnover{Listed: listedAs("abc")})
+			r := w.Settle(w.record("", 0), turns("abc"))
 			w.Push(wire.Commit{Record: r})
 			w.of, w.started, w.height = map[slot.PeerID]*naiveMember{}, true, int(r.Height)
 			for _, m := range r.Members {

@@ -8,6 +8,20 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
+// within says whose offers, of those of these peers, are within the share.
+func (w world) within(peers string, before ...slot.PeerID) (names string) {
+	for _, o := range w.WithinShare(w.record(peers, seatElements).Contributions, before...) {
+		names += string(o.Peer)
+	}
+	return names
+}
+
+func shareRules(share uint64, least int) Rules {
+	rules := seatRules(1)
+	rules.NewcomerShare, rules.MinPeers = share, least
+	return rules
+}
+
 func TestNewcomersShareOfAPlan(t *testing.T) {
 	for _, c := range []struct {
 		name, members string
@@ -29,18 +43,8 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 		{"and uses it up", "A32 B32 C32 D32 w9 x0 y0 z0", 500, 1, "abcdwxyz", "abcdyz", []slot.PeerID{"z", "y"}},
 		{"two take everybody", "A32 B8 w0 x0 y0 z0", 500, 1, "abwxyz", "abwxyz", nil},
 	} {
-		rules := seatRules(1)
-		rules.NewcomerShare, rules.MinPeers = c.share, c.min
-		w := found(t, rules, c.members)
-		var offers []slot.Offer
-		for _, p := range c.offers {
-			offers = append(offers, slot.Offer{Peer: slot.PeerID(p)})
-		}
-		got := ""
-		for _, o := range w.WithinShare(offers, c.before...) {
-			got += string(o.Peer)
-		}
-		if got != c.want {
+		w := found(t, shareRules(c.share, c.min), c.members)
+		if got := w.within(c.offers, c.before...); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -63,19 +67,10 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 
 // Strangers that earn nothing do not keep others out: newcomers of equal credit take turns.
 func TestNewcomersTakeTurns(t *testing.T) {
-	rules := seatRules(1)
-	rules.NewcomerShare, rules.MinPeers = 500, 1
-	w := found(t, rules, "A32 B32 C32 x0 y0 z0")
+	w := found(t, shareRules(500, 1), "A32 B32 C32 x0 y0 z0")
 	taken := ""
 	for range 9 {
-		var offers []slot.Offer
-		for _, p := range "abcxyz" {
-			offers = append(offers, slot.Offer{Peer: slot.PeerID(p)})
-		}
-		names := ""
-		for _, o := range w.WithinShare(offers) {
-			names += string(o.Peer)
-		}
+		names := w.within("abcxyz")
 		r := w.record(names, seatElements)
 		for i, o := range r.Contributions {
 			r.Contributions[i].NormSq = 1
@@ -83,7 +78,7 @@ func TestNewcomersTakeTurns(t *testing.T) {
 				r.Contributions[i].NormSq = 100
 			}
 		}
-		if got := w.add(r, Turnover{Listed: listedAs("abcxyz")}); strings.Contains(got, ErrInvalid.Error()) {
+		if got := w.list(r, "abcxyz"); strings.Contains(got, ErrInvalid.Error()) {
 			t.Fatal(got)
 		}
 		taken += names[3:] + " "
@@ -98,7 +93,7 @@ func TestNewcomersTakeTurns(t *testing.T) {
 func TestCheckShareOfEachSet(t *testing.T) {
 	for _, c := range []struct {
 		name, began string
-		middle      string // listed in mid-slot, in upper case who gets a seat; "": no record
+		middle      string // the turns of a record in mid-slot; "": none
 		share       uint64
 		min         int
 		sets        []string
@@ -122,16 +117,9 @@ func TestCheckShareOfEachSet(t *testing.T) {
 		{"dropped since", "A32 B32 C32 D32 w0 x0", "abcwx", 500, 1, []string{"abcdwx"}, ""},
 		{"three since", "A32 B8 w8 x0 y0", "abWxy", 500, 1, []string{"abwxy"}, ""},
 	} {
-		rules := seatRules(1)
-		rules.NewcomerShare, rules.MinPeers = c.share, c.min
-		w := found(t, rules, c.began)
+		w := found(t, shareRules(c.share, c.min), c.began)
 		if c.middle != "" {
-			seat := slot.PeerID("")
-			if i := strings.IndexFunc(c.middle, func(r rune) bool { return r < 'a' }); i >= 0 {
-				seat = slot.PeerID(strings.ToLower(c.middle[i : i+1]))
-			}
-			turnover := Turnover{Listed: listedAs(strings.ToLower(c.middle)), Seat: seat}
-			if got := w.add(w.record("", 0), turnover); strings.Contains(got, ErrInvalid.Error()) {
+			if got := w.list(w.record("", 0), c.middle); strings.Contains(got, ErrInvalid.Error()) {
 				t.Fatal(c.name, got)
 			}
 		}
@@ -175,14 +163,12 @@ func TestCheckShareOfEachSet(t *testing.T) {
 // A certified record is followed, though its leader should have got no HAVE for it: an old program
 // has decided so.
 func TestTheShareIsNoRuleOfTheChain(t *testing.T) {
-	rules := seatRules(1)
-	rules.NewcomerShare, rules.MinPeers = 500, 1
-	w := found(t, rules, "A32 B32 C32 D32 w0 x0 y0 z0")
+	w := found(t, shareRules(500, 1), "A32 B32 C32 D32 w0 x0 y0 z0")
 	r := w.record("awxyz", seatElements)
-	if w.CheckShare(w.Settle(r, Turnover{Listed: listedAs("abcdwxyz")})) == nil {
+	if w.CheckShare(w.Settle(r, turns("abcdwxyz"))) == nil {
 		t.Fatal("a step of one and four newcomers is within the share")
 	}
-	if got := w.add(r, Turnover{Listed: listedAs("abcdwxyz")}); strings.Contains(got, ErrInvalid.Error()) {
+	if got := w.list(r, "abcdwxyz"); strings.Contains(got, ErrInvalid.Error()) {
 		t.Error(got)
 	}
 }

@@ -17,8 +17,7 @@ import (
 func TestNoStrangersRecordEndsAPeer(t *testing.T) {
 	worlds := map[bool]*signedWorld{}
 	for _, byzantine := range []bool{false, true} {
-		worlds[byzantine] = newSignedWorld(signedRules(byzantine, 16))
-		worlds[byzantine].churn(9, 5, 60, func() {})
+		worlds[byzantine] = churned(byzantine, 9, 5, 60)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		w := worlds[rapid.Bool().Draw(t, "byzantine")]

@@ -122,7 +122,7 @@ func TestEmptyContributionsEarnNothing(t *testing.T) {
 				r.Contributions[i].NormSq = c.norms[i]
 			}
 			r.Work = w.WorkAfter(slot.Step, r.Contributions)
-			w.add(r, Turnover{Listed: listedAs("abcde")})
+			w.stay(r)
 		}
 		paid := uint64(0)
 		for i, m := range w.Members() {
@@ -152,12 +152,12 @@ func TestRecordsStateTheUsualWeight(t *testing.T) {
 		r.Work = w.WorkAfter(slot.Step, r.Contributions)
 		for _, wrong := range []uint64{usual + 1, usual - 1} {
 			r.Usual = wrong
-			if why := w.add(r, Turnover{Listed: listedAs("ab")}); !strings.Contains(why, "usual weight") {
+			if why := w.stay(r); !strings.Contains(why, "usual weight") {
 				t.Fatalf("a usual weight of %d, where it is %d: %s", wrong, usual, why)
 			}
 		}
 		r.Usual = usual
-		w.add(r, Turnover{Listed: listedAs("ab")})
+		w.stay(r)
 		usual = 5
 	}
 	if w.Tip().Slot != 3 {
@@ -165,7 +165,7 @@ func TestRecordsStateTheUsualWeight(t *testing.T) {
 	}
 	r := w.record("", 0)
 	r.Usual = usual
-	if why := w.add(r, Turnover{Listed: listedAs("ab")}); !strings.Contains(why, "with an outcome") {
+	if why := w.stay(r); !strings.Contains(why, "with an outcome") {
 		t.Errorf("a members record with a usual weight: %s", why)
 	}
 }

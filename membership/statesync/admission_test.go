@@ -18,7 +18,7 @@ type holder struct {
 }
 
 func (h *holder) open(from slot.PeerID) *conn {
-	h.n.serve = map[slot.PeerID]func(wire.Stream){"s": func(st wire.Stream) { h.s.Serve(from, st) }}
+	h.n.serve = serves{"s": func(st wire.Stream) { h.s.Serve(from, st) }}
 	st, err := h.n.Open(h.t.Context(), "s")
 	if err != nil {
 		h.t.Fatal(err)

@@ -81,8 +81,8 @@ func TestStreamsOfAFetchEndWell(t *testing.T) {
 		s := newStore(t, testShape)
 		blobs, _ := putOutcome(t, s, outcomeSizes...)
 		want := put(t, s, 9)
-		n := &counting{peers: &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a": honest(server(t, s, ServerConfig{})), "b": honest(server(t, s, ServerConfig{BytesPerSecond: 1 << 20})),
+		n := &counting{peers: &peers{serve: serves{
+			"a": source(t, s, free), "b": source(t, s, slow),
 		}}}
 		c := NewClient(n, Config{Rand: inOrder()}) // a piece of the slow one would be fetched twice
 		if _, _, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids()); err != nil {
@@ -100,22 +100,20 @@ func TestStreamsOfAFetchEndWell(t *testing.T) {
 // of them. A peer that needs an outcome which is not there yet asks again within moments.
 func TestStreamsOfARefusalEndWell(t *testing.T) {
 	for name, why := range map[string]status{"not held": statusNotHeld, "busy": statusBusy, "spent": statusSpent} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				blobs, _ := putOutcome(t, newStore(t, testShape), outcomeSizes...)
-				n := &counting{peers: &peers{serve: map[slot.PeerID]func(wire.Stream){
-					"a": refusing(why), "b": refusing(why),
-				}}}
-				c := NewClient(n, Config{Streams: 3})
-				if _, _, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids()); !errors.Is(err, ErrNoDonor) {
-					t.Errorf("fetched, or %v", err)
-				}
-				n.check(t)
-				if _, err := c.dial.list(t.Context(), "a"); !isRefusal(err) {
-					t.Errorf("listed, or %v", err)
-				}
-				n.check(t)
-			})
+		bubble(t, name, func(t *testing.T) {
+			blobs, _ := putOutcome(t, newStore(t, testShape), outcomeSizes...)
+			n := &counting{peers: &peers{serve: serves{
+				"a": refusing(why), "b": refusing(why),
+			}}}
+			c := NewClient(n, Config{Streams: 3})
+			if _, _, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids()); !errors.Is(err, ErrNoDonor) {
+				t.Errorf("fetched, or %v", err)
+			}
+			n.check(t)
+			if _, err := c.dial.list(t.Context(), "a"); !isRefusal(err) {
+				t.Errorf("listed, or %v", err)
+			}
+			n.check(t)
 		})
 	}
 }
@@ -125,7 +123,7 @@ func TestAFetchThatIsGivenUpResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs, _ := putOutcome(t, newStore(t, testShape), outcomeSizes...)
 		silent := func(st wire.Stream) { _, _ = io.Copy(io.Discard, st) }
-		n := &counting{peers: &peers{serve: map[slot.PeerID]func(wire.Stream){"a": silent}}}
+		n := &counting{peers: &peers{serve: serves{"a": silent}}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -145,24 +143,21 @@ func TestAFetchThatIsGivenUpResets(t *testing.T) {
 func TestADonorIsLeftAloneAfterARefusal(t *testing.T) {
 	silent := func(st wire.Stream) { _, _ = io.Copy(io.Discard, st) }
 	for name, other := range map[string]func(wire.Stream){"busy": refusing(statusBusy), "silent": silent} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				blobs, _ := putOutcome(t, newStore(t, testShape), outcomeSizes...)
-				var streams atomic.Int32
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": func(st wire.Stream) {
-					if streams.Add(1) > 1 {
-						other(st)
-						return
-					}
-					time.Sleep(time.Second)
-					refusing(statusNotHeld)(st)
-				}}}
-				_, r, err := NewClient(n, Config{}).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
-				if !errors.Is(err, ErrNoDonor) || len(r.Bad) > 0 || r.Elapsed > time.Second+slowPiece {
-					t.Errorf("after %v: %v", r.Elapsed, err)
+		bubble(t, name, func(t *testing.T) {
+			blobs, _ := putOutcome(t, newStore(t, testShape), outcomeSizes...)
+			var streams atomic.Int32
+			n := &peers{serve: serves{"a": func(st wire.Stream) {
+				if streams.Add(1) > 1 {
+					other(st)
+					return
 				}
-				n.wg.Wait()
-			})
+				time.Sleep(time.Second)
+				refusing(statusNotHeld)(st)
+			}}}
+			_, r, err := n.outcome(t, Config{}, blobs...)
+			if !errors.Is(err, ErrNoDonor) || len(r.Bad) > 0 || r.Elapsed > time.Second+slowPiece {
+				t.Errorf("after %v: %v", r.Elapsed, err)
+			}
 		})
 	}
 }

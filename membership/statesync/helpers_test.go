@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -23,15 +24,25 @@ var testShape = checkpoint.Shape{Elements: 400_000, Optimizer: 1} // 3.2 MB: 13 
 
 const testFrame = 64 << 10
 
+var free, slow = ServerConfig{}, ServerConfig{BytesPerSecond: 1 << 20}
+
+// bubble runs a part of a test with a clock of its own.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 // pipe is an end of an in-memory stream.
 type pipe struct{ net.Conn }
 
 func (p pipe) CloseWrite() error { return nil }
 func (p pipe) Reset() error      { return p.Close() }
 
+// serves has what answers a peer's streams.
+type serves map[slot.PeerID]func(wire.Stream)
+
 // peers is a network: the servers that answer streams, by peer. An unknown peer cannot be reached.
 type peers struct {
-	serve map[slot.PeerID]func(wire.Stream)
+	serve serves
 	wg    sync.WaitGroup
 }
 
@@ -56,7 +67,12 @@ func (n *peers) ids() []slot.PeerID {
 
 func newStore(t testing.TB, shape checkpoint.Shape) *checkpoint.Store {
 	t.Helper()
-	s, err := checkpoint.Open(t.TempDir(), checkpoint.Config{Shape: shape, FrameBytes: testFrame})
+	return openStore(t, t.TempDir(), shape)
+}
+
+func openStore(t testing.TB, dir string, shape checkpoint.Shape) *checkpoint.Store {
+	t.Helper()
+	s, err := checkpoint.Open(dir, checkpoint.Config{Shape: shape, FrameBytes: testFrame})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +100,13 @@ func put(t testing.TB, s *checkpoint.Store, height uint64) Target {
 		t.Fatal(err)
 	}
 	return Target{height, height, root}
+}
+
+// keeping is a store with the state of a height.
+func keeping(t *testing.T, height uint64) (*checkpoint.Store, Target) {
+	t.Helper()
+	s := newStore(t, testShape)
+	return s, put(t, s, height)
 }
 
 // putOutcome keeps an outcome of these segment sizes.
@@ -117,6 +140,25 @@ func server(t testing.TB, s *checkpoint.Store, cfg ServerConfig) *Server {
 // honest serves as it should.
 func honest(s *Server) func(wire.Stream) {
 	return func(st wire.Stream) { s.Serve("client", st) }
+}
+
+// source is an honest server of what a store has.
+func source(t testing.TB, s *checkpoint.Store, cfg ServerConfig) func(wire.Stream) {
+	return honest(server(t, s, cfg))
+}
+
+// tryState fetches one of the targets into a new store, if anybody gives it.
+func (n *peers) tryState(t *testing.T, want ...Target) (checkpoint.Checkpoint, Report, error) {
+	t.Helper()
+	defer n.wg.Wait()
+	return NewClient(n, Config{}).FetchState(t.Context(), newStore(t, testShape), want, n.ids, nil)
+}
+
+// outcome fetches segments from all.
+func (n *peers) outcome(t *testing.T, cfg Config, blobs ...Blob) ([][]byte, Report, error) {
+	t.Helper()
+	defer n.wg.Wait() // the client has hung up on everybody
+	return NewClient(n, cfg).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
 }
 
 // faulty serves as it should until so many bytes have left on a stream; then fault gets each write.

@@ -84,23 +84,21 @@ func inOrder() func() uint64 {
 // of 1 GB more than a day.
 func TestStatesOfAFewLiarsAreNotTaken(t *testing.T) {
 	for name, liars := range map[string]int{"one": 1, "three": 3} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				good, bad := newStore(t, testShape), newStore(t, testShape)
-				want := []Target{put(t, good, 4), put(t, good, 8), put(t, bad, 11)}
-				put(t, bad, 4) // so that more hold the older one
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
-				for i := range 4 {
-					n.serve[slot.PeerID(fmt.Sprint("good", i))] = honest(server(t, good, ServerConfig{}))
-				}
-				for i := range liars {
-					n.serve[slot.PeerID(fmt.Sprint("bad", i))] = dripping(server(t, bad, ServerConfig{}))
-				}
-				got, report := fetch(t, n, Config{Timeout: hostileTimeout}, want, n.ids)
-				if got.Height != 8 || report.Elapsed > time.Second {
-					t.Fatalf("fetched the state of height %d in %v", got.Height, report.Elapsed)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			good, bad := newStore(t, testShape), newStore(t, testShape)
+			want := []Target{put(t, good, 4), put(t, good, 8), put(t, bad, 11)}
+			put(t, bad, 4) // so that more hold the older one
+			n := &peers{serve: serves{}}
+			for i := range 4 {
+				n.serve[slot.PeerID(fmt.Sprint("good", i))] = source(t, good, free)
+			}
+			for i := range liars {
+				n.serve[slot.PeerID(fmt.Sprint("bad", i))] = dripping(server(t, bad, free))
+			}
+			got, report := fetch(t, n, Config{Timeout: hostileTimeout}, want, n.ids)
+			if got.Height != 8 || report.Elapsed > time.Second {
+				t.Fatalf("fetched the state of height %d in %v", got.Height, report.Elapsed)
+			}
 		})
 	}
 }
@@ -109,32 +107,28 @@ func TestStatesOfAFewLiarsAreNotTaken(t *testing.T) {
 // minutes without a byte.
 func TestStatesThatNobodyHasCostNoTime(t *testing.T) {
 	for name, with := range map[string]bool{"beside an honest peer": true, "alone": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				good := newStore(t, testShape)
-				honestly := put(t, good, 4)
-				var claims []Target
-				for h := range uint64(40) {
-					claims = append(claims, Target{Height: 10 + h, Slot: 10 + h, Root: slot.Root{byte(h + 1)}})
+		bubble(t, name, func(t *testing.T) {
+			good := newStore(t, testShape)
+			honestly := put(t, good, 4)
+			var claims []Target
+			for h := range uint64(40) {
+				claims = append(claims, Target{Height: 10 + h, Slot: 10 + h, Root: slot.Root{byte(h + 1)}})
+			}
+			n := &peers{serve: serves{
+				"bad": claiming(server(t, newStore(t, testShape), free), claims),
+			}}
+			want := append(slices.Clone(claims), honestly)
+			if with {
+				n.serve["good"] = source(t, good, free)
+				if _, report := fetch(t, n, Config{}, want, n.ids); report.Elapsed > time.Second {
+					t.Fatalf("took %v", report.Elapsed)
 				}
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-					"bad": claiming(server(t, newStore(t, testShape), ServerConfig{}), claims),
-				}}
-				want := append(slices.Clone(claims), honestly)
-				if with {
-					n.serve["good"] = honest(server(t, good, ServerConfig{}))
-					if _, report := fetch(t, n, Config{}, want, n.ids); report.Elapsed > time.Second {
-						t.Fatalf("took %v", report.Elapsed)
-					}
-					return
-				}
-				_, report, err := NewClient(n, Config{}).FetchState(
-					t.Context(), newStore(t, testShape), want, n.ids, nil)
-				if _, named := badOf(report, "bad"); err == nil || !named || report.Elapsed > patience+time.Second {
-					t.Fatalf("after %v: %v, %+v", report.Elapsed, err, report.Bad)
-				}
-				n.wg.Wait()
-			})
+				return
+			}
+			_, report, err := n.tryState(t, want...)
+			if _, named := badOf(report, "bad"); err == nil || !named || report.Elapsed > patience+time.Second {
+				t.Fatalf("after %v: %v, %+v", report.Elapsed, err, report.Bad)
+			}
 		})
 	}
 }
@@ -143,28 +137,26 @@ func TestStatesThatNobodyHasCostNoTime(t *testing.T) {
 // the one that was begun, held up a fetch for as long as it liked.
 func TestADrippedStateGivesWayToAnother(t *testing.T) {
 	for name, begun := range map[string]bool{"new": false, "begun": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				good, bad, store := newStore(t, testShape), newStore(t, testShape), newStore(t, testShape)
-				want := []Target{put(t, good, 8), put(t, bad, 11)}
-				v := server(t, bad, ServerConfig{BytesPerSecond: 1 << 20})
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"bad": honest(v)}}
-				if begun {
-					part(t, n, store, want, testShape.Size()/4)
-				}
-				n.serve = map[slot.PeerID]func(wire.Stream){
-					"bad": dripping(v), "good": honest(server(t, good, ServerConfig{})),
-				}
-				if begun {
-					n.serve["other"] = honest(server(t, good, ServerConfig{}))
-				}
-				got, report, err := NewClient(n, Config{Timeout: hostileTimeout}).FetchState(
-					t.Context(), store, want, n.ids, nil)
-				n.wg.Wait()
-				if err != nil || got.Height != 8 || report.Elapsed > 15*time.Second {
-					t.Fatalf("fetched the state of height %d in %v: %v", got.Height, report.Elapsed, err)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			good, bad, store := newStore(t, testShape), newStore(t, testShape), newStore(t, testShape)
+			want := []Target{put(t, good, 8), put(t, bad, 11)}
+			v := server(t, bad, slow)
+			n := &peers{serve: serves{"bad": honest(v)}}
+			if begun {
+				part(t, n, store, want, testShape.Size()/4)
+			}
+			n.serve = serves{
+				"bad": dripping(v), "good": source(t, good, free),
+			}
+			if begun {
+				n.serve["other"] = source(t, good, free)
+			}
+			got, report, err := NewClient(n, Config{Timeout: hostileTimeout}).FetchState(
+				t.Context(), store, want, n.ids, nil)
+			n.wg.Wait()
+			if err != nil || got.Height != 8 || report.Elapsed > 15*time.Second {
+				t.Fatalf("fetched the state of height %d in %v: %v", got.Height, report.Elapsed, err)
+			}
 		})
 	}
 }
@@ -201,11 +193,11 @@ func TestASlowLinkIsNoReasonToGiveUpAState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		newer, older := newStore(t, testShape), newStore(t, testShape)
 		want := []Target{put(t, older, 8), put(t, newer, 11)}
-		link, slices := newSharedLink(20_000), ServerConfig{BytesPerSecond: 1 << 20}
+		link, slices := newSharedLink(20_000), slow
 		over := func(v *Server) func(wire.Stream) {
 			return func(st wire.Stream) { v.Serve("client", &linkStream{st, link}) }
 		}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+		n := &peers{serve: serves{
 			"a": over(server(t, newer, slices)), "b": over(server(t, older, slices)),
 		}}
 		got, report := fetch(t, n, Config{Timeout: hostileTimeout}, want, n.ids)
@@ -218,12 +210,12 @@ func TestASlowLinkIsNoReasonToGiveUpAState(t *testing.T) {
 // full is a network where the peers that are asked first, as many as have a place, drip.
 func full(t *testing.T, s *checkpoint.Store) *peers {
 	t.Helper()
-	n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+	n := &peers{serve: serves{}}
 	for i := range maxDonors + 2 {
-		n.serve[slot.PeerID(fmt.Sprintf("a%02d", i))] = dripping(server(t, s, ServerConfig{}))
+		n.serve[slot.PeerID(fmt.Sprintf("a%02d", i))] = dripping(server(t, s, free))
 	}
 	for i := range 3 {
-		n.serve[slot.PeerID(fmt.Sprintf("b%02d", i))] = honest(server(t, s, ServerConfig{}))
+		n.serve[slot.PeerID(fmt.Sprintf("b%02d", i))] = source(t, s, free)
 	}
 	return n
 }
@@ -231,17 +223,14 @@ func full(t *testing.T, s *checkpoint.Store) *peers {
 // As many peers as have a place, whose IDs came first, kept all honest donors out of a fetch.
 func TestSlowDonorsGiveTheirPlacesToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
+		s, want := keeping(t, 9)
 		blobs, data := putOutcome(t, s, outcomeSizes...)
 		n := full(t, s)
 		_, report := fetch(t, n, Config{Timeout: hostileTimeout, Rand: inOrder()}, []Target{want}, n.ids)
 		if report.Elapsed > 40*time.Second {
 			t.Errorf("the state took %v", report.Elapsed)
 		}
-		c := NewClient(n, Config{Timeout: hostileTimeout, Rand: inOrder()})
-		got, report, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids())
-		n.wg.Wait()
+		got, report, err := n.outcome(t, Config{Timeout: hostileTimeout, Rand: inOrder()}, blobs...)
 		if err != nil || report.Elapsed > 40*time.Second || !bytes.Equal(got[0], data[0]) {
 			t.Errorf("the outcome took %v: %v", report.Elapsed, err)
 		}
@@ -252,11 +241,10 @@ func TestSlowDonorsGiveTheirPlacesToOthers(t *testing.T) {
 // given what they began: all of them together come to an end although others wait.
 func TestSlowDonorsKeepTheirPlacesOnASlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
+		s, want := keeping(t, 9)
 		link := newSharedLink(50_000)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
-		v := server(t, s, ServerConfig{BytesPerSecond: 1 << 20})
+		n := &peers{serve: serves{}}
+		v := server(t, s, slow)
 		for i := range 400 {
 			p := slot.PeerID(fmt.Sprint(i))
 			n.serve[p] = func(st wire.Stream) { v.Serve(p, &linkStream{st, link}) }
@@ -276,14 +264,12 @@ func TestAPieceIsRescuedAgain(t *testing.T) {
 		s := newStore(t, testShape)
 		blobs, data := putOutcome(t, s, 100_000)
 		for good := range 5 {
-			n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+			n := &peers{serve: serves{}}
 			for i := range 5 {
-				n.serve[slot.PeerID(fmt.Sprint(i))] = dripping(server(t, s, ServerConfig{}))
+				n.serve[slot.PeerID(fmt.Sprint(i))] = dripping(server(t, s, free))
 			}
-			n.serve[slot.PeerID(fmt.Sprint(good))] = honest(server(t, s, ServerConfig{}))
-			c := NewClient(n, Config{Timeout: hostileTimeout, Rand: inOrder()})
-			got, report, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids())
-			n.wg.Wait()
+			n.serve[slot.PeerID(fmt.Sprint(good))] = source(t, s, free)
+			got, report, err := n.outcome(t, Config{Timeout: hostileTimeout, Rand: inOrder()}, blobs...)
 			if err != nil || report.Elapsed > 5*2*slowPiece || !bytes.Equal(got[0], data[0]) {
 				t.Fatalf("with the honest peer as number %d it took %v: %v", good, report.Elapsed, err)
 			}
@@ -294,11 +280,10 @@ func TestAPieceIsRescuedAgain(t *testing.T) {
 // Peers were asked in the order of their IDs, which anybody can choose.
 func TestNoIDComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+		s, want := keeping(t, 9)
+		n := &peers{serve: serves{}}
 		for i := range 3 * maxDonors {
-			n.serve[slot.PeerID(fmt.Sprintf("%02d", i))] = honest(server(t, s, ServerConfig{BytesPerSecond: 1 << 20}))
+			n.serve[slot.PeerID(fmt.Sprintf("%02d", i))] = source(t, s, slow)
 		}
 		asked := map[slot.PeerID]bool{}
 		for range 5 {

@@ -17,33 +17,29 @@ func TestFetchOutcome(t *testing.T) {
 		"honest": nil, "lying": lying,
 		"dying": dying, "stalling": stalling,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStore(t, testShape)
-				blobs, data := putOutcome(t, s, outcomeSizes...)
-				slow := ServerConfig{BytesPerSecond: 1 << 20}
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-					"a": honest(server(t, s, slow)),
-					"b": honest(server(t, s, slow)),
-				}}
-				if bad != nil {
-					n.serve["b"] = faulty(server(t, s, slow), 200_000, bad)
+		bubble(t, name, func(t *testing.T) {
+			s := newStore(t, testShape)
+			blobs, data := putOutcome(t, s, outcomeSizes...)
+			n := &peers{serve: serves{
+				"a": source(t, s, slow),
+				"b": source(t, s, slow),
+			}}
+			if bad != nil {
+				n.serve["b"] = faulty(server(t, s, slow), 200_000, bad)
+			}
+			n.serve["empty"] = source(t, newStore(t, testShape), slow)
+			got, report, err := n.outcome(t, Config{}, blobs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range data {
+				if !bytes.Equal(got[i], data[i]) {
+					t.Fatalf("segment %d differs", i)
 				}
-				n.serve["empty"] = honest(server(t, newStore(t, testShape), slow))
-				got, report, err := NewClient(n, Config{}).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
-				if err != nil {
-					t.Fatal(err)
-				}
-				n.wg.Wait()
-				for i := range data {
-					if !bytes.Equal(got[i], data[i]) {
-						t.Fatalf("segment %d differs", i)
-					}
-				}
-				if _, named := badOf(report, "b"); named != (bad != nil) || len(report.Sources) != 2 && bad == nil {
-					t.Fatalf("report %+v", report)
-				}
-			})
+			}
+			if _, named := badOf(report, "b"); named != (bad != nil) || len(report.Sources) != 2 && bad == nil {
+				t.Fatalf("report %+v", report)
+			}
 		})
 	}
 }
@@ -60,17 +56,16 @@ func TestFetchOutcomeLoose(t *testing.T) {
 				return nil
 			}}))
 		}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+		n := &peers{serve: serves{}}
 		for i, id := range []slot.PeerID{"a", "b", "c", "d", "e"} {
 			n.serve[id] = lends(i)
 		}
 		for i, b := range blobs {
-			got, _, err := NewClient(n, Config{}).FetchOutcome(t.Context(), []Blob{b}, testFrame, n.ids())
+			got, _, err := n.outcome(t, Config{}, b)
 			if err != nil || !bytes.Equal(got[0], data[i]) {
 				t.Errorf("segment %d differs, or %v", i, err)
 			}
 		}
-		n.wg.Wait()
 	})
 }
 
@@ -78,24 +73,23 @@ func TestFetchOutcomeNobodyHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		blobs, _ := putOutcome(t, s, 100, 200)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, ServerConfig{}))}}
-		c := NewClient(n, Config{})
+		n := &peers{serve: serves{"a": source(t, s, free)}}
+		nobody := &peers{}
 		for _, b := range [][]Blob{{blobs[0], {slot.Root{1}, 5}}, {{blobs[0].Root, 101}}} {
-			if _, _, err := c.FetchOutcome(t.Context(), b, testFrame, n.ids()); !errors.Is(err, ErrNoDonor) {
+			if _, _, err := n.outcome(t, Config{}, b...); !errors.Is(err, ErrNoDonor) {
 				t.Fatalf("error %v", err)
 			}
 		}
-		if _, _, err := c.FetchOutcome(t.Context(), []Blob{{slot.Root{1}, 0}}, testFrame, n.ids()); err == nil {
+		if _, _, err := n.outcome(t, Config{}, Blob{slot.Root{1}, 0}); err == nil {
 			t.Fatal("an empty segment has any root")
 		}
-		if _, _, err := c.FetchOutcome(t.Context(), blobs, testFrame, nil); !errors.Is(err, ErrNoDonor) {
+		if _, _, err := nobody.outcome(t, Config{}, blobs...); !errors.Is(err, ErrNoDonor) {
 			t.Fatalf("error %v", err)
 		}
-		got, _, err := c.FetchOutcome(t.Context(), []Blob{{slot.FrameRoot(nil, testFrame, 0), 0}}, testFrame, nil)
+		got, _, err := nobody.outcome(t, Config{}, Blob{slot.FrameRoot(nil, testFrame, 0), 0})
 		if err != nil || len(got) != 1 || len(got[0]) != 0 {
 			t.Fatalf("an empty segment: %v", err)
 		}
-		n.wg.Wait()
 	})
 }
 
@@ -118,16 +112,14 @@ func TestHashesOfASegmentTravelOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		blobs, data := putOutcome(t, s, 5*outcomePiece, 3*outcomePiece)
-		v, count := server(t, s, ServerConfig{}), map[requestType]int{}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": func(st wire.Stream) {
-			v.Serve("client",
-				&requests{st, count})
+		v, count := server(t, s, free), map[requestType]int{}
+		n := &peers{serve: serves{"a": func(st wire.Stream) {
+			v.Serve("client", &requests{st, count})
 		}}}
-		got, _, err := NewClient(n, Config{Streams: 1}).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
+		got, _, err := n.outcome(t, Config{Streams: 1}, blobs...)
 		if err != nil || !bytes.Equal(got[0], data[0]) || !bytes.Equal(got[1], data[1]) {
 			t.Fatal(err)
 		}
-		n.wg.Wait()
 		if count[askFrames] != 2 || count[askFramesOnly] != 6 {
 			t.Fatalf("requests %v", count)
 		}
@@ -140,7 +132,7 @@ func TestALentSegmentIsHashedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs, data := putOutcome(t, newStore(t, testShape), 10*testFrame)
 		loan := Lend(data[0], testFrame)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+		n := &peers{serve: serves{
 			"a": honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(slot.Root) *Loan { return loan }})),
 		}}
 		d := NewClient(n, Config{}).dial

@@ -18,11 +18,10 @@ import (
 
 func TestServerSurvivesGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 1)
+		s, want := keeping(t, 1)
 		blobs, _ := putOutcome(t, s, 100_000)
-		v := server(t, s, ServerConfig{})
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
+		v := server(t, s, free)
+		n := &peers{serve: serves{"a": honest(v)}}
 		size := uint64(testShape.Size())
 		for _, b := range [][]byte{
 			nil, []byte("x"), make([]byte, requestSize), bytes.Repeat([]byte{0xff}, 1000),
@@ -80,7 +79,7 @@ func TestServerLimits(t *testing.T) {
 func testServerLimits(t *testing.T, cfg ServerConfig, served, refused int) {
 	synctest.Test(t, func(t *testing.T) {
 		v := server(t, newStore(t, testShape), cfg)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
+		n := &peers{serve: serves{"a": honest(v)}}
 		z := newZip()
 		var open []wire.Stream
 		for range served + refused + 1 {
@@ -121,8 +120,7 @@ func testServerLimits(t *testing.T, cfg ServerConfig, served, refused int) {
 
 func TestHostileServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
+		_, want := keeping(t, 9)
 		blob := Blob{slot.Root{1}, 100}
 		z := newZip()
 		bomb := head{statusOK, zstdWhole, 200, 0}.append(nil)
@@ -136,7 +134,7 @@ func TestHostileServer(t *testing.T) {
 			head{statusNotHeld, plain, 1, 1}.append(nil),
 		}
 		for i, a := range answers {
-			n := &peers{serve: map[slot.PeerID]func(wire.Stream){"x": func(st wire.Stream) {
+			n := &peers{serve: serves{"x": func(st wire.Stream) {
 				var q [requestSize]byte
 				_, _ = st.Read(q[:])
 				_, _ = st.Write(a)

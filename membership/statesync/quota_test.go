@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // siteOf is the part of a test's peer name before the slash.
@@ -93,8 +92,7 @@ func TestQuotasAreBounded(t *testing.T) {
 // are none, its error says so. Outcomes count, too.
 func TestQuotaSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
+		s, want := keeping(t, 9)
 		blobs, _ := putOutcome(t, s, 300_000)
 		spent, fresh := server(t, s, ServerConfig{Quota: Quota{States: 3}}),
 			server(t, s, ServerConfig{Quota: Quota{States: 3}})
@@ -103,7 +101,7 @@ func TestQuotaSpent(t *testing.T) {
 			}
 		}
 		spend()
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"spent": honest(spent), "fresh": honest(fresh)}}
+		n := &peers{serve: serves{"spent": honest(spent), "fresh": honest(fresh)}}
 		_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
 		if bad, ok := badOf(report, "spent"); !ok || bad.Lied || !strings.Contains(bad.Reason, "newcomer") ||
 			report.Sources["spent"] > 0 {
@@ -111,7 +109,7 @@ func TestQuotaSpent(t *testing.T) {
 		}
 		delete(n.serve, "fresh")
 		spend()
-		_, _, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, testShape), []Target{want}, n.ids, nil)
+		_, _, err := n.tryState(t, want)
 		if err == nil || !strings.Contains(err.Error(), "newcomer gets from it in an hour") {
 			t.Errorf("with nobody else: %v", err)
 		}

@@ -13,17 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
-
-func openStore(t *testing.T, dir string, shape checkpoint.Shape) *checkpoint.Store {
-	t.Helper()
-	s, err := checkpoint.Open(dir, checkpoint.Config{Shape: shape, FrameBytes: testFrame})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // part fetches into a store until so many bytes are there, and is interrupted then.
 func part(t *testing.T, n *peers, store *checkpoint.Store, want []Target, until int64) {
@@ -46,10 +36,9 @@ func TestFetchIsTakenUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := newStore(t, testShape), newStore(t, testShape)
 		want := put(t, s, 9)
-		slow := ServerConfig{BytesPerSecond: 1 << 20}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow))}}
+		n := &peers{serve: serves{"a": source(t, s, slow)}}
 		part(t, n, store, []Target{want}, testShape.Size()/2)
-		n.serve = map[slot.PeerID]func(wire.Stream){"b": honest(server(t, s, slow))}
+		n.serve = serves{"b": source(t, s, slow)}
 		first := int64(0)
 		got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{want}, n.ids,
 			func(done, _ int64) {
@@ -75,29 +64,26 @@ func TestFetchIsTakenUpAgain(t *testing.T) {
 // it, though there are newer ones; and it is dropped when nobody has it any more.
 func TestWhatWasBegunIsFinishedWhileItIsServed(t *testing.T) {
 	for name, served := range map[string]bool{"served": true, "pruned": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				old, young, dir := newStore(t, testShape), newStore(t, testShape), t.TempDir()
-				store := openStore(t, dir, testShape)
-				begun, newer := put(t, old, 9), put(t, young, 12)
-				slow := ServerConfig{BytesPerSecond: 1 << 20}
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"old": honest(server(t, old, slow))}}
-				part(t, n, store, []Target{begun}, testShape.Size()/2)
-				n.serve["new"] = honest(server(t, young, slow))
-				if !served {
-					delete(n.serve, "old")
-				}
-				got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{newer, begun}, n.ids,
-					nil)
-				if err != nil || (got.Height == 9) != served || (report.Resumed > 0) != served {
-					t.Fatalf("got %v, %+v, %v", got, report, err)
-				}
-				n.wg.Wait()
-				names, err := filepath.Glob(filepath.Join(dir, "*"))
-				if err != nil || len(names) != 1 {
-					t.Fatalf("left over: %v, %v", names, err)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			old, young, dir := newStore(t, testShape), newStore(t, testShape), t.TempDir()
+			store := openStore(t, dir, testShape)
+			begun, newer := put(t, old, 9), put(t, young, 12)
+			n := &peers{serve: serves{"old": source(t, old, slow)}}
+			part(t, n, store, []Target{begun}, testShape.Size()/2)
+			n.serve["new"] = source(t, young, slow)
+			if !served {
+				delete(n.serve, "old")
+			}
+			got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{newer, begun}, n.ids,
+				nil)
+			if err != nil || (got.Height == 9) != served || (report.Resumed > 0) != served {
+				t.Fatalf("got %v, %+v, %v", got, report, err)
+			}
+			n.wg.Wait()
+			names, err := filepath.Glob(filepath.Join(dir, "*"))
+			if err != nil || len(names) != 1 {
+				t.Fatalf("left over: %v, %v", names, err)
+			}
 		})
 	}
 }
@@ -125,10 +111,9 @@ func TestADonorWhoseFileRotsIsNotBlamed(t *testing.T) {
 		if err := os.WriteFile(names[0], b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		slow := ServerConfig{BytesPerSecond: 1 << 20}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a":      honest(server(t, s, slow)),
-			"rotten": honest(server(t, rotten, slow)),
+		n := &peers{serve: serves{
+			"a":      source(t, s, slow),
+			"rotten": source(t, rotten, slow),
 		}}
 		_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
 		if len(report.Bad) != 0 || report.Sources["rotten"] != 0 {
@@ -145,7 +130,7 @@ func TestSharesFollowSpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, checkpoint.Shape{Elements: 4 << 20, Optimizer: 1}) // 32 MB, 64 pieces
 		want := put(t, s, 9)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+		n := &peers{serve: serves{}}
 		for p, rate := range map[slot.PeerID]int64{"one": 1 << 20, "two": 2 << 20, "four": 4 << 20} {
 			n.serve[p] = honest(server(t, s, ServerConfig{BytesPerSecond: rate}))
 		}
@@ -171,11 +156,9 @@ func TestSharesFollowSpeed(t *testing.T) {
 // A dropped donor is reported at once, not when the fetch is over.
 func TestDropsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
-		slow := ServerConfig{BytesPerSecond: 1 << 20}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a":   honest(server(t, s, slow)),
+		s, want := keeping(t, 9)
+		n := &peers{serve: serves{
+			"a":   source(t, s, slow),
 			"bad": faulty(server(t, s, slow), 5000, lying),
 		}}
 		var told atomic.Pointer[Bad]
@@ -199,24 +182,21 @@ func TestNobodyIsWaitedForInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		put(t, s, 9)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, ServerConfig{})), "away": nil}}
+		n := &peers{serve: serves{"a": source(t, s, free), "away": nil}}
 		began := time.Now()
-		_, _, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, testShape),
-			[]Target{{Height: 5, Slot: 5, Root: slot.Root{5}}}, n.ids, nil)
+		_, _, err := n.tryState(t, Target{Height: 5, Slot: 5, Root: slot.Root{5}})
 		if d := time.Since(began); !errors.Is(err, ErrNoDonor) || d > 2*time.Second {
 			t.Fatalf("after %v: %v", d, err)
 		}
-		n.wg.Wait()
 	})
 }
 
 // A busy server sends at an eighth of its rate.
 func TestABusyServerSendsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
+		s, want := keeping(t, 9)
 		took := func(busy bool) time.Duration {
-			n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+			n := &peers{serve: serves{
 				"a": honest(server(t, s, ServerConfig{BytesPerSecond: 1 << 20, Busy: func() bool { return busy }})),
 			}}
 			_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
@@ -237,7 +217,7 @@ func TestOutcomesForMembersAreNotPaced(t *testing.T) {
 		want := put(t, s, 9)
 		took := func(member bool) (outcome, state time.Duration) {
 			v := server(t, s, ServerConfig{BytesPerSecond: 10_000, Prefer: func(slot.PeerID) bool { return member }})
-			n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
+			n := &peers{serve: serves{"a": honest(v)}}
 			c := NewClient(n, Config{})
 			_, first, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids())
 			if err != nil {

@@ -53,10 +53,10 @@ func TestFetchStateFromSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		old, want := put(t, s, 3), put(t, s, 9)
-		v := server(t, s, ServerConfig{})
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a": honest(v), "b": honest(server(t, s, ServerConfig{})),
-			"c": honest(server(t, s, ServerConfig{})),
+		v := server(t, s, free)
+		n := &peers{serve: serves{
+			"a": honest(v), "b": source(t, s, free),
+			"c": source(t, s, free),
 		}}
 		got, report := fetch(t, n, Config{}, []Target{old, want, {Height: 12, Slot: 12, Root: slot.Root{1}}}, n.ids)
 		if got.Height != 9 || got.Root != want.Root {
@@ -85,36 +85,30 @@ func TestFetchStateWithBadDonors(t *testing.T) {
 		"dying list":   {dying, 0, false},
 		"stalled list": {stalling, 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStore(t, testShape)
-				want := put(t, s, 9)
+		bubble(t, name, func(t *testing.T) {
+			s, want := keeping(t, 9)
+			n := &peers{serve: serves{
 				// else it is over before the bad one had its turn
-				slow := ServerConfig{BytesPerSecond: 1 << 20}
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-					"a": honest(server(t, s, slow)), "bad": faulty(server(t, s, slow), c.after, c.fault),
-				}}
-				_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
-				b, named := badOf(report, "bad")
-				if !named || b.Lied != c.lied || len(report.Bad) != 1 {
-					t.Fatalf("named %+v", report.Bad)
-				}
-				if report.Elapsed > 10*time.Second {
-					t.Fatalf("took %v: the others waited for the bad one", report.Elapsed)
-				}
-			})
+				"a": source(t, s, slow), "bad": faulty(server(t, s, slow), c.after, c.fault),
+			}}
+			_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
+			b, named := badOf(report, "bad")
+			if !named || b.Lied != c.lied || len(report.Bad) != 1 {
+				t.Fatalf("named %+v", report.Bad)
+			}
+			if report.Elapsed > 10*time.Second {
+				t.Fatalf("took %v: the others waited for the bad one", report.Elapsed)
+			}
 		})
 	}
 }
 
 func TestLiarGivesNothingAfterItsLie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
-		slow := ServerConfig{BytesPerSecond: 1 << 20}
+		s, want := keeping(t, 9)
 		var once atomic.Bool
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a": honest(server(t, s, slow)),
+		n := &peers{serve: serves{
+			"a": source(t, s, slow),
 			"bad": faulty(server(t, s, slow), 5000, func(st wire.Stream, b []byte) (int, error) {
 				if once.CompareAndSwap(false, true) {
 					return lying(st, b)
@@ -131,11 +125,9 @@ func TestLiarGivesNothingAfterItsLie(t *testing.T) {
 
 func TestFetchStateFromOneWhenAllOthersAreBad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
-		slow := ServerConfig{BytesPerSecond: 1 << 20}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a": honest(server(t, s, slow)), "gone": nil, "empty": honest(server(t, newStore(t, testShape), slow)),
+		s, want := keeping(t, 9)
+		n := &peers{serve: serves{
+			"a": source(t, s, slow), "gone": nil, "empty": source(t, newStore(t, testShape), slow),
 		}}
 		for name, f := range map[slot.PeerID]func(wire.Stream, []byte) (int, error){
 			"lies": lying, "dies": dying,
@@ -155,9 +147,8 @@ func TestFetchStateFromOneWhenAllOthersAreBad(t *testing.T) {
 
 func TestLateDonorHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+		s, want := keeping(t, 9)
+		n := &peers{serve: serves{
 			"a":    honest(server(t, s, ServerConfig{BytesPerSecond: 200_000})),
 			"late": honest(server(t, s, ServerConfig{BytesPerSecond: 2_000_000})),
 		}}
@@ -179,9 +170,8 @@ func TestLateDonorHelps(t *testing.T) {
 
 func TestBusyDonorIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, ServerConfig{PerPeer: 1}))}}
+		s, want := keeping(t, 9)
+		n := &peers{serve: serves{"a": honest(server(t, s, ServerConfig{PerPeer: 1}))}}
 		_, report := fetch(t, n, Config{Streams: 3}, []Target{want}, n.ids)
 		if len(report.Sources) != 1 {
 			t.Fatalf("report %+v", report)
@@ -193,13 +183,13 @@ func TestPrunedStateGivesWayToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		older := put(t, s, 3)
-		has := server(t, s, ServerConfig{})
+		has := server(t, s, free)
 		both := newStore(t, testShape)
 		put(t, both, 3)
 		newer := put(t, both, 9)
-		list := server(t, both, ServerConfig{})
+		list := server(t, both, free)
 		asked := 0
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": func(st wire.Stream) {
+		n := &peers{serve: serves{"a": func(st wire.Stream) {
 			if asked++; asked == 1 { // it lists the newer one, and then has it no more
 				list.Serve("client", st)
 				return
@@ -218,13 +208,12 @@ func TestNobodyHoldsIt(t *testing.T) {
 		other := checkpoint.Shape{Elements: 10}
 		small := newStore(t, other)
 		lie := put(t, small, 1) // of another size than this run's states
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"empty": honest(server(t, newStore(t, testShape), ServerConfig{})),
-			"small": honest(server(t, small, ServerConfig{})), "away": nil,
+		n := &peers{serve: serves{
+			"empty": source(t, newStore(t, testShape), free),
+			"small": source(t, small, free), "away": nil,
 		}}
-		store := newStore(t, testShape)
 		for _, want := range [][]Target{nil, {lie}} {
-			_, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, want, n.ids, nil)
+			_, report, err := n.tryState(t, want...)
 			if !errors.Is(err, ErrNoDonor) {
 				t.Fatalf("error %v", err)
 			}
@@ -232,16 +221,14 @@ func TestNobodyHoldsIt(t *testing.T) {
 				t.Fatalf("report %+v", report)
 			}
 		}
-		n.wg.Wait()
 	})
 }
 
 func TestFetchStateEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, testShape)
-		want := put(t, s, 9)
+		s, want := keeping(t, 9)
 		for _, after := range []int{0, 5000} {
-			n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": faulty(server(t, s, ServerConfig{}), after,
+			n := &peers{serve: serves{"a": faulty(server(t, s, free), after,
 				stalling)}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _, err := NewClient(n, Config{}).FetchState(ctx, newStore(t, testShape), []Target{want}, n.ids, nil)
@@ -256,8 +243,8 @@ func TestFetchStateEndsWithItsContext(t *testing.T) {
 
 func TestCloseEndsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := NewServer(newStore(t, testShape), ServerConfig{})
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
+		v := NewServer(newStore(t, testShape), free)
+		n := &peers{serve: serves{"a": honest(v)}}
 		st, err := n.Open(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
@@ -303,9 +290,9 @@ func BenchmarkFetchState(b *testing.B) {
 	shape := checkpoint.Shape{Elements: 8 << 20, Optimizer: 1} // 64 MiB
 	s := newStore(b, shape)
 	want := put(b, s, 1)
-	n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+	n := &peers{serve: serves{}}
 	for _, p := range []slot.PeerID{"a", "b", "c"} {
-		n.serve[p] = honest(server(b, s, ServerConfig{}))
+		n.serve[p] = source(b, s, free)
 	}
 	b.SetBytes(shape.Size())
 	for b.Loop() {

@@ -22,20 +22,19 @@ import (
 
 // ledgerScript makes saves that a machine could make: each a list of entries.
 type ledgerScript struct {
-	run   slot.Root
 	chain []slot.Record // chain[0] is R_0
 	seq   uint64
 	start int // height of the newest summary
 }
 
-func newLedgerScript(run slot.Root) *ledgerScript {
-	return &ledgerScript{run: run, chain: []slot.Record{slot.Genesis(run)}}
+func newLedgerScript() *ledgerScript {
+	return &ledgerScript{chain: []slot.Record{slot.Genesis(run)}}
 }
 
 func (s *ledgerScript) next(slotted byte) slot.Record {
 	tip := s.chain[len(s.chain)-1]
 	c := testRecord()
-	c.Run, c.Height, c.Prev, c.StateRoot = s.run, tip.Height+1, tip.Hash(), testRoot(slotted)
+	c.Run, c.Height, c.Prev, c.StateRoot = run, tip.Height+1, tip.Hash(), testRoot(slotted)
 	return c
 }
 
@@ -112,6 +111,28 @@ func save(t testing.TB, s *File, saves ...[]wire.Entry) {
 	}
 }
 
+// put saves entries together.
+func put(t testing.TB, s *File, entries ...wire.Entry) {
+	t.Helper()
+	save(t, s, entries)
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func load(t testing.TB, s *File) wire.Saved {
 	t.Helper()
 	saved, err := s.Load()
@@ -121,7 +142,7 @@ func load(t testing.TB, s *File) wire.Saved {
 	return saved
 }
 
-func open(t testing.TB, dir string, run slot.Root) *File {
+func open(t testing.TB, dir string) *File {
 	t.Helper()
 	s, err := Open(disk.OS, dir, run, 0, rand.Reader, nil)
 	if err != nil {
@@ -131,12 +152,28 @@ func open(t testing.TB, dir string, run slot.Root) *File {
 	return s
 }
 
-func reopen(t testing.TB, s *File, run slot.Root) *File {
+// openSmall opens a log that is compacted above so many bytes.
+func openSmall(t testing.TB, dir string, most int64) *File {
+	t.Helper()
+	s, err := openWith(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.DiscardHandler), most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func shut(t testing.TB, s *File) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return open(t, filepath.Dir(s.path), run)
+}
+
+func reopen(t testing.TB, s *File) *File {
+	t.Helper()
+	shut(t, s)
+	return open(t, filepath.Dir(s.path))
 }
 
 // sameButBoot compares what a store gives back, whatever the number of its openings.
@@ -157,13 +194,12 @@ func apply(t *testing.T, s *state, entries []wire.Entry) {
 
 // Every save survives an opening of the file, and so does it in memory, compacted.
 func TestWhatWasSavedIsKept(t *testing.T) {
-	run := testRoot(1)
-	file := open(t, t.TempDir(), run)
+	file := open(t, t.TempDir())
 	inc := load(t, file).Incarnation
 	memory := newState(run, inc)
-	for i, entries := range newLedgerScript(run).story() {
+	for i, entries := range newLedgerScript().story() {
 		save(t, file, entries)
-		file = reopen(t, file, run)
+		file = reopen(t, file)
 		apply(t, memory, entries)
 		again := newState(run, inc)
 		apply(t, again, memory.compacted())
@@ -196,61 +232,55 @@ func TestWhatWasSavedIsKept(t *testing.T) {
 // Pledges about one record do not come up at another one of the same height, and are there when the
 // chain comes back.
 func TestPledgesAreKeptByTheRecordBefore(t *testing.T) {
-	run, script := testRoot(1), newLedgerScript(testRoot(1))
-	s := open(t, t.TempDir(), run)
+	script := newLedgerScript()
+	s := open(t, t.TempDir())
 	first := script.commit(1)
 	save(t, s, []wire.Entry{first}, []wire.Entry{script.vote(4, 2)}, []wire.Entry{script.rewind(0), script.commit(3)})
-	s = reopen(t, s, run)
+	s = reopen(t, s)
 	if v := load(t, s).Vote; v != nil {
 		t.Errorf("a vote on the other chain came up: %+v", v)
 	}
-	save(t, s, []wire.Entry{script.rewind(0), first})
-	if v := load(t, reopen(t, s, run)).Vote; v == nil || v.Ballot != 4 {
+	put(t, s, script.rewind(0), first)
+	if v := load(t, reopen(t, s)).Vote; v == nil || v.Ballot != 4 {
 		t.Errorf("back on the first chain its vote is %+v", v)
 	}
 }
 
 // Grounds are kept for as many heights as evidence may need them, and no longer.
 func TestGroundsAreKeptForSomeHeights(t *testing.T) {
-	run, script := testRoot(1), newLedgerScript(testRoot(1))
-	s := open(t, t.TempDir(), run)
-	save(t, s, []wire.Entry{script.grounds(1)})
+	script := newLedgerScript()
+	s := open(t, t.TempDir())
+	put(t, s, script.grounds(1))
 	for range 1 + wire.GroundsSpan {
-		save(t, s, []wire.Entry{script.commit(1)})
+		put(t, s, script.commit(1))
 	}
-	if s = reopen(t, s, run); len(load(t, s).Grounds) != 1 {
+	if s = reopen(t, s); len(load(t, s).Grounds) != 1 {
 		t.Errorf("after %d heights they are gone", wire.GroundsSpan)
 	}
-	save(t, s, []wire.Entry{script.commit(1)})
-	if n := len(load(t, s).Grounds); n != 0 || len(load(t, reopen(t, s, run)).Grounds) != 0 {
+	put(t, s, script.commit(1))
+	if n := len(load(t, s).Grounds); n != 0 || len(load(t, reopen(t, s)).Grounds) != 0 {
 		t.Errorf("one height later %d are kept", n)
 	}
 }
 
 func TestCompaction(t *testing.T) {
-	run, dir, script := testRoot(1), t.TempDir(), newLedgerScript(testRoot(1))
-	s := open(t, dir, run)
+	dir, script := t.TempDir(), newLedgerScript()
+	s := open(t, dir)
 	save(t, s, script.story()...)
 	for b := range uint32(50) {
-		save(t, s, []wire.Entry{script.promise(b + 4), script.vote(b+4, 5)})
+		put(t, s, script.promise(b+4), script.vote(b+4, 5))
 	}
 	want, before := load(t, s), s.end()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := openWith(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.DiscardHandler), 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	shut(t, s)
+	s = openSmall(t, dir, 1000)
 	if got := load(t, s); !sameButBoot(got, want) || got.Boot != want.Boot+1 {
 		t.Errorf("compacted to\n%+v\nfrom\n%+v", got, want)
 	}
 	if s.end() > before/5 {
 		t.Errorf("%d bytes became %d", before, s.end())
 	}
-	save(t, s, []wire.Entry{script.promise(99)})
-	if got := load(t, reopen(t, s, run)); got.Promise.Ballot != 99 || got.Boot != want.Boot+2 {
+	put(t, s, script.promise(99))
+	if got := load(t, reopen(t, s)); got.Promise.Ballot != 99 || got.Boot != want.Boot+2 {
 		t.Errorf("after compaction a save is lost: %+v", got)
 	}
 }
@@ -263,32 +293,26 @@ func (s *File) end() int64 {
 
 // What compaction or creation was writing when it died is not read.
 func TestKilledBeforeRename(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	s := open(t, dir, run)
-	save(t, s, newLedgerScript(run).story()...)
+	dir := t.TempDir()
+	s := open(t, dir)
+	save(t, s, newLedgerScript().story()...)
 	want := load(t, s)
-	half, err := os.ReadFile(s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, newName), half[:len(half)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := load(t, reopen(t, s, run)); !sameButBoot(got, want) {
+	half := contents(t, s.path)
+	write(t, filepath.Join(dir, newName), half[:len(half)/2])
+	if got := load(t, reopen(t, s)); !sameButBoot(got, want) {
 		t.Errorf("got %+v", got)
 	}
 	fresh := t.TempDir()
-	if err := os.WriteFile(filepath.Join(fresh, newName), half[:20], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := load(t, open(t, fresh, run)); got.Boot != 1 || len(got.Chain) != 0 {
+	write(t, filepath.Join(fresh, newName), half[:20])
+	if got := load(t, open(t, fresh)); got.Boot != 1 || len(got.Chain) != 0 {
 		t.Errorf("a creation that died left %+v", got)
 	}
 }
 
 func TestForeignFiles(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	b, _, _ := written(t, run)
+	dir := t.TempDir()
+	b, _, _ := written(t)
+	other, _ := appendHead(nil, testRoot(2), 5)
 	newer := bytes.Clone(b)
 	binary.BigEndian.PutUint32(newer[len(logMagic):], logVersion+1)
 	sum := sumOf(newer[:headSize-sumSize])
@@ -300,9 +324,9 @@ func TestForeignFiles(t *testing.T) {
 		"text":        {[]byte("dear diary, " + strings.Repeat("nothing happened. ", 20)), ErrForeign},
 		"empty":       {nil, ErrForeign},
 		"newer":       {newer, ErrForeign},
-		"another run": {func() []byte { b, _, _ := written(t, testRoot(2)); return b }(), ErrRun},
+		"another run": {other, ErrRun},
 	} {
-		if _, err := openBytes(t, dir, c.b, run, io.Discard); !errors.Is(err, c.want) {
+		if _, err := openBytes(t, dir, c.b, io.Discard); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if kept, err := os.ReadFile(filepath.Join(dir, logName)); err != nil || !bytes.Equal(kept, c.b) {
@@ -312,17 +336,17 @@ func TestForeignFiles(t *testing.T) {
 }
 
 func TestDirectoryIsLocked(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	s := open(t, dir, run)
+	dir := t.TempDir()
+	s := open(t, dir)
 	if _, err := Open(disk.OS, dir, run, 0, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
-	reopen(t, s, run)
+	reopen(t, s)
 }
 
 func TestStoreErrorsAreFinal(t *testing.T) {
-	run, script := testRoot(1), newLedgerScript(testRoot(1))
-	s := open(t, t.TempDir(), run)
+	script := newLedgerScript()
+	s := open(t, t.TempDir())
 	s.mu.file.Close() // the disk fails
 	if err := s.Save([]wire.Entry{script.offer()}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("save on a failing disk: %v", err)
@@ -337,12 +361,12 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 		t.Errorf("save after close: %v", err)
 	}
 
-	s = open(t, t.TempDir(), run)
+	s = open(t, t.TempDir())
 	script.commit(1)
 	if err := s.Save([]wire.Entry{script.commit(2)}); err == nil {
 		t.Error("a chain with a hole was saved")
 	}
-	s = reopen(t, s, run)
+	s = reopen(t, s)
 	if got := load(t, s); len(got.Chain) != 0 {
 		t.Errorf("the refused entry is on disk: %+v", got)
 	}
@@ -356,7 +380,7 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 
 // After a sync that failed once, what a second one says proves nothing.
 func TestAFailedSyncIsFinal(t *testing.T) {
-	f, script := powerfs.New(), newLedgerScript(testRoot(1))
+	f, script := powerfs.New(), newLedgerScript()
 	s, err := Open(f, "/run", testRoot(1), 0, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -380,9 +404,9 @@ func TestAFailedSyncIsFinal(t *testing.T) {
 
 // A vote and its promise, as every height of a small run saves them; each is synced.
 func BenchmarkFileSave(b *testing.B) {
-	run, script := testRoot(1), newLedgerScript(testRoot(1))
-	s := open(b, b.TempDir(), run)
+	script := newLedgerScript()
+	s := open(b, b.TempDir())
 	for b.Loop() {
-		save(b, s, []wire.Entry{script.promise(1), script.vote(1, 2)})
+		put(b, s, script.promise(1), script.vote(1, 2))
 	}
 }

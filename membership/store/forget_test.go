@@ -2,28 +2,20 @@ package store
 
 import (
 	"bytes"
-	"crypto/rand"
-	"log/slog"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // The log of a peer that forgets old records stays small while it is open, and says after each
 // opening what it said before.
 func TestLogStaysSmall(t *testing.T) {
-	run := testRoot(1)
-	s, err := openWith(disk.OS, t.TempDir(), run, 0, rand.Reader, slog.New(slog.DiscardHandler), 20_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	script, most, links := newLedgerScript(run), int64(0), 0
+	s := openSmall(t, t.TempDir(), 20_000)
+	script, most, links := newLedgerScript(), int64(0), 0
 	for i := range 600 {
 		save(t, s, []wire.Entry{script.vote(0, byte(i))}, []wire.Entry{script.commit(byte(i))})
 		if i%20 == 19 {
-			save(t, s, []wire.Entry{script.forget()})
+			put(t, s, script.forget())
 			links += 2
 		}
 		most = max(most, s.end())
@@ -35,17 +27,16 @@ func TestLogStaysSmall(t *testing.T) {
 	if len(want.Chain) != 1 || want.Past.Height != 600 || len(want.Past.Links) != links {
 		t.Errorf("%d records, %d links, a summary at %d", len(want.Chain), len(want.Past.Links), want.Past.Height)
 	}
-	if got := load(t, reopen(t, s, run)); !sameButBoot(got, want) {
+	if got := load(t, reopen(t, s)); !sameButBoot(got, want) {
 		t.Errorf("after an opening: %+v", got)
 	}
 }
 
 // A chain that begins anew, from a summary that another peer had, replaces the one before.
 func TestChainBeginsAnew(t *testing.T) {
-	run := testRoot(1)
-	s := open(t, t.TempDir(), run)
-	own, other := newLedgerScript(run), newLedgerScript(run)
-	save(t, s, []wire.Entry{own.commit(1), own.commit(2), own.vote(3, 4)})
+	s := open(t, t.TempDir())
+	own, other := newLedgerScript(), newLedgerScript()
+	put(t, s, own.commit(1), own.commit(2), own.vote(3, 4))
 	var commits []wire.Entry
 	for i := range 9 {
 		commits = append(commits, other.commit(byte(20+i)))
@@ -54,7 +45,7 @@ func TestChainBeginsAnew(t *testing.T) {
 		Floor: 5, Height: 7, Links: [][]byte{{9}}, Summary: []byte("s"),
 	}}
 	save(t, s, append([]wire.Entry{past}, commits[5:]...))
-	got := load(t, reopen(t, s, run))
+	got := load(t, reopen(t, s))
 	if len(got.Chain) != 4 || got.Chain[0].Record.Height != 6 || got.Past.Floor != 5 || len(got.Past.Links) != 1 ||
 		!bytes.Equal(got.Past.Summary, []byte("s")) || len(got.Elsewhere) != 0 {
 		t.Errorf("got %+v", got)
@@ -85,24 +76,17 @@ func givenUp(script *ledgerScript, n, below int) (saves [][]wire.Entry) {
 // and memory are what they would be without it.
 func TestABranchGivenUpIsForgotten(t *testing.T) {
 	const n = 1000
-	run := testRoot(1)
 	size := func(saves [][]wire.Entry) (size int64) {
 		dir := t.TempDir()
-		s := open(t, dir, run)
+		s := open(t, dir)
 		save(t, s, saves...)
 		want := load(t, s)
 		if len(want.Elsewhere) > 0 {
 			t.Errorf("words at %d places are kept", len(want.Elsewhere))
 		}
 		for range 2 {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			var err error
-			s, err = openWith(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.DiscardHandler), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shut(t, s)
+			s = openSmall(t, dir, 0)
 			if got := load(t, s); !sameButBoot(got, want) {
 				t.Errorf("after an opening: words at %d places", len(got.Elsewhere))
 			}
@@ -111,7 +95,7 @@ func TestABranchGivenUpIsForgotten(t *testing.T) {
 		_ = s.Close()
 		return size
 	}
-	with := givenUp(newLedgerScript(run), n, 0)
+	with := givenUp(newLedgerScript(), n, 0)
 	without := append([][]wire.Entry(nil), with[n+1:]...)
 	if a, b := size(with), size(without); a != b {
 		t.Errorf("the log has %d bytes, and %d where nothing was given up", a, b)
@@ -120,9 +104,8 @@ func TestABranchGivenUpIsForgotten(t *testing.T) {
 
 // What lies above the summary may be come back to, and is kept.
 func TestWordsAboveTheSummaryAreKept(t *testing.T) {
-	run := testRoot(1)
-	s := open(t, t.TempDir(), run)
-	save(t, s, givenUp(newLedgerScript(run), 50, 7)...)
+	s := open(t, t.TempDir())
+	save(t, s, givenUp(newLedgerScript(), 50, 7)...)
 	for range 2 {
 		decided, marks := 0, 0
 		for at, p := range load(t, s).Elsewhere {
@@ -137,21 +120,20 @@ func TestWordsAboveTheSummaryAreKept(t *testing.T) {
 		if decided != 6 || marks != 1 {
 			t.Errorf("%d records are kept, and %d marks", decided, marks)
 		}
-		s = reopen(t, s, run)
+		s = reopen(t, s)
 	}
 }
 
 // The log of an older program, which kept all words on branches given up, opens, and is as small
 // then as this program's.
 func TestALogThatKeepsAllWordsOpens(t *testing.T) {
-	run := testRoot(1)
-	s := open(t, t.TempDir(), run)
-	for _, entries := range givenUp(newLedgerScript(run), 50, 0) {
+	s := open(t, t.TempDir())
+	for _, entries := range givenUp(newLedgerScript(), 50, 0) {
 		if err := s.append(entries); err != nil { // not folded here
 			t.Fatal(err)
 		}
 	}
-	if got := load(t, reopen(t, s, run)); len(got.Elsewhere) != 0 || got.Past.Height != 51 || len(got.Chain) != 100 {
+	if got := load(t, reopen(t, s)); len(got.Elsewhere) != 0 || got.Past.Height != 51 || len(got.Chain) != 100 {
 		t.Errorf("words at %d places, %d records, a summary at %d", len(got.Elsewhere), len(got.Chain), got.Past.Height)
 	}
 }

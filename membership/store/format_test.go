@@ -15,33 +15,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // written is a log and where its frames end.
-func written(t testing.TB, run slot.Root) (b []byte, ends []int, states []wire.Saved) {
+func written(t testing.TB) (b []byte, ends []int, states []wire.Saved) {
 	t.Helper()
-	s := open(t, t.TempDir(), run)
+	s := open(t, t.TempDir())
 	note := func() { ends, states = append(ends, int(s.end())), append(states, load(t, s)) }
 	note()
-	for _, entries := range newLedgerScript(run).story() {
+	for _, entries := range newLedgerScript().story() {
 		save(t, s, entries)
 		note()
 	}
-	b, err := os.ReadFile(s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, ends, states
+	return contents(t, s.path), ends, states
 }
 
 // openBytes opens a store on a log of these bytes.
-func openBytes(t testing.TB, dir string, b []byte, run slot.Root, log io.Writer) (wire.Saved, error) {
+func openBytes(t testing.TB, dir string, b []byte, log io.Writer) (wire.Saved, error) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, logName), b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, logName), b)
 	s, err := Open(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		return wire.Saved{}, err
@@ -52,7 +45,7 @@ func openBytes(t testing.TB, dir string, b []byte, run slot.Root, log io.Writer)
 
 // readBytes reads a log as openBytes does, without a disk: it says how much of it is whole, and
 // whether a torn end follows.
-func readBytes(b []byte, run slot.Root) (saved wire.Saved, whole int, torn bool, err error) {
+func readBytes(b []byte) (saved wire.Saved, whole int, torn bool, err error) {
 	log, err := readHead(logName, bytes.NewReader(b), int64(len(b)), run)
 	if err != nil {
 		return saved, 0, false, err
@@ -73,11 +66,10 @@ func wholeAt(n int, ends []int, states []wire.Saved) (want wire.Saved, whole int
 }
 
 func TestTornTailAtEveryByte(t *testing.T) {
-	run := testRoot(1)
-	b, ends, states := written(t, run)
+	b, ends, states := written(t)
 	for n := headSize; n <= len(b); n++ {
 		want, whole := wholeAt(n, ends, states)
-		got, end, torn, err := readBytes(b[:n], run)
+		got, end, torn, err := readBytes(b[:n])
 		if err != nil || end != whole || torn != (n > whole) || !sameButBoot(got, want) {
 			t.Fatalf("%d of %d bytes: %v, read to %d of %d\ngot  %+v\nwant %+v", n, len(b), err, end, whole, got, want)
 		}
@@ -86,56 +78,53 @@ func TestTornTailAtEveryByte(t *testing.T) {
 
 // Some file systems grow a file before its bytes arrive: the last frame, or its end, is zeros.
 func TestZeroedTail(t *testing.T) {
-	run := testRoot(1)
-	b, ends, states := written(t, run)
+	b, ends, states := written(t)
 	last := ends[len(ends)-2]
 	for n := last; n < len(b); n++ {
 		zeros := append(bytes.Clone(b[:n]), make([]byte, len(b)-n)...)
-		got, end, torn, err := readBytes(zeros, run)
+		got, end, torn, err := readBytes(zeros)
 		if err != nil || end != last || !torn || !sameButBoot(got, states[len(states)-2]) {
 			t.Fatalf("zeros from %d, the last frame starts at %d: %v, read to %d", n, last, err, end)
 		}
 	}
 	middle := bytes.Clone(b)
 	clear(middle[ends[1]:ends[2]])
-	if _, _, _, err := readBytes(middle, run); !errors.Is(err, ErrCorrupt) {
+	if _, _, _, err := readBytes(middle); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a frame in the middle zeroed: %v", err)
 	}
 	middle = bytes.Clone(b)
 	clear(middle[ends[2]-frameTail : ends[2]])
-	if _, _, _, err := readBytes(middle, run); !errors.Is(err, ErrCorrupt) {
+	if _, _, _, err := readBytes(middle); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a checksum in the middle zeroed: %v", err)
 	}
 }
 
 // On a disk: the torn end is cut off and logged, once, and what is saved next stays.
 func TestTornTailIsCutOff(t *testing.T) {
-	run := testRoot(1)
-	b, ends, states := written(t, run)
+	b, ends, states := written(t)
 	for _, n := range []int{ends[3] + 1, ends[6] - 1, len(b) - frameTail} {
 		want, whole := wholeAt(n, ends, states)
 		var log bytes.Buffer
 		dir := t.TempDir()
-		got, err := openBytes(t, dir, b[:n], run, &log)
+		got, err := openBytes(t, dir, b[:n], &log)
 		if err != nil || !sameButBoot(got, want) {
 			t.Fatalf("%d bytes: %v\ngot  %+v\nwant %+v", n, err, got, want)
 		}
 		if line := fmt.Sprintf("offset=%d bytes=%d", whole, n-whole); !strings.Contains(log.String(), line) {
 			t.Errorf("logged %q, not %q", log.String(), line)
 		}
-		s := open(t, dir, run)
-		save(t, s, []wire.Entry{wire.EntryOffer{Seq: 77}})
-		if got := load(t, reopen(t, s, run)); got.OfferSeq != 77 || got.Boot != want.Boot+3 {
+		s := open(t, dir)
+		put(t, s, wire.EntryOffer{Seq: 77})
+		if got := load(t, reopen(t, s)); got.OfferSeq != 77 || got.Boot != want.Boot+3 {
 			t.Errorf("after the cut: %+v", got)
 		}
 	}
 }
 
 func TestTornHead(t *testing.T) {
-	run := testRoot(1)
-	b, _, _ := written(t, run)
+	b, _, _ := written(t)
 	for n := range headSize {
-		if _, _, _, err := readBytes(b[:n], run); !errors.Is(err, ErrForeign) && !errors.Is(err, ErrCorrupt) {
+		if _, _, _, err := readBytes(b[:n]); !errors.Is(err, ErrForeign) && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%d bytes of the head: %v", n, err)
 		}
 	}
@@ -143,21 +132,20 @@ func TestTornHead(t *testing.T) {
 
 // A changed byte is never taken for a torn end: that would lose votes that were given.
 func TestFlippedByteAnywhere(t *testing.T) {
-	run := testRoot(1)
-	b, ends, _ := written(t, run)
+	b, ends, _ := written(t)
 	for i := range b {
 		bad := bytes.Clone(b)
 		bad[i] ^= byte(1 + i%255)
 		if bad[i] == 0 && i >= ends[len(ends)-2] {
 			bad[i]++ // in the last frame a zero is a hole
 		}
-		if _, _, _, err := readBytes(bad, run); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) {
+		if _, _, _, err := readBytes(bad); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) {
 			t.Fatalf("byte %d changed: %v", i, err)
 		}
 	}
 	b[len(b)/2] ^= 1
 	dir := t.TempDir()
-	_, err := openBytes(t, dir, b, run, io.Discard)
+	_, err := openBytes(t, dir, b, io.Discard)
 	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), filepath.Join(dir, logName)+" at byte ") {
 		t.Errorf("the error does not say where: %v", err)
 	}
@@ -167,16 +155,16 @@ func TestFlippedByteAnywhere(t *testing.T) {
 }
 
 func TestSplicedLogs(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	b, ends, _ := written(t, run)
-	other, otherEnds, _ := written(t, run)
+	dir := t.TempDir()
+	b, ends, _ := written(t)
+	other, otherEnds, _ := written(t)
 	for name, bad := range map[string][]byte{
 		"a frame left out":        append(bytes.Clone(b[:ends[1]]), b[ends[2]:]...),
 		"a frame twice":           append(bytes.Clone(b[:ends[2]]), b[ends[1]:]...),
 		"a frame of another log":  append(bytes.Clone(b[:ends[1]]), other[otherEnds[1]:]...),
 		"the end of a compaction": append(bytes.Clone(b), b[headSize:]...),
 	} {
-		if _, err := openBytes(t, dir, bad, run, io.Discard); !errors.Is(err, ErrCorrupt) {
+		if _, err := openBytes(t, dir, bad, io.Discard); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -184,9 +172,8 @@ func TestSplicedLogs(t *testing.T) {
 
 // Any sequence of saves, cut at any point of any write, comes back as one of its beginnings.
 func TestStoreProperty(t *testing.T) {
-	run := testRoot(1)
 	rapid.Check(t, func(t *rapid.T) {
-		state, script := newState(run, 5), newLedgerScript(run)
+		state, script := newState(run, 5), newLedgerScript()
 		log, sum := appendHead(nil, run, 5)
 		states, ends := []wire.Saved{state.saved()}, []int{len(log)}
 		for range rapid.IntRange(1, 12).Draw(t, "saves") {
@@ -249,14 +236,13 @@ func TestStoreProperty(t *testing.T) {
 
 // Any bytes behind a sound head are refused, cut off, or a log; never a panic, never much memory.
 func FuzzLoad(f *testing.F) {
-	run := testRoot(1)
-	b, ends, _ := written(f, run)
+	b, ends, _ := written(f)
 	head, sum := bytes.Clone(b[:headSize]), logSum(b[headSize-sumSize:headSize])
 	f.Add(b[headSize:], false)
 	for _, end := range ends {
 		f.Add(b[headSize:end], false)
 	}
-	for _, entries := range newLedgerScript(run).story() {
+	for _, entries := range newLedgerScript().story() {
 		f.Add(wire.AppendEntry(nil, entries[0]), true)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, framed bool) {

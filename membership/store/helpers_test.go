@@ -11,6 +11,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var run = testRoot(1)
+
 func testRoot(n byte) slot.Root { return slot.Hash([]byte{n}) }
 
 // testRecord is a step with every field filled in.
@@ -26,7 +28,7 @@ func testRecord() slot.Record {
 		}
 	}
 	return slot.Record{
-		Run: testRoot(1), Height: 7, Kind: slot.Step, Prev: testRoot(2), Slot: 3, StateRoot: testRoot(3), Work: 12,
+		Run: run, Height: 7, Kind: slot.Step, Prev: testRoot(2), Slot: 3, StateRoot: testRoot(3), Work: 12,
 		Members: []slot.Member{
 			{Peer: "a", Incarnation: 1, Since: 1, Seat: 1},
 			{Peer: "b", Incarnation: 2, Since: 4, Seat: 4},

@@ -11,12 +11,11 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // openAt opens a log where other files show a height, and closes it.
-func openAt(dir string, run slot.Root, reached uint64) error {
+func openAt(dir string, reached uint64) error {
 	s, err := openWith(disk.OS, dir, run, reached, rand.Reader, slog.New(slog.DiscardHandler), 1)
 	if err != nil {
 		return err
@@ -27,43 +26,34 @@ func openAt(dir string, run slot.Root, reached uint64) error {
 // A log that ends before a record that was acknowledged is refused, wherever it was cut, and
 // nothing is changed in it: the peer would go on under its incarnation, without what it said later.
 func TestALogCutShortIsRefused(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	s, script := open(t, dir, run), newLedgerScript(run)
+	dir := t.TempDir()
+	s, script := open(t, dir), newLedgerScript()
 	var ends []int64 // of the log with so many records
 	for i := range byte(4) {
 		ends = append(ends, s.end())
 		save(t, s, []wire.Entry{script.commit(i)}, []wire.Entry{script.promise(1), script.vote(1, 9)})
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, s)
 	path := filepath.Join(dir, logName)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := contents(t, path)
 	for height, end := range ends {
 		zeros := append(bytes.Clone(whole[:end]), make([]byte, 99)...)
 		for _, cut := range [][]byte{whole[:end], whole[:end+20], zeros} {
-			if err := os.WriteFile(path, cut, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			err := openAt(dir, run, 4)
+			write(t, path, cut)
+			err := openAt(dir, 4)
 			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "move it away") {
 				t.Errorf("%d records of 4: %v", height, err)
 			}
 			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, cut) {
 				t.Errorf("%d records of 4: the log was changed, %v", height, err)
 			}
-			if err := openAt(dir, run, uint64(height)); err != nil {
+			if err := openAt(dir, uint64(height)); err != nil {
 				t.Errorf("%d records, and nothing shows more: %v", height, err)
 			}
 		}
 	}
-	if err := os.WriteFile(path, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := openAt(dir, run, 4); err != nil {
+	write(t, path, whole)
+	if err := openAt(dir, 4); err != nil {
 		t.Errorf("the whole log: %v", err)
 	}
 }
@@ -71,27 +61,25 @@ func TestALogCutShortIsRefused(t *testing.T) {
 // Files of a chain that was given up are of greater heights than the chain, and so may be those of
 // a log that was lost. The log knows of them, compacted or not.
 func TestFilesOfAnotherChainAreNoFault(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	s, script := open(t, dir, run), newLedgerScript(run)
+	dir := t.TempDir()
+	s, script := open(t, dir), newLedgerScript()
 	for i := range byte(5) {
-		save(t, s, []wire.Entry{script.commit(i)})
+		put(t, s, script.commit(i))
 	}
-	save(t, s, []wire.Entry{script.rewind(1), script.commit(9)})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	put(t, s, script.rewind(1), script.commit(9))
+	shut(t, s)
 	for range 3 { // it is compacted
-		if err := openAt(dir, run, 5); err != nil {
+		if err := openAt(dir, 5); err != nil {
 			t.Errorf("rewound from 5 to 1: %v", err)
 		}
 	}
 	fresh := t.TempDir()
 	for range 3 {
-		if err := openAt(fresh, run, 50); err != nil {
+		if err := openAt(fresh, 50); err != nil {
 			t.Errorf("a new log beside old files: %v", err)
 		}
 	}
-	if err := openAt(fresh, run, 51); !errors.Is(err, ErrCorrupt) {
+	if err := openAt(fresh, 51); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("and then a newer file: %v", err)
 	}
 }
@@ -99,8 +87,8 @@ func TestFilesOfAnotherChainAreNoFault(t *testing.T) {
 // A log of an older program keeps no greatest height over a change of chains and a compaction. It
 // is opened, and has one from then on.
 func TestALogOfAnOlderProgramIsOpened(t *testing.T) {
-	run, dir := testRoot(1), t.TempDir()
-	s := open(t, dir, run)
+	dir := t.TempDir()
+	s := open(t, dir)
 	head, sum := appendHead(nil, run, s.mu.state.inc)
 	if err := s.mu.file.Truncate(int64(len(head))); err != nil {
 		t.Fatal(err)
@@ -109,15 +97,13 @@ func TestALogOfAnOlderProgramIsOpened(t *testing.T) {
 	if err := s.write(wire.AppendEntry(nil, wire.EntryBoot{Count: 1})); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, s)
 	for range 2 {
-		if err := openAt(dir, run, 4); err != nil {
+		if err := openAt(dir, 4); err != nil {
 			t.Errorf("with files of height 4 beside it: %v", err)
 		}
 	}
-	if err := openAt(dir, run, 5); !errors.Is(err, ErrCorrupt) {
+	if err := openAt(dir, 5); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("later, with files of height 5: %v", err)
 	}
 }

@@ -11,13 +11,13 @@ import (
 // A process that reads beside a running node sees what that has saved so far, and does not change
 // its files.
 func TestReadBesideAnOpenOne(t *testing.T) {
-	dir, run := t.TempDir(), slot.Root{9}
+	dir := t.TempDir()
 	if _, err := Read(dir, run); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("no log: %v", err)
 	}
-	s := open(t, dir, run)
+	s := open(t, dir)
 	defer s.Close()
-	for _, entries := range newLedgerScript(run).story() {
+	for _, entries := range newLedgerScript().story() {
 		save(t, s, entries)
 		got, err := Read(dir, run)
 		if want := load(t, s); err != nil || !sameButBoot(got, want) || got.Boot != want.Boot {
@@ -28,14 +28,9 @@ func TestReadBesideAnOpenOne(t *testing.T) {
 		t.Fatalf("another run's: %v", err)
 	}
 	path := s.path
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := contents(t, path)
 	// as if the last write were under way
-	if err := os.WriteFile(path, before[:len(before)-3], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, before[:len(before)-3])
 	if _, err := Read(dir, run); err != nil {
 		t.Fatalf("a torn end: %v", err)
 	}

@@ -22,7 +22,6 @@ const tortureDir = "/home/peer/books"
 type victim struct {
 	t      testing.TB
 	where  string
-	run    slot.Root
 	disk   *torture.Disk
 	script *ledgerScript
 	log    bytes.Buffer
@@ -35,11 +34,7 @@ type victim struct {
 }
 
 func newVictim(t testing.TB, where string, d *torture.Disk) *victim {
-	run := testRoot(1)
-	v := &victim{
-		t: t, where: where, run: run, disk: d, script: newLedgerScript(run),
-		inc: map[slot.Incarnation]bool{},
-	}
+	v := &victim{t: t, where: where, disk: d, script: newLedgerScript(), inc: map[slot.Incarnation]bool{}}
 	v.saved = newState(run, 0).saved()
 	v.waiting = v.saved
 	return v
@@ -67,7 +62,7 @@ func (v *victim) open() (*File, error) {
 	if n := len(v.saved.Chain); n > 0 {
 		reached = v.saved.Chain[n-1].Record.Height
 	}
-	s, err := openWith(v.disk, tortureDir, v.run, reached, v, slog.New(slog.NewTextHandler(&v.log, nil)), 2000)
+	s, err := openWith(v.disk, tortureDir, run, reached, v, slog.New(slog.NewTextHandler(&v.log, nil)), 2000)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +94,7 @@ func (v *victim) open() (*File, error) {
 
 // save saves entries and notes whether that was acknowledged.
 func (v *victim) save(s *File, entries ...wire.Entry) error {
-	state := newState(v.run, v.saved.Incarnation)
+	state := newState(run, v.saved.Incarnation)
 	state.chain, state.tip, state.offerSeq, state.boot = v.saved.Chain, s.mu.state.tip, v.saved.OfferSeq, v.saved.Boot
 	maps.Copy(state.pledges, s.mu.state.pledges)
 	state.grounds, state.past = v.saved.Grounds, v.saved.Past
@@ -199,18 +194,17 @@ func TestFailingDiskUnderTheLog(t *testing.T) {
 // What was acknowledged and is changed or lost later is never taken for a torn end, as long as
 // something was saved after it.
 func TestHolesInWhatWasAcknowledged(t *testing.T) {
-	run := testRoot(1)
-	b, ends, _ := written(t, run)
+	b, ends, _ := written(t)
 	for from := headSize; from < ends[len(ends)-2]; from++ {
 		for _, size := range []int{1, 7, 60, len(b)} {
 			bad := bytes.Clone(b)
 			clear(bad[from:min(from+size, ends[len(ends)-2])])
-			if _, _, _, err := readBytes(bad, run); !errors.Is(err, ErrCorrupt) {
+			if _, _, _, err := readBytes(bad); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("%d bytes lost at %d: %v", size, from, err)
 			}
 		}
 	}
-	if _, err := openBytes(t, t.TempDir(), b, run, io.Discard); err != nil {
+	if _, err := openBytes(t, t.TempDir(), b, io.Discard); err != nil {
 		t.Errorf("the sound log: %v", err)
 	}
 }
