@@ -13,6 +13,7 @@ import (
 // nothing is wrong: 70,000 drafts used to bring them to their end, and no fork got a second
 // signature any more. Once two of four are lost the others fork, though the liar does not help.
 func TestAttemptsDoNotRunOut(t *testing.T) {
+	t.Parallel()
 	l := forkingLab(t, 4, 2*time.Second)
 	a, b, liar := l.peers[0], l.peers[1], l.peers[3]
 	for _, p := range l.peers[2:] {

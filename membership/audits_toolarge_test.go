@@ -15,6 +15,7 @@ import (
 // nobody, and each leader that knows it would fail, for as long as it does. Slots are decided,
 // without what is false, the owner is named in words, and what is said of it is said once.
 func TestAProofThatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	for name, finders := range map[string]int{"all find it": 6, "one more than may lie finds it": 3} {
 		t.Run(name, func(t *testing.T) {
 			l := auditedLab(t, "ABCDEFG")

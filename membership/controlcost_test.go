@@ -233,6 +233,7 @@ var costSizes = []struct {
 //
 //	P2PDILOCO_TEST=nightly go test ./membership -run TestControlCost -v
 func TestControlCost(t *testing.T) {
+	t.Parallel()
 	lines := []string{costTable}
 	for _, s := range costSizes {
 		slots := testlevel.Choose(2, 2, 6)

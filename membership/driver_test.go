@@ -196,6 +196,7 @@ func (s hangingStore) Save(entries []wire.Entry) error {
 // A peer whose disk hangs is not taken for lost until it is no straggler any more; the others
 // decide slots meanwhile.
 func TestAHangingDiskIsASlowOneForAWhile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(0, 3))
 		a, b := s.start(1, newSimDisk(s, 1)), s.start(2, newSimDisk(s, 2))

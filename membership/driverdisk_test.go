@@ -104,6 +104,7 @@ func (s *swarm) startRecorded(n byte, disk *simDisk) *recorder {
 // The disk fails at the n-th save, for every n: the driver stops at once and says why, nothing
 // leaves that was not saved, and the peer that comes back on what was saved goes on.
 func TestDiskFailsAtEverySave(t *testing.T) {
+	t.Parallel()
 	sent := map[slot.MessageType]int{}
 	for n := range 12 {
 		synctest.Test(t, func(t *testing.T) {

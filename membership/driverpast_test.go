@@ -8,6 +8,7 @@ import (
 // A driver verifies a past itself, and a newcomer starts from it. Without that it would wait for
 // ever: no worker knows of such work.
 func TestDriverOpensAPast(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rules := simRules(130, 2)
 		rules.SummaryEvery = 16

@@ -76,6 +76,7 @@ var powerPoints = []struct {
 // then holds, and the run goes on to its end: nobody ever contradicts what was said, by itself or
 // by the others, and what was said is on disk.
 func TestPowerCutAtEachWriteOfTheList(t *testing.T) {
+	t.Parallel()
 	seeds := testlevel.Choose[uint64](1, 1, 20)
 	for _, what := range onDiskBefore {
 		for _, at := range powerPoints {
@@ -95,6 +96,7 @@ func TestPowerCutAtEachWriteOfTheList(t *testing.T) {
 
 // The same, and all three lose power at that moment.
 func TestPowerCutOfAllAtEachWriteOfTheList(t *testing.T) {
+	t.Parallel()
 	seeds := testlevel.Choose[uint64](1, 1, 10)
 	for _, what := range onDiskBefore {
 		t.Run(what.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 // TestNobodyThatVotesIsMute runs seven members over links that lose messages and take up to 350 ms,
 // while one after the other dies and comes back. None is taken for one that does not vote or lead.
 func TestNobodyThatVotesIsMute(t *testing.T) {
+	t.Parallel()
 	for seed := range testlevel.Choose[uint64](1, 1, 4) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		rules := labRules()
@@ -49,6 +50,7 @@ func TestNobodyThatVotesIsMute(t *testing.T) {
 // nothing while one honest member leads. The leader goes on without it in its own term, and keeps
 // its seat. With seven members two liars do so in turns.
 func TestASilentOwnerHasNobodyDropped(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{4, 7} {
 		l := forkingLab(t, n, 0)
 		honest, other, liars := l.peers[0], l.peers[1], l.peers[n-(n-1)/3:]

@@ -59,6 +59,7 @@ func TestHowLongFinishedPeersStay(t *testing.T) {
 // trains on beside the finished run, and ends with another model. The others wait for it, also
 // where they know nothing of members that they have lost: a restart has made them forget it.
 func TestAHeavierForkOfHalfEndsWithTheRun(t *testing.T) {
+	t.Parallel()
 	for _, restarted := range []bool{false, true} {
 		l, ab, cd := heavierFork(t, 120)
 		if restarted {

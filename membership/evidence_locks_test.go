@@ -313,6 +313,7 @@ func TestTwoCertificatesInTwoBallots(t *testing.T) {
 // A certificate of the same height that shows up more than 64 heights later moves nobody, however
 // low its hash is: an operator decides, who is told how.
 func TestASiblingOfLongAgo(t *testing.T) {
+	t.Parallel()
 	for _, late := range []bool{false, true} {
 		l := forkingLab(t, 4, time.Hour)
 		a, from := l.peers[0], uint64(8)

@@ -12,6 +12,9 @@ import (
 // TestExploreAudits lets one of four electors lie where outcomes are audited: as an owner, as a
 // contributor, as an auditor, as the leader.
 func TestExploreAudits(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("nightly")
+	}
 	for _, c := range []struct {
 		name            string
 		world           auditsWorld
@@ -26,7 +29,7 @@ func TestExploreAudits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newAuditsWorld(t, c.world)
-			x.limit, x.terms, x.crashes, x.deaths = testlevel.Choose(60, 60, 30_000), c.terms, c.crashes, c.deaths
+			x.limit, x.terms, x.crashes, x.deaths = 30_000, c.terms, c.crashes, c.deaths
 			x.continueOne = 100
 			begun := time.Now()
 			x.explore(w)
@@ -46,6 +49,9 @@ func TestExploreAudits(t *testing.T) {
 // TestExploreAuditsFindsFaults takes one rule of the audits away at a time, and expects the search
 // to say what breaks.
 func TestExploreAuditsFindsFaults(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("nightly")
+	}
 	for _, c := range []struct {
 		name, want string
 		world      auditsWorld

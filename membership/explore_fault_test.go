@@ -14,6 +14,9 @@ import (
 // TestExploreLiar lets one of four electors lie, as the leader and as a voter, and finds no two
 // records certified and no honest elector that contradicts itself.
 func TestExploreLiar(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("nightly")
+	}
 	for _, c := range []struct {
 		name    string
 		tries   uint32
@@ -30,7 +33,7 @@ func TestExploreLiar(t *testing.T) {
 			rules := labRules()
 			rules.Byzantine = true
 			x, w := newLiarsWorld(t, rules, 4, c.tries)
-			x.limit, x.terms, x.crashes = testlevel.Choose(300, 300, 300_000), c.terms, c.crashes
+			x.limit, x.terms, x.crashes = 300_000, c.terms, c.crashes
 			begun := time.Now()
 			complete := x.explore(w)
 			t.Logf("%d worlds, %d peer states, %d messages, complete=%v, %v", x.worlds, len(x.locals), len(x.parcels),
@@ -40,7 +43,7 @@ func TestExploreLiar(t *testing.T) {
 				x.forgesOffer()
 				x.liar.terms, x.worlds = []uint32{(c.terms + 1) * slot.Tries, 1 << 20}, 0
 				clear(x.liar.lies)
-				until := time.Now().Add(testlevel.Choose(time.Second/16, time.Second/16, 2*time.Minute))
+				until := time.Now().Add(2 * time.Minute)
 				x.hunt(w, rand.New(rand.NewPCG(3, 4)), 12, until)
 				t.Logf("%d worlds by chance", x.worlds)
 			}
@@ -54,9 +57,11 @@ func TestExploreLiar(t *testing.T) {
 // TestExploreLiarFindsFaults takes one rule away from the honest machines and expects the liar to
 // break what it protects.
 func TestExploreLiarFindsFaults(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("nightly")
+	}
 	type world struct {
 		name, want string
-		deep       bool // takes seconds
 		locked     bool // it begins where two electors have a lock
 		electors   int  // 0: four
 		tries      uint32
@@ -80,12 +85,12 @@ func TestExploreLiarFindsFaults(t *testing.T) {
 			plant: plant{keep: forgets[wire.EntryVote]},
 		},
 		{name: "grounds are not checked (m4)", want: "A1", tries: 2, plant: plant{before: inDrafts(anyGrounds)}},
-		{name: "QCs are not checked (m5)", want: "A1", deep: true, tries: 3, plant: plant{before: anyQC}},
+		{name: "QCs are not checked (m5)", want: "A1", tries: 3, plant: plant{before: anyQC}},
 		{name: "quorums of trust crash (m6)", want: "A1", tries: 1, crash: true},
 		{name: "more than half of five (m6)", want: "A1", electors: 5, tries: 1, crash: true},
 		{name: "HAVE twice (m7)", want: "I6", tries: 1, plant: plant{before: inDrafts(haveTwice)}},
 		{
-			name: "locks without a QC count (m8)", want: "A1", deep: true, tries: 3,
+			name: "locks without a QC count (m8)", want: "A1", tries: 3,
 			plant: plant{before: inDrafts(locksWithoutQC)},
 		},
 		{
@@ -107,9 +112,6 @@ func TestExploreLiarFindsFaults(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.deep && !testlevel.Nightly() {
-				t.Skip("it takes seconds")
-			}
 			rules := labRules()
 			rules.Byzantine, rules.StartPeers = !c.crash, c.first
 			x, w := newLiarsWorld(t, rules, max(c.electors, 4), c.tries)

@@ -21,6 +21,9 @@ var arrangements = func() map[slot.MessageType]bool {
 // TestExplore visits what real machines can get into, breadth first, up to a
 // number of worlds, and finds no invariant broken.
 func TestExplore(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("nightly")
+	}
 	for _, c := range []struct {
 		name                      string
 		peers, newcomers          int
@@ -41,7 +44,7 @@ func TestExplore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newExplorer(t, c.peers, c.newcomers, c.slots)
-			x.limit = testlevel.Choose(300, 300, 300_000)
+			x.limit = 300_000
 			x.terms, x.crashes, x.deaths, x.mistrust = c.terms, c.crashes, c.deaths, c.mistrust
 			if !c.all {
 				x.at = arrangements
@@ -59,6 +62,9 @@ func TestExplore(t *testing.T) {
 // TestExplorerFindsFaults takes one rule away from the disk and expects the explorer to say what
 // breaks.
 func TestExplorerFindsFaults(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("nightly")
+	}
 	forget := func(forgets func(wire.Entry) bool) func(wire.Entry) bool {
 		return func(e wire.Entry) bool { return !forgets(e) }
 	}
@@ -70,21 +76,20 @@ func TestExplorerFindsFaults(t *testing.T) {
 		newcomers  int
 		deaths     int
 		crashes    int
-		deep       bool // found late: up to half a minute of a core
 	}{
 		{
 			name: "promises in memory only (H2)", want: "I6", crashes: 1,
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryPromise); return ok }),
 		},
 		{
-			name: "HAVEs in memory only (H5, m2)", want: "I6", crashes: 1, deep: true,
+			name: "HAVEs in memory only (H5, m2)", want: "I6", crashes: 1,
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryHave); return ok }),
 		},
 		{
-			name: "votes in memory only (m3)", want: "I6", crashes: 1, deep: true,
+			name: "votes in memory only (m3)", want: "I6", crashes: 1,
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryVote); return ok }),
 		},
-		{name: "outcomes in memory only (H10)", want: "I3", crashes: 3, outcomes: true, deep: true},
+		{name: "outcomes in memory only (H10)", want: "I3", crashes: 3, outcomes: true},
 		{name: "newcomers are not asked (m19)", want: "I3", newcomers: 2, deaths: 1, before: newcomersNotAsked},
 		{
 			name: "certificates in memory only", want: "I5",
@@ -92,9 +97,6 @@ func TestExplorerFindsFaults(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.deep && !testlevel.Nightly() {
-				t.Skip("nightly")
-			}
 			x, w := newExplorer(t, 3-c.newcomers, c.newcomers, 1)
 			x.limit = 400_000
 			x.terms, x.crashes, x.deaths, x.at = 1, c.crashes, c.deaths, arrangements

@@ -71,6 +71,7 @@ func most(groups map[uint64]map[slot.Root]bool) (n int) {
 // Members without a vote that show auditors nothing cost no term, however many they are, and nobody
 // refuses an honest leader: those that a leader leaves out keep the newcomers' places in the slot.
 func TestManyHidersCostNoTerms(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		electors string
 		hiders   int
@@ -122,6 +123,7 @@ func failsIn(leader, p *labPeer) (failed bool) {
 // However many members without a vote fail in the reduction, each once, a slot has two groups: the
 // next of them does not take the place of the one before.
 func TestManyThatFailCostOneGroup(t *testing.T) {
+	t.Parallel()
 	l, strangers := withStrangers(t, "ABCD", 12)
 	_, groups := l.countGroups(t, 20, time.Minute, 4, func(leader *labPeer) {
 		for _, p := range strangers {
@@ -250,6 +252,7 @@ func TestNewcomersKeepTheirPlacesWhereAnotherFails(t *testing.T) {
 // Strangers that fail in the reduction, for all that need them, cost ever fewer slots, though they
 // take turns and each fails now and then only.
 func TestStrangersThatFailAreLeftOutForLonger(t *testing.T) {
+	t.Parallel()
 	const most = 20 // of 40 slots: each of three fails two leaders of 18 slots, in the end
 	l, strangers := withStrangers(t, "ABCD", 3)
 	for _, p := range strangers {
@@ -281,6 +284,7 @@ func TestStrangersThatFailAreLeftOutForLonger(t *testing.T) {
 // A stranger that fails one elector alone is asked for by the others, and costs no term. One with a
 // vote is left out of no further slot.
 func TestWhoFailsOneElectorIsPlannedWith(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"a", "D"} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := withStrangers(t, "ABCD", 1)
@@ -315,6 +319,7 @@ func TestALeaderHasNobodyLeftOutForLonger(t *testing.T) {
 // that lies has them seem to fail in all of its own. They are left out for a while, and not for
 // good.
 func TestALeaderKeepsNobodyOutThatFailsNowAndThen(t *testing.T) {
+	t.Parallel()
 	l, strangers := withStrangers(t, "ABCD", 2)
 	liar, began := l.peer("D"), l.peer("A").m.chain.OpenSlot()
 	tries, newest, bad := map[string]int{}, map[string]uint64{}, map[string]bool{}

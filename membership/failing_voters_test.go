@@ -72,6 +72,7 @@ func (l *lab) listedInVain(t *testing.T, slots uint64, fails func(leader, p *lab
 // Electors that fail where others lead cost ever fewer slots another reduction. They keep their
 // votes, and count again once they do not fail any more.
 func TestElectorsThatFailAreLeftOutForLonger(t *testing.T) {
+	t.Parallel()
 	for _, electors := range []string{"ABCD", "ABCDEFG"} {
 		if len(electors) > 4 && !testlevel.Nightly() {
 			continue // they take ten seconds of a core

@@ -44,6 +44,7 @@ func diskDiffers(p *labPeer) bool {
 // comes back. Its records, and what it said beside the run, go from memory and disk once the run
 // has a summary above them. Until then they bind it.
 func TestABranchGivenUpIsForgotten(t *testing.T) {
+	t.Parallel()
 	l := forgetful(t, false)
 	d, abc := l.peers[3], l.peers[:3]
 	l.isolate("ABC")
@@ -100,6 +101,7 @@ func votedTwice(t *testing.T, move func(p *labPeer, to *chain.Chain)) *lab {
 // it votes a second time: it stays where it is, and says what to do (HOLES H32). Without the rule
 // two records are certified at one height.
 func TestNobodyVotesWhereItsVotesAreForgotten(t *testing.T) {
+	t.Parallel()
 	l := votedTwice(t, nil)
 	if len(l.watch.faults) > 0 || !l.tells("move ledger.log and state/ away") {
 		t.Errorf("faults %q\n%s", l.watch.faults, l.show())
@@ -126,6 +128,7 @@ func TestNobodyVotesWhereItsVotesAreForgotten(t *testing.T) {
 // the records there, and has forgotten that: it is no clone, and does not move. Without its log it
 // comes to the branch as a new member.
 func TestAPinBelowWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, archives := range [][]string{nil, {"D"}} {
 		l := forgetful(t, false, archives...)
 		a, d, abc := l.peers[0], l.peers[3], l.peers[:3]
@@ -181,6 +184,7 @@ func TestNobodyMovesToAnAncestor(t *testing.T) {
 
 // A beginning of the own chain that ends below the records that are held is no other branch.
 func TestAnOldBeginningIsNoBranch(t *testing.T) {
+	t.Parallel()
 	for _, byzantine := range []bool{false, true} {
 		l := forgetful(t, byzantine)
 		m := l.peers[0].m
@@ -202,6 +206,7 @@ func TestAnOldBeginningIsNoBranch(t *testing.T) {
 // While a peer gathers the past of another one, its own chain grows, until both hold the record
 // that they share. It takes what is new, and keeps the past that its disk has, with all links.
 func TestAPastThatMeetsTheOwnChain(t *testing.T) {
+	t.Parallel()
 	l := forgetful(t, false)
 	a, d := l.peers[0], l.peers[3]
 	l.add("E")

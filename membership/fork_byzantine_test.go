@@ -145,6 +145,7 @@ func TestAForkByFewIsFound(t *testing.T) {
 // comes first, however little work is behind it. When more than 64 records are on the branch since,
 // an operator decides, who is told how.
 func TestACertificateAfterAFork(t *testing.T) {
+	t.Parallel()
 	for _, late := range []bool{false, true} {
 		l := forkingLab(t, 5, 2*time.Second)
 		forked := l.peers[:3]

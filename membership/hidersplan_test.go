@@ -13,6 +13,7 @@ import (
 // refuses the leader's plan for leaving it out: every slot costs a term, terms grow, and leaders
 // are dropped as mute. A leader that alone saw it hide plans with it, since the others ask for it.
 func TestAHiderCostsNoTerms(t *testing.T) {
+	t.Parallel()
 	for name, from := range map[string]string{"it hides from all": "*", "it hides from one leader": "A"} {
 		t.Run(name, func(t *testing.T) {
 			l := auditedLab(t, "ABCD")

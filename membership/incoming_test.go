@@ -81,6 +81,7 @@ func TestStrangersPastsKeepNobodyOut(t *testing.T) {
 
 // A peer that is behind takes what a member of its tip shows, and does not wait for a stranger.
 func TestAMembersPastComesBeforeAStrangers(t *testing.T) {
+	t.Parallel()
 	l := forgetful(t, false)
 	d := l.peers[3]
 	d.crash()

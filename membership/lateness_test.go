@@ -68,6 +68,7 @@ func TestNoStrangersRecordIsReckoned(t *testing.T) {
 // TestAnOutcomeThatCannotBeHadForLong: a record that is being applied may be forgotten by the time
 // its outcome turns out not to be had. The peer fetches a newer state then; it panicked.
 func TestAnOutcomeThatCannotBeHadForLong(t *testing.T) {
+	t.Parallel()
 	l := forgetful(t, false)
 	d := l.peers[3]
 	d.trains = false
@@ -89,6 +90,7 @@ func TestAnOutcomeThatCannotBeHadForLong(t *testing.T) {
 // TestAStateThatTakesLongToFetch: what was fetched may be older than the records that are kept. The
 // peer fetches a newer one then; it waited for ever.
 func TestAStateThatTakesLongToFetch(t *testing.T) {
+	t.Parallel()
 	l := forgetful(t, false)
 	d := l.peers[3]
 	tip := d.m.chain.Height()

@@ -63,6 +63,7 @@ func TestEarlyMessagesAreBounded(t *testing.T) {
 // Large messages that wait for the next record are bounded in bytes, of one member and of all, and
 // a member that sends many pushes out none of another one.
 func TestEarlyMessagesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
 	l := labOf(t, "ABCDEFGHIJ")
 	a, quiet := l.peers[0].m, l.peers[1]
 	next := a.chain.Next()

@@ -77,6 +77,7 @@ func newcomersIn(offers []slot.Offer, set slot.Bitmap) (n int) {
 // A leader that lies plans with as many newcomers as there are, and reduces its own piece with all
 // of them. No honest elector gives HAVE for its draft, which costs it its term.
 func TestALeaderOfManyNewcomersGetsNoHave(t *testing.T) {
+	t.Parallel()
 	l, strangers := crowdedLab(t, "ABCD", 5, func(*chain.Rules) {})
 	liar, honest := l.peer("D"), l.peer("A")
 	changeRules(liar.m, func(r *chain.Rules) { r.NewcomerShare = 5000 })
@@ -203,6 +204,7 @@ func (l *lab) goOnWith(crowds bool) {
 // Owners of an old program go on with all newcomers where they lose an elector. That costs another
 // reduction, and neither a term nor their part in it.
 func TestOldOwnersCostAReduction(t *testing.T) {
+	t.Parallel()
 	l, leader, dies := seven(t, 0)
 	dies.crash()
 	l.goOnWith(true)
@@ -215,6 +217,7 @@ func TestOldOwnersCostAReduction(t *testing.T) {
 // A newcomer that had to go with others shows auditors what it gave: what was reduced with it
 // stays.
 func TestWhatNewcomersGaveStays(t *testing.T) {
+	t.Parallel()
 	l, leader, dies := seven(t, 8)
 	lead := leader.m.open.lead
 	var at uint64

@@ -47,6 +47,7 @@ func (l *lab) until(t *testing.T, s uint64, peers ...*labPeer) {
 }
 
 func TestNewcomerStartsFromASummary(t *testing.T) {
+	t.Parallel()
 	for _, byzantine := range []bool{false, true} {
 		l := forgetful(t, byzantine)
 		for _, p := range l.peers {
@@ -67,6 +68,7 @@ func TestNewcomerStartsFromASummary(t *testing.T) {
 
 // A member that comes back when the records that it lacks are forgotten goes on from a summary.
 func TestReturningPeerStartsFromASummary(t *testing.T) {
+	t.Parallel()
 	for _, byzantine := range []bool{false, true} {
 		l := forgetful(t, byzantine)
 		d := l.peers[3]
@@ -153,6 +155,7 @@ func TestFalsePast(t *testing.T) {
 // comes to the others by itself: they decided at that record, and have more work. It stays while
 // its own branch has more, and a pin moves it then.
 func TestBranchesThatPartedLongAgo(t *testing.T) {
+	t.Parallel()
 	for _, heavy := range []bool{false, true} {
 		l := forgetful(t, false)
 		d, abc := l.peers[3], l.peers[:3]

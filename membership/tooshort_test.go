@@ -15,6 +15,7 @@ import (
 // what to do. Leaders are not deposed for it, and try ever more seldom. Without the rule nobody
 // says anything, and a new leader tries again every few seconds, for ever.
 func TestWhoKeepsASlotFromMinPeers(t *testing.T) {
+	t.Parallel()
 	for name, byzantine := range map[string]bool{"crash": false, "byzantine": true} {
 		t.Run(name, func(t *testing.T) {
 			rules := labRules()

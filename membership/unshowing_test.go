@@ -12,6 +12,7 @@ import (
 // A contributor that shows auditors nothing, slot after slot, costs ever fewer slots a reduction
 // more, and a contributor that stops hiding counts again.
 func TestAContributorThatHidesIsLeftOutForLonger(t *testing.T) {
+	t.Parallel()
 	l := auditedLab(t, "ABCD")
 	bad := l.peer("D")
 	bad.auditor.hides = "*"
@@ -76,6 +77,7 @@ func TestNoMoreHidersThanLiarsAreLeftOut(t *testing.T) {
 // many they are: the run goes on with the others, loses no term, and takes them back once they
 // show what they offer.
 func TestTenSlowContributorsCostNoTerms(t *testing.T) {
+	t.Parallel()
 	l := auditedLab(t, "ABCD", func(r *chain.Rules) { r.MaxElectors, r.NewcomerShare = 4, 3000 })
 	var slow []*labPeer
 	for i := range 10 {

@@ -128,6 +128,7 @@ func TestStrangersThatOfferAtOnceTakeNoCredit(t *testing.T) {
 // TestStragglersAreStillLeftOut: slots close without electors that are slow, or hang, or are dead,
 // as soon as they did: a fourth of the others holds up nobody for longer than one straggler may.
 func TestStragglersAreStillLeftOut(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		names string
 		fault func(l *lab)
@@ -176,6 +177,7 @@ func (l *lab) idle(names string) {
 // TestTooManyThatHangStopNothing: three of four electors hang though they say that they train. That
 // is more than may be faulty. The slot waits long for them, and is decided in the end.
 func TestTooManyThatHangStopNothing(t *testing.T) {
+	t.Parallel()
 	for _, byzantine := range []bool{true, false} {
 		l := soonLab(t, byzantine, "ABCD", 1000, "A")
 		from := l.peers[0].m.chain.Tip().Slot
