@@ -92,7 +92,7 @@ type Formation struct {
 		searching map[slot.PeerID]time.Time
 		otherRuns map[slot.PeerID]error // peers of other runs of this name, how those differ
 		sighted   map[slot.Root]Sighted // runs that this peer may take part in, see choose
-		waited    bool                  // the discovery window is over, and this peer has looked around
+		waited    bool                  // the discovery window is over
 		outwaited bool                  // see othersFirst
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
@@ -284,13 +284,13 @@ func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
 var errOtherRun = errors.New("it is in another run of this name")
 
 // decide adopts the one run in sight, once this peer has looked around. It settles this peer's own
-// spec when the discovery window is over, unless another peer has to do that. Where looking around
-// does not end, it is over with this peer's patience.
+// spec when the discovery window is over, unless another peer has to do that, or this one has not
+// looked around.
 func (f *Formation) decide(began time.Time, looked bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	waited := time.Since(began)
-	f.mu.waited = looked && waited >= f.cfg.Discovery || waited >= f.patience()
+	f.mu.waited = waited >= f.cfg.Discovery
 	switch {
 	case f.mu.unfit != nil:
 		return f.mu.unfit

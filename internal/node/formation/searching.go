@@ -11,8 +11,8 @@ import (
 // those are two runs, one of the two is given up (see weigh).
 
 const (
-	// searchingWait is the number of discovery windows for which this peer waits until it has looked
-	// around, and for each searching peer with a lower ID to settle the spec.
+	// searchingWait is the number of discovery windows for which this peer waits for each searching
+	// peer with a lower ID to settle the spec.
 	searchingWait = 5
 	// hearsSearching is the number of pauses between hellos after which a silent peer does not
 	// count any more.
@@ -60,7 +60,7 @@ func (f *Formation) dropSearching(p slot.PeerID) bool {
 // around. If none of those that go first settles, the patience of the others must not end at once,
 // or each of them founds: it grows with the number of those that go first. mu is held.
 func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
-	ahead, patience := f.ahead(), f.patience()
+	ahead, patience := f.ahead(), searchingWait*f.cfg.Discovery
 	switch {
 	case waited < patience:
 		return !looked || ahead > 0
@@ -75,8 +75,6 @@ func (f *Formation) othersFirst(waited time.Duration, looked bool) bool {
 	}
 	return true
 }
-
-func (f *Formation) patience() time.Duration { return searchingWait * f.cfg.Discovery }
 
 // ahead counts the peers with a lower ID that look for the run, too, and that this one hears: they
 // are to settle the spec before it. mu is held.
