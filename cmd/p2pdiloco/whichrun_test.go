@@ -116,10 +116,11 @@ func (w *two) announced(boot string) {
 	}
 }
 
-// joins starts a peer that sees both runs, on a machine of its own.
+// joins starts a peer that sees both runs, on a machine of its own. It looks around for as long as
+// preset wan says: on a machine that is busy a search takes longer than the window of lan.
 func (w *two) joins(home, run string) (p *clitest.Program, events string) {
 	w.t.Helper()
-	return startPeer(w.t, home, "--run", run, "--bootstrap", w.boots[0], "--bootstrap", w.boots[1])
+	return startPeer(w.t, home, "--run", run, "--bootstrap", w.boots[0], "--bootstrap", w.boots[1], "--preset", "wan")
 }
 
 // TestTwoRunsOfOneName: a newcomer that knows the name alone takes part in none of two runs that it
