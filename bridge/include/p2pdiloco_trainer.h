@@ -4,14 +4,14 @@
  *     p2pdiloco join --run my-run --trainer ./libmytrainer.so --trainer-config my.json
  *
  * A trainer owns a live model and does inner steps on it. It exports one function, p2pdiloco_trainer_entry,
- * which returns a table of functions. bridge/trainers/cpu is an example that is meant to be read; `p2pdiloco
- * trainer-check` tests a library against this file.
+ * which returns a table of functions. examples/c/trainer.c is one to begin from; `p2pdiloco trainer-check` tests
+ * a library against this file.
  *
- * Where it runs. p2pdiloco loads the library in a process of its own: a trainer that crashes or hangs ends that
- * process and not the peer. All functions are called from that process's main thread, one at a time, so that
- * contexts that belong to a thread (as in CUDA) work; only cancel is called from another thread. Standard
- * output and error are the peer's standard error. The trainer may start threads. It must leave the signals
- * SIGTERM and SIGKILL as they are.
+ * Where it runs. In the peer's process, which is built with cgo. All functions are called from one thread, one at
+ * a time, so that contexts that belong to a thread (as in CUDA) work; only cancel is called from another thread.
+ * The trainer may start threads. It must leave signals as they are, and must not end the process: a crash, a hang
+ * and exit() end the peer by a signal, and what starts it again brings back the same member. It prints to standard
+ * error: standard output is the peer's (with glibc, stdout of C is standard error).
  *
  * Order. entry, create, layout, register_memory; then any number of init, load, run, export_params,
  * export_gradient, evaluate, save and restore, in the order that the peer needs; then unregister_memory and
@@ -115,7 +115,7 @@ typedef struct p2pdiloco_trainer_api {
 	uint32_t flags;   /* 0 */
 	const char *name; /* of the trainer and its version, for people */
 
-	/* Makes a trainer. config is the text of --trainer-config, or "{}"; the library defines what its JSON
+	/* Makes a trainer. config is the text of --trainer-config, or "{}"; the library defines what it
 	 * means. data_dir is a folder for the trainer's files, which is still there when the peer is restarted. On
 	 * failure *out is NULL, or a trainer whose last_error says why; the peer then destroys it. */
 	int32_t (*create)(const char *config, const char *data_dir, p2pdiloco_trainer **out);
@@ -127,8 +127,8 @@ typedef struct p2pdiloco_trainer_api {
 	/* The model's tensors. It must not change. */
 	int32_t (*layout)(p2pdiloco_trainer *, const p2pdiloco_trainer_tensor **tensors, uint64_t *count);
 
-	/* Announces the memory in which the vectors of later calls lie: bytes of memory that the peer shares, the
-	 * same until unregister_memory. A library can page-lock it here (cudaHostRegister), so that copies run
+	/* Announces the memory in which the vectors of a peer's calls lie, the same until unregister_memory. A library
+	 * can page-lock it here (cudaHostRegister), so that copies run
 	 * beside other work. Both functions may be NULL. */
 	int32_t (*register_memory)(p2pdiloco_trainer *, void *base, uint64_t bytes);
 	int32_t (*unregister_memory)(p2pdiloco_trainer *, void *base);

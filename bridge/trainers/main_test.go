@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -44,11 +44,11 @@ var library = sync.OnceValues(func() (path string, err error) {
 })
 
 // open loads the C trainer with a configuration.
-func open(tb testing.TB, config string, seed uint64) *plugin.Trainer {
+func open(tb testing.TB, config string, seed uint64) cgo.Library {
 	tb.Helper()
 	path, err := library()
 	must(tb, err)
-	t, err := plugin.Open(tb.Context(), plugin.Config{Path: path, Config: config, Seed: seed, Stderr: tb.Output()})
+	t, err := cgo.Open(tb.Context(), cgo.Config{Path: path, Config: config, Seed: seed})
 	must(tb, err)
 	tb.Cleanup(func() {
 		if err := t.Close(); err != nil {

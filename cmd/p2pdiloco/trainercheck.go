@@ -1,19 +1,25 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
-	"github.com/p2pdiloco/p2pdiloco/bridge/plugin/check"
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
+	"github.com/p2pdiloco/p2pdiloco/bridge/cgo/check"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // checkFlags are the command line of trainer-check.
@@ -26,7 +32,6 @@ type checkFlags struct {
 	absolute      float64
 	relative      float64
 	timeout       time.Duration
-	wrap          string
 	json          bool
 }
 
@@ -39,13 +44,14 @@ func newTrainerCheck() *cobra.Command {
 loads, that initial parameters follow from the seed, that what is loaded is what is exported,
 whole and by ranges, that inner steps say how far they are and can be cancelled, that the
 pseudo-gradient is what was loaded less what the parameters are, that its private state can be
-saved and restored, and that it ends as it should. One line is printed for each.
+saved and restored, and that it ends as it should. One line is printed for each. The library
+runs in a process of its own: where it crashes or hangs, the call is named.
 
-With --against, other libraries do the same inner steps from the same parameters, and are
-compared tensor by tensor. The exit status is 1 if anything failed.`,
-		Example: `  p2pdiloco trainer-check ./libmytrainer.so --trainer-config my.json
-  p2pdiloco trainer-check ./libcuda.so --against ./libcpu.so --steps 10 --relative 0.05
-  p2pdiloco trainer-check ./libmytrainer.so --wrap "valgrind --leak-check=full --error-exitcode=99"`,
+With --against, other trainers do the same inner steps from the same parameters, and are
+compared tensor by tensor: libraries, or builtin:gpt with the keys of --trainer-config that it
+has (layers, width, ..., data). The exit status is 1 if anything failed.`,
+		Example: `  p2pdiloco trainer-check ./libmytrainer.so --trainer-config my.txt
+  p2pdiloco trainer-check ./libp2pdiloco_cuda.so --trainer-config gpt.txt --against builtin:gpt --relative 0.05`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError(fmt.Errorf("%s takes the path of one library (%d were given)", cmd.Name(),
@@ -57,8 +63,8 @@ compared tensor by tensor. The exit status is 1 if anything failed.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.config, "trainer-config", "", "`file` whose text, JSON, the trainer is made from")
-	fs.Var(sources.Paths(&f.against), "against", "`library` to compare with, may be repeated")
+	fs.StringVar(&f.config, "trainer-config", "", "`file` whose text the trainer is made from")
+	fs.Var(sources.Paths(&f.against), "against", "`library` to compare with, or builtin:gpt; may be repeated")
 	fs.StringVar(&f.againstConfig, "against-config", "",
 		"`file` whose text those are made from (default the one of --trainer-config)")
 	fs.IntVar(&f.steps, "steps", 4, "inner steps of a round")
@@ -66,12 +72,25 @@ compared tensor by tensor. The exit status is 1 if anything failed.`,
 	fs.Float64Var(&f.absolute, "absolute", 1e-6, "tensors are alike if no element differs by more than this")
 	fs.Float64Var(&f.relative, "relative", 0.01,
 		"tensors are also alike if they differ (L2) by at most this part of how far the tensor has moved")
-	fs.DurationVar(&f.timeout, "trainer-timeout", plugin.DefaultTimeout,
+	fs.DurationVar(&f.timeout, "trainer-timeout", cgo.DefaultTimeout,
 		"how long a trainer may make no progress before it counts as hung")
-	fs.StringVar(&f.wrap, "wrap", "", "`command` to start the trainer's processes under, with its arguments, like "+
-		"valgrind")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document at the end, everything else to stderr")
 	return cmd
+}
+
+// A check's process is this program again, with a variable that says which part it does. It tells
+// what it finds through descriptor 3.
+const (
+	checkVariable = "P2PDILOCO_TRAINER_CHECK"
+	checkFolder   = "P2PDILOCO_TRAINER_CHECK_DIR"
+	checkAll      = "all"
+	checkDigests  = "digests"
+)
+
+// found is what a check's process tells.
+type found struct {
+	Line   *check.Line   `json:"line,omitempty"`
+	Report *check.Report `json:"report,omitempty"`
 }
 
 func (f *checkFlags) run(cmd *cobra.Command, library string) error {
@@ -79,24 +98,126 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := cli.UntilSignal(cmd.Context(), func() {}, func() { os.Exit(cli.ExitInterrupted) })
+	defer stop()
+	if part := os.Getenv(checkVariable); part != "" {
+		return checkHere(ctx, cfg, part)
+	}
 	stdout, lines := cmd.OutOrStdout(), cmd.OutOrStdout()
 	if f.json {
 		lines = cmd.ErrOrStderr()
 	}
-	cfg.Tell = func(l check.Line) { fmt.Fprintln(lines, l) }
-	ctx, stop := cli.UntilSignal(cmd.Context(), func() {}, func() { os.Exit(cli.ExitInterrupted) })
-	defer stop()
-	report, err := check.Run(ctx, cfg)
-	if err != nil {
+	r, err := checkInProcesses(ctx, library, func(l check.Line) { fmt.Fprintln(lines, l) }, cmd.ErrOrStderr())
+	if ctx.Err() != nil {
 		return cli.ErrInterrupted
 	}
-	if f.json {
-		err = json.NewEncoder(stdout).Encode(report)
+	if err == nil && f.json {
+		err = json.NewEncoder(stdout).Encode(r)
 	}
-	if err == nil && !report.OK {
+	if err == nil && !r.OK {
 		err = fmt.Errorf("%s failed some checks: see the lines that start with failed", library)
 	}
 	return err
+}
+
+// checkHere is a check's process.
+func checkHere(ctx context.Context, cfg check.Config, part string) error {
+	out := json.NewEncoder(os.NewFile(3, "what was found"))
+	cfg.Library.DataDir = os.Getenv(checkFolder)
+	cfg.Tell = func(l check.Line) { _ = out.Encode(found{Line: &l}) }
+	do := check.Run
+	if part == checkDigests {
+		do = check.Digests
+	}
+	r, err := do(ctx, cfg)
+	if err != nil {
+		return cli.ErrInterrupted
+	}
+	return out.Encode(found{Report: &r})
+}
+
+// checkInProcesses has one process do all checks, and a second one compute the same again.
+func checkInProcesses(ctx context.Context, library string, tell func(check.Line), stderr io.Writer,
+) (check.Report, error) {
+	r, err := checkProcess(ctx, checkAll, library, tell, stderr)
+	if err != nil || r.Init == "" || r.Rounds == "" || ctx.Err() != nil {
+		return r, err
+	}
+	other, err := checkProcess(ctx, checkDigests, library, tell, stderr)
+	line := check.Line{
+		Check: "another process", Verdict: check.OK,
+		Detail: "computes the same initial parameters, and the same two rounds, to the bit",
+	}
+	switch {
+	case err != nil || ctx.Err() != nil:
+		return r, err
+	case !other.OK: // its lines say why
+		r.Lines, r.OK = append(r.Lines, other.Lines...), false
+		return r, nil
+	case other.Init != r.Init:
+		line.Verdict, line.Detail, r.OK = check.Failed, "computes other initial parameters from the same seed", false
+	case other.Rounds != r.Rounds:
+		line.Verdict, line.Detail = check.Note, "computes the same initial parameters, and other rounds from them"
+	}
+	tell(line)
+	r.Lines = append(r.Lines, line)
+	return r, nil
+}
+
+// checkProcess runs a part in a process of its own. Where that ends before it has reported, the
+// call in which it did is a check that failed.
+func checkProcess(ctx context.Context, part, library string, tell func(check.Line), stderr io.Writer,
+) (r check.Report, err error) {
+	dir, err := os.MkdirTemp("", "p2pdiloco-check-")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary folder
+	exe, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		return r, err
+	}
+	defer in.Close()
+	child := exec.CommandContext(ctx, exe, os.Args[1:]...)
+	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
+	child.WaitDelay = time.Minute
+	child.Env = append(os.Environ(), checkVariable+"="+part, checkFolder+"="+dir)
+	child.Stdout, child.Stderr, child.ExtraFiles = stderr, stderr, []*os.File{out}
+	err = child.Start()
+	out.Close()
+	if err != nil {
+		return r, err
+	}
+	r = check.Report{Library: library}
+	reported := false
+	for text := bufio.NewScanner(in); text.Scan(); {
+		var said found
+		if json.Unmarshal(text.Bytes(), &said) != nil {
+			continue // the library has written there
+		}
+		if said.Line != nil {
+			tell(*said.Line)
+			r.Lines = append(r.Lines, *said.Line)
+		}
+		if said.Report != nil {
+			r, reported = *said.Report, true
+		}
+	}
+	end := child.Wait()
+	if reported || ctx.Err() != nil {
+		return r, nil
+	}
+	line := check.Line{
+		Check: cmp.Or(cgo.LastCall(dir), "between two calls"), Verdict: check.Failed,
+		Detail: fmt.Sprintf("it ended the process (%v): what it printed stands above", end),
+	}
+	tell(line)
+	r.Lines = append(r.Lines, line)
+	return r, nil
 }
 
 func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
@@ -114,12 +235,29 @@ func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
 			return cfg, err
 		}
 	}
-	at := func(path, text string) plugin.Config {
-		return plugin.Config{Path: path, Config: text, Seed: f.seed, Timeout: f.timeout, Wrap: strings.Fields(f.wrap)}
+	at := func(path, text string) cgo.Config {
+		return cgo.Config{Path: path, Config: text, Seed: f.seed, Timeout: f.timeout}
 	}
 	cfg = check.Config{Library: at(library, mine), Steps: f.steps, Absolute: f.absolute, Relative: f.relative}
-	for _, path := range f.against {
-		cfg.Against = append(cfg.Against, at(path, theirs))
+	for _, name := range f.against {
+		other := check.Other{Name: name, Open: func(ctx context.Context) (trainer.Trainer, error) {
+			return cgo.Open(ctx, at(name, theirs))
+		}}
+		if name == "builtin:gpt" {
+			gpt, corpus, err := builtin.ParseConfig(theirs)
+			if err != nil {
+				return cfg, cli.UsageError(fmt.Errorf("--against builtin:gpt: %w", err))
+			}
+			gpt.Seed = f.seed
+			other.Open = func(ctx context.Context) (trainer.Trainer, error) {
+				data, err := builtin.OpenCorpus(ctx, corpus)
+				if err != nil {
+					return nil, err
+				}
+				return builtin.New(gpt, data)
+			}
+		}
+		cfg.Against = append(cfg.Against, other)
 	}
 	return cfg, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
-	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -23,7 +23,7 @@ func (p *participant) newTrainer(ctx context.Context, cfg p2pdiloco.Config) (p2p
 	}
 	if p.settings.Trainer.Library() {
 		t, err := p.openLibrary(ctx, cfg)
-		var f *plugin.Fault
+		var f *cgo.Fault
 		switch {
 		case err == nil:
 			return t, nil
@@ -40,15 +40,15 @@ func (p *participant) newTrainer(ctx context.Context, cfg p2pdiloco.Config) (p2p
 
 // openLibrary loads a shared library. The library's files lie in the peer's data directory, and are
 // there again whenever that is used again.
-func (p *participant) openLibrary(ctx context.Context, cfg p2pdiloco.Config) (*plugin.Trainer, error) {
+func (p *participant) openLibrary(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
 	text, err := cli.ReadText("trainer-config", p.settings.TrainerConfig)
 	if err != nil {
 		return nil, err
 	}
-	return plugin.Open(ctx, plugin.Config{
+	return cgo.Open(ctx, cgo.Config{
 		Path: string(p.settings.Trainer), Config: text, Seed: cfg.Spec.Settled().Seed,
 		DataDir: filepath.Join(cfg.DataDir, "trainer"),
-		Timeout: p.settings.TrainerTimeout, Stderr: p.stderr, Logger: p.settings.LogLevel.Logger(p.errs),
+		Timeout: p.settings.TrainerTimeout, Logger: p.settings.LogLevel.Logger(p.errs),
 	})
 }
 
