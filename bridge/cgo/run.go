@@ -106,8 +106,8 @@ func (t *libraryTrainer) stats(doing string, s *C.p2pdiloco_trainer_stats, asked
 	case s.steps == 0 || uint64(s.steps) > uint64(asked):
 		problem = fmt.Sprintf("it says that it did %d steps of %d: stats->steps must be those done", s.steps, asked)
 	case s.tokens == 0:
-		problem = "it says that it processed no tokens: stats->tokens is the contribution's weight, and must be above " +
-			"0 (samples will do)"
+		problem = "it says that it processed no tokens: stats->tokens is the contribution's weight, and must be " +
+			"above 0 (samples will do)"
 	case math.IsNaN(loss) || math.IsInf(loss, 0):
 		problem = fmt.Sprintf("the training loss is %v: training diverged, take a lower learning rate", loss)
 	case !(seconds >= 0 && seconds < 4e9):

@@ -147,8 +147,8 @@ func TestACrashedLibraryIsStartedAgain(t *testing.T) {
 					return
 				}
 				if slices.Contains(strings.Fields(prevent), status) || starts > 3 {
-					t.Fatalf("start %d ended with status %s: the unit starts nothing again after %s: %s", starts, status,
-						prevent, p.Err.String())
+					t.Fatalf("start %d ended with status %s: the unit starts nothing again after %s: %s", starts,
+						status, prevent, p.Err.String())
 				}
 			}
 		})

@@ -118,8 +118,8 @@ func TestTheExample(t *testing.T) {
 		t.Fatalf("the page builds it otherwise: %v", err)
 	}
 	lib := filepath.Join(t.TempDir(), "libmine.so")
-	cmd := exec.Command("cc", "-std=c11", "-I", "../../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o",
-		lib, "../../../examples/c/trainer.c")
+	cmd := exec.Command("cc", "-std=c11", "-I", "../../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+		"-o", lib, "../../../examples/c/trainer.c")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
