@@ -49,7 +49,7 @@ func TestMemoryIsFreeBeforeTheNextIsMade(t *testing.T) {
 	case err := <-told[0]:
 		t.Errorf("it does not wait: %v", err)
 		told[0] <- err
-	case <-time.After(time.Second / 2):
+	case <-time.After(time.Second / 4):
 	}
 	let <- struct{}{}
 	share(t, told)

@@ -22,6 +22,7 @@ import (
 // fourth. The slower one was sent away as lost where it asked next, and its process failed although
 // its loop had only a few steps left to do.
 func TestRanksThatLeaveAfterTheSameStep(t *testing.T) {
+	t.Parallel()
 	var all []*attachtest.Rank
 	var last [2]atomic.Uint64
 	for i := range last {
@@ -52,6 +53,7 @@ func TestRanksThatLeaveAfterTheSameStep(t *testing.T) {
 // TestARankSaysWhoIsMissing: rank 0 has not attached, and the lowest of those that have prints so.
 // Only the node did, whose output nobody sees where a trainer has started it.
 func TestARankSaysWhoIsMissing(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, Config{Timeout: 2 * time.Second})
 	var all []*attachtest.Rank
 	var attached sync.WaitGroup

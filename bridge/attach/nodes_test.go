@@ -215,47 +215,57 @@ func rows(layout trainer.Layout, rank, world uint64) (all []wire.Piece) {
 	return all
 }
 
-// alone is the root of a run with one peer in mode sync, whose trainer is in its own process.
-func alone(ctx context.Context, t *testing.T, s p2pdiloco.Spec, target float32) *machine {
-	t.Helper()
-	s.Name += "-plain"
-	m := plain(ctx, t, s, &attachtest.Toy{Target: target})
-	wantEnded(t, nil, m)
-	return m
-}
-
 // TestShards: however the model is divided between how many ranks, it ends as with one trainer in
 // the node's process.
 func TestShards(t *testing.T) {
-	ctx := bounded(t)
-	want := alone(ctx, t, spec(t, 3, 1), 2)
-	for _, c := range []struct {
-		world  uint64
+	t.Parallel()
+	cases := []struct {
+		world  uint64 // 0: it is in the node's process
 		pieces func(l trainer.Layout, rank, world uint64) []wire.Piece
 	}{
-		{2, nil}, {4, flat}, {3, rows}, {2, flat}, {5, rows},
-	}[:testlevel.Choose(2, 3, 5)] {
-		m := newMachine(t, Config{})
-		var all []*attachtest.Rank
-		for rank := range c.world {
-			r := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 2}}
-			if c.pieces != nil {
-				r.Pieces = c.pieces(r.Trainer.Layout(), rank, c.world)
-			}
-			all = append(all, r)
+		{0, nil}, {2, nil}, {4, flat}, {3, rows}, {2, flat}, {5, rows},
+	}[:testlevel.Choose(3, 4, 6)]
+	last := make([]p2pdiloco.Status, len(cases))
+	t.Run("runs", func(t *testing.T) {
+		for i, c := range cases {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				s, ctx := spec(t, 3, 1), bounded(t)
+				s.Name = fmt.Sprintf("shards-%d-%d", i, os.Getpid())
+				if c.world == 0 {
+					m := plain(ctx, t, s, &attachtest.Toy{Target: 2})
+					wantEnded(t, nil, m)
+					last[i] = m.node.Status()
+					return
+				}
+				m := newMachine(t, Config{})
+				var all []*attachtest.Rank
+				for rank := range c.world {
+					r := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 2}}
+					if c.pieces != nil {
+						r.Pieces = c.pieces(r.Trainer.Layout(), rank, c.world)
+					}
+					all = append(all, r)
+				}
+				ended := ranks(ctx, m, "one", all...)
+				m.join(ctx, s)
+				wantEnded(t, ended, m)
+				last[i] = m.node.Status()
+			})
 		}
-		ended := ranks(ctx, m, "one", all...)
-		s := spec(t, 3, 1)
-		s.Name += fmt.Sprintf("-%d-%t", c.world, c.pieces == nil)
-		m.join(ctx, s)
-		wantEnded(t, ended, m)
-		sameRoot(t, 3, want, m)
+	})
+	for i, s := range last {
+		if s.Slot != 3 || s.StateRoot != last[0].StateRoot {
+			t.Errorf("with %d ranks it ends at slot %d with %s, without any with %s", cases[i].world, s.Slot, s.StateRoot,
+				last[0].StateRoot)
+		}
 	}
 }
 
 // TestARankIsLost closes a rank's socket in the midst of its steps: the other is sent away, the
 // peer stays a member, and the next set goes on from the newest anchor.
 func TestARankIsLost(t *testing.T) {
+	t.Parallel()
 	ctx := bounded(t)
 	m := newMachine(t, Config{})
 	victim := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1, Pace: time.Millisecond}}
@@ -278,27 +288,30 @@ func TestARankIsLost(t *testing.T) {
 
 // TestNotFinite: a set whose pseudo-gradient has a NaN is sent away, and nothing of it is offered.
 func TestNotFinite(t *testing.T) {
-	ctx := bounded(t)
+	t.Parallel()
 	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeStreaming} {
-		s := spec(t, 4, 1)
-		s.Mode = mode
-		if mode == p2pdiloco.ModeStreaming {
-			s.Fragments, s.FragmentAlpha = 2, "0.5" // else what lands may take the NaN away
-		}
-		m := newMachine(t, Config{})
-		bad := &attachtest.Toy{Target: 1, Spoil: func(task trainer.Task, live []float32) {
-			if task.Slot >= 2 {
-				live[250] = float32(math.NaN())
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s, ctx := spec(t, 4, 1), bounded(t)
+			s.Name, s.Mode = fmt.Sprintf("not-finite-%s-%d", mode, os.Getpid()), mode
+			if mode == p2pdiloco.ModeStreaming {
+				s.Fragments, s.FragmentAlpha = 2, "0.5" // else what lands may take the NaN away
 			}
-		}}
-		first := ranks(ctx, m, "first", &attachtest.Rank{Trainer: bad})
-		m.join(ctx, s)
-		wantCode(t, <-first[0], wire.CodeNotFinite, `element 250 of 253 (tensor "b") is NaN`)
-		next := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}}
-		ended := ranks(ctx, m, "first", next)
-		wantEnded(t, ended, m)
-		if first := next.Loads()[0]; first.Begin != 0 || first.End != 253 {
-			t.Errorf("%s: the next set began with elements %d to %d of the model", mode, first.Begin, first.End)
-		}
+			m := newMachine(t, Config{})
+			bad := &attachtest.Toy{Target: 1, Spoil: func(task trainer.Task, live []float32) {
+				if task.Slot >= 2 {
+					live[250] = float32(math.NaN())
+				}
+			}}
+			first := ranks(ctx, m, "first", &attachtest.Rank{Trainer: bad})
+			m.join(ctx, s)
+			wantCode(t, <-first[0], wire.CodeNotFinite, `element 250 of 253 (tensor "b") is NaN`)
+			next := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}}
+			ended := ranks(ctx, m, "first", next)
+			wantEnded(t, ended, m)
+			if first := next.Loads()[0]; first.Begin != 0 || first.End != 253 {
+				t.Errorf("the next set began with elements %d to %d of the model", first.Begin, first.End)
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 // The ledger's loop tells the ranks of events. It does not wait while a rank reads nothing, or the
 // socket's loop has other things to do.
 func TestANoticeWaitsForNobody(t *testing.T) {
+	t.Parallel()
 	rank := &attachtest.Rank{Trainer: &attachtest.Toy{}}
 	m, tr, ended := attached(t, Config{Timeout: 20 * time.Second}, rank)
 	loaded(t, tr)

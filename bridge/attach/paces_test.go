@@ -81,10 +81,12 @@ func wantOneJournal(t *testing.T, all []*attachtest.Rank) []string {
 // with a trainer in its own process train in one run. The ranks of a box load each anchor after the
 // same inner steps, and all end with one model.
 func TestBoxesAndAPeer(t *testing.T) {
+	t.Parallel()
 	for _, mode := range testlevel.Choose([]string{p2pdiloco.ModeStreaming}, []string{p2pdiloco.ModeStreaming},
 		strings.Fields("streaming sync delayed eager async"),
 	) {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			ctx := bounded(t)
 			s := spec(t, 4, 4)
 			s.Mode, s.Momentum, s.Name = mode, "0", fmt.Sprintf("boxes-%s-%d", mode, os.Getpid())
@@ -131,9 +133,13 @@ func TestBoxesAndAPeer(t *testing.T) {
 // so that the run pauses, and comes back; later the peer is stopped in the midst of its steps, and
 // its ranks save. All of them do each of it after the same steps, although their speeds differ.
 func TestRanksPauseSaveAndStopAtOneStep(t *testing.T) {
+	t.Parallel()
 	for _, mode := range testlevel.Choose([]string{p2pdiloco.ModeSync}, []string{p2pdiloco.ModeSync},
 		[]string{p2pdiloco.ModeSync, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming}) {
-		t.Run(mode, func(t *testing.T) { pauseSaveAndStop(bounded(t), t, mode) })
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			pauseSaveAndStop(bounded(t), t, mode)
+		})
 	}
 }
 

@@ -56,6 +56,7 @@ func wantText(t *testing.T, err error, text string) {
 // TestGivingUp: ranks of different speeds end at one step when the node gives up, long before the
 // last, and the next Train is as any other.
 func TestGivingUp(t *testing.T) {
+	t.Parallel()
 	var last [3]atomic.Uint64
 	var all []*attachtest.Rank
 	for i := range last {
@@ -110,6 +111,7 @@ func round(t *testing.T, tr *Trainer, slot uint64) {
 // TestSaveAndRestore: the private state of each round's beginning comes back with its anchor, or
 // the newest one that all ranks have saved, and no more than two of those are kept.
 func TestSaveAndRestore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pair := func() ([]*keeper, *machine, *Trainer, []chan error) {
 		toys := []*keeper{{}, {}}
@@ -190,6 +192,7 @@ func single(t *testing.T, cfg Config) (*machine, *Trainer, *attachtest.Rank) {
 // node's vectors stay where they are. What is mapped is counted: a status that counted a local that
 // is gone would be wrong about what attaching takes.
 func TestTheNextSetHasItsOwnMemory(t *testing.T) {
+	t.Parallel()
 	m, tr, old := single(t, Config{})
 	mapped := func(mappings uint64) {
 		t.Helper()
@@ -231,6 +234,7 @@ func TestTheNextSetHasItsOwnMemory(t *testing.T) {
 
 // TestReturn: what the peer says, and how long it waits. A trainer that comes later is refused.
 func TestReturn(t *testing.T) {
+	t.Parallel()
 	m, tr, r := single(t, Config{Return: 50 * time.Millisecond})
 	must(t, r.Leave("the loop has ended", false))
 	var err error
@@ -257,6 +261,7 @@ func TestReturn(t *testing.T) {
 // node looks for the run for as long as that takes. Only when it has found it, and calls its
 // trainer, does the time begin that it waits for one.
 func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
+	t.Parallel()
 	m, tr, _ := single(t, Config{Return: 50 * time.Millisecond})
 	m.server.Dismiss(wire.CodeBranch, "this branch has ended")
 	select {
@@ -273,6 +278,7 @@ func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
 // are told while nobody calls the trainer. A node that looks for its run, or is paused, would go on
 // for ever without that, and every later trainer would be refused.
 func TestTheEndIsToldAtOnce(t *testing.T) {
+	t.Parallel()
 	for want, leaves := range map[error]bool{ErrLeave: true, ErrNoReturn: false} {
 		m, tr, r := single(t, Config{Return: 50 * time.Millisecond})
 		must(t, errors.Join(m.server.Err(), r.Leave("enough", leaves)))
@@ -292,6 +298,7 @@ func TestTheEndIsToldAtOnce(t *testing.T) {
 
 // TestRefusals: each mistake is one sentence, before the first step.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	m, _, first := single(t, Config{Run: "my-run", Timeout: 2 * time.Second})
 	toy := first.Trainer
 	for _, c := range []struct {
@@ -330,6 +337,7 @@ func (*huge) Layout() trainer.Layout {
 // TestTooLittleMemory: what ranks, the node's log and its line for people say of a model that there
 // is no room for. All of that is before the first step.
 func TestTooLittleMemory(t *testing.T) {
+	t.Parallel()
 	log := new(strings.Builder)
 	m := newMachine(t, Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	var told [2]chan error
@@ -359,6 +367,7 @@ func TestTooLittleMemory(t *testing.T) {
 
 // TestAHungRank is sent away with all others.
 func TestAHungRank(t *testing.T) {
+	t.Parallel()
 	stuck := make(chan struct{})
 	defer close(stuck)
 	slow := &attachtest.Rank{Trainer: &attachtest.Toy{}, OnStep: func(step uint64) {
@@ -379,6 +388,7 @@ func TestAHungRank(t *testing.T) {
 // TestNoticesAndDismissal: ranks are told lines for people, and those that are sent away may come
 // again.
 func TestNoticesAndDismissal(t *testing.T) {
+	t.Parallel()
 	rank := &attachtest.Rank{Trainer: &attachtest.Toy{}}
 	m, tr, ended := attached(t, Config{Timeout: 4 * time.Second}, rank)
 	loaded(t, tr)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -162,11 +163,17 @@ func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("the answer took %v", took)
 	}
-	m.reaches("2 ranks, for which the shared memory is made")
-	time.Sleep(3 * time.Second)
-	if n := beat.Load() - before; n < 3 || m.server.Err() != nil {
-		t.Errorf("%d beats in 3 s, and %v", n, m.server.Err())
+	l := m.server.loop
+	for hours := range 3 {
+		l.do(func() []box.Effect {
+			later := began.Add(time.Duration(1+hours) * time.Hour)
+			return append(l.box.Tick(later, l.memory.steps()), l.missing(later)...)
+		})
 	}
+	if m.reaches("2 ranks, for which the shared memory is made"); m.server.Err() != nil {
+		t.Errorf("after hours the trainer counts as gone: %v", m.server.Err())
+	}
+	within(t, "3 beats", func() bool { return beat.Load() >= before+3 })
 	close(f.slow)
 	share(t, told)
 	for i, r := range second { // what was said meanwhile comes with the memory
