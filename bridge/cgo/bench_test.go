@@ -12,7 +12,7 @@ import (
 
 func openBench(b *testing.B, size int) Library {
 	b.Helper()
-	p, err := Open(b.Context(), Config{Path: library("bowl"), Config: fmt.Sprintf(`{"size": %d}`, size)})
+	p, err := Open(b.Context(), Config{Path: libraryFile("bowl"), Config: fmt.Sprintf(`{"size": %d}`, size)})
 	if err != nil {
 		b.Fatal(err)
 	}

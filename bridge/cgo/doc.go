@@ -8,7 +8,7 @@
 //
 // One goroutine, locked to its thread, makes all calls but cancel (thread.go), so that contexts
 // that belong to a thread work, as in CUDA. The node's two vectors lie in memory outside Go's heap,
-// which the library may page-lock (vectors.go).
+// which the library may page-lock (library.go).
 //
 // A library that crashes ends this process, by SIGABRT with Go's traceback (SIGSEGV and abort in C
 // would end it with status 2, which says that a command line is wrong), or by the signal that the

@@ -20,7 +20,7 @@ func TestCancel(t *testing.T) {
 	} {
 		p := open(t, lib.name, lib.config)
 		if lib.name == "bad" {
-			p.(*libraryTrainer).cfg.Timeout = 200 * time.Millisecond // bounds the wait of Close
+			p.(*library).cfg.Timeout = 200 * time.Millisecond // bounds the wait of Close
 		}
 		x := started(t, p)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +67,7 @@ func TestCancelWithinAStep(t *testing.T) {
 		x := started(t, p)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			for !strings.HasPrefix(p.(*libraryTrainer).record.doing(), in) {
+			for !strings.HasPrefix(lastCall(p.(*library).cfg.DataDir), in) {
 				select {
 				case <-time.After(time.Millisecond):
 				case <-t.Context().Done():

@@ -6,146 +6,90 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static atomic_int open_calls;
-static const char *_Atomic open_call; /* the newest one's name */
 
 /* Runs at exit(), which Go never calls. */
 static void at_exit(void)
 {
-	const char *doing = open_call;
 	if (atomic_load(&open_calls) == 0)
 		return;
-	fprintf(stderr, "p2pdiloco: the trainer library has called exit() in %.120s: a library must not end its process\n",
-		doing != NULL ? doing : "a call");
+	fputs("p2pdiloco: the trainer library has called exit(): a library must not end its process\n", stderr);
 	abort();
 }
 
-/* What is made between the two is a call of the library. */
-static void begins(void) { atomic_fetch_add(&open_calls, 1); }
-
-static int32_t ends(int32_t code)
+static int32_t open_library(struct host *h)
 {
+#ifdef __GLIBC__
+	stdout = stderr; /* the peer's standard output has documents, which a library's lines would spoil */
+#endif
+	atexit(at_exit);
+	h->library = dlopen(h->path, RTLD_NOW | RTLD_LOCAL);
+	return h->library == NULL;
+}
+
+/* Takes the table of functions: 1, there is no entry; 2, no table for this ABI. */
+static int32_t enter(struct host *h)
+{
+	const p2pdiloco_trainer_api *(*entry)(uint32_t abi);
+	void *symbol = dlsym(h->library, "p2pdiloco_trainer_entry");
+	if (symbol == NULL)
+		return 1;
+	memcpy(&entry, &symbol, sizeof(entry));
+	const p2pdiloco_trainer_api *api = entry(P2PDILOCO_TRAINER_ABI);
+	if (api == NULL)
+		return 2;
+	memcpy(&h->api, api, api->size < sizeof(h->api) ? offsetof(p2pdiloco_trainer_api, flags) : sizeof(h->api));
+	return 0;
+}
+
+static int32_t create(struct host *h)
+{
+	int32_t code = h->api.create(h->config, h->data_dir, &h->trainer);
+	atexit(at_exit); /* again: it runs before what the library has registered meanwhile */
+	return code;
+}
+
+static int32_t call(struct host *h, enum host_function function, uint64_t begin, uint64_t count, void *data)
+{
+	const p2pdiloco_trainer_api *api = &h->api;
+	switch (function) {
+	case HOST_DLOPEN: return open_library(h);
+	case HOST_ENTRY: return enter(h);
+	case HOST_CREATE: return create(h);
+	case HOST_LAYOUT: return api->layout(h->trainer, &h->tensors, &h->count);
+	case HOST_REGISTER: return api->register_memory(h->trainer, data, count);
+	case HOST_INIT: return api->init(h->trainer, h->seed, data);
+	case HOST_LOAD: return api->load(h->trainer, begin, count, data);
+	case HOST_RUN: return api->run(h->trainer, &h->task, &h->stats);
+	case HOST_EXPORT_PARAMS: return api->export_params(h->trainer, begin, count, data);
+	case HOST_EXPORT_GRADIENT: return api->export_gradient(h->trainer, begin, count, data);
+	case HOST_EVALUATE: return api->evaluate(h->trainer, &h->loss);
+	case HOST_SAVE: return api->save(h->trainer, data);
+	case HOST_RESTORE: return api->restore(h->trainer, data);
+	case HOST_UNREGISTER: return api->unregister_memory(h->trainer, data);
+	case HOST_DESTROY: api->destroy(h->trainer);
+	}
+	return 0;
+}
+
+int32_t host_call(struct host *h, enum host_function function, uint64_t begin, uint64_t count, void *data)
+{
+	atomic_fetch_add(&open_calls, 1);
+	int32_t code = call(h, function, begin, count, data);
 	fflush(stdout); /* the last line before a crash matters most */
 	atomic_fetch_sub(&open_calls, 1);
 	return code;
 }
 
-void *host_open(const char *path, const char *doing, char *error, size_t size)
+const char *host_error(struct host *h)
 {
-	static atomic_int opened;
-	open_call = doing;
-	if (atomic_fetch_add(&opened, 1) == 0) {
-		atexit(at_exit);
-#ifdef __GLIBC__
-		stdout = stderr; /* the peer's standard output has documents, which a library's lines would spoil */
-#endif
-	}
-	begins();
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	ends(0);
-	if (library != NULL)
-		return library;
-	/* the text begins with the path, which the caller's message has already */
+	if (h->library != NULL)
+		return h->api.last_error != NULL ? h->api.last_error(h->trainer) : "it exports no p2pdiloco_trainer_entry: it is no trainer";
+	/* the text of the loader begins with the path, which the caller's message has already */
 	const char *text = dlerror();
-	size_t n = strlen(path);
-	if (text != NULL && strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0)
-		text += n + 2;
-	snprintf(error, size, "%s", text != NULL ? text : "no reason given");
-	return NULL;
+	size_t n = strlen(h->path);
+	return text != NULL && strncmp(text, h->path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
 }
 
-void *host_entry(void *library) { return dlsym(library, "p2pdiloco_trainer_entry"); }
-
-const p2pdiloco_trainer_api *host_enter(void *symbol)
-{
-	host_entry_function entry;
-	memcpy(&entry, &symbol, sizeof(entry));
-	begins();
-	const p2pdiloco_trainer_api *api = entry(P2PDILOCO_TRAINER_ABI);
-	ends(0);
-	return api;
-}
-
-int32_t host_create(const p2pdiloco_trainer_api *api, const char *config, const char *data_dir, p2pdiloco_trainer **out)
-{
-	begins();
-	int32_t code = ends(api->create(config, data_dir, out));
-	atexit(at_exit); /* again: it runs before what the library has registered meanwhile */
-	return code;
-}
-
-const char *host_last_error(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t)
-{
-	begins();
-	const char *text = api->last_error(t);
-	ends(0);
-	return text;
-}
-
-int32_t host_layout(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, const p2pdiloco_trainer_tensor **tensors,
-		    uint64_t *count)
-{
-	begins();
-	return ends(api->layout(t, tensors, count));
-}
-
-int32_t host_register(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, void *base, uint64_t bytes)
-{
-	begins();
-	return ends(api->register_memory(t, base, bytes));
-}
-
-int32_t host_unregister(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, void *base)
-{
-	begins();
-	return ends(api->unregister_memory(t, base));
-}
-
-int32_t host_init(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, uint64_t seed, float *dst)
-{
-	begins();
-	return ends(api->init(t, seed, dst));
-}
-
-int32_t host_load(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, uint64_t begin, uint64_t count, const float *src)
-{
-	begins();
-	return ends(api->load(t, begin, count, src));
-}
-
-int32_t host_run(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
-		 p2pdiloco_trainer_stats *stats)
-{
-	begins();
-	return ends(api->run(t, task, stats));
-}
-
-void host_cancel(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t) { api->cancel(t); }
-
-int32_t host_export(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, int gradient, uint64_t begin, uint64_t count,
-		    float *dst)
-{
-	begins();
-	return ends((gradient ? api->export_gradient : api->export_params)(t, begin, count, dst));
-}
-
-int32_t host_evaluate(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, double *loss)
-{
-	begins();
-	return ends(api->evaluate(t, loss));
-}
-
-int32_t host_file(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t, int restore, const char *path)
-{
-	begins();
-	return ends((restore ? api->restore : api->save)(t, path));
-}
-
-void host_destroy(const p2pdiloco_trainer_api *api, p2pdiloco_trainer *t)
-{
-	begins();
-	api->destroy(t);
-	ends(0);
-}
+void host_cancel(struct host *h) { h->api.cancel(h->trainer); }

@@ -69,16 +69,16 @@ func compile(names ...string) error {
 	return <-failures
 }
 
-func library(name string) string { return filepath.Join(built, name+".so") }
+func libraryFile(name string) string { return filepath.Join(built, name+".so") }
 
 // config is one for a test, with patience of a minute. The bad library's misbehaviour is the same
 // for all that the process makes with one file: each test has a copy.
 func config(t *testing.T, name, text string) Config {
 	t.Helper()
-	path := library(name)
+	path := libraryFile(name)
 	if name == "bad" {
 		path = filepath.Join(t.TempDir(), "bad.so")
-		b, err := os.ReadFile(library(name))
+		b, err := os.ReadFile(libraryFile(name))
 		if err == nil {
 			err = os.WriteFile(path, b, 0o700)
 		}

@@ -13,6 +13,3 @@ func Open(_ context.Context, cfg Config) (Library, error) {
 		"that does, with a C compiler: CGO_ENABLED=1 go install github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco@latest. "+
 		"Or have a program of yours attach to the node: join --trainer attach, with p2pdiloco_attach.h", cfg.Path, ErrNoCgo)
 }
-
-// LastCall is empty: no library has been called.
-func LastCall(string) string { return "" }

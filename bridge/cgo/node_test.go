@@ -107,7 +107,7 @@ func TestThreePeers(t *testing.T) {
 			t.Errorf("losses %v", m.mu.loss)
 		}
 		m.mu.Unlock()
-		if !m.trainer.(*libraryTrainer).given {
+		if !m.trainer.(*library).given {
 			t.Error("the node did not work in the shared memory")
 		}
 	}

@@ -2,16 +2,18 @@
 
 package cgo
 
+// #include "host.h"
+import "C"
+
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -19,11 +21,12 @@ const (
 	closeGrace = 30 * time.Second
 	// giveUpTime is how long a call that was cancelled is waited for. The next one waits for it.
 	giveUpTime = 5 * time.Second
-	// cancelEvery is how often a cancel is repeated: one before run has begun is lost.
-	cancelEvery = 50 * time.Millisecond
 	// saveAfter is how long a save waits for the call before it: a peer that leaves does not wait
 	// for inner steps that do not end.
 	saveAfter = 2 * time.Second
+	// lookEvery is how often a call is looked at, and a cancel repeated: one before run has begun
+	// is lost.
+	lookEvery = 100 * time.Millisecond
 )
 
 // call is one that the thread makes.
@@ -32,149 +35,118 @@ type call struct {
 	do    func() error
 	done  chan struct{} // closed when err is set
 	err   error
-
-	cancellable bool
 }
 
-func newCall(doing string, do func() error) *call {
-	return &call{doing: doing, do: do, done: make(chan struct{})}
-}
-
-// thread makes the calls, one after the other.
-type thread struct {
-	calls   chan *call
-	ended   chan struct{}
-	pending *call // the newest, of the caller's goroutine
-
-	mu struct {
-		sync.Mutex
-		open  *call // under way
-		moved time.Time
-		steps uint64 // at that time
-	}
-}
-
-func (t *libraryTrainer) serve() {
+// serve makes the calls, one after the other.
+func (l *library) serve() {
 	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
-	defer close(t.thread.ended)
-	for c := range t.thread.calls {
-		t.record.begins(c.doing)
-		t.thread.opens(c)
+	for c := range l.calls {
+		_, _ = l.record.WriteAt([]byte(c.doing), 0) // it helps, and is not needed
 		c.err = c.do()
-		t.thread.opens(nil)
-		t.record.ends()
+		_ = l.record.Truncate(0)
 		close(c.done)
 	}
 }
 
-func (t *thread) opens(c *call) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mu.open, t.mu.moved, t.mu.steps = c, time.Now(), 0
+// host calls a function of the library.
+func (l *library) host(f C.enum_host_function, begin, count int, data unsafe.Pointer) C.int32_t {
+	return C.host_call(l.h, f, C.uint64_t(begin), C.uint64_t(count), data)
 }
 
-// idle is how long the call under way has shown no progress, and its name.
-func (t *thread) idle(steps uint64) (doing string, idle time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.open == nil {
-		return "", 0
-	}
-	if steps != t.mu.steps {
-		t.mu.steps, t.mu.moved = steps, time.Now()
-	}
-	return t.mu.open.doing, time.Since(t.mu.moved)
-}
-
-// watch ends the process when a call hangs, until stop is closed.
-func (t *libraryTrainer) watch(stop <-chan struct{}) {
-	tick := time.NewTicker(min(time.Second, t.cfg.Timeout/4))
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			if doing, idle := t.thread.idle(t.record.steps()); idle > t.cfg.Timeout {
-				fmt.Fprintf(os.Stderr, "p2pdiloco: trainer: %s: %s: no progress for %v%s: it hangs, or needs more "+
-					"time than --trainer-timeout gives it. This process ends by SIGABRT; started again, the peer goes "+
-					"on as the same member\n", t.cfg.Path, doing, t.cfg.Timeout, t.record.place())
-				_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
-			}
-		}
-	}
-}
-
-// begin has a call made after the one before has ended.
-func (t *libraryTrainer) begin(ctx context.Context, doing string, do func() error) (*call, error) {
-	if err := t.usable(); err != nil {
+// begin has a call made after the one before, which its caller may not have waited for.
+func (l *library) begin(ctx context.Context, doing string, do func() error) (*call, error) {
+	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	if p := t.thread.pending; p != nil {
-		select {
-		case <-p.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		_ = t.took(p.err) // its caller may not have waited for it
-		if t.fault != nil {
-			return nil, t.fault
+	if l.newest != nil {
+		if err := l.wait(ctx, l.newest, nil); ctx.Err() != nil || l.fault != nil {
+			return nil, err
 		}
 	}
-	t.cancelled.Store(false)
-	c := newCall(doing, do)
-	t.thread.pending = c
-	t.thread.calls <- c
-	return c, nil
+	l.cancelled.Store(false)
+	return l.submit(doing, do), nil
+}
+
+func (l *library) submit(doing string, do func() error) *call {
+	l.newest = &call{doing: doing, do: do, done: make(chan struct{})}
+	l.calls <- l.newest
+	return l.newest
 }
 
 // call makes a call and waits for its end, whether ctx ends or not: it uses its caller's memory.
-func (t *libraryTrainer) call(ctx context.Context, doing string, do func() error) error {
-	c, err := t.begin(ctx, doing, do)
+func (l *library) call(ctx context.Context, doing string, do func() error) error {
+	c, err := l.begin(ctx, doing, do)
 	if err != nil {
 		return err
 	}
-	return t.wait(c)
+	return l.wait(context.Background(), c, nil)
 }
 
-func (t *libraryTrainer) wait(c *call) error {
-	<-c.done
-	return t.took(c.err)
-}
-
-// took notes an error after which the trainer cannot be used.
-func (t *libraryTrainer) took(err error) error {
-	var f *Fault
-	if errors.As(err, &f) && !f.stands {
-		t.fault = err
+// wait waits for a call, and tells look how many steps are done. It ends the process where the call
+// hangs.
+func (l *library) wait(ctx context.Context, c *call, look func(steps uint64)) error {
+	tick := time.NewTicker(min(lookEvery, l.cfg.Timeout/4))
+	defer tick.Stop()
+	for steps, moved := l.StepsDone(), time.Now(); ; {
+		select {
+		case <-c.done:
+			var f *Fault
+			if errors.As(c.err, &f) && !f.stands {
+				l.fault = c.err
+			}
+			return c.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if now := l.StepsDone(); now != steps {
+			steps, moved = now, time.Now()
+		}
+		if time.Since(moved) > l.cfg.Timeout {
+			l.hung(c)
+		}
+		if look != nil {
+			look(steps)
+		}
 	}
-	return err
 }
 
-// cancellable makes a call that is cancelled when ctx ends.
-func (t *libraryTrainer) cancellable(ctx context.Context, doing string, do func() error) error {
-	c, err := t.begin(ctx, doing, do)
+func (l *library) hung(c *call) {
+	fmt.Fprintf(os.Stderr, "p2pdiloco: trainer: %s: %s: no progress for %v: it hangs, or needs more time than "+
+		"--trainer-timeout gives it; %d of %d steps of its newest run are done. This process ends by SIGABRT; started "+
+		"again, the peer goes on as the same member\n", l.cfg.Path, c.doing, l.cfg.Timeout, l.StepsDone(),
+		l.h.task.steps)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
+}
+
+// cancellable makes a call that is cancelled when ctx ends, and is not waited for for long then.
+func (l *library) cancellable(ctx context.Context, doing string, look func(uint64), do func() error) error {
+	c, err := l.begin(ctx, doing, do)
 	if err != nil {
 		return err
 	}
-	c.cancellable = true
-	select {
-	case <-c.done:
-		return t.took(c.err)
-	case <-ctx.Done():
+	if err = l.wait(ctx, c, look); ctx.Err() == nil {
+		return err
 	}
-	t.cancels(c, min(giveUpTime, t.cfg.Timeout))
+	l.cancel(c, min(giveUpTime, l.cfg.Timeout))
 	return ctx.Err()
 }
 
-// cancels asks a call to end, and says whether it has within a time.
-func (t *libraryTrainer) cancels(c *call, within time.Duration) bool {
-	limit, again := time.NewTimer(within), time.NewTicker(cancelEvery)
+// cancel asks a call to end, and says whether it has within a time.
+func (l *library) cancel(c *call, within time.Duration) bool {
+	l.cancelled.Store(true)
+	limit, again := time.NewTimer(within), time.NewTicker(lookEvery)
 	defer limit.Stop()
 	defer again.Stop()
-	t.cancelled.Store(true)
 	for {
-		t.cancel()
+		select {
+		case <-c.done:
+			return true
+		default:
+		}
+		if l.h.trainer != nil {
+			C.host_cancel(l.h)
+		}
 		select {
 		case <-c.done:
 			return true
@@ -185,13 +157,31 @@ func (t *libraryTrainer) cancels(c *call, within time.Duration) bool {
 	}
 }
 
-func (t *libraryTrainer) usable() error {
-	if t.closed {
-		return t.errorf("closed: %w", net.ErrClosed)
-	}
-	return t.fault
-}
+// Close destroys the trainer. What does not end in time is left alone, with the thread and the
+// memory: the peer is leaving.
+func (l *library) Close() error { return l.close(min(closeGrace, l.cfg.Timeout)) }
 
-func (t *libraryTrainer) errorf(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", t.cfg.Path, fmt.Errorf(format, args...))
+func (l *library) close(patience time.Duration) (err error) {
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	defer close(l.calls)
+	if l.newest != nil && !l.cancel(l.newest, patience) {
+		return nil
+	}
+	if l.h.trainer != nil {
+		end := l.submit("destroy", l.destroy)
+		select {
+		case <-end.done:
+			err = end.err
+		case <-time.After(patience):
+			return l.faulty("destroy", "no progress for %v, so it was left alone: what it holds is free when the "+
+				"process has ended", patience)
+		}
+	}
+	if l.fault != nil { // there is nothing to add
+		err = nil
+	}
+	return errors.Join(err, l.free())
 }

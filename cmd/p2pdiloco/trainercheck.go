@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -78,14 +77,9 @@ has (layers, width, ..., data). The exit status is 1 if anything failed.`,
 	return cmd
 }
 
-// A check's process is this program again, with a variable that says which part it does. It tells
-// what it finds through descriptor 3.
-const (
-	checkVariable = "P2PDILOCO_TRAINER_CHECK"
-	checkFolder   = "P2PDILOCO_TRAINER_CHECK_DIR"
-	checkAll      = "all"
-	checkDigests  = "digests"
-)
+// A check's process is this program again, with a variable that has the folder of its trainers. It
+// tells what it finds through descriptor 3.
+const checkVariable = "P2PDILOCO_TRAINER_CHECK"
 
 // found is what a check's process tells.
 type found struct {
@@ -100,19 +94,20 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 	}
 	ctx, stop := cli.UntilSignal(cmd.Context(), func() {}, func() { os.Exit(cli.ExitInterrupted) })
 	defer stop()
-	if part := os.Getenv(checkVariable); part != "" {
-		return checkHere(ctx, cfg, part)
+	if cfg.Library.DataDir = os.Getenv(checkVariable); cfg.Library.DataDir != "" {
+		return checkHere(ctx, cfg)
 	}
-	stdout, lines := cmd.OutOrStdout(), cmd.OutOrStdout()
+	lines := cmd.OutOrStdout()
 	if f.json {
 		lines = cmd.ErrOrStderr()
 	}
-	r, err := checkInProcesses(ctx, library, func(l check.Line) { fmt.Fprintln(lines, l) }, cmd.ErrOrStderr())
+	r, err := checkTwice(ctx, cmd.ErrOrStderr(), func(l check.Line) { fmt.Fprintln(lines, l) })
 	if ctx.Err() != nil {
 		return cli.ErrInterrupted
 	}
+	r.Library = library
 	if err == nil && f.json {
-		err = json.NewEncoder(stdout).Encode(r)
+		err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 	}
 	if err == nil && !r.OK {
 		err = fmt.Errorf("%s failed some checks: see the lines that start with failed", library)
@@ -121,102 +116,80 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 }
 
 // checkHere is a check's process.
-func checkHere(ctx context.Context, cfg check.Config, part string) error {
+func checkHere(ctx context.Context, cfg check.Config) error {
 	out := json.NewEncoder(os.NewFile(3, "what was found"))
-	cfg.Library.DataDir = os.Getenv(checkFolder)
 	cfg.Tell = func(l check.Line) { _ = out.Encode(found{Line: &l}) }
-	do := check.Run
-	if part == checkDigests {
-		do = check.Digests
-	}
-	r, err := do(ctx, cfg)
+	r, err := check.Run(ctx, cfg)
 	if err != nil {
 		return cli.ErrInterrupted
 	}
 	return out.Encode(found{Report: &r})
 }
 
-// checkInProcesses has one process do all checks, and a second one compute the same again.
-func checkInProcesses(ctx context.Context, library string, tell func(check.Line), stderr io.Writer,
-) (check.Report, error) {
-	r, err := checkProcess(ctx, checkAll, library, tell, stderr)
-	if err != nil || r.Init == "" || r.Rounds == "" || ctx.Err() != nil {
+// checkTwice has one process do all checks, and a second one compute the same again.
+func checkTwice(ctx context.Context, stderr io.Writer, tell func(check.Line)) (check.Report, error) {
+	r, err := checkProcess(ctx, stderr, tell)
+	if err != nil || !r.OK || ctx.Err() != nil {
 		return r, err
 	}
-	other, err := checkProcess(ctx, checkDigests, library, tell, stderr)
-	line := check.Line{
-		Check: "another process", Verdict: check.OK,
-		Detail: "computes the same initial parameters, and the same two rounds, to the bit",
-	}
+	again, err := checkProcess(ctx, stderr, func(check.Line) {})
+	l := check.Line{Check: "another process", Verdict: check.OK, Detail: "the same initial parameters and rounds"}
 	switch {
-	case err != nil || ctx.Err() != nil:
-		return r, err
-	case !other.OK: // its lines say why
-		r.Lines, r.OK = append(r.Lines, other.Lines...), false
-		return r, nil
-	case other.Init != r.Init:
-		line.Verdict, line.Detail, r.OK = check.Failed, "computes other initial parameters from the same seed", false
-	case other.Rounds != r.Rounds:
-		line.Verdict, line.Detail = check.Note, "computes the same initial parameters, and other rounds from them"
+	case !again.OK:
+		l.Verdict, l.Detail = check.Failed, "it failed there: "+again.Lines[len(again.Lines)-1].String()
+	case again.Init != r.Init:
+		l.Verdict, l.Detail = check.Failed, "other initial parameters from the same seed"
+	case again.Rounds != r.Rounds:
+		l.Verdict, l.Detail = check.Note, "the same initial parameters, and other rounds from them"
 	}
-	tell(line)
-	r.Lines = append(r.Lines, line)
-	return r, nil
+	tell(l)
+	r.Lines, r.OK = append(r.Lines, l), again.OK && l.Verdict != check.Failed
+	return r, err
 }
 
-// checkProcess runs a part in a process of its own. Where that ends before it has reported, the
+// checkProcess does the checks in a process of its own. Where that ends before it has reported, the
 // call in which it did is a check that failed.
-func checkProcess(ctx context.Context, part, library string, tell func(check.Line), stderr io.Writer,
-) (r check.Report, err error) {
+func checkProcess(ctx context.Context, stderr io.Writer, tell func(check.Line)) (r check.Report, err error) {
 	dir, err := os.MkdirTemp("", "p2pdiloco-check-")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary folder
-	exe, err := os.Executable()
-	if err != nil {
-		return r, err
-	}
 	in, out, err := os.Pipe()
 	if err != nil {
 		return r, err
 	}
 	defer in.Close()
+	exe, err := os.Executable()
 	child := exec.CommandContext(ctx, exe, os.Args[1:]...)
 	child.Cancel = func() error { return child.Process.Signal(os.Interrupt) }
 	child.WaitDelay = time.Minute
-	child.Env = append(os.Environ(), checkVariable+"="+part, checkFolder+"="+dir)
+	child.Env = append(os.Environ(), checkVariable+"="+dir)
 	child.Stdout, child.Stderr, child.ExtraFiles = stderr, stderr, []*os.File{out}
-	err = child.Start()
-	out.Close()
+	err = errors.Join(err, child.Start(), out.Close())
 	if err != nil {
 		return r, err
 	}
-	r = check.Report{Library: library}
-	reported := false
-	for text := bufio.NewScanner(in); text.Scan(); {
-		var said found
-		if json.Unmarshal(text.Bytes(), &said) != nil {
-			continue // the library has written there
+	for said := json.NewDecoder(in); ; {
+		var f found
+		if said.Decode(&f) != nil {
+			break
 		}
-		if said.Line != nil {
-			tell(*said.Line)
-			r.Lines = append(r.Lines, *said.Line)
+		if f.Report != nil {
+			return *f.Report, child.Wait()
 		}
-		if said.Report != nil {
-			r, reported = *said.Report, true
-		}
+		tell(*f.Line)
+		r.Lines = append(r.Lines, *f.Line)
 	}
 	end := child.Wait()
-	if reported || ctx.Err() != nil {
-		return r, nil
+	if ctx.Err() == nil {
+		l := check.Line{
+			Check: cmp.Or(cgo.LastCall(dir), "between two calls"), Verdict: check.Failed,
+			Detail: fmt.Sprintf("it ended the process (%v): what it printed stands above", end),
+		}
+		tell(l)
+		r.Lines = append(r.Lines, l)
 	}
-	line := check.Line{
-		Check: cmp.Or(cgo.LastCall(dir), "between two calls"), Verdict: check.Failed,
-		Detail: fmt.Sprintf("it ended the process (%v): what it printed stands above", end),
-	}
-	tell(line)
-	r.Lines = append(r.Lines, line)
 	return r, nil
 }
 

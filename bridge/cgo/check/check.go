@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"path/filepath"
@@ -109,7 +108,8 @@ type checker struct {
 // Run tests the library. It returns an error of ctx, not of a check. What crashes or hangs ends the
 // process.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	c := newChecker(ctx, cfg)
+	c := &checker{ctx: ctx, cfg: cfg.withDefaults(), name: "open"}
+	c.report = Report{Library: cfg.Library.Path, OK: true}
 	if p, err := c.open(c.cfg.Library); !c.failed("open", err) {
 		c.one(p)
 		if c.end(p) {
@@ -124,29 +124,6 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		c.failed(c.name, c.against(other))
 	}
 	return c.report, ctx.Err()
-}
-
-// Digests computes only those of a report, for a comparison with that of another process.
-func Digests(ctx context.Context, cfg Config) (Report, error) {
-	c := newChecker(ctx, cfg)
-	p, err := c.open(c.cfg.Library)
-	if c.failed("open", err) {
-		return c.report, ctx.Err()
-	}
-	c.start = make([]float32, p.Layout().Elements())
-	c.name = "init"
-	if err = p.Init(ctx, c.start); err == nil {
-		c.report.Init = digest(c.start)
-		_, err = c.rounds("", "", nil)
-	}
-	c.failed(c.name, errors.Join(err, p.Close()))
-	return c.report, ctx.Err()
-}
-
-func newChecker(ctx context.Context, cfg Config) *checker {
-	c := &checker{ctx: ctx, cfg: cfg.withDefaults(), name: "open"}
-	c.report = Report{Library: cfg.Library.Path, OK: true}
-	return c
 }
 
 // open makes a trainer.

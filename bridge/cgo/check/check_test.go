@@ -173,7 +173,6 @@ func TestExactTypes(t *testing.T) {
 // TestDeafLibrary: a run that does not end when it is cancelled is found.
 func TestDeafLibrary(t *testing.T) {
 	deaf := library("bad", `{"size":10, "how":"deaf", "in":"run"}`)
-	deaf.Timeout = time.Second / 2 // bounds all waits for it
 	c := &checker{ctx: t.Context(), cfg: Config{
 		Library: deaf, Steps: 2,
 		CancelWithin: 200 * time.Millisecond,
