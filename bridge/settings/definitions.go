@@ -138,7 +138,7 @@ func (s *Settings) training() []definition {
 				"(processes of yours, which attach to this one; -- COMMAND starts them), none (vote and serve " +
 				"only), or the path of a shared library with a trainer, like ./mine.so",
 		},
-		{"trainer-config", ofPlugin, &s.TrainerConfig, "`file` whose text, JSON, a trainer from a shared library " +
+		{"trainer-config", ofPlugin, &s.TrainerConfig, "`file` whose text a trainer from a shared library " +
 			"is made from"},
 		{"trainer-timeout", ofProcess, &s.TrainerTimeout, "how long a trainer that attaches, or one from a shared " +
 			"library, may make no progress before it counts as hung"},

@@ -121,8 +121,6 @@ static int32_t bad_layout(p2pdiloco_trainer *t, const p2pdiloco_trainer_tensor *
 	}
 	if (in("layout") && is("wild"))
 		*tensors = (const p2pdiloco_trainer_tensor *)16;
-	if (in("layout") && is("long-name"))
-		t->tensors[1].name = memset(create_error, 'n', sizeof(create_error) - 1), t->tensors[1].dims = 0;
 	return 0;
 }
 
@@ -175,16 +173,6 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 			task->members[1]);
 		return P2PDILOCO_TRAINER_FAILED;
 	}
-	if (in("run") && is("forks") && fork() == 0) {
-		if (is("session")) {
-			setsid();
-			alarm(60);
-		}
-		for (;;)
-			pause();
-	}
-	if (in("run") && is("then-dies"))
-		abort();
 	for (int i = 0; in("run") && is("deaf") && i < 300; i++) { /* to cancel, for a second and a half */
 		*task->steps_done = (*task->steps_done + 1) % task->steps;
 		rest(5);
