@@ -164,11 +164,13 @@ class Storm(unittest.TestCase):
             os.ftruncate(fd, SIZE)
         if files == -1 and fds:
             os.ftruncate(fds[1], 4096)
-        if fds:
-            socket.send_fds(connection, [raw[:1]], fds)
-            raw = raw[1:]
-        for fd in fds:
-            os.close(fd)
+        try:
+            if fds:
+                socket.send_fds(connection, [raw[:1]], fds)
+                raw = raw[1:]
+        finally:  # also where the rank has hung up
+            for fd in fds:
+                os.close(fd)
         connection.sendall(raw)
 
     def test_a_conversation_ends_with_an_error(self):
