@@ -14,55 +14,21 @@ func (t *Trainer) ExportRange(ctx context.Context, begin int, dst []float32) err
 	return t.export(ctx, begin, dst, wire.ExportParams)
 }
 
-// GradientRange fetches a part of the pseudo-gradient.
-func (t *Trainer) GradientRange(ctx context.Context, begin int, dst []float32) error {
-	return t.export(ctx, begin, dst, wire.ExportGradient)
-}
-
 // ExportGradientRange fetches a part of the pseudo-gradient. The ranks read start where they have
 // mapped it.
 func (t *Trainer) ExportGradientRange(ctx context.Context, begin int, _, dst []float32) error {
-	return t.GradientRange(ctx, begin, dst)
+	return t.export(ctx, begin, dst, wire.ExportGradient)
 }
 
 // ExportGradient fetches the pseudo-gradient, which mostly came with the offers of the last Train.
 func (t *Trainer) ExportGradient(ctx context.Context, _, dst []float32, ready func(begin, end int) error) error {
-	if t.cfg.ExportStep > 0 {
-		return t.exportInParts(ctx, dst, ready)
-	}
 	if !t.exported || !same(dst, t.local) {
-		if err := t.GradientRange(ctx, 0, dst); err != nil {
+		if err := t.export(ctx, 0, dst, wire.ExportGradient); err != nil {
 			return err
 		}
 	}
 	t.exported = false
 	return ready(0, len(dst))
-}
-
-// exportInParts fetches the pseudo-gradient range by range. While a range is handed over, the ranks
-// export the next.
-func (t *Trainer) exportInParts(ctx context.Context, dst []float32, ready func(begin, end int) error) error {
-	request := func(begin int) *wire.Export {
-		end := min(begin+t.cfg.ExportStep, len(dst))
-		return &wire.Export{Begin: uint64(begin), End: uint64(end), Kind: wire.ExportGradient}
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	c := t.begin(request(0))
-	for begin, end := 0, 0; begin < len(dst); begin = end {
-		if _, err := t.finish(ctx, c); err != nil {
-			return err
-		}
-		if end = min(begin+t.cfg.ExportStep, len(dst)); end < len(dst) {
-			c = t.begin(request(end))
-		}
-		t.copyOut(dst[begin:end], begin)
-		if err := ready(begin, end); err != nil {
-			return err // the next request waits for the one that is under way
-		}
-	}
-	return nil
 }
 
 func (t *Trainer) export(ctx context.Context, begin int, dst []float32, kind uint64) error {

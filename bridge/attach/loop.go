@@ -65,8 +65,7 @@ func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), notices: make(chan *wire.Notice, maxNotices),
 		over: make(chan struct{}), conns: make(map[box.Conn]*conn), done: make(chan struct{}),
-		freed:  make(chan struct{}),
-		memory: shared{write: cfg.WriteStart},
+		freed: make(chan struct{}),
 		box: box.New(box.Config{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),

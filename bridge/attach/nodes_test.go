@@ -256,8 +256,8 @@ func TestShards(t *testing.T) {
 	})
 	for i, s := range last {
 		if s.Slot != 3 || s.StateRoot != last[0].StateRoot {
-			t.Errorf("with %d ranks it ends at slot %d with %s, without any with %s", cases[i].world, s.Slot, s.StateRoot,
-				last[0].StateRoot)
+			t.Errorf("with %d ranks it ends at slot %d with %s, without any with %s", cases[i].world, s.Slot,
+				s.StateRoot, last[0].StateRoot)
 		}
 	}
 }

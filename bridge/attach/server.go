@@ -43,15 +43,8 @@ type Config struct {
 	// Gathers is how often people are told which ranks of a set are still missing, first after a
 	// sixth of it. Default a minute.
 	Gathers time.Duration
-	// ExportStep is how many elements of the pseudo-gradient are asked for at a time, after the
-	// steps: the node works on one range while the ranks export the next. 0: ranks export all of it
-	// with their offer.
-	ExportStep int
-	// WriteStart lets ranks map start for writing, for drivers that page-lock only such memory. The
-	// ranks must be this program's own.
-	WriteStart bool
-	Notice     func(text string) // gets lines for people; default: nobody
-	Logger     *slog.Logger      // default: silent
+	Notice  func(text string) // gets lines for people; default: nobody
+	Logger  *slog.Logger      // default: silent
 }
 
 func (c Config) withDefaults() Config {
@@ -190,11 +183,6 @@ func (s *Server) Err() error {
 	default:
 		return nil
 	}
-}
-
-// Lost has the ranks of now count as lost: the caller knows that before their sockets show it.
-func (s *Server) Lost(text string) {
-	s.loop.do(func() []box.Effect { return s.loop.box.Dismiss(box.Fault{Code: wire.CodeLost, Text: text}) })
 }
 
 // End tells all ranks how it ended for the run, and every later one.

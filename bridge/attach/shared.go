@@ -29,7 +29,6 @@ type shared struct {
 	startFile    *memory.File
 	localFile    *memory.File // of the set that the node works with
 	startRead    *os.File     // for ranks, which may not write it
-	write        bool         // they may
 
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
@@ -110,13 +109,7 @@ func (s *shared) begin(e box.Share, file *memory.File) error {
 }
 
 // descriptors are what the ranks of the set that has come map.
-func (s *shared) descriptors() []*os.File {
-	start := s.startRead
-	if s.write {
-		start = s.startFile.File
-	}
-	return []*os.File{start, s.came.local.File}
-}
+func (s *shared) descriptors() []*os.File { return []*os.File{s.startRead, s.came.local.File} }
 
 // adopt has the node work in the memory of the set that has come. The old local is lost.
 func (s *shared) adopt() error {

@@ -3,12 +3,9 @@ package attach
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -44,43 +41,6 @@ func (t *Trainer) due() string {
 	return folder
 }
 
-// saveAfter is how long a save waits for the request before it: a peer that leaves does not wait
-// for inner steps that do not end.
-const saveAfter = 2 * time.Second
-
-// SaveRanks has the ranks save their private state to files in a folder, rank-0 and so on.
-func (t *Trainer) SaveRanks(ctx context.Context, folder string) error {
-	soon, stop := context.WithTimeout(ctx, saveAfter)
-	defer stop()
-	if err := t.settle(soon); err != nil && ctx.Err() == nil {
-		return errors.New("the request before has not ended")
-	}
-	answers, err := t.ask(ctx, &wire.Save{Folder: folder})
-	if err != nil {
-		return err
-	}
-	for rank, a := range answers {
-		if a.(*wire.Done).Status != wire.StatusOK {
-			return errors.ErrUnsupported
-		}
-		if _, err := os.Stat(private.Rank(folder, rank)); err != nil {
-			return fmt.Errorf("rank %d says that it has saved, and has not: %w", rank, err)
-		}
-	}
-	return nil
-}
-
-// RestoreRanks names a folder to the ranks where world ranks have saved.
-func (t *Trainer) RestoreRanks(ctx context.Context, folder string, world int) error {
-	answers, err := t.ask(ctx, &wire.Restore{Folder: folder, World: uint64(world)})
-	for _, a := range answers {
-		if a.(*wire.Done).Status == wire.StatusUnsupported {
-			return errors.ErrUnsupported
-		}
-	}
-	return err
-}
-
 // handBack names the best private state to a set that was not told of it, unless what its ranks
 // have is that of the anchor. All ranks take it back, or none.
 func (t *Trainer) handBack(ctx context.Context) error {
@@ -90,9 +50,9 @@ func (t *Trainer) handBack(ctx context.Context) error {
 	}
 	kept := m.state == wire.StateStays || m.state > 0 && m.state == p.At.Slot
 	err := p.HandBack(kept, m.saves, func(folder string, world int) error {
-		err := t.RestoreRanks(ctx, folder, world)
+		err := t.restore(ctx, folder, world)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, trainer.ErrAnew) {
-			err = errors.Join(err, t.RestoreRanks(ctx, "", 0))
+			err = errors.Join(err, t.restore(ctx, "", 0))
 		}
 		return err
 	})
@@ -101,4 +61,15 @@ func (t *Trainer) handBack(ctx context.Context) error {
 	}
 	t.fresh = false
 	return nil
+}
+
+// restore names a folder to the ranks where world ranks have saved.
+func (t *Trainer) restore(ctx context.Context, folder string, world int) error {
+	answers, err := t.ask(ctx, &wire.Restore{Folder: folder, World: uint64(world)})
+	for _, a := range answers {
+		if a.(*wire.Done).Status == wire.StatusUnsupported {
+			return errors.ErrUnsupported
+		}
+	}
+	return err
 }

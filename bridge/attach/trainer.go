@@ -142,7 +142,10 @@ func (t *Trainer) SharedBytes() uint64 { return t.loop.memory.bytes.Load() }
 // ones.
 func (t *Trainer) Init(ctx context.Context, dst []float32) error {
 	for {
-		err := t.Fill(ctx, dst)
+		_, err := t.ask(ctx, &wire.Fill{})
+		if err == nil {
+			t.copyOut(dst, 0)
+		}
 		if !errors.Is(err, trainer.ErrAnew) {
 			return err
 		}
@@ -150,15 +153,6 @@ func (t *Trainer) Init(ctx context.Context, dst []float32) error {
 			return err
 		}
 	}
-}
-
-// Fill asks the ranks for the initial parameters, once.
-func (t *Trainer) Fill(ctx context.Context, dst []float32) error {
-	_, err := t.ask(ctx, &wire.Fill{})
-	if err == nil {
-		t.copyOut(dst, 0)
-	}
-	return err
 }
 
 // Load has the ranks replace their parameters by start.
@@ -203,7 +197,7 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 		Part: task.Part, PartSteps: uint64(task.PartSteps), PartDone: task.Done, Delay: uint64(task.Delay),
 		MemberIDs: lines(task.Members), Save: t.due(), Step: task.Step, TotalSteps: task.TotalSteps,
 	}
-	if t.streams || t.cfg.ExportStep > 0 {
+	if t.streams {
 		m.Export = wire.ExportNothing
 	}
 	if err := t.settle(ctx); err != nil {
@@ -248,7 +242,7 @@ func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				task.Report(int(min(t.StepsDone(), uint64(task.Steps))))
+				task.Report(int(min(slices.Min(t.loop.memory.steps()), uint64(task.Steps))))
 			case <-c.done:
 				return
 			case <-ended:
@@ -264,7 +258,10 @@ func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
 
 // giveUp has the ranks end their steps, and waits for that, but not for long.
 func (t *Trainer) giveUp(c *call) {
-	t.cancel(c)
+	t.loop.do(func() []box.Effect {
+		t.loop.box.GiveUp(c.id)
+		return nil
+	})
 	select {
 	case <-c.done:
 	case <-time.After(giveUpTime):
@@ -318,31 +315,17 @@ func (t *Trainer) ask(ctx context.Context, m wire.Message) ([]wire.Message, erro
 	if err := t.settle(ctx); err != nil {
 		return nil, err
 	}
-	return t.finish(ctx, t.begin(m))
+	c := t.begin(m)
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
+	return c.answers, errors.Join(c.err, t.failed(c.answers))
 }
 
 func (t *Trainer) begin(m wire.Message) *call {
 	t.pending = t.loop.ask(m)
 	return t.pending
 }
-
-// finish waits for the answers to a request. When ctx ends, the ranks are told that nobody waits.
-func (t *Trainer) finish(ctx context.Context, c *call) ([]wire.Message, error) {
-	if err := t.settle(ctx); err != nil {
-		t.cancel(c)
-		return nil, err
-	}
-	return c.answers, errors.Join(c.err, t.failed(c.answers))
-}
-
-// cancel says that nobody waits for a request.
-func (t *Trainer) cancel(c *call) {
-	t.loop.do(func() []box.Effect { return t.loop.box.GiveUp(c.id) })
-}
-
-// StepsDone is the number of steps that the rank that is behind has done of its TRAIN, or of its
-// last one.
-func (t *Trainer) StepsDone() uint64 { return slices.Min(t.loop.memory.steps()) }
 
 // failed is what ranks could not do.
 func (t *Trainer) failed(answers []wire.Message) error {

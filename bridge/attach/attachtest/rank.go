@@ -171,7 +171,7 @@ func (r *Rank) Border(ctx context.Context) (*wire.Train, uint64, error) {
 			r.Info = *m
 		case *wire.Notice:
 			r.Notices = append(r.Notices, *m)
-		case *wire.Pong, *wire.Cancel:
+		case *wire.Pong:
 		default:
 			if err := r.send(id, r.do(ctx, m)); err != nil {
 				return nil, 0, r.lastWord(err)
@@ -202,8 +202,6 @@ func (r *Rank) do(ctx context.Context, m wire.Message) *wire.Done {
 		} else {
 			answer.Loss, err = e.Evaluate(ctx)
 		}
-	case *wire.Save:
-		err = r.private(ctx, m.Folder, trainer.Saver.Save)
 	case *wire.Restore:
 		if m.Folder != "" {
 			err = r.private(ctx, m.Folder, trainer.Saver.Restore)

@@ -232,8 +232,7 @@ func (b *Box) State() string {
 // doing is what ranks do for a request, in plain words.
 var doing = map[wire.Type]string{
 	wire.TypeFill: "writing the initial model", wire.TypeLoad: "loading", wire.TypeExport: "exporting",
-	wire.TypeEvaluate: "evaluating", wire.TypeSave: "saving their state", wire.TypeRestore: "restoring their state",
-	wire.TypeTrain: "training",
+	wire.TypeEvaluate: "evaluating", wire.TypeRestore: "restoring their state", wire.TypeTrain: "training",
 }
 
 // Missing says which ranks the others wait for; empty: nobody waits for any.

@@ -44,17 +44,11 @@ func (b *Box) Ask(now time.Time, epoch uint64, m wire.Message) (id uint64, effec
 	return r.id, effects, true
 }
 
-// GiveUp says that nobody waits for a request any more. A TRAIN ends at the next step that no rank
-// has asked at.
-func (b *Box) GiveUp(id uint64) (effects []Effect) {
-	if b.request == nil || b.request.id != id {
-		return nil
+// GiveUp has a TRAIN end at the next step that no rank has asked at.
+func (b *Box) GiveUp(id uint64) {
+	if b.request != nil && b.request.id == id {
+		b.request.giveUp = true
 	}
-	b.request.giveUp = true
-	for _, r := range b.set.sorted() {
-		effects = append(effects, Send{r.conn, id, &wire.Cancel{}})
-	}
-	return effects
 }
 
 // answer takes in a rank's answer. The last one completes the request.

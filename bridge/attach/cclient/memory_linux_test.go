@@ -3,13 +3,12 @@ package cclient
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -17,41 +16,32 @@ import (
 // node's side take two vectors beside the models, all of their memory counted and shared pages
 // once. So neither the client nor the node keeps a copy of a vector.
 func TestMemoryOfABox(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 320 MB")
+	if !testlevel.Nightly() {
+		t.Skip("it takes 320 MB, and a client without sanitizers")
 	}
 	const vector = 80_000_000 // bytes
-	program := filepath.Join(t.TempDir(), "wide")
-	before, server := pss(t, os.Getpid()), listen(t)
-	if out, err := exec.CommandContext(t.Context(), "cc", "-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-I", headers, "-o",
-		program, "testdata/wide.c").CombinedOutput(); err != nil {
-		t.Skipf("%v: %s", err, out)
-	}
-	var all []*exec.Cmd
-	for rank := range 2 {
-		cmd := exec.CommandContext(t.Context(), program, fmt.Sprint(rank), "2", fmt.Sprint(vector/4000))
-		cmd.Env = append(os.Environ(), attach.Variable+"="+server.Path())
-		do(t, cmd.Start())
-		all = append(all, cmd)
-	}
-	tr, params, local := attached(t, server)
-	ctx := t.Context()
-	do(t, tr.Init(ctx, params), tr.Load(ctx, params))
-	_, err := tr.Train(ctx, trainer.Task{Slot: 1, Steps: 3, PartSteps: 3})
-	do(t, err, tr.ExportGradient(ctx, params, local, func(int, int) error { return nil }), tr.Load(ctx, params))
-	for i := range params {
-		if params[i] != float32(i%1000) || local[i] != 3 {
-			t.Fatalf("element %d: %v, and a pseudo-gradient of %v", i, params[i], local[i])
+	plain := filepath.Join(t.TempDir(), "plain")
+	do(t, compile("cc", "-std=c11", "-O2", "-o", plain, "testdata/client.c"))
+	defer func(sanitized string) { program = sanitized }(program)
+	program = plain
+	before, rows := pss(t, os.Getpid()), fmt.Sprint(vector/4000)
+	n, ctx := begin(t, t.TempDir(), []string{"wide", "0", "2", rows}, []string{"wide", "1", "2", rows}), t.Context()
+	do(t, n.Init(ctx, n.params), n.Load(ctx, n.params))
+	_, err := n.Train(ctx, trainer.Task{Slot: 1, Steps: 3, PartSteps: 3})
+	do(t, err, n.ExportGradient(ctx, n.params, n.local, func(int, int) error { return nil }), n.Load(ctx, n.params))
+	for i := range n.params {
+		if n.params[i] != 0 || n.local[i] != 3 {
+			t.Fatalf("element %d: %v, and a pseudo-gradient of %v", i, n.params[i], n.local[i])
 		}
 	}
-	if shared := tr.SharedBytes(); shared < 2*vector || shared > 2*vector+vector/100 {
+	if shared := n.SharedBytes(); shared < 2*vector || shared > 2*vector+vector/100 {
 		t.Errorf("%d MB are shared as the status says, two vectors have %d", shared/1e6, 2*vector/1_000_000)
 	}
 	used := pss(t, os.Getpid()) - before
-	for _, cmd := range all {
+	for _, cmd := range n.clients {
 		used += pss(t, cmd.Process.Pid)
 	}
-	for _, cmd := range all { // all were measured: a rank ends where another one is lost
+	for _, cmd := range n.clients { // all were measured: a rank ends where another one is lost
 		do(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 	}

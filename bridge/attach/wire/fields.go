@@ -9,14 +9,12 @@ func (*Fill) kind() Type     { return TypeFill }
 func (*Load) kind() Type     { return TypeLoad }
 func (*Export) kind() Type   { return TypeExport }
 func (*Evaluate) kind() Type { return TypeEvaluate }
-func (*Save) kind() Type     { return TypeSave }
 func (*Restore) kind() Type  { return TypeRestore }
 func (*Train) kind() Type    { return TypeTrain }
 func (*Done) kind() Type     { return TypeDone }
 func (*Offer) kind() Type    { return TypeOffer }
 func (*At) kind() Type       { return TypeAt }
 func (*Go) kind() Type       { return TypeGo }
-func (*Cancel) kind() Type   { return TypeCancel }
 func (*Notice) kind() Type   { return TypeNotice }
 func (*Ping) kind() Type     { return TypePing }
 func (*Pong) kind() Type     { return TypePong }
@@ -62,12 +60,10 @@ func (m *Load) fields() []field {
 }
 func (m *Export) fields() []field  { return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Kind}} }
 func (*Evaluate) fields() []field  { return nil }
-func (m *Save) fields() []field    { return []field{{1, &m.Folder}} }
 func (m *Restore) fields() []field { return []field{{1, &m.Folder}, {2, &m.World}} }
 func (m *Done) fields() []field    { return []field{{1, &m.Status}, {2, &m.Text}, {3, &m.Loss}} }
 func (m *At) fields() []field      { return []field{{1, &m.Train}, {2, &m.Steps}} }
 func (m *Go) fields() []field      { return []field{{1, &m.Answer}, {2, &m.Look}} }
-func (*Cancel) fields() []field    { return nil }
 func (m *Notice) fields() []field  { return []field{{1, &m.Level}, {2, &m.Text}} }
 func (*Ping) fields() []field      { return nil }
 func (*Pong) fields() []field      { return nil }

@@ -82,9 +82,6 @@ const (
 // Evaluate asks for the mean held-out loss of the live model.
 type Evaluate struct{}
 
-// Save asks for the rank's private state in a new file, Folder/rank-K.
-type Save struct{ Folder string }
-
 // Restore hands back what World ranks have saved. Without a folder, what an earlier one has handed
 // back is left out.
 type Restore struct {
@@ -154,10 +151,6 @@ const (
 	GoOn   = 0
 	GiveUp = 1 // export nothing, send OFFER with the steps that were done
 )
-
-// Cancel says that the node has no use for the answer to a request any more: that of its id. A
-// rank may end an EVALUATE then, and if it is alone a TRAIN.
-type Cancel struct{}
 
 // Notice is a line for people. Rank 0 logs it.
 type Notice struct {

@@ -11,7 +11,7 @@ func Major(version uint64) uint64 { return version >> 16 }
 // Type is a message's type.
 type Type uint16
 
-// Types. R: a rank sends it; N: the node does.
+// Types. R: a rank sends it; N: the node does. 20 (SAVE) and 27 (CANCEL) have been used.
 const (
 	TypeHello    Type = 1  // R
 	TypeWelcome  Type = 2  // N, the answer to HELLO
@@ -22,14 +22,12 @@ const (
 	TypeLoad     Type = 17 // N
 	TypeExport   Type = 18 // N
 	TypeEvaluate Type = 19 // N
-	TypeSave     Type = 20 // N
 	TypeRestore  Type = 21 // N
 	TypeTrain    Type = 22 // N
 	TypeDone     Type = 23 // R, the answer to types 16 to 21
 	TypeOffer    Type = 24 // R, the answer to TRAIN
 	TypeAt       Type = 25 // R
 	TypeGo       Type = 26 // N, the answer to AT
-	TypeCancel   Type = 27 // N
 	TypeNotice   Type = 32 // N
 	TypePing     Type = 33 // R
 	TypePong     Type = 34 // N, the answer to PING
@@ -51,14 +49,12 @@ var kinds = map[Type]struct {
 	TypeLoad:     {"LOAD", func() Message { return new(Load) }},
 	TypeExport:   {"EXPORT", func() Message { return new(Export) }},
 	TypeEvaluate: {"EVALUATE", func() Message { return new(Evaluate) }},
-	TypeSave:     {"SAVE", func() Message { return new(Save) }},
 	TypeRestore:  {"RESTORE", func() Message { return new(Restore) }},
 	TypeTrain:    {"TRAIN", func() Message { return new(Train) }},
 	TypeDone:     {"DONE", func() Message { return new(Done) }},
 	TypeOffer:    {"OFFER", func() Message { return new(Offer) }},
 	TypeAt:       {"AT", func() Message { return new(At) }},
 	TypeGo:       {"GO", func() Message { return new(Go) }},
-	TypeCancel:   {"CANCEL", func() Message { return new(Cancel) }},
 	TypeNotice:   {"NOTICE", func() Message { return new(Notice) }},
 	TypePing:     {"PING", func() Message { return new(Ping) }},
 	TypePong:     {"PONG", func() Message { return new(Pong) }},

@@ -51,7 +51,6 @@ var golden = []struct {
 	{"load-range", 3, &Load{Begin: 96, End: 192, Generation: 4}},
 	{"export", 4, &Export{Begin: 96, End: 192, Kind: ExportParams}},
 	{"evaluate", 5, &Evaluate{}},
-	{"save", 6, &Save{Folder: "/data/my-run/trainer/3.new"}},
 	{"restore", 7, &Restore{Folder: "/data/my-run/trainer/3", World: 2}},
 	{"train", 8, &Train{
 		Slot: 4, Steps: 500, Look: 12, Export: ExportGradient, Seed: 7, Member: 1, Members: 3, Part: 10, PartSteps: 500,
@@ -68,7 +67,6 @@ var golden = []struct {
 	{"at", 9, &At{Train: 8, Steps: 12}},
 	{"go", 9, &Go{Look: 24}},
 	{"go-give-up", 9, &Go{Answer: GiveUp}},
-	{"cancel", 8, &Cancel{}},
 	{"notice", 0, &Notice{Level: NoticeWarn, Text: "no quorum: paused"}},
 	{"ping", 10, &Ping{}},
 	{"pong", 10, &Pong{}},

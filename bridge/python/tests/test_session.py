@@ -268,7 +268,6 @@ class Rounds(AttachCase):
         def play(node):
             node.gather()
             seen["evaluate"] = node.ask(wire.EVALUATE)[0]
-            seen["save"] = node.ask(wire.SAVE, folder="/nowhere")[0]
             node.load([0.0, 0.0])
             node.train(steps=1)
             node.end()

@@ -48,8 +48,8 @@ def sane():
         Message(wire.TRAIN, 4, slot=1, steps=3, look=1, export=1, member_ids="a\nb"),
         Message(wire.GO, 3), Message(wire.NOTICE, 0, text="paused"),
         Message(wire.EXPORT, 6, begin=2, end=9, what=wire.PARAMETERS),
-        Message(wire.SAVE, 7, folder="/data/1"), Message(wire.RESTORE, 8, folder="/1", world=2),
-        Message(wire.LOAD, 10, begin=3, end=4, generation=2), Message(wire.CANCEL, 2),
+        Message(wire.RESTORE, 8, folder="/1", world=2),
+        Message(wire.LOAD, 10, begin=3, end=4, generation=2),
         Message(wire.ERROR, 0, code=11, text="the run has ended"),
     ]
     return [(wire.pack(m), 2 if m is share else 0) for m in said]

@@ -12,7 +12,6 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "attach" / "testdata" / "
 
 EXAMPLES = {
     "at": Message(wire.AT, 9, train=8, steps=12),
-    "cancel": Message(wire.CANCEL, 8),
     "done-evaluated": Message(wire.DONE, 5, loss=2.5),
     "done-failed": Message(wire.DONE, 6, status=2, text="no space left"),
     "done-unsupported": Message(wire.DONE, 6, status=1),
@@ -63,7 +62,6 @@ EXAMPLES = {
     "ping": Message(wire.PING, 10),
     "pong": Message(wire.PONG, 10),
     "restore": Message(wire.RESTORE, 7, folder="/data/my-run/trainer/3", world=2),
-    "save": Message(wire.SAVE, 6, folder="/data/my-run/trainer/3.new"),
     "share": Message(
         wire.SHARE, 2, elements=24577, offset=65536, size=163844, epoch=3, writes=b"\1\0"
     ),

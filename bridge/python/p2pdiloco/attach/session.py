@@ -440,8 +440,6 @@ class Session:
         elif request.kind == wire.EVALUATE:
             loss = held.evaluate()
             return {"status": wire.STATUS_UNSUPPORTED} if loss is None else {"loss": loss}
-        elif request.kind == wire.SAVE:  # a TRAIN says where it is saved
-            return {"status": wire.STATUS_UNSUPPORTED}
         elif request.kind == wire.RESTORE:
             if not held.restore(request.folder, self._rank, request.world):
                 return {"status": wire.STATUS_UNSUPPORTED}

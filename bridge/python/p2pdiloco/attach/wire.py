@@ -16,7 +16,8 @@ MAX_TEXT = 1 << 20
 MAX_NAME, MAX_DIMENSIONS = 256, 8  # of a tensor
 
 (HELLO, WELCOME, LAYOUT, SHARE, INFO) = range(1, 6)
-(FILL, LOAD, EXPORT, EVALUATE, SAVE, RESTORE, TRAIN, DONE, OFFER, AT, GO, CANCEL) = range(16, 28)
+(FILL, LOAD, EXPORT, EVALUATE) = range(16, 20)
+(RESTORE, TRAIN, DONE, OFFER, AT, GO) = range(21, 27)
 (NOTICE, PING, PONG, LEAVE, ERROR) = range(32, 37)
 
 GRADIENT, PARAMETERS = 1, 2  # what EXPORT and TRAIN ask for
@@ -107,7 +108,6 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u")),
     EXPORT: ((1, "begin", "u"), (2, "end", "u"), (3, "what", "u")),
     EVALUATE: (),
-    SAVE: ((1, "folder", "t"),),
     RESTORE: ((1, "folder", "t"), (2, "world", "u")),
     TRAIN: (
         (1, "slot", "u"), (2, "steps", "u"), (3, "look", "u"), (4, "export", "u"), (5, "seed", "u"),
@@ -122,7 +122,6 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     ),
     AT: ((1, "train", "u"), (2, "steps", "u")),
     GO: ((1, "answer", "u"), (2, "look", "u")),
-    CANCEL: (),
     NOTICE: ((1, "level", "u"), (2, "text", "t")),
     PING: (),
     PONG: (),
