@@ -1,10 +1,6 @@
 package builtin
 
-import (
-	"crypto/sha256"
-	"encoding/binary"
-	"math/bits"
-)
+import "math/bits"
 
 // permutation is an order of the numbers below n that needs no memory: a Feistel network of four
 // rounds over the least even number of bits that holds them, applied again until the result is
@@ -15,12 +11,8 @@ type permutation struct {
 	keys [4]uint64
 }
 
-func newPermutation(n uint64, key [32]byte) permutation {
-	p := permutation{n: n, half: max(1, (bits.Len64(n-1)+1)/2)}
-	for i := range p.keys {
-		p.keys[i] = binary.BigEndian.Uint64(key[8*i:])
-	}
-	return p
+func newPermutation(n uint64, keys [4]uint64) permutation {
+	return permutation{n: n, half: max(1, (bits.Len64(n-1)+1)/2), keys: keys}
 }
 
 // at is the number at position x, which is below n.
@@ -44,9 +36,19 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// keyed hashes its arguments.
-func keyed(purpose string, seed, n uint64) [32]byte {
-	b := append(make([]byte, 0, 64), purpose...)
-	b = binary.BigEndian.AppendUint64(b, seed)
-	return sha256.Sum256(binary.BigEndian.AppendUint64(b, n))
+// epochWords says what an epoch of a run of this seed begins with: SplitMix64's words, of which the
+// first gives the offset of the windows, and the others the keys of their order. Nobody needs to be
+// kept from guessing them, since all peers know the seed; and a trainer in C or CUDA computes them
+// in three lines.
+func epochWords(seed, epoch uint64) (offset uint64, keys [4]uint64) {
+	key := mix(mix(seed)+epoch) + golden
+	offset = mix(key)
+	for i := range keys {
+		key += golden
+		keys[i] = mix(key)
+	}
+	return offset, keys
 }
+
+// golden is 2^64 divided by the golden ratio, the step of SplitMix64.
+const golden = 0x9e3779b97f4a7c15

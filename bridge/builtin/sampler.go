@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -50,9 +49,9 @@ func (s *sampler) draw(b *batch) {
 // window is where the sequence at a position begins.
 func (s *sampler) window(place uint64) uint64 {
 	if epoch := place / s.windows; !s.known || epoch != s.epoch {
-		offset := keyed("p2pdiloco/offset/1", s.task.Seed, epoch)
-		s.known, s.epoch, s.offset = true, epoch, binary.BigEndian.Uint64(offset[:])%s.length
-		s.order = newPermutation(s.windows, keyed("p2pdiloco/order/1", s.task.Seed, epoch))
+		offset, keys := epochWords(s.task.Seed, epoch)
+		s.known, s.epoch, s.offset = true, epoch, offset%s.length
+		s.order = newPermutation(s.windows, keys)
 	}
 	return s.offset + s.order.at(place%s.windows)*s.length
 }

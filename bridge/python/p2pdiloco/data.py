@@ -6,7 +6,6 @@ A part is part_steps inner steps' worth; parts are numbered from 0 without an en
 
 from __future__ import annotations
 
-import hashlib
 from typing import Callable, Iterable, Iterator, NamedTuple, Sized, TypeVar
 
 T = TypeVar("T")
@@ -29,27 +28,30 @@ class Place(NamedTuple):
     """Another one whenever the inner steps begin anew, or go on elsewhere."""
 
 
+def _mix(z: int) -> int:
+    """The finalizer of SplitMix64."""
+    z &= _WORD
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _WORD
+    return z ^ z >> 31
+
+
 class Permutation:
     """An order of the numbers below n that needs no memory, the one of the built-in trainer: a
     Feistel network of four rounds over the least even number of bits that holds them, applied again
     until the result is below n."""
 
     def __init__(self, n: int, seed: int, epoch: int) -> None:
-        key = hashlib.sha256(
-            b"p2pdiloco/order/1" + (seed & _WORD).to_bytes(8, "big") + epoch.to_bytes(8, "big")
-        ).digest()
         self._n, self._half = n, max(1, ((n - 1).bit_length() + 1) // 2)
-        self._keys = [int.from_bytes(key[i : i + 8], "big") for i in range(0, 32, 8)]
+        first = _mix(_mix(seed) + epoch)
+        self._keys = [_mix(first + i * 0x9E3779B97F4A7C15) for i in range(2, 6)]
 
     def __getitem__(self, x: int) -> int:
         half, mask = self._half, (1 << self._half) - 1
         while True:
             left, right = x >> half, x & mask
             for key in self._keys:
-                z = (right + key) & _WORD
-                z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _WORD
-                z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _WORD
-                left, right = right, left ^ ((z ^ z >> 31) & mask)
+                left, right = right, left ^ (_mix(right + key) & mask)
             x = left << half | right
             if x < self._n:
                 return x

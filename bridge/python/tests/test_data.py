@@ -6,7 +6,7 @@ import unittest
 
 from p2pdiloco.data import PartSampler, Permutation, Place
 
-GOLDEN = [43, 2, 67, 57, 6, 15, 31, 56]  # as in sampler_test.go of bridge/builtin
+GOLDEN = [37, 30, 81, 86, 52, 53, 15, 16]  # as in sampler_test.go of bridge/builtin
 
 
 class Samples(unittest.TestCase):
