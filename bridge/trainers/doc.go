@@ -1,5 +1,5 @@
-// Package trainers has the reference trainers that are shared libraries, written in C and CUDA
-// behind the trainer ABI (bridge/include/p2pdiloco_trainer.h), and the tests that hold them to the
-// built-in trainer, tensor by tensor. There is no Go code but tests: README.md says how to build
-// and use a library.
+// Package trainers has a trainer for GPUs: cuda/train.cu, one CUDA file behind the trainer ABI
+// (bridge/include/p2pdiloco_trainer.h), and the tests that hold it to the built-in trainer, tensor
+// by tensor. They run it without a GPU, in an emulation of CUDA (cuda/emulate). There is no Go code
+// but tests: README.md says how to build and use the library.
 package trainers

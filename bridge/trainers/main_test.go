@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -23,32 +24,38 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	if folder, err := library(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(folder))
+	if path, err := library(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)
 }
 
-// library builds the C trainer once for all tests.
+// library builds the CUDA trainer once for all tests, for the emulation on the CPU.
 var library = sync.OnceValues(func() (path string, err error) {
 	folder, err := os.MkdirTemp("", "p2pdiloco-trainers-")
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("cpu/build.sh", folder)
-	cmd.Env = append(os.Environ(), "WERROR=-Werror")
+	cmd := exec.Command("cuda/build.sh", "--emulate", folder)
+	cmd.Env = append(os.Environ(), "CXXFLAGS=-Werror")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cpu/build.sh: %w\n%s", err, out)
+		return "", fmt.Errorf("cuda/build.sh: %w\n%s", err, out)
 	}
-	return filepath.Join(folder, "libp2pdiloco_cpu.so"), nil
+	return filepath.Join(folder, "libp2pdiloco_cuda_emulated.so"), nil
 })
 
-// open loads the C trainer with a configuration.
-func open(tb testing.TB, config string, seed uint64) cgo.Library {
+// open loads the CUDA trainer. The test closes it.
+func open(tb testing.TB, config string, seed uint64) (cgo.Library, error) {
 	tb.Helper()
 	path, err := library()
 	must(tb, err)
-	t, err := cgo.Open(tb.Context(), cgo.Config{Path: path, Config: config, Seed: seed})
+	return cgo.Open(tb.Context(), cgo.Config{Path: path, Config: config, Seed: seed})
+}
+
+// start is open where nothing may fail.
+func start(tb testing.TB, config string, seed uint64) cgo.Library {
+	tb.Helper()
+	t, err := open(tb, config, seed)
 	must(tb, err)
 	tb.Cleanup(func() {
 		if err := t.Close(); err != nil {
@@ -58,36 +65,18 @@ func open(tb testing.TB, config string, seed uint64) cgo.Library {
 	return t
 }
 
-// write makes files below a new folder, name -> text.
-func write(tb testing.TB, files map[string]string) (root string) {
+// prose writes a file with something to learn: sentences of a few words, in random order.
+func prose(tb testing.TB, bytes int) (path string) {
 	tb.Helper()
-	root = tb.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		must(tb, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(tb, os.WriteFile(path, []byte(text), 0o644))
-	}
-	return root
-}
-
-// prose is text with something to learn: sentences of a few words, in random order.
-func prose(seed uint64, bytes int) string {
-	words := []string{"the ", "peer ", "trains ", "a ", "model ", "and ", "sends ", "its ", "gradient.\n"}
-	rng := rand.New(rand.NewPCG(seed, 2))
+	words := strings.SplitAfter("the peer trains a model and sends its gradient.\n", " ")
+	rng := rand.New(rand.NewPCG(1, 2))
 	var text []byte
 	for len(text) < bytes {
 		text = append(text, words[rng.IntN(len(words))]...)
 	}
-	return string(text[:bytes])
-}
-
-// manyFiles is 200 files of 600 bytes in some folders: enough for whole files to be held out.
-func manyFiles() map[string]string {
-	files := map[string]string{}
-	for i := range 200 {
-		files[fmt.Sprintf("dir%d/f%d.txt", i%7, i)] = prose(uint64(i), 600)
-	}
-	return files
+	path = filepath.Join(tb.TempDir(), "some text")
+	must(tb, os.WriteFile(path, text[:bytes], 0o644))
+	return path
 }
 
 // members are peer IDs in their binary order.

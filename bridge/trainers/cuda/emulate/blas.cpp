@@ -3,6 +3,7 @@
 
 #include "cublas_v2.h"
 #include "cuda_bf16.h"
+#include "internal.h"
 
 struct cublasContext {
 	cudaStream_t stream = nullptr;
@@ -92,6 +93,7 @@ const char *cublasGetStatusString(cublasStatus_t s) {
 }
 
 cublasStatus_t cublasCreate(cublasHandle_t *out) {
+	emulate::Turn turn;
 	if (emulate::shall_fail("cublasCreate"))
 		return CUBLAS_STATUS_ALLOC_FAILED;
 	*out = new cublasContext;
@@ -99,11 +101,13 @@ cublasStatus_t cublasCreate(cublasHandle_t *out) {
 }
 
 cublasStatus_t cublasDestroy(cublasHandle_t h) {
+	emulate::Turn turn;
 	delete h;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t stream) {
+	emulate::Turn turn;
 	h->stream = stream;
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -112,6 +116,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op
 	const void *alpha, const void *a, cudaDataType a_type, int lda, long long stride_a, const void *b, cudaDataType b_type, int ldb,
 	long long stride_b, const void *beta, void *c, cudaDataType c_type, int ldc, long long stride_c, int count,
 	cublasComputeType_t compute, cublasGemmAlgo_t) {
+	emulate::Turn turn;
 	if (emulate::shall_fail("cublasGemm"))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	if (m < 0 || n < 0 || k < 0 || count < 0 || !fits(op_a, m, k, lda) || !fits(op_b, k, n, ldb) || ldc < m || a_type != b_type ||
@@ -124,11 +129,4 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op
 			p.run(i * stride_a, i * stride_b, i * stride_c);
 	});
 	return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k, const void *alpha,
-	const void *a, cudaDataType a_type, int lda, const void *b, cudaDataType b_type, int ldb, const void *beta, void *c,
-	cudaDataType c_type, int ldc, cublasComputeType_t compute, cublasGemmAlgo_t algo) {
-	return cublasGemmStridedBatchedEx(h, op_a, op_b, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0, beta, c, c_type, ldc, 0,
-		1, compute, algo);
 }

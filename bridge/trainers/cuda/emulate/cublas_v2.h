@@ -1,4 +1,4 @@
-/* The two products of cuBLAS that the trainer uses, as plain loops. */
+/* The product of cuBLAS that the trainer uses, as plain loops. */
 #pragma once
 
 #include "cuda_runtime.h"
@@ -26,10 +26,6 @@ const char *cublasGetStatusString(cublasStatus_t);
 cublasStatus_t cublasCreate(cublasHandle_t *);
 cublasStatus_t cublasDestroy(cublasHandle_t);
 cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t);
-
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k, const void *alpha,
-	const void *a, cudaDataType, int lda, const void *b, cudaDataType, int ldb, const void *beta, void *c, cudaDataType, int ldc,
-	cublasComputeType_t, cublasGemmAlgo_t);
 
 cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
 	const void *alpha, const void *a, cudaDataType, int lda, long long stride_a, const void *b, cudaDataType, int ldb,

@@ -1,26 +1,27 @@
 /*
- * A stand-in for CUDA's runtime that runs on the CPU, so that the trainer's kernels and its use of streams can
- * be tested where there is no GPU and no nvcc. It is for tests alone: it is slow, and says nothing about speed.
+ * A stand-in for CUDA's runtime that runs on the CPU, so that the trainer's kernels and its use of
+ * streams can be tested where there is no GPU and no nvcc. It is for tests alone: it is slow, and
+ * says nothing about speed. Only what the trainer uses is here, under CUDA's names (CUDA 11.8 and 13
+ * have all of it). It is stricter than a GPU:
  *
- * Only what the trainer uses is here, under CUDA's names (CUDA 11.8 and 13 have all of it). It is stricter than
- * a GPU:
+ * - The blocks of a grid, and the threads of a block between two barriers, run in random order; a
+ *   barrier or shuffle that not all threads reach ends the process and says so.
+ * - Streams are lazy. Work waits in its stream until something waits for it, and streams that no
+ *   event orders overtake each other at random. A copy that nobody waited for has not happened;
+ *   page-locked memory that is written too early is seen so.
+ * - Device memory is out of the host's reach (it faults), new memory and every block's shared memory
+ *   hold NaNs, and behind each allocation lies a page that faults.
  *
- * - The blocks of a grid, and the threads of a block between two barriers, run in random order; a barrier or
- * shuffle that not
- *     all threads reach ends the process and says so.
- * - Streams are lazy. Work waits in its stream until something waits for it, and streams that no event orders
- * overtake each
- *     other at random. A copy that nobody waited for has not happened; page-locked memory that is written too early is seen so.
- * - Device memory is out of the host's reach (it faults), new memory and every block's shared memory hold NaNs,
- * and behind each
- *     allocation lies a page that faults.
- * - P2PDILOCO_EMULATE_SEED picks the order, and by its rest modulo 3 how much runs before somebody waits;
- * P2PDILOCO_EMULATE_MEMORY is
- *     the device's bytes, and P2PDILOCO_EMULATE_FAIL=cudaMalloc:3 makes the third call of that name fail.
+ * P2PDILOCO_EMULATE_SEED picks the order, and by its rest modulo 3 how much runs before somebody
+ * waits; P2PDILOCO_EMULATE_MEMORY is the device's bytes, P2PDILOCO_EMULATE_FAIL=cudaMalloc:3 makes
+ * the third call of that name fail, and P2PDILOCO_EMULATE_STRICT makes leaks an error.
  */
 #pragma once
 
 #define P2PDILOCO_EMULATED 1
+#define PIECE ((size_t)1000)
+#define LAUNCH(t, kernel, blocks, ...) \
+	check(emulate::launch(kernel, #kernel, blocks, threads, (t)->compute, __VA_ARGS__), #kernel, __LINE__)
 
 #include <cmath>
 #include <cstddef>
@@ -36,12 +37,7 @@
 #define __shared__ static __attribute__((section("emulated_shared")))
 
 struct uint3 {
-	unsigned x, y, z;
-};
-
-struct dim3 {
-	unsigned x, y, z;
-	dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+	unsigned x; /* the trainer has grids and blocks of one dimension alone */
 };
 
 struct float2 {
@@ -88,7 +84,6 @@ struct cudaDeviceProp {
 	char name[256];
 	size_t totalGlobalMem;
 	int major, minor;
-	int multiProcessorCount;
 };
 
 namespace emulate {
@@ -101,9 +96,6 @@ typedef emulate::Event *cudaEvent_t;
 const char *cudaGetErrorName(cudaError_t);
 const char *cudaGetErrorString(cudaError_t);
 cudaError_t cudaGetLastError();
-cudaError_t cudaRuntimeGetVersion(int *);
-cudaError_t cudaDriverGetVersion(int *);
-cudaError_t cudaGetDeviceCount(int *);
 cudaError_t cudaSetDevice(int);
 cudaError_t cudaSetDeviceFlags(unsigned);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *, int);
@@ -121,18 +113,14 @@ cudaError_t cudaMemsetAsync(void *, int, size_t, cudaStream_t);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *, unsigned);
 cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
-cudaError_t cudaStreamQuery(cudaStream_t);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *, unsigned);
 cudaError_t cudaEventDestroy(cudaEvent_t);
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
-cudaError_t cudaEventQuery(cudaEvent_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
-cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
 cudaError_t cudaDeviceSynchronize();
 
-extern uint3 threadIdx, blockIdx;
-extern dim3 blockDim, gridDim;
+extern uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
@@ -142,11 +130,11 @@ namespace emulate {
 cudaError_t enqueue(cudaStream_t, const char *what, std::function<void()>);
 
 /* Runs thread for all threads of all blocks of a grid. */
-cudaError_t launch_grid(dim3 grid, dim3 block, cudaStream_t, const char *kernel, std::function<void()> thread);
+cudaError_t launch_grid(unsigned grid, unsigned block, cudaStream_t, const char *kernel, std::function<void()> thread);
 
 /* kernel<<<grid, block, 0, stream>>>(args...): arguments are taken now, the kernel runs later. */
 template <class... Params, class... Args>
-cudaError_t launch(void (*kernel)(Params...), const char *name, dim3 grid, dim3 block, cudaStream_t stream, Args &&...args) {
+cudaError_t launch(void (*kernel)(Params...), const char *name, unsigned grid, unsigned block, cudaStream_t stream, Args &&...args) {
 	std::tuple<Params...> taken(static_cast<Params>(args)...);
 	return launch_grid(grid, block, stream, name, [=] { std::apply(kernel, taken); });
 }

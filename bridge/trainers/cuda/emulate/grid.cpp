@@ -12,8 +12,7 @@
 
 #include "internal.h"
 
-uint3 threadIdx, blockIdx;
-dim3 blockDim, gridDim;
+uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 /* Where all __shared__ variables lie. */
 extern "C" char __start_emulated_shared[] __attribute__((weak, visibility("hidden")));
@@ -51,18 +50,12 @@ std::vector<std::unique_ptr<Coroutine>> pool;
 Coroutine *running;
 jmp_buf scheduler;
 
-void set_thread(unsigned linear) {
-	threadIdx.x = linear % blockDim.x;
-	threadIdx.y = linear / blockDim.x % blockDim.y;
-	threadIdx.z = linear / (blockDim.x * blockDim.y);
-}
-
 void work() {
 	for (;;) {
 		while (block.begun < block.size) {
 			unsigned thread = block.order[block.begun++];
 			running->thread = thread;
-			set_thread(thread);
+			threadIdx.x = thread;
 			(*block.body)();
 			block.ended++;
 			block.warp_ended[running->thread / lanes]++;
@@ -103,7 +96,7 @@ void wait_at(Wait kind) {
 	if (_setjmp(me->here) == 0)
 		_longjmp(scheduler, 1);
 	running = me;
-	set_thread(me->thread);
+	threadIdx.x = me->thread;
 }
 
 /* Those that wait and may go on: all of the block, or whole warps. */
@@ -137,8 +130,8 @@ void run_block() {
 	while (block.ended < block.size) {
 		auto ready = released();
 		if (ready.empty())
-			fault("%s, block %u,%u,%u: of %u threads %u have ended and the others wait at barriers or shuffles that not all reach",
-				block.kernel, blockIdx.x, blockIdx.y, blockIdx.z, block.size, block.ended);
+			fault("%s, block %u: of %u threads %u have ended and the others wait at barriers or shuffles that not all reach",
+				block.kernel, blockIdx.x, block.size, block.ended);
 		std::shuffle(ready.begin(), ready.end(), dice());
 		for (auto *c : ready)
 			c->wait = Wait::none;
@@ -147,23 +140,23 @@ void run_block() {
 	}
 }
 
-void run_grid(dim3 grid, dim3 size, const char *kernel, const std::function<void()> &body) {
-	gridDim = grid;
-	blockDim = size;
+void run_grid(unsigned grid, unsigned size, const char *kernel, const std::function<void()> &body) {
+	gridDim.x = grid;
+	blockDim.x = size;
 	block.kernel = kernel;
 	block.body = &body;
-	block.size = size.x * size.y * size.z;
+	block.size = size;
 	block.order.resize(block.size);
 	std::iota(block.order.begin(), block.order.end(), 0u);
 	block.warp_ended.assign((block.size + lanes - 1) / lanes, 0);
 	block.shuffles.assign(block.size, 0);
 	for (auto &e : block.exchange)
 		e.assign(block.size, ~0ull);
-	std::vector<unsigned> blocks((size_t)grid.x * grid.y * grid.z);
+	std::vector<unsigned> blocks(grid);
 	std::iota(blocks.begin(), blocks.end(), 0u);
 	std::shuffle(blocks.begin(), blocks.end(), dice());
 	for (unsigned b : blocks) {
-		blockIdx = {b % grid.x, b / grid.x % grid.y, b / (grid.x * grid.y)};
+		blockIdx.x = b;
 		run_block();
 	}
 }
@@ -182,10 +175,9 @@ uint64_t shuffle_xor(unsigned mask, uint64_t bits, int lane_mask) {
 	return slots[(me & ~(lanes - 1)) | ((me ^ (unsigned)lane_mask) & (lanes - 1))];
 }
 
-cudaError_t launch_grid(dim3 grid, dim3 size, cudaStream_t stream, const char *kernel, std::function<void()> thread) {
-	size_t threads = (size_t)size.x * size.y * size.z;
-	if (threads == 0 || threads > 1024 || size.z > 64 || grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 ||
-		grid.z > 65535 || grid.x > 0x7fffffffu || shall_fail("launch"))
+cudaError_t launch_grid(unsigned grid, unsigned size, cudaStream_t stream, const char *kernel, std::function<void()> thread) {
+	Turn turn;
+	if (size == 0 || size > 1024 || grid == 0 || grid > 0x7fffffffu || shall_fail("launch"))
 		return set_last_error(cudaErrorInvalidValue);
 	return enqueue(stream, kernel, [=] { run_grid(grid, size, kernel, thread); });
 }

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <algorithm>
+#include <mutex>
 #include <random>
 
 #include "cuda_runtime.h"
 
 namespace emulate {
+
+/* Threads take turns: every call of CUDA holds this. */
+struct Turn {
+	static std::recursive_mutex &mutex();
+	std::lock_guard<std::recursive_mutex> lock{mutex()};
+};
 
 /* Decides every order that CUDA leaves open. */
 std::mt19937_64 &dice();

@@ -63,6 +63,7 @@ void open_device_memory(bool open) {
 using namespace emulate;
 
 cudaError_t cudaMalloc(void **out, size_t bytes) {
+	Turn turn;
 	*out = nullptr;
 	if (shall_fail("cudaMalloc") || bytes > device_bytes() - used)
 		return set_last_error(cudaErrorMemoryAllocation);
@@ -85,6 +86,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
 }
 
 cudaError_t cudaFree(void *at) {
+	Turn turn;
 	if (!at)
 		return cudaSuccess;
 	auto found = device.find((char *)at);
@@ -100,12 +102,14 @@ cudaError_t cudaFree(void *at) {
 }
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
+	Turn turn;
 	*all = device_bytes();
 	*left = *all - used;
 	return cudaSuccess;
 }
 
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) {
+	Turn turn;
 	*out = nullptr;
 	if (shall_fail("cudaHostAlloc"))
 		return set_last_error(cudaErrorMemoryAllocation);
@@ -117,6 +121,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaFreeHost(void *at) {
+	Turn turn;
 	if (!at)
 		return cudaSuccess;
 	if (!pinned_own.count((char *)at))
@@ -128,6 +133,7 @@ cudaError_t cudaFreeHost(void *at) {
 }
 
 cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned) {
+	Turn turn;
 	if (shall_fail("cudaHostRegister"))
 		return set_last_error(cudaErrorNotSupported);
 	if (pinned.count((char *)at))
@@ -137,6 +143,7 @@ cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaHostUnregister(void *at) {
+	Turn turn;
 	if (!pinned.count((char *)at) || pinned_own.count((char *)at))
 		return set_last_error(cudaErrorHostMemoryNotRegistered);
 	cudaDeviceSynchronize();
@@ -147,6 +154,7 @@ cudaError_t cudaHostUnregister(void *at) {
 /* From page-locked memory the copy happens when the stream comes to it. From other memory it is taken at once, and into other
  * memory the call waits for it. */
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+	Turn turn;
 	if (shall_fail("cudaMemcpyAsync"))
 		return set_last_error(cudaErrorIllegalAddress);
 	check_copy(dst, src, bytes, kind);
@@ -164,28 +172,26 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stream) {
+	Turn turn;
 	if (!inside(device, at, bytes))
 		fault("a memset of %zu bytes at %p leaves its allocation", bytes, at);
 	return enqueue(stream, "cudaMemsetAsync", [=] { memset(at, value, bytes); });
 }
 
-cudaError_t cudaRuntimeGetVersion(int *v) { return *v = 13000, cudaSuccess; }
-cudaError_t cudaDriverGetVersion(int *v) { return *v = 13000, cudaSuccess; }
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 
-cudaError_t cudaGetDeviceCount(int *n) {
-	if (shall_fail("cudaGetDeviceCount"))
+cudaError_t cudaSetDevice(int n) {
+	Turn turn;
+	if (shall_fail("cudaSetDevice"))
 		return set_last_error(cudaErrorNoDevice);
-	return *n = 1, cudaSuccess;
+	return n == 0 ? cudaSuccess : set_last_error(cudaErrorInvalidDevice);
 }
 
-cudaError_t cudaSetDevice(int n) { return n == 0 ? cudaSuccess : set_last_error(cudaErrorInvalidDevice); }
-
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
+	Turn turn;
 	*p = {};
 	snprintf(p->name, sizeof p->name, "emulated on the CPU");
 	p->totalGlobalMem = device_bytes();
-	p->multiProcessorCount = 4;
 	return cudaSuccess;
 }
 

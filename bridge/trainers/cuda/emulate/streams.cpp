@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <deque>
 #include <map>
 #include <set>
@@ -18,7 +17,6 @@ namespace emulate {
 
 struct Event {
 	uint64_t recorded = 0, completed = 0; /* how many times */
-	std::chrono::steady_clock::time_point at;
 };
 
 struct Op {
@@ -37,7 +35,7 @@ namespace {
 
 std::set<Stream *> streams;
 std::set<Event *> events;
-cudaError_t last_error = cudaSuccess;
+thread_local cudaError_t last_error = cudaSuccess;
 
 /* The streams whose first operation could run. */
 std::vector<Stream *> runnable() {
@@ -94,6 +92,11 @@ void maybe_run_some() {
 
 } // namespace
 
+std::recursive_mutex &Turn::mutex() {
+	static std::recursive_mutex one;
+	return one;
+}
+
 std::mt19937_64 &dice() {
 	static std::mt19937_64 engine(number("P2PDILOCO_EMULATE_SEED", 1));
 	return engine;
@@ -110,11 +113,12 @@ void fault(const char *format, ...) {
 }
 
 bool shall_fail(const char *name) {
-	static std::map<std::string, uint64_t> calls;
+	static std::string before;
+	static uint64_t calls;
 	const char *which = getenv("P2PDILOCO_EMULATE_FAIL"), *colon = which ? strchr(which, ':') : nullptr;
-	if (!colon || std::string(which, colon) != name)
-		return false;
-	return ++calls[name] == strtoull(colon + 1, nullptr, 10);
+	if (before != (which ? which : "")) /* a process may ask for one failure after the other */
+		before = which ? which : "", calls = 0;
+	return colon && std::string(which, colon) == name && ++calls == strtoull(colon + 1, nullptr, 10);
 }
 
 cudaError_t set_last_error(cudaError_t e) { return last_error = e; }
@@ -139,9 +143,13 @@ void run_until(const std::function<bool()> &done) {
 
 using namespace emulate;
 
-cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaGetLastError() {
+	Turn turn;
+	return std::exchange(last_error, cudaSuccess);
+}
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
+	Turn turn;
 	if (shall_fail("cudaStreamCreate"))
 		return set_last_error(cudaErrorMemoryAllocation);
 	*out = *streams.insert(new Stream).first;
@@ -149,6 +157,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
+	Turn turn;
 	if (!streams.count(s))
 		return set_last_error(cudaErrorInvalidValue);
 	cudaStreamSynchronize(s);
@@ -158,20 +167,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+	Turn turn;
 	if (!streams.count(s))
 		return set_last_error(cudaErrorInvalidValue);
 	run_until([=] { return s->ops.empty(); });
 	return shall_fail("cudaStreamSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t s) {
-	if (!streams.count(s))
-		return set_last_error(cudaErrorInvalidValue);
-	run_some();
-	return s->ops.empty() ? cudaSuccess : cudaErrorNotReady;
-}
-
 cudaError_t cudaDeviceSynchronize() {
+	Turn turn;
 	run_until([] {
 		return std::all_of(streams.begin(), streams.end(), [](Stream *s) { return s->ops.empty(); });
 	});
@@ -179,6 +183,7 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+	Turn turn;
 	if (!streams.count(s) || !events.count(e))
 		return set_last_error(cudaErrorInvalidValue);
 	s->ops.push_back({"cudaStreamWaitEvent", nullptr, e, e->recorded});
@@ -186,11 +191,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned) {
+	Turn turn;
 	*out = *events.insert(new Event).first;
 	return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
+	Turn turn;
 	if (!events.count(e))
 		return set_last_error(cudaErrorInvalidValue);
 	run_until([=] { return e->completed == e->recorded; });
@@ -200,34 +207,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+	Turn turn;
 	if (!events.count(e))
 		return set_last_error(cudaErrorInvalidValue);
 	uint64_t times = ++e->recorded;
-	return enqueue(s, "cudaEventRecord", [=] {
-		e->completed = times;
-		e->at = std::chrono::steady_clock::now();
-	});
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t e) {
-	if (!events.count(e))
-		return set_last_error(cudaErrorInvalidValue);
-	run_some();
-	return e->completed == e->recorded ? cudaSuccess : cudaErrorNotReady;
+	return enqueue(s, "cudaEventRecord", [=] { e->completed = std::max(e->completed, times); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+	Turn turn;
 	if (!events.count(e))
 		return set_last_error(cudaErrorInvalidValue);
 	run_until([=] { return e->completed == e->recorded; });
 	return shall_fail("cudaEventSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
-}
-
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
-	if (from->completed != from->recorded || to->completed != to->recorded || from->recorded == 0 || to->recorded == 0)
-		return set_last_error(cudaErrorNotReady);
-	*ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
-	return cudaSuccess;
 }
 
 namespace {
