@@ -10,8 +10,8 @@ import (
 
 var le = binary.LittleEndian
 
-// field is one field of a message: a tag, and a pointer to a *uint64, *float64, *string, *[]byte,
-// *[]Tensor or *[]Piece. Those of the last two are repeated, one element each.
+// field is one field of a message: a tag, and a *uint64, *float64, *string, *[]byte, *[]Tensor or
+// *[]Piece. Those of the last two are repeated, one element each.
 type field struct {
 	tag   uint16
 	value any

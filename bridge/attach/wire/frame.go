@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // Bounds.
@@ -26,11 +27,11 @@ func malformed(format string, args ...any) error {
 func Append(b []byte, id uint64, m Message) []byte {
 	at := len(b)
 	b = append(b, make([]byte, HeaderSize)...)
-	for _, f := range m.fields() {
+	for _, f := range fields(m) {
 		b = f.append(b)
 	}
 	le.PutUint32(b[at:], uint32(len(b)-at-HeaderSize))
-	le.PutUint16(b[at+4:], uint16(m.kind()))
+	le.PutUint16(b[at+4:], uint16(TypeOf(m)))
 	le.PutUint64(b[at+8:], id)
 	return b
 }
@@ -63,8 +64,8 @@ func Parse(t Type, body []byte) (Message, error) {
 	if !ok {
 		return nil, nil
 	}
-	m := k.blank()
-	if err := parse(m.fields(), body); err != nil {
+	m := reflect.New(reflect.TypeOf(k)).Interface()
+	if err := parse(fields(m), body); err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)
 	}
 	return m, nil

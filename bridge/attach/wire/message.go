@@ -11,10 +11,10 @@ type Hello struct {
 	Run     string // name of the run that the trainer wants; empty: whatever the node's is
 	Client  string // name and version of the client, for logs
 
-	Saves uint64 // 1: it saves its private state where a TRAIN names a folder
+	Saves uint64 `wire:"10"` // 1: it saves its private state where a TRAIN names a folder
 	// The slot whose round the rank's private state has whole, and nothing after it: with that
 	// anchor it stays as it is. 0: none; StateStays: with any anchor.
-	State uint64
+	State uint64 `wire:"11"`
 }
 
 // StateStays is for ranks whose private state the caller has set, or that have none.

@@ -1,6 +1,10 @@
 package wire
 
-import "fmt"
+import (
+	"reflect"
+	"strconv"
+	"strings"
+)
 
 // Version is major << 16 | minor. Minors only add fields and types.
 const Version = 1 << 16
@@ -35,45 +39,49 @@ const (
 	TypeError    Type = 36 // N, the last message before it closes the socket
 )
 
-// kinds are the types that are known: a name, and an empty message.
-var kinds = map[Type]struct {
-	name  string
-	blank func() Message
-}{
-	TypeHello:    {"HELLO", func() Message { return new(Hello) }},
-	TypeWelcome:  {"WELCOME", func() Message { return new(Welcome) }},
-	TypeLayout:   {"LAYOUT", func() Message { return new(Layout) }},
-	TypeShare:    {"SHARE", func() Message { return new(Share) }},
-	TypeInfo:     {"INFO", func() Message { return new(Info) }},
-	TypeFill:     {"FILL", func() Message { return new(Fill) }},
-	TypeLoad:     {"LOAD", func() Message { return new(Load) }},
-	TypeExport:   {"EXPORT", func() Message { return new(Export) }},
-	TypeEvaluate: {"EVALUATE", func() Message { return new(Evaluate) }},
-	TypeRestore:  {"RESTORE", func() Message { return new(Restore) }},
-	TypeTrain:    {"TRAIN", func() Message { return new(Train) }},
-	TypeDone:     {"DONE", func() Message { return new(Done) }},
-	TypeOffer:    {"OFFER", func() Message { return new(Offer) }},
-	TypeAt:       {"AT", func() Message { return new(At) }},
-	TypeGo:       {"GO", func() Message { return new(Go) }},
-	TypeNotice:   {"NOTICE", func() Message { return new(Notice) }},
-	TypePing:     {"PING", func() Message { return new(Ping) }},
-	TypePong:     {"PONG", func() Message { return new(Pong) }},
-	TypeLeave:    {"LEAVE", func() Message { return new(Leave) }},
-	TypeError:    {"ERROR", func() Message { return new(Error) }},
+// kinds are the messages of the types that are known, empty.
+var kinds = map[Type]any{
+	TypeHello: Hello{}, TypeWelcome: Welcome{}, TypeLayout: Layout{}, TypeShare: Share{}, TypeInfo: Info{},
+	TypeFill: Fill{}, TypeLoad: Load{}, TypeExport: Export{}, TypeEvaluate: Evaluate{}, TypeRestore: Restore{},
+	TypeTrain: Train{}, TypeDone: Done{}, TypeOffer: Offer{}, TypeAt: At{}, TypeGo: Go{},
+	TypeNotice: Notice{}, TypePing: Ping{}, TypePong: Pong{}, TypeLeave: Leave{}, TypeError: Error{},
 }
 
+// String is the name that the protocol's description has for a type.
 func (t Type) String() string {
 	if k, ok := kinds[t]; ok {
-		return k.name
+		return strings.ToUpper(reflect.TypeOf(k).Name())
 	}
-	return fmt.Sprintf("type %d", uint16(t))
+	return "type " + strconv.Itoa(int(t))
 }
 
-// Message is what a header goes in front of.
-type Message interface {
-	kind() Type
-	fields() []field
+// Message is a pointer to one of this package's messages. The fields of its struct are those of its
+// body, with the tags 1, 2 and so on, or the one that a struct tag gives. They may be a uint64, a
+// float64, a string, a []byte, and a []Tensor or []Piece, of which each element is a field.
+type Message any
+
+// TypeOf is a message's type; 0: it is none.
+func TypeOf(m Message) Type {
+	for t, k := range kinds {
+		if reflect.TypeOf(m) == reflect.PointerTo(reflect.TypeOf(k)) {
+			return t
+		}
+	}
+	return 0
 }
 
-// TypeOf is a message's type.
-func TypeOf(m Message) Type { return m.kind() }
+// fields are those of a message.
+func fields(m Message) []field {
+	v := reflect.ValueOf(m).Elem()
+	all := make([]field, v.NumField())
+	for i := range all {
+		all[i] = field{uint16(i + 1), v.Field(i).Addr().Interface()}
+		if tag, err := strconv.ParseUint(v.Type().Field(i).Tag.Get("wire"), 10, 16); err == nil {
+			all[i].tag = uint16(tag)
+		}
+		if code, ok := all[i].value.(*Code); ok {
+			all[i].value = (*uint64)(code)
+		}
+	}
+	return all
+}
