@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,11 +39,11 @@ type loop struct {
 	memory shared
 	// in how many slots the private state was saved once, lately; of the node's goroutine
 	savesEvery atomic.Int64
-	making     *making         // under way; nil: none
-	freed      chan struct{}   // closed when all that was discarded so far is free
-	came       []chan struct{} // closed when a set shares the memory, or the trainer leaves
-	asked      *call           // under way
-	loss       error           // why the last set is gone; nil: there was none
+	making     *making       // under way; nil: none
+	freed      chan struct{} // closed when all that was discarded so far is free
+	news       chan struct{} // closed when a set shares the memory, or the trainer leaves
+	asked      *call         // under way
+	loss       error         // why the last set is gone; nil: there was none
 	// when it was lost; zero: a set shares the memory, or none ever did, or the run is looked for
 	lostAt time.Time
 	seeks  bool // the run is looked for: no trainer is awaited
@@ -65,7 +64,7 @@ func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), notices: make(chan *wire.Notice, maxNotices),
 		over: make(chan struct{}), conns: make(map[box.Conn]*conn), done: make(chan struct{}),
-		freed: make(chan struct{}),
+		freed: make(chan struct{}), news: make(chan struct{}),
 		box: box.New(box.Config{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),
@@ -275,10 +274,8 @@ func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
 
 // wake tells those who wait for a set to look again.
 func (l *loop) wake() {
-	for _, c := range l.came {
-		close(c)
-	}
-	l.came = nil
+	close(l.news)
+	l.news = make(chan struct{})
 }
 
 // answered ends the call under way.
@@ -349,18 +346,9 @@ func (l *loop) adopt() (again <-chan struct{}, err error) {
 		case l.memory.came != nil:
 			err = l.memory.adopt()
 		default:
-			c := make(chan struct{})
-			l.came, again, err = append(l.came, c), c, nil
+			again, err = l.news, nil
 		}
 		return nil
 	})
 	return again, err
-}
-
-// forget takes back a channel of adopt.
-func (l *loop) forget(c <-chan struct{}) {
-	l.do(func() []box.Effect {
-		l.came = slices.DeleteFunc(l.came, func(o chan struct{}) bool { return o == c })
-		return nil
-	})
 }

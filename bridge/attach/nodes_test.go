@@ -309,7 +309,7 @@ func TestNotFinite(t *testing.T) {
 			next := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}}
 			ended := ranks(ctx, m, "first", next)
 			wantEnded(t, ended, m)
-			if first := next.Loads()[0]; first.Begin != 0 || first.End != 253 {
+			if first := next.Loads[0]; first.Begin != 0 || first.End != 253 {
 				t.Errorf("the next set began with elements %d to %d of the model", first.Begin, first.End)
 			}
 		})

@@ -84,7 +84,6 @@ func (t *Trainer) await(ctx context.Context) error {
 		select {
 		case <-again:
 		case <-ctx.Done():
-			t.loop.forget(again)
 			return ctx.Err()
 		}
 	}

@@ -86,8 +86,8 @@ func (s *stopping) follow(r *attachtest.Rank, file *os.File, pace time.Duration)
 	}
 	at := 0
 	r.OnStep = func(uint64) {
-		if len(r.Loads()) > at {
-			at = len(r.Loads())
+		if len(r.Loads) > at {
+			at = len(r.Loads)
 			note(s.log+stepped, uint64(at))
 		}
 	}

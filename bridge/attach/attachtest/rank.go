@@ -26,7 +26,6 @@ type Rank struct {
 	Set           string
 	RunName       string       // name of the run; empty: any
 	Pieces        []wire.Piece // nil: each tensor whole
-	Tokens        uint64       // of an OFFER; 0: those of the Trainer
 	Version       uint64       // 0: this release's
 	OnWelcome     func()
 	OnStep        func(steps uint64)
@@ -34,8 +33,8 @@ type Rank struct {
 
 	NodePID uint64 // of WELCOME
 	Writes  []byte // of SHARE, once attached
-	Info    wire.Info
 	Notices []wire.Notice
+	Loads   []wire.Load
 
 	socket   *net.UnixConn
 	last     uint64
@@ -44,8 +43,6 @@ type Rank struct {
 	local    []float32
 	released bool
 	live     []float32 // scratch
-
-	seen seen
 }
 
 // Run attaches and trains, until the node ends it, with *Ended, or ctx ends.
@@ -167,11 +164,9 @@ func (r *Rank) Border(ctx context.Context) (*wire.Train, uint64, error) {
 		switch m := m.(type) {
 		case *wire.Train:
 			return m, id, nil
-		case *wire.Info:
-			r.Info = *m
 		case *wire.Notice:
 			r.Notices = append(r.Notices, *m)
-		case *wire.Pong:
+		case *wire.Info, *wire.Pong:
 		default:
 			if err := r.send(id, r.do(ctx, m)); err != nil {
 				return nil, 0, r.lastWord(err)
@@ -230,7 +225,7 @@ func (r *Rank) private(ctx context.Context, folder string, f func(trainer.Saver,
 // load takes a part of start over the live parameters. A rank of several takes what it does not
 // hold, too: that is never exported.
 func (r *Rank) load(ctx context.Context, m *wire.Load) error {
-	r.seen.load(*m)
+	r.Loads = append(r.Loads, *m)
 	if r.OnLoad != nil {
 		defer func() { r.OnLoad(r.start, m.Generation) }()
 	}
@@ -311,9 +306,6 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		Steps: done, Tokens: stats.Tokens, Samples: stats.Samples, Loss: stats.Loss, GradNorm: stats.GradNorm,
 		Seconds: stats.Elapsed.Seconds(),
 	}
-	if r.Tokens > 0 {
-		offer.Tokens = r.Tokens
-	}
 	if m.Export != wire.ExportNothing && !gaveUp {
 		if err := r.Trainer.Export(ctx, r.live); err != nil {
 			return err
@@ -380,6 +372,3 @@ func (r *Rank) Close() {
 		}
 	}
 }
-
-// Start is what the node writes, for tests.
-func (r *Rank) Start() []float32 { return r.start }

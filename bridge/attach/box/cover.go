@@ -1,7 +1,6 @@
 package box
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -98,8 +97,8 @@ func cover(t trainer.Tensor, pieces []held) (distinct []held, err error) {
 			return nil, err
 		}
 		if p.Flat != pieces[0].Flat {
-			return nil, fmt.Errorf("rank %d gives a box and rank %d a flat range: all ranks must give the same form",
-				boxed(pieces), ranged(pieces))
+			return nil, fmt.Errorf("of ranks %d and %d one gives a box, and one a flat range: all ranks must give the "+
+				"same form", pieces[0].rank, p.rank)
 		}
 		if p.volume() == 0 || slices.ContainsFunc(distinct, p.equal) {
 			continue
@@ -119,14 +118,6 @@ func cover(t trainer.Tensor, pieces []held) (distinct []held, err error) {
 			all-volume, all, firstGap(t, distinct))
 	}
 	return distinct, nil
-}
-
-func boxed(pieces []held) int {
-	return pieces[slices.IndexFunc(pieces, func(p held) bool { return !p.Flat })].rank
-}
-
-func ranged(pieces []held) int {
-	return pieces[slices.IndexFunc(pieces, func(p held) bool { return p.Flat })].rank
 }
 
 // fits checks that a piece lies within its tensor.
@@ -175,8 +166,8 @@ func firstGap(t trainer.Tensor, pieces []held) uint64 {
 		shape = []uint64{t.Elements()}
 	}
 	for at := uint64(0); at < t.Elements(); {
-		run, err := runAt(shape, pieces, at)
-		if err != nil {
+		run := runAt(shape, pieces, at)
+		if run == 0 {
 			return at
 		}
 		at += run
@@ -184,10 +175,8 @@ func firstGap(t trainer.Tensor, pieces []held) uint64 {
 	return t.Elements()
 }
 
-var errGap = errors.New("no piece holds the element")
-
-// runAt is how many elements from one on lie in the same row of one piece.
-func runAt(shape []uint64, pieces []held, at uint64) (uint64, error) {
+// runAt is how many elements from one on lie in the same row of one piece; 0: it is in none.
+func runAt(shape []uint64, pieces []held, at uint64) uint64 {
 	position, rest := make([]uint64, len(shape)), at
 	for i, n := range slices.Backward(shape) {
 		position[i], rest = rest%n, rest/n
@@ -199,8 +188,8 @@ func runAt(shape []uint64, pieces []held, at uint64) (uint64, error) {
 		}
 		if inside && len(shape) > 0 {
 			last := len(shape) - 1
-			return p.Offsets[last] + p.Extents[last] - position[last], nil
+			return p.Offsets[last] + p.Extents[last] - position[last]
 		}
 	}
-	return 0, errGap
+	return 0
 }

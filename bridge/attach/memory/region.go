@@ -18,9 +18,6 @@ type Region struct {
 	size uint64
 }
 
-// Size is the size of the region in bytes.
-func (r *Region) Size() uint64 { return r.size }
-
 // Word is the 64-bit word at an offset below Offset that is a multiple of 8.
 func (r *Region) Word(offset uint64) *atomic.Uint64 {
 	if offset%8 != 0 || offset >= Offset {
