@@ -204,13 +204,18 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 	}
 	t.exported = false
 	c := t.begin(m)
-	stop := t.follow(c, task)
-	defer stop()
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		t.giveUp(c)
-		return trainer.Stats{}, ctx.Err()
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-c.done:
+			ended = true
+		case <-ticker.C: // what all ranks have done
+			task.Report(int(min(slices.Min(t.loop.memory.steps()), uint64(task.Steps))))
+		case <-ctx.Done():
+			t.giveUp(c)
+			return trainer.Stats{}, ctx.Err()
+		}
 	}
 	t.pending = nil
 	if c.err != nil {
@@ -229,30 +234,6 @@ func lines(ids []trainer.PeerID) string {
 		texts[i] = id.String()
 	}
 	return strings.Join(texts, "\n")
-}
-
-// follow reports the steps that all ranks have done, until stop is called.
-func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
-	ended, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(beat)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				task.Report(int(min(slices.Min(t.loop.memory.steps()), uint64(task.Steps))))
-			case <-c.done:
-				return
-			case <-ended:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(ended)
-		<-stopped
-	}
 }
 
 // giveUp has the ranks end their steps, and waits for that, but not for long.
@@ -326,20 +307,12 @@ func (t *Trainer) begin(m wire.Message) *call {
 	return t.pending
 }
 
-// failed is what ranks could not do.
+// failed is what ranks could not do. They can be used further.
 func (t *Trainer) failed(answers []wire.Message) error {
 	for rank, a := range answers {
 		if d, ok := a.(*wire.Done); ok && d.Status == wire.StatusFailed {
-			return &RankError{rank, len(answers), d.Text}
+			return fmt.Errorf("rank %d of %d: %s", rank, len(answers), d.Text)
 		}
 	}
 	return nil
 }
-
-// RankError is a request that a rank could not do. The rank can be used further.
-type RankError struct {
-	Rank, World int
-	Text        string
-}
-
-func (e *RankError) Error() string { return fmt.Sprintf("rank %d of %d: %s", e.Rank, e.World, e.Text) }

@@ -87,10 +87,7 @@ func (r *Rank) greet() error {
 	if _, ok := r.Trainer.(trainer.Saver); ok {
 		hello.Saves = 1
 	}
-	if err := r.send(r.next(), hello); err != nil {
-		return r.lastWord(err)
-	}
-	m, _, _, err := r.receive()
+	m, _, err := r.ask(hello)
 	if err != nil {
 		return err
 	}
@@ -103,13 +100,7 @@ func (r *Rank) greet() error {
 		r.OnWelcome()
 	}
 	layout := r.Layout()
-	if err := r.send(r.next(), layout); err != nil {
-		return r.lastWord(err)
-	}
-	m, _, files, err := r.receive()
-	for err == nil && r.noted(m) {
-		m, _, files, err = r.receive()
-	}
+	m, files, err := r.ask(layout)
 	if err != nil {
 		return err
 	}
@@ -298,9 +289,11 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		if done == m.Steps {
 			break
 		}
-		if gaveUp, look, err = r.ask(id, done); err != nil {
+		answer, _, err := r.ask(&wire.At{Train: id, Steps: done})
+		if err != nil {
 			return err
 		}
+		gaveUp, look = answer.(*wire.Go).Answer == wire.GiveUp, answer.(*wire.Go).Look
 	}
 	offer := &wire.Offer{
 		Steps: done, Tokens: stats.Tokens, Samples: stats.Samples, Loss: stats.Loss, GradNorm: stats.GradNorm,
@@ -324,32 +317,10 @@ func (r *Rank) step(done uint64) {
 	}
 }
 
-// ask comes to a look.
-func (r *Rank) ask(train, steps uint64) (giveUp bool, look uint64, err error) {
-	if err := r.send(r.next(), &wire.At{Train: train, Steps: steps}); err != nil {
-		return false, 0, r.lastWord(err)
-	}
-	for {
-		m, _, _, err := r.receive()
-		if err != nil {
-			return false, 0, err
-		}
-		if g, ok := m.(*wire.Go); ok {
-			return g.Answer == wire.GiveUp, g.Look, nil
-		}
-	}
-}
-
 // Ping measures the way to the node and back.
 func (r *Rank) Ping() (time.Duration, error) {
 	began := time.Now()
-	if err := r.send(r.next(), &wire.Ping{}); err != nil {
-		return 0, err
-	}
-	m, _, _, err := r.receive()
-	for err == nil && r.noted(m) {
-		m, _, _, err = r.receive()
-	}
+	_, _, err := r.ask(&wire.Ping{})
 	return time.Since(began), err
 }
 

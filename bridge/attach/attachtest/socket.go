@@ -22,6 +22,23 @@ func (r *Rank) send(id uint64, m wire.Message) error {
 	return err
 }
 
+// ask sends a message, and waits for its answer.
+func (r *Rank) ask(m wire.Message) (answer wire.Message, files []int, err error) {
+	id := r.next()
+	if err := r.send(id, m); err != nil {
+		return nil, nil, r.lastWord(err)
+	}
+	for {
+		answer, got, files, err := r.receive()
+		if err != nil || got == id {
+			return answer, files, err
+		}
+		if n, ok := answer.(*wire.Notice); ok {
+			r.Notices = append(r.Notices, *n)
+		}
+	}
+}
+
 // lastWord is the node's last word, if a send has failed.
 func (r *Rank) lastWord(err error) error {
 	if err == nil {
@@ -48,15 +65,6 @@ func (r *Rank) receive() (wire.Message, uint64, []int, error) {
 		return nil, 0, s.files, &Ended{e.Code, e.Text}
 	}
 	return m, h.ID, s.files, nil
-}
-
-// noted keeps a NOTICE. Of other messages it is false.
-func (r *Rank) noted(m wire.Message) bool {
-	n, ok := m.(*wire.Notice)
-	if ok {
-		r.Notices = append(r.Notices, *n)
-	}
-	return ok
 }
 
 // stream reads from a socket, and keeps descriptors.
