@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -11,7 +12,7 @@ import (
 var le = binary.LittleEndian
 
 // field is one field of a message: a tag, and a *uint64, *float64, *string, *[]byte, *[]Tensor or
-// *[]Piece. Those of the last two are repeated, one element each.
+// *[]Piece. Those of the last two are repeated, a *Tensor or *Piece each.
 type field struct {
 	tag   uint16
 	value any
@@ -19,37 +20,42 @@ type field struct {
 
 // append appends the field, unless it is 0 or empty.
 func (f field) append(b []byte) []byte {
+	at := len(b)
+	b = le.AppendUint64(b, uint64(f.tag)) // u16 tag, u16 0, u32 bytes
 	switch v := f.value.(type) {
 	case *uint64:
 		if *v != 0 {
-			b = le.AppendUint64(f.head(b, 8), *v)
+			b = le.AppendUint64(b, *v)
 		}
 	case *float64:
 		if *v != 0 {
-			b = le.AppendUint64(f.head(b, 8), math.Float64bits(*v))
+			b = le.AppendUint64(b, math.Float64bits(*v))
 		}
 	case *string:
-		if *v != "" {
-			b = append(f.head(b, len(*v)), *v...)
-		}
+		b = append(b, *v...)
 	case *[]byte:
-		if len(*v) > 0 {
-			b = append(f.head(b, len(*v)), *v...)
-		}
+		b = append(b, *v...)
+	case *Tensor:
+		b = v.append(b)
+	case *Piece:
+		b = v.append(b)
 	case *[]Tensor:
-		for _, t := range *v {
-			b = t.append(f.head(b, t.size()))
-		}
+		return appendEach(b[:at], f.tag, *v)
 	case *[]Piece:
-		for _, p := range *v {
-			b = p.append(f.head(b, p.size()))
-		}
+		return appendEach(b[:at], f.tag, *v)
 	}
+	if len(b) == at+8 {
+		return b[:at]
+	}
+	le.PutUint32(b[at+4:], uint32(len(b)-at-8))
 	return b
 }
 
-func (f field) head(b []byte, size int) []byte {
-	return le.AppendUint32(le.AppendUint32(b, uint32(f.tag)), uint32(size))
+func appendEach[T any](b []byte, tag uint16, list []T) []byte {
+	for i := range list {
+		b = field{tag, &list[i]}.append(b)
+	}
+	return b
 }
 
 // set takes in a value.
@@ -110,8 +116,6 @@ const (
 	F16  = 3
 )
 
-func (t Tensor) size() int { return 8 + 8*len(t.Shape) + len(t.Name) }
-
 func (t Tensor) append(b []byte) []byte {
 	b = le.AppendUint32(le.AppendUint32(b, uint32(t.DType)), uint32(len(t.Shape)))
 	return append(appendNumbers(b, t.Shape), t.Name...)
@@ -151,15 +155,12 @@ type Piece struct {
 	Extents []uint64 // as many
 }
 
-func (p Piece) size() int { return 16 + 16*len(p.Offsets) }
-
 func (p Piece) append(b []byte) []byte {
 	form := uint64(0)
 	if p.Flat {
 		form = 1
 	}
-	return appendNumbers(appendNumbers(b, []uint64{p.Tensor, form}), append(p.Offsets[:len(p.Offsets):len(p.Offsets)],
-		p.Extents...))
+	return appendNumbers(b, slices.Concat([]uint64{p.Tensor, form}, p.Offsets, p.Extents))
 }
 
 func parsePiece(b []byte) (p Piece, err error) {
