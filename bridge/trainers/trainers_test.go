@@ -115,7 +115,8 @@ func sameModel(t *testing.T, reference, other trainer.Trainer, before []float32,
 		off := math.Sqrt(wrong / norm)
 		worst = max(worst, off)
 		if !(off <= tolerance) {
-			t.Errorf("%s is off by %.2g of its change %.2g, %.2g is allowed", tensor.Name, off, math.Sqrt(norm), tolerance)
+			t.Errorf("%s is off by %.2g of its change %.2g, %.2g is allowed", tensor.Name, off, math.Sqrt(norm),
+				tolerance)
 		}
 	}
 	t.Logf("tensors agree to %.2g of their change", worst)
@@ -281,26 +282,26 @@ func TestErrors(t *testing.T) {
 	data := prose(t, 5000)
 	binary := filepath.Join(t.TempDir(), "binary")
 	must(t, os.WriteFile(binary, make([]byte, 5000), 0o644))
-	for want, config := range map[string]string{
-		`no line "data PATH": name the text`:                                        "layers 2",
-		`line 2: unknown key "widht" in "KEY VALUE": known are data, dtype, layers`: "layers 2\nwidht 24",
-		`line 1: unknown key "{"layers":"`:                                          `{"layers": 2}`,
-		`line 1: layers "2.5": a whole number from 1 to 64 is allowed`:              "layers 2.5",
-		`line 1: width "": a whole number`:                                          "width",
-		`line 3: learning_rate "fast": a number from`:                               "\n\nlearning_rate fast",
-		`line 1: beta1 "nan": a number from 0 to`:                                   "beta1 nan",
-		`line 2: layers is there twice`:                                             "layers 1\nlayers 1",
-		`line 1: dtype "f16": f32, tf32 or bf16 is allowed`:                         "dtype f16",
-		`width 24 is not a multiple of 5 heads`:                                     "width 24\nheads 5\ndata " + data,
-		`too large: take a smaller width`:                                           "width 4096\nlayers 64\ndata " + data,
-		`weight_decay "1": a number from 0 to 0.99 is allowed`:                      "weight_decay 1",
-		`No such file or directory: name a text file`:                               "data " + binary + "2",
-		`Is a directory: name a text file`:                                          "data " + t.TempDir(),
-		`bytes of it are 0: name a text file`:                                       "data " + binary,
-		`312 held out are too few for a context of 400: give more text`:             "context 400\ndata " + data + " \r",
-		`cudaErrorInvalidDevice): there is no GPU of this number: set "device"`:     "device 5\ndata " + data,
+	for _, c := range []struct{ config, want string }{
+		{"layers 2", `no line "data PATH": name the text`},
+		{"layers 2\nwidht 24", `line 2: unknown key "widht" in "KEY VALUE": known are data, dtype, layers`},
+		{`{"layers": 2}`, `line 1: unknown key "{"layers":"`},
+		{"layers 2.5", `line 1: layers "2.5": a whole number from 1 to 64 is allowed`},
+		{"width", `line 1: width "": a whole number`},
+		{"\n\nlearning_rate fast", `line 3: learning_rate "fast": a number from`},
+		{"beta1 nan", `line 1: beta1 "nan": a number from 0 to`},
+		{"layers 1\nlayers 1", `line 2: layers is there twice`},
+		{"dtype f16", `line 1: dtype "f16": f32, tf32 or bf16 is allowed`},
+		{"width 24\nheads 5\ndata " + data, `width 24 is not a multiple of 5 heads`},
+		{"width 4096\nlayers 64\ndata " + data, `too large: take a smaller width`},
+		{"weight_decay 1", `weight_decay "1": a number from 0 to 0.99 is allowed`},
+		{"data " + binary + "2", `No such file or directory: name a text file`},
+		{"data " + t.TempDir(), `Is a directory: name a text file`},
+		{"data " + binary, `bytes of it are 0: name a text file`},
+		{"context 400\ndata " + data + " \r", `312 held out are too few for a context of 400: give more text`},
+		{"device 5\ndata " + data, `cudaErrorInvalidDevice): there is no GPU of this number: set "device"`},
 	} {
-		refused(t, config, want)
+		refused(t, c.config, c.want)
 	}
 }
 

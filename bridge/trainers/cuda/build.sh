@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds libp2pdiloco_cuda.so: build.sh [--emulate] [FOLDER], by default beside this script.
 #
-# It needs nvcc (CUDA 11.8 or newer), of $NVCC, the PATH or /usr/local/cuda; without one it exits with status 77: skipped.
+# It needs nvcc (CUDA 11.8 or newer), of $NVCC, the PATH or /usr/local/cuda; without one the status is 77: skipped.
 # CUDA_ARCHS names the GPUs to build for, such as "80 90"; by default those of this machine.
 #
 #   --emulate  builds libp2pdiloco_cuda_emulated.so with g++ for the CPU: slow, for tests alone (emulate/cuda_runtime.h)
@@ -43,8 +43,8 @@ codes=''
 for arch in ${CUDA_ARCHS:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | tr -d . | sort -u)}; do
 	codes="$codes -gencode=arch=compute_$arch,code=[sm_$arch,compute_$arch]"
 done
+lib=$(dirname "$(dirname "$(readlink -f "$(command -v "$nvcc")")")")/lib64 # cuBLAS need not be where the system looks
 # shellcheck disable=SC2086
 "$nvcc" -std=c++17 -O3 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $codes ${NVCCFLAGS:-} \
-	"-I$here/../../include" -o "$out/libp2pdiloco_cuda.so" "$here/train.cu" -lcublas -Xlinker "-rpath,$(dirname "$(dirname "$(readlink -f "$nvcc")")")/lib64" \
-	${LDFLAGS:-}
+	"-I$here/../../include" -o "$out/libp2pdiloco_cuda.so" "$here/train.cu" -lcublas -Xlinker "-rpath,$lib" ${LDFLAGS:-}
 echo "$out/libp2pdiloco_cuda.so"

@@ -46,7 +46,7 @@ static void run(uint64_t steps, int32_t wanted)
 	p2pdiloco_trainer_stats stats = {.size = sizeof stats};
 	expect("run", api->run(trainer, &task, &stats), wanted);
 	if (done != stats.steps || (wanted == P2PDILOCO_TRAINER_OK && done != steps))
-		fprintf(stderr, "run reports %d of %d steps, and %d in all\n", (int)done, (int)steps, (int)stats.steps), exit(1);
+		fprintf(stderr, "run reports %d of %d steps, then %d\n", (int)done, (int)steps, (int)stats.steps), exit(1);
 }
 
 int main(int argc, char **argv)

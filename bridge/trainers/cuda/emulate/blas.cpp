@@ -112,15 +112,15 @@ cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t stream) {
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
-	const void *alpha, const void *a, cudaDataType a_type, int lda, long long stride_a, const void *b, cudaDataType b_type, int ldb,
-	long long stride_b, const void *beta, void *c, cudaDataType c_type, int ldc, long long stride_c, int count,
-	cublasComputeType_t compute, cublasGemmAlgo_t) {
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+	int n, int k, const void *alpha, const void *a, cudaDataType a_type, int lda, long long stride_a, const void *b,
+	cudaDataType b_type, int ldb, long long stride_b, const void *beta, void *c, cudaDataType c_type, int ldc,
+	long long stride_c, int count, cublasComputeType_t compute, cublasGemmAlgo_t) {
 	emulate::Turn turn;
 	if (emulate::shall_fail("cublasGemm"))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
-	if (m < 0 || n < 0 || k < 0 || count < 0 || !fits(op_a, m, k, lda) || !fits(op_b, k, n, ldb) || ldc < m || a_type != b_type ||
-		(a_type == CUDA_R_32F && c_type != CUDA_R_32F))
+	if (m < 0 || n < 0 || k < 0 || count < 0 || !fits(op_a, m, k, lda) || !fits(op_b, k, n, ldb) || ldc < m ||
+		a_type != b_type || (a_type == CUDA_R_32F && c_type != CUDA_R_32F))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	Product p{m, n, k, {a, a_type, lda, op_a == CUBLAS_OP_T}, {b, b_type, ldb, op_b == CUBLAS_OP_T}, c, c_type, ldc,
 		*(const float *)alpha, *(const float *)beta, compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F};

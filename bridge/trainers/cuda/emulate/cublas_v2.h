@@ -29,5 +29,5 @@ cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t);
 
 cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
 	const void *alpha, const void *a, cudaDataType, int lda, long long stride_a, const void *b, cudaDataType, int ldb,
-	long long stride_b, const void *beta, void *c, cudaDataType, int ldc, long long stride_c, int count, cublasComputeType_t,
-	cublasGemmAlgo_t);
+	long long stride_b, const void *beta, void *c, cudaDataType, int ldc, long long stride_c, int count,
+	cublasComputeType_t, cublasGemmAlgo_t);

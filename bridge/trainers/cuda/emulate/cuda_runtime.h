@@ -134,7 +134,8 @@ cudaError_t launch_grid(unsigned grid, unsigned block, cudaStream_t, const char 
 
 /* kernel<<<grid, block, 0, stream>>>(args...): arguments are taken now, the kernel runs later. */
 template <class... Params, class... Args>
-cudaError_t launch(void (*kernel)(Params...), const char *name, unsigned grid, unsigned block, cudaStream_t stream, Args &&...args) {
+cudaError_t launch(void (*kernel)(Params...), const char *name, unsigned grid, unsigned block, cudaStream_t stream,
+	Args &&...args) {
 	std::tuple<Params...> taken(static_cast<Params>(args)...);
 	return launch_grid(grid, block, stream, name, [=] { std::apply(kernel, taken); });
 }

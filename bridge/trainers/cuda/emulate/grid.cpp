@@ -1,7 +1,8 @@
 /*
- * Runs a kernel's blocks one after the other, in random order, and the threads of a block as coroutines. A coroutine runs
- * threads until one of them comes to a barrier: then it waits there, and another coroutine goes on with the threads that have not begun.
- * So a kernel without barriers needs a single one.
+ * Runs a kernel's blocks one after the other, in random order, and the threads of a block as
+ * coroutines. A coroutine runs threads until one of them comes to a barrier: then it waits there,
+ * and another coroutine goes on with the threads that have not begun. So a kernel without barriers
+ * needs a single one.
  */
 #include <setjmp.h>
 #include <ucontext.h>
@@ -43,7 +44,7 @@ struct Block {
 	std::vector<unsigned> order;
 	std::vector<unsigned> warp_ended;    /* threads, by warp */
 	std::vector<unsigned> shuffles;      /* done, by thread */
-	std::vector<uint64_t> exchange[2];   /* by thread; the second shuffle must not disturb who still reads the first's */
+	std::vector<uint64_t> exchange[2];   /* by thread: the next shuffle does not disturb who reads this one's */
 } block;
 
 std::vector<std::unique_ptr<Coroutine>> pool;
@@ -130,7 +131,7 @@ void run_block() {
 	while (block.ended < block.size) {
 		auto ready = released();
 		if (ready.empty())
-			fault("%s, block %u: of %u threads %u have ended and the others wait at barriers or shuffles that not all reach",
+			fault("%s, block %u: of %u threads %u have ended, and not all others reach the same barrier or shuffle",
 				block.kernel, blockIdx.x, block.size, block.ended);
 		std::shuffle(ready.begin(), ready.end(), dice());
 		for (auto *c : ready)
@@ -175,7 +176,8 @@ uint64_t shuffle_xor(unsigned mask, uint64_t bits, int lane_mask) {
 	return slots[(me & ~(lanes - 1)) | ((me ^ (unsigned)lane_mask) & (lanes - 1))];
 }
 
-cudaError_t launch_grid(unsigned grid, unsigned size, cudaStream_t stream, const char *kernel, std::function<void()> thread) {
+cudaError_t launch_grid(unsigned grid, unsigned size, cudaStream_t stream, const char *kernel,
+	std::function<void()> thread) {
 	Turn turn;
 	if (size == 0 || size > 1024 || grid == 0 || grid > 0x7fffffffu || shall_fail("launch"))
 		return set_last_error(cudaErrorInvalidValue);

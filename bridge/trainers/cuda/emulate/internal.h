@@ -21,7 +21,8 @@ std::mt19937_64 &dice();
 /* What cudaGetLastError returns next. */
 cudaError_t set_last_error(cudaError_t);
 
-/* Runs queued work, chosen at random, until done() holds. Between such calls the host cannot reach device memory. */
+/* Runs queued work, chosen at random, until done() holds. Between such calls the host cannot reach
+ * device memory. */
 void run_until(const std::function<bool()> &done);
 
 /* Lets the device reach its memory, or takes it away from the host again. */

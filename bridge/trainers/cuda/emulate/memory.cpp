@@ -43,7 +43,8 @@ bool inside(const std::map<char *, size_t> &pieces, const void *at, size_t bytes
 void check_copy(const void *dst, const void *src, size_t bytes, cudaMemcpyKind kind) {
 	bool to = kind != cudaMemcpyDeviceToHost, from = kind != cudaMemcpyHostToDevice;
 	if (inside(device, dst, bytes) != to || inside(device, src, bytes) != from)
-		fault("a copy of %zu bytes of kind %d from %p to %p leaves its allocation or goes the wrong way", bytes, (int)kind, src, dst);
+		fault("a copy of %zu bytes of kind %d from %p to %p leaves its allocation or goes the wrong way", bytes,
+			(int)kind, src, dst);
 }
 
 } // namespace
@@ -151,8 +152,8 @@ cudaError_t cudaHostUnregister(void *at) {
 	return cudaSuccess;
 }
 
-/* From page-locked memory the copy happens when the stream comes to it. From other memory it is taken at once, and into other
- * memory the call waits for it. */
+/* From page-locked memory the copy happens when the stream comes to it. From other memory it is
+ * taken at once, and into other memory the call waits for it. */
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
 	Turn turn;
 	if (shall_fail("cudaMemcpyAsync"))
@@ -217,7 +218,8 @@ struct Ending {
 	~Ending() {
 		if (device.empty() && pinned.empty())
 			return;
-		fprintf(stderr, "emulated CUDA: %zu allocations and %zu page-locked pieces were not given back\n", device.size(), pinned.size());
+		fprintf(stderr, "emulated CUDA: %zu allocations and %zu page-locked pieces were not given back\n",
+			device.size(), pinned.size());
 		if (getenv("P2PDILOCO_EMULATE_STRICT"))
 			_exit(97);
 	}

@@ -230,7 +230,8 @@ struct Ending {
 		size_t left = streams.size() + events.size();
 		if (left == 0)
 			return;
-		fprintf(stderr, "emulated CUDA: %zu streams and %zu events were not destroyed\n", streams.size(), events.size());
+		fprintf(stderr, "emulated CUDA: %zu streams and %zu events were not destroyed\n", streams.size(),
+			events.size());
 		if (getenv("P2PDILOCO_EMULATE_STRICT"))
 			_exit(97);
 	}

@@ -12,10 +12,11 @@ CXXFLAGS='-Werror -g -fsanitize=undefined -fno-sanitize-recover=undefined' "$her
 cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -fsanitize=leak "-I$here/../../../include" -o "$work/leaks" \
 	"$here/../../leaks/leaks.c" -ldl -lpthread
 for ((i = 0; i < 200; i++)); do echo "peer $((i * i)) trains a model"; done >"$work/text"
+model=$'layers 2\nwidth 15\nheads 5\ncontext 11\nbatch 3\nheld_out 7\n'
 for seed in "${@:-1}"; do
 	for dtype in f32 bf16; do
 		P2PDILOCO_EMULATE_STRICT=1 P2PDILOCO_EMULATE_SEED=$seed "$work/leaks" "$work/libp2pdiloco_cuda_emulated.so" \
-			$'layers 2\nwidth 15\nheads 5\ncontext 11\nbatch 3\nheld_out 7\ndtype '"$dtype"$'\ndata '"$work/text" 'layers 0' "$work/state"
+			"${model}dtype $dtype"$'\n'"data $work/text" 'layers 0' "$work/state"
 	done
 	echo "ok: seed $seed"
 done
