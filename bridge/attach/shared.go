@@ -27,14 +27,10 @@ type shared struct {
 	size         uint64
 	start, local *memory.Region // nil before the first set
 	startFile    *memory.File
-	localFile    *memory.File // of the set that the node works with
-	startRead    *os.File     // for ranks, which may not write it
+	startRead    *os.File // for ranks, which may not write it
 
-	came  *set // a set that the node does not work with yet; nil: none
-	epoch uint64
-	world int
-	saves bool   // of the set that the node works with: it saves its private state
-	state uint64 // box.Share
+	set       // that the node works with
+	came *set // a set that it does not work with yet; nil: none
 
 	bytes atomic.Uint64 // of all mappings, for any goroutine
 
@@ -66,11 +62,11 @@ func scarce(vector, free uint64) string {
 
 // set is the memory of one set.
 type set struct {
-	epoch uint64
+	epoch uint64 // 0: there is none
 	world int
-	local *memory.File
-	saves bool
-	state uint64
+	file  *memory.File // local
+	saves bool         // it saves its private state
+	state uint64       // box.Share
 }
 
 // next takes over the files of a set, if it returns no error. start is nil where the node has one.
@@ -109,19 +105,17 @@ func (s *shared) begin(e box.Share, file *memory.File) error {
 }
 
 // descriptors are what the ranks of the set that has come map.
-func (s *shared) descriptors() []*os.File { return []*os.File{s.startRead, s.came.local.File} }
+func (s *shared) descriptors() []*os.File { return []*os.File{s.startRead, s.came.file.File} }
 
 // adopt has the node work in the memory of the set that has come. The old local is lost.
 func (s *shared) adopt() error {
-	if err := s.local.Map(s.came.local); err != nil {
+	if err := s.local.Map(s.came.file); err != nil {
 		return err
 	}
-	if s.localFile != nil {
-		s.discard(s.localFile)
+	if s.file != nil {
+		s.discard(s.file)
 	}
-	s.epoch, s.world, s.localFile = s.came.epoch, s.came.world, s.came.local
-	s.saves, s.state = s.came.saves, s.came.state
-	s.came = nil
+	s.set, s.came = *s.came, nil
 	s.count()
 	return nil
 }
@@ -129,7 +123,7 @@ func (s *shared) adopt() error {
 // drop forgets a set that the node does not work with yet.
 func (s *shared) drop() {
 	if s.came != nil {
-		s.discard(s.came.local)
+		s.discard(s.came.file)
 	}
 	s.came = nil
 	s.count()
@@ -171,9 +165,9 @@ func (s *shared) clearSteps() {
 
 func (s *shared) close() error {
 	s.bytes.Store(0)
-	err := closeFiles(s.startFile, s.localFile)
+	err := closeFiles(s.startFile, s.file)
 	if s.came != nil {
-		err = errors.Join(err, s.came.local.Close())
+		err = errors.Join(err, s.came.file.Close())
 	}
 	if s.start == nil {
 		return err

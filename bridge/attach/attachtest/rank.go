@@ -239,28 +239,22 @@ func (r *Rank) export(begin, end, kind uint64) {
 
 // write copies the pieces that this rank writes, where they lie in a range.
 func (r *Rank) write(begin, end uint64, from []float32) {
-	base := r.bases()
+	layout := r.Trainer.Layout()
 	for i, p := range r.Layout().Pieces {
-		if r.Writes[i] == 0 {
-			continue
-		}
-		runs(r.Trainer.Layout()[p.Tensor], p, func(first, last uint64) {
-			first, last = max(begin, first+base[p.Tensor]), min(end, last+base[p.Tensor])
-			if first < last {
-				copy(r.local[first:last], from[first:last])
+		t, first := layout[p.Tensor], layout[:p.Tensor].Elements()
+		for at := max(begin, first); r.Writes[i] == 1 && at < min(end, first+t.Elements()); at++ {
+			if holds(t, p, at-first) {
+				r.local[at] = from[at]
 			}
-		})
+		}
 	}
 }
 
 // train does the inner steps of a TRAIN, with a question at every look, and offers.
 func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
-	self := trainer.PeerID("self")
-	members := make([]trainer.PeerID, max(m.Members, m.Member+1))
-	members[m.Member] = self
 	task := trainer.Task{
-		Slot: m.Slot, Steps: int(m.Steps), Delay: int(m.Delay), Seed: m.Seed, Self: self, Members: members,
-		Part: m.Part, PartSteps: int(m.PartSteps), Done: m.PartDone,
+		Slot: m.Slot, Steps: int(m.Steps), Delay: int(m.Delay), Seed: m.Seed, Part: m.Part, PartSteps: int(m.PartSteps),
+		Done: m.PartDone,
 	}
 	done, look, gaveUp := uint64(0), m.Look, false
 	stats := trainer.Stats{}
