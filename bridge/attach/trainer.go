@@ -44,18 +44,17 @@ type Trainer struct {
 	private  private.State
 }
 
-var (
-	_ trainer.Trainer          = (*Trainer)(nil)
-	_ trainer.Evaluator        = (*Trainer)(nil)
-	_ trainer.StateKeeper      = (*Trainer)(nil)
-	_ trainer.GradientExporter = (*Trainer)(nil)
-	_ trainer.VectorMaker      = (*Trainer)(nil)
-	_ trainer.MemorySharer     = (*Trainer)(nil)
-	_ trainer.RangeTrainer     = (*Trainer)(nil)
-	_ trainer.Returner         = (*Trainer)(nil)
-
-	_ trainer.RangeGradientExporter = (*Trainer)(nil)
-)
+var _ interface {
+	trainer.Trainer
+	trainer.Evaluator
+	trainer.StateKeeper
+	trainer.GradientExporter
+	trainer.VectorMaker
+	trainer.MemorySharer
+	trainer.RangeTrainer
+	trainer.Returner
+	trainer.RangeGradientExporter
+} = (*Trainer)(nil)
 
 // Trainer waits until all ranks of a trainer are there, and the memory is shared with them.
 func (s *Server) Trainer(ctx context.Context) (*Trainer, error) {
@@ -77,9 +76,13 @@ func (s *Server) Trainer(ctx context.Context) (*Trainer, error) {
 // await waits for a set, and has the node work in its memory.
 func (t *Trainer) await(ctx context.Context) error {
 	for {
-		again, ok, err := t.adopt()
-		if ok || err != nil {
+		again, err := t.loop.adopt()
+		if err != nil {
 			return err
+		}
+		if again == nil {
+			t.pending, t.fresh, t.private.Asked = nil, true, private.Version{}
+			return nil
 		}
 		select {
 		case <-again:
@@ -87,18 +90,6 @@ func (t *Trainer) await(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// adopt has the node work in the memory of a set that has come, if there is one (ok). Else again is
-// closed when it is worth another try.
-func (t *Trainer) adopt() (again <-chan struct{}, ok bool, err error) {
-	again, err = t.loop.adopt()
-	ok = again == nil && err == nil
-	if ok {
-		t.pending, t.fresh = nil, true
-		t.private.Asked = private.Version{}
-	}
-	return again, ok, err
 }
 
 // Return waits for the next set, for Config.Return from the loss of the last one. A set whose

@@ -36,13 +36,12 @@ type Rank struct {
 	Notices []wire.Notice
 	Loads   []wire.Load
 
-	socket   *net.UnixConn
-	last     uint64
-	mapped   [2][]byte
-	start    []float32
-	local    []float32
-	released bool
-	live     []float32 // scratch
+	socket *net.UnixConn
+	last   uint64
+	mapped [2][]byte
+	start  []float32
+	local  []float32
+	live   []float32 // scratch
 }
 
 // Run attaches and trains, until the node ends it, with *Ended, or ctx ends.
@@ -326,14 +325,11 @@ func (r *Rank) Kill() { _ = r.socket.Close() }
 
 // Close closes the socket, and gives the memory back.
 func (r *Rank) Close() {
-	if r.released {
-		return
-	}
-	r.released = true
 	_ = r.socket.Close()
-	for _, b := range r.mapped {
+	for i, b := range r.mapped {
 		if b != nil {
 			_ = unix.Munmap(b)
 		}
+		r.mapped[i] = nil
 	}
 }

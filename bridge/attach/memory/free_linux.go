@@ -34,12 +34,8 @@ func Free() uint64 {
 
 // available reads MemAvailable of /proc/meminfo.
 func available(meminfo string) uint64 {
-	for line := range strings.Lines(meminfo) {
-		if f := strings.Fields(line); len(f) >= 2 && f[0] == "MemAvailable:" {
-			if n, err := strconv.ParseUint(f[1], 10, 64); err == nil {
-				return n << 10
-			}
-		}
+	if n, ok := field(meminfo, "MemAvailable:"); ok {
+		return n << 10
 	}
 	return math.MaxUint64
 }
@@ -66,7 +62,8 @@ func above(root, group, limit, usage, cache string) uint64 {
 		used, known := number(path.Join(root, dir, usage))
 		if limited && known {
 			stat, _ := os.ReadFile(path.Join(root, dir, "memory.stat"))
-			used -= min(used, field(string(stat), cache)) // files that the kernel can drop
+			droppable, _ := field(string(stat), cache) // files
+			used -= min(used, droppable)
 			least = min(least, most-min(most, used))
 		}
 		if dir == "/" {
@@ -84,12 +81,13 @@ func number(file string) (n uint64, ok bool) {
 	return n, err == nil
 }
 
-// field is the number behind a name, one of each in a line.
-func field(text, name string) (n uint64) {
+// field is the number behind a name, of which there is one in a line.
+func field(text, name string) (n uint64, ok bool) {
 	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
-			n, _ = strconv.ParseUint(f[1], 10, 64)
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == name {
+			n, err := strconv.ParseUint(f[1], 10, 64)
+			return n, err == nil
 		}
 	}
-	return n
+	return 0, false
 }

@@ -125,17 +125,9 @@ func Read(r io.Reader) (Header, Message, error) {
 
 // readBody makes room as the bytes come, not as they are announced.
 func readBody(r io.Reader, size int) ([]byte, error) {
-	const step = 1 << 20
-	var body []byte
-	for len(body) < size {
-		at := len(body)
-		body = append(body, make([]byte, min(step, size-at))...)
-		if _, err := io.ReadFull(r, body[at:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
-		}
+	body, err := io.ReadAll(io.LimitReader(r, int64(size)))
+	if err == nil && len(body) < size {
+		err = io.ErrUnexpectedEOF
 	}
-	return body, nil
+	return body, err
 }
