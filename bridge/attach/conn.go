@@ -27,13 +27,13 @@ func (c *conn) read(l *loop) {
 		h, m, err := wire.Read(c.socket)
 		switch {
 		case errors.Is(err, wire.ErrMalformed):
-			l.do(func() []box.Effect { return l.box.Garbled(c.number, err.Error()) })
+			l.do(func() todo { return l.box.Garbled(c.number, err.Error()) })
 			return
 		case err != nil:
-			l.do(func() []box.Effect { return l.gone(c, err) })
+			l.do(func() todo { return l.gone(c, err) })
 			return
 		case m != nil:
-			l.do(func() []box.Effect { return l.box.Receive(time.Now(), c.number, h.ID, m) })
+			l.do(func() todo { return l.box.Receive(time.Now(), c.number, h.ID, m) })
 		}
 	}
 }

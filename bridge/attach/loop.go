@@ -55,8 +55,11 @@ type loop struct {
 	stop error         // why; it stays as it is once done is closed
 }
 
+// todo is what the box wants done, in that order.
+type todo = []box.Effect
+
 type post struct {
-	f    func() []box.Effect
+	f    func() todo
 	done chan struct{}
 }
 
@@ -111,7 +114,7 @@ func (l *loop) pass() {
 
 // do runs a function in the loop, and waits until what it returned is carried out. It does nothing
 // once the loop is over.
-func (l *loop) do(f func() []box.Effect) {
+func (l *loop) do(f func() todo) {
 	p := post{f, make(chan struct{})}
 	select {
 	case l.posted <- p:
@@ -122,18 +125,14 @@ func (l *loop) do(f func() []box.Effect) {
 
 // close ends the loop, and gives the memory back.
 func (l *loop) close() error {
-	var sockets []*conn
-	l.do(func() []box.Effect {
-		for _, c := range l.conns {
-			sockets = append(sockets, c)
+	l.do(func() todo {
+		for _, c := range l.conns { // they have been told already
+			_ = c.socket.Close()
 		}
 		l.quit(errClosed)
 		l.unwanted()
 		return nil
 	})
-	for _, c := range sockets { // they have been told already
-		_ = c.socket.Close()
-	}
 	l.reads.Wait()
 	l.makes.Wait()
 	close(l.over)
@@ -143,7 +142,7 @@ func (l *loop) close() error {
 
 // welcome reads from a new connection.
 func (l *loop) welcome(socket *net.UnixConn) {
-	l.do(func() []box.Effect {
+	l.do(func() todo {
 		l.last++
 		c := &conn{l.last, socket}
 		l.conns[c.number] = c
@@ -153,7 +152,7 @@ func (l *loop) welcome(socket *net.UnixConn) {
 }
 
 // gone forgets a connection that has ended.
-func (l *loop) gone(c *conn, err error) []box.Effect {
+func (l *loop) gone(c *conn, err error) todo {
 	if l.conns[c.number] == nil {
 		return nil // it was closed here
 	}
@@ -163,14 +162,14 @@ func (l *loop) gone(c *conn, err error) []box.Effect {
 }
 
 // carryOut does what the box wants, and what follows from that.
-func (l *loop) carryOut(effects []box.Effect) {
+func (l *loop) carryOut(effects todo) {
 	for len(effects) > 0 {
 		first := effects[0]
 		effects = append(effects[1:], l.effect(first)...)
 	}
 }
 
-func (l *loop) effect(e box.Effect) []box.Effect {
+func (l *loop) effect(e box.Effect) todo {
 	switch e := e.(type) {
 	case box.Send:
 		return l.send(e, nil)
@@ -205,7 +204,7 @@ func (l *loop) quit(why error) {
 
 // missing looks after a trainer that is gone: it tells people, and ends the peer's wait for the
 // next one. The node may not call its trainer for long, as when it looks for the run.
-func (l *loop) missing(now time.Time) []box.Effect {
+func (l *loop) missing(now time.Time) todo {
 	if l.lostAt.IsZero() || l.stop != nil || l.box.Over() {
 		return nil
 	}
@@ -231,7 +230,7 @@ func (l *loop) missing(now time.Time) []box.Effect {
 
 // gathering tells people every so often which ranks the others wait for, also in the output of a
 // rank: where a trainer has started the node, nobody sees the node's.
-func (l *loop) gathering(now time.Time) []box.Effect {
+func (l *loop) gathering(now time.Time) todo {
 	missing := l.box.Missing()
 	switch {
 	case missing == "":
@@ -261,7 +260,7 @@ func (l *loop) found() {
 	}
 }
 
-func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
+func (l *loop) send(e box.Send, files []*os.File) todo {
 	c := l.conns[e.Conn]
 	if c == nil {
 		return nil
@@ -310,7 +309,7 @@ type call struct {
 // ask sends a request to the ranks of the set whose memory the node works in.
 func (l *loop) ask(m wire.Message) *call {
 	c, err := &call{done: make(chan struct{})}, errClosed
-	l.do(func() []box.Effect {
+	l.do(func() todo {
 		if _, trains := m.(*wire.Train); trains {
 			l.memory.clearSteps()
 		}
@@ -339,7 +338,7 @@ var errClosed = errors.New("the socket for trainers is closed")
 // that is closed when it is worth trying again.
 func (l *loop) adopt() (again <-chan struct{}, err error) {
 	err = errClosed
-	l.do(func() []box.Effect {
+	l.do(func() todo {
 		switch {
 		case l.stop != nil:
 			err = l.stop

@@ -168,7 +168,7 @@ func (s *Server) accept() {
 
 // Leave has the node's Run end with ErrLeave, as a trainer that says so does.
 func (s *Server) Leave(reason string) {
-	s.loop.do(func() []box.Effect { return []box.Effect{box.Leave{Reason: reason}} })
+	s.loop.do(func() todo { return todo{box.Leave{Reason: reason}} })
 }
 
 // Done is closed when the peer is to end because of its trainer, also while the node does not call
@@ -187,13 +187,13 @@ func (s *Server) Err() error {
 
 // End tells all ranks how it ended for the run, and every later one.
 func (s *Server) End(code wire.Code, text string) {
-	s.loop.do(func() []box.Effect { return s.loop.box.End(box.Fault{Code: code, Text: text}) })
+	s.loop.do(func() todo { return s.loop.box.End(box.Fault{Code: code, Text: text}) })
 }
 
 // Dismiss sends the ranks away. The node waits for the next trainer; with CodeBranch only when it
 // has found the run and calls its trainer again.
 func (s *Server) Dismiss(code wire.Code, text string) {
-	s.loop.do(func() []box.Effect {
+	s.loop.do(func() todo {
 		if code == wire.CodeBranch {
 			s.loop.seek()
 		}
@@ -212,7 +212,7 @@ func (s *Server) Notify(level uint64, text string) {
 
 // State says in plain words how far the trainer is.
 func (s *Server) State() (text string) {
-	s.loop.do(func() []box.Effect {
+	s.loop.do(func() todo {
 		text = s.loop.box.State()
 		if k := s.loop.savesEvery.Load(); k > 1 {
 			text += fmt.Sprintf("; their own state is saved every %d slots, because the disk is slow", k)
@@ -224,7 +224,7 @@ func (s *Server) State() (text string) {
 
 // Came says whether all ranks of some set have ever attached.
 func (s *Server) Came() (came bool) {
-	s.loop.do(func() []box.Effect {
+	s.loop.do(func() todo {
 		came = s.loop.box.Came()
 		return nil
 	})

@@ -69,7 +69,7 @@ func (l *loop) make(ctx context.Context, m *making) {
 	}
 	start, local, err := m.files(ctx)
 	taken := false
-	l.do(func() (effects []box.Effect) {
+	l.do(func() (effects todo) {
 		if l.making == m {
 			l.making = nil
 			effects, taken = l.made(m, start, local, err)
@@ -105,7 +105,7 @@ func closeFiles(files ...*memory.File) (err error) {
 }
 
 // made sends the memory to all ranks. Where it could not be had, the set is sent away.
-func (l *loop) made(m *making, start, local *memory.File, err error) (effects []box.Effect, taken bool) {
+func (l *loop) made(m *making, start, local *memory.File, err error) (effects todo, taken bool) {
 	e := m.share
 	if err == nil {
 		err = l.memory.next(e, start, local)

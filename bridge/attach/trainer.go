@@ -96,11 +96,11 @@ func (t *Trainer) await(ctx context.Context) error {
 // pseudo-gradient is not finite is sent away first.
 func (t *Trainer) Return(ctx context.Context, why error) error {
 	if errors.Is(why, trainer.ErrNotFinite) {
-		t.loop.do(func() []box.Effect {
+		t.loop.do(func() todo {
 			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
 		})
 	}
-	t.loop.do(func() []box.Effect {
+	t.loop.do(func() todo {
 		t.loop.found()
 		return nil
 	})
@@ -110,7 +110,7 @@ func (t *Trainer) Return(ctx context.Context, why error) error {
 // Joined tells the ranks, and all that come later, which run this is.
 func (t *Trainer) Joined(info wire.Info) {
 	t.streams = info.Mode == "streaming"
-	t.loop.do(func() []box.Effect { return t.loop.box.Know(info) })
+	t.loop.do(func() todo { return t.loop.box.Know(info) })
 }
 
 // Layout is the model's tensors in flat order.
@@ -229,7 +229,7 @@ func lines(ids []trainer.PeerID) string {
 
 // giveUp has the ranks end their steps, and waits for that, but not for long.
 func (t *Trainer) giveUp(c *call) {
-	t.loop.do(func() []box.Effect {
+	t.loop.do(func() todo {
 		t.loop.box.GiveUp(c.id)
 		return nil
 	})
