@@ -24,7 +24,7 @@ func (t *Trainer) BeginAt(at trainer.Anchor) { t.private.At = at }
 func (t *Trainer) due() string {
 	p, m := &t.private, &t.loop.memory
 	if text := p.GoneOn(); text != "" {
-		t.cfg.Notice(text) // a trainer that has started the node shows its lines
+		t.loop.cfg.Notice(text) // a trainer that has started the node shows its lines
 	}
 	if !m.saves {
 		if p.At != (trainer.Anchor{}) {
@@ -34,7 +34,7 @@ func (t *Trainer) due() string {
 	}
 	folder, err := p.Due(m.world)
 	if err != nil {
-		t.cfg.Logger.Warn("the trainer's own state is not saved: after a restart it goes on from an older one",
+		t.loop.cfg.Logger.Warn("the trainer's own state is not saved: after a restart it goes on from an older one",
 			"err", err)
 	}
 	t.loop.savesEvery.Store(int64(p.Every))

@@ -31,7 +31,6 @@ const giveUpTime = 5 * time.Second
 // Trainer is the ranks as a node's trainer. Its methods are for one goroutine at a time, as a node
 // calls them.
 type Trainer struct {
-	cfg    Config
 	loop   *loop
 	layout trainer.Layout
 	start  []float32 // the node's two vectors, which the ranks map
@@ -62,7 +61,7 @@ func (s *Server) Trainer(ctx context.Context) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{cfg: s.cfg, loop: s.loop, private: private.State{Dir: dir}}
+	t := &Trainer{loop: s.loop, private: private.State{Dir: dir}}
 	if err := t.await(ctx); err != nil {
 		return nil, err
 	}
@@ -95,13 +94,11 @@ func (t *Trainer) await(ctx context.Context) error {
 // Return waits for the next set, for Config.Return from the loss of the last one. A set whose
 // pseudo-gradient is not finite is sent away first.
 func (t *Trainer) Return(ctx context.Context, why error) error {
-	if errors.Is(why, trainer.ErrNotFinite) {
-		t.loop.do(func() todo {
-			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
-		})
-	}
 	t.loop.do(func() todo {
 		t.loop.found()
+		if errors.Is(why, trainer.ErrNotFinite) {
+			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
+		}
 		return nil
 	})
 	return t.await(ctx)
@@ -150,7 +147,6 @@ func (t *Trainer) Load(ctx context.Context, start []float32) error { return t.Lo
 
 // LoadRange has the ranks replace a part of their parameters by that of start.
 func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
-	m := &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src))}
 	if err := t.handBack(ctx); err != nil {
 		return err
 	}
@@ -160,8 +156,9 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 		}
 		copy(t.start[begin:], src)
 	}
-	m.Generation = t.loop.memory.start.Word(loadsWord).Add(1)
-	_, err := t.ask(ctx, m)
+	_, err := t.ask(ctx, &wire.Load{
+		Begin: uint64(begin), End: uint64(begin + len(src)), Generation: t.loop.memory.start.Word(loadsWord).Add(1),
+	})
 	return err
 }
 

@@ -27,12 +27,12 @@ type Trainer struct {
 	stepTime time.Duration // the least duration of a step
 }
 
-var (
-	_ trainer.Trainer      = (*Trainer)(nil)
-	_ trainer.Evaluator    = (*Trainer)(nil)
-	_ trainer.Saver        = (*Trainer)(nil)
-	_ trainer.RangeTrainer = (*Trainer)(nil)
-)
+var _ interface {
+	trainer.Trainer
+	trainer.Evaluator
+	trainer.Saver
+	trainer.RangeTrainer
+} = (*Trainer)(nil)
 
 // New makes a trainer whose live parameters are the initial ones. It refuses an invalid
 // configuration, and wraps ErrNoData when the corpus is too small for the context.

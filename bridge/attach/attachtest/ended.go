@@ -22,5 +22,5 @@ func (r *Rank) Leave(reason string, run bool) error {
 	if run {
 		m.Run = 1
 	}
-	return r.send(r.next(), m)
+	return r.Send(m)
 }

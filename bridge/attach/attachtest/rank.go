@@ -3,6 +3,7 @@
 package attachtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,9 +66,6 @@ func (r *Rank) Run(ctx context.Context, path string) error {
 
 // Attach connects, and shares the memory. When it returns, all ranks of the set are there.
 func (r *Rank) Attach(path string) error {
-	if r.Version == 0 {
-		r.Version = wire.Version
-	}
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return err
@@ -81,7 +79,7 @@ func (r *Rank) Attach(path string) error {
 
 func (r *Rank) greet() error {
 	hello := &wire.Hello{
-		Version: r.Version, Rank: r.Number, World: r.World, Set: r.Set, Run: r.RunName, Client: "go test",
+		Version: cmp.Or(r.Version, wire.Version), Rank: r.Number, World: r.World, Set: r.Set, Run: r.RunName, Client: "go test",
 	}
 	if _, ok := r.Trainer.(trainer.Saver); ok {
 		hello.Saves = 1
@@ -90,11 +88,7 @@ func (r *Rank) greet() error {
 	if err != nil {
 		return err
 	}
-	welcome, ok := m.(*wire.Welcome)
-	if !ok {
-		return fmt.Errorf("%v instead of WELCOME", wire.TypeOf(m))
-	}
-	r.NodePID = welcome.PID
+	r.NodePID = m.(*wire.Welcome).PID
 	if r.OnWelcome != nil {
 		r.OnWelcome()
 	}
@@ -156,7 +150,7 @@ func (r *Rank) Border(ctx context.Context) (*wire.Train, uint64, error) {
 			return m, id, nil
 		case *wire.Notice:
 			r.Notices = append(r.Notices, *m)
-		case *wire.Info, *wire.Pong:
+		case *wire.Info:
 		default:
 			if err := r.send(id, r.do(ctx, m)); err != nil {
 				return nil, 0, r.lastWord(err)
@@ -266,11 +260,7 @@ func (r *Rank) train(ctx context.Context, id uint64, m *wire.Train) error {
 		}
 	}
 	for done < m.Steps && !gaveUp {
-		until := m.Steps
-		if look > 0 {
-			until = look
-		}
-		before := done
+		before, until := done, cmp.Or(look, m.Steps)
 		piece := task.Piece(int(done), int(until))
 		piece.Progress = func(steps int) { r.step(before + uint64(steps)) }
 		more, err := r.Trainer.Train(ctx, piece)

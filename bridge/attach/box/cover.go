@@ -40,7 +40,7 @@ func Cover(ranks []*wire.Layout) (trainer.Layout, [][]byte, error) {
 	for i, pieces := range tensors {
 		distinct, err := cover(layout[i], pieces)
 		if err != nil {
-			return nil, nil, fmt.Errorf("tensor %s: %w", describe(layout[i]), err)
+			return nil, nil, fmt.Errorf("tensor %q%v: %w", layout[i].Name, layout[i].Shape, err)
 		}
 		for _, p := range distinct {
 			writes[p.rank][p.index] = 1
@@ -64,29 +64,13 @@ func common(ranks []*wire.Layout) (trainer.Layout, error) {
 			}
 			continue
 		}
-		if err := alike(first, layout, rank); err != nil {
-			return nil, err
+		if d := first.Diff(layout); d != "" {
+			return nil, fmt.Errorf("rank 0 (here) and rank %d (there) differ: %s: all ranks give the whole model, with "+
+				"global shapes, in one order", rank, d)
 		}
 	}
 	return first, nil
 }
-
-func alike(first, other trainer.Layout, rank int) error {
-	for i := range min(len(first), len(other)) {
-		a, b := first[i], other[i]
-		if a.Name != b.Name || !slices.Equal(a.Shape, b.Shape) {
-			return fmt.Errorf("tensor %d is %s%v on rank 0 and %s%v on rank %d: all ranks give the global shapes, in "+
-				"one order", i, a.Name, a.Shape, b.Name, b.Shape, rank)
-		}
-	}
-	if len(first) != len(other) {
-		return fmt.Errorf("rank 0 has %d tensors, and rank %d %d: all ranks give the whole model", len(first), rank,
-			len(other))
-	}
-	return nil
-}
-
-func describe(t trainer.Tensor) string { return fmt.Sprintf("%q%v", t.Name, t.Shape) }
 
 // cover checks one tensor's pieces, and returns the distinct ones that are not empty. Of equal ones
 // it is that of the lowest rank.

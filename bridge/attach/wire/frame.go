@@ -43,12 +43,9 @@ type Header struct {
 	ID   uint64
 }
 
-// ParseHeader reads HeaderSize bytes.
-func ParseHeader(b []byte) (Header, error) {
-	if len(b) != HeaderSize {
-		return Header{}, malformed("a header of %d bytes", len(b))
-	}
-	h := Header{Size: int(le.Uint32(b)), Type: Type(le.Uint16(b[4:])), ID: le.Uint64(b[8:])}
+// ParseHeader reads a header.
+func ParseHeader(b [HeaderSize]byte) (Header, error) {
+	h := Header{Size: int(le.Uint32(b[:])), Type: Type(le.Uint16(b[4:])), ID: le.Uint64(b[8:])}
 	if h.Size > MaxBody {
 		return h, malformed("%v of %d bytes: at most %d are allowed", h.Type, h.Size, MaxBody)
 	}
@@ -111,7 +108,7 @@ func Read(r io.Reader) (Header, Message, error) {
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return Header{}, nil, err
 	}
-	h, err := ParseHeader(head[:])
+	h, err := ParseHeader(head)
 	if err != nil {
 		return h, nil, err
 	}

@@ -158,10 +158,10 @@ func TestMalformed(t *testing.T) {
 		}
 	}
 	for want, head := range map[string][]byte{
-		"a header of 1 bytes": body("00"), "at most 67108864": body("01000004 1900 0000 0000000000000000"),
-		"with flags 0x1": body("00000000 1900 0100 0000000000000000"),
+		"at most 67108864": body("01000004 1900 0000 0000000000000000"),
+		"with flags 0x1":   body("00000000 1900 0100 0000000000000000"),
 	} {
-		if _, err := ParseHeader(head); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseHeader([HeaderSize]byte(head)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%x: %v, wanted %s", head, err, want)
 		}
 	}
