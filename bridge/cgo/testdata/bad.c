@@ -74,52 +74,28 @@ static int32_t bad_create(const char *config, const char *data_dir, p2pdiloco_tr
 	return code != 0 ? (*out = NULL, code) : create(config, data_dir, out);
 }
 
-static const struct {
-	const char *how;
-	uint64_t count; /* 0: as it is */
-	uint32_t dims;
-	uint64_t shape;
-	const char *name;
-	uint32_t dtype;
-	uint64_t size;
-} layouts[] = {
-	{.how = "no-tensors", .count = (uint64_t)-1},
-	{.how = "many-tensors", .count = 1u << 20},
-	{.how = "dimensions", .dims = 9},
-	{.how = "zero", .dims = 1, .shape = 0},
-	{.how = "huge", .dims = 1, .shape = 1ull << 39},
-	{.how = "overflow", .dims = 1, .shape = 1ull << 63},
-	{.how = "not-utf8", .name = "\xff\xfe"},
-	{.how = "empty-name", .name = ""},
-	{.how = "twice", .name = "x"},
-	{.how = "type", .dtype = 9},
-	{.how = "small", .size = 8},
-};
-
 static int32_t bad_layout(p2pdiloco_trainer *t, const p2pdiloco_trainer_tensor **tensors, uint64_t *count)
 {
+	p2pdiloco_trainer_tensor *last = &t->tensors[1];
 	int32_t code = misbehave(t, "layout");
 	if (code != 0)
 		return code;
 	layout(t, tensors, count);
-	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
-		p2pdiloco_trainer_tensor *last = &t->tensors[1];
-		if (!in("layout") || !is(layouts[i].how))
-			continue;
-		if (layouts[i].count != 0)
-			*count = layouts[i].count + (layouts[i].count == (uint64_t)-1);
-		if (layouts[i].dims != 0) {
-			last->dims = layouts[i].dims;
-			last->shape[0] = layouts[i].shape;
-		}
-		if (layouts[i].name != NULL)
-			last->name = layouts[i].name;
-		if (layouts[i].dtype != 0)
-			last->dtype = layouts[i].dtype;
-		if (layouts[i].size != 0)
-			t->tensors[0].size = layouts[i].size;
-	}
-	if (in("layout") && is("wild"))
+	if (!in("layout"))
+		return 0;
+	if (is("no-tensors") || is("many-tensors"))
+		*count = is("many-tensors") ? 1u << 20 : 0;
+	if (is("zero") || is("huge") || is("overflow"))
+		last->dims = 1, last->shape[0] = is("huge") ? 1ull << 39 : is("overflow") ? 1ull << 63 : 0;
+	if (is("not-utf8") || is("empty-name") || is("twice"))
+		last->name = is("not-utf8") ? "\xff\xfe" : is("twice") ? "x" : "";
+	if (is("dimensions"))
+		last->dims = 9;
+	if (is("type"))
+		last->dtype = 9;
+	if (is("small"))
+		t->tensors[0].size = 8;
+	if (is("wild"))
 		*tensors = (const p2pdiloco_trainer_tensor *)16;
 	return 0;
 }
