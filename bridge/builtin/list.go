@@ -1,34 +1,39 @@
 package builtin
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
 // ParseConfig reads the text that bridge/trainers/cuda/train.cu is configured by: a key and a value
-// a line, like "learning_rate 0.01", and the path of a text after "data". There 0 means none for
-// weight_decay, clip and warm_up. Keys that both configurations lack are those of the other trainer
-// alone.
+// a line, like "learning_rate 0.01", and the path of a text after "data". The keys dtype and device
+// are for the other trainer alone.
 func ParseConfig(text string) (c Config, corpus CorpusConfig, err error) {
+	known := []reflect.Value{reflect.ValueOf(&c).Elem(), reflect.ValueOf(&corpus).Elem()}
 	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		value = strings.TrimSpace(value)
-		if value == "0" && (key == "weight_decay" || key == "clip" || key == "warm_up") {
-			value = "-1"
-		}
-		if key == "data" {
-			corpus.Paths = []string{value}
-			continue
-		}
-		for _, in := range []any{&c, &corpus} {
-			field := reflect.ValueOf(in).Elem().FieldByNameFunc(func(name string) bool {
+		key, value, _ := strings.Cut(strings.Join(strings.Fields(line), " "), " ")
+		field := reflect.Value{}
+		for _, s := range known {
+			if f := s.FieldByNameFunc(func(name string) bool {
 				return strings.EqualFold(name, strings.ReplaceAll(key, "_", ""))
-			})
-			if !field.IsValid() {
-				continue
+			}); f.IsValid() {
+				field = f
 			}
-			if _, err := fmt.Sscan(value, field.Addr().Interface()); err != nil {
+		}
+		switch {
+		case key == "data":
+			corpus.Paths = []string{strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "data"))}
+		case slices.Contains([]string{"", "dtype", "device"}, key):
+		case !field.IsValid() || !field.CanInt() && !field.CanFloat():
+			return c, corpus, fmt.Errorf("builtin:gpt has no %q", key)
+		case slices.Contains([]string{"clip", "warm_up", "weight_decay"}, key) && value == "0":
+			value = "-1" // none
+			fallthrough
+		default:
+			if err := json.Unmarshal([]byte(value), field.Addr().Interface()); err != nil {
 				return c, corpus, fmt.Errorf("%s %q: %w", key, value, err)
 			}
 		}

@@ -10,11 +10,11 @@
 // that belong to a thread work, as in CUDA. The node's two vectors lie in memory outside Go's heap,
 // which the library may page-lock (library.go).
 //
-// A library that crashes ends this process, by SIGABRT with Go's traceback (SIGSEGV and abort in C
-// would end it with status 2, which says that a command line is wrong), or by the signal that the
-// system has sent. So do exit() in a call, and a call that makes no progress for Config.Timeout.
-// What starts the program again brings the peer back as the same member. The name of a call is
-// written to a file before the call (record.go): the next Open says where the last process ended.
+// A library that crashes ends this process by a signal, mostly SIGABRT with Go's traceback (SIGSEGV
+// and abort in C would end it with status 2, which says that a command line is wrong). So do exit()
+// and a call that makes no progress for Config.Timeout. What starts the program again brings the
+// peer back as the same member. The name of a call is written to a file before the call
+// (record.go): the next Open says where the last process ended.
 //
 // A program that was built without cgo has no such trainer: Open returns ErrNoCgo.
 package cgo

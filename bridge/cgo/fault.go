@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Fault is what a trainer library did wrong. It is one line.
@@ -22,24 +21,18 @@ func (f *Fault) Error() string { return fmt.Sprintf("%s: %s: %s", f.Library, f.D
 // Unwrap implements the interface that errors.Is needs.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// maxReason bounds how much of a library's own text is shown, in bytes.
+// maxReason bounds how much of a library's own text is shown, in characters.
 const maxReason = 600
 
 // oneLine makes a library's text fit for an error: one line of UTF-8 of bounded length, without
 // control characters.
 func oneLine(s string) string {
-	end := ""
-	if n := maxReason; len(s) > n {
-		for ; n > maxReason-utf8.UTFMax && !utf8.RuneStart(s[n]); n-- {
-			// no character is cut in two
-		}
-		s, end = s[:n], "…"
-	}
 	clean := func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return ' '
 	}
-	return strings.Join(strings.Fields(strings.Map(clean, strings.ToValidUTF8(s, "\uFFFD"))), " ") + end
+	s = fmt.Sprintf("%.*s", maxReason, strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.Join(strings.Fields(strings.Map(clean, s)), " ")
 }

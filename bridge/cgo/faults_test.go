@@ -101,12 +101,40 @@ func TestCrashes(t *testing.T) {
 				if got := lastCall(cfg.DataDir); got != f.doing {
 					t.Errorf("the next one says that it ended in %q", got)
 				}
-				want := map[string]string{"crash": "SIGSEGV", "wild": "SIGSEGV", "abort": "SIGABRT", "exit": "has called exit(): "}[how]
+				want := map[string]string{
+					"crash": "SIGSEGV", "wild": "SIGSEGV", "abort": "SIGABRT", "exit": "has called exit(): ",
+				}[how]
 				if !strings.Contains(printed, want) {
 					t.Errorf("it printed %s", printed)
 				}
 			})
 		}
+	}
+}
+
+// TestALibrarysThreadExits: also between calls that is no end of the peer's own.
+func TestALibrarysThreadExits(t *testing.T) {
+	t.Parallel()
+	cfg := config(t, "bad", `{"how":"slow thread", "in":"run"}`)
+	if status, printed := ends(t, cfg, ""); !status.Signaled() || !strings.Contains(printed, "has called exit()") {
+		t.Errorf("it ended with status %d: %s", status.ExitStatus(), printed)
+	}
+}
+
+// TestACallerThatIsLate: a context that has ended is an error of the next call.
+func TestACallerThatIsLate(t *testing.T) {
+	t.Parallel()
+	p := open(t, "bowl", "")
+	x := started(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if err := p.Export(ctx, x); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(ctx, config(t, "bowl", "")); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
@@ -262,7 +290,8 @@ func TestFaultIsFinal(t *testing.T) {
 		t.Errorf("Close says %v again", err)
 	}
 	p = open(t, "bad", `{"size":100, "how":"fail", "in":"save"}`)
-	if err := p.Save(t.Context(), "x"); err == nil || p.Load(t.Context(), make([]float32, 100)) != nil {
+	err := p.Save(t.Context(), filepath.Join(t.TempDir(), "x"))
+	if err == nil || p.Load(t.Context(), make([]float32, 100)) != nil {
 		t.Errorf("a save that failed (%v) ended the trainer", err)
 	}
 }

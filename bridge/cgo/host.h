@@ -1,6 +1,6 @@
 /*
- * Calls of a trainer library (p2pdiloco_trainer.h) from Go, which cannot call a function pointer. While one is open, a
- * library that calls exit() ends the process by abort(): it is a crash, never the peer's exit status.
+ * Calls of a trainer library (p2pdiloco_trainer.h) from Go, which cannot call a function pointer. While one is loaded,
+ * exit() ends the process by abort(): Go never calls it, and what a library does is never the peer's exit status.
  */
 #ifndef P2PDILOCO_HOST_H
 #define P2PDILOCO_HOST_H

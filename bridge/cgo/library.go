@@ -63,7 +63,11 @@ func Open(ctx context.Context, cfg Config) (Library, error) {
 	go l.serve()
 	if err := l.open(ctx); err != nil {
 		l.fault = err // Close has nothing to add
-		_ = l.close(0)
+		patience := min(closeGrace, cfg.Timeout)
+		if ctx.Err() != nil {
+			patience = 0
+		}
+		_ = l.close(patience)
 		return nil, err
 	}
 	cfg.Logger.Info("trainer loaded", "library", cfg.Path, "name", l.about.Name, "tensors", len(l.layout), "elements",

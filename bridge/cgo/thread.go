@@ -6,6 +6,7 @@ package cgo
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ const (
 	// lookEvery is how often a call is looked at, and a cancel repeated: one before run has begun
 	// is lost.
 	lookEvery = 100 * time.Millisecond
+	// exitAborted is the status of a shell for a program that SIGABRT has ended.
+	exitAborted = 128 + int(syscall.SIGABRT)
 )
 
 // call is one that the thread makes.
@@ -35,6 +38,23 @@ type call struct {
 	do    func() error
 	done  chan struct{} // closed when err is set
 	err   error
+
+	cancellable bool
+}
+
+// ends says whether a call has ended, or does within a time.
+func (c *call) ends(within time.Duration) bool {
+	select {
+	case <-c.done:
+		return true
+	default: // what is ready counts, also where no time is left
+	}
+	select {
+	case <-c.done:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // serve makes the calls, one after the other.
@@ -59,7 +79,8 @@ func (l *library) begin(ctx context.Context, doing string, do func() error) (*ca
 		return nil, err
 	}
 	if l.newest != nil {
-		if err := l.wait(ctx, l.newest, nil); ctx.Err() != nil || l.fault != nil {
+		_ = l.wait(ctx, l.newest, nil) // its own error is told already
+		if err := cmp.Or(l.fault, ctx.Err()); err != nil {
 			return nil, err
 		}
 	}
@@ -68,9 +89,13 @@ func (l *library) begin(ctx context.Context, doing string, do func() error) (*ca
 }
 
 func (l *library) submit(doing string, do func() error) *call {
-	l.newest = &call{doing: doing, do: do, done: make(chan struct{})}
+	l.newest = newCall(doing, do)
 	l.calls <- l.newest
 	return l.newest
+}
+
+func newCall(doing string, do func() error) *call {
+	return &call{doing: doing, do: do, done: make(chan struct{})}
 }
 
 // call makes a call and waits for its end, whether ctx ends or not: it uses its caller's memory.
@@ -85,9 +110,11 @@ func (l *library) call(ctx context.Context, doing string, do func() error) error
 // wait waits for a call, and tells look how many steps are done. It ends the process where the call
 // hangs.
 func (l *library) wait(ctx context.Context, c *call, look func(steps uint64)) error {
-	tick := time.NewTicker(min(lookEvery, l.cfg.Timeout/4))
+	every := min(lookEvery, max(time.Millisecond, l.cfg.Timeout/4))
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for steps, moved := l.StepsDone(), time.Now(); ; {
+	idle := time.Duration(0) // of this process: it may have been stopped
+	for steps := l.StepsDone(); ; idle += every {
 		select {
 		case <-c.done:
 			var f *Fault
@@ -100,9 +127,9 @@ func (l *library) wait(ctx context.Context, c *call, look func(steps uint64)) er
 		case <-tick.C:
 		}
 		if now := l.StepsDone(); now != steps {
-			steps, moved = now, time.Now()
+			steps, idle = now, 0
 		}
-		if time.Since(moved) > l.cfg.Timeout {
+		if idle > l.cfg.Timeout {
 			l.hung(c)
 		}
 		if look != nil {
@@ -117,6 +144,8 @@ func (l *library) hung(c *call) {
 		"again, the peer goes on as the same member\n", l.cfg.Path, c.doing, l.cfg.Timeout, l.StepsDone(),
 		l.h.task.steps)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
+	time.Sleep(time.Second)
+	os.Exit(exitAborted) // the first process of a container has no signals
 }
 
 // cancellable makes a call that is cancelled when ctx ends, and is not waited for for long then.
@@ -125,6 +154,7 @@ func (l *library) cancellable(ctx context.Context, doing string, look func(uint6
 	if err != nil {
 		return err
 	}
+	c.cancellable = true
 	if err = l.wait(ctx, c, look); ctx.Err() == nil {
 		return err
 	}
@@ -134,27 +164,21 @@ func (l *library) cancellable(ctx context.Context, doing string, look func(uint6
 
 // cancel asks a call to end, and says whether it has within a time.
 func (l *library) cancel(c *call, within time.Duration) bool {
-	l.cancelled.Store(true)
-	limit, again := time.NewTimer(within), time.NewTicker(lookEvery)
-	defer limit.Stop()
-	defer again.Stop()
-	for {
-		select {
-		case <-c.done:
-			return true
-		default:
-		}
-		if l.h.trainer != nil {
-			C.host_cancel(l.h)
-		}
-		select {
-		case <-c.done:
-			return true
-		case <-again.C:
-		case <-limit.C:
+	pause, cancels := time.Duration(0), newCall("cancel", nil)
+	close(cancels.done)
+	for limit := time.Now().Add(within); !c.ends(pause) || !cancels.ends(pause); pause = lookEvery {
+		if time.Now().After(limit) {
 			return false
 		}
+		if l.cancelled.Store(true); c.cancellable && cancels.ends(0) {
+			cancels = newCall("cancel", nil) // beside this goroutine: the library may block it
+			go func(done chan struct{}) {
+				C.host_cancel(l.h)
+				close(done)
+			}(cancels.done)
+		}
 	}
+	return true
 }
 
 // Close destroys the trainer. What does not end in time is left alone, with the thread and the
@@ -167,21 +191,25 @@ func (l *library) close(patience time.Duration) (err error) {
 	}
 	l.closed = true
 	defer close(l.calls)
-	if l.newest != nil && !l.cancel(l.newest, patience) {
-		return nil
+	alone := false
+	if l.newest != nil {
+		first := patience
+		if l.cancelled.Load() { // it had its time
+			first = min(first, time.Second)
+		}
+		alone = !l.cancel(l.newest, first)
 	}
-	if l.h.trainer != nil {
+	if !alone && l.h.trainer != nil {
 		end := l.submit("destroy", l.destroy)
-		select {
-		case <-end.done:
-			err = end.err
-		case <-time.After(patience):
-			return l.faulty("destroy", "no progress for %v, so it was left alone: what it holds is free when the "+
+		if alone = !end.ends(patience); alone {
+			err = l.faulty("destroy", "no progress for %v, so it was left alone: what it holds is free when the "+
 				"process has ended", patience)
+		} else if l.fault == nil { // else there is nothing to add
+			err = end.err
 		}
 	}
-	if l.fault != nil { // there is nothing to add
-		err = nil
+	if alone {
+		return errors.Join(err, l.record.Truncate(0)) // it is no crash
 	}
 	return errors.Join(err, l.free())
 }

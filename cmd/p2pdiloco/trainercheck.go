@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -133,6 +134,9 @@ func checkTwice(ctx context.Context, stderr io.Writer, tell func(check.Line)) (c
 		return r, err
 	}
 	again, err := checkProcess(ctx, stderr, func(check.Line) {})
+	if err != nil || ctx.Err() != nil {
+		return r, err
+	}
 	l := check.Line{Check: "another process", Verdict: check.OK, Detail: "the same initial parameters and rounds"}
 	switch {
 	case !again.OK:
@@ -143,8 +147,8 @@ func checkTwice(ctx context.Context, stderr io.Writer, tell func(check.Line)) (c
 		l.Verdict, l.Detail = check.Note, "the same initial parameters, and other rounds from them"
 	}
 	tell(l)
-	r.Lines, r.OK = append(r.Lines, l), again.OK && l.Verdict != check.Failed
-	return r, err
+	r.Lines, r.OK = append(r.Lines, l), l.Verdict != check.Failed
+	return r, nil
 }
 
 // checkProcess does the checks in a process of its own. Where that ends before it has reported, the
@@ -170,22 +174,32 @@ func checkProcess(ctx context.Context, stderr io.Writer, tell func(check.Line)) 
 	if err != nil {
 		return r, err
 	}
-	for said := json.NewDecoder(in); ; {
-		var f found
-		if said.Decode(&f) != nil {
-			break
+	read := make(chan struct{})
+	reported := false
+	go func() { // the library may write there, too, and what it has started may hold it open
+		defer close(read)
+		for lines := bufio.NewReader(in); ; {
+			text, err := lines.ReadBytes('\n')
+			var f found
+			switch {
+			case err != nil:
+				return
+			case json.Unmarshal(text, &f) != nil:
+			case f.Line != nil:
+				tell(*f.Line)
+				r.Lines = append(r.Lines, *f.Line)
+			case f.Report != nil:
+				r, reported = *f.Report, true
+			}
 		}
-		if f.Report != nil {
-			return *f.Report, child.Wait()
-		}
-		tell(*f.Line)
-		r.Lines = append(r.Lines, *f.Line)
-	}
-	end := child.Wait()
-	if ctx.Err() == nil {
+	}()
+	_ = child.Wait() // its state says more
+	_ = in.SetReadDeadline(time.Now().Add(time.Second))
+	<-read
+	if !reported && ctx.Err() == nil {
 		l := check.Line{
 			Check: cmp.Or(cgo.LastCall(dir), "between two calls"), Verdict: check.Failed,
-			Detail: fmt.Sprintf("it ended the process (%v): what it printed stands above", end),
+			Detail: fmt.Sprintf("it ended the process (%v): what it printed stands above", child.ProcessState),
 		}
 		tell(l)
 		r.Lines = append(r.Lines, l)

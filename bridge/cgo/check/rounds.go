@@ -124,8 +124,7 @@ func untilStep(p cgo.Library, before uint64, ended <-chan error) error {
 	}
 }
 
-// continues: a round can be repeated, and a new trainer that restores goes on like the one that
-// saved.
+// continues: a new trainer that restores goes on like the one that saved.
 func (c *checker) continues(p cgo.Library) error {
 	dir, err := os.MkdirTemp("", "p2pdiloco-check-")
 	if err != nil {
@@ -140,21 +139,11 @@ func (c *checker) continues(p cgo.Library) error {
 	if err != nil {
 		return err
 	}
-	two, err := c.rounds("", "", nil)
-	if err != nil {
-		return err
-	}
-	same := differ(one.first, two.first) < 0 && differ(one.second, two.second) < 0
-	if same {
-		c.line("deterministic", OK, "two trainers do the same rounds to the bit")
-	} else {
-		c.line("deterministic", Note, "two trainers do the same rounds, and %s", c.where(p, one.second, two.second))
-	}
 	if file == "" {
 		c.tell(Skipped, "not offered: after a restart the inner optimizer begins anew")
 		return nil
 	}
-	c.failed(c.name, c.restored(p, file, one, same))
+	c.failed(c.name, c.restored(file, one))
 	const refuses = "restore refuses"
 	c.failed(refuses, c.refuses(p, filepath.Join(dir, "bad"), refuses))
 	return nil
@@ -192,7 +181,7 @@ func (c *checker) rounds(restore, save string, from []float32) (r rounds, err er
 }
 
 // restored compares a round after a restore with the one that followed the save.
-func (c *checker) restored(p cgo.Library, file string, one rounds, deterministic bool) error {
+func (c *checker) restored(file string, one rounds) error {
 	after, err := c.rounds(file, "", one.first)
 	if err != nil {
 		return err
@@ -201,21 +190,15 @@ func (c *checker) restored(p cgo.Library, file string, one rounds, deterministic
 	if err != nil {
 		return err
 	}
-	size := "?"
-	if info, err := os.Stat(file); err == nil {
-		size = fmt.Sprint(info.Size())
-	}
 	with, without := relative(one.first, one.second, after.second), relative(one.first, one.second, anew.second)
 	switch {
-	case differ(one.second, after.second) < 0:
-		c.tell(OK, "goes on with the same bits, from %s bytes (without them it would be %.2g of the way off)", size,
-			without)
-	case deterministic:
-		c.tell(Failed, "a new trainer that restores goes on otherwise: %s", c.where(p, one.second, after.second))
+	case with == 0:
+		c.tell(OK, "goes on with the same bits (one that does not restore is %.2g of the way off)", without)
 	case with > max(c.cfg.Relative, without/2):
-		c.tell(Failed, "a new trainer that restores is %.2g of the way off, one that does not %.2g", with, without)
+		c.tell(Failed, "a new trainer that restores goes on otherwise: %.2g of the way off (one that does not, %.2g)",
+			with, without)
 	default:
-		c.tell(OK, "goes on within %.2g of the way, from %s bytes (without them %.2g)", with, size, without)
+		c.tell(OK, "goes on within %.2g of the way (one that does not restore, %.2g)", with, without)
 	}
 	return nil
 }

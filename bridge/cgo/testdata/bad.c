@@ -2,6 +2,7 @@
  * The bowl, misbehaving. Configuration: "how": WHAT, "in": FUNCTION, like {"how":"crash", "in":"run"}; for what
  * the library does before it has a configuration, the same two words in the environment variable P2PDILOCO_BAD.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -60,11 +61,22 @@ static int32_t misbehave(p2pdiloco_trainer *t, const char *function)
 	return 77;
 }
 
+/* A thread of the library's own. */
+static void *leaves(void *unused)
+{
+	rest(20);
+	exit(0);
+	return unused;
+}
+
 static int32_t bad_create(const char *config, const char *data_dir, p2pdiloco_trainer **out)
 {
 	snprintf(mode, sizeof(mode), "%s", config);
 	snprintf(once, sizeof(once), "%s/once", data_dir);
 	int32_t code = misbehave(NULL, "create");
+	pthread_t thread;
+	if (is("thread"))
+		pthread_create(&thread, NULL, leaves, NULL);
 	if (is("\"how\":\"nothing\"") && in("create"))
 		return *out = NULL, P2PDILOCO_TRAINER_OK;
 	if (is("\"how\":\"long\""))

@@ -32,6 +32,8 @@ func (p *participant) newTrainer(ctx context.Context, cfg p2pdiloco.Config) (p2p
 				Flag: "trainer", Value: string(p.settings.Trainer),
 				Why: f.Problem,
 			})
+		case errors.Is(err, cgo.ErrNoCgo):
+			return nil, cli.UsageError(err)
 		}
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
