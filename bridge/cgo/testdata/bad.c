@@ -112,17 +112,16 @@ static int32_t bad_layout(p2pdiloco_trainer *t, const p2pdiloco_trainer_tensor *
 	return 0;
 }
 
-static int32_t bad_register(p2pdiloco_trainer *t, void *base, uint64_t bytes)
-{
-	int32_t code = misbehave(t, "register_memory");
-	return code != 0 ? code : register_memory(t, base, bytes);
-}
-
-static int32_t bad_unregister(p2pdiloco_trainer *t, void *base)
-{
-	int32_t code = misbehave(t, "unregister_memory");
-	return code != 0 ? code : unregister_memory(t, base);
-}
+/* A function that does what the bowl's does, unless it misbehaves. */
+#define LIKE_THE_BOWLS(name, parameters, arguments) \
+	static int32_t bad_##name parameters \
+	{ \
+		int32_t code = misbehave(t, #name); \
+		return code != 0 ? code : name arguments; \
+	}
+LIKE_THE_BOWLS(register_memory, (p2pdiloco_trainer * t, void *base, uint64_t bytes), (t, base, bytes))
+LIKE_THE_BOWLS(unregister_memory, (p2pdiloco_trainer * t, void *base), (t, base))
+LIKE_THE_BOWLS(save, (p2pdiloco_trainer * t, const char *path), (t, path))
 
 static int32_t bad_init(p2pdiloco_trainer *t, uint64_t seed, float *dst)
 {
@@ -178,10 +177,8 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 		*task->steps_done = 0;
 	if (is("lazy"))
 		memcpy(t->x, t->loaded, t->size * sizeof(float));
-	if (is("too-many"))
-		stats->steps = task->steps + 1;
-	if (is("no-steps"))
-		stats->steps = 0;
+	if (is("too-many") || is("no-steps"))
+		stats->steps = is("no-steps") ? 0 : task->steps + 1;
 	if (is("no-weight"))
 		stats->tokens = 0;
 	if (is("nan-loss"))
@@ -227,12 +224,6 @@ static int32_t bad_evaluate(p2pdiloco_trainer *t, double *loss)
 	return code;
 }
 
-static int32_t bad_save(p2pdiloco_trainer *t, const char *path)
-{
-	int32_t code = misbehave(t, "save");
-	return code != 0 ? code : save(t, path);
-}
-
 static int32_t bad_restore(p2pdiloco_trainer *t, const char *path)
 {
 	int32_t code = misbehave(t, "restore");
@@ -256,25 +247,16 @@ P2PDILOCO_TRAINER_EXPORT const p2pdiloco_trainer_api *p2pdiloco_trainer_entry(ui
 	misbehave(NULL, "entry");
 	table = *bowl_entry(abi);
 	table.name = "bad\n1.0";
-	table.create = bad_create;
-	table.layout = bad_layout;
-	table.register_memory = bad_register;
-	table.unregister_memory = bad_unregister;
-	table.init = bad_init;
-	table.load = bad_load;
-	table.run = bad_run;
-	table.export_params = bad_export;
-	table.export_gradient = is("no-gradient") ? NULL : bad_gradient;
+	table.create = bad_create, table.layout = bad_layout, table.destroy = bad_destroy;
+	table.register_memory = bad_register_memory, table.unregister_memory = bad_unregister_memory;
+	table.init = bad_init, table.load = bad_load, table.run = bad_run;
+	table.export_params = bad_export, table.export_gradient = is("no-gradient") ? NULL : bad_gradient;
 	table.evaluate = is("no-evaluate") ? NULL : bad_evaluate;
-	table.save = is("no-save") ? NULL : bad_save;
-	table.restore = bad_restore;
-	table.destroy = bad_destroy;
+	table.save = is("no-save") ? NULL : bad_save, table.restore = bad_restore;
 	if (is("other-abi"))
 		table.abi = 2;
-	if (is("small-table"))
-		table.size = 64;
-	if (is("no-size"))
-		table.size = 0;
+	if (is("small-table") || is("no-size"))
+		table.size = is("no-size") ? 0 : 64;
 	if (is("no-run"))
 		table.run = NULL;
 	return is("null-table") ? NULL : &table;

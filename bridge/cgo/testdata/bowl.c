@@ -53,10 +53,7 @@ static void destroy(p2pdiloco_trainer *t)
 {
 	if (t->journal != NULL)
 		fclose(t->journal);
-	free(t->x);
-	free(t->loaded);
-	free(t->velocity);
-	free(t);
+	free(t->x), free(t->loaded), free(t->velocity), free(t);
 }
 
 static int32_t create(const char *config, const char *data_dir, p2pdiloco_trainer **out)
@@ -73,8 +70,7 @@ static int32_t create(const char *config, const char *data_dir, p2pdiloco_traine
 	t->size = (uint64_t)size;
 	t->target = (float)number(config, "target", 3);
 	t->pause_ms = (int)number(config, "pause_ms", 0);
-	t->x = calloc(t->size, sizeof(float));
-	t->loaded = calloc(t->size, sizeof(float));
+	t->x = calloc(t->size, sizeof(float)), t->loaded = calloc(t->size, sizeof(float));
 	t->velocity = calloc(t->size, sizeof(float));
 	t->tensors[0] = (p2pdiloco_trainer_tensor){
 		.size = sizeof(t->tensors[0]), .name = "x", .dtype = P2PDILOCO_F32, .dims = 1, .shape = {t->size - 1}};
@@ -139,11 +135,8 @@ static double step(p2pdiloco_trainer *t, double *norm)
 static int32_t run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task, p2pdiloco_trainer_stats *stats)
 {
 	atomic_store(&t->cancelled, 0);
-	if (t->journal != NULL) {
-		fprintf(t->journal, "slot %llu after %llu steps\n", (unsigned long long)task->slot,
-			(unsigned long long)t->steps);
-		fflush(t->journal);
-	}
+	if (t->journal != NULL)
+		fprintf(t->journal, "slot %d after %d steps\n", (int)task->slot, (int)t->steps), fflush(t->journal);
 	for (uint64_t i = 0; i < task->steps; i++) {
 		double norm;
 		if (atomic_load(&t->cancelled))
@@ -154,8 +147,7 @@ static int32_t run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task, p2p
 		*task->steps_done = stats->steps;
 		rest(t->pause_ms);
 	}
-	stats->samples = stats->steps;
-	stats->tokens = stats->steps * 10;
+	stats->samples = stats->steps, stats->tokens = stats->steps * 10;
 	stats->seconds = 1e-3 * (double)(stats->steps * (uint64_t)t->pause_ms);
 	return P2PDILOCO_TRAINER_OK;
 }
@@ -229,24 +221,11 @@ static int32_t unregister_memory(p2pdiloco_trainer *t, void *base)
 }
 
 static const p2pdiloco_trainer_api api = {
-	.size = sizeof(api),
-	.abi = P2PDILOCO_TRAINER_ABI,
-	.name = "bowl 1.0",
-	.create = create,
-	.last_error = last_error,
-	.layout = layout,
-	.register_memory = register_memory,
-	.unregister_memory = unregister_memory,
-	.init = init,
-	.load = load,
-	.run = run,
-	.cancel = cancel,
-	.export_params = export_params,
-	.export_gradient = export_gradient,
-	.evaluate = evaluate,
-	.save = save,
-	.restore = restore,
-	.destroy = destroy,
+	.size = sizeof(api), .abi = P2PDILOCO_TRAINER_ABI, .name = "bowl 1.0",
+	.create = create, .last_error = last_error, .layout = layout, .register_memory = register_memory,
+	.unregister_memory = unregister_memory, .init = init, .load = load, .run = run, .cancel = cancel,
+	.export_params = export_params, .export_gradient = export_gradient, .evaluate = evaluate, .save = save,
+	.restore = restore, .destroy = destroy,
 };
 
 const p2pdiloco_trainer_api *ENTRY(uint32_t abi) { return abi == P2PDILOCO_TRAINER_ABI ? &api : NULL; }
