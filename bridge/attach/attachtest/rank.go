@@ -79,7 +79,8 @@ func (r *Rank) Attach(path string) error {
 
 func (r *Rank) greet() error {
 	hello := &wire.Hello{
-		Version: cmp.Or(r.Version, wire.Version), Rank: r.Number, World: r.World, Set: r.Set, Run: r.RunName, Client: "go test",
+		Version: cmp.Or(r.Version, wire.Version), Rank: r.Number, World: r.World, Set: r.Set, Run: r.RunName,
+		Client: "go test",
 	}
 	if _, ok := r.Trainer.(trainer.Saver); ok {
 		hello.Saves = 1

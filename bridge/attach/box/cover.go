@@ -65,8 +65,8 @@ func common(ranks []*wire.Layout) (trainer.Layout, error) {
 			continue
 		}
 		if d := first.Diff(layout); d != "" {
-			return nil, fmt.Errorf("rank 0 (here) and rank %d (there) differ: %s: all ranks give the whole model, with "+
-				"global shapes, in one order", rank, d)
+			return nil, fmt.Errorf("rank 0 (here) and rank %d (there) differ: %s: all ranks give the whole model, "+
+				"with global shapes, in one order", rank, d)
 		}
 	}
 	return first, nil
