@@ -18,6 +18,7 @@ import (
 // same state of the run and the same parameters, on which they measure the same loss; it is lower
 // than at the start.
 func TestOneRun(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	config := small + "data " + prose(t, 5000)
@@ -28,7 +29,7 @@ func TestOneRun(t *testing.T) {
 	for _, tr := range trainers {
 		node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
 			Spec: p2pdiloco.Spec{
-				Name: fmt.Sprintf("cuda-and-builtin-%d", os.Getpid()), Rounds: 2, InnerSteps: 5, StartPeers: 2,
+				Name: fmt.Sprintf("cuda-and-builtin-%d", os.Getpid()), Rounds: 2, InnerSteps: 4, StartPeers: 2,
 				Aggregator: "mean", Outer: "sgd", OuterLR: "1",
 			},
 			Trainer: tr, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: bootstrap,

@@ -26,7 +26,7 @@ if [ "$emulate" ]; then
 		jobs="${jobs-} $!"
 	}
 	compile "$here" train.cu
-	for file in grid streams memory blas; do compile "$here/emulate" "$file.cpp"; done
+	compile "$here/emulate" all.cpp
 	for job in $jobs; do wait "$job"; done
 	# shellcheck disable=SC2086
 	"${CXX:-g++}" -shared ${CXXFLAGS:-} -o "$out/libp2pdiloco_cuda_emulated.so" "$objects"/*.o ${LDFLAGS:-}
@@ -40,9 +40,13 @@ if ! command -v "$nvcc" >/dev/null; then
 	exit 77
 fi
 codes=''
-for arch in ${CUDA_ARCHS:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | tr -d . | sort -u)}; do
-	codes="$codes -gencode=arch=compute_$arch,code=[sm_$arch,compute_$arch]"
+for arch in ${CUDA_ARCHS:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -u)}; do
+	codes="$codes -gencode=arch=compute_$arch,code=sm_$arch -gencode=arch=compute_$arch,code=compute_$arch"
 done
+if [ -z "$codes" ]; then
+	echo 'no GPU is to be seen here: name those to build for, such as CUDA_ARCHS="80 90"' >&2
+	exit 2
+fi
 lib=$(dirname "$(dirname "$(readlink -f "$(command -v "$nvcc")")")")/lib64 # cuBLAS need not be where the system looks
 # shellcheck disable=SC2086
 "$nvcc" -std=c++17 -O3 -shared -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $codes ${NVCCFLAGS:-} \

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <random>
 
 #include "cuda_runtime.h"
 
@@ -15,8 +14,20 @@ struct Turn {
 	std::lock_guard<std::recursive_mutex> lock{mutex()};
 };
 
-/* Decides every order that CUDA leaves open. */
-std::mt19937_64 &dice();
+/* Decides every order that CUDA leaves open: SplitMix64. */
+struct Dice {
+	typedef uint64_t result_type;
+	uint64_t state;
+	static constexpr uint64_t min() { return 0; }
+	static constexpr uint64_t max() { return ~(uint64_t)0; }
+	uint64_t operator()() {
+		uint64_t z = state += 0x9e3779b97f4a7c15u;
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+		z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+		return z ^ z >> 31;
+	}
+};
+Dice &dice();
 
 /* What cudaGetLastError returns next. */
 cudaError_t set_last_error(cudaError_t);

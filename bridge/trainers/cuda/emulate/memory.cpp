@@ -66,7 +66,7 @@ using namespace emulate;
 cudaError_t cudaMalloc(void **out, size_t bytes) {
 	Turn turn;
 	*out = nullptr;
-	if (shall_fail("cudaMalloc") || bytes > device_bytes() - used)
+	if (shall_fail("cudaMalloc") || bytes + used > device_bytes())
 		return set_last_error(cudaErrorMemoryAllocation);
 	if (bytes == 0)
 		return cudaSuccess;
@@ -105,7 +105,7 @@ cudaError_t cudaFree(void *at) {
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
 	Turn turn;
 	*all = device_bytes();
-	*left = *all - used;
+	*left = used < *all ? *all - used : 0;
 	return cudaSuccess;
 }
 
@@ -214,8 +214,8 @@ const char *cudaGetErrorString(cudaError_t e) { return cudaGetErrorName(e); }
 namespace {
 
 /* As in streams.cpp. */
-struct Ending {
-	~Ending() {
+struct Unfreed {
+	~Unfreed() {
 		if (device.empty() && pinned.empty())
 			return;
 		fprintf(stderr, "emulated CUDA: %zu allocations and %zu page-locked pieces were not given back\n",
@@ -223,6 +223,6 @@ struct Ending {
 		if (getenv("P2PDILOCO_EMULATE_STRICT"))
 			_exit(97);
 	}
-} ending;
+} unfreed;
 
 } // namespace

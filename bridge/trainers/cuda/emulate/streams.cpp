@@ -97,9 +97,9 @@ std::recursive_mutex &Turn::mutex() {
 	return one;
 }
 
-std::mt19937_64 &dice() {
-	static std::mt19937_64 engine(number("P2PDILOCO_EMULATE_SEED", 1));
-	return engine;
+Dice &dice() {
+	static Dice one{number("P2PDILOCO_EMULATE_SEED", 1)};
+	return one;
 }
 
 void fault(const char *format, ...) {
@@ -225,8 +225,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
 namespace {
 
 /* Says at the end what was never given back; with P2PDILOCO_EMULATE_STRICT it is an error. */
-struct Ending {
-	~Ending() {
+struct Undestroyed {
+	~Undestroyed() {
 		size_t left = streams.size() + events.size();
 		if (left == 0)
 			return;
@@ -235,6 +235,6 @@ struct Ending {
 		if (getenv("P2PDILOCO_EMULATE_STRICT"))
 			_exit(97);
 	}
-} ending;
+} undestroyed;
 
 } // namespace
