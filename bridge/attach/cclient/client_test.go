@@ -160,23 +160,19 @@ type node struct {
 	*attach.Server
 	*attach.Trainer
 	params, local []float32
-	clients       []*exec.Cmd
-	out, warnings *bytes.Buffer // of the last client
+	client        *exec.Cmd
+	out, warnings *bytes.Buffer
 }
 
-// begin has clients attach, one for each list of arguments.
-func begin(t *testing.T, dir string, clients ...[]string) *node {
+// begin has a client attach.
+func begin(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
 	server, err := attach.Listen(attach.Config{DataDir: dir, Run: "test", Looks: 20 * time.Millisecond})
 	do(t, err)
 	t.Cleanup(func() { do(t, server.Close()) })
 	n := &node{Server: server}
-	for _, args := range clients {
-		var cmd *exec.Cmd
-		cmd, n.out, n.warnings = client(t, server.Path(), args...)
-		do(t, cmd.Start())
-		n.clients = append(n.clients, cmd)
-	}
+	n.client, n.out, n.warnings = client(t, server.Path(), args...)
+	do(t, n.client.Start())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	n.Trainer, err = server.Trainer(ctx)
@@ -189,7 +185,7 @@ func begin(t *testing.T, dir string, clients ...[]string) *node {
 // wantEnd waits for the client.
 func (n *node) wantEnd(t *testing.T, fails bool, last string) {
 	t.Helper()
-	err := n.clients[0].Wait()
+	err := n.client.Wait()
 	if said := n.out.String() + n.warnings.String(); (err != nil) != fails || !strings.HasSuffix(said, last) {
 		t.Errorf("it has ended with %v, want %q:\n%s", err, last, said)
 	}
@@ -218,7 +214,7 @@ func (n *node) givesUp(t *testing.T) {
 // node is gone.
 func TestExample(t *testing.T) {
 	t.Parallel()
-	n, ctx := begin(t, t.TempDir(), nil), t.Context()
+	n, ctx := begin(t, t.TempDir()), t.Context()
 	params, local := n.params, n.local
 	do(t, n.Init(ctx, params), n.Load(ctx, params))
 	for slot := uint64(1); slot <= 20; slot++ {
@@ -251,7 +247,7 @@ func TestExample(t *testing.T) {
 	n.End(wire.CodeEnded, "the run has ended")
 	n.wantEnd(t, false, end)
 
-	n = begin(t, t.TempDir(), nil)
+	n = begin(t, t.TempDir())
 	do(t, n.Load(ctx, n.params))
 	time.AfterFunc(time.Second/5, func() { n.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved") })
 	if _, err := n.Train(ctx, endless); !errors.Is(err, trainer.ErrAnew) {
@@ -268,12 +264,13 @@ func TestExample(t *testing.T) {
 // TestTheClientGoesOnWhereItWas: a program and its node are gone before a slot is agreed, and the
 // next ones begin that round again with the state that it had begun with. When the slot is agreed
 // while they are gone, they have that of the round's end. This one says every second step: it never
-// came to the look after the first one, was not asked any more, and gave up nothing.
+// came to the look after the first one, was not asked any more, and gave up nothing. Of its memory,
+// nothing but the model is as large as that.
 func TestTheClientGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), t.Context()
 	for _, slots := range [][]uint64{{0, 1, 2}, {2, 3}, {4}} {
-		n := begin(t, dir, []string{"train", "60", "1", "keep"})
+		n := begin(t, dir, "train", "60", "1", "keep")
 		n.Joined(wire.Info{Mode: "sync"})
 		for _, slot := range slots {
 			at := trainer.Anchor{Slot: slot, Root: [32]byte{byte(slot)}, Step: 10 * slot, TotalSteps: 40}

@@ -2,7 +2,6 @@ package cclient
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,14 +24,23 @@ import (
 // said is a part of what a node says. With its first byte may go descriptors.
 type said struct {
 	bytes []byte
-	files int // of 10 elements each; -1: the second one is shorter than SHARE says
+	files []int
+}
+
+// vector is a descriptor of memory of some bytes.
+func vector(t *testing.T, size uint64) (fd int) {
+	t.Helper()
+	f, err := memory.New(t.Context(), size)
+	do(t, err)
+	t.Cleanup(func() { do(t, f.Close()) })
+	return int(f.Fd())
 }
 
 // conversation is a node's part of a conversation of a rank whose tensors have 10 elements.
-func conversation(elements, offset uint64, files int) []said {
+func conversation(elements, offset uint64, files ...int) []said {
 	share := &wire.Share{Elements: elements, Offset: offset, Size: memory.Size(10), Epoch: 1, Writes: []byte{1, 1}}
 	welcome := &wire.Welcome{Version: wire.Version, Run: "storm", DataDir: "/data", PID: 1}
-	all := []said{{wire.Append(nil, 1, welcome), 0}, {wire.Append(nil, 2, share), files}}
+	all := []said{{wire.Append(nil, 1, welcome), nil}, {wire.Append(nil, 2, share), files}}
 	for i, m := range []wire.Message{
 		&wire.Info{RunID: "abcd", Mode: "sync", InnerSteps: 3}, &wire.Fill{}, &wire.Load{End: elements, Generation: 1},
 		&wire.Evaluate{}, &wire.Train{Slot: 1, Steps: 3, Look: 1, Export: wire.ExportGradient, MemberIDs: "a\nb"},
@@ -44,13 +52,14 @@ func conversation(elements, offset uint64, files int) []said {
 		if _, answers := m.(*wire.Go); answers {
 			id = 3 // of the rank's first AT, after HELLO and LAYOUT
 		}
-		all = append(all, said{wire.Append(nil, id, m), 0})
+		all = append(all, said{wire.Append(nil, id, m), nil})
 	}
 	return all
 }
 
-// storm makes something of a conversation that no node says.
-func storm(r *rand.Rand, all []said) []said {
+// storm makes something of a conversation that no node says. Of three descriptors the last one is
+// of less memory.
+func storm(r *rand.Rand, all []said, files []int) []said {
 	for range 1 + r.IntN(3) {
 		i, j := r.IntN(len(all)), r.IntN(len(all))
 		m := &all[i]
@@ -78,7 +87,7 @@ func storm(r *rand.Rand, all []said) []said {
 			b = append(b, make([]byte, 1<<16)...)
 			binary.LittleEndian.PutUint32(b, uint32(len(b)-16))
 		case 6: // too few descriptors, too many, or shorter ones
-			m.files = []int{0, 1, 3, -1}[r.IntN(4)]
+			m.files = [][]int{nil, files[:1], files, files[1:]}[r.IntN(4)]
 			continue
 		}
 		m.bytes = b
@@ -113,29 +122,14 @@ func speak(c *net.UnixConn, all []said, pause int) error {
 }
 
 func say(c *net.UnixConn, m said) error {
-	if m.files == 0 || len(m.bytes) == 0 {
-		_, err := c.Write(m.bytes)
-		return err
-	}
-	var fds []int
-	size := memory.Size(10)
-	for i := range max(m.files, 2) {
-		if m.files < 0 && i == 1 {
-			size = 4096
-		}
-		f, err := memory.New(context.Background(), size)
-		if err != nil {
+	b := m.bytes
+	if len(m.files) > 0 && len(b) > 0 {
+		if _, _, err := c.WriteMsgUnix(b[:1], unix.UnixRights(m.files...), nil); err != nil {
 			return err
 		}
-		defer f.Close()
-		if fds = append(fds, int(f.Fd())); len(fds) == m.files {
-			break
-		}
+		b = b[1:]
 	}
-	if _, _, err := c.WriteMsgUnix(m.bytes[:1], unix.UnixRights(fds...), nil); err != nil {
-		return err
-	}
-	_, err := c.Write(m.bytes[1:])
+	_, err := c.Write(b)
 	return err
 }
 
@@ -157,6 +151,7 @@ func TestWhateverANodeSays(t *testing.T) {
 	cases, l, random := testlevel.Choose(20, 40, 20_000), listen(t), testlevel.Random(t)
 	cmd, out, errs := client(t, l.Addr().String(), "train", "1e-9", fmt.Sprint(cases))
 	do(t, cmd.Start())
+	files := []int{vector(t, memory.Size(10)), vector(t, memory.Size(10)), vector(t, 4096)}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.Wait()
@@ -165,16 +160,17 @@ func TestWhateverANodeSays(t *testing.T) {
 	// too many elements, a place that no float32 has, less memory than SHARE says; ranges that end
 	// beyond the model, or before they begin
 	unfit := [][]said{
-		conversation(20, memory.Offset, 2), conversation(10, memory.Offset+2, 2), conversation(10, memory.Offset, -1),
-		conversation(10, memory.Offset, 2), conversation(10, memory.Offset, 2),
+		conversation(20, memory.Offset, files[:2]...), conversation(10, memory.Offset+2, files[:2]...),
+		conversation(10, memory.Offset, files[1:]...), conversation(10, memory.Offset, files[:2]...),
+		conversation(10, memory.Offset, files[:2]...),
 	}
 	unfit[3][4].bytes = wire.Append(nil, 1, &wire.Load{Begin: 3, End: 11})
 	unfit[4][4].bytes = wire.Append(nil, 1, &wire.Export{Begin: 9, End: 8})
 	for n := range cases {
-		all := conversation(10, memory.Offset, 2)
+		all := conversation(10, memory.Offset, files[:2]...)
 		switch {
 		case n > len(unfit):
-			all = storm(random, all)
+			all = storm(random, all, files)
 		case n > 0:
 			all = unfit[n-1]
 		}
@@ -212,8 +208,8 @@ func lastLines(text string) string { return text[max(0, len(text)-500):] }
 // sends nothing, and whose beat goes on, does not stand still.
 func TestANodeThatStandsStill(t *testing.T) {
 	const still = "the node of this machine (pid 1) has shown no sign of life for 1 s: it is stopped or hangs"
-	all := conversation(10, memory.Offset, 2)
-	torn := slices.Concat(all[:2], []said{{all[2].bytes[:20], 0}, {all[2].bytes[20:], 0}}, all[3:])
+	all := conversation(10, memory.Offset)
+	torn := slices.Concat(all[:2], []said{{all[2].bytes[:20], nil}, {all[2].bytes[20:], nil}}, all[3:])
 	for name, c := range map[string]struct {
 		says    []said
 		pause   int
@@ -234,12 +230,14 @@ func TestANodeThatStandsStill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.says == nil {
-				n := begin(t, t.TempDir(), []string{"train", c.timeout, "1"})
+				n := begin(t, t.TempDir(), "train", c.timeout, "1")
 				time.Sleep(2 * time.Second)
 				n.End(wire.CodeEnded, "the run has ended")
 				n.wantEnd(t, false, c.end+"\n")
 				return
 			}
+			c.says = slices.Clone(c.says)
+			c.says[1].files = []int{vector(t, memory.Size(10)), vector(t, memory.Size(10))}
 			l := listen(t)
 			cmd, out, errs := client(t, l.Addr().String(), "train", c.timeout, "1")
 			do(t, cmd.Start())
