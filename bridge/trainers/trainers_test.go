@@ -135,7 +135,7 @@ func TestStepsAgree(t *testing.T) {
 		{"small", small, 1 << 63, 5e-5},
 		{
 			"no decay, no clipping, no warm-up",
-			small + "weight_decay 0\nclip 0\nwarm_up 0\nbeta1 .8\nbeta2 .9\nlearning_rate 1e-3\n", 7, 5e-5,
+			small + "weight_decay 0\nclip 0\nwarm_up 0\nbeta1 0.8\nbeta2 0.9\nlearning_rate 1e-3\n", 7, 5e-5,
 		},
 		{"other texts", small + "hold_out 5\nmax_bytes 3000\n", 1, 5e-5},
 		{
