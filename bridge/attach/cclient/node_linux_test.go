@@ -181,7 +181,8 @@ func TestWhateverANodeSays(t *testing.T) {
 		}
 		if err != nil {
 			_ = cmd.Process.Kill()
-			t.Fatalf("conversation %d: %v, %v\n%s%s\n%x", n, err, <-ended, lastLines(out.String()), errs, all)
+			t.Fatalf("conversation %d: %v, %v\n%s%s\n%x", n, err, <-ended, lastLines(out.String()),
+				lastLines(errs.String()), all)
 		}
 	}
 	do(t, <-ended)
