@@ -29,7 +29,7 @@ func TestRanksThatLeaveAfterTheSameStep(t *testing.T) {
 		r := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1, Pace: time.Duration(1+100*i) * time.Millisecond}}
 		r.OnStep = func(step uint64) {
 			if last[i].Store(step); step > 3 { // it was told to go on before
-				_ = r.Leave("the loop has ended", true)
+				_ = r.Leave("the loop has ended", 1)
 				r.Kill()
 			}
 		}

@@ -236,7 +236,7 @@ func TestTheNextSetHasItsOwnMemory(t *testing.T) {
 func TestReturn(t *testing.T) {
 	t.Parallel()
 	m, tr, r := single(t, Config{Return: 50 * time.Millisecond})
-	must(t, r.Leave("the loop has ended", false))
+	must(t, r.Leave("the loop has ended", 0))
 	var err error
 	for range 2 { // the second call is one that begins when the set is gone
 		_, err = tr.Evaluate(t.Context())
@@ -279,7 +279,7 @@ func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
 // for ever without that, and every later trainer would be refused.
 func TestTheEndIsToldAtOnce(t *testing.T) {
 	t.Parallel()
-	for want, leaves := range map[error]bool{ErrLeave: true, ErrNoReturn: false} {
+	for want, leaves := range map[error]uint64{ErrLeave: 1, ErrNoReturn: 0} {
 		m, tr, r := single(t, Config{Return: 50 * time.Millisecond})
 		must(t, errors.Join(m.server.Err(), r.Leave("enough", leaves)))
 		select {

@@ -16,11 +16,7 @@ type Ended struct {
 
 func (e *Ended) Error() string { return fmt.Sprintf("error %d: %s", e.Code, e.Text) }
 
-// Leave says that the rank goes, and whether the peer is to leave the run.
-func (r *Rank) Leave(reason string, run bool) error {
-	m := &wire.Leave{Reason: reason}
-	if run {
-		m.Run = 1
-	}
-	return r.Send(m)
+// Leave says that the rank goes, and with 1 that the peer is to leave the run.
+func (r *Rank) Leave(reason string, run uint64) error {
+	return r.Send(&wire.Leave{Reason: reason, Run: run})
 }

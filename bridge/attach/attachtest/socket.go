@@ -46,10 +46,7 @@ func (r *Rank) lastWord(err error) error {
 	}
 	for {
 		if _, _, _, last := r.receive(); last != nil {
-			if ended := new(Ended); errors.As(last, &ended) {
-				return last
-			}
-			return err
+			return errors.Join(last, err)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // Conn is the number of a connection, as the shell gives it.
 type Conn uint64
 
-// Effect is what the shell is to do.
-type Effect interface{ effect() }
+// Effect is what the shell is to do: a value of one of the next types.
+type Effect any
 
 // Effects.
 type (
@@ -47,14 +47,6 @@ type (
 	// Leave says that the trainer wants the peer to leave the run.
 	Leave struct{ Reason string }
 )
-
-func (Send) effect()     {}
-func (Close) effect()    {}
-func (Share) effect()    {}
-func (Unwanted) effect() {}
-func (Answered) effect() {}
-func (Lost) effect()     {}
-func (Leave) effect()    {}
 
 // Fault is why ranks are sent away.
 type Fault struct {

@@ -13,7 +13,6 @@ import (
 // set are the ranks of one start of a trainer. It is all or nothing.
 type set struct {
 	name   string
-	client string
 	world  uint64
 	ranks  map[uint64]*rank // by number; without those that have left
 	layout trainer.Layout   // that all were laid out with; nil before
@@ -90,7 +89,7 @@ func (b *Box) hello(now time.Time, conn Conn, id uint64, h *wire.Hello) []Effect
 		return refuse(conn, f)
 	}
 	if b.set == nil {
-		b.set = &set{name: h.Set, client: h.Client, world: h.World, ranks: make(map[uint64]*rank)}
+		b.set = &set{name: h.Set, world: h.World, ranks: make(map[uint64]*rank)}
 	}
 	b.set.heard(now)
 	b.set.ranks[h.Rank] = &rank{conn: conn, number: h.Rank, saves: h.Saves == 1, state: h.State}
@@ -101,7 +100,8 @@ func (b *Box) hello(now time.Time, conn Conn, id uint64, h *wire.Hello) []Effect
 
 // admit returns why a rank cannot attach.
 func (b *Box) admit(h *wire.Hello) *Fault {
-	if ours, theirs := wire.Major(wire.Version), wire.Major(h.Version); ours != theirs {
+	const ours = wire.Version >> 16
+	if theirs := h.Version >> 16; theirs != ours {
 		return fault(wire.CodeVersion, "this node speaks attach protocol %d, the client %d: install the same release "+
 			"of both", ours, theirs)
 	}

@@ -73,7 +73,7 @@ func (f field) set(b []byte) (err error) {
 		}
 		*v = string(b)
 	case *[]byte:
-		*v = append([]byte(nil), b...)
+		*v = slices.Clone(b)
 	case *[]Tensor:
 		var t Tensor
 		t, err = parseTensor(b)

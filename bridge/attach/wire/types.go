@@ -6,11 +6,9 @@ import (
 	"strings"
 )
 
-// Version is major << 16 | minor. Minors only add fields and types.
+// Version is major << 16 | minor. Both sides must have the major in common; minors only add fields
+// and types.
 const Version = 1 << 16
-
-// Major is the part of a version that both sides must have in common.
-func Major(version uint64) uint64 { return version >> 16 }
 
 // Type is a message's type.
 type Type uint16
