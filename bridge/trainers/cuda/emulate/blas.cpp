@@ -15,13 +15,6 @@ float read(const void *at, cudaDataType type, size_t i) {
 	return type == CUDA_R_32F ? ((const float *)at)[i] : __bfloat162float(((const __nv_bfloat16 *)at)[i]);
 }
 
-void write(void *at, cudaDataType type, size_t i, float v) {
-	if (type == CUDA_R_32F)
-		((float *)at)[i] = v;
-	else
-		((__nv_bfloat16 *)at)[i] = __float2bfloat16(v);
-}
-
 /* TF32 keeps ten bits of the fraction. */
 float to_tf32(float f) {
 	uint32_t bits;
@@ -52,8 +45,7 @@ std::vector<float> gather(const Operand &m, size_t from, int rows, int cols, boo
 struct Product {
 	int m, n, k;
 	Operand a, b;
-	void *c;
-	cudaDataType c_type;
+	float *c;
 	int ldc;
 	float alpha, beta;
 	bool tf32;
@@ -66,12 +58,11 @@ struct Product {
 			std::fill(row.begin(), row.end(), 0.0f);
 			for (int l = 0; l < k; l++) {
 				const float x = left[(size_t)i * k + l], *y = &right[(size_t)l * n];
-				for (int j = 0; j < n; j++)
-					row[j] += x * y[j];
+				for (int j = 0; j < n; j++) row[j] += x * y[j];
 			}
 			for (int j = 0; j < n; j++) {
-				size_t at = at_c + (size_t)j * ldc + i;
-				write(c, c_type, at, alpha * row[j] + (beta == 0 ? 0 : beta * read(c, c_type, at)));
+				float *to = c + at_c + (size_t)j * ldc + i;
+				*to = alpha * row[j] + (beta == 0 ? 0 : beta * *to);
 			}
 		}
 	}
@@ -94,8 +85,7 @@ const char *cublasGetStatusString(cublasStatus_t s) {
 
 cublasStatus_t cublasCreate(cublasHandle_t *out) {
 	emulate::Turn turn;
-	if (emulate::shall_fail("cublasCreate"))
-		return CUBLAS_STATUS_ALLOC_FAILED;
+	if (emulate::shall_fail("cublasCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
 	*out = new cublasContext;
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -117,16 +107,14 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op
 	cudaDataType b_type, int ldb, long long stride_b, const void *beta, void *c, cudaDataType c_type, int ldc,
 	long long stride_c, int count, cublasComputeType_t compute, cublasGemmAlgo_t) {
 	emulate::Turn turn;
-	if (emulate::shall_fail("cublasGemm"))
-		return CUBLAS_STATUS_EXECUTION_FAILED;
+	if (emulate::shall_fail("cublasGemm")) return CUBLAS_STATUS_EXECUTION_FAILED;
 	if (m < 0 || n < 0 || k < 0 || count < 0 || !fits(op_a, m, k, lda) || !fits(op_b, k, n, ldb) || ldc < m ||
-		a_type != b_type || (a_type == CUDA_R_32F && c_type != CUDA_R_32F))
+		a_type != b_type || c_type != CUDA_R_32F)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	Product p{m, n, k, {a, a_type, lda, op_a == CUBLAS_OP_T}, {b, b_type, ldb, op_b == CUBLAS_OP_T}, c, c_type, ldc,
+	Product p{m, n, k, {a, a_type, lda, op_a == CUBLAS_OP_T}, {b, b_type, ldb, op_b == CUBLAS_OP_T}, (float *)c, ldc,
 		*(const float *)alpha, *(const float *)beta, compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F};
 	emulate::enqueue(h->stream, "cublasGemm", [=] {
-		for (int i = 0; i < count; i++)
-			p.run(i * stride_a, i * stride_b, i * stride_c);
+		for (int i = 0; i < count; i++) p.run(i * stride_a, i * stride_b, i * stride_c);
 	});
 	return CUBLAS_STATUS_SUCCESS;
 }

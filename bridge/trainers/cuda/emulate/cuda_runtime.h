@@ -30,10 +30,8 @@
 #include <functional>
 #include <tuple>
 
-#define __host__
 #define __device__
 #define __global__
-#define __launch_bounds__(...)
 #define __shared__ static __attribute__((section("emulated_shared")))
 
 struct uint3 {
@@ -54,30 +52,17 @@ enum cudaError_t {
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
 	cudaErrorNoKernelImageForDevice = 209,
-	cudaErrorECCUncorrectable = 214,
-	cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700,
-	cudaErrorLaunchTimeout = 702,
 	cudaErrorHostMemoryAlreadyRegistered = 712,
 	cudaErrorHostMemoryNotRegistered = 713,
-	cudaErrorLaunchFailure = 719,
 	cudaErrorNotSupported = 801,
-	cudaErrorUnknown = 999,
 };
 
-enum cudaMemcpyKind {
-	cudaMemcpyHostToDevice = 1,
-	cudaMemcpyDeviceToHost = 2,
-	cudaMemcpyDeviceToDevice = 3,
-};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 
 enum {
-	cudaStreamNonBlocking = 1,
-	cudaEventBlockingSync = 1,
-	cudaEventDisableTiming = 2,
-	cudaHostRegisterDefault = 0,
-	cudaHostAllocDefault = 0,
-	cudaDeviceScheduleBlockingSync = 4,
+	cudaStreamNonBlocking = 1, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2, cudaHostRegisterDefault = 0,
+	cudaHostAllocDefault = 0, cudaDeviceScheduleBlockingSync = 4
 };
 
 struct cudaDeviceProp {

@@ -62,18 +62,15 @@ void work() {
 			block.warp_ended[running->thread / lanes]++;
 		}
 		running->wait = Wait::none;
-		if (_setjmp(running->here) == 0)
-			_longjmp(scheduler, 1);
+		if (_setjmp(running->here) == 0) _longjmp(scheduler, 1);
 	}
 }
 
 /* Lets a coroutine run until it waits or has nothing left to do. */
 void resume(Coroutine *c) {
 	running = c;
-	if (_setjmp(scheduler) != 0)
-		return;
-	if (c->begun)
-		_longjmp(c->here, 1);
+	if (_setjmp(scheduler) != 0) return;
+	if (c->begun) _longjmp(c->here, 1);
 	c->begun = true;
 	getcontext(&c->start);
 	c->start.uc_stack.ss_sp = c->stack.get();
@@ -85,8 +82,7 @@ void resume(Coroutine *c) {
 
 Coroutine *idle() {
 	for (auto &c : pool)
-		if (c->wait == Wait::none)
-			return c.get();
+		if (c->wait == Wait::none) return c.get();
 	pool.push_back(std::make_unique<Coroutine>());
 	return pool.back().get();
 }
@@ -94,8 +90,7 @@ Coroutine *idle() {
 void wait_at(Wait kind) {
 	Coroutine *me = running;
 	me->wait = kind;
-	if (_setjmp(me->here) == 0)
-		_longjmp(scheduler, 1);
+	if (_setjmp(me->here) == 0) _longjmp(scheduler, 1);
 	running = me;
 	threadIdx.x = me->thread;
 }
@@ -105,18 +100,15 @@ std::vector<Coroutine *> released() {
 	std::vector<Coroutine *> at_block, at_warp, out;
 	std::vector<unsigned> waiting(block.warp_ended.size());
 	for (auto &c : pool) {
-		if (c->wait == Wait::block)
-			at_block.push_back(c.get());
+		if (c->wait == Wait::block) at_block.push_back(c.get());
 		if (c->wait == Wait::warp) {
 			at_warp.push_back(c.get());
 			waiting[c->thread / lanes]++;
 		}
 	}
 	for (auto *c : at_warp)
-		if (waiting[c->thread / lanes] == lanes)
-			out.push_back(c);
-	if (out.empty() && at_warp.empty() && at_block.size() == block.size)
-		out = at_block;
+		if (waiting[c->thread / lanes] == lanes) out.push_back(c);
+	if (out.empty() && at_warp.empty() && at_block.size() == block.size) out = at_block;
 	return out;
 }
 
@@ -126,18 +118,15 @@ void run_block() {
 	block.begun = block.ended = 0;
 	std::fill(block.warp_ended.begin(), block.warp_ended.end(), 0);
 	std::fill(block.shuffles.begin(), block.shuffles.end(), 0);
-	while (block.begun < block.size)
-		resume(idle());
+	while (block.begun < block.size) resume(idle());
 	while (block.ended < block.size) {
 		auto ready = released();
 		if (ready.empty())
 			fault("%s, block %u: of %u threads %u have ended, and not all others reach the same barrier or shuffle",
 				block.kernel, blockIdx.x, block.size, block.ended);
 		std::shuffle(ready.begin(), ready.end(), dice());
-		for (auto *c : ready)
-			c->wait = Wait::none;
-		for (auto *c : ready)
-			resume(c);
+		for (auto *c : ready) c->wait = Wait::none;
+		for (auto *c : ready) resume(c);
 	}
 }
 
@@ -151,8 +140,7 @@ void run_grid(unsigned grid, unsigned size, const char *kernel, const std::funct
 	std::iota(block.order.begin(), block.order.end(), 0u);
 	block.warp_ended.assign((block.size + lanes - 1) / lanes, 0);
 	block.shuffles.assign(block.size, 0);
-	for (auto &e : block.exchange)
-		e.assign(block.size, ~0ull);
+	for (auto &e : block.exchange) e.assign(block.size, ~0ull);
 	std::vector<unsigned> blocks(grid);
 	std::iota(blocks.begin(), blocks.end(), 0u);
 	std::shuffle(blocks.begin(), blocks.end(), dice());

@@ -32,6 +32,9 @@ Dice &dice();
 /* What cudaGetLastError returns next. */
 cudaError_t set_last_error(cudaError_t);
 
+/* How many were made and not destroyed. */
+size_t streams_and_events();
+
 /* Runs queued work, chosen at random, until done() holds. Between such calls the host cannot reach
  * device memory. */
 void run_until(const std::function<bool()> &done);

@@ -33,8 +33,7 @@ size_t device_bytes() {
 bool inside(const std::map<char *, size_t> &pieces, const void *at, size_t bytes) {
 	auto *p = (char *)at;
 	auto next = pieces.upper_bound(p);
-	if (next == pieces.begin())
-		return false;
+	if (next == pieces.begin()) return false;
 	auto [begin, size] = *std::prev(next);
 	return p + bytes <= begin + size;
 }
@@ -51,8 +50,7 @@ void check_copy(const void *dst, const void *src, size_t bytes, cudaMemcpyKind k
 
 void open_device_memory(bool open) {
 	static bool is_open;
-	if (open == is_open)
-		return;
+	if (open == is_open) return;
 	is_open = open;
 	for (auto &[data, pages] : device_pages)
 		if (mprotect(pages.base, pages.bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0)
@@ -68,8 +66,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
 	*out = nullptr;
 	if (shall_fail("cudaMalloc") || bytes + used > device_bytes())
 		return set_last_error(cudaErrorMemoryAllocation);
-	if (bytes == 0)
-		return cudaSuccess;
+	if (bytes == 0) return cudaSuccess;
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	Pages p;
 	p.bytes = (bytes + page - 1) / page * page;
@@ -88,11 +85,9 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
 
 cudaError_t cudaFree(void *at) {
 	Turn turn;
-	if (!at)
-		return cudaSuccess;
+	if (!at) return cudaSuccess;
 	auto found = device.find((char *)at);
-	if (found == device.end())
-		return set_last_error(cudaErrorInvalidValue);
+	if (found == device.end()) return set_last_error(cudaErrorInvalidValue);
 	cudaDeviceSynchronize();
 	Pages p = device_pages[found->first];
 	munmap(p.base, p.bytes + (size_t)sysconf(_SC_PAGESIZE));
@@ -112,8 +107,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) {
 	Turn turn;
 	*out = nullptr;
-	if (shall_fail("cudaHostAlloc"))
-		return set_last_error(cudaErrorMemoryAllocation);
+	if (shall_fail("cudaHostAlloc")) return set_last_error(cudaErrorMemoryAllocation);
 	std::vector<char> own(bytes, (char)0xff);
 	*out = own.data();
 	pinned[own.data()] = bytes;
@@ -123,10 +117,8 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) {
 
 cudaError_t cudaFreeHost(void *at) {
 	Turn turn;
-	if (!at)
-		return cudaSuccess;
-	if (!pinned_own.count((char *)at))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!at) return cudaSuccess;
+	if (!pinned_own.count((char *)at)) return set_last_error(cudaErrorInvalidValue);
 	cudaDeviceSynchronize();
 	pinned.erase((char *)at);
 	pinned_own.erase((char *)at);
@@ -135,10 +127,8 @@ cudaError_t cudaFreeHost(void *at) {
 
 cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned) {
 	Turn turn;
-	if (shall_fail("cudaHostRegister"))
-		return set_last_error(cudaErrorNotSupported);
-	if (pinned.count((char *)at))
-		return set_last_error(cudaErrorHostMemoryAlreadyRegistered);
+	if (shall_fail("cudaHostRegister")) return set_last_error(cudaErrorNotSupported);
+	if (pinned.count((char *)at)) return set_last_error(cudaErrorHostMemoryAlreadyRegistered);
 	pinned[(char *)at] = bytes;
 	return cudaSuccess;
 }
@@ -156,8 +146,7 @@ cudaError_t cudaHostUnregister(void *at) {
  * taken at once, and into other memory the call waits for it. */
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
 	Turn turn;
-	if (shall_fail("cudaMemcpyAsync"))
-		return set_last_error(cudaErrorIllegalAddress);
+	if (shall_fail("cudaMemcpyAsync")) return set_last_error(cudaErrorIllegalAddress);
 	check_copy(dst, src, bytes, kind);
 	if (kind == cudaMemcpyHostToDevice && !inside(pinned, src, bytes)) {
 		std::vector<char> taken((const char *)src, (const char *)src + bytes);
@@ -167,15 +156,13 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpy
 		check_copy(dst, src, bytes, kind);
 		memcpy(dst, src, bytes);
 	});
-	if (kind == cudaMemcpyDeviceToHost && !inside(pinned, dst, bytes))
-		return cudaStreamSynchronize(stream);
+	if (kind == cudaMemcpyDeviceToHost && !inside(pinned, dst, bytes)) return cudaStreamSynchronize(stream);
 	return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stream) {
 	Turn turn;
-	if (!inside(device, at, bytes))
-		fault("a memset of %zu bytes at %p leaves its allocation", bytes, at);
+	if (!inside(device, at, bytes)) fault("a memset of %zu bytes at %p leaves its allocation", bytes, at);
 	return enqueue(stream, "cudaMemsetAsync", [=] { memset(at, value, bytes); });
 }
 
@@ -183,8 +170,7 @@ cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 
 cudaError_t cudaSetDevice(int n) {
 	Turn turn;
-	if (shall_fail("cudaSetDevice"))
-		return set_last_error(cudaErrorNoDevice);
+	if (shall_fail("cudaSetDevice")) return set_last_error(cudaErrorNoDevice);
 	return n == 0 ? cudaSuccess : set_last_error(cudaErrorInvalidDevice);
 }
 
@@ -213,16 +199,14 @@ const char *cudaGetErrorString(cudaError_t e) { return cudaGetErrorName(e); }
 
 namespace {
 
-/* As in streams.cpp. */
-struct Unfreed {
-	~Unfreed() {
-		if (device.empty() && pinned.empty())
-			return;
-		fprintf(stderr, "emulated CUDA: %zu allocations and %zu page-locked pieces were not given back\n",
-			device.size(), pinned.size());
-		if (getenv("P2PDILOCO_EMULATE_STRICT"))
-			_exit(97);
+/* Says at the end what was never given back; with P2PDILOCO_EMULATE_STRICT it is an error. */
+struct Ending {
+	~Ending() {
+		if (device.empty() && pinned.empty() && streams_and_events() == 0) return;
+		fprintf(stderr, "emulated CUDA: not freed: %zu allocations, %zu page-locked pieces, %zu streams and events\n",
+			device.size(), pinned.size(), streams_and_events());
+		if (getenv("P2PDILOCO_EMULATE_STRICT")) _exit(97);
 	}
-} unfreed;
+} ending;
 
 } // namespace

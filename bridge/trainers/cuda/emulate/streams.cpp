@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <deque>
 #include <map>
@@ -41,31 +40,26 @@ thread_local cudaError_t last_error = cudaSuccess;
 std::vector<Stream *> runnable() {
 	std::vector<Stream *> out;
 	for (auto *s : streams)
-		if (!s->ops.empty() && !s->blocked())
-			out.push_back(s);
+		if (!s->ops.empty() && !s->blocked()) out.push_back(s);
 	return out;
 }
 
 /* Streams have different speeds, which change: one is preferred for a while. */
 Stream *pick(const std::vector<Stream *> &ready) {
 	static Stream *preferred;
-	if (dice()() % 32 == 0)
-		preferred = nullptr;
+	if (dice()() % 32 == 0) preferred = nullptr;
 	bool there = std::find(ready.begin(), ready.end(), preferred) != ready.end();
-	if (there && dice()() % 8 != 0)
-		return preferred;
+	if (there && dice()() % 8 != 0) return preferred;
 	return preferred = ready[dice()() % ready.size()];
 }
 
 bool run_one() {
 	auto ready = runnable();
-	if (ready.empty())
-		return false;
+	if (ready.empty()) return false;
 	Stream *s = pick(ready);
 	Op op = std::move(s->ops.front());
 	s->ops.pop_front();
-	if (op.run)
-		op.run();
+	if (op.run) op.run();
 	return true;
 }
 
@@ -86,8 +80,7 @@ void run_some() {
 void maybe_run_some() {
 	static const unsigned periods[] = {0, 4, 64};
 	static const unsigned period = periods[number("P2PDILOCO_EMULATE_SEED", 1) % 3];
-	if (period != 0 && dice()() % period == 0)
-		run_some();
+	if (period != 0 && dice()() % period == 0) run_some();
 }
 
 } // namespace
@@ -123,6 +116,8 @@ bool shall_fail(const char *name) {
 
 cudaError_t set_last_error(cudaError_t e) { return last_error = e; }
 
+size_t streams_and_events() { return streams.size() + events.size(); }
+
 cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> run) {
 	if (!streams.count(stream))
 		fault("%s is given a stream that is none: the trainer uses none but its own", what);
@@ -134,8 +129,7 @@ cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()>
 void run_until(const std::function<bool()> &done) {
 	open_device_memory(true);
 	while (!done())
-		if (!run_one())
-			fault("the host waits for work that waits for an event which nobody will record");
+		if (!run_one()) fault("the host waits for work that waits for an event which nobody will record");
 	open_device_memory(false);
 }
 
@@ -150,16 +144,14 @@ cudaError_t cudaGetLastError() {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
 	Turn turn;
-	if (shall_fail("cudaStreamCreate"))
-		return set_last_error(cudaErrorMemoryAllocation);
+	if (shall_fail("cudaStreamCreate")) return set_last_error(cudaErrorMemoryAllocation);
 	*out = *streams.insert(new Stream).first;
 	return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
 	Turn turn;
-	if (!streams.count(s))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!streams.count(s)) return set_last_error(cudaErrorInvalidValue);
 	cudaStreamSynchronize(s);
 	streams.erase(s);
 	delete s;
@@ -168,8 +160,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
 	Turn turn;
-	if (!streams.count(s))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!streams.count(s)) return set_last_error(cudaErrorInvalidValue);
 	run_until([=] { return s->ops.empty(); });
 	return shall_fail("cudaStreamSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
 }
@@ -184,8 +175,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 	Turn turn;
-	if (!streams.count(s) || !events.count(e))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!streams.count(s) || !events.count(e)) return set_last_error(cudaErrorInvalidValue);
 	s->ops.push_back({"cudaStreamWaitEvent", nullptr, e, e->recorded});
 	return cudaSuccess;
 }
@@ -198,8 +188,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned) {
 
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
 	Turn turn;
-	if (!events.count(e))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!events.count(e)) return set_last_error(cudaErrorInvalidValue);
 	run_until([=] { return e->completed == e->recorded; });
 	events.erase(e);
 	delete e;
@@ -208,33 +197,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
 	Turn turn;
-	if (!events.count(e))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!events.count(e)) return set_last_error(cudaErrorInvalidValue);
 	uint64_t times = ++e->recorded;
 	return enqueue(s, "cudaEventRecord", [=] { e->completed = std::max(e->completed, times); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
 	Turn turn;
-	if (!events.count(e))
-		return set_last_error(cudaErrorInvalidValue);
+	if (!events.count(e)) return set_last_error(cudaErrorInvalidValue);
 	run_until([=] { return e->completed == e->recorded; });
 	return shall_fail("cudaEventSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
 }
-
-namespace {
-
-/* Says at the end what was never given back; with P2PDILOCO_EMULATE_STRICT it is an error. */
-struct Undestroyed {
-	~Undestroyed() {
-		size_t left = streams.size() + events.size();
-		if (left == 0)
-			return;
-		fprintf(stderr, "emulated CUDA: %zu streams and %zu events were not destroyed\n", streams.size(),
-			events.size());
-		if (getenv("P2PDILOCO_EMULATE_STRICT"))
-			_exit(97);
-	}
-} undestroyed;
-
-} // namespace
