@@ -105,7 +105,7 @@ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaDeviceSynchronize();
 
-extern uint3 threadIdx, blockIdx, blockDim, gridDim;
+extern uint3 threadIdx, blockIdx, gridDim;
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 

@@ -13,7 +13,7 @@
 
 #include "internal.h"
 
-uint3 threadIdx, blockIdx, blockDim, gridDim;
+uint3 threadIdx, blockIdx, gridDim;
 
 /* Where all __shared__ variables lie. */
 extern "C" char __start_emulated_shared[] __attribute__((weak, visibility("hidden")));
@@ -42,7 +42,6 @@ struct Block {
 	const std::function<void()> *body;
 	unsigned size = 0, begun = 0, ended = 0;
 	std::vector<unsigned> order;
-	std::vector<unsigned> warp_ended;    /* threads, by warp */
 	std::vector<unsigned> shuffles;      /* done, by thread */
 	std::vector<uint64_t> exchange[2];   /* by thread: the next shuffle does not disturb who reads this one's */
 } block;
@@ -54,12 +53,9 @@ jmp_buf scheduler;
 void work() {
 	for (;;) {
 		while (block.begun < block.size) {
-			unsigned thread = block.order[block.begun++];
-			running->thread = thread;
-			threadIdx.x = thread;
+			threadIdx.x = running->thread = block.order[block.begun++];
 			(*block.body)();
 			block.ended++;
-			block.warp_ended[running->thread / lanes]++;
 		}
 		running->wait = Wait::none;
 		if (_setjmp(running->here) == 0) _longjmp(scheduler, 1);
@@ -98,7 +94,7 @@ void wait_at(Wait kind) {
 /* Those that wait and may go on: all of the block, or whole warps. */
 std::vector<Coroutine *> released() {
 	std::vector<Coroutine *> at_block, at_warp, out;
-	std::vector<unsigned> waiting(block.warp_ended.size());
+	std::vector<unsigned> waiting((block.size + lanes - 1) / lanes);
 	for (auto &c : pool) {
 		if (c->wait == Wait::block) at_block.push_back(c.get());
 		if (c->wait == Wait::warp) {
@@ -116,7 +112,6 @@ void run_block() {
 	std::shuffle(block.order.begin(), block.order.end(), dice());
 	memset(__start_emulated_shared, 0xff, __stop_emulated_shared - __start_emulated_shared);
 	block.begun = block.ended = 0;
-	std::fill(block.warp_ended.begin(), block.warp_ended.end(), 0);
 	std::fill(block.shuffles.begin(), block.shuffles.end(), 0);
 	while (block.begun < block.size) resume(idle());
 	while (block.ended < block.size) {
@@ -132,13 +127,11 @@ void run_block() {
 
 void run_grid(unsigned grid, unsigned size, const char *kernel, const std::function<void()> &body) {
 	gridDim.x = grid;
-	blockDim.x = size;
 	block.kernel = kernel;
 	block.body = &body;
 	block.size = size;
 	block.order.resize(block.size);
 	std::iota(block.order.begin(), block.order.end(), 0u);
-	block.warp_ended.assign((block.size + lanes - 1) / lanes, 0);
 	block.shuffles.assign(block.size, 0);
 	for (auto &e : block.exchange) e.assign(block.size, ~0ull);
 	std::vector<unsigned> blocks(grid);

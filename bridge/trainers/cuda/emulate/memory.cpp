@@ -21,7 +21,6 @@ struct Pages {
 std::map<char *, size_t> device;       /* what cudaMalloc returned, and its bytes */
 std::map<char *, Pages> device_pages;  /* by the same */
 std::map<char *, size_t> pinned;       /* page-locked, by begin */
-std::map<char *, std::vector<char>> pinned_own;
 size_t used;
 
 size_t device_bytes() {
@@ -108,20 +107,18 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) {
 	Turn turn;
 	*out = nullptr;
 	if (shall_fail("cudaHostAlloc")) return set_last_error(cudaErrorMemoryAllocation);
-	std::vector<char> own(bytes, (char)0xff);
-	*out = own.data();
-	pinned[own.data()] = bytes;
-	pinned_own[own.data()] = std::move(own);
+	*out = memset(malloc(bytes), 0xff, bytes);
+	pinned[(char *)*out] = bytes;
 	return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void *at) {
 	Turn turn;
 	if (!at) return cudaSuccess;
-	if (!pinned_own.count((char *)at)) return set_last_error(cudaErrorInvalidValue);
+	if (!pinned.count((char *)at)) return set_last_error(cudaErrorInvalidValue);
 	cudaDeviceSynchronize();
 	pinned.erase((char *)at);
-	pinned_own.erase((char *)at);
+	free(at);
 	return cudaSuccess;
 }
 
@@ -135,8 +132,7 @@ cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned) {
 
 cudaError_t cudaHostUnregister(void *at) {
 	Turn turn;
-	if (!pinned.count((char *)at) || pinned_own.count((char *)at))
-		return set_last_error(cudaErrorHostMemoryNotRegistered);
+	if (!pinned.count((char *)at)) return set_last_error(cudaErrorHostMemoryNotRegistered);
 	cudaDeviceSynchronize();
 	pinned.erase((char *)at);
 	return cudaSuccess;

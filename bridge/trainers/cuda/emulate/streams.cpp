@@ -19,7 +19,6 @@ struct Event {
 };
 
 struct Op {
-	const char *what;
 	std::function<void()> run;
 	Event *awaited = nullptr; /* a wait: until it completed so many times */
 	uint64_t times = 0;
@@ -121,7 +120,7 @@ size_t streams_and_events() { return streams.size() + events.size(); }
 cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> run) {
 	if (!streams.count(stream))
 		fault("%s is given a stream that is none: the trainer uses none but its own", what);
-	stream->ops.push_back({what, std::move(run), nullptr, 0});
+	stream->ops.push_back({std::move(run), nullptr, 0});
 	maybe_run_some();
 	return cudaSuccess;
 }
@@ -176,7 +175,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 	Turn turn;
 	if (!streams.count(s) || !events.count(e)) return set_last_error(cudaErrorInvalidValue);
-	s->ops.push_back({"cudaStreamWaitEvent", nullptr, e, e->recorded});
+	s->ops.push_back({nullptr, e, e->recorded});
 	return cudaSuccess;
 }
 
