@@ -123,7 +123,7 @@ static Config read_config(const char *text) {
 		if (key == "data") c.data = value;
 		else if (key == "dtype" && (value == "f32" || value == "tf32" || value == "bf16")) c.dtype = value;
 		else if (key == "dtype") refuse("dtype \"" + value + "\": f32, tf32 or bf16 is allowed");
-		else if (k == KEYS) refuse("unknown key \"" + key + "\" in \"KEY VALUE\": known are data, dtype" + known);
+		else if (k == KEYS) refuse("unknown key \"" + key + "\": a line is KEY VALUE; keys are data, dtype" + known);
 		if (k == KEYS) continue;
 		char *end, range[80];
 		const double v = c.number[k] = strtod(value.c_str(), &end);
