@@ -245,6 +245,7 @@ var elsewhere = []string{
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
 	"relay-time", "relay-total", "rtt", "schedules", "seeds", "size", "slot", "slots",
 	"step-time", "steps", "timeout", "transports", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
+	"yes",
 }
 
 // Known are the names of all flags of all commands.
