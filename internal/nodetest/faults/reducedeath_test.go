@@ -74,12 +74,12 @@ func TestADeathInAReduction(t *testing.T) {
 		seen       time.Duration // at most: until the others know
 	}{
 		{crash, false, false, time.Second},
-		{byzantine, false, true, 2500 * time.Millisecond},
+		{byzantine, false, true, 3 * time.Second},
 		{byzantine, true, false, 3500 * time.Millisecond},
 		// from here at night
 		{crash, true, false, 3500 * time.Millisecond},
 		{byzantine, false, false, time.Second},
-		{crash, false, true, 2500 * time.Millisecond},
+		{crash, false, true, 3 * time.Second},
 	}
 	for _, c := range deaths[:testlevel.Choose(3, 3, len(deaths))] {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
