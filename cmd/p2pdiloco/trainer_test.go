@@ -119,9 +119,13 @@ func TestACrashedLibraryIsStartedAgain(t *testing.T) {
 	prevent, _, _ = strings.Cut(prevent, "\n")
 	loop := []string{"0", "2", "3", "4"}
 	ways := []struct{ how, in, call string }{
-		{"crash", "run", "run for slot 1"}, {"exit", "export_gradient", "export_gradient"}, {"killed", "save", "save"},
+		{"crash", "run", "run for slot 1"},
+		{"exit", "export_gradient", "export_gradient"},
+		{"killed", "save", "save"},
 		// from here at night: the calls are those of bridge/cgo's TestCrashes
-		{"hang", "run", "run for slot 1"}, {"abort", "load", "load"}, {"exit", "evaluate", "evaluate"},
+		{"hang", "run", "run for slot 1"},
+		{"abort", "load", "load"},
+		{"exit", "evaluate", "evaluate"},
 	}
 	for _, c := range ways[:testlevel.Choose(3, 3, len(ways))] {
 		t.Run(c.in+"/"+c.how, func(t *testing.T) {
