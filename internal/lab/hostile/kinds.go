@@ -91,8 +91,12 @@ var kinds = []Kind{
 		"hide-certificate", "as leader collects votes and shows nobody the certificate",
 		elector, hideCertificate, named(6, "unshown_chain", "no_record"),
 	},
-	// so many make the next seats due
-	{"silent-newcomer", "three newcomers that contribute, and never say HAVE", newcomers, mute, unsaid},
+	// so many make the next seats due; they are more than the f liars of D10: 33 in 20 slots
+	{
+		"silent-newcomer", "three newcomers that contribute, and never say HAVE",
+		newcomers, mute,
+		Expected{Reductions: 2},
+	},
 	{"picky-feed", "offers to one member alone", alone, pickyFeed, unsaid},
 	{"usurp", "as leader drafts records that list nobody else", elector, usurp, named(1, "draft")},
 	{
@@ -179,10 +183,11 @@ var kinds = []Kind{
 		newcomers, hides(false),
 		Expected{Named: []string{"unshown"}, After: 1, OutUnder: 1},
 	},
+	// more than D10's f, too: 41 in 40 slots
 	{
 		"strangers-fail", "three strangers that offer, and then fail each reduction",
 		newcomers, fail,
-		Expected{Named: []string{"failed"}, After: 1, OutUnder: 2},
+		Expected{Named: []string{"failed"}, After: 1, OutUnder: 2, Reductions: 2},
 	},
 	{"voter-fail", "fails each reduction that another one leads", elector, fail, named(1, "failed")},
 	{
