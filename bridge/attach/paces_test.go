@@ -148,10 +148,11 @@ func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
 	s.Mode, s.Momentum, s.InnerSteps = mode, "0", 100
 	s.Name, s.Trust = fmt.Sprintf("pause-save-stop-%s-%d", mode, os.Getpid()), p2pdiloco.TrustCrash
 	cfg := p2pdiloco.Config{
-		Spec: s, Trainer: &attachtest.Toy{Target: 4, Pace: time.Millisecond}, Preset: p2pdiloco.PresetLAN,
+		Spec: s, Preset: p2pdiloco.PresetLAN,
 		Listen: []string{"/ip4/127.0.0.1/tcp/0"}, DataDir: t.TempDir(), Found: true,
 	}
 	start := func() *p2pdiloco.Node {
+		cfg.Trainer = &attachtest.Toy{Target: 4, Pace: time.Millisecond} // Run may outlast Close
 		node, err := p2pdiloco.Join(ctx, cfg)
 		must(t, err)
 		t.Cleanup(func() { _ = node.Close() })
