@@ -168,7 +168,7 @@ func TestAMemberOnASlowLinkCounts(t *testing.T) {
 				t.Errorf("host %d contributed to slots %v, want both", p.Host, got)
 			}
 			l := slices.Concat(p.Events("peer.suspected"), p.Events("donor.dropped"))
-			// an auditor's question may wait behind a segment: it is late once, and nothing comes of it
+			// an auditor's question may wait behind a segment: it is late, and nothing comes of it
 			l = slices.DeleteFunc(l, func(e p2pdiloco.Event) bool { return e.Fields["reason"] == "unshown" })
 			if len(l) > 0 {
 				t.Errorf("host %d names %v", p.Host, l)
