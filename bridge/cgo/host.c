@@ -89,8 +89,10 @@ int32_t host_call(struct host *h, enum host_function function, uint64_t begin, u
 
 const char *host_error(struct host *h)
 {
+	if (h->library != NULL && h->api.last_error == NULL)
+		return "it exports no p2pdiloco_trainer_entry: it is no trainer";
 	if (h->library != NULL)
-		return h->api.last_error != NULL ? h->api.last_error(h->trainer) : "it exports no p2pdiloco_trainer_entry: it is no trainer";
+		return h->api.last_error(h->trainer);
 	/* the text of the loader begins with the path, which the caller's message has already */
 	const char *text = dlerror();
 	size_t n = strlen(h->path);
