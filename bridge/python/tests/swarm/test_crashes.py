@@ -3,9 +3,10 @@
 import json
 import os
 import sys
+import time
 import unittest
 
-from peers import HERE, LISTEN, Process, SwarmCase
+from peers import HERE, LISTEN, PATIENCE, Process, SwarmCase
 
 ROUNDS, H = 5, 4
 NIGHT = os.environ.get("P2PDILOCO_TEST") == "nightly"
@@ -43,8 +44,13 @@ class Crashes(SwarmCase):
         name, once = f"{who}-{at}-{world}", str(self.folder / f"once-{who}-{at}-{world}")
         ranks = self.ranks(name, world, kill=who, at=at, once=once)
         if who != "node":
-            for rank in ranks:
-                rank.process.wait(60)
+            deadline = time.monotonic() + PATIENCE
+            while all(rank.process.poll() is None for rank in ranks):
+                self.assertLess(time.monotonic(), deadline, f"{name}: no rank has killed itself")
+                time.sleep(0.05)
+            for rank in ranks:  # as torchrun does: another may still wait for the rank that is gone
+                rank.kill()
+                rank.process.wait()
             ranks = self.ranks(name, world, kill=who, at=at, once=once)
         self.assertEqual(self.result(ranks), want, f"killed: {name}")
         said = [json.loads(line)["text"] for line in ranks[0].seen if "went on at step" in line]
