@@ -34,7 +34,7 @@ def node_pid(d):
 
 
 def kill(who, pid):
-    if who in ("node", "both"):
+    if who in ("node", "both") and RANK == 0:  # another rank would kill the one after it
         os.kill(pid, signal.SIGKILL)
     if who in ("script", "both"):
         os.kill(os.getpid(), signal.SIGKILL)
