@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -8,4 +9,7 @@ import (
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(300) // a tenth less CPU time, for some 300 MB
+	goleak.VerifyTestMain(m)
+}

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,8 +46,9 @@ func TestTheLastOfFourFoundsANewRun(t *testing.T) {
 		t.Fatalf("it says %q", advice)
 	}
 	answers(t, home, cli.ExitOK, "", strings.Fields(export)[1:]...)
-	left, events := startPeer(t, t.TempDir(), append(strings.Fields(join)[2:], "--data-dir",
-		filepath.Join(home, "anew"), "--trust", "byzantine", "--inner-steps", "1")...)
+	left, events := startBare(t, t.TempDir(), slices.Concat(strings.Fields(join)[2:], library(t), []string{
+		"--data-dir", filepath.Join(home, "anew"), "--trust", "byzantine", "--inner-steps", "1",
+	})...)
 	applies(t, events, 2)
 	leave(t, left)
 }

@@ -61,6 +61,15 @@ func newPeer(t *testing.T, home string, args ...string) (p *clitest.Program, eve
 	return newBare(t, home, slices.Concat([]string{"--data", smallData(t), "--json"}, args, tiny)...)
 }
 
+// library are the flags of a trainer that takes no time to measure the model: a shared library that
+// rests 50 ms after each step.
+func library(t *testing.T) []string {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "config.json")
+	write(t, config, `{"size": 300, "pause_ms": 50}`)
+	return []string{"--trainer", trainerLibrary(t, "bowl"), "--trainer-config", config, "--json"}
+}
+
 // startBare starts one without what the built-in trainer needs.
 func startBare(t *testing.T, home string, args ...string) (p *clitest.Program, events string) {
 	t.Helper()

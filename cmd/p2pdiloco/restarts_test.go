@@ -28,7 +28,7 @@ func startCrowd(t *testing.T, peers int, listen []string, more ...string) *crowd
 	c := &crowd{t: t, common: slices.Concat([]string{
 		"--run", swarm.RunName("crowd"), "--bootstrap", bootNode(t, listen...), "--rounds", "100000", "--inner-steps",
 		"1",
-	}, listen, more)}
+	}, listen, library(t), more)}
 	for range peers {
 		dir := filepath.Join(t.TempDir(), "data")
 		p, events := c.start(dir)
@@ -41,7 +41,7 @@ func startCrowd(t *testing.T, peers int, listen []string, more ...string) *crowd
 // start starts a peer with a data directory.
 func (c *crowd) start(dir string) (p *clitest.Program, events string) {
 	c.t.Helper()
-	return startPeer(c.t, c.t.TempDir(), append([]string{"--data-dir", dir}, c.common...)...)
+	return startBare(c.t, c.t.TempDir(), append([]string{"--data-dir", dir}, c.common...)...)
 }
 
 // goOn waits until each of the peers has applied so many slots more.

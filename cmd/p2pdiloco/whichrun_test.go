@@ -76,21 +76,22 @@ func TestNoSecondRunBesideAPrivateOne(t *testing.T) {
 // two is two runs of one name, each founded on a machine of its own beside a bootstrap node of its
 // own.
 type two struct {
-	t      *testing.T
-	name   string
-	boots  []string
-	ids    []string // of the runs
-	addrs  []string // of the founders
-	events []string // their files
+	t       *testing.T
+	name    string
+	boots   []string
+	ids     []string // of the runs
+	addrs   []string // of the founders
+	events  []string // their files
+	trainer []string // its flags
 }
 
 func startTwo(t *testing.T) *two {
 	t.Helper()
-	w := &two{t: t, name: swarm.RunName("two")}
+	w := &two{t: t, name: swarm.RunName("two"), trainer: library(t)}
 	for range 2 {
 		boot := bootNode(t)
-		_, events := startPeer(t, t.TempDir(), "--run", w.name, "--bootstrap", boot, "--rounds", "100000",
-			"--inner-steps", "2", "--outer", "sgd")
+		_, events := startBare(t, t.TempDir(), append(w.trainer, "--run", w.name, "--bootstrap", boot, "--rounds",
+			"100000", "--inner-steps", "2", "--outer", "sgd")...)
 		w.addrs = append(w.addrs, clitest.Await(t, events, "peer.started").Addrs[0])
 		w.ids = append(w.ids, clitest.Await(t, events, "run.founded").RunID)
 		w.boots, w.events = append(w.boots, boot), append(w.events, events)
@@ -120,7 +121,8 @@ func (w *two) announced(boot string) {
 // preset wan says: on a machine that is busy a search takes longer than the window of lan.
 func (w *two) joins(home, run string) (p *clitest.Program, events string) {
 	w.t.Helper()
-	return startPeer(w.t, home, "--run", run, "--bootstrap", w.boots[0], "--bootstrap", w.boots[1], "--preset", "wan")
+	return startBare(w.t, home, append(w.trainer, "--run", run, "--bootstrap", w.boots[0], "--bootstrap", w.boots[1],
+		"--preset", "wan")...)
 }
 
 // TestTwoRunsOfOneName: a newcomer that knows the name alone takes part in none of two runs that it

@@ -11,7 +11,9 @@ type Head struct {
 
 // Head returns the record's head.
 func (c Record) Head() Head {
-	h := Head{Record: c, Body: Hash(c.appendBody([]byte("p2pdiloco/body/1")))}
+	const fields, each = 64, 160 // bytes, about
+	n := len(c.Contributions) + len(c.Segments) + len(c.Decisions)
+	h := Head{Record: c, Body: Hash(c.appendBody(append(make([]byte, 0, fields+n*each), "p2pdiloco/body/1"...)))}
 	h.Record.Fragment, h.Record.Contributions, h.Record.Usual, h.Record.Segments = 0, nil, 0, nil
 	h.Record.Key, h.Record.Decisions = Root{}, nil
 	return h
