@@ -28,8 +28,10 @@ func TestSignalsForACommand(t *testing.T) {
 			}
 			home := t.TempDir()
 			pid := filepath.Join(home, "pid")
+			// A shell within vfork is not shown as stopped, so it sleeps in the background.
 			script := fmt.Sprintf("trap 'echo got-one >&2' USR1; trap 'echo got-two >&2' USR2; "+
-				"trap 'echo got-end >&2; exit 3' HUP QUIT; echo $$ >%s; while [ -e %[1]s ]; do sleep .05; done", pid)
+				"trap 'echo got-end >&2; exit 3' HUP QUIT; echo $$ >%s; "+
+				"while [ -e %[1]s ]; do sleep .05 & wait; done", pid)
 			args := boxes(3, 1, "--data-dir", filepath.Join(home, "data"), "--", "sh", "-c", script)
 			p := clitest.Start(t, home, args...)
 			command := 0
