@@ -332,12 +332,12 @@ func TestHoldDuringRevisions(t *testing.T) {
 		held := func() (root slot.Root, ok bool) {
 			b, done := r.Hold([]slot.Range{rng})
 			defer done()
-			root = slot.Hash(b[0])
+			root = slot.Hash(b[0].Bytes)
 			runtime.Gosched()
-			if slot.Hash(b[0]) != root {
+			if slot.Hash(b[0].Bytes) != root {
 				t.Error("bytes that are held changed")
 			}
-			return root, b[0] != nil
+			return root, b[0].Bytes != nil
 		}
 		root, _ := held()
 		var stop atomic.Bool

@@ -215,7 +215,7 @@ func (e *Engine) replace(r *Reduction) error {
 	}
 	e.mu.current = r
 	e.wg.Add(1)
-	r.result = e.takeBuffer(r.out.TotalBytes)
+	r.result, r.hashes = e.takeBuffer(r.out.TotalBytes), make([]slot.Root, r.out.Frames)
 	r.run() // within the lock: no stream can join before all is in place
 	close(e.mu.changed)
 	e.mu.changed = make(chan struct{})

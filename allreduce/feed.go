@@ -143,7 +143,6 @@ func (f *feed) sendFrame(l *link, index int, last bool) error {
 // receive reads the reduced frames into the result, and the root.
 func (f *feed) receive(l *link) error {
 	g := f.r.out
-	hashes := make([]slot.Root, 0, f.last-f.first)
 	moved, told := progress{at: time.Now()}, false
 	for next := f.first; ; {
 		h, err := l.readHeader()
@@ -157,11 +156,11 @@ func (f *feed) receive(l *link) error {
 		case h.Kind == kindFigures && next == f.last && !told:
 			told, err = true, f.published(l, h)
 		case h.Kind == kindRoot && next == f.last:
-			return f.complete(l, hashes)
+			return f.complete(l)
 		case next < f.last && h.carries(kindReduced, next, g.FrameSize(next)):
 			b := g.Frame(f.r.result, next)
 			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
-				hashes = append(hashes, g.Hash(b))
+				f.r.hashed(next)
 				f.credit <- struct{}{}
 				f.arrived(len(b))
 				moved.moved()
@@ -204,14 +203,12 @@ func (f *feed) heard(l *link, moved *progress) error {
 }
 
 // complete reads the owner's root and checks it against the frames that came.
-func (f *feed) complete(l *link, hashes []slot.Root) error {
+func (f *feed) complete(l *link) error {
 	var claimed slot.Root
 	if err := l.readPayload(claimed[:], nil); err != nil {
 		return err
 	}
-	g := f.r.out
-	root := slot.FrameRoot(hashes, g.FrameBytes, uint64(g.Size(f.first, f.last)))
-	if root != claimed {
+	if f.r.rootOf(f.first, f.last) != claimed {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)
 	}
 	f.end(pieceDone)

@@ -102,7 +102,6 @@ type span struct {
 func (p *ownPiece) reduce() {
 	g := p.r.grid
 	sum := make([]float32, g.FrameElements)
-	hashes := make([]slot.Root, 0, p.last-p.first)
 	look := time.NewTicker(p.r.engine.cfg.Stall / 2)
 	defer look.Stop()
 	var s *span
@@ -112,7 +111,7 @@ func (p *ownPiece) reduce() {
 			return
 		}
 		if s == nil || len(left) < len(s.set) {
-			p.close(s, f, hashes)
+			p.close(s, f)
 			if s = p.open(left, f); s == nil {
 				return
 			}
@@ -122,12 +121,12 @@ func (p *ownPiece) reduce() {
 		}
 		p.reduceFrame(s, f, sum[:g.FrameLen(f)])
 		p.compare(f, s.cols)
-		hashes = append(hashes, g.Hash(p.r.out.Frame(p.r.result, f)))
+		p.r.hashed(f)
 		p.giveBack(s, f)
 		p.publish(f)
 	}
-	p.root = p.rootOf(hashes, p.first, p.last)
-	p.close(s, p.last, hashes) // first: a peer that has the bytes may count on the statement
+	p.root = p.r.rootOf(p.first, p.last)
+	p.close(s, p.last) // first: a peer that has the bytes may count on the statement
 	p.publish(p.last)
 	p.end(pieceDone)
 }
@@ -243,9 +242,8 @@ func (p *ownPiece) awaitWide(contributors int) bool {
 	}
 }
 
-// close ends a range before frame end and tells the sink. hashes are those of the whole piece so
-// far.
-func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
+// close ends a range before frame end and tells the sink.
+func (p *ownPiece) close(s *span, end int) {
 	if s == nil {
 		return
 	}
@@ -255,7 +253,7 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	}
 	segment := closedRange{slot.Segment{
 		Range: p.r.grid.Elements(s.begin, end), Contributors: set,
-		Root: p.rootOf(hashes, s.begin, end),
+		Root: p.r.rootOf(s.begin, end),
 	}, slot.FiguresRoot(s.rows), Alike{}}
 	if p.r.grid.Measured() {
 		segment.alike = *s.gauge.alike
@@ -267,10 +265,9 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	sink.SegmentDone(segment.Segment, segment.figures, segment.alike)
 }
 
-// rootOf is the root of frames [first, last) of the piece.
-func (p *ownPiece) rootOf(hashes []slot.Root, first, last int) slot.Root {
-	g := p.r.out
-	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.FrameBytes, uint64(g.Size(first, last)))
+// rootOf is the root of frames [first, last) of the outcome.
+func (r *Reduction) rootOf(first, last int) slot.Root {
+	return slot.FrameRoot(r.hashes[first:last], r.out.FrameBytes, uint64(r.out.Size(first, last)))
 }
 
 // giveBack makes room for the next frames of every contributor, frame f being reduced.

@@ -317,7 +317,7 @@ func TestEmptyContributionsWeighNothing(t *testing.T) {
 func TestHeldBytesOutliveTheReduction(t *testing.T) {
 	bubble(t, testParams(300, 100), 3, time.Minute, func(g *group) {
 		whole := []slot.Range{{End: 300}}
-		reduce := func() (*Reduction, [][]byte, func()) {
+		reduce := func() (*Reduction, []slot.Frames, func()) {
 			g.plan.Height++ // another group: no stream of the one before can join it
 			g.plan.Opened.Height = g.plan.Height
 			g.start(g.rest()...)
@@ -326,7 +326,7 @@ func TestHeldBytesOutliveTheReduction(t *testing.T) {
 			return g.running[0], b, done
 		}
 		first, held, done := reduce()
-		own, was := first.own, slot.Hash(held[0])
+		own, was := first.own, slot.Hash(held[0].Bytes)
 		if _, free := own.Reclaim(); free {
 			t.Error("a running reduction does not hold what it sends")
 		}
@@ -342,19 +342,19 @@ func TestHeldBytesOutliveTheReduction(t *testing.T) {
 		}
 		second, other, otherDone := reduce()
 		clear(second.result) // as another outcome does
-		if &other[0][0] == &held[0][0] || slot.Hash(held[0]) != was {
+		if &other[0].Bytes[0] == &held[0].Bytes[0] || slot.Hash(held[0].Bytes) != was {
 			t.Error("the next reduction has the buffer that is held")
 		}
 		done()
 		otherDone()
 		b, free := first.Hold(whole)
-		if _, ok := first.Result(whole[0]); ok || b[0] != nil {
+		if _, ok := first.Result(whole[0]); ok || b[0].Bytes != nil {
 			t.Error("a reduction that was released lends bytes")
 		}
 		free()
 		release()
 		_, third, free := reduce()
-		if &third[0][0] != &other[0][0] {
+		if &third[0].Bytes[0] != &other[0].Bytes[0] {
 			t.Error("a buffer that nobody holds is not used again")
 		}
 		free()

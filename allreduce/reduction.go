@@ -23,7 +23,8 @@ type Reduction struct {
 	usual  uint64 // weight; see slot.Weighing
 	self   int    // place in the group
 	own    *Contribution
-	result []byte // encoded outcome of the whole fragment; each piece has one writer
+	result []byte      // encoded outcome of the whole fragment; each piece has one writer
+	hashes []slot.Root // of the frames of result that are there
 
 	schedule schedule // mu guards what it keeps
 
@@ -230,34 +231,43 @@ func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.
 // ok is false while a piece that it touches is incomplete. The bytes hold until Release, or until a
 // revision gives a part of the range to another owner: where one may come, use Hold.
 func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
+	f, ok := r.frames(rng)
+	return f.Bytes, ok
+}
+
+func (r *Reduction) frames(rng slot.Range) (none slot.Frames, ok bool) {
 	g := r.out
 	if !g.OnGrid(rng) {
-		return nil, false
+		return none, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.mu.plan.Pieces {
 		if p.Range.Begin < rng.End && rng.Begin < p.Range.End && r.schedule.status(p) != pieceDone {
-			return nil, false
+			return none, false
 		}
 	}
 	first, last := g.FramesOf(rng)
-	return g.Bytes(r.result, first, last), !r.mu.released
+	return slot.Frames{Bytes: g.Bytes(r.result, first, last), Hashes: r.hashes[first:last]}, !r.mu.released
 }
 
-// Hold returns what Result does of each of the ranges, nil where that is not ok. Until done is
+// Hold returns what Result does of each of the ranges, nil where that is not ok, with the hashes
+// that its frames got as they were made or came: without roots these are zeros. Until done is
 // called, which must be, the bytes stay as they are: Release does not give them to another
 // reduction, and a revision that gives them to another owner waits.
-func (r *Reduction) Hold(ranges []slot.Range) (encoded [][]byte, done func()) {
+func (r *Reduction) Hold(ranges []slot.Range) (encoded []slot.Frames, done func()) {
 	r.reading.RLock()
-	encoded = make([][]byte, len(ranges))
+	encoded = make([]slot.Frames, len(ranges))
 	for i, rng := range ranges {
-		if b, ok := r.Result(rng); ok {
-			encoded[i] = b
+		if f, ok := r.frames(rng); ok {
+			encoded[i] = f
 		}
 	}
 	return encoded, r.reading.RUnlock
 }
+
+// hashed notes that frame f is in the result.
+func (r *Reduction) hashed(f int) { r.hashes[f] = r.out.Hash(r.out.Frame(r.result, f)) }
 
 // Retire lets a reduction whose slot is decided, and whose bytes nobody here uses any more, end by
 // itself: peers on slow links get the rest of what this owner owes them, nothing new joins, and the

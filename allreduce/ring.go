@@ -224,7 +224,7 @@ func (g *ring) scale(f int) float32 {
 }
 
 // finish makes the outcome of a frame of an own piece.
-func (g *ring) finish(p *roundPiece, f int, lanes *partial) {
+func (g *ring) finish(f int, lanes *partial) {
 	params, grid := g.r.engine.cfg.Params, g.r.out
 	values := lanes.values
 	if params.Aggregator != Mean {
@@ -233,7 +233,7 @@ func (g *ring) finish(p *roundPiece, f int, lanes *partial) {
 	}
 	encoded := grid.Frame(g.r.result, f)
 	grid.Codec.Append(encoded[:0], values)
-	p.hashes = append(p.hashes, grid.Hash(encoded))
+	g.r.hashed(f)
 }
 
 // took says that frame f of a piece is in the result, and sends it on.
@@ -264,9 +264,9 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 	if g.peer(g.place) != p.Owner || p.begin == end {
 		return
 	}
-	grid := g.r.out
-	root := slot.FrameRoot(p.hashes[p.begin-p.first:end-p.first], grid.FrameBytes, uint64(grid.Size(p.begin, end)))
-	s := slot.Segment{Range: grid.Elements(p.begin, end), Contributors: g.circle.Set(len(g.r.offers)), Root: root}
+	s := slot.Segment{
+		Range: g.r.out.Elements(p.begin, end), Contributors: g.circle.Set(len(g.r.offers)), Root: g.r.rootOf(p.begin, end),
+	}
 	g.r.mu.Lock()
 	p.begin = end
 	p.closed = append(p.closed, s)
@@ -288,7 +288,7 @@ func (g *ring) alone() {
 				g.lost(g.place, err)
 				return
 			}
-			g.finish(p, f, room)
+			g.finish(f, room)
 			g.took(i, f)
 		}
 	}

@@ -182,6 +182,7 @@ func (in *incoming) readPassed(h header) error {
 	if err := in.l.readPayload(in.r.out.Frame(in.r.result, f), nil); err != nil {
 		return err
 	}
+	in.r.hashed(f)
 	in.took(i, f)
 	return nil
 }
@@ -222,7 +223,7 @@ func (in *incoming) readPartial(h header) error {
 		in.r.moved()
 		return nil
 	}
-	in.finish(in.pieces[i], f, room)
+	in.finish(f, room)
 	in.r.engine.partials.Put(room)
 	in.took(i, f)
 	return nil

@@ -27,7 +27,6 @@ type roundPiece struct {
 	have        int // frames [first, have) are in the result
 	status      pieceStatus
 	begin       int            // own piece: the first frame of the range that is open
-	hashes      []slot.Root    // own piece: of the frames that are reduced; the reader's
 	closed      []slot.Segment // own piece
 }
 

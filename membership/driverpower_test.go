@@ -333,11 +333,13 @@ func (p *powerPeer) hold(height uint64, kind slot.Kind, segments []slot.Segment)
 	if kind != slot.Step {
 		return nil
 	}
-	return p.state.PutOutcome(height, segments, func(i int) []byte {
-		p.world.mu.Lock()
-		defer p.world.mu.Unlock()
-		return p.world.mu.bytes[segments[i].Root]
-	})
+	data := make([]slot.Frames, len(segments))
+	p.world.mu.Lock()
+	for i, s := range segments {
+		data[i] = slot.Cut(p.world.mu.bytes[s.Root], p.state.FrameBytes())
+	}
+	p.world.mu.Unlock()
+	return p.state.PutOutcome(height, segments, data)
 }
 
 // applies applies a record and makes a checkpoint of every other slot.

@@ -56,22 +56,22 @@ func save(t *testing.T, s *Store, height uint64) Checkpoint {
 }
 
 // segments makes an outcome of three segments.
-func segments(seed uint64) ([]slot.Segment, func(int) []byte) {
+func segments(seed uint64) ([]slot.Segment, []slot.Frames) {
 	r := rand.NewChaCha8([32]byte{byte(seed)})
 	var gs []slot.Segment
-	var data [][]byte
+	var data []slot.Frames
 	at := uint64(0)
 	for _, n := range []int{10_000, 4096, 1} {
 		b := make([]byte, n)
 		_, _ = r.Read(b)
-		data = append(data, b)
+		data = append(data, slot.Cut(b, testFrame))
 		gs = append(gs, slot.Segment{
 			Range: slot.Range{Begin: at, End: at + uint64(n)}, Contributors: slot.Bitmap{3},
-			Root: slot.FrameRoot(slot.FrameHashes(b, testFrame), testFrame, uint64(n)),
+			Root: data[len(data)-1].Root(testFrame),
 		})
 		at += uint64(n)
 	}
-	return gs, func(i int) []byte { return data[i] }
+	return gs, data
 }
 
 // put puts the outcome of that seed, and returns its segments and root.

@@ -49,7 +49,7 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 	}
 	var buf []byte
 	for i, g := range gs {
-		if buf, err = o.Read(i, buf); err != nil || !bytes.Equal(buf, data(i)) || o.Size(i) != int64(len(buf)) {
+		if buf, err = o.Read(i, buf); err != nil || !bytes.Equal(buf, data[i].Bytes) || o.Size(i) != int64(len(buf)) {
 			t.Fatalf("segment %d: %v", i, err)
 		}
 		r, err := s.Segment(g.Root)
@@ -67,7 +67,7 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 			}
 		}
 		want := slot.FrameHashes(whole, testFrame)
-		if err != nil || !bytes.Equal(whole, data(i)) || !slices.Equal(hashes, want) {
+		if err != nil || !bytes.Equal(whole, data[i].Bytes) || !slices.Equal(hashes, want) {
 			t.Fatalf("frames of segment %d: %v", i, err)
 		}
 		if _, err := r.Frame(nil, r.Frames(), hashes); err == nil {

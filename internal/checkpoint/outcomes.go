@@ -81,16 +81,15 @@ func (o *outcomeFile) place(at int64) {
 	o.end = at
 }
 
-func (o *outcomeFile) writeSegment(w io.Writer, i int, data []byte) error {
-	hashes := slot.FrameHashes(data, o.frameBytes)
-	if got := slot.FrameRoot(hashes, o.frameBytes, uint64(len(data))); got != o.segments[i].Root {
+func (o *outcomeFile) writeSegment(w io.Writer, i int, data slot.Frames) error {
+	if got := data.Root(o.frameBytes); got != o.segments[i].Root {
 		return fmt.Errorf("segment %d has root %s, not %s as the outcome says", i, got.Short(),
 			o.segments[i].Root.Short())
 	}
-	if _, err := w.Write(slot.AppendRoots(nil, hashes)); err != nil {
+	if _, err := w.Write(slot.AppendRoots(nil, data.Hashes)); err != nil {
 		return err
 	}
-	_, err := w.Write(data)
+	_, err := w.Write(data.Bytes)
 	return err
 }
 
@@ -120,9 +119,9 @@ func (s *outcomes) find(root slot.Root) (segmentAt, bool) {
 }
 
 // put writes an outcome that is not held yet.
-func (s *outcomes) put(o *outcomeFile, data func(i int) []byte) error {
+func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
 	for i := range o.segments {
-		o.sizes = append(o.sizes, int64(len(data(i))))
+		o.sizes = append(o.sizes, int64(len(data[i].Bytes)))
 	}
 	header := o.appendHeader(nil)
 	o.place(4 + int64(len(header)))
@@ -134,7 +133,7 @@ func (s *outcomes) put(o *outcomeFile, data func(i int) []byte) error {
 			if i == len(o.segments)/2 {
 				failpoint.Here(failpoint.OutcomeHalf)
 			}
-			if err := o.writeSegment(w, i, data(i)); err != nil {
+			if err := o.writeSegment(w, i, data[i]); err != nil {
 				return err
 			}
 		}

@@ -224,10 +224,11 @@ func (s *Store) Create(c Checkpoint) (*Partial, error) {
 func (s *Store) Begun(c Checkpoint) bool { return s.incoming.begun(c) }
 
 // PutOutcome makes the outcome of a step at this height durable: all bytes of all its segments. It
-// calls data twice for each segment's bytes, and refuses bytes that do not have the segment's root.
+// refuses a segment whose hashes do not make the root. That they are those of the bytes is for the
+// caller to know.
 // Several outcomes of one height may be held (those of several ballots). If the outcome is held
 // already, it does nothing.
-func (s *Store) PutOutcome(height uint64, segments []slot.Segment, data func(i int) []byte) error {
+func (s *Store) PutOutcome(height uint64, segments []slot.Segment, data []slot.Frames) error {
 	root := slot.OutcomeRoot(segments)
 	if s.HasOutcome(height, root) {
 		return nil

@@ -47,11 +47,9 @@ func stateAt(height uint64) (Checkpoint, [][]float32) {
 		vs
 }
 
-func outcomeAt(height uint64) ([]slot.Segment, func(int) []byte) {
-	b := bytes.Repeat([]byte{byte(height + 1)}, 700)
-	root := slot.FrameRoot(slot.FrameHashes(b, 256), 256, uint64(len(b)))
-	return []slot.Segment{{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: root}},
-		func(int) []byte { return b }
+func outcomeAt(height uint64) ([]slot.Segment, []slot.Frames) {
+	f := slot.Cut(bytes.Repeat([]byte{byte(height + 1)}, 700), 256)
+	return []slot.Segment{{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: f.Root(256)}}, []slot.Frames{f}
 }
 
 func (v *victim) save(s *Store, height uint64) error {
@@ -147,7 +145,7 @@ func (v *victim) open() (*Store, error) {
 			v.Fatalf("the outcome of %d is lost", h)
 		case err == nil:
 			v.outcomes[h] = true
-			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, data(0)) {
+			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, data[0].Bytes) {
 				v.Fatalf("the outcome of %d: %v", h, err)
 			}
 		}

@@ -25,6 +25,20 @@ const (
 // MaxPath is the length of the longest path in a tree over frames: 2^20 is their greatest number.
 const MaxPath = 20
 
+// Frames is an encoded vector with the BLAKE3 of each of its frames.
+type Frames struct {
+	Bytes  []byte
+	Hashes []Root // those of Bytes: nobody hashes them again
+}
+
+// Cut hashes a vector.
+func Cut(data []byte, frameBytes int) Frames { return Frames{data, FrameHashes(data, frameBytes)} }
+
+// Root is the root of the vector.
+func (f Frames) Root(frameBytes int) Root {
+	return FrameRoot(f.Hashes, frameBytes, uint64(len(f.Bytes)))
+}
+
 // FrameHashes is the BLAKE3 of each frame of data.
 func FrameHashes(data []byte, frameBytes int) []Root {
 	h := make([]Root, 0, (len(data)+frameBytes-1)/frameBytes)

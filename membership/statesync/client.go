@@ -90,27 +90,32 @@ const outcomePiece = 4 << 20
 
 // FetchOutcome fetches the segments of an outcome from all the peers that may hold it, and verifies
 // each segment against its root. Peers hold an outcome whole, so one that lacks a segment is asked
-// for no other. FetchOutcome returns the bytes of each segment, in order. frameBytes is the run's
-// frame size.
+// for no other. FetchOutcome returns the segments in order. frameBytes is the run's frame size.
 //
 // ErrNoDonor is wrapped when none of the peers gives some part of it.
-func (c *Client) FetchOutcome(ctx context.Context, blobs []Blob, frameBytes int, from []slot.PeerID) ([][]byte, Report,
-	error,
+func (c *Client) FetchOutcome(ctx context.Context, blobs []Blob, frameBytes int, from []slot.PeerID) ([]slot.Frames,
+	Report, error,
 ) {
 	f := c.begin(func() []slot.PeerID { return from })
-	data := make([][]byte, len(blobs))
+	got, fetched := make([]slot.Frames, len(blobs)), make([]*blob, len(blobs))
 	w := &swarm{transfer: f, lacking: map[slot.PeerID]bool{}, rested: map[slot.PeerID]bool{}}
 	for i, b := range blobs {
 		if b.Size == 0 && slot.FrameRoot(nil, frameBytes, 0) != b.Root {
 			return nil, f.end(), fmt.Errorf("statesync: segment %s cannot be empty", b.Root.Short())
 		}
-		data[i] = make([]byte, b.Size)
-		w.pieces = append(w.pieces, runsOfFrames(data[i], &blob{root: b.Root, size: b.Size, frameBytes: frameBytes})...)
+		got[i].Bytes = make([]byte, b.Size)
+		fetched[i] = &blob{root: b.Root, size: b.Size, frameBytes: frameBytes}
+		w.pieces = append(w.pieces, runsOfFrames(got[i].Bytes, fetched[i])...)
 	}
 	if err := w.run(ctx, "an outcome"); err != nil {
 		return nil, f.end(), err
 	}
-	return data, f.end(), nil
+	for i, b := range fetched {
+		if b.size > 0 {
+			got[i].Hashes = *b.hashes.Load()
+		}
+	}
+	return got, f.end(), nil
 }
 
 // runsOfFrames cuts a segment into pieces of several frames.

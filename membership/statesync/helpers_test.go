@@ -114,16 +114,19 @@ func putOutcome(t testing.TB, s *checkpoint.Store, sizes ...int) (blobs []Blob, 
 	t.Helper()
 	r := rand.NewChaCha8([32]byte{1})
 	var gs []slot.Segment
+	var frames []slot.Frames
 	at := uint64(0)
 	for _, n := range sizes {
 		b := make([]byte, n)
 		_, _ = r.Read(b)
-		root := slot.FrameRoot(slot.FrameHashes(b, testFrame), testFrame, uint64(n))
+		f := slot.Cut(b, testFrame)
+		root := f.Root(testFrame)
 		gs = append(gs, slot.Segment{Range: slot.Range{Begin: at, End: at + uint64(n)}, Root: root})
 		blobs, data = append(blobs, Blob{root, int64(n)}), append(data, b)
+		frames = append(frames, f)
 		at += uint64(n)
 	}
-	if err := s.PutOutcome(1, gs, func(i int) []byte { return data[i] }); err != nil {
+	if err := s.PutOutcome(1, gs, frames); err != nil {
 		t.Fatal(err)
 	}
 	return blobs, data
@@ -158,7 +161,15 @@ func (n *peers) tryState(t *testing.T, want ...Target) (checkpoint.Checkpoint, R
 func (n *peers) outcome(t *testing.T, cfg Config, blobs ...Blob) ([][]byte, Report, error) {
 	t.Helper()
 	defer n.wg.Wait() // the client has hung up on everybody
-	return NewClient(n, cfg).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
+	got, report, err := NewClient(n, cfg).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
+	var data [][]byte
+	for i, f := range got {
+		if f.Root(testFrame) != blobs[i].Root {
+			t.Errorf("the hashes of segment %d are not its own", i)
+		}
+		data = append(data, f.Bytes)
+	}
+	return data, report, err
 }
 
 // faulty serves as it should until so many bytes have left on a stream; then fault gets each write.

@@ -51,7 +51,7 @@ func TestFetchOutcomeLoose(t *testing.T) {
 		lends := func(i int) func(wire.Stream) {
 			return honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(root slot.Root) *Loan {
 				if root == blobs[i].Root {
-					return Lend(data[i], testFrame)
+					return Lend(slot.Cut(data[i], testFrame), testFrame)
 				}
 				return nil
 			}}))
@@ -131,7 +131,7 @@ func TestHashesOfASegmentTravelOnce(t *testing.T) {
 func TestALentSegmentIsHashedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs, data := putOutcome(t, newStore(t, testShape), 10*testFrame)
-		loan := Lend(data[0], testFrame)
+		loan := Lend(slot.Cut(data[0], testFrame), testFrame)
 		n := &peers{serve: serves{
 			"a": honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(slot.Root) *Loan { return loan }})),
 		}}

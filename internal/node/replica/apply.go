@@ -51,14 +51,16 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	}
 	r.border.Lock()
 	defer r.border.Unlock()
+	here, _, _, done := r.outcomes.present(outcome{segments: record.Segments})
 	var stats SlotStats
-	at, err := r.model.state.step(record, func(grad []float32) error {
-		if err := r.model.decode(record, grad); err != nil {
-			return err
+	at, err := r.model.state.step(record, func() (gradient, error) {
+		grad, err := r.model.decode(record, here)
+		if err == nil {
+			stats = r.measure(record, grad)
 		}
-		stats = r.measure(record, grad)
-		return nil
+		return grad, err
 	})
+	done()
 	if err != nil {
 		return err
 	}

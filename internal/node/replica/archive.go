@@ -105,7 +105,7 @@ func (a *Archive) apply(r slot.Record) error {
 	if r.Kind != slot.Step {
 		return a.model.state.pass(r)
 	}
-	at, err := a.model.state.step(r, func(grad []float32) error { return a.model.decode(r, grad) })
+	at, err := a.model.state.step(r, func() (gradient, error) { return a.model.decode(r, nil) })
 	if err != nil {
 		return err
 	}

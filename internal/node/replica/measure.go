@@ -100,13 +100,14 @@ func statsOf(record slot.Record, weighing slot.Weighing) SlotStats {
 // measure adds to what a record says how long its aggregated pseudo-gradient is, how it lies to
 // this peer's contribution, and how the contributions that were reduced here lie to each other. It
 // only reads.
-func (r *Replica) measure(record slot.Record, grad []float32) SlotStats {
+func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	s := statsOf(record, r.cfg.Run.Params.Weighing(record.Usual))
 	own, done := r.contributions.of(record.Contributions)
 	defer done()
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
 	s.PairCosine = finite(r.reductions.cosine(record.Slot).Value())
-	sums, err := similarity.Sampled(len(grad), measuredElements, beside(r.contributions.codec, grad, own))
+	sums, err := similarity.Sampled(int(r.Fragment(record.Slot).Elements()), measuredElements,
+		beside(r.contributions.codec, grad, own))
 	if err != nil { // the contribution was encoded here, and nothing depends on the measures
 		r.log.Warn("the own contribution was not measured", "slot", record.Slot, "err", err)
 		return s
@@ -121,15 +122,15 @@ func (r *Replica) measure(record slot.Record, grad []float32) SlotStats {
 
 // beside lends parts of the aggregated pseudo-gradient and of a contribution to it, which is zero
 // where there is none.
-func beside(c codec.Codec, grad []float32, own *allreduce.Contribution) func(begin, end int) (a, b []float32,
-	err error) {
-	var part [similarity.Block]float32
+func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begin, end int) (a, b []float32, err error) {
+	var all, part [similarity.Block]float32
 	return func(begin, end int) (a, b []float32, err error) {
-		b = part[:end-begin]
+		a, b = all[:end-begin], part[:end-begin]
+		grad.copyFrom(begin, a)
 		if own != nil {
 			err = c.Decode(b, own.Bytes()[c.EncodedSize(begin):c.EncodedSize(end)])
 		}
-		return grad[begin:end], b, err
+		return a, b, err
 	}
 }
 

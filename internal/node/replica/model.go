@@ -6,6 +6,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
@@ -51,6 +52,7 @@ type model struct {
 	state     *state
 	store     *checkpoint.Store
 	codec     codec.Codec // of outcomes
+	room      []float32   // of decode: one fragment, where the codec is lossy
 	certified func(height uint64) (wire.Commit, bool)
 }
 
@@ -115,21 +117,61 @@ func (m *model) recordAt(height uint64) slot.Root {
 	return slot.Root{}
 }
 
-// decode fills grad with the aggregated pseudo-gradient of a record. The outcome is on disk. All
-// peers decode the same bytes, those that reduced them included.
-func (m *model) decode(record slot.Record, grad []float32) error {
-	outcome, err := m.store.Outcome(record.Height, record.Outcome())
-	if err != nil {
-		return err
+// gradient is the aggregated pseudo-gradient of a fragment, in parts.
+type gradient [][]float32
+
+// take takes up to n elements from the front.
+func (g *gradient) take(n int) (part []float32) {
+	part = (*g)[0][:min(n, len((*g)[0]))]
+	if (*g)[0] = (*g)[0][len(part):]; len((*g)[0]) == 0 {
+		*g = (*g)[1:]
 	}
-	var b []byte
+	return part
+}
+
+// copyFrom copies the elements from begin on to dst.
+func (g gradient) copyFrom(begin int, dst []float32) {
+	for _, part := range g {
+		if begin < len(part) {
+			n := copy(dst, part[begin:])
+			dst, begin = dst[n:], len(part)
+		}
+		begin -= len(part)
+	}
+}
+
+// decode gives the aggregated pseudo-gradient of a record. here are the segments that are in
+// memory, which float32 is not copied from; the outcome is on disk. All peers decode the same
+// bytes, those that reduced them included.
+func (m *model) decode(record slot.Record, here []slot.Frames) (g gradient, err error) {
 	for i, s := range record.Segments {
-		if b, err = outcome.Read(i, b); err != nil {
-			return err
+		var b []byte
+		if i < len(here) {
+			b = here[i].Bytes
 		}
-		if err = m.codec.Decode(grad[s.Range.Begin:s.Range.End], b); err != nil {
-			return fmt.Errorf("outcome of slot %d: %w", record.Slot, err)
+		if b == nil {
+			outcome, err := m.store.Outcome(record.Height, record.Outcome())
+			if err != nil {
+				return nil, err
+			}
+			if b, err = outcome.Read(i, nil); err != nil {
+				return nil, err
+			}
 		}
+		var part []float32
+		if m.codec.Name() == codec.F32 {
+			part = kernel.Float32s(b)
+		} else {
+			if m.room == nil {
+				m.room = make([]float32, m.run.Fragments[0].Elements()) // no fragment is larger than the first
+			}
+			part = m.room[s.Range.Begin:s.Range.End]
+			err = m.codec.Decode(part, b)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("outcome of slot %d: %w", record.Slot, err)
+		}
+		g = append(g, part)
 	}
-	return nil
+	return g, nil
 }

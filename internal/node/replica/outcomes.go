@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +67,7 @@ func (o *outcomes) hold(ctx context.Context, d slot.Draft, from []slot.PeerID) e
 	if err != nil {
 		return err
 	}
-	return o.model.store.PutOutcome(d.Height, d.Segments, func(i int) []byte { return data[i] })
+	return o.model.store.PutOutcome(d.Height, d.Segments, data)
 }
 
 // obtain gets the outcome of a certified record on disk. held is closed when the job that holds the
@@ -83,12 +84,12 @@ func (o *outcomes) obtain(ctx context.Context, r slot.Record, from []slot.PeerID
 	if err != nil {
 		return err
 	}
-	return o.model.store.PutOutcome(r.Height, r.Segments, func(i int) []byte { return data[i] })
+	return o.model.store.PutOutcome(r.Height, r.Segments, data)
 }
 
 // gatherSoon gathers an outcome that other peers are about to have on disk. A draft reaches peers
 // outside the reduction as early as those in it.
-func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.PeerID) (data [][]byte, done func(),
+func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.PeerID) (data []slot.Frames, done func(),
 	err error,
 ) {
 	began := time.Now()
@@ -107,7 +108,7 @@ func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.P
 
 // gather collects the bytes of an outcome's segments: those of the reduction that have the right
 // root, and the rest from peers. They are lent until done is called, whatever the error is.
-func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerID) (data [][]byte, done func(),
+func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerID) (data []slot.Frames, done func(),
 	err error,
 ) {
 	o.awaitReduction(ctx, wanted, from)
@@ -124,17 +125,17 @@ func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerI
 
 // present finds the segments of an outcome that are here: those that are lent, and, until done is
 // called, those of the reduction, which are fresh.
-func (o *outcomes) present(wanted outcome) (data [][]byte, fresh, missing []int, done func()) {
-	data = make([][]byte, len(wanted.segments))
+func (o *outcomes) present(wanted outcome) (data []slot.Frames, fresh, missing []int, done func()) {
+	data = make([]slot.Frames, len(wanted.segments))
 	var here []int // not lent already
 	for i, s := range wanted.segments {
-		if data[i] = o.part(s.Root).Bytes(); data[i] == nil {
+		if data[i] = o.part(s.Root).Frames(); data[i].Bytes == nil {
 			here = append(here, i)
 		}
 	}
-	held, done := o.reductions.hold(wanted.segments, here, o.model.frameBytes)
+	held, done := o.reductions.hold(wanted.segments, here, o.model.frameBytes())
 	for k, i := range here {
-		if data[i] = held[k]; data[i] == nil {
+		if data[i] = held[k]; data[i].Bytes == nil {
 			missing = append(missing, i)
 		} else {
 			fresh = append(fresh, i)
@@ -145,16 +146,16 @@ func (o *outcomes) present(wanted outcome) (data [][]byte, fresh, missing []int,
 
 // keep copies what is fresh, before done is called, and lends all that is here: what others are
 // asked for takes its time, and they ask for what is here.
-func (o *outcomes) keep(wanted outcome, data [][]byte, fresh []int, done func()) {
+func (o *outcomes) keep(wanted outcome, data []slot.Frames, fresh []int, done func()) {
 	for _, i := range fresh {
-		data[i] = bytes.Clone(data[i])
+		data[i] = slot.Frames{Bytes: bytes.Clone(data[i].Bytes), Hashes: slices.Clone(data[i].Hashes)}
 	}
 	done()
 	o.lend(wanted, data)
 }
 
 // fetchMissing gets the missing segments from peers, at once if all of them can be had.
-func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []int, data [][]byte,
+func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []int, data []slot.Frames,
 	from []slot.PeerID,
 ) error {
 	err := o.fetch(ctx, wanted, missing, data, from)
@@ -167,7 +168,7 @@ func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []i
 }
 
 // fetch gets some segments from peers.
-func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, data [][]byte, from []slot.PeerID) error {
+func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, data []slot.Frames, from []slot.PeerID) error {
 	blobs := make([]statesync.Blob, len(missing))
 	for k, i := range missing {
 		s := wanted.segments[i]
@@ -184,7 +185,7 @@ func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, dat
 }
 
 // fetchEach gets the segments that can be had, and says which cannot.
-func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int, data [][]byte,
+func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int, data []slot.Frames,
 	from []slot.PeerID,
 ) error {
 	var lacking missingError
@@ -202,15 +203,15 @@ func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int,
 }
 
 // lend offers the segments that are here to other peers until the slot is decided.
-func (o *outcomes) lend(wanted outcome, data [][]byte) {
+func (o *outcomes) lend(wanted outcome, data []slot.Frames) {
 	lent := loan{wanted.height, make(map[slot.Root]*statesync.Loan)}
-	for i, b := range data {
-		if b == nil {
+	for i, frames := range data {
+		if frames.Bytes == nil {
 			continue
 		}
 		root := wanted.segments[i].Root
 		if lent.segments[root] = o.part(root); lent.segments[root] == nil {
-			lent.segments[root] = statesync.Lend(b, o.model.frameBytes())
+			lent.segments[root] = statesync.Lend(frames, o.model.frameBytes())
 		}
 	}
 	o.lent.Store(&lent)

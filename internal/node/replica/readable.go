@@ -16,7 +16,7 @@ var errUnreadable = errors.New("no values that an encoder writes: its owner has 
 // readable says whether the bytes of an outcome are values that a mean of contributions can have.
 // It reads the outcome once, on all cores. An error is a missingError with the segments that are
 // not.
-func (m *model) readable(segments []slot.Segment, data [][]byte) error {
+func (m *model) readable(segments []slot.Segment, data []slot.Frames) error {
 	var next atomic.Int64
 	bad := make([]bool, len(segments))
 	var wg sync.WaitGroup
@@ -24,7 +24,7 @@ func (m *model) readable(segments []slot.Segment, data [][]byte) error {
 		wg.Go(func() {
 			values := make([]float32, m.run.Params.FrameElements)
 			for i := next.Add(1) - 1; i < int64(len(segments)); i = next.Add(1) - 1 {
-				bad[i] = !m.readableSegment(int(segments[i].Range.Len()), data[i], values)
+				bad[i] = !m.readableSegment(int(segments[i].Range.Len()), data[i].Bytes, values)
 			}
 		})
 	}

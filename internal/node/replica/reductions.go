@@ -118,22 +118,21 @@ func (r *reductions) cosine(slotNumber uint64) similarity.Mean {
 	return similarity.Mean{}
 }
 
-// hold lends some of the segments as the running reduction has them, until done is called: nil
+// hold lends some of the segments as the running reduction has them, until done is called: none
 // where the bytes are not there or do not have the segment's root.
-func (r *reductions) hold(segments []slot.Segment, which []int, frameBytes func() int) (data [][]byte, done func()) {
+func (r *reductions) hold(segments []slot.Segment, which []int, frameBytes int) (data []slot.Frames, done func()) {
 	current, _ := r.running()
 	if current == nil {
-		return make([][]byte, len(which)), func() {}
+		return make([]slot.Frames, len(which)), func() {}
 	}
 	ranges := make([]slot.Range, len(which))
 	for k, i := range which {
 		ranges[k] = segments[i].Range
 	}
 	data, done = current.Hold(ranges)
-	size := frameBytes()
-	for k, b := range data {
-		if b != nil && slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != segments[which[k]].Root {
-			data[k] = nil
+	for k, frames := range data {
+		if frames.Root(frameBytes) != segments[which[k]].Root {
+			data[k] = slot.Frames{}
 		}
 	}
 	return data, done

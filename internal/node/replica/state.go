@@ -16,7 +16,6 @@ import (
 type state struct {
 	outer     outeropt.Optimizer
 	fragments []slot.Fragment
-	grad      []float32 // scratch of step: one fragment
 
 	mu struct {
 		sync.RWMutex
@@ -74,28 +73,27 @@ func (s *state) fragment(slotNumber uint64) slot.Fragment {
 	return s.fragments[slot.FragmentOf(slotNumber, uint64(len(s.fragments)))]
 }
 
-// step does the outer step of a record on its slot's fragment, with the gradient that decode fills
-// in. The optimizer is elementwise, so the rest of its vectors stays as it is.
-func (s *state) step(record slot.Record, decode func(grad []float32) error) (Position, error) {
+// step does the outer step of a record on its slot's fragment, with the gradient that decode gives.
+// The optimizer is elementwise, so the rest of its vectors stays as it is.
+func (s *state) step(record slot.Record, decode func() (gradient, error)) (Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follows(record.Height); err != nil {
 		return Position{}, err
 	}
 	f := s.fragment(record.Slot)
-	if s.grad == nil {
-		s.grad = make([]float32, s.fragments[0].Elements()) // no fragment is larger than the first
-	}
-	grad := s.grad[:f.Elements()]
-	if err := decode(grad); err != nil {
+	grad, err := decode()
+	if err != nil {
 		return Position{}, err
 	}
 	// Every fragment has had one slot in each round before this one.
 	at := outeropt.At{Step: (record.Slot-1)/uint64(len(s.fragments)) + 1}
 	for _, r := range f.Ranges {
-		at.Offset = int(r.Begin)
-		outeropt.Step(s.outer, s.mu.anchor[r.Begin:r.End], grad[:r.Len()], at)
-		grad = grad[r.Len():]
+		for at.Offset = int(r.Begin); at.Offset < int(r.End); {
+			part := grad.take(int(r.End) - at.Offset)
+			outeropt.Step(s.outer, s.mu.anchor[at.Offset:][:len(part)], part, at)
+			at.Offset += len(part)
+		}
 	}
 	root := checkpoint.StateRoot(record.Slot, s.vectors()...)
 	s.mu.at = Position{Height: record.Height, Record: record.Hash(), Slot: record.Slot, Root: root}

@@ -93,7 +93,7 @@ func (o *outcomes) bypass(ctx context.Context, r *allreduce.Reduction, wanted ou
 	lacking := func(piece slot.Piece) (segments []int) {
 		for _, i := range missing {
 			s := wanted.segments[i].Range
-			if data[i] == nil && piece.Range.Begin <= s.Begin && s.End <= piece.Range.End {
+			if data[i].Bytes == nil && piece.Range.Begin <= s.Begin && s.End <= piece.Range.End {
 				segments = append(segments, i)
 			}
 		}
