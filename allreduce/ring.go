@@ -265,7 +265,8 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 		return
 	}
 	s := slot.Segment{
-		Range: g.r.out.Elements(p.begin, end), Contributors: g.circle.Set(len(g.r.offers)), Root: g.r.rootOf(p.begin, end),
+		Range: g.r.out.Elements(p.begin, end), Contributors: g.circle.Set(len(g.r.offers)),
+		Root: g.r.rootOf(p.begin, end),
 	}
 	g.r.mu.Lock()
 	p.begin = end

@@ -43,17 +43,22 @@ func (s Shape) Size() int64 { return headerSize + 4*int64(s.Elements)*int64(1+s.
 // vector is the anchor, the others are the optimizer's, all D elements long. It copies nothing and
 // uses all cores.
 func StateRoot(slotNumber uint64, vectors ...[]float32) slot.Root {
-	_, root := treeOf(slotNumber, vectors)
-	return root
+	return TreeOf(slotNumber, vectors...).Root
 }
 
-// treeOf is the bao tree over a state in memory, and its root.
-func treeOf(slotNumber uint64, vectors [][]float32) ([]byte, slot.Root) {
-	tree, root, err := hashTree(fromParts(encoding(slotNumber, vectors)), shapeOf(vectors).Size())
+// Tree is the bao tree over a state, without its bytes.
+type Tree struct {
+	Root  slot.Root
+	nodes []byte // outboard; nil: not known
+}
+
+// TreeOf is StateRoot with the tree, which a checkpoint of the state is written with.
+func TreeOf(slotNumber uint64, vectors ...[]float32) Tree {
+	nodes, root, err := hashTree(fromParts(encoding(slotNumber, vectors)), shapeOf(vectors).Size())
 	if err != nil {
 		panic("checkpoint: memory cannot be read: " + err.Error())
 	}
-	return tree, root
+	return Tree{root, nodes}
 }
 
 // encoding is the state's encoding in parts, the vectors as views where the host allows it.

@@ -45,8 +45,8 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 		if got := (Shape{uint64(n), k - 1}).Size(); got != int64(len(want)) {
 			t.Fatalf("size %d, want %d", got, len(want))
 		}
-		tree, _ := treeOf(7, vs)
-		if ref, _ := bao.EncodeBuf(want, groupLog, true); !bytes.Equal(tree, ref) {
+		tree := TreeOf(7, vs...)
+		if ref, _ := bao.EncodeBuf(want, groupLog, true); !bytes.Equal(tree.nodes, ref) {
 			t.Fatal("the tree is not bao's")
 		}
 	}

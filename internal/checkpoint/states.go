@@ -129,35 +129,50 @@ func (s *states) readHeader(f disk.File) (slotNumber uint64, err error) {
 	return slotNumber, nil
 }
 
-// save hashes and writes a state at the same time. The file gets its name only if the root is
-// right.
-func (s *states) save(c Checkpoint, vectors [][]float32) error {
-	var tree []byte
-	var got slot.Root
-	var wg sync.WaitGroup
-	wg.Go(func() { tree, got = treeOf(c.Slot, vectors) })
-	defer wg.Wait()
-	err := s.folder.write(c.name(), func(w io.Writer) error {
-		parts := encoding(c.Slot, vectors)
-		for i, part := range parts {
-			if i == len(parts)-1 {
-				failpoint.Here(failpoint.CheckpointHalf)
-			}
-			if _, err := w.Write(part); err != nil {
-				return err
-			}
-		}
-		wg.Wait()
-		if got != c.Root {
-			return fmt.Errorf("the state has root %s, not the one given: it changed while it was saved, or is not "+
-				"what was agreed", got)
-		}
-		return nil
-	})
-	if err != nil {
+// Written is a state whose bytes the system has. They are on disk, and the state is held, once it
+// is published.
+type Written struct {
+	states *states
+	c      Checkpoint
+	tree   Tree
+	file   disk.File // nil: the state is held already
+}
+
+func (w *Written) write(vectors [][]float32) (err error) {
+	d := w.states.folder
+	if w.file, err = d.temp(w.c.name()); err != nil {
 		return err
 	}
-	s.keep(c, tree)
+	parts := encoding(w.c.Slot, vectors)
+	for i, part := range parts {
+		if i == len(parts)-1 {
+			failpoint.Here(failpoint.CheckpointHalf)
+		}
+		if _, err := w.file.Write(part); err != nil {
+			w.Drop()
+			return d.explain(w.c.name(), err)
+		}
+	}
+	return nil
+}
+
+// Drop removes what was written. Publish does not follow. A nil Written is nothing.
+func (w *Written) Drop() {
+	if w != nil && w.file != nil {
+		_ = w.file.Close()
+		_ = w.states.folder.fs.Remove(w.file.Name())
+	}
+}
+
+// Publish makes the state durable. After an error it is gone.
+func (w *Written) Publish() error {
+	if w == nil || w.file == nil {
+		return nil
+	}
+	if err := w.states.folder.publish(w.file, w.c.name()); err != nil {
+		return err
+	}
+	w.states.keep(w.c, w.tree.nodes)
 	return nil
 }
 
@@ -190,11 +205,11 @@ func (s *states) read(c stateFile, vectors [][]float32) error {
 			return fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 		}
 	}
-	tree, root := treeOf(slotNumber, vectors)
-	if root != c.Root {
-		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", root)}
+	tree := TreeOf(slotNumber, vectors...)
+	if tree.Root != c.Root {
+		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", tree.Root)}
 	}
-	s.learn(c, tree)
+	s.learn(c, tree.nodes)
 	return nil
 }
 

@@ -130,11 +130,28 @@ func (s *Store) Save(height, slotNumber uint64, root slot.Root, vectors ...[]flo
 	if got := shapeOf(vectors); got != s.Shape() {
 		return fmt.Errorf("checkpoint: state of shape %v where this run has %v", got, s.Shape())
 	}
-	c := Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.Shape().Size()}
-	if s.states.holds(c) {
-		return nil
+	tree := TreeOf(slotNumber, vectors...)
+	if tree.Root != root {
+		return fmt.Errorf("checkpoint: the state has root %s, not %s: it is not what was agreed", tree.Root, root)
 	}
-	return s.states.save(c, vectors)
+	w, err := s.Write(height, slotNumber, tree, vectors...)
+	if err != nil {
+		return err
+	}
+	return w.Publish()
+}
+
+// Write begins to save a state that has this tree: what is written is not hashed once more. The
+// vectors may change when it returns. A state that is held already is not written.
+func (s *Store) Write(height, slotNumber uint64, tree Tree, vectors ...[]float32) (*Written, error) {
+	w := &Written{
+		states: s.states, tree: tree,
+		c: Checkpoint{Height: height, Slot: slotNumber, Root: tree.Root, Size: s.Shape().Size()},
+	}
+	if s.states.holds(w.c) {
+		return w, nil
+	}
+	return w, w.write(vectors)
 }
 
 // Load reads a checkpoint into vectors of the run's shape and verifies its root. After an error the

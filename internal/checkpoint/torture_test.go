@@ -49,7 +49,8 @@ func stateAt(height uint64) (Checkpoint, [][]float32) {
 
 func outcomeAt(height uint64) ([]slot.Segment, []slot.Frames) {
 	f := slot.Cut(bytes.Repeat([]byte{byte(height + 1)}, 700), 256)
-	return []slot.Segment{{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: f.Root(256)}}, []slot.Frames{f}
+	s := slot.Segment{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: f.Root(256)}
+	return []slot.Segment{s}, []slot.Frames{f}
 }
 
 func (v *victim) save(s *Store, height uint64) error {

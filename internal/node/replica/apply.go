@@ -18,7 +18,7 @@ import (
 //	3. outer step  anchor and optimizer vectors, in that fragment
 //	4. state root  hash of all vectors: the ledger compares it with what the next record certifies
 //	5. settle      contributions, error feedback, reduction and lent segments of the slot
-//	6. checkpoint  every few slots
+//	6. checkpoint  every few slots, beside the next one
 //
 // The steps follow each other. Decoding and the outer step take all cores, and so does the hash. A
 // record that is no step of the model does none of them: the position alone moves on.
@@ -73,11 +73,28 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	r.settle(record)
 	r.feedbackFile.reached(at)
 	failpoint.Here(failpoint.Applied)
-	// there is no checkpoint where somebody has removed the files
-	if at.Slot%r.cfg.Every == 0 || len(r.model.store.List()) == 0 {
-		r.save()
-	}
 	return nil
+}
+
+// mostSkipped is how many checkpoints in a row are left out where the disk is slower than slots.
+const mostSkipped = 3
+
+// saveBeside makes the checkpoint that is due, if one is, beside the next slot: that one waits for
+// it no longer than the system takes to have the bytes. ctx bounds the job that is started.
+func (r *Replica) saveBeside(ctx context.Context) {
+	at, held := r.Position()
+	// there is no checkpoint where somebody has removed the files
+	if !held || at.Slot%r.cfg.Every != 0 && len(r.model.store.List()) > 0 {
+		return
+	}
+	if unfinished := r.jobs.done("save", "checkpoint"); unfinished != nil {
+		if r.skipped++; r.skipped <= mostSkipped {
+			return
+		}
+		<-unfinished
+	}
+	r.skipped = 0
+	r.jobs.start(ctx, "save", "checkpoint", func(context.Context) { r.Save() })
 }
 
 // settle frees what a decided slot does not need any more (5).
@@ -92,26 +109,16 @@ func (r *Replica) settle(record slot.Record) {
 // needless. A failure is logged, and Save is tried again with a later slot: nothing agreed is lost
 // by it, for the outcomes since the last checkpoint stay.
 func (r *Replica) Save() {
-	r.border.Lock()
-	defer r.border.Unlock()
-	r.save()
-}
-
-// save is Save for who holds border.
-func (r *Replica) save() {
+	r.saving.Lock()
+	defer r.saving.Unlock()
 	if _, held := r.Position(); !held {
 		return
 	}
-	err := r.model.state.read(func(at Position, vectors [][]float32) error {
-		if slices.ContainsFunc(r.model.store.List(), func(c checkpoint.Checkpoint) bool { return c.Root == at.Root }) {
-			return nil // the records since then have left the state as it was
-		}
-		return r.model.store.Save(at.Height, at.Slot, at.Root, vectors...)
-	})
-	failpoint.Here(failpoint.CheckpointSaved)
-	if at, _ := r.Position(); err == nil {
-		err = r.feedbackFile.save(at)
+	publish, err := r.write()
+	if err == nil {
+		err = publish()
 	}
+	failpoint.Here(failpoint.CheckpointSaved)
 	if err == nil {
 		err = r.model.store.Prune(checkpoint.Policy{
 			Keep: r.cfg.Keep, Hold: r.spared(), State: r.model.certifiedRoot, Outcome: r.model.certifiedOutcome,
@@ -120,6 +127,36 @@ func (r *Replica) save() {
 	if err != nil {
 		r.log.Error("checkpoint failed: the older one and the outcomes since are kept", "err", err)
 	}
+}
+
+// write writes the state and the debt that belongs to it. Both may change when it returns; publish
+// makes what was written durable.
+func (r *Replica) write() (publish func() error, err error) {
+	r.border.Lock()
+	defer r.border.Unlock()
+	var state *checkpoint.Written
+	var debt *writtenDebt
+	err = r.model.state.read(func(at Position, vectors [][]float32) (err error) {
+		// where it is held already the records since then have left the state as it was
+		if !slices.ContainsFunc(r.model.store.List(), func(c checkpoint.Checkpoint) bool { return c.Root == at.Root }) {
+			state, err = r.model.store.Write(at.Height, at.Slot, r.model.state.treeOf(at, vectors), vectors...)
+		}
+		if err == nil {
+			debt, err = r.feedbackFile.write(at)
+		}
+		return err
+	})
+	if err != nil {
+		state.Drop()
+	}
+	return func() error {
+		err := state.Publish()
+		if err != nil {
+			debt.drop()
+			return err
+		}
+		return debt.publish()
+	}, err
 }
 
 // spared keeps what others are fetching for some checkpoints longer than this peer needs it, but

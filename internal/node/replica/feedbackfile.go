@@ -150,30 +150,51 @@ func (d *feedbackFile) reached(at Position) {
 	}
 }
 
-// save writes what is owed at a state, if that is not on disk. The debt does not change meanwhile.
-func (d *feedbackFile) save(at Position) error {
+// writtenDebt is a debt that is written, but not published. A nil one is nothing.
+type writtenDebt struct {
+	of   feedbackAt
+	file disk.File
+	in   *feedbackFile
+}
+
+// write writes what is owed at a state, if that is not on disk. The debt does not change meanwhile.
+func (d *feedbackFile) write(at Position) (*writtenDebt, error) {
 	of := feedbackAt{at.Slot, at.Root}
 	if d == nil || d.loaded != nil || d.saved == of {
-		return nil
+		return nil, nil
 	}
 	// package checkpoint removes files of this name that are left
 	f, err := d.fs.CreateTemp(filepath.Dir(d.path), "tmp-*")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.write(f, of); err != nil {
-		_ = f.Close()
-		_ = d.fs.Remove(f.Name())
-		return err
+	w := &writtenDebt{of, f, d}
+	if err := d.writeTo(f, of); err != nil {
+		w.drop()
+		return nil, err
 	}
-	if err := disk.Publish(d.fs, f, d.path); err != nil {
-		return err
-	}
-	d.saved = of
-	return nil
+	return w, nil
 }
 
-func (d *feedbackFile) write(f io.Writer, of feedbackAt) error {
+func (w *writtenDebt) drop() {
+	if w != nil {
+		_ = w.file.Close()
+		_ = w.in.fs.Remove(w.file.Name())
+	}
+}
+
+func (w *writtenDebt) publish() error {
+	if w == nil {
+		return nil
+	}
+	err := disk.Publish(w.in.fs, w.file, w.in.path)
+	if err == nil {
+		w.in.saved = w.of
+	}
+	return err
+}
+
+func (d *feedbackFile) writeTo(f io.Writer, of feedbackAt) error {
 	sum := sha256.New()
 	w := io.MultiWriter(f, sum)
 	head := append([]byte(feedbackMagic), d.run[:]...)

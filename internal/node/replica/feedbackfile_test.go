@@ -45,7 +45,7 @@ func TestRestartsChangeNoBits(t *testing.T) {
 				c.settle(record)
 				d.reached(after(s))
 				if slices.Contains(stops, s) {
-					if err := d.save(after(s)); err != nil {
+					if err := saved(d, after(s)); err != nil {
 						t.Fatal(err)
 					}
 					c, d, _ = opened(name, fragments, dir, slot.Root{})
@@ -78,7 +78,7 @@ func indebted(t *testing.T, dir string) *contributions {
 		t.Fatal(err)
 	}
 	c.settle(listing(3, 0, root, uint64(len(g)), func(int) bool { return true }))
-	if err := d.save(after(3)); err != nil {
+	if err := saved(d, after(3)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -133,7 +133,7 @@ func TestADebtOfAnotherStateIsDropped(t *testing.T) {
 		} else if kept && !slices.Equal(got.feedback.mu.debt[0], before.feedback.mu.debt[0]) {
 			t.Errorf("%s: another debt", name)
 		}
-		if err := d.save(after(3)); err != nil {
+		if err := saved(d, after(3)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -154,4 +154,9 @@ func TestAListedContributionOfBeforeAKillHasPaid(t *testing.T) {
 		!slices.Equal(e[feedbackFrame:], held[feedbackFrame:]) {
 		t.Error("owed is not what was owed but in the segment that listed this peer")
 	}
+}
+
+func saved(d *feedbackFile, at Position) error {
+	w, err := d.write(at)
+	return errors.Join(err, w.publish())
 }

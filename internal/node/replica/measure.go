@@ -122,7 +122,8 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 
 // beside lends parts of the aggregated pseudo-gradient and of a contribution to it, which is zero
 // where there is none.
-func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begin, end int) (a, b []float32, err error) {
+func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begin, end int) (a, b []float32,
+	err error) {
 	var all, part [similarity.Block]float32
 	return func(begin, end int) (a, b []float32, err error) {
 		a, b = all[:end-begin], part[:end-begin]

@@ -163,7 +163,7 @@ func (m *model) decode(record slot.Record, here []slot.Frames) (g gradient, err 
 			part = kernel.Float32s(b)
 		} else {
 			if m.room == nil {
-				m.room = make([]float32, m.run.Fragments[0].Elements()) // no fragment is larger than the first
+				m.room = make([]float32, m.run.Fragments[0].Elements()) // the largest
 			}
 			part = m.room[s.Range.Begin:s.Range.End]
 			err = m.codec.Decode(part, b)

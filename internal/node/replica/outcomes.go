@@ -133,7 +133,7 @@ func (o *outcomes) present(wanted outcome) (data []slot.Frames, fresh, missing [
 			here = append(here, i)
 		}
 	}
-	held, done := o.reductions.hold(wanted.segments, here, o.model.frameBytes())
+	held, done := o.reductions.hold(wanted.segments, here, o.model.frameBytes)
 	for k, i := range here {
 		if data[i] = held[k]; data[i].Bytes == nil {
 			missing = append(missing, i)
@@ -168,7 +168,9 @@ func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []i
 }
 
 // fetch gets some segments from peers.
-func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, data []slot.Frames, from []slot.PeerID) error {
+func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, data []slot.Frames,
+	from []slot.PeerID,
+) error {
 	blobs := make([]statesync.Blob, len(missing))
 	for k, i := range missing {
 		s := wanted.segments[i]

@@ -120,7 +120,9 @@ func (r *reductions) cosine(slotNumber uint64) similarity.Mean {
 
 // hold lends some of the segments as the running reduction has them, until done is called: none
 // where the bytes are not there or do not have the segment's root.
-func (r *reductions) hold(segments []slot.Segment, which []int, frameBytes int) (data []slot.Frames, done func()) {
+func (r *reductions) hold(segments []slot.Segment, which []int, frameBytes func() int) (data []slot.Frames,
+	done func(),
+) {
 	current, _ := r.running()
 	if current == nil {
 		return make([]slot.Frames, len(which)), func() {}
@@ -131,7 +133,7 @@ func (r *reductions) hold(segments []slot.Segment, which []int, frameBytes int) 
 	}
 	data, done = current.Hold(ranges)
 	for k, frames := range data {
-		if frames.Root(frameBytes) != segments[which[k]].Root {
+		if frames.Root(frameBytes()) != segments[which[k]].Root {
 			data[k] = slot.Frames{}
 		}
 	}

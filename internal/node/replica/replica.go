@@ -92,8 +92,10 @@ type Replica struct {
 	jobs          jobs
 	faults        faults
 	tally         tally
-	// held from the outer step to the end of its slot, and while a checkpoint is made
-	border sync.Mutex
+	// held from the outer step to the end of its slot, and while a checkpoint is written
+	border  sync.Mutex
+	saving  sync.Mutex // held until a checkpoint is on disk; taken before border
+	skipped int        // checkpoints in a row; the state job's
 }
 
 // Open makes a replica and restores the newest checkpoint in Dir that the chain certifies. The

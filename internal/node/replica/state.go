@@ -21,7 +21,8 @@ type state struct {
 		sync.RWMutex
 		at         Position
 		held       bool
-		generation uint64 // how often the vectors were filled anew
+		tree       checkpoint.Tree // that a step gave; of another state after replace
+		generation uint64          // how often the vectors were filled anew
 		anchor     []float32
 	}
 }
@@ -95,8 +96,8 @@ func (s *state) step(record slot.Record, decode func() (gradient, error)) (Posit
 			at.Offset += len(part)
 		}
 	}
-	root := checkpoint.StateRoot(record.Slot, s.vectors()...)
-	s.mu.at = Position{Height: record.Height, Record: record.Hash(), Slot: record.Slot, Root: root}
+	s.mu.tree = checkpoint.TreeOf(record.Slot, s.vectors()...)
+	s.mu.at = Position{Height: record.Height, Record: record.Hash(), Slot: record.Slot, Root: s.mu.tree.Root}
 	return s.mu.at, nil
 }
 
@@ -143,6 +144,14 @@ func (s *state) damage(change func(anchor []float32)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s.mu.anchor)
+}
+
+// treeOf is the tree of the state at a position. It is for who reads.
+func (s *state) treeOf(at Position, vectors [][]float32) checkpoint.Tree {
+	if s.mu.tree.Root == at.Root {
+		return s.mu.tree
+	}
+	return checkpoint.TreeOf(at.Slot, vectors...)
 }
 
 // read lends the vectors for reading. No step happens meanwhile.

@@ -61,10 +61,10 @@ func holdPurpose(height uint64, prev, outcome slot.Root) string {
 }
 
 // stateJob runs do as the state job and reports the position it leads to.
-func (r *Replica) stateJob(ctx context.Context, work membership.Work, report func(membership.Report),
+func (r *Replica) stateJob(run context.Context, work membership.Work, report func(membership.Report),
 	do func(context.Context) error,
 ) {
-	r.jobs.replace(ctx, "state", func(ctx context.Context) {
+	r.jobs.replace(run, "state", func(ctx context.Context) {
 		err := r.cfg.Kept()
 		if err == nil {
 			err = do(ctx)
@@ -77,6 +77,7 @@ func (r *Replica) stateJob(ctx context.Context, work membership.Work, report fun
 		r.faults.over()
 		at, _ := r.model.state.position()
 		report(at.Report())
+		r.saveBeside(run)
 	})
 }
 
