@@ -136,7 +136,7 @@ func (ro role) good(g *group) (b []byte) {
 		piece := grid.Bytes(g.own[1].data, first, last)
 		row := slot.FigureRow{Of: make([]slot.Figure, 2)}
 		b = appendFigures(b, slices.Repeat([]slot.FigureRow{row}, last-first))
-		b = appendRoot(b, slot.FrameRoot(slot.FrameHashes(piece, grid.FrameBytes), grid.FrameBytes, uint64(len(piece))))
+		b = appendRoot(b, slot.Cut(piece, grid.FrameBytes).Root(grid.FrameBytes))
 	case neighbour:
 		first, _ := grid.FramesOf(g.plan.Pieces[2].Range) // begins at peer 0
 		b = slices.Concat(partialOf(first, 1, 2, 3, 4), partialOf(first+1, 5, 6, 7, 8))

@@ -286,7 +286,7 @@ func (g *group) check() {
 		part.Offers = offers
 		out := g.engines[0].outs[g.plan.Fragment]
 		b := out.Codec.Append(nil, reference(g.params, part, vectors, g.order(s)))
-		if size := out.FrameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
+		if size := out.FrameBytes; slot.Cut(b, size).Root(size) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
 		want = append(want, b...)

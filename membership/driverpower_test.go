@@ -320,7 +320,7 @@ func (p *powerPeer) reduces(plan slot.Plan) (reports []Report) {
 	for _, r := range p.reduce(plan) {
 		r := r.(ReportSegment)
 		data := slices.Clone(r.Segment.Root[:])
-		r.Segment.Root = slot.FrameRoot(slot.FrameHashes(data, 64), 64, uint64(len(data)))
+		r.Segment.Root = slot.Cut(data, 64).Root(64)
 		p.world.mu.Lock()
 		p.world.mu.bytes[r.Segment.Root] = data
 		p.world.mu.Unlock()

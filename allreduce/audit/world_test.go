@@ -112,7 +112,7 @@ func (w *world) sign() {
 
 func (w *world) hashes() []slot.Root {
 	first, last := w.out.FramesOf(w.Range)
-	return slot.FrameHashes(w.out.Bytes(w.outcome, first, last), w.out.FrameBytes)
+	return slot.Cut(w.out.Bytes(w.outcome, first, last), w.out.FrameBytes).Hashes
 }
 
 func (w *world) norms(f int) (norms []float64) {

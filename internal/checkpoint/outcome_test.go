@@ -66,7 +66,7 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 				t.Fatal(err)
 			}
 		}
-		want := slot.FrameHashes(whole, testFrame)
+		want := slot.Cut(whole, testFrame).Hashes
 		if err != nil || !bytes.Equal(whole, data[i].Bytes) || !slices.Equal(hashes, want) {
 			t.Fatalf("frames of segment %d: %v", i, err)
 		}

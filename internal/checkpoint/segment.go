@@ -40,7 +40,7 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	if _, err := r.f.ReadAt(dst, r.dataAt()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
 	}
-	got := slot.FrameRoot(slot.FrameHashes(dst, o.file.frameBytes), o.file.frameBytes, uint64(size))
+	got := slot.Cut(dst, o.file.frameBytes).Root(o.file.frameBytes)
 	if want := o.Segments[i].Root; got != want {
 		why := fmt.Sprintf("segment %d has root %s, not %s", i, got.Short(), want.Short())
 		err := &CorruptError{Path: r.f.Name(), Why: why}

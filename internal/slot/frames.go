@@ -31,23 +31,18 @@ type Frames struct {
 	Hashes []Root // those of Bytes: nobody hashes them again
 }
 
-// Cut hashes a vector.
-func Cut(data []byte, frameBytes int) Frames { return Frames{data, FrameHashes(data, frameBytes)} }
+// Cut hashes the frames of a vector.
+func Cut(data []byte, frameBytes int) Frames {
+	f := Frames{Bytes: data}
+	for frame := range slices.Chunk(data, frameBytes) {
+		f.Hashes = append(f.Hashes, Hash(frame))
+	}
+	return f
+}
 
 // Root is the root of the vector.
 func (f Frames) Root(frameBytes int) Root {
 	return FrameRoot(f.Hashes, frameBytes, uint64(len(f.Bytes)))
-}
-
-// FrameHashes is the BLAKE3 of each frame of data.
-func FrameHashes(data []byte, frameBytes int) []Root {
-	h := make([]Root, 0, (len(data)+frameBytes-1)/frameBytes)
-	for len(data) > 0 {
-		n := min(frameBytes, len(data))
-		h = append(h, Hash(data[:n]))
-		data = data[n:]
-	}
-	return h
 }
 
 // FrameRoot is the root of a vector of total bytes, given its frames' hashes.

@@ -230,12 +230,12 @@ func TestGoldenHashes(t *testing.T) {
 		{"outcome", "436a9fbf40d9bd40f79adb4ad062c8ca7399bea8adb26254ff3e8d2bd00b2797", OutcomeRoot(goldenSegments)},
 		{
 			"frames", "569b87f2a1e5332c4f5921381099ab086f38200bcfb16a8b3bca0888817f7bf7",
-			FrameRoot(FrameHashes(data, 4), 4, uint64(len(data))),
+			Cut(data, 4).Root(4),
 		},
 		{"no frames", "8c88b19816410eb2d4c01b1b5e650f40bee9ec8cb5ab7acd2b0d5a9742077ece", FrameRoot(nil, 4, 0)},
 		{
 			"one frame", "6d281d3ccc61357d60b3871b6d907ebf25a80f70fa600b9e0fd88908e62908ae",
-			FrameRoot(FrameHashes(data, 10), 10, uint64(len(data))),
+			Cut(data, 10).Root(10),
 		},
 		{
 			"contribution of ada with norms .5, 1.5, 2.5",
@@ -250,7 +250,7 @@ func TestGoldenHashes(t *testing.T) {
 }
 
 func goldenLeaves(data []byte) (leaves []FrameLeaf) {
-	for i, h := range FrameHashes(data, 4) {
+	for i, h := range Cut(data, 4).Hashes {
 		leaves = append(leaves, FrameLeaf{float64(i) + .5, h})
 	}
 	return leaves

@@ -253,7 +253,7 @@ func FuzzParseList(f *testing.F) {
 
 func FuzzParseHashes(f *testing.F) {
 	data := []byte("0123456789")
-	hashes := slot.FrameHashes(data, 4)
+	hashes := slot.Cut(data, 4).Hashes
 	root := slot.FrameRoot(hashes, 4, 10)
 	f.Add(appendHashes(nil, 10, 4, hashes))
 	f.Fuzz(func(t *testing.T, b []byte) {

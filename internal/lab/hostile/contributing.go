@@ -32,7 +32,7 @@ func bytesOf(x []float32) []byte {
 func (l *liar) commit(c *allreduce.Contribution, x []float32) {
 	frame := int(l.rules.Frame)
 	copy(c.Bytes(), bytesOf(x))
-	for f, hash := range slot.FrameHashes(c.Bytes(), 4*frame) {
+	for f, hash := range slot.Cut(c.Bytes(), 4*frame).Hashes {
 		part := x[f*frame : min(len(x), (f+1)*frame)]
 		c.Leaves()[f] = slot.FrameLeaf{NormSq: kernel.NormSq(part), Hash: hash}
 	}

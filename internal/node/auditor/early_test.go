@@ -45,7 +45,7 @@ func (h *house) reduceBut(change func(all []byte)) *reduced {
 	const cut = 2 * frameElements
 	for _, s := range []slot.Range{{End: cut}, {Begin: cut, End: elements}} {
 		b := all[4*s.Begin : 4*s.End]
-		root := slot.FrameRoot(slot.FrameHashes(b, 4*frameElements), 4*frameElements, uint64(len(b)))
+		root := slot.Cut(b, 4*frameElements).Root(4 * frameElements)
 		r.bytes[root] = b
 		r.segments = append(r.segments, slot.Segment{Range: s, Contributors: set, Root: root})
 	}
@@ -55,7 +55,7 @@ func (h *house) reduceBut(change func(all []byte)) *reduced {
 // heldSegment implements Segment.
 type heldSegment []byte
 
-func (s heldSegment) Hashes() ([]slot.Root, error) { return slot.FrameHashes(s, 4*frameElements), nil }
+func (s heldSegment) Hashes() ([]slot.Root, error) { return slot.Cut(s, 4*frameElements).Hashes, nil }
 func (s heldSegment) Close() error                 { return nil }
 
 func (s heldSegment) Frame(dst []byte, k int64, _ []slot.Root) ([]byte, error) {

@@ -60,7 +60,7 @@ const (
 func offeredNaN(slotNumber uint64, c *allreduce.Contribution) {
 	b := c.Bytes()
 	copy(b[int(slotNumber%bowlFrames)*bowlFrameBytes:], []byte{0, 0, 0xc0, 0x7f})
-	for f, hash := range slot.FrameHashes(b, bowlFrameBytes) {
+	for f, hash := range slot.Cut(b, bowlFrameBytes).Hashes {
 		c.Leaves()[f].Hash = hash
 	}
 	c.Recommit()
