@@ -150,12 +150,8 @@ func Open(cfg Config) (*Replica, error) {
 // Position returns the position of the state held, if there is one.
 func (r *Replica) Position() (Position, bool) { return r.model.state.position() }
 
-// Anchor copies the anchor into dst, D elements, and says which it is. ok is false, and dst as it
-// was, where no state is held: it could not be read, and is fetched again.
-func (r *Replica) Anchor(dst []float32) (at Position, ok bool) { return r.model.state.copyAnchor(dst) }
-
 // Follow takes dst, D elements, from an edition of the anchor to the one held, which it returns.
-// Where none is held, dst stays as it was.
+// Where none is held, since it could not be read and is fetched again, dst stays as it was.
 func (r *Replica) Follow(dst []float32, from Edition) Edition {
 	return r.model.state.copyOnward(dst, from)
 }

@@ -36,6 +36,8 @@ type Loop struct {
 	// These fields belong to the goroutine that runs the rounds.
 	model   *model // of the trainer; nil without one
 	vectors vectors
+	// of the anchor that the start is; the zero one: of none, for it was moved ahead
+	edition replica.Edition
 	held    uint64    // slot of the anchor that the start is, or is ahead of
 	root    slot.Root // of the state of that anchor
 	// the newest slot that the start could have in it: a contribution is stale by those after it
@@ -50,13 +52,16 @@ type Loop struct {
 	landedSlot uint64    // the newest that landed with an offer from here
 }
 
-// anchor copies the anchor to the start, unless the one that the next inner steps start from is
-// there already, and says which it is. While no state is held the start stays at the anchor before.
+// anchor takes the start to the newest anchor, unless the one that the next inner steps start from
+// is there already, and says which it is. While no state is held the start stays at the anchor
+// before.
 func (l *Loop) anchor() (slotNumber uint64) {
-	if l.inFlight == nil {
-		if at, ok := l.replica.Anchor(l.vectors.start); ok {
-			l.held, l.base, l.root = at.Slot, at.Slot, at.Root
-		}
+	if l.inFlight != nil {
+		return l.held
+	}
+	l.edition = l.replica.Follow(l.vectors.start, l.edition)
+	if at := l.edition; at != (replica.Edition{}) {
+		l.held, l.base, l.root = at.Slot, at.Slot, at.Root
 	}
 	return l.held
 }

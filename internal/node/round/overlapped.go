@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
@@ -48,7 +49,7 @@ func (o overlapped) start(ctx context.Context, l *Loop, m live) error {
 		return err
 	}
 	if !f.ahead {
-		f.ahead = true
+		f.ahead, l.edition = true, replica.Edition{}
 		o.ahead(v.start, v.local, f)
 	}
 	return m.load(ctx, v.start)

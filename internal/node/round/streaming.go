@@ -43,7 +43,7 @@ type streamingMode struct {
 	syncMode
 	spec spec.Spec
 
-	// of the anchor that the start is and the live parameters grew from; the zero one: unknown
+	// of the anchor that the live parameters grew from, as the start was; the zero one: unknown
 	at     replica.Edition
 	tokens uint64   // processed up to the last border
 	spent  []uint64 // of them by fragment, when it landed
@@ -92,9 +92,9 @@ func (s *streamingMode) takeIn(ctx context.Context, l *Loop, m live) error {
 // follow takes the start on to the newest anchor, and says of which slots the fragments changed by
 // that. all: everything may have changed.
 func (s *streamingMode) follow(l *Loop) (slots []uint64, all bool) {
-	before, now := s.at, l.replica.Follow(l.vectors.start, s.at)
+	l.anchor()
+	before, now := s.at, l.edition
 	s.at = now
-	l.held, l.base, l.root = now.Slot, now.Slot, now.Root
 	if !now.Follows(before, s.spec.Fragments) || now.Slot >= s.spec.LastSlot() {
 		l.landedSlot, s.spent = 0, make([]uint64, s.spec.Fragments)
 		for p := range s.spent {
