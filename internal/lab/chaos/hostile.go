@@ -31,8 +31,6 @@ type HostileConfig struct {
 type HostileResult struct {
 	OK       bool      `json:"ok"` // whether every attack was withstood
 	Trust    string    `json:"trust"`
-	Peers    int       `json:"peers"` // honest ones
-	Slots    uint64    `json:"slots"` // of each attack
 	Verdicts []Verdict `json:"verdicts"`
 	Wall     float64   `json:"wall_seconds"`
 	Dir      string    `json:"dir,omitempty"` // where not all were
@@ -43,10 +41,8 @@ type Verdict struct {
 	Attack    string   `json:"attack"`
 	Withstood bool     `json:"withstood"` // whether all checks hold
 	Checks    []Check  `json:"checks"`
-	Deeds     int      `json:"deeds"`           // what the hostile peers did, counted
-	Said      []string `json:"said"`            // of them, by honest peers
-	Slots     uint64   `json:"slots"`           // committed during the attack
-	Wall      float64  `json:"attempt_seconds"` // the whole run
+	Deeds     int      `json:"deeds"` // what the hostile peers did, counted
+	Said      []string `json:"said"`  // of them, by honest peers
 }
 
 // atOnce is how many swarms run beside each other: they wait more than they work.
@@ -75,7 +71,7 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 	}
 	running.Wait()
 	res := HostileResult{
-		Trust: cfg.Trust, Peers: cfg.Peers, Slots: cfg.Slots, Verdicts: verdicts, Wall: time.Since(began).Seconds(),
+		Trust: cfg.Trust, Verdicts: verdicts, Wall: time.Since(began).Seconds(),
 	}
 	err := errors.Join(append(errs, ctx.Err())...)
 	if err == nil {
@@ -89,7 +85,7 @@ const attempts = 3
 
 // attack runs a swarm with an attack, until this had an occasion.
 func (c HostileConfig) attack(ctx context.Context, k hostile.Kind) (v Verdict, err error) {
-	began, screen := time.Now(), swarm.NewScreen(c.Out, 0)
+	screen := swarm.NewScreen(c.Out, 0)
 	for n := range attempts {
 		dir := filepath.Join(c.Dir, k.Name)
 		if n > 0 {
@@ -105,7 +101,6 @@ func (c HostileConfig) attack(ctx context.Context, k hostile.Kind) (v Verdict, e
 			break
 		}
 	}
-	v.Wall = time.Since(began).Seconds()
 	v.print(c.Out)
 	return v, nil
 }

@@ -9,7 +9,7 @@ func (a *assault) judge(failure error) Verdict {
 		a.Honest = append(a.Honest, hostile.Log{ID: p.ID, Lines: p.lines})
 	}
 	v := Verdict{
-		Attack: a.Kind.Name, Slots: a.ledger.slot - min(a.From, a.ledger.slot), Deeds: a.Deeds(), Said: a.Said(),
+		Attack: a.Kind.Name, Deeds: a.Deeds(), Said: a.Said(),
 	}
 	v.Checks, _ = a.checks(failure, failure != nil)
 	for _, c := range a.Judge() {
