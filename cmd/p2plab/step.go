@@ -35,15 +35,20 @@ type choice struct {
 func newStep() *cobra.Command {
 	f := &stepFlags{one: step.Case{Bytes: 1 << 20}, cfg: step.Config{Slots: 50}}
 	return f.command(&cobra.Command{
-		Use: "step", Aliases: []string{"slot"},
+		Use:   "step",
 		Short: "Measure how long an outer step takes, by phase, and what it costs",
 		Long: `Measure what a trainer waits for between two rounds: from its last inner step until the new anchor is
 loaded. Peers are whole nodes, a process each, with the ledger of a run and a data directory that is
-synced; their trainers take no time. Each slot of each peer is printed in Go's benchmark format, by
-phase, so that benchstat compares two runs; then what one slot takes of all peers, and the most that it
-takes of one: CPU time, bytes, fsyncs, ledger messages, signatures; and the most memory that a process
-had resident, in vectors of the model (its trainer has two). At last come medians and spreads, and
-goals that are met or missed.
+synced; their trainers take no CPU time. Each slot of each peer is printed in Go's benchmark format, by
+phase, so that benchstat compares two runs; then what one slot takes of all peers: CPU time, bytes,
+fsyncs, ledger messages, signatures; and the most memory that a process had resident, in vectors of the
+model (D; its trainer has two), and how much of it is live between two rounds. At last come medians and
+spreads, and goals that are met or missed.
+
+The floor is what the arithmetic, the encryption and the copies of a slot must cost: CPU seconds of all
+peers, from what each byte costs in each turn on this machine; docs/performance.md has the formula. Slots
+after which a checkpoint is made, those that follow them, and all others have medians of their own: with
+--step-time inner steps last long enough for a checkpoint beside them.
 
 Several values of a flag, with commas, are cases, whose swarms take turns, of ten slots each. Two slots
 before those that count, and one after them, are left out. All peers must hold the same model after every
@@ -63,7 +68,7 @@ func newAllreduce() *cobra.Command {
 	f := &stepFlags{one: step.Case{Bytes: 64 << 20, Alone: true}, cfg: step.Config{Slots: 30}}
 	return f.command(&cobra.Command{
 		Use:   "allreduce",
-		Short: "Measure the all-reduce alone: time, bandwidth, CPU, memory",
+		Short: "Measure the all-reduce alone: time, bytes, CPU, memory",
 		Long: `Reduce a vector among real processes on this machine, one for each peer, over encrypted connections,
 with the engine and the network of a run but without its ledger, disk and trainer. After two reductions
 that do not count, each begins on all peers at the same time and takes as long as the slowest of them.
@@ -110,6 +115,9 @@ func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
 	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, step.SizeText), "size",
 		"of the model as float32, like 64MiB")
 	fs.Uint64Var(&f.cfg.Slots, "slots", f.cfg.Slots, "slots that count, of one reduction each")
+	if !f.one.Alone {
+		fs.DurationVar(&f.one.StepTime, "step-time", 0, "how long the inner steps of a round last, at no CPU time")
+	}
 	fs.Var(sources.OneOf(&f.cfg.Against, "program", []string{"mpi"}), "against",
 		"what reduces as large a vector in turns: mpi")
 	f.keep(fs, "data directories and logs")

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,17 +27,18 @@ func figures(out, unit string) (x []float64) {
 	return x
 }
 
-// TestStep runs the command end to end, by its old name: whole nodes, a synced disk, phases that
-// add up, and counts that can be.
+// TestStep runs the command end to end: whole nodes, a synced disk, phases that add up, counts that
+// can be, and a floor, which whole nodes do not reach.
 func TestStep(t *testing.T) {
 	kept := t.TempDir()
-	p := clitest.Start(t, t.TempDir(), "bench", "slot", "--peers", "3", "--size", "16KiB", "--slots", "4",
+	p := clitest.Start(t, t.TempDir(), "bench", "step", "--peers", "3", "--size", "16KiB", "--slots", "4",
 		"--trusts", "byzantine", "--keep-dir", kept)
 	if code := p.Ends(t); code != cli.ExitOK {
 		t.Fatalf("exit %d", code)
 	}
 	out := p.Out.String()
-	whole := figures(out, "sec/op")
+	// slots with and without a checkpoint are there once more, by themselves
+	whole := figures(regexp.MustCompile(".*checkpoint.*").ReplaceAllString(out, ""), "sec/op")
 	if !strings.Contains(out, "BenchmarkStep/peers=3/size=16KiB/byzantine-") || len(whole) == 0 || len(whole) > 3*4 {
 		t.Fatalf("printed\n%s", out)
 	}
@@ -53,12 +55,10 @@ func TestStep(t *testing.T) {
 	// each peer sends every other one a third of its vector at least, and syncs what it promises
 	for unit, least := range map[string]float64{
 		"exchange-B": 3 * 2 * (16 << 10) / 3, "fsyncs": 3, "signatures": 3, "signature-checks": 3, "control-B": 1,
-		"gossip-B": 1, "cpu-sec": 1e-6, "peak-vectors": 0,
+		"gossip-B": 1, "cpu-sec": 1e-6, "peak-vectors": 0, "live-vectors": 0, "floor-sec": 1e-9,
 	} {
-		all, most := figures(out, unit), figures(out, "most-"+unit)
-		if len(all) != 1 || all[0] < least ||
-			unit != "peak-vectors" && (len(most) != 1 || 3*most[0] < .99*all[0] || most[0] > all[0]) {
-			t.Errorf("%s: %v of all and %v of one, at least %v are needed", unit, all, most, least)
+		if all := figures(out, unit); len(all) != 1 || all[0] < least {
+			t.Errorf("%s: %v, at least %v are needed", unit, all, least)
 		}
 	}
 	if left, err := os.ReadDir(kept); err != nil || len(left) != 1 {

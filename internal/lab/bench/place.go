@@ -59,30 +59,22 @@ func (p Place) Links() string {
 		p.RTT)
 }
 
-// MTU is the bytes of an IP packet. The kernel's have what the internet's have. A program passes on
-// each packet of links with a delay: of 1500 bytes it takes more than two cores to fill four links
-// of 200 Mbit/s.
-func (p Place) MTU() int {
-	if p.RTT == 0 {
-		return 1500
-	}
-	return 9000
-}
-
 // open makes the namespaces, if there are to be any. Links with only a rate are made by the kernel,
-// because a forwarder would take CPU time that the peers need. A lab's packet crosses two links, so
-// each has a quarter of the round trip.
+// because a forwarder would take CPU time that the peers need. Its packets are larger than the
+// internet's: of 1500 bytes it takes more than two cores to fill four links of 200 Mbit/s. A lab's
+// packet crosses two links, so each has a quarter of the round trip.
 func (p Place) open(ctx context.Context) (swarm.Testbed, error) {
 	if p.Loopback() {
 		return swarm.Loopback{}, nil
 	}
 	cfg := lab.Config{
-		Nodes: 1 + p.Peers, Name: "p2pbench", MTU: p.MTU(),
+		Nodes: 1 + p.Peers, Name: "p2pbench",
 		Link: lab.Link{Rate: int64(p.Rate), Delay: p.RTT / 4},
 	}
 	if p.RTT == 0 {
 		return lab.NewWires(ctx, cfg)
 	}
+	cfg.MTU = 9000
 	return lab.New(ctx, cfg)
 }
 

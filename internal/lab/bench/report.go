@@ -80,7 +80,7 @@ func (r *Report) Table() {
 		return
 	}
 	w := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nUNIT\tMEDIAN\tLEAST\tP90\tMOST\tOF\tGOAL")
+	fmt.Fprintln(w, "\nUNIT\tMEDIAN\tLEAST\tP90\tOF\tGOAL")
 	var names []string
 	for _, first := range r.samples {
 		if slices.Contains(names, first.name) {
@@ -94,8 +94,8 @@ func (r *Report) Table() {
 				units = append(units, s.unit)
 				x := r.Samples(s.name, s.unit)
 				text := func(x float64) string { return text(x, s.unit) }
-				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.unit, text(Median(x)), text(slices.Min(x)),
-					text(Quantile(x, .9)), text(slices.Max(x)), len(x), Judge(s.name, s.unit, Median(x)))
+				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%s\n", s.unit, text(Median(x)), text(slices.Min(x)),
+					text(Quantile(x, .9)), len(x), Judge(s.name, s.unit, Median(x)))
 			}
 		}
 	}
@@ -106,9 +106,11 @@ func (r *Report) Table() {
 func text(x float64, unit string) string {
 	switch {
 	case unit == "sec/op", strings.HasSuffix(unit, "-sec"):
-		return humanize.SIWithDigits(x, 1, "s")
-	case strings.HasSuffix(unit, "-B"), unit == "bus-B/s":
+		return humanize.SIWithDigits(x, 2, "s")
+	case strings.HasSuffix(unit, "-B"):
 		return humanize.SIWithDigits(x, 1, "B")
+	case strings.HasSuffix(unit, "-vectors"):
+		return fmt.Sprintf("%.1f D", x)
 	default:
 		return strconv.FormatFloat(x, 'g', 5, 64)
 	}

@@ -3,15 +3,25 @@ package bench
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 )
 
 // PeakMemory is the largest memory use of the process, in bytes; 0 if the system does not say. On
 // Linux getrusage would include the use of its parent from before the exec.
-func PeakMemory() (kb float64) {
+func PeakMemory() float64 { return memory("VmHWM") }
+
+// LiveMemory is the memory use of the process without garbage, which it collects, in bytes; 0 if
+// the system does not say.
+func LiveMemory() float64 {
+	debug.FreeOSMemory()
+	return memory("VmRSS")
+}
+
+func memory(field string) (kb float64) {
 	b, _ := os.ReadFile("/proc/self/status")
-	_, rest, _ := strings.Cut(string(b), "\nVmHWM:")
+	_, rest, _ := strings.Cut(string(b), "\n"+field+":")
 	_, _ = fmt.Sscan(rest, &kb)
 	return kb * 1024
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-const connectTimeout = time.Minute
-
 // alone is a peer without a ledger. It ends with its process.
 type alone struct {
 	ctx     context.Context // ends with the first failure
@@ -92,7 +90,7 @@ func (p *alone) Connect(plan Plan, _ *struct{}) error {
 	}
 	p.net.Protect(all)
 	err := p.net.AddBootstrap(plan.Addrs)
-	for until := time.Now().Add(connectTimeout); err == nil && len(p.net.Peers()) < len(all)-1; {
+	for until := time.Now().Add(time.Minute); err == nil && len(p.net.Peers()) < len(all)-1; {
 		if time.Now().After(until) {
 			return fmt.Errorf("only %d of %d peers can be reached", len(p.net.Peers()), len(all)-1)
 		}

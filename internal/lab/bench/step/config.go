@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -31,6 +30,7 @@ type Case struct {
 	Bytes     uint64         // of the model, as float32
 	Spec      p2pdiloco.Spec // Aggregator, Codec, Schedule and Trust; empty: as a run has it
 	Transport string         // of p2p's; empty: all
+	StepTime  time.Duration  // that the inner steps of a round last
 }
 
 // Slots that do not count: the first are slower, and the last ends with the run.
@@ -38,6 +38,9 @@ const (
 	warmUps = 2
 	after   = 1
 )
+
+// checkpointEvery is the number of slots from one checkpoint to the next.
+const checkpointEvery = 4
 
 // turnSlots is how many slots that count a swarm does, at most, before it is another one's turn.
 const turnSlots = 10
@@ -58,6 +61,7 @@ func (cfg Config) Validate() error {
 	x := cfg.Cases[0] // the others are as large, and in the same place
 	x.Check(&f)
 	f.Add(x.Bytes < 1<<10 || x.Bytes > 1<<30, "size", SizeText(x.Bytes), "allowed: 1KiB to 1GiB")
+	f.Add(x.StepTime < 0 || x.StepTime > time.Minute, "step-time", x.StepTime, "allowed: 0 to 1m")
 	f.Add(cfg.Against != "" && !x.Loopback(), "against", cfg.Against,
 		"it runs on loopback only: leave --rtt and --rate out")
 	return errors.Join(f...)
@@ -68,16 +72,13 @@ func SizeText(bytes uint64) string {
 	return strings.Replace(strings.ReplaceAll(humanize.IBytes(bytes), " ", ""), ".0", "", 1)
 }
 
-// trimPermille is that of peers without a ledger: one peer of four.
-const trimPermille = 250
-
 // spec is the run's, or what a run would have, with so many slots that count.
 func (c Case) spec(run string, slots uint64) p2pdiloco.Spec {
 	s := c.Spec
 	s.Name, s.Rounds, s.InnerSteps = run, warmUps+slots+after, 1
 	s.StartPeers, s.MinPeers = uint64(c.Peers), uint64(c.Peers)
 	if c.Alone {
-		s.Trust, s.TrimPermille = p2pdiloco.TrustCrash, trimPermille
+		s.Trust, s.TrimPermille = p2pdiloco.TrustCrash, 250 // one peer of four
 		s.Layout = layout(c.elements())
 		s = s.Settled()
 	}
@@ -110,6 +111,9 @@ func (c Case) name() string {
 			name += "/" + part
 		}
 	}
+	if c.StepTime > 0 {
+		name += "/step=" + c.StepTime.String()
+	}
 	if c.Rate > 0 {
 		name += "/rate=" + c.Rate.String()
 	}
@@ -122,22 +126,4 @@ func (c Case) name() string {
 // nameOf is a name with the size of a case.
 func (c Case) nameOf(kind string) string {
 	return fmt.Sprintf("%s/peers=%d/size=%s", kind, c.Peers, SizeText(c.Bytes))
-}
-
-// leastBytes is what a peer must send, and receive, of its vector as float32.
-func (c Case) leastBytes() float64 {
-	return 2 * float64(c.Bytes) * float64(c.Peers-1) / float64(c.Peers)
-}
-
-const tcpHeaders = 52 // of each packet
-
-// ideal is the seconds that links with a rate need for the values that a peer must send as float32,
-// with the headers of TCP and IP. It is 0 without a rate, or if fewer bytes are enough. A link's
-// rate counts IP packets, not Ethernet's 14 bytes.
-func (c Case) ideal() float64 {
-	if c.Rate == 0 || strings.TrimPrefix(c.Spec.Codec, codec.F32) != "" {
-		return 0
-	}
-	mtu := float64(c.MTU())
-	return c.leastBytes() * mtu / (mtu - tcpHeaders) * 8 / float64(c.Rate)
 }

@@ -22,29 +22,17 @@ func TestValidate(t *testing.T) {
 	if err := sampleConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	c := Case{Place: bench.Place{Peers: 1, RTT: -1}, Bytes: 1 << 40}
+	c := Case{Place: bench.Place{Peers: 1, RTT: -1}, Bytes: 1 << 40, StepTime: -1}
 	var flags []string
 	for line := range strings.Lines(Config{Cases: []Case{c}, Against: "mpi"}.Validate().Error()) {
 		flags = append(flags, strings.Fields(line)[0])
 	}
-	if want := []string{"--slots", "--peers", "--rtt", "--size", "--against"}; !slices.Equal(flags, want) {
+	want := []string{"--slots", "--peers", "--rtt", "--size", "--step-time", "--against"}
+	if !slices.Equal(flags, want) {
 		t.Errorf("faults of %q", flags)
 	}
 	if got := sampleConfig().turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
 		t.Errorf("turns of %v slots", got)
-	}
-}
-
-// The ideal of 32 MiB among four over 200 Mbit/s: 48 MiB a peer, and 52 bytes of headers a packet
-// of 1500.
-func TestIdeal(t *testing.T) {
-	c := sampleConfig().Cases[0]
-	if c.ideal() != 0 {
-		t.Error("without a rate there is an ideal")
-	}
-	c.Rate = 200e6
-	if got := c.ideal(); got < 2.0855 || got > 2.0856 || c.name() != "AllReduce/peers=4/size=32MiB/mean/rate=200mbit" {
-		t.Errorf("%s: %v s", c.name(), got)
 	}
 }
 
@@ -61,16 +49,22 @@ func TestGoals(t *testing.T) {
 		c.Transport, c.Bytes, c.Rate, c.RTT = "quic", 256<<20, 200e6, 100*time.Millisecond
 	}
 	whole := func(c *Case) { c.Alone, c.Spec.Aggregator, c.Spec.Trust = false, "", "byzantine" }
+	crash := func(c *Case) { whole(c); c.Spec.Trust = "crash" }
+	long := func(c *Case) { crash(c); c.StepTime = 2 * time.Second }
 	for key, want := range map[[2]string]string{
 		{with(func(*Case) {}), "sec-x-mpi"}:                                         "1.5",
 		{with(func(c *Case) { c.Spec.Codec = "f32" }), "cpu-sec/GB"}:                "0.80",
 		{with(func(c *Case) { c.Spec.Aggregator = "trimmed_mean" }), "sec-x-first"}: "1.05",
 		{with(func(c *Case) { c.Spec.Codec = "int8" }), "sec-x-first"}:              "0.45",
 		{with(func(c *Case) { c.Bytes = 1 << 20 }), "sec/op"}:                       "0.005",
-		{with(func(c *Case) { c.Bytes = 32 << 20; slow(c) }), "x-ideal"}:            "1.03",
-		{with(far), "x-ideal"}:               "1.176",
-		{with(func(*Case) {}), "peak-share"}: "1",
-		{with(whole), "cpu-sec-x-first"}:     "1.10",
+		{with(func(c *Case) { c.Bytes = 32 << 20; slow(c) }), "sec/op"}:             "2.148",
+		{with(far), "sec/op"}:                                         "19.05",
+		{with(func(*Case) {}), "peak-vectors"}:                        "5.34",
+		{with(func(c *Case) { c.Bytes = 256 << 20 }), "peak-vectors"}: "3.58",
+		{with(whole), "cpu-sec-x-first"}:                              "1.10",
+		{with(crash), "cpu-sec-x-floor"}:                              "1.2",
+		{with(long) + checkpoints[0], "sec-x-without"}:                "1.03",
+		{with(long) + checkpoints[1], "sec-x-without"}:                "1.03",
 	} {
 		if got := bench.Judge(key[0], key[1], 0); got != "<= "+want+": met" {
 			t.Errorf("%s in %s: %q, want %s", key[0], key[1], got, want)

@@ -6,11 +6,33 @@
 //	     -> what they answer -> bench.Report (result.go)
 //
 // A peer of `bench step` is a whole node, as users have it: libp2p, ledger, all-reduce, and a data
-// directory on the real disk. Only its trainer takes no time. Its answer is when it did what in
+// directory on the real disk. Only its trainer takes no CPU time. Its answer is when it did what in
 // each slot, which is divided into phases (phases.go), and what it used (meter.go): it tells of
 // itself by its events, by the calls of its trainer, and by one hook (testhooks.Hooks.Offer);
-// counters stand around its disk, and around what its ledger signs with, checks with and sends
-// with. All clocks are this machine's one.
+// counters stand around its disk, and around what its ledger signs with and checks with. All clocks
+// are this machine's one.
+//
+// The floor (floor.go) is the CPU time that the encryption, the copies and the arithmetic of a slot
+// cost, of all N peers together. Of a model of D bytes it is
+//
+//	floor = wire x network + N*D x hash + wire x (hash + norm) + N*D x (subtract + norm + encode)
+//	        + N*D x step + N*D x write
+//
+//	wire      2(N-1)*D: what peers must send each other, contributions and the outcome
+//	network   TCP over loopback and TLS 1.3 of crypto/tls, both ends; AES-128-GCM where the
+//	          processor has instructions for it; 128 KiB a system call, as the bulk path has it
+//	hash      BLAKE3 of frames: of contributions where they are made, and of all that is received
+//	norm      the squared norm, likewise
+//	subtract  anchor - parameters
+//	encode    the codec
+//	step      the run's outer optimizer
+//	write     of the outcome, over a file that is in the page cache, without fsync
+//
+// Each unit is the CPU time that a byte takes in one pass over vectors of D bytes, of 64 MiB at
+// least, which other passes have pushed out of the caches: the median of three, measured before
+// each swarm. What travels, is hashed and is written is encoded; the outcome counts as a
+// contribution, though with codec sign it is larger. The mean of contributions, the state root, the
+// ledger, checkpoints, and the trainer's copies are not in the floor.
 //
 // A peer of `bench allreduce` (alone.go) has a real p2p.Network and a real allreduce.Engine: the
 // plan is made here. A reduction begins at once on all peers, and takes as long as the slowest of

@@ -20,17 +20,14 @@ var units = [...]string{
 	"exchange-B",       // frames of the all-reduce
 	"control-B",        // hello, ledger messages, pulses
 	"gossip-B",         // gossip, DHT, libp2p's own protocols
-	"state-B",          // checkpoints and outcomes that were fetched
 	"fsyncs",           // of files and directories
-	"direct-msgs",      // ledger messages to one peer
-	"gossip-msgs",      // ledger messages to all
 	"signatures",       // that the ledger made
 	"signature-checks", // by the ledger: gossip checks its own, too
 }
 
 // meter counts what one node does.
 type meter struct {
-	syncs, direct, gossiped, signed, checked atomic.Uint64
+	syncs, signed, checked atomic.Uint64
 }
 
 // read returns the counts since the process began, of which the network knows the traffic.
@@ -38,13 +35,13 @@ func (m *meter) read(t p2p.Traffic) Counts {
 	of := func(n *atomic.Uint64) float64 { return float64(n.Load()) }
 	return Counts{
 		bench.CPUSeconds(), float64(t.Exchange.Sent), float64(t.Control.Sent), float64(t.Gossip.Sent),
-		float64(t.State.Sent), of(&m.syncs), of(&m.direct), of(&m.gossiped), of(&m.signed), of(&m.checked),
+		of(&m.syncs), of(&m.signed), of(&m.checked),
 	}
 }
 
-// wrap counts what a ledger signs, checks and sends.
+// wrap counts what a ledger signs and checks.
 func (m *meter) wrap(cfg *membership.DriverConfig) {
-	cfg.Signer, cfg.Transport = countedSigner{cfg.Signer, m}, countedTransport{cfg.Transport, m}
+	cfg.Signer = countedSigner{cfg.Signer, m}
 	verify := cfg.Verify
 	cfg.Verify = func(p slot.PeerID, data, sig []byte) bool {
 		m.checked.Add(1)
@@ -60,21 +57,6 @@ type countedSigner struct {
 func (s countedSigner) Sign(data []byte) ([]byte, error) {
 	s.signed.Add(1)
 	return s.Signer.Sign(data)
-}
-
-type countedTransport struct {
-	membership.Transport
-	*meter
-}
-
-func (t countedTransport) Send(to slot.PeerID, message []byte) {
-	t.direct.Add(1)
-	t.Transport.Send(to, message)
-}
-
-func (t countedTransport) Publish(message []byte) {
-	t.gossiped.Add(1)
-	t.Transport.Publish(message)
 }
 
 // countedDisk is the operating system's file system, whose syncs are counted.

@@ -55,10 +55,11 @@ type Told struct {
 	Before Counts  // the first slot that counts
 	After  Counts  // the last
 	Memory float64 // most bytes that were resident; 0: the system does not say
+	Live   float64 // bytes that were, after the last slot that counts, without garbage
 }
 
-// node is a peer that is a whole node, and its trainer, which takes no time worth the name: its
-// inner steps add noise, so that no compression makes a pseudo-gradient small.
+// node is a peer that is a whole node, and its trainer, which takes no CPU time worth the name: its
+// inner steps sleep, and add noise, so that no compression makes a pseudo-gradient small.
 type node struct {
 	Order
 	ctx      context.Context
@@ -83,8 +84,8 @@ func (n *node) Run(o Order, told *Told) (err error) {
 	n.node, err = p2pdiloco.Join(hooks, p2pdiloco.Config{
 		Spec:    o.Case.spec(o.Run, o.Slots),
 		Trainer: n, DataDir: o.DataDir, Preset: o.Case.preset(), Listen: o.Listen, Bootstrap: o.Bootstrap,
-		OnEvent: n.recorder.event,
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		CheckpointEvery: checkpointEvery, OnEvent: n.recorder.event,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
@@ -117,6 +118,7 @@ func (n *node) Load(_ context.Context, anchor []float32) error {
 
 // Train implements trainer.Trainer. Slots are counted from one end of inner steps to the next.
 func (n *node) Train(_ context.Context, task trainer.Task) (trainer.Stats, error) {
+	time.Sleep(n.Case.StepTime)
 	scale := 1e-3 * float32(1+task.Slot%7)
 	for i, x := range n.noise {
 		n.x[i] += float32(scale * x)
@@ -128,6 +130,7 @@ func (n *node) Train(_ context.Context, task trainer.Task) (trainer.Stats, error
 		n.told.Before = n.meter.read(n.node.Status().Traffic)
 	case warmUps + n.Slots + 1:
 		n.told.After = n.meter.read(n.node.Status().Traffic)
+		n.told.Live = bench.LiveMemory()
 	}
 	return trainer.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil
 }

@@ -77,10 +77,16 @@ func (r *recorder) event(e p2pdiloco.Event) {
 	}
 }
 
-// samplesOf are the seconds of each phase, and at last of the whole, of each slot that counts on
-// each peer; missed is how many there are no samples of, because the slot went on without the peer.
-// It is an error if two peers had different states after a slot.
-func samplesOf(slots uint64, peers []Told) (samples [][]float64, missed int, err error) {
+// sample is a slot on a peer.
+type sample struct {
+	slot    uint64
+	seconds []float64 // of each phase, and at last of the whole
+}
+
+// samplesOf are the samples of each slot that counts on each peer; missed is how many there are
+// none of, because the slot went on without the peer. It is an error if two peers had different
+// states after a slot.
+func samplesOf(slots uint64, peers []Told) (samples []sample, missed int, err error) {
 	for slot := uint64(warmUps + 1); slot <= warmUps+slots; slot++ {
 		var all []Marks
 		lead, root := Marks{}, ""
@@ -97,8 +103,8 @@ func samplesOf(slots uint64, peers []Told) (samples [][]float64, missed int, err
 		}
 		for _, m := range all {
 			copy(m.At[drafted:], lead.At[drafted:drafted+2])
-			if s := m.sample(); s != nil {
-				samples = append(samples, s)
+			if s := m.seconds(); s != nil {
+				samples = append(samples, sample{slot, s})
 			} else {
 				missed++
 			}
@@ -107,11 +113,11 @@ func samplesOf(slots uint64, peers []Told) (samples [][]float64, missed int, err
 	return samples, missed, nil
 }
 
-// sample divides a slot into its phases; nil if the peer has not all moments, or no part in it.
+// seconds divides a slot into its phases; nil if the peer has not all moments, or no part in it.
 //
 // What the leader saw was seen in another process. Where it comes out of order, because a message
 // was quicker than the note of it, the phase between is empty.
-func (m Marks) sample() (s []float64) {
+func (m Marks) seconds() (s []float64) {
 	first, last := m.At[0], m.At[loaded]
 	if !m.Contributed || slices.ContainsFunc(m.At[:], time.Time.IsZero) || !last.After(first) {
 		return nil

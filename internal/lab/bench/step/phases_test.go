@@ -33,7 +33,7 @@ func TestPhasesAddUp(t *testing.T) {
 	} {
 		m := whole()
 		m.At[c.moment] = at(c.at)
-		s := m.sample()
+		s := m.seconds()
 		if len(s) != len(moments) || s[len(s)-1] != .028 {
 			t.Fatalf("%s: %v", name, s)
 		}
@@ -59,7 +59,7 @@ func TestSlotsWithoutThePeer(t *testing.T) {
 	} {
 		m := whole()
 		change(m)
-		if s := m.sample(); s != nil {
+		if s := m.seconds(); s != nil {
 			t.Errorf("%s: %v", name, s)
 		}
 	}
@@ -71,8 +71,11 @@ func two() []Told {
 	first := whole()
 	first.At[drafted], first.At[drafted+1] = at(2), at(3)
 	return []Told{
-		{Slots: map[uint64]*Marks{warmUps + 1: first}, Before: Counts{0: 1, 5: 1}, After: Counts{0: 3, 5: 8}},
-		{Slots: map[uint64]*Marks{warmUps + 1: whole()}, After: Counts{0: 3, 5: 5, 1: 2000}, Memory: 9 * 4096},
+		{Slots: map[uint64]*Marks{warmUps + 1: first}, Before: Counts{0: 1, 4: 1}, After: Counts{0: 3, 4: 8}},
+		{
+			Slots: map[uint64]*Marks{warmUps + 1: whole()}, After: Counts{0: 3, 4: 5, 1: 2000},
+			Memory: 9 * 4096, Live: 5 * 4096,
+		},
 	}
 }
 
@@ -87,7 +90,7 @@ func TestReport(t *testing.T) {
 	}
 	r := bench.Report{Out: io.Discard}
 	add := func(c Case, number int, peers []Told) error {
-		return (&turn{Case: c, report: &r, number: number, slots: 1}).addSteps(peers)
+		return (&turn{Case: c, report: &r, number: number, slots: 1, floor: floor{2, .5, 1.5}}).addSteps(peers)
 	}
 	for turn := range 2 {
 		for i, c := range cfg.Cases {
@@ -103,8 +106,9 @@ func TestReport(t *testing.T) {
 	const crash, byzantine = "Step/peers=2/size=4KiB/crash/rtt=14ms", "Step/peers=2/size=4KiB/byzantine/rtt=14ms"
 	for key, want := range map[[2]string][]float64{
 		{crash, "sec/op"}: {.028, .028, .028, .028}, {crash, "encode-sec"}: {.001, .001, .001, .001},
-		{crash, "exchange-B"}: {2000, 2000}, {crash, "fsyncs"}: {12, 12}, {crash, "most-fsyncs"}: {7, 7},
-		{crash, "peak-vectors"}: {9, 9}, {crash, "missed-slots"}: {0, 0}, {crash, "round-trips"}: {2, 2, 2, 2},
+		{crash, "exchange-B"}: {2000, 2000}, {crash, "fsyncs"}: {12, 12}, {crash, "live-vectors"}: {5, 5},
+		{crash, "floor-sec"}: {2, 2}, {crash, "floor-subtract-sec"}: {.5, .5}, {byzantine, "cpu-sec-x-floor"}: {5, 5},
+		{crash, "peak-vectors"}: {9, 9}, {crash, "missed-slots"}: {0, 0},
 		{crash, "reduce-sec-x-mpi"}: {.5, .5}, {byzantine, "cpu-sec-x-first"}: {2, 2}, {crash, "cpu-sec-x-first"}: nil,
 	} {
 		if got := r.Samples(key[0], key[1]); !slices.Equal(got, want) {
@@ -119,6 +123,34 @@ func TestReport(t *testing.T) {
 	delete(peers[1].Slots, warmUps+1)
 	if err := add(cfg.Cases[0], 3, peers); err == nil {
 		t.Error("a result of nothing")
+	}
+}
+
+// TestCheckpoints: a slot with a checkpoint is compared with those without one, and so is the slot
+// after it, which may have to wait for it.
+func TestCheckpoints(t *testing.T) {
+	peer := Told{Slots: map[uint64]*Marks{}, After: Counts{0: 1}}
+	for slot, ms := range map[uint64]int{3: 20, 4: 50, 5: 30, 6: 10, 7: 30, 8: 70} {
+		m := whole()
+		m.At[loaded] = at(ms)
+		peer.Slots[slot] = m
+	}
+	c := Case{Place: bench.Place{Peers: 1}, Bytes: 4096}
+	r := bench.Report{Out: io.Discard}
+	if err := (&turn{Case: c, report: &r, slots: 6, floor: floor{1}}).addSteps([]Told{peer}); err != nil {
+		t.Fatal(err)
+	}
+	Config{Cases: []Case{c}}.compare(&r)
+	for name, want := range map[string][2][]float64{
+		"": {{.02, .05, .03, .01, .03, .07}, nil}, checkpoints[0]: {{.05, .07}, {3}},
+		checkpoints[1]: {{.03}, {1.5}}, checkpoints[2]: {{.02, .01, .03}, nil},
+	} {
+		if got := r.Samples(c.name()+name, "sec/op"); !slices.Equal(got, want[0]) {
+			t.Errorf("%q: %v s, want %v", name, got, want[0])
+		}
+		if got := r.Samples(c.name()+name, "sec-x-without"); !slices.Equal(got, want[1]) {
+			t.Errorf("%q: %v of those without, want %v", name, got, want[1])
+		}
 	}
 }
 

@@ -11,7 +11,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// compare adds the ratios to the first case and to OpenMPI.
+// checkpoints are the ends of names of a slot after which a checkpoint is made, of the one that
+// follows it, and of all others.
+var checkpoints = [...]string{"/checkpoint", "/after-checkpoint", "/no-checkpoint"}
+
+// compare adds the ratios to the first case, to OpenMPI, and to slots without a checkpoint.
 func (cfg Config) compare(r *bench.Report) {
 	first := cfg.Cases[0]
 	for i, c := range cfg.Cases {
@@ -23,23 +27,19 @@ func (cfg Config) compare(r *bench.Report) {
 				r.Ratio(c.name(), first.name(), unit, "first")
 			}
 		}
+		for _, with := range checkpoints[:2] {
+			r.Ratio(c.name()+with, c.name()+checkpoints[2], "sec/op", "without")
+		}
 	}
 }
 
-// addRound adds a reduction. The bus is what each peer must send in a second.
-func (c Case) addRound(r *bench.Report, turn int, name string, x bench.Round) {
-	r.Add(turn, name, "sec/op bus-B/s cpu-sec/GB exchange-B", x.Seconds, c.leastBytes()/x.Seconds,
-		x.CPU/max(1, x.Sent)*1e9, x.Sent)
+// addRound adds a reduction.
+func addRound(r *bench.Report, turn int, name string, x bench.Round) {
+	r.Add(turn, name, "sec/op cpu-sec/GB exchange-B", x.Seconds, x.CPU/max(1, x.Sent)*1e9, x.Sent)
 }
 
 func (t *turn) add(units string, figures ...float64) {
 	t.report.Add(t.number, t.name(), units, figures...)
-}
-
-// addMemory adds that of the peer that had most bytes resident, from its start to its end.
-func (t *turn) addMemory(most float64) {
-	const beside = 150 << 20
-	t.add("peak-vectors peak-share", most/float64(t.Bytes), most/float64(3*t.Bytes+beside))
 }
 
 func (t *turn) order(i int) any { return t.orders[i] }
@@ -68,22 +68,21 @@ func (t *turn) addSteps(peers []Told) error {
 	}
 	times := strings.Join(append(phases, "sec/op"), " ")
 	for _, x := range samples {
-		t.add(times, x...)
-		if t.RTT > 0 {
-			t.add("round-trips", x[len(x)-1]/t.RTT.Seconds())
-		}
+		t.add(times, x.seconds...)
+		whole := x.seconds[len(x.seconds)-1]
+		t.report.Add(t.number, t.name()+checkpoints[min(x.slot%checkpointEvery, 2)], "sec/op", whole)
 	}
-	memory := 0.0
-	for i, unit := range units {
-		sum, most := 0.0, 0.0
-		for _, p := range peers {
-			x := (p.After[i] - p.Before[i]) / float64(t.slots)
-			sum, most, memory = sum+x, max(most, x), max(memory, p.Memory)
+	var used Counts
+	memory, live := 0.0, 0.0
+	for _, p := range peers {
+		for i := range units {
+			used[i] += (p.After[i] - p.Before[i]) / float64(t.slots)
 		}
-		t.add(unit+" most-"+unit, sum, most)
+		memory, live = max(memory, p.Memory), max(live, p.Live)
 	}
-	t.addMemory(memory)
-	t.add("missed-slots", float64(missed))
+	t.add(strings.Join(units[:], " "), used[:]...)
+	t.add(floorUnits+" cpu-sec-x-floor", append(t.floor[:], used[0]/t.floor[0])...)
+	t.add("peak-vectors live-vectors missed-slots", memory/float64(t.Bytes), live/float64(t.Bytes), float64(missed))
 	return nil
 }
 
@@ -124,12 +123,9 @@ func (t *turn) reductions() error {
 			}
 		}
 		if n >= warmUps {
-			t.addRound(t.report, t.number, t.name(), x)
-			if ideal := t.ideal(); ideal > 0 {
-				t.add("x-ideal", x.Seconds/ideal)
-			}
+			addRound(t.report, t.number, t.name(), x)
 		}
 	}
-	t.addMemory(memory)
+	t.add("peak-vectors", memory/float64(t.Bytes))
 	return nil
 }

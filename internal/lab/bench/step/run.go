@@ -22,7 +22,6 @@ func Run(ctx context.Context, cfg Config, r *bench.Report) (err error) {
 		}
 	}
 	r.Say("links", "%s", first.Links())
-	r.Say("preset", "%s", first.preset())
 	for number, slots := range cfg.turns() {
 		for _, c := range cfg.Cases {
 			if err := cfg.measure(ctx, &turn{Case: c, report: r, number: number, slots: slots}); err != nil {
@@ -35,7 +34,7 @@ func Run(ctx context.Context, cfg Config, r *bench.Report) (err error) {
 				return err
 			}
 			for _, x := range rounds[warmUps:] {
-				first.addRound(r, number, first.nameOf("MPI"), x)
+				addRound(r, number, first.nameOf("MPI"), x)
 				r.Add(number, first.nameOf("MPI"), "reduce-sec", x.Seconds)
 			}
 		}
@@ -50,6 +49,7 @@ type turn struct {
 	report *bench.Report
 	number int    // from 0
 	slots  uint64 // that count
+	floor  floor  // if peers have a ledger
 	ctx    context.Context
 	peers  []peer
 	orders []Order
@@ -57,13 +57,17 @@ type turn struct {
 
 // limit is the time that a swarm may take: generous, so that a busy machine stays within.
 func (t *turn) limit() time.Duration {
-	const perByte = 100 * time.Nanosecond
-	transfer := time.Duration(t.Bytes) * time.Duration(t.Peers) * perByte
-	return 3*time.Minute + time.Duration(warmUps+t.slots+after)*(10*time.Second+50*t.RTT+transfer)
+	transfer := time.Duration(t.Bytes) * time.Duration(t.Peers) * 100 * time.Nanosecond
+	return 3*time.Minute + time.Duration(warmUps+t.slots+after)*(t.StepTime+10*time.Second+50*t.RTT+transfer)
 }
 
 // measure has a swarm do the slots of a turn.
-func (cfg Config) measure(ctx context.Context, t *turn) error {
+func (cfg Config) measure(ctx context.Context, t *turn) (err error) {
+	if !t.Alone {
+		if t.floor, err = t.Case.floor(cfg.Dir, cpuSeconds); err != nil {
+			return err
+		}
+	}
 	return t.Run(ctx, cfg.Setting, t.name(), t.limit(), func(ctx context.Context, s bench.Swarm) error {
 		t.ctx = ctx
 		transports := []string{"tcp", "quic"}
