@@ -235,7 +235,9 @@ func (n *Node) turn(last, v membership.View) {
 		n.rememberPreset()
 	}
 	if v.Ending != membership.EndsNot && last.Ending == membership.EndsNot {
-		n.keepState() // what can be exported from now on
+		if n.keeps() {
+			n.replica.Save() // what can be exported from now on
+		}
 	}
 	n.tellVote(last.Tip, v.Tip)
 	if v.Tip.Slot != last.Tip.Slot {

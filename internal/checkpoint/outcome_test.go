@@ -180,8 +180,42 @@ func TestPrune(t *testing.T) {
 	if s.HasOutcome(5, ballot) || hasSegment(s, lost[0].Root) {
 		t.Fatal("a ballot's outcome that was not chosen is kept")
 	}
+	noError(t, s.Close())
 	if got := files(t, dir); len(got) != 6 {
 		t.Fatalf("files %v", got)
+	}
+}
+
+// What is pruned is written again, with what is shorter or longer, and nothing of it is left.
+func TestPrunedFilesAreWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	before := map[string]os.FileInfo{}
+	for h := uint64(1); h <= 12; h++ {
+		c := save(t, s, h)
+		frames := slot.Cut(bytes.Repeat([]byte{byte(h)}, int(1+h*7919%20_000)), testFrame)
+		gs := []slot.Segment{{
+			Range: slot.Range{End: uint64(len(frames.Bytes))}, Contributors: slot.Bitmap{1},
+			Root: frames.Root(testFrame),
+		}}
+		noError(t, s.PutOutcome(h+1, gs, []slot.Frames{frames}))
+		noError(t, s.Prune(Policy{
+			Keep: 1, State: known(map[uint64]slot.Root{h: c.Root}), Outcome: known(map[uint64]slot.Root{}),
+		}))
+		info, err := os.Stat(s.path(c))
+		noError(t, err)
+		again := h > 2 && !os.SameFile(info, before["2 ago"])
+		if before["2 ago"], before["1 ago"] = before["1 ago"], info; again {
+			t.Errorf("state %d is in a new file", h)
+		}
+		reopened, err := Open(dir, Config{Shape: testShape, FrameBytes: testFrame, ReadOnly: true})
+		noError(t, err)
+		noError(t, reopened.Load(c, blank()...))
+		o, err := reopened.Outcome(h+1, slot.OutcomeRoot(gs))
+		noError(t, err)
+		if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, frames.Bytes) {
+			t.Errorf("outcome %d: %v", h+1, err)
+		}
 	}
 }
 

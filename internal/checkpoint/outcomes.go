@@ -125,7 +125,7 @@ func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
 	}
 	header := o.appendHeader(nil)
 	o.place(4 + int64(len(header)))
-	err := s.folder.write(o.name, func(w io.Writer) error {
+	f, err := s.folder.write(o.name, o.end, func(w io.Writer) error {
 		if err := wire.WriteMessage(w, header); err != nil {
 			return err
 		}
@@ -139,6 +139,9 @@ func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.folder.publish(f, o.name)
+	}
 	if err == nil {
 		s.add(o.name, o)
 	}

@@ -133,6 +133,5 @@ func (p *Partial) Keep() {
 
 // Discard removes the file.
 func (p *Partial) Discard() {
-	_ = p.f.Close()
-	_ = p.in.folder.fs.Remove(p.f.Name())
+	p.in.folder.drop(p.f)
 }

@@ -75,9 +75,12 @@ func (s *Store) Prune(p Policy) error {
 	if kept > 0 { // a peer with a state of its own has no use for a part of another
 		errs = append(errs, s.incoming.removeUnused())
 	}
-	for _, name := range append(gone, corrupt...) {
+	for _, name := range gone {
 		s.states.forget(name)
 		s.outcomes.forget(name)
+	}
+	errs = append(errs, s.folder.recycle(gone))
+	for _, name := range corrupt {
 		errs = append(errs, s.folder.remove(name))
 	}
 	return errors.Join(errs...)

@@ -42,6 +42,9 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	}
 	got := slot.Cut(dst, o.file.frameBytes).Root(o.file.frameBytes)
 	if want := o.Segments[i].Root; got != want {
+		if o.s.folder.reused(o.file.name) {
+			return nil, fmt.Errorf("checkpoint: segment of height %d: %w", o.Height, ErrNotHeld)
+		}
 		why := fmt.Sprintf("segment %d has root %s, not %s", i, got.Short(), want.Short())
 		err := &CorruptError{Path: r.f.Name(), Why: why}
 		o.s.setAside(o.file, err)

@@ -139,28 +139,25 @@ type Written struct {
 }
 
 func (w *Written) write(vectors [][]float32) (err error) {
-	d := w.states.folder
-	if w.file, err = d.temp(w.c.name()); err != nil {
-		return err
-	}
-	parts := encoding(w.c.Slot, vectors)
-	for i, part := range parts {
-		if i == len(parts)-1 {
-			failpoint.Here(failpoint.CheckpointHalf)
+	w.file, err = w.states.folder.write(w.c.name(), w.c.Size, func(f io.Writer) error {
+		parts := encoding(w.c.Slot, vectors)
+		for i, part := range parts {
+			if i == len(parts)-1 {
+				failpoint.Here(failpoint.CheckpointHalf)
+			}
+			if _, err := f.Write(part); err != nil {
+				return err
+			}
 		}
-		if _, err := w.file.Write(part); err != nil {
-			w.Drop()
-			return d.explain(w.c.name(), err)
-		}
-	}
-	return nil
+		return nil
+	})
+	return err
 }
 
 // Drop removes what was written. Publish does not follow. A nil Written is nothing.
 func (w *Written) Drop() {
 	if w != nil && w.file != nil {
-		_ = w.file.Close()
-		_ = w.states.folder.fs.Remove(w.file.Name())
+		w.states.folder.drop(w.file)
 	}
 }
 
@@ -184,7 +181,11 @@ func (s *states) load(c Checkpoint, vectors [][]float32) error {
 	}
 	err := s.read(file, vectors)
 	var corrupt *CorruptError
-	if errors.As(err, &corrupt) {
+	switch {
+	case !errors.As(err, &corrupt):
+	case s.folder.reused(c.name()):
+		return notHeld(c.Root)
+	default:
 		s.setAside(file, corrupt)
 	}
 	return err

@@ -104,6 +104,8 @@ func (s *Store) scanFile(name string) (err error) {
 	}
 	var corrupt *CorruptError
 	switch {
+	case errors.As(err, &corrupt) && s.folder.reused(name):
+		return nil
 	case errors.As(err, &corrupt):
 		s.folder.setAside(name, corrupt)
 		return nil
@@ -112,6 +114,9 @@ func (s *Store) scanFile(name string) (err error) {
 	}
 	return err
 }
+
+// Close removes the files that were kept to be written again. Nothing is written after it.
+func (s *Store) Close() error { return s.folder.removeSpare() }
 
 // FrameBytes is the size of the frames that segment roots are made over.
 func (s *Store) FrameBytes() int { return s.outcomes.frameBytes }

@@ -138,7 +138,7 @@ func Open(cfg Config) (*Replica, error) {
 	err = r.model.restore(func(checkpoint.Checkpoint) bool { return true })
 	// a new peer, or a peer that has to fetch the state
 	if err != nil && !errors.Is(err, checkpoint.ErrNotHeld) {
-		return nil, errors.Join(err, r.Close())
+		return nil, errors.Join(err, r.Close(false))
 	}
 	if r.feedbackFile = openFeedbackFile(cfg, r.contributions.feedback); err == nil {
 		at, _ := r.Position()
@@ -233,13 +233,18 @@ func (r *Replica) auditConfig() auditor.Config {
 	}
 }
 
-// Close ends all work. The driver must have been closed: the contexts of the jobs have ended with
-// it. Save may still be called.
-func (r *Replica) Close() error {
+// Close ends all work, and keeps the state that is held in a checkpoint if keep is set. The driver
+// must have been closed: the contexts of the jobs have ended with it.
+func (r *Replica) Close(keep bool) error {
 	_ = r.engine.Close()
 	r.jobs.wait()
 	r.auditor.Close()
-	return r.server.Close()
+	err := r.server.Close()
+	if keep {
+		r.Save()
+		err = errors.Join(err, r.model.store.Close())
+	}
+	return err
 }
 
 // planned finds the offer of a peer with a root in the plan of the open slot. A leader has it even

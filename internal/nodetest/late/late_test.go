@@ -122,7 +122,7 @@ func TestAKilledJoinerBeginsAnew(t *testing.T) {
 		}
 		s.Reach(e.Fields["slot"].(uint64)+2, late) // and the outcomes since are there, too
 		s.Equal()
-		for _, pattern := range []string{"partial-*", "tmp-*"} {
+		for _, pattern := range []string{"partial-*", "tmp-[0-9]*"} {
 			if left, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(left) > 0 {
 				t.Errorf("left over: %v, %v", left, err)
 			}
