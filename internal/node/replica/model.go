@@ -158,20 +158,26 @@ func (m *model) decode(record slot.Record, here []slot.Frames) (g gradient, err 
 				return nil, err
 			}
 		}
-		var part []float32
-		if m.codec.Name() == codec.F32 {
-			part = kernel.Float32s(b)
-		} else {
-			if m.room == nil {
-				m.room = make([]float32, m.run.Fragments[0].Elements()) // the largest
-			}
-			part = m.room[s.Range.Begin:s.Range.End]
-			err = m.codec.Decode(part, b)
+		if m.room == nil && m.codec.Lossy() {
+			m.room = make([]float32, m.run.Fragments[0].Elements()) // the largest
 		}
+		part, err := m.values(b, m.room, s.Range)
 		if err != nil {
 			return nil, fmt.Errorf("outcome of slot %d: %w", record.Slot, err)
 		}
 		g = append(g, part)
 	}
 	return g, nil
+}
+
+// values decodes a range of an outcome into its place in room, which float32 does not need.
+func (m *model) values(b []byte, room []float32, r slot.Range) ([]float32, error) {
+	if want := m.codec.EncodedSize(int(r.Len())); len(b) != want {
+		return nil, fmt.Errorf("%d bytes where %d are due", len(b), want)
+	}
+	if !m.codec.Lossy() {
+		return kernel.Float32s(b), nil
+	}
+	room = room[r.Begin:r.End]
+	return room, m.codec.Decode(room, b)
 }

@@ -46,8 +46,9 @@ func (m *model) readable(segments []slot.Segment, data []slot.Frames) error {
 func (m *model) readableSegment(n int, data []byte, values []float32) bool {
 	for ; n > 0; n -= len(values) {
 		values = values[:min(n, len(values))]
-		size := m.codec.EncodedSize(len(values))
-		if len(data) < size || m.codec.Decode(values, data[:size]) != nil || kernel.BoundedMean(values) >= 0 {
+		size := min(len(data), m.codec.EncodedSize(len(values)))
+		got, err := m.values(data[:size], values, slot.Range{End: uint64(len(values))})
+		if err != nil || kernel.BoundedMean(got) >= 0 {
 			return false
 		}
 		data = data[size:]
