@@ -28,7 +28,7 @@
 //	step      the run's outer optimizer
 //	write     of the outcome, over a file that is in the page cache, without fsync
 //
-// Each unit is the CPU time that a byte takes in one pass over vectors of D bytes, of 64 MiB at
+// Each unit is the CPU time that a byte takes in one pass over vectors of D bytes, of 16 MiB at
 // least, which other passes have pushed out of the caches: the median of three, measured before
 // each swarm. What travels, is hashed and is written is encoded; the outcome counts as a
 // contribution, though with codec sign it is larger. The mean of contributions, the state root, the

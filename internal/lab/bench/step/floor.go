@@ -23,7 +23,7 @@ const (
 		"floor-network-sec floor-step-sec floor-write-sec"
 	// elements of a vector, at least: so that a pass over it lasts long enough to be measured, and
 	// does not find it in the cache of a core
-	coldElements = 16 << 20
+	coldElements = 4 << 20
 )
 
 // floor measures, by a clock that says what a pass takes, what each term takes for one vector: the
