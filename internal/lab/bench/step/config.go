@@ -36,8 +36,9 @@ type Case struct {
 // Slots that do not count: until the third checkpoint the files of a peer are new, which is slower
 // than to write into old ones, and the last ends with the run.
 const (
-	warmUps = 14
-	after   = 1
+	warmUps      = 14
+	aloneWarmUps = 2 // reductions without a ledger
+	after        = 1
 )
 
 // checkpointEvery is the number of slots from one checkpoint to the next.

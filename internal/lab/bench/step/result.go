@@ -102,7 +102,7 @@ func (t *turn) reductions() error {
 		return err
 	}
 	memory, outcome := 0.0, slot.Root{}
-	for n := range warmUps + t.slots {
+	for n := range aloneWarmUps + t.slots {
 		height := func(int) any { return n + 1 }
 		seconds, err := ask[float64](t, "Alone.Reduce", height)
 		if err != nil {
@@ -122,7 +122,7 @@ func (t *turn) reductions() error {
 				return fmt.Errorf("reduction %d: peer %d has another outcome than peer 1 had at first", n+1, i+1)
 			}
 		}
-		if n >= warmUps {
+		if n >= aloneWarmUps {
 			addRound(t.report, t.number, t.name(), x)
 		}
 	}

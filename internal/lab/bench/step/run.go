@@ -29,11 +29,11 @@ func Run(ctx context.Context, cfg Config, r *bench.Report) (err error) {
 			}
 		}
 		if mpi != "" {
-			rounds, err := mpi.Reduce(ctx, first.Peers, first.elements(), warmUps+slots)
+			rounds, err := mpi.Reduce(ctx, first.Peers, first.elements(), aloneWarmUps+slots)
 			if err != nil {
 				return err
 			}
-			for _, x := range rounds[warmUps:] {
+			for _, x := range rounds[aloneWarmUps:] {
 				addRound(r, number, first.nameOf("MPI"), x)
 				r.Add(number, first.nameOf("MPI"), "reduce-sec", x.Seconds)
 			}
