@@ -1,9 +1,12 @@
 package allreduce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
@@ -17,6 +20,18 @@ import (
 // more in magnitude (kernel.Limit), whose sums might overflow. Such a contribution must not be
 // offered.
 var ErrNotFinite = errors.New("value is not finite, or 2^100 (about 1.3e30) or more in magnitude")
+
+// BadElement is one whose value may not be in a contribution. It wraps ErrNotFinite.
+type BadElement struct {
+	Element uint64 // of the fragment
+	Value   float32
+}
+
+// Error says which element it is.
+func (b *BadElement) Error() string { return fmt.Sprintf("element %d: %v", b.Element, ErrNotFinite) }
+
+// Unwrap is ErrNotFinite.
+func (b *BadElement) Unwrap() error { return ErrNotFinite }
 
 // ErrFalseNorm is wrapped where a frame has another squared norm than its contributor has committed
 // to.
@@ -85,87 +100,95 @@ func (c *Contribution) Drop() { c.holds.Add(-1) }
 // be used any more then. The caller sees to it that nobody else can come to hold it.
 func (c *Contribution) Reclaim() (buffer []byte, ok bool) { return c.data, c.holds.Load() == 0 }
 
-// Commit checks, measures and hashes a whole encoded fragment of peer self, which must not change
-// while the contribution is in use: any number of reductions may send it. Its Root goes into the
-// offer. The error wraps ErrNotFinite or wire.ErrMalformed, or says that the length is wrong.
-func Commit(p Params, fragment uint32, self slot.PeerID, encoded []byte) (*Contribution, error) {
-	g := plan.NewGrid(p, fragment)
-	if len(encoded) != g.TotalBytes {
-		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, g.Total,
-			g.TotalBytes)
-	}
-	return commitEach(g, self, encoded, func(f int) ([]float32, error) {
-		var in frame
-		err := in.decode(g, f, g.Frame(encoded, f), false)
-		return in.values, err
-	})
+// Values are those of a whole fragment, as Encode takes them: a frame at a time, each once.
+type Values interface {
+	// Come calls ready, from one goroutine, when Fill can have the first n elements, with rising n.
+	// An error of ready ends it. When it returns nil, Fill can have all.
+	Come(ready func(n uint64) error) error
+	// Fill sets x to the values from element begin on. It is called from many goroutines.
+	Fill(begin uint64, x []float32) error
+	// Decoded is told what everybody decodes in place of the values from element begin on, after
+	// Fill and from the same goroutine. It is not called where the codec loses nothing.
+	Decoded(begin uint64, x []float32)
 }
 
-// Encode puts a whole fragment's values into the codec and commits to that, as Commit does. The
-// values are overwritten by what everybody decodes; where the codec is not lossy that is the same.
-// The contribution has its bytes in buffer, if that is large enough: memory that a process has not
-// had before costs it many times as long as writing to it. The error wraps ErrNotFinite, or says
-// that the length is wrong.
-func Encode(p Params, fragment uint32, self slot.PeerID, values []float32, buffer []byte) (*Contribution, error) {
-	g := plan.NewGrid(p, fragment)
-	if uint64(len(values)) != g.Total {
-		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.Total)
-	}
-	if cap(buffer) < g.TotalBytes {
-		buffer = make([]byte, g.TotalBytes)
-	}
-	encoded := buffer[:g.TotalBytes]
-	return commitEach(g, self, encoded, func(f int) ([]float32, error) {
-		part := values[f*g.FrameElements:][:g.FrameLen(f)]
-		return part, encodeFrame(g, f, g.Frame(encoded, f), part)
-	})
-}
+// Vector is Values that are there. They are overwritten by what everybody decodes.
+type Vector []float32
 
-// encodeFrame puts the values of frame f into dst, and what everybody decodes from it into values.
-func encodeFrame(g plan.Grid, f int, dst []byte, values []float32) error {
-	g.Codec.Append(dst[:0], values)
-	if g.Codec.Lossy() {
-		// some codecs make numbers of what is none
-		if err := bounded(g, f, values); err != nil {
-			return err
-		}
-		if err := g.Codec.Decode(values, dst); err != nil {
-			return err
-		}
-	}
-	return bounded(g, f, values)
-}
+// Come implements Values.
+func (v Vector) Come(func(n uint64) error) error { return nil }
 
-// bounded says whether the values of frame f may be in a contribution.
-func bounded(g plan.Grid, f int, values []float32) error {
-	if at := kernel.Bounded(values); at >= 0 {
-		return fmt.Errorf("element %d: %w", f*g.FrameElements+at, ErrNotFinite)
-	}
+// Fill implements Values.
+func (v Vector) Fill(begin uint64, x []float32) error {
+	copy(x, v[begin:])
 	return nil
 }
 
-// commitEach measures and hashes an encoded fragment, frame by frame, each made and checked by do
-// before, which returns what decodes from it: so that all of it is still in the cache. The error is
-// that of the first frame that has one.
-func commitEach(g plan.Grid, self slot.PeerID, encoded []byte,
-	do func(f int) (values []float32, err error),
-) (*Contribution, error) {
-	c := &Contribution{
-		data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), frame: g.FrameBytes,
-		groups: make([]slot.Root, g.Frames*hashtree.Groups(g.FrameBytes)),
+// Decoded implements Values.
+func (v Vector) Decoded(begin uint64, x []float32) { copy(v[begin:], x) }
+
+// Encode puts a whole fragment's values into the codec, and commits to that for peer self, in one
+// pass: a frame is filled, checked, encoded, measured and hashed while it is in the cache. The
+// contribution's Root goes into the offer; any number of reductions may send it. It has its bytes
+// in buffer, if that is large enough: memory that a process has not had before costs it many times
+// as long as writing to it. The error is one of values', or a BadElement.
+func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer []byte) (*Contribution, error) {
+	g := plan.NewGrid(p, fragment)
+	if cap(buffer) < g.TotalBytes {
+		buffer = make([]byte, g.TotalBytes)
 	}
-	err := eachFrame(g.Frames, func(f int) error {
-		values, err := do(f)
-		if err == nil {
-			c.leaves[f] = g.Leaf(values, g.Frame(encoded, f), c.Groups(f))
+	c, next := newContribution(g, self, buffer[:g.TotalBytes]), 0
+	var failed error
+	ready := func(n uint64) error {
+		last := int(n / uint64(g.FrameElements))
+		if n >= g.Total {
+			last = g.Frames
 		}
-		return err
-	})
-	if err != nil {
+		if failed == nil && next < last {
+			failed = c.commit(g, next, last, func(in *frame, f int) error {
+				return in.encode(g, f, g.Frame(c.data, f), values)
+			})
+			next = last
+		}
+		return failed
+	}
+	if err := values.Come(ready); err != nil {
 		return nil, err
+	}
+	if ready(g.Total) != nil {
+		return nil, failed
 	}
 	c.Recommit()
 	return c, nil
+}
+
+// newContribution is one that commits to nothing yet.
+func newContribution(g plan.Grid, self slot.PeerID, encoded []byte) *Contribution {
+	return &Contribution{
+		data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), frame: g.FrameBytes,
+		groups: make([]slot.Root, g.Frames*hashtree.Groups(g.FrameBytes)),
+	}
+}
+
+// commit makes the leaves of the frames [first, last), on all cores, each core's in order. do makes
+// each of them before, and leaves in in what decodes from it. The error is that of the first frame
+// that has one.
+func (c *Contribution) commit(g plan.Grid, first, last int, do func(in *frame, f int) error) error {
+	frames := last - first
+	errs := make([]error, min(runtime.GOMAXPROCS(0), frames))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			var in frame
+			for f := first + frames*w/len(errs); f < first+frames*(w+1)/len(errs) && errs[w] == nil; f++ {
+				if errs[w] = do(&in, f); errs[w] == nil {
+					c.leaves[f] = g.Leaf(in.values, g.Frame(c.data, f), c.Groups(f))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
 }
 
 // Recommit makes Root that of the present Leaves, whether these are true or not. Only tests change
@@ -207,14 +230,10 @@ type frame struct {
 // decode fills values and norm from the encoded bytes of frame f, which must stay as long as values
 // are used.
 func (fr *frame) decode(g plan.Grid, f int, encoded []byte, norm bool) error {
-	n := g.FrameLen(f)
 	if g.Codec.Name() == codec.F32 {
 		fr.values = kernel.Float32s(encoded)
 	} else {
-		if cap(fr.room) < n {
-			fr.room = make([]float32, g.FrameElements)
-		}
-		fr.values = fr.room[:n]
+		fr.take(g, f)
 		if err := g.Codec.Decode(fr.values, encoded); err != nil {
 			return err
 		}
@@ -224,6 +243,50 @@ func (fr *frame) decode(g plan.Grid, f int, encoded []byte, norm bool) error {
 	}
 	if norm {
 		fr.norm = kernel.NormSq(fr.values)
+	}
+	return nil
+}
+
+// take has the values of frame f in room.
+func (fr *frame) take(g plan.Grid, f int) {
+	if fr.room == nil {
+		fr.room = make([]float32, g.FrameElements)
+	}
+	fr.values = fr.room[:g.FrameLen(f)]
+}
+
+// encode fills frame f, puts it into dst, and leaves what everybody decodes from that in values:
+// where the codec is float32 itself, the values are written to dst at once.
+func (fr *frame) encode(g plan.Grid, f int, dst []byte, values Values) error {
+	begin := uint64(f) * uint64(g.FrameElements)
+	view, direct := kernel.Overlay(dst)
+	if direct = direct && g.Codec.Name() == codec.F32; direct {
+		fr.values = view
+	} else {
+		fr.take(g, f)
+	}
+	if err := values.Fill(begin, fr.values); err != nil {
+		return err
+	}
+	// before the codec: some make numbers of what is none
+	if err := bounded(g, f, fr.values); err != nil || direct {
+		return err
+	}
+	g.Codec.Append(dst[:0], fr.values)
+	if !g.Codec.Lossy() {
+		return nil
+	}
+	if err := g.Codec.Decode(fr.values, dst); err != nil {
+		return err
+	}
+	values.Decoded(begin, fr.values)
+	return bounded(g, f, fr.values)
+}
+
+// bounded says whether the values of frame f may be in a contribution.
+func bounded(g plan.Grid, f int, values []float32) error {
+	if at := kernel.Bounded(values); at >= 0 {
+		return &BadElement{uint64(f*g.FrameElements + at), values[at]}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@
 //
 // The loop of a caller:
 //
-//	own, err := allreduce.Commit(params, fragment, self, encoded) // its Root goes into the offer
+//	own, err := allreduce.Encode(params, fragment, self, values, buffer) // its Root goes into the offer
 //	r, err := engine.Start(ctx, plan, own, sink)     // a later Start revises or replaces it
 //	…                                                // sink is told of own ranges that are done, and of lost peers
 //	bytes, done := r.Hold(ranges)                    // encoded, once the pieces of a range are complete

@@ -95,10 +95,6 @@ func TestBadContributionsAreNamed(t *testing.T) {
 					}
 					g.own[sender] = c
 					if row.change(); row.bytes {
-						_, err := Commit(p, 0, peerName(sender), c.data)
-						if !errors.Is(err, wire.ErrMalformed) && !errors.Is(err, ErrNotFinite) {
-							t.Errorf("committed to: %v", err)
-						}
 						g.offer(sender, commit(g.engines[0].grids[0], sender, c.data))
 					}
 					g.start(0, 1, 2)
@@ -157,22 +153,15 @@ func TestWhatCameBeforeABadValueCounts(t *testing.T) {
 	})
 }
 
-// The element named is the first bad one, whichever core met one first, and what is too short is no
-// contribution.
-func TestCommitNamesTheFirstBadElement(t *testing.T) {
+// The element named is the first bad one, whichever core met one first.
+func TestEncodeNamesTheFirstBadElement(t *testing.T) {
 	p := testParams(64*100, 100)
 	v := make([]float32, 64*100)
-	if _, err := Commit(p, 0, "ada", kernel.Bytes(v)[:36]); err == nil {
-		t.Error("a short contribution was taken")
-	}
 	v[333], v[6000] = float32(math.Inf(1)), float32(math.NaN())
 	for range 20 {
-		_, err := Commit(p, 0, "ada", kernel.Bytes(v))
-		_, encoding := Encode(p, 0, "ada", v, nil)
-		for _, err := range []error{err, encoding} {
-			if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "element 333:") {
-				t.Fatal(err)
-			}
+		_, err := Encode(p, 0, "ada", Vector(v), nil)
+		if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "element 333:") {
+			t.Fatal(err)
 		}
 	}
 }

@@ -155,7 +155,7 @@ func (g *group) contribute() {
 		for j := range v {
 			v[j] = size * (g.rng.Float32() - 0.5)
 		}
-		own, err := Encode(g.params, g.plan.Fragment, peerName(i), v, nil)
+		own, err := Encode(g.params, g.plan.Fragment, peerName(i), Vector(v), nil)
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -176,14 +176,14 @@ func (g *group) offer(i int, c *Contribution) {
 
 // commit commits to bytes that nobody has checked.
 func commit(g plan.Grid, self int, encoded []byte) *Contribution {
-	c, err := commitEach(g, peerName(self), encoded, func(f int) ([]float32, error) {
-		var in frame
+	c := newContribution(g, peerName(self), encoded)
+	if err := c.commit(g, 0, g.Frames, func(in *frame, f int) error {
 		_ = in.decode(g, f, g.Frame(encoded, f), false)
-		return in.values, nil
-	})
-	if err != nil {
+		return nil
+	}); err != nil {
 		panic(err)
 	}
+	c.Recommit()
 	return c
 }
 

@@ -58,7 +58,7 @@ func (w *world) must(err error) {
 func newWorld(t failer, p allreduce.Params, vectors [][]float32, first, last int) *world {
 	w, st := &world{t: t}, Statement{Owner: peerName(0), Slot: testSlot}
 	for i, v := range vectors {
-		c, err := allreduce.Encode(p, 0, peerName(i), v, nil)
+		c, err := allreduce.Encode(p, 0, peerName(i), allreduce.Vector(v), nil)
 		w.must(err)
 		w.own = append(w.own, c)
 		st.Offers = append(st.Offers, slot.Offer{

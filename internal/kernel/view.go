@@ -36,14 +36,23 @@ func Bytes(x []float32) []byte {
 // view of b where the host is little-endian and b is aligned to 4 bytes, else a copy. It panics if
 // b ends within an element.
 func Float32s(b []byte) []float32 {
-	n := elements(b)
-	p := unsafe.Pointer(unsafe.SliceData(b))
-	if littleEndian && uintptr(p)%unsafe.Alignof(float32(0)) == 0 {
-		return unsafe.Slice((*float32)(p), n)
+	if x, ok := Overlay(b); ok {
+		return x
 	}
-	x := make([]float32, n)
+	x := make([]float32, elements(b))
 	GetFloat32s(x, b)
 	return x
+}
+
+// Overlay returns the memory of b as elements, to be read and written in place. ok is false where
+// there is no such view: the host is big-endian, or b is not aligned to 4 bytes or ends within an
+// element.
+func Overlay(b []byte) (x []float32, ok bool) {
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if !littleEndian || uintptr(p)%unsafe.Alignof(float32(0)) != 0 || len(b)%float32Size != 0 {
+		return nil, false
+	}
+	return unsafe.Slice((*float32)(p), len(b)/float32Size), true
 }
 
 // GetFloat32s reads dst from little-endian bytes. len(src) must be 4*len(dst).

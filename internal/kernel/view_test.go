@@ -25,6 +25,15 @@ func TestViews(t *testing.T) {
 			t.Fatalf("elements at %x are not aligned", p)
 		}
 	}
+	if _, ok := Overlay(want[:7]); ok {
+		t.Error("a view that ends within an element")
+	}
+	if written, ok := Overlay(loop); ok {
+		written[1] = 1
+		equalBits(t, "after writing through the overlay", Float32s(loop), []float32{1, 1})
+	} else if littleEndian {
+		t.Error("no overlay of aligned bytes")
+	}
 	b, ok := View(x)
 	if ok != littleEndian {
 		t.Fatalf("ok is %v on a host with littleEndian=%v", ok, littleEndian)

@@ -42,13 +42,6 @@ func (f Fragment) Elements() (n uint64) {
 	return n
 }
 
-// Gather copies the fragment of flat, D elements, into dst, Elements() of them.
-func (f Fragment) Gather(dst, flat []float32) {
-	for _, r := range f.Ranges {
-		dst = dst[copy(dst, flat[r.Begin:r.End]):]
-	}
-}
-
 // Fragments divides a valid layout into n fragments whose sizes differ by at most one element. n is
 // at least 1, and at most MaxFragments and the number of elements. The tensors are put into a
 // sequence, and the sequence is cut into equal parts, also within tensors. The sequence is that of

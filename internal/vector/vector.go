@@ -9,9 +9,23 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
 )
 
-// Sub sets dst = a - b.
-func Sub(dst, a, b []float32) {
-	parallel.Ranges(len(dst), func(begin, end int) { kernel.Sub(dst[begin:end], a[begin:end], b[begin:end]) })
+// Sub sets dst = a - b, and returns the index of the first element of dst that kernel.Bounded
+// refuses, or -1.
+func Sub(dst, a, b []float32) (bad int) {
+	var first atomic.Int64
+	first.Store(int64(len(dst)))
+	parallel.Ranges(len(dst), func(begin, end int) {
+		kernel.Sub(dst[begin:end], a[begin:end], b[begin:end])
+		if at := int64(kernel.Bounded(dst[begin:end])); at >= 0 {
+			at += int64(begin)
+			for old := first.Load(); at < old && !first.CompareAndSwap(old, at); old = first.Load() {
+			}
+		}
+	})
+	if at := int(first.Load()); at < len(dst) {
+		return at
+	}
+	return -1
 }
 
 // Add sets dst = a + b.
@@ -22,22 +36,4 @@ func Add(dst, a, b []float32) {
 // Mix sets dst = alpha a + (1 - alpha) b.
 func Mix(dst, a, b []float32, alpha float32) {
 	parallel.Ranges(len(dst), func(begin, end int) { kernel.Mix(dst[begin:end], a[begin:end], b[begin:end], alpha) })
-}
-
-// Bounded returns the index of the first element that kernel.Bounded refuses, or -1.
-func Bounded(x []float32) int {
-	fromEnd := atomic.Int64{} // the distance of the first such element from the end of x; 0: none
-	parallel.Ranges(len(x), func(begin, end int) {
-		at := kernel.Bounded(x[begin:end])
-		if at < 0 {
-			return
-		}
-		distance := int64(len(x) - begin - at)
-		for old := fromEnd.Load(); distance > old && !fromEnd.CompareAndSwap(old, distance); old = fromEnd.Load() {
-		}
-	})
-	if distance := fromEnd.Load(); distance > 0 {
-		return len(x) - int(distance)
-	}
-	return -1
 }

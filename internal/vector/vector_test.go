@@ -45,16 +45,16 @@ func TestVectorsOnAllCores(t *testing.T) {
 	equal("Mix")
 }
 
-func TestBoundedFindsTheFirstOnAllCores(t *testing.T) {
+func TestSubFindsTheFirstBadValueOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	const n = 4*parallel.Block + 3
-	x := make([]float32, n)
-	if at := Bounded(x); at != -1 {
+	x, zeros := make([]float32, n), make([]float32, n)
+	if at := Sub(x, zeros, zeros); at != -1 {
 		t.Errorf("of zeros: %d", at)
 	}
 	for _, at := range []int{n - 1, 3*parallel.Block + 9, parallel.Block, parallel.Block - 1, 0} {
 		x[at] = float32(math.Inf(1))
-		if got := Bounded(x); got != at {
+		if got := Sub(x, x, zeros); got != at {
 			t.Errorf("got %d, want %d", got, at)
 		}
 	}

@@ -38,7 +38,7 @@ type house struct {
 
 func newHouse(t testing.TB) *house {
 	h := &house{t: t, change: func(s wire.Stream) wire.Stream { return s }}
-	values := make([]float32, elements)
+	values := make(allreduce.Vector, elements)
 	for i := range values {
 		values[i] = float32(i % 11)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 )
@@ -57,9 +58,17 @@ func newContributions(self slot.PeerID, run Run) (*contributions, error) {
 }
 
 // encode puts a fragment's pseudo-gradient into the run's codec. gradient is not kept.
-func (c *contributions) encode(base, weight uint64, fragment int, gradient []float32) (Contribution, error) {
-	encoded, residual, err := c.feedback.encode(c.params, c.self, fragment, gradient, c.buffer())
-	return Contribution{base, weight, fragment, encoded, residual}, err
+func (c *contributions) encode(base uint64, fragment int, gradient allreduce.Values) (Contribution, error) {
+	own, buffer := Contribution{Base: base, Fragment: fragment}, c.buffer()
+	if c.feedback != nil {
+		own.residual = c.feedback.borrow(fragment)
+		gradient = owing{gradient, c.feedback, fragment, own.residual}
+	}
+	var err error
+	if own.Encoded, err = allreduce.Encode(c.params, uint32(fragment), c.self, gradient, buffer); err != nil {
+		c.feedback.giveBack(own.residual)
+	}
+	return own, err
 }
 
 // buffer is that of a contribution that was settled and has been sent to all; nil if there is none.
@@ -182,7 +191,7 @@ type feedback struct {
 	sizes []uint64 // elements of the fragments
 
 	mu struct {
-		sync.Mutex
+		sync.RWMutex
 		debt  [][]float32 // e, by fragment; nil until something is owed
 		spare []float32   // one of the buffers that residuals come in
 	}
@@ -197,35 +206,38 @@ func newFeedback(sizes []uint64, lossy bool) *feedback {
 	return f
 }
 
-// encode commits to a fragment's pseudo-gradient together with what is owed, and returns the
-// residual D - dec(c), which owe takes. Without feedback it is plain encoding, and the residual is
-// nil. gradient is not kept.
-func (f *feedback) encode(p allreduce.Params, self slot.PeerID, fragment int, gradient []float32, buffer []byte) (
-	c *allreduce.Contribution, residual []float32, err error,
-) {
-	if f == nil {
-		c, err = allreduce.Encode(p, uint32(fragment), self, gradient, buffer)
-		return c, nil, err
-	}
-	x := f.borrow(len(gradient))
-	f.addDebt(x, fragment, gradient)
-	if c, err = allreduce.Encode(p, uint32(fragment), self, x, buffer); err != nil {
-		f.giveBack(x)
-		return nil, nil, err
-	}
-	vector.Sub(x, gradient, x)
-	return c, x, nil
+// owing are the values of a fragment's pseudo-gradient D together with what is owed.
+type owing struct {
+	allreduce.Values // D
+	feedback         *feedback
+	fragment         int
+	residual         []float32 // D, then D - dec(c), which owe takes
 }
 
-// addDebt sets x = e + D.
-func (f *feedback) addDebt(x []float32, fragment int, gradient []float32) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.mu.debt[fragment]; e != nil {
-		vector.Add(x, e, gradient)
-		return
+// Fill sets x = e + D. Where a record changes e meanwhile, some elements have the e before and some
+// the one after. Both are right, for e grows by D - dec(c) whatever of it was in x.
+func (o owing) Fill(begin uint64, x []float32) error {
+	d := o.residual[begin:][:len(x)]
+	if err := o.Values.Fill(begin, d); err != nil {
+		return err
 	}
-	copy(x, gradient)
+	if at := kernel.Bounded(d); at >= 0 {
+		return &allreduce.BadElement{Element: begin + uint64(at), Value: d[at]}
+	}
+	o.feedback.mu.RLock()
+	defer o.feedback.mu.RUnlock()
+	if e := o.feedback.mu.debt[o.fragment]; e != nil {
+		kernel.Add(x, e[begin:][:len(x)], d)
+	} else {
+		copy(x, d)
+	}
+	return nil
+}
+
+// Decoded makes the residual.
+func (o owing) Decoded(begin uint64, x []float32) {
+	d := o.residual[begin:][:len(x)]
+	kernel.Sub(d, d, x)
 }
 
 // owe adds a residual to the debt, once a record lists its contribution at an index.
@@ -289,16 +301,16 @@ func (f *feedback) forgive() {
 	clear(f.mu.debt)
 }
 
-// borrow lends a buffer with any values.
-func (f *feedback) borrow(n int) []float32 {
+// borrow lends a buffer for a fragment's residual, with any values.
+func (f *feedback) borrow(fragment int) []float32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.mu.spare
 	f.mu.spare = nil
-	if cap(b) < n {
+	if b == nil {
 		b = make([]float32, slices.Max(f.sizes))
 	}
-	return b[:n]
+	return b[:f.sizes[fragment]]
 }
 
 // giveBack ends the use of a residual.

@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -36,7 +37,7 @@ func TestAContributionIsSettledByItsOwnPeersOffer(t *testing.T) {
 // hides.
 func TestASettledContributionIsStillShown(t *testing.T) {
 	c := debtor(codec.F32, 1, 0)
-	own, err := c.encode(0, 1, 0, make([]float32, c.params.Fragments[0]))
+	own, err := c.encode(0, 0, make(allreduce.Vector, c.params.Fragments[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestASettledContributionIsStillShown(t *testing.T) {
 	if shown != own.Encoded {
 		t.Fatal("it is not shown any more")
 	}
-	if next, err := c.encode(1, 1, 0, make([]float32, c.params.Fragments[0])); err != nil ||
+	if next, err := c.encode(1, 0, make(allreduce.Vector, c.params.Fragments[0])); err != nil ||
 		&next.Encoded.Bytes()[0] == &shown.Bytes()[0] || c.buffer() != nil {
 		t.Errorf("its buffer is used while it is shown: %v", err)
 	}

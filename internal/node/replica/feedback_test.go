@@ -33,7 +33,7 @@ func debtor(name string, fragments, staleness int) *contributions {
 
 // offer encodes a pseudo-gradient and keeps it, and returns what others decode.
 func (c *contributions) offer(base uint64, fragment int, d []float32) (slot.Root, []float32, error) {
-	own, err := c.encode(base, 1, fragment, d)
+	own, err := c.encode(base, fragment, allreduce.Vector(d))
 	if err != nil {
 		return slot.Root{}, nil, err
 	}
@@ -170,7 +170,7 @@ func TestFeedbackBringsSignsToTheMean(t *testing.T) {
 // been. After a state was fetched nothing is owed.
 func TestFeedbackIsOfLossyCodecsAlone(t *testing.T) {
 	c := debtor(codec.F32, 1, 0)
-	own, err := c.encode(0, 1, 0, make([]float32, c.params.Fragments[0]))
+	own, err := c.encode(0, 0, make(allreduce.Vector, c.params.Fragments[0]))
 	if err != nil || c.feedback != nil || own.residual != nil || own.Encoded == nil {
 		t.Errorf("f32: feedback %v, residual of %d, %v", c.feedback, len(own.residual), err)
 	}

@@ -162,13 +162,20 @@ func (r *Replica) Fragment(slotNumber uint64) slot.Fragment {
 }
 
 // Encode puts a pseudo-gradient, which is that of the fragment of the slot after base, into the
-// run's codec. Where PaysDebts, the contribution before must be settled first. part is not kept.
-func (r *Replica) Encode(base, weight uint64, part []float32) (Contribution, error) {
-	if r.cfg.Claims != nil {
-		weight = r.cfg.Claims(base+1, weight)
-	}
+// run's codec. Where PaysDebts, the contribution before must be settled first. gradient is not
+// kept.
+func (r *Replica) Encode(base uint64, gradient allreduce.Values) (Contribution, error) {
 	fragment := slot.FragmentOf(base+1, uint64(len(r.cfg.Run.Fragments)))
-	return r.contributions.encode(base, weight, int(fragment), part)
+	return r.contributions.encode(base, int(fragment), gradient)
+}
+
+// Claim returns the weight to offer for a contribution to a slot, given the true one: it is that
+// one but in tests.
+func (r *Replica) Claim(slotNumber, weight uint64) uint64 {
+	if r.cfg.Claims != nil {
+		return r.cfg.Claims(slotNumber, weight)
+	}
+	return weight
 }
 
 // PaysDebts says whether what encoding loses goes into later contributions (feedback): then a

@@ -8,6 +8,7 @@
 //	mode.go     what a mode of a run decides; sync.go, overlapped.go (delayed and eager), async.go
 //	            and streaming.go are the five modes, each with its equations and its paper
 //	ownloop.go   the same round for a program that keeps its own training loop
+//	gradient.go the pseudo-gradient, of which each frame is subtracted when it is encoded
 //	train.go    the task of the next slot, and its inner steps; they end early when the slot closes
 //	inflight.go the contribution that is reduced while the next inner steps run
 //	model.go    what a round needs of the live parameters: of a trainer's model, or of a caller's

@@ -32,6 +32,7 @@ func (c callersVector) load(_ context.Context, start []float32) error {
 }
 
 func (c callersVector) change(_ context.Context, v *vectors, ranges, kept []slot.Range, f func()) error {
+	v.makeLocal()
 	for _, r := range kept {
 		copy(v.local[r.Begin:r.End], c[r.Begin:r.End])
 	}
@@ -154,38 +155,33 @@ func (m *model) evaluator() (e trainer.Evaluator, ok bool) {
 	return e, ok && !m.blind
 }
 
-// export fetches ranges of the live parameters into v.local, or all of them where there are none.
-// gradient: what is there is the pseudo-gradient already.
-func (m *model) export(ctx context.Context, v *vectors, ranges []slot.Range) (gradient bool, err error) {
-	if ranges != nil {
-		if e, ok := m.Trainer.(trainer.RangeGradientExporter); ok && m.divides() {
-			err := exportGradient(ctx, e, v, ranges)
-			if !errors.Is(err, errors.ErrUnsupported) {
-				return true, err
+// export fetches ranges of the live parameters for a pseudo-gradient, or all of them where there
+// are none; or the pseudo-gradient itself, with calls of ready as it comes.
+func (m *model) export(ctx context.Context, g *gradient, ranges []slot.Range, ready func(n uint64) error) error {
+	if e, ok := m.Trainer.(trainer.GradientExporter); ok && ranges == nil {
+		return e.ExportGradient(ctx, g.start, g.local, func(_, end int) error { return ready(uint64(end)) })
+	}
+	if e, ok := m.Trainer.(trainer.RangeGradientExporter); ok && ranges != nil && m.divides() {
+		done, err := uint64(0), error(nil)
+		for _, r := range ranges {
+			err = e.ExportGradientRange(ctx, int(r.Begin), g.start[r.Begin:r.End], g.local[r.Begin:r.End])
+			if done += r.Len(); err == nil {
+				err = ready(done)
 			}
-			m.coarse = true
+			if err != nil {
+				break
+			}
 		}
-		return false, m.fetch(ctx, v, ranges)
-	}
-	if e, ok := m.Trainer.(trainer.GradientExporter); ok {
-		return true, e.ExportGradient(ctx, v.start, v.local, v.finite)
-	}
-	return false, m.Export(ctx, v.local)
-}
-
-// exportGradient fetches ranges of the pseudo-gradient into v.local.
-func exportGradient(ctx context.Context, e trainer.RangeGradientExporter, v *vectors, ranges []slot.Range) error {
-	for _, r := range ranges {
-		begin, end := int(r.Begin), int(r.End)
-		err := e.ExportGradientRange(ctx, begin, v.start[begin:end], v.local[begin:end])
-		if err == nil {
-			err = v.finite(begin, end)
-		}
-		if err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
+		m.coarse = true
 	}
-	return nil
+	g.params = g.local
+	if ranges == nil {
+		return m.Export(ctx, g.local)
+	}
+	return m.fetch(ctx, g.vectors, ranges)
 }
 
 // change exports parts of the live parameters and loads them again. It uses RangeTrainer, or the

@@ -65,9 +65,13 @@ func (l *Loop) Task() (task trainer.Task, ok bool) {
 // Measured is p2pdiloco.Node.Measured.
 func (l *Loop) Measured(steps int, took time.Duration) { l.rate.give(steps, took) }
 
-// Sync is p2pdiloco.Node.Sync: Begin, and Finish at once.
+// Sync is p2pdiloco.Node.Sync: Begin, and Finish at once. params stay as they are until the round
+// is finished or abandoned, so what they differ by is not copied first.
 func (l *Loop) Sync(ctx context.Context, params []float32, weight uint64) error {
-	r, err := l.Begin(params, weight)
+	if err := l.ready(params); err != nil {
+		return err
+	}
+	r, err := l.offer(l.gradient(params), weight)
 	if err != nil {
 		return err
 	}
@@ -90,18 +94,32 @@ type Round struct {
 
 // Begin is p2pdiloco.Node.Begin.
 func (l *Loop) Begin(params []float32, weight uint64) (*Round, error) {
-	if l.begun != nil {
-		return nil, ErrRoundOpen
-	}
-	if err := l.vectors.check(params); err != nil {
+	if err := l.ready(params); err != nil {
 		return nil, err
-	}
-	if !l.anchored {
-		return nil, ErrNoAnchor
 	}
 	if err := l.vectors.subtract(params, l.fragment(l.base+1).Ranges); err != nil {
 		return nil, err
 	}
+	return l.offer(l.gradient(nil), weight)
+}
+
+// ready refuses parameters that no round can be begun with.
+func (l *Loop) ready(params []float32) error {
+	if l.begun != nil {
+		return ErrRoundOpen
+	}
+	if err := l.vectors.check(params); err != nil {
+		return err
+	}
+	if !l.anchored {
+		return ErrNoAnchor
+	}
+	return nil
+}
+
+// offer ends the time of the inner steps, and has their pseudo-gradient, which stays as it is until
+// Finish, encoded and agreed in the background, which Close ends.
+func (l *Loop) offer(g *gradient, weight uint64) (*Round, error) {
 	took, task := l.clock.hold(), l.task.Load()
 	if told, given := l.rate.told(); task != nil && !given {
 		l.mode.measured(l.rate, *task, told, took)
@@ -109,17 +127,11 @@ func (l *Loop) Begin(params []float32, weight uint64) (*Round, error) {
 	if task != nil && task.Delay > 0 { // the caller trains on
 		l.clock.free()
 	}
-	return l.offer(l.vectors.local, weight)
-}
-
-// offer has a pseudo-gradient, which stays as it is until Finish, encoded and agreed in the
-// background, which Close ends.
-func (l *Loop) offer(gradient []float32, weight uint64) (*Round, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Round{l: l, stop: stop, done: make(chan struct{})}
 	if !l.life.Go(func() {
 		defer close(r.done)
-		r.err = l.contribute(ctx, gradient, weight)
+		r.err = l.contribute(ctx, g, weight)
 	}) {
 		stop()
 		return nil, l.ended()
@@ -129,11 +141,11 @@ func (l *Loop) offer(gradient []float32, weight uint64) (*Round, error) {
 }
 
 // contribute does a round from its pseudo-gradient to the next border.
-func (l *Loop) contribute(ctx context.Context, gradient []float32, weight uint64) error {
+func (l *Loop) contribute(ctx context.Context, g *gradient, weight uint64) error {
 	if err := l.settle(ctx); err != nil {
 		return err
 	}
-	c, err := l.contribution(gradient, weight)
+	c, err := l.contribution(g, weight)
 	if err != nil {
 		return err
 	}

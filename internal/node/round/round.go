@@ -14,7 +14,7 @@ import (
 // waits for the one before it:
 //
 //	trainer -> pseudo-gradient -> codec -> all-reduce -> record -> outer step -> trainer
-//	 train     pseudoGradient     contribution  '------ agree, land ------'       start
+//	 train     exported     contribution  '------ agree, land ------'       start
 //
 // The all-reduce, the record and the outer step interleave, so agree stands for the three: the
 // ledger (membership) decides what is reduced and when it is agreed, and has the replica reduce,
@@ -73,16 +73,12 @@ func (l *Loop) round(ctx context.Context) error {
 	if l.mode.resumes() { // the next round begins with what this one ends with
 		l.model.save(ctx, endShare, l.model.private.End)
 	}
-	gradient, err := l.pseudoGradient(ctx)
-	if err != nil {
-		return err
-	}
 	if err := l.clock.while(ctx, l.settle); err != nil {
 		return err
 	}
-	c, err := l.contribution(gradient, stats.Tokens)
+	c, err := l.contribution(l.exported(ctx), stats.Tokens)
 	if err != nil {
-		return err
+		return &trainer.Error{Call: "export", Err: err}
 	}
 	l.clock.stand()
 	if err := l.agree(ctx, c); over(err) {
@@ -114,19 +110,6 @@ func (l *Loop) start(ctx context.Context) error {
 	return l.mode.start(ctx, l, l.model)
 }
 
-// pseudoGradient computes start - live parameters, of the next slot's fragment.
-func (l *Loop) pseudoGradient(ctx context.Context) ([]float32, error) {
-	v := &l.vectors
-	done, err := l.model.export(ctx, v, l.mode.parts(l))
-	if err == nil && !done {
-		err = v.subtract(v.local, l.fragment(l.base+1).Ranges)
-	}
-	if err != nil {
-		return nil, &trainer.Error{Call: "export", Err: err}
-	}
-	return v.local, nil
-}
-
 // settle waits for the contribution in flight if its fate changes the next one's bytes. That is so
 // with a lossy codec.
 func (l *Loop) settle(ctx context.Context) error {
@@ -136,12 +119,15 @@ func (l *Loop) settle(ctx context.Context) error {
 	return l.land(ctx)
 }
 
-// contribution puts what the slot after the base takes of a pseudo-gradient into the run's codec.
-// tokens are those of the inner steps.
-func (l *Loop) contribution(gradient []float32, tokens uint64) (replica.Contribution, error) {
-	l.gauges.encoded(tokens)
-	part := l.vectors.gather(l.fragment(l.base+1), gradient)
-	return l.replica.Encode(l.base, l.mode.weight(l, tokens), part)
+// contribution puts a pseudo-gradient of the slot after the base into the run's codec. tokens are
+// those of the inner steps.
+func (l *Loop) contribution(g *gradient, tokens uint64) (replica.Contribution, error) {
+	c, err := l.replica.Encode(l.base, g)
+	if err == nil {
+		l.gauges.encoded(tokens)
+		c.Weight = l.replica.Claim(l.base+1, l.mode.weight(l, tokens))
+	}
+	return c, err
 }
 
 // agree offers a contribution to the open slot, once the one in flight has landed. It returns when

@@ -13,8 +13,7 @@ type vectors struct {
 	layout trainer.Layout
 	// where the inner steps started: the anchor, moved ahead in an overlapped mode
 	start []float32
-	local []float32 // scratch: live parameters, then the pseudo-gradient
-	part  []float32 // scratch of gather: one fragment
+	local []float32 // live parameters, or the pseudo-gradient; nil: no caller has needed it
 }
 
 // newVectors makes the vectors of a layout. A trainer may bring its own; it may be nil.
@@ -22,7 +21,9 @@ func newVectors(layout trainer.Layout, t trainer.Trainer) (vectors, error) {
 	v, d := vectors{layout: layout}, int(layout.Elements())
 	m, ok := t.(trainer.VectorMaker)
 	if !ok {
-		v.start, v.local = make([]float32, d), make([]float32, d)
+		if v.start = make([]float32, d); t != nil {
+			v.makeLocal()
+		}
 		return v, nil
 	}
 	var err error
@@ -40,16 +41,23 @@ func (v *vectors) check(x []float32) error {
 	return nil
 }
 
-// subtract makes the pseudo-gradient start - params in local, in some ranges. params may be local
-// itself.
+// subtract makes the pseudo-gradient start - params in local, in some ranges.
 func (v *vectors) subtract(params []float32, ranges []slot.Range) error {
+	v.makeLocal()
 	for _, r := range ranges {
-		vector.Sub(v.local[r.Begin:r.End], v.start[r.Begin:r.End], params[r.Begin:r.End])
-		if err := v.finite(int(r.Begin), int(r.End)); err != nil {
-			return err
+		local := v.local[r.Begin:r.End]
+		if bad := vector.Sub(local, v.start[r.Begin:r.End], params[r.Begin:r.End]); bad >= 0 {
+			return v.diverged(r.Begin+uint64(bad), local[bad])
 		}
 	}
 	return nil
+}
+
+// makeLocal makes local where there is none.
+func (v *vectors) makeLocal() {
+	if v.local == nil {
+		v.local = make([]float32, len(v.start))
+	}
 }
 
 // badModel says that what the inner steps start from is no model at all, whoever trains it.
@@ -70,37 +78,17 @@ func (v *vectors) sound() error {
 	return nil
 }
 
-// finite refuses a pseudo-gradient that has a value of no use in [begin, end).
-func (v *vectors) finite(begin, end int) error {
-	i := vector.Bounded(v.local[begin:end])
-	if i < 0 {
-		return nil
-	}
+// diverged is the error of a pseudo-gradient that has a value of no use in element i.
+func (v *vectors) diverged(i uint64, value float32) error {
 	if err := v.sound(); err != nil {
 		return err
 	}
-	i += begin
 	return fmt.Errorf("%w: element %d of %d (tensor %q) is %v: the inner steps diverged",
-		trainer.ErrNotFinite, i, len(v.local),
-		v.layout.At(uint64(i)), v.local[i])
-}
-
-// gather returns a fragment's part of a vector of D elements: a view of it, or a copy that the next
-// call overwrites.
-func (v *vectors) gather(f slot.Fragment, flat []float32) []float32 {
-	if len(f.Ranges) == 1 {
-		return flat[f.Ranges[0].Begin:f.Ranges[0].End]
-	}
-	if n := int(f.Elements()); len(v.part) < n {
-		v.part = make([]float32, n)
-	}
-	part := v.part[:f.Elements()]
-	f.Gather(part, flat)
-	return part
+		trainer.ErrNotFinite, i, len(v.start), v.layout.At(i), value)
 }
 
 // everything returns the one range of all elements.
-func (v *vectors) everything() []slot.Range { return []slot.Range{{End: uint64(len(v.local))}} }
+func (v *vectors) everything() []slot.Range { return []slot.Range{{End: uint64(len(v.start))}} }
 
 // swap exchanges the elements of a range between start and local.
 func (v *vectors) swap(r slot.Range) {

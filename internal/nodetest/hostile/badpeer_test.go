@@ -56,7 +56,7 @@ const (
 )
 
 // offeredNaN puts a NaN into a frame, another one each slot, and makes leaves and root fit: what a
-// peer of another program may offer. allreduce.Commit refuses to make such a contribution.
+// peer of another program may offer. allreduce.Encode refuses to make such a contribution.
 func offeredNaN(slotNumber uint64, c *allreduce.Contribution) {
 	b := c.Bytes()
 	copy(b[int(slotNumber%bowlFrames)*bowlFrameBytes:], []byte{0, 0, 0xc0, 0x7f})

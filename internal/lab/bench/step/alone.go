@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
@@ -52,15 +50,8 @@ func (p *alone) Start(o Order, offered *Offered) (err error) {
 	}
 	p.net.Handle(p2p.ProtocolExchange, func(from slot.PeerID, s wire.Stream) { _ = p.engine.Accept(from, s) })
 	machine.Frugal(o.Case.elements()) // as a node does
-	k, err := codec.New(p.params.Codec)
-	if err != nil {
-		return err
-	}
-	data := make([]byte, 0, k.EncodedSize(int(o.Case.elements())))
-	for frame := range slices.Chunk(noise(o.Case.elements(), uint64(o.Number)), p.params.FrameElements) {
-		data = k.Append(data, frame)
-	}
-	if p.own, err = allreduce.Commit(p.params, 0, p.net.ID(), data); err != nil {
+	values := allreduce.Vector(noise(o.Case.elements(), uint64(o.Number)))
+	if p.own, err = allreduce.Encode(p.params, 0, p.net.ID(), values, nil); err != nil {
 		return err
 	}
 	*offered = Offered{
