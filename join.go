@@ -172,6 +172,7 @@ func (n *Node) settle(ctx context.Context) (err error) {
 	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted
 		return err
 	}
+	machine.Frugal(n.spec.Layout.Elements())
 	if err := n.adoptPreset(ctx); err != nil {
 		return err
 	}

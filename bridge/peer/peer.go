@@ -9,7 +9,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
-	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 )
 
 // Options are what a program adds to a peer's settings. With the zero value a peer votes and
@@ -87,9 +86,7 @@ func (p *Peer) join() {
 			return
 		}
 	}
-	if p.node, p.err = p2pdiloco.Join(p.dir.Lend(p.ctx), p.cfg); p.err == nil {
-		machine.Frugal(p.node.Spec().Layout.Elements())
-	}
+	p.node, p.err = p2pdiloco.Join(p.dir.Lend(p.ctx), p.cfg)
 }
 
 // Dir is the data directory.

@@ -31,11 +31,14 @@ const (
 	garbageLeast   = 25
 )
 
-// Frugal bounds the garbage of a process whose heap is mostly vectors of d float32. GOGC in the
-// environment overrides it.
+// Frugal bounds the garbage of a process whose heap is mostly vectors of d float32. It allows no
+// more than before, and GOGC in the environment overrides it.
 func Frugal(d uint64) {
-	if _, set := os.LookupEnv("GOGC"); !set {
-		debug.SetGCPercent(gcPercent(d))
+	if _, set := os.LookupEnv("GOGC"); set {
+		return
+	}
+	if before := debug.SetGCPercent(gcPercent(d)); before < gcPercent(d) {
+		debug.SetGCPercent(before)
 	}
 }
 
