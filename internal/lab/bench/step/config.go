@@ -33,10 +33,11 @@ type Case struct {
 	StepTime  time.Duration  // that the inner steps of a round last
 }
 
-// Slots that do not count: until the third checkpoint the files of a peer are new, which is slower
-// than to write into old ones, and the last ends with the run.
+// Slots that do not count, and the last ends with the run. A peer spares the state that others have
+// fetched for 24 heights, with the outcomes since. Until then its files are new, which is slower
+// than to write into old ones.
 const (
-	warmUps      = 14
+	warmUps      = 30
 	aloneWarmUps = 2 // reductions without a ledger
 	after        = 1
 )
@@ -45,7 +46,7 @@ const (
 const checkpointEvery = 4
 
 // turnSlots is how many slots that count a swarm does, at most, before it is another one's turn.
-const turnSlots = 10
+const turnSlots = 20
 
 // turns divides the slots into swarms.
 func (cfg Config) turns() (slots []uint64) {

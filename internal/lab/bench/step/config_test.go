@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 	if !slices.Equal(flags, want) {
 		t.Errorf("faults of %q", flags)
 	}
-	if got := sampleConfig().turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
+	if got := sampleConfig().turns(); !slices.Equal(got, []uint64{20, 5}) {
 		t.Errorf("turns of %v slots", got)
 	}
 }

@@ -130,7 +130,7 @@ func TestReport(t *testing.T) {
 // after it, which may have to wait for it.
 func TestCheckpoints(t *testing.T) {
 	peer := Told{Slots: map[uint64]*Marks{}, After: Counts{0: 1}}
-	for slot, ms := range map[uint64]int{15: 20, 16: 50, 17: 30, 18: 10, 19: 30, 20: 70} {
+	for slot, ms := range map[uint64]int{31: 20, 32: 50, 33: 30, 34: 10, 35: 30, 36: 70} {
 		m := whole()
 		m.At[loaded] = at(ms)
 		peer.Slots[slot] = m
@@ -158,7 +158,7 @@ func TestDifferentRootsAreAnError(t *testing.T) {
 	peers := two()
 	peers[1].Slots[warmUps+1].Root = "other"
 	if err := (&turn{slots: 1}).addSteps(peers); err == nil ||
-		!strings.Contains(err.Error(), "after slot 15 two peers hold") {
+		!strings.Contains(err.Error(), "after slot 31 two peers hold") {
 		t.Errorf("got %v", err)
 	}
 }
