@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -195,12 +197,23 @@ func (c Config) withDefaults() Config {
 // preset is the name of the one to begin with.
 func (c Config) preset() string { return cmp.Or(c.Preset, PresetWAN) }
 
+// least is a spec of which a node needs no more memory than of the run's: what is not given may
+// come from there.
+func least(s Spec) Spec {
+	s.Mode, s.Fragments = cmp.Or(s.Mode, ModeStreaming), cmp.Or(s.Fragments, slot.MaxFragments)
+	s.Outer, s.Momentum = cmp.Or(s.Outer, outeropt.SGD), cmp.Or(s.Momentum, "0")
+	return s.Settled()
+}
+
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := append(c.checkTicket(), c.Spec.Validate())
 	if len(c.Spec.Layout) > 0 { // without one, the run's is adopted
-		errs = append(errs, c.Spec.Layout.Validate(), machine.Holds(c.Spec.Layout.Elements()))
+		errs = append(errs, c.Spec.Layout.Validate())
+		if errors.Join(errs...) == nil {
+			errs = append(errs, rules.Fits(least(c.Spec), machine.Memory()))
+		}
 	}
 	if c.Trainer != nil {
 		if d := c.Spec.Layout.Diff(c.Trainer.Layout()); d != "" {

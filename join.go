@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -169,7 +170,7 @@ func (n *Node) settle(ctx context.Context) (err error) {
 	if err := n.awaitAdmission(ctx); err != nil {
 		return err
 	}
-	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted
+	if err := rules.Fits(n.spec, machine.Memory()); err != nil {
 		return err
 	}
 	machine.Frugal(n.spec.Layout.Elements())
@@ -189,6 +190,15 @@ func (n *Node) adoptPreset(ctx context.Context) error {
 	return nil
 }
 
+// mayFound refuses to found what this machine cannot hold.
+func (n *Node) mayFound(id Root) error {
+	err := rules.Fits(n.cfg.Spec.Settled(), machine.Memory())
+	if err == nil && n.cfg.MayFound != nil {
+		err = n.cfg.MayFound(id)
+	}
+	return err
+}
+
 // localGlance is how long answers on the local network are waited for: there is no search that
 // ends.
 const localGlance = 2 * time.Second
@@ -196,7 +206,7 @@ const localGlance = 2 * time.Second
 // formationConfig is what finding the run goes by.
 func (n *Node) formationConfig() formation.Config {
 	cfg := formation.Config{
-		Network: n.net, Given: n.cfg.Spec, ID: n.cfg.RunID, Found: n.cfg.Found, MayFound: n.cfg.MayFound,
+		Network: n.net, Given: n.cfg.Spec, ID: n.cfg.RunID, Found: n.cfg.Found, MayFound: n.mayFound,
 		GiveUp: n.giveUp,
 		Start:  n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(),
 		Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,

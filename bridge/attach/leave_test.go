@@ -85,12 +85,12 @@ func TestARankSaysWhoIsMissing(t *testing.T) {
 // TestAMachineWithLittleMemory: what is shared fits, and the node does not. People are told before
 // the first step, by the node and by rank 0. The kernel ended the node in the first round.
 func TestAMachineWithLittleMemory(t *testing.T) {
-	free = func() uint64 { return (nodeVectors - 1) * memory.Size(253) }
+	free = func() uint64 { return 1 << 20 }
 	defer func() { free = memory.Free }()
 	r := &attachtest.Rank{Trainer: &attachtest.Toy{}}
 	m, tr, ended := attached(t, Config{}, r)
 	loaded(t, tr)
-	const want = "which is 12 times the model, and 1 MiB are free"
+	const want = "about 128 MiB in mode sync, and 1 MiB are free"
 	wantText(t, fmt.Errorf("%q", m.said()), want)
 	if err := m.server.Close(); err != nil {
 		t.Error(err)
@@ -99,7 +99,7 @@ func TestAMachineWithLittleMemory(t *testing.T) {
 	if len(r.Notices) != 1 || !strings.Contains(r.Notices[0].Text, want) {
 		t.Errorf("rank 0 reads %+v", r.Notices)
 	}
-	if said := scarce(1<<30, nodeVectors<<30); said != "" {
+	if said := scarce(tr.Layout(), 1<<30); said != "" {
 		t.Errorf("where it fits: %s", said)
 	}
 }

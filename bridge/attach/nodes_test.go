@@ -143,8 +143,8 @@ func plain(ctx context.Context, t *testing.T, spec p2pdiloco.Spec, tr trainer.Tr
 	return m
 }
 
-// spec is of a run that no other process has.
-func spec(t *testing.T, rounds uint64, peers int) p2pdiloco.Spec {
+// runSpec is of a run that no other process has.
+func runSpec(t *testing.T, rounds uint64, peers int) p2pdiloco.Spec {
 	return p2pdiloco.Spec{
 		Name: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rounds: rounds, InnerSteps: 10, StartPeers: uint64(peers),
 		Aggregator: "mean", Outer: "nesterov", OuterLR: "0.7", Momentum: "0.6",
@@ -230,7 +230,7 @@ func TestShards(t *testing.T) {
 		for i, c := range cases {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				s, ctx := spec(t, 3, 1), bounded(t)
+				s, ctx := runSpec(t, 3, 1), bounded(t)
 				s.Name = fmt.Sprintf("shards-%d-%d", i, os.Getpid())
 				if c.world == 0 {
 					m := plain(ctx, t, s, &attachtest.Toy{Target: 2})
@@ -277,8 +277,8 @@ func TestARankIsLost(t *testing.T) {
 	}
 	survivor := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1, Pace: time.Millisecond}}
 	first := ranks(ctx, m, "first", survivor, victim)
-	m.join(ctx, spec(t, 6, 2))
-	other := plain(ctx, t, spec(t, 6, 2), &attachtest.Toy{Target: 4, Pace: time.Millisecond}, m.node.Addrs()...)
+	m.join(ctx, runSpec(t, 6, 2))
+	other := plain(ctx, t, runSpec(t, 6, 2), &attachtest.Toy{Target: 4, Pace: time.Millisecond}, m.node.Addrs()...)
 	wantCode(t, <-first[0], wire.CodeLost, "")
 	<-first[1]
 	ended := ranks(ctx, m, "second", &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}})
@@ -292,7 +292,7 @@ func TestNotFinite(t *testing.T) {
 	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeStreaming} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s, ctx := spec(t, 4, 1), bounded(t)
+			s, ctx := runSpec(t, 4, 1), bounded(t)
 			s.Name, s.Mode = fmt.Sprintf("not-finite-%s-%d", mode, os.Getpid()), mode
 			if mode == p2pdiloco.ModeStreaming {
 				s.Fragments, s.FragmentAlpha = 2, "0.5" // else what lands may take the NaN away

@@ -88,7 +88,7 @@ func TestBoxesAndAPeer(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded(t)
-			s := spec(t, 4, 4)
+			s := runSpec(t, 4, 4)
 			s.Mode, s.Momentum, s.Name = mode, "0", fmt.Sprintf("boxes-%s-%d", mode, os.Getpid())
 			if mode == p2pdiloco.ModeStreaming {
 				s.Fragments, s.FragmentAlpha, s.FragmentDelay = 2, "0.5", "1"
@@ -144,7 +144,7 @@ func TestRanksPauseSaveAndStopAtOneStep(t *testing.T) {
 }
 
 func pauseSaveAndStop(ctx context.Context, t *testing.T, mode string) {
-	s := spec(t, 1000, 2)
+	s := runSpec(t, 1000, 2)
 	s.Mode, s.Momentum, s.InnerSteps = mode, "0", 100
 	s.Name, s.Trust = fmt.Sprintf("pause-save-stop-%s-%d", mode, os.Getpid()), p2pdiloco.TrustCrash
 	cfg := p2pdiloco.Config{

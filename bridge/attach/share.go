@@ -65,7 +65,7 @@ func (l *loop) make(ctx context.Context, m *making) {
 	case <-ctx.Done(): // nobody wants it any more
 	}
 	if m.first {
-		m.scarcity = scarce(memory.Size(m.share.Elements), free())
+		m.scarcity = scarce(m.share.Layout, free())
 	}
 	start, local, err := m.files(ctx)
 	taken := false

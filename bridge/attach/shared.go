@@ -8,6 +8,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -45,19 +47,17 @@ var (
 	free      = memory.Free
 )
 
-// nodeVectors is how many vectors of the model a node has at its peak in mode sync, the two shared
-// ones among them (measured: docs/pytorch.md). Other modes and codecs with feedback have more.
-const nodeVectors = 12
-
 // scarce warns of a node that may not fit where its two shared vectors do; empty: it fits. It is no
-// refusal: how many vectors a mode has at once is not known so exactly, and a machine may swap.
-func scarce(vector, free uint64) string {
-	if free/nodeVectors >= vector {
+// refusal: the mode is not known yet, and a machine may swap. Others than sync, and codecs with
+// feedback, are in rules.Memory.
+func scarce(l trainer.Layout, free uint64) string {
+	needs := rules.Memory(spec.Spec{Layout: l}.Settled())
+	if needs <= free {
 		return ""
 	}
-	return fmt.Sprintf("this peer takes about %d MiB in mode sync, which is %d times the model, and %d MiB are free "+
-		"on this machine or in its cgroup: the kernel may end it, or another program, in the first round. End other "+
-		"programs, raise the limit, or take a smaller model", nodeVectors*vector>>20, nodeVectors, free>>20)
+	return fmt.Sprintf("this peer takes about %d MiB in mode sync, and %d MiB are free on this machine or in its "+
+		"cgroup: the kernel may end it, or another program, in the first round. End other programs, raise the limit, "+
+		"or take a smaller model", needs>>20, free>>20)
 }
 
 // set is the memory of one set.

@@ -1,27 +1,13 @@
-// Package machine says how large a model this machine can hold. Go ends a process that allocates
-// too much, so callers ask before they allocate a model. It also bounds the garbage beside the
-// model.
+// Package machine says how much memory this machine has, and bounds the garbage beside a model.
 package machine
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 )
 
-// nodeVectors are the vectors of D float32 that a node keeps.
-const nodeVectors = 5
-
-// Holds returns an error if this machine cannot hold a node's vectors of d elements. If the size of
-// its memory is unknown, Holds refuses nothing.
-func Holds(d uint64) error {
-	if limit := physical(); limit > 0 && d > limit/4/nodeVectors {
-		return fmt.Errorf("the model has %d elements: a node keeps %d vectors of them, and this machine has %d MiB "+
-			"of memory",
-			d, nodeVectors, limit>>20)
-	}
-	return nil
-}
+// Memory is the machine's memory in bytes; 0 if unknown.
+func Memory() uint64 { return physical() }
 
 // Of the heap's garbage: Go lets it grow to as much as is in use, which doubles a process whose
 // heap is a few vectors. These hold no pointers, so that to collect more often costs little.

@@ -1,0 +1,71 @@
+package rules
+
+import (
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/spec"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// What a node takes, in vectors of D float32 without garbage and what does not grow.
+func TestMemoryIsOfTheSpec(t *testing.T) {
+	const d = 1 << 30
+	layout := trainer.Layout{{Name: "x", Shape: []uint64{d}}}
+	for _, c := range []struct {
+		spec spec.Spec
+		want float64
+	}{
+		{spec.Spec{}, 7},
+		{spec.Spec{Outer: "sgd", Momentum: "0"}, 6},
+		{spec.Spec{Outer: "adam"}, 8},
+		{spec.Spec{Mode: "delayed"}, 6}, // without momentum
+		{spec.Spec{Mode: "eager", Momentum: "0.9"}, 8},
+		{spec.Spec{Mode: "async", Outer: "adam"}, 10},
+		{spec.Spec{Mode: "streaming", Fragments: 8}, 4.375},
+		{spec.Spec{Codec: "int8"}, 6 + 3*260./1024},
+		{spec.Spec{Codec: "sign"}, 6 + 2*132./4096 + 132./1024},
+		{spec.Spec{Mode: "streaming", Fragments: 8, Codec: "bf16"}, 5.125 + 3./16},
+	} {
+		c.spec.Layout = layout
+		got := float64(Memory(c.spec.Settled())-128<<20) / 1.25 / 4 / d
+		if got < c.want-.001 || got > c.want+.001 {
+			t.Errorf("%+v: %.4f vectors, want %.4f", c.spec, got, c.want)
+		}
+	}
+}
+
+// What does not fit is refused with the figure, and a mode is named where it fits and the run may
+// have it.
+func TestFitsNamesWhatFits(t *testing.T) {
+	layout := trainer.Layout{{Name: "x", Shape: []uint64{1.2e9}}}
+	for _, c := range []struct {
+		spec   spec.Spec
+		memory uint64
+		want   string // all of it; empty: it fits
+	}{
+		{spec.Spec{}, 0, ""},
+		{spec.Spec{}, 43e9, ""},
+		{
+			spec.Spec{}, 32e9, "a node of a model of 1200000000 elements needs 42 GB, this machine has 32 GB: " +
+				"a run with --mode streaming --fragments 4 needs 29 GB",
+		},
+		{
+			spec.Spec{}, 27e9, "a node of a model of 1200000000 elements needs 42 GB, this machine has 27 GB: " +
+				"a run with --mode streaming --fragments 8 needs 26 GB",
+		},
+		{spec.Spec{}, 20e9, "a node of a model of 1200000000 elements needs 42 GB, this machine has 20 GB"},
+		{
+			spec.Spec{InnerSteps: 4}, 27e9, "a node of a model of 1200000000 elements needs 42 GB, this machine has " +
+				"27 GB",
+		},
+	} {
+		c.spec.Name, c.spec.Layout = "large", layout
+		err, text := Fits(c.spec.Settled(), c.memory), ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%+v on %d: %s", c.spec, c.memory, text)
+		}
+	}
+}
