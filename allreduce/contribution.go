@@ -103,9 +103,11 @@ func (c *Contribution) Reclaim() (buffer []byte, ok bool) { return c.data, c.hol
 // Values are those of a whole fragment, as Encode takes them: a frame at a time, each once.
 type Values interface {
 	// Come calls ready, from one goroutine, when Fill can have the first n elements, with rising n.
-	// An error of ready ends it. When it returns nil, Fill can have all.
-	Come(ready func(n uint64) error) error
-	// Fill sets x to the values from element begin on. It is called from many goroutines.
+	// An error of ready ends it. When it returns nil, Fill can have all. room is where the values
+	// end, which may hold anything before; nil where the codec is not float32 itself.
+	Come(room []float32, ready func(n uint64) error) error
+	// Fill sets x to the values from element begin on. It is called from many goroutines. x is the
+	// same part of room, if there is one.
 	Fill(begin uint64, x []float32) error
 	// Decoded is told what everybody decodes in place of the values from element begin on, after
 	// Fill and from the same goroutine. It is not called where the codec loses nothing.
@@ -116,7 +118,7 @@ type Values interface {
 type Vector []float32
 
 // Come implements Values.
-func (v Vector) Come(func(n uint64) error) error { return nil }
+func (v Vector) Come([]float32, func(n uint64) error) error { return nil }
 
 // Fill implements Values.
 func (v Vector) Fill(begin uint64, x []float32) error {
@@ -138,6 +140,10 @@ func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer [
 		buffer = make([]byte, g.TotalBytes)
 	}
 	c, next := newContribution(g, self, buffer[:g.TotalBytes]), 0
+	var room []float32
+	if g.Codec.Name() == codec.F32 {
+		room, _ = kernel.Overlay(c.data)
+	}
 	var failed error
 	ready := func(n uint64) error {
 		last := int(n / uint64(g.FrameElements))
@@ -146,13 +152,13 @@ func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer [
 		}
 		if failed == nil && next < last {
 			failed = c.commit(g, next, last, func(in *frame, f int) error {
-				return in.encode(g, f, g.Frame(c.data, f), values)
+				return in.encode(g, f, g.Frame(c.data, f), room, values)
 			})
 			next = last
 		}
 		return failed
 	}
-	if err := values.Come(ready); err != nil {
+	if err := values.Come(room, ready); err != nil {
 		return nil, err
 	}
 	if ready(g.Total) != nil {
@@ -255,13 +261,12 @@ func (fr *frame) take(g plan.Grid, f int) {
 	fr.values = fr.room[:g.FrameLen(f)]
 }
 
-// encode fills frame f, puts it into dst, and leaves what everybody decodes from that in values:
-// where the codec is float32 itself, the values are written to dst at once.
-func (fr *frame) encode(g plan.Grid, f int, dst []byte, values Values) error {
+// encode fills frame f, puts it into dst, and leaves what everybody decodes from that in values. If
+// there is room, dst is in it, and the values are written there at once.
+func (fr *frame) encode(g plan.Grid, f int, dst []byte, room []float32, values Values) error {
 	begin := uint64(f) * uint64(g.FrameElements)
-	view, direct := kernel.Overlay(dst)
-	if direct = direct && g.Codec.Name() == codec.F32; direct {
-		fr.values = view
+	if room != nil {
+		fr.values = room[begin:][:g.FrameLen(f)]
 	} else {
 		fr.take(g, f)
 	}
@@ -269,7 +274,7 @@ func (fr *frame) encode(g plan.Grid, f int, dst []byte, values Values) error {
 		return err
 	}
 	// before the codec: some make numbers of what is none
-	if err := bounded(g, f, fr.values); err != nil || direct {
+	if err := bounded(g, f, fr.values); err != nil || room != nil {
 		return err
 	}
 	g.Codec.Append(dst[:0], fr.values)

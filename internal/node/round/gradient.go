@@ -14,31 +14,39 @@ import (
 type gradient struct {
 	*vectors
 	fragment slot.Fragment
-	params   []float32 // D elements; nil: the pseudo-gradient itself is in local
+	params   []float32 // D elements; nil: the pseudo-gradient itself is in own
+	own      []float32 // D elements: local, or the contribution's memory
 	kept     bool      // in local, too: the next start is ahead of the anchor by it
-	// fetches from a trainer what Fill needs, and calls ready as allreduce.Values has it; nil: it
-	// is there
-	fetch func(ready func(n uint64) error) error
+	// fetches from a trainer what Fill needs, as allreduce.Values.Come; nil: it is there
+	fetch func(room []float32, ready func(n uint64) error) error
 }
 
 // gradient is that of params, or what local has where there are none.
 func (l *Loop) gradient(params []float32) *gradient {
 	g := &gradient{vectors: &l.vectors, fragment: l.fragment(l.base + 1), params: params, kept: l.mode.Lead() > 0}
-	if g.kept || params == nil {
+	if g.kept {
 		g.makeLocal()
+	}
+	g.own = g.local
+	return g
+}
+
+// exported is the pseudo-gradient of a trainer's model. It comes straight to the contribution's
+// memory where that has room for the whole model, and neither mode nor trainer wants it in local.
+func (l *Loop) exported(ctx context.Context) *gradient {
+	g, parts := l.gradient(nil), l.mode.parts(l)
+	g.fetch = func(room []float32, ready func(n uint64) error) error {
+		if g.own = room; room == nil || parts != nil || g.local != nil {
+			g.makeLocal()
+			g.own = g.local
+		}
+		return l.model.export(ctx, g, parts, ready)
 	}
 	return g
 }
 
-// exported is the pseudo-gradient of a trainer's model.
-func (l *Loop) exported(ctx context.Context) *gradient {
-	g := l.gradient(nil)
-	g.fetch = func(ready func(n uint64) error) error { return l.model.export(ctx, g, l.mode.parts(l), ready) }
-	return g
-}
-
 // Come implements allreduce.Values. Its error names the tensor of a bad value.
-func (g *gradient) Come(ready func(n uint64) error) error {
+func (g *gradient) Come(room []float32, ready func(n uint64) error) error {
 	named := func(n uint64) error {
 		err := ready(n)
 		if bad, ok := errors.AsType[*allreduce.BadElement](err); ok {
@@ -47,7 +55,7 @@ func (g *gradient) Come(ready func(n uint64) error) error {
 		return err
 	}
 	if g.fetch != nil {
-		if err := g.fetch(named); err != nil {
+		if err := g.fetch(room, named); err != nil {
 			return err
 		}
 	}
@@ -73,7 +81,7 @@ func (g *gradient) Fill(begin uint64, x []float32) error {
 		if g.params != nil {
 			kernel.Sub(part, g.start[r.Begin:r.End], g.params[r.Begin:r.End])
 		} else {
-			copy(part, g.local[r.Begin:r.End])
+			copy(part, g.own[r.Begin:r.End])
 		}
 		if g.params != nil && g.kept {
 			copy(g.local[r.Begin:r.End], part)

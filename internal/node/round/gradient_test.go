@@ -34,12 +34,12 @@ func TestGradientOfAFragmentOfManyRanges(t *testing.T) {
 				want = append(want, v.start[i]-params[i])
 			}
 		}
-		g := &gradient{vectors: &v, fragment: fragment, kept: c.kept}
+		g := &gradient{vectors: &v, fragment: fragment, own: v.local, kept: c.kept}
 		switch {
 		case c.own:
 			g.params = params
 		case c.fetched:
-			g.fetch = func(ready func(uint64) error) error {
+			g.fetch = func(_ []float32, ready func(uint64) error) error {
 				g.params = v.local
 				copy(v.local, params)
 				return errors.Join(ready(5), ready(9))

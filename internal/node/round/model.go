@@ -101,6 +101,7 @@ func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) er
 	if _, ok := m.evaluator(); !ok {
 		return m.measure(ctx, slotNumber)
 	}
+	v.makeLocal()
 	if err := m.Export(ctx, v.local); err != nil {
 		return &trainer.Error{Call: "export", Err: err}
 	}
@@ -159,7 +160,7 @@ func (m *model) evaluator() (e trainer.Evaluator, ok bool) {
 // are none; or the pseudo-gradient itself, with calls of ready as it comes.
 func (m *model) export(ctx context.Context, g *gradient, ranges []slot.Range, ready func(n uint64) error) error {
 	if e, ok := m.Trainer.(trainer.GradientExporter); ok && ranges == nil {
-		return e.ExportGradient(ctx, g.start, g.local, func(_, end int) error { return ready(uint64(end)) })
+		return e.ExportGradient(ctx, g.start, g.own, func(_, end int) error { return ready(uint64(end)) })
 	}
 	if e, ok := m.Trainer.(trainer.RangeGradientExporter); ok && ranges != nil && m.divides() {
 		done, err := uint64(0), error(nil)
@@ -177,9 +178,9 @@ func (m *model) export(ctx context.Context, g *gradient, ranges []slot.Range, re
 		}
 		m.coarse = true
 	}
-	g.params = g.local
+	g.params = g.own
 	if ranges == nil {
-		return m.Export(ctx, g.local)
+		return m.Export(ctx, g.own)
 	}
 	return m.fetch(ctx, g.vectors, ranges)
 }
@@ -187,6 +188,7 @@ func (m *model) export(ctx context.Context, g *gradient, ranges []slot.Range, re
 // change exports parts of the live parameters and loads them again. It uses RangeTrainer, or the
 // whole vector if the trainer cannot do that.
 func (m *model) change(ctx context.Context, v *vectors, ranges, kept []slot.Range, f func()) error {
+	v.makeLocal()
 	if !m.divides() && len(ranges) > 0 {
 		ranges = v.everything()
 		kept = ranges

@@ -13,7 +13,7 @@ type vectors struct {
 	layout trainer.Layout
 	// where the inner steps started: the anchor, moved ahead in an overlapped mode
 	start []float32
-	local []float32 // live parameters, or the pseudo-gradient; nil: no caller has needed it
+	local []float32 // live parameters, or the pseudo-gradient; nil: not needed yet
 }
 
 // newVectors makes the vectors of a layout. A trainer may bring its own; it may be nil.
@@ -21,9 +21,7 @@ func newVectors(layout trainer.Layout, t trainer.Trainer) (vectors, error) {
 	v, d := vectors{layout: layout}, int(layout.Elements())
 	m, ok := t.(trainer.VectorMaker)
 	if !ok {
-		if v.start = make([]float32, d); t != nil {
-			v.makeLocal()
-		}
+		v.start = make([]float32, d)
 		return v, nil
 	}
 	var err error

@@ -29,7 +29,8 @@ func Memory(s spec.Spec) uint64 {
 		panic(err) // it is settled
 	}
 	outerState := float * d * uint64(len(outer.State()))
-	bytes := float*3*d + // the anchor; the rounds' start, and local
+	// the anchor; the rounds' start, and local, which is the trainer's where mode sync makes none
+	bytes := float*3*d +
 		outerState +
 		2*uint64(used.EncodedSize(part)) + // contributions: the one on its way, and the next
 		uint64(codec.Outcome(used).EncodedSize(part))
