@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -16,15 +17,16 @@ func TestLingerForever(t *testing.T) {
 	t.Parallel()
 	name := swarm.RunName("test")
 	stays, events := startBare(t, t.TempDir(), "--run", name, "--trainer", "none", "--linger", "forever")
-	addr := clitest.Await(t, events, "peer.started").Addrs[0]
+	addr, flags := clitest.Await(t, events, "peer.started").Addrs[0], library(t)
 	trains := func(more ...string) (r report.Peer) {
 		t.Helper()
-		p, _ := startPeer(t, t.TempDir(), append(more, "--run", name, "--bootstrap", addr)...)
+		p, _ := startBare(t, t.TempDir(), slices.Concat(flags, more, []string{"--run", name, "--bootstrap", addr})...)
 		p.Exits(t, cli.ExitOK, "the model of slot 3, the last one, is final", "p2pdiloco export --data-dir ")
 		p.Read(t, &r)
 		return r
 	}
-	want := trains("--rounds", "3", "--found")
+	// rounds of 1.5 s: the other one has the time to join
+	want := trains("--rounds", "3", "--inner-steps", "30", "--found")
 	if late := trains(); !late.Ended || late.Slot != 3 || late.StateRoot != want.StateRoot {
 		t.Errorf("a late peer ended with %+v, want %s", late, want.StateRoot)
 	}
