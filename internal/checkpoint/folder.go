@@ -38,7 +38,8 @@ type folder struct {
 	anew     func() // forgets all files: somebody has removed the folder
 	mu       struct {
 		sync.Mutex
-		spare []string // temporary names of files that are not needed any more
+		spare    []string // temporary names of files that are not needed any more
+		recycled uint64   // files so far, which makes these names unique
 	}
 }
 
@@ -100,6 +101,9 @@ func (d *folder) write(name string, size int64, write func(io.Writer) error) (di
 	}
 	if err != nil {
 		d.drop(f)
+		if errors.Is(err, syscall.ENOSPC) { // the next try has their room
+			err = errors.Join(err, d.removeSpare())
+		}
 		return nil, d.explain(name, err)
 	}
 	return f, nil
@@ -125,7 +129,7 @@ func (d *folder) recycle(names []string) error {
 	var errs []error
 	var spare []string
 	for _, name := range names {
-		temp := tempPrefix + name
+		temp := d.spareName(name)
 		if d.spares()+len(spare) >= maxSpare {
 			errs = append(errs, d.remove(name))
 		} else if err := d.fs.Rename(d.path(name), d.path(temp)); err == nil {
@@ -144,6 +148,13 @@ func (d *folder) recycle(names []string) error {
 		d.mu.spare = append(d.mu.spare, spare...)
 	}
 	return errors.Join(append(errs, err)...)
+}
+
+func (d *folder) spareName(name string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.recycled++
+	return fmt.Sprintf("%s%s-%d", tempPrefix, name, d.mu.recycled)
 }
 
 func (d *folder) spares() int {

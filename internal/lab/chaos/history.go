@@ -173,8 +173,9 @@ func (r *reader) hold(l eventlog.Line) {
 func (r *record) hold(root string, peer int) { r.states[root] = append(r.states[root], peer) }
 
 // goesBack is how many slots a peer may do again that was started again. Peers make a checkpoint
-// every four slots, and keep the two newest: the last one may be torn.
-const goesBack = 8
+// every four slots, and keep the two newest: the last one may be torn. Three more may have been
+// left out, on a disk that is slower than the slots.
+const goesBack = 8 + 3*4
 
 // follow checks that slots are applied one after the other. A new life starts from a checkpoint,
 // which may be older than the last applied slot; or newer by the one slot whose event was lost in a
