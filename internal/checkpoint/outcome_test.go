@@ -219,6 +219,24 @@ func TestPrunedFilesAreWrittenAgain(t *testing.T) {
 	}
 }
 
+// An outcome that is put and pruned once more takes no name from a file that is written meanwhile.
+func TestSpareFilesHaveNamesOfTheirOwn(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	putAndPrune := func() {
+		put(t, s, 1, 1)
+		noError(t, s.Prune(Policy{Keep: 1, State: known(nil), Outcome: known(map[uint64]slot.Root{1: {9}})}))
+	}
+	putAndPrune()
+	f, err := s.folder.reuse(fileName(outcomePrefix, 2, slot.Root{}))
+	noError(t, err)
+	defer f.Close()
+	putAndPrune()
+	if got := files(t, dir); len(got) != 2 {
+		t.Errorf("files %v", got)
+	}
+}
+
 func FuzzParseOutcome(f *testing.F) {
 	gs, _ := segments(1)
 	o := &outcomeFile{frameBytes: testFrame, segments: gs, sizes: []int64{10_000, 4096, 1}}

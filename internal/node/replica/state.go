@@ -127,18 +127,6 @@ func (s *state) position() (Position, bool) {
 	return s.mu.at, s.mu.held
 }
 
-// copyAnchor copies the anchor into dst, D elements, and says which it is. Where no state is held,
-// the vectors may be filled in part: nothing is copied.
-func (s *state) copyAnchor(dst []float32) (at Position, ok bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if !s.mu.held {
-		return Position{}, false
-	}
-	copy(dst, s.mu.anchor)
-	return s.mu.at, true
-}
-
 // damage changes the anchor without a step.
 func (s *state) damage(change func(anchor []float32)) {
 	s.mu.Lock()

@@ -25,7 +25,7 @@ func TestAnAnchorFilledInPartIsNotGiven(t *testing.T) {
 			return Position{Height: at, Slot: at}, fault
 		})
 	}
-	whole, followed, edition := make([]float32, elements), make([]float32, elements), Edition{}
+	followed, edition := make([]float32, elements), Edition{}
 	for _, c := range []struct {
 		value float32
 		at    uint64
@@ -34,11 +34,10 @@ func TestAnAnchorFilledInPartIsNotGiven(t *testing.T) {
 		gives float32
 	}{{1, 5, nil, 5, 1}, {2, 9, errors.New("a read error"), 5, 1}, {3, 9, nil, 9, 3}} {
 		fill(c.value, c.at, c.fault)
-		at, ok := s.copyAnchor(whole)
+		at, ok := s.position()
 		edition = s.copyOnward(followed, edition)
-		if ok != (c.fault == nil) || ok && at.Slot != c.want || whole[0] != c.gives || edition.Slot != c.want ||
-			followed[0] != c.gives {
-			t.Errorf("%+v: the anchor of %v (%v): %v; followed to %v: %v", c, at, ok, whole, edition, followed)
+		if ok != (c.fault == nil) || ok && at.Slot != c.want || edition.Slot != c.want || followed[0] != c.gives {
+			t.Errorf("%+v: at %v (%v); followed to %v: %v", c, at, ok, edition, followed)
 		}
 	}
 }
