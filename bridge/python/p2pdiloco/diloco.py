@@ -6,7 +6,7 @@ import contextlib
 import logging
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVar, Union
 
-from . import box
+from . import box, trackers
 from .attach.events import Event
 from .errors import Error, Invalid
 from .hf import Names
@@ -59,6 +59,9 @@ class DiLoCo(Loop):
         crash of this process or of the node, and after reset, with the anchor that it was at.
     on_event: called with every event (a dict) of a node that is started here, in the thread that
         trains, after a step and after a round.
+    tracker: where the figures of each round go (figures): "wandb", "trackio", "tensorboard",
+        "mlflow" or "aim", with ":PROJECT" behind it (tensorboard: ":FOLDER") where that has another
+        name; or an object with log(values, step=…), as an Accelerator is, or a function.
     node_timeout: seconds to wait for a node that is gone, and at least 30 for one that is there and
         shows no sign of life. leave_timeout: seconds that leaving waits at most for the node's end.
     quiet: shows warnings alone. Else the lines of the node, and of this package, go to stderr,
@@ -83,6 +86,7 @@ class DiLoCo(Loop):
         evaluate: Optional[Callable[[], float]] = None,
         keep: Sequence[Any] = (),
         on_event: Optional[Callable[[Event], None]] = None,
+        tracker: trackers.Named = None,
         node_timeout: float = 600.0,
         leave_timeout: float = 60.0,
         **options: Any,
@@ -92,7 +96,7 @@ class DiLoCo(Loop):
         super().__init__(
             run, ticket=ticket, sync_every=sync_every, tokens_per_step=tokens_per_step,
             node_timeout=node_timeout, leave_timeout=leave_timeout, on_event=on_event,
-            options=options,
+            tracker=tracker, options=options,
         )
         self._optimizers = _as_list(optimizer)
         self._hook_on = self._optimizers[-1] if self._optimizers else None

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any, Callable, Iterable, Optional, Sequence
 
+from . import trackers
 from .attach.events import Event
 from .attach.memory import Memory
 from .attach.rendezvous import number, ranks_of
@@ -127,6 +128,7 @@ class Flat(Loop):
         tokens_per_step: int = 1,
         evaluate: Optional[Callable[[], float]] = None,
         on_event: Optional[Callable[[Event], None]] = None,
+        tracker: trackers.Named = None,
         node_timeout: float = 600.0,
         leave_timeout: float = 60.0,
         **options: Any,
@@ -134,7 +136,7 @@ class Flat(Loop):
         super().__init__(
             run, ticket=ticket, sync_every=sync_every, tokens_per_step=tokens_per_step,
             node_timeout=node_timeout, leave_timeout=leave_timeout, on_event=on_event,
-            options=options,
+            tracker=tracker, options=options,
         )
         if not self.enabled:
             return

@@ -18,7 +18,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
 
-from . import lines, settings
+from . import lines, settings, trackers
 from .attach import rendezvous, statedir, status
 from .attach.events import Event, Events
 from .attach.session import Held, Offer, Session
@@ -68,7 +68,8 @@ class Loop:
     def __init__(
         self, run: Optional[str], *, ticket: Optional[str], sync_every: Optional[int],
         tokens_per_step: int, node_timeout: float, leave_timeout: float,
-        on_event: Optional[Callable[[Event], None]], options: dict[str, Any],
+        on_event: Optional[Callable[[Event], None]], tracker: trackers.Named,
+        options: dict[str, Any],
     ) -> None:
         sync_every = options.pop("inner_steps", None) or sync_every  # two names of one thing
         if sync_every is not None and sync_every < 1 or tokens_per_step < 0:
@@ -113,6 +114,9 @@ class Loop:
         self._named = settings.identity(run, options) if named else ("", "")
         self._run, self._options = run, options
         self._on_event = on_event
+        trackers.check(tracker)
+        self._tracks, self._tracker = tracker, None  # type: Any, Optional[trackers.Tracker]
+        self._figures: tuple[int, Metrics, dict[str, float]] = (0, Metrics(), {})
         self._events: Optional[Events] = None
         self._ranks = rendezvous.Ranks()
         self._held: Optional[Held] = None
@@ -348,6 +352,9 @@ class Loop:
         for first in self._firsts:
             first.remove()
         self._firsts = []
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            tracker.close()
 
     # Training.
 
@@ -639,6 +646,24 @@ class Loop:
         """How far this peer and its run are. Printing it gives one line."""
         return self._tally.metrics(self.status())
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """The newest round's numbers as trackers and libraries log them (Metrics.figures); {}
+        before the first. Bytes and weight are those since the figures were asked for before."""
+        rounds, before, _ = self._figures
+        if rounds != self.rounds:
+            now = self.metrics
+            self._figures = (self.rounds, now, now.figures(before))
+        return self._figures[2]
+
+    def _track(self) -> None:
+        """Takes the figures of a round to the tracker, from one rank of a peer."""
+        if self._tracks is None or self._ranks.rank != 0 or self._figures[0] == self.rounds:
+            return
+        if self._tracker is None:
+            self._tracker = trackers.Tracker(self._tracks, self._run or "")
+        self._tracker.log(self.figures, int(self.step))
+
     # A round.
 
     def _weight(self) -> int:
@@ -685,6 +710,7 @@ class Loop:
             at = (info.slot if info.root else info.last_slot) if info is not None else 0
             self._tally.begin(int(at) or self._tally.slot)
             self._locate(None)
+            self._track()
             return self._followed()
         session.state = self._stays()
         if again and self._tally.slot == self._train.slot - 1 and not session.contributed:
@@ -699,6 +725,7 @@ class Loop:
             self._takes_up(self._train, copy)
         self._take(self._train)
         self._locate(self._train)
+        self._track()
         self._followed()
 
     def _tell(self) -> None:

@@ -34,6 +34,18 @@ class Metrics:
     """Total time in which rounds kept the trainer from inner steps."""
     last_stall_seconds: float = 0.0
 
+    def figures(self, before: Metrics) -> dict[str, float]:
+        """The newest round's numbers under short names, as libraries log them: up_mb and dn_mb, in
+        megabytes, and weight since before; sync_s is how long the round held up the training."""
+        named = {
+            "slot": self.slot, "loss": self.loss, "members": self.members,
+            "contributors": self.contributors, "sync_s": self.last_stall_seconds,
+            "weight": max(0, self.weight - before.weight),  # below it was another node's, or peer's
+            "up_mb": max(0, self.bytes_sent - before.bytes_sent) / 1e6,
+            "dn_mb": max(0, self.bytes_received - before.bytes_received) / 1e6,
+        }
+        return {name: float(value) for name, value in named.items() if value is not None}
+
     def __str__(self) -> str:
         if self.phase == "off":
             return "no run"

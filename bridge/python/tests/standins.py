@@ -145,6 +145,7 @@ class Trainer:
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1.0)
         self.state = types.SimpleNamespace(max_steps=args.max_steps, global_step=0)
         self.control = types.SimpleNamespace(should_training_stop=False)
+        self.logs = []  # lines
 
     def _call(self, hook, **more):
         for callback in self.callbacks:
@@ -177,7 +178,8 @@ class Trainer:
         self.control.should_training_stop = self.state.global_step >= self.args.max_steps
         self._call("on_step_end")
         if self.state.global_step % self.args.logging_steps == 0:
-            self._call("on_log", logs={"loss": loss.item()})
+            self.logs.append({"loss": loss.item()})
+            self._call("on_log", logs=self.logs[-1])
 
 
 # Lightning.
@@ -197,6 +199,7 @@ class LightningTrainer:
     forward and backward, as with automatic optimization."""
 
     min_epochs, min_steps, num_nodes, max_steps, should_stop = 0, None, 1, -1, False
+    loggers = ()
 
     def __init__(self, callbacks, accumulate_grad_batches=1, **options):
         self.callbacks, self.accumulate_grad_batches = callbacks, accumulate_grad_batches

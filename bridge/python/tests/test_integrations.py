@@ -111,6 +111,10 @@ class Trainers(RunCase):
         self.assertEqual(trainer.state.global_step, 6, "no step may follow the run's last")
         self.assertEqual(model.seen[:9:4], [4.0, 5.0, 5.0], "the run's model, from the first step")
         self.assertIsNotNone(callback.diloco.metrics.loss)
+        self.assertNotIn("slot", trainer.logs[0], "no round is over")
+        self.assertEqual([line["slot"] for line in trainer.logs[2:5:2]], [1, 2])
+        self.assertLessEqual({"sync_s", "up_mb", "dn_mb", "members"}, trainer.logs[2].keys())
+        self.assertLess(trainer.logs[2]["loss"], 0, "the library's own")
 
     def test_steps_that_were_skipped_do_not_count(self):
         self.play(steps=2, rounds=2)
@@ -215,11 +219,14 @@ class Fits(RunCase):
         run = self.play(steps=2, rounds=3)
         model = Model()
         callback = lightning_callback.DiLoCoCallback(part="net", tokens=len)
-        trainer = self.fit(Fit(model), callback, accumulate=4)
+        logger = mock.Mock()
+        trainer = self.fit(Fit(model), callback, accumulate=4, loggers=[logger])
         self.agreed(model, 3, [2, 2, 2])
         self.assertEqual(trainer.global_step, 6)
         self.assertEqual([offer.tokens for offer in run.offers], [8, 8, 8])
         self.assertEqual([t.name for t in self.stub.layouts[0].tensors], ["w"])
+        lines = [(c.args[0]["slot"], c.kwargs["step"]) for c in logger.log_metrics.call_args_list]
+        self.assertEqual(lines, [(1, 2), (2, 4), (3, 6)])
         # The last loss of the round before, and all but the last one of the last round.
         self.assertEqual(callback.diloco.metrics.loss, -3 * (6 + 4 * 6 + 3 * 7) / 8)
 

@@ -120,6 +120,11 @@ class Adapter:
         return Samples(self, data, batch_size, shard)
 
 
+def without_loss(figures: dict[str, float]) -> dict[str, float]:
+    """A round's figures for a library's log, which has a loss of its own."""
+    return {name: value for name, value in figures.items() if name != "loss"}
+
+
 def _keep_time(diloco: DiLoCo, scheduler: Any) -> None:
     """Has a library's scheduler, which counts this process's steps, go by the run's time."""
     if isinstance(scheduler, Schedule):

@@ -11,7 +11,7 @@ from typing import Any, Optional
 from transformers import TrainerCallback
 
 from ..errors import Invalid
-from .adapter import Adapter
+from .adapter import Adapter, without_loss
 
 
 class DiLoCoCallback(TrainerCallback, Adapter):  # type: ignore[misc]
@@ -52,9 +52,11 @@ class DiLoCoCallback(TrainerCallback, Adapter):  # type: ignore[misc]
         self, args: Any, state: Any, control: Any, logs: Optional[dict[str, Any]] = None,
         **rest: Any,
     ) -> None:
-        """The Trainer tells its loss only here, the mean since it told it before."""
+        """The Trainer tells its loss only here, the mean since it told it before. The newest
+        round's figures go into the same line, for what shows it after this callback."""
         if self.diloco is not None and logs and "loss" in logs:
             self.diloco.report(logs["loss"])
+            logs.update(without_loss(self.diloco.figures))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         self.end()

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 
 from ..errors import Invalid
 from ..schedule import Schedule
-from .adapter import Adapter
+from .adapter import Adapter, without_loss
 
 try:
     from lightning.pytorch import Callback
@@ -32,6 +32,7 @@ class DiLoCoCallback(Callback, Adapter):  # type: ignore[misc]
     ) -> None:
         Adapter.__init__(self, run, keep=keep, **options)
         self._part, self._tokens = part, tokens
+        self._logged = 0  # rounds that a logger has the figures of
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if trainer.num_nodes > 1:
@@ -61,6 +62,10 @@ class DiLoCoCallback(Callback, Adapter):  # type: ignore[misc]
         if self.diloco is not None and loss is not None:
             # Lightning has divided it.
             self.diloco.report(loss * trainer.accumulate_grad_batches)
+        if self.diloco is not None and self._logged != self.diloco.rounds:
+            self._logged = self.diloco.rounds
+            for logger in trainer.loggers:
+                logger.log_metrics(without_loss(self.diloco.figures), step=trainer.global_step)
         if self.finished:
             trainer.should_stop = True
 
