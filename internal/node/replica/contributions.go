@@ -23,8 +23,9 @@ type Contribution struct {
 	residual []float32
 }
 
-// maxSpare is how many buffers are kept: of the contribution settled last, which may still be on
-// its way to others when the next one is encoded, and of the one before.
+// maxSpare is how many settled contributions are kept: the last one, whose buffer is the next one's
+// unless it is still on its way over a slow link, and the one before, whose buffer is free then:
+// its reduction has ended, since the next one began.
 const maxSpare = 2
 
 // contributions are those of this peer that no record has settled yet, and what it owes from those
@@ -72,16 +73,18 @@ func (c *contributions) encode(base uint64, fragment int, gradient allreduce.Val
 }
 
 // buffer is that of a contribution that was settled and has been sent to all; nil if there is none.
-func (c *contributions) buffer() []byte {
+// Others that are free as well were of use while links were slow, and go.
+func (c *contributions) buffer() (b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, settled := range c.mu.spare {
-		if b, free := settled.Reclaim(); free {
-			c.mu.spare = slices.Delete(c.mu.spare, i, i+1)
-			return b
+	c.mu.spare = slices.DeleteFunc(c.mu.spare, func(settled *allreduce.Contribution) bool {
+		own, free := settled.Reclaim()
+		if free && b == nil {
+			b = own
 		}
-	}
-	return nil
+		return free
+	})
+	return b
 }
 
 // keep holds a contribution that is offered until settle lets it go.

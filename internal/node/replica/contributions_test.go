@@ -64,3 +64,47 @@ func TestASettledContributionIsStillShown(t *testing.T) {
 		t.Error("it is shown though its buffer is used again")
 	}
 }
+
+// The next contribution takes the buffer of the last one. Where that is still being sent there is a
+// second one, and only as long.
+func TestBuffersOfContributions(t *testing.T) {
+	c := debtor(codec.F32, 1, 0)
+	made := map[*byte]int{} // buffers, numbered as they come
+	next := func(at uint64) (own *allreduce.Contribution, buffer int) {
+		x := make(allreduce.Vector, c.params.Fragments[0])
+		x[0] = float32(at)
+		mine, err := c.encode(at, 0, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.keep(mine)
+		c.settle(slot.Record{Slot: at + 1, Contributions: []slot.Offer{{Peer: "self", Root: mine.Encoded.Root()}}})
+		first := &mine.Encoded.Bytes()[0]
+		if _, known := made[first]; !known {
+			made[first] = len(made)
+		}
+		return mine.Encoded, made[first]
+	}
+	var slow []*allreduce.Contribution // still being sent
+	for at, step := range []struct {
+		sends  bool // longer than to the next contribution
+		buffer int
+		spare  int
+	}{
+		{false, 0, 1}, {true, 0, 1}, {true, 1, 2}, {true, 0, 2}, {false, 1, 2}, {false, 0, 1}, {false, 0, 1},
+	} {
+		own, buffer := next(uint64(at))
+		for _, ended := range slow { // the next reduction has begun
+			ended.Drop()
+		}
+		slow = nil
+		if step.sends {
+			own.Hold()
+			slow = append(slow, own)
+		}
+		if buffer != step.buffer || len(c.mu.spare) != step.spare {
+			t.Errorf("contribution %d: buffer %d and %d kept, want %d and %d", at, buffer, len(c.mu.spare), step.buffer,
+				step.spare)
+		}
+	}
+}
