@@ -39,6 +39,9 @@ const (
 	packLeast     = 512  // smaller frames go as they are
 	packWorth     = 0.92 // of a frame's size is what it must shrink to
 	packAndUnpack = 1.5  // times what packing costs; unpacking is faster
+	// how far back zstd looks: a usual frame has 256 KiB, and an encoder, of which there is one for
+	// each core, keeps twice as much
+	packWindow = 256 << 10
 )
 
 // coders are an engine's, made when they are first needed. Used for whole frames alone they run no
@@ -54,7 +57,8 @@ func newCoders() *coders {
 }
 
 func newEncoder() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithWindowSize(packWindow))
 	if err != nil {
 		panic("allreduce: " + err.Error()) // the options are constants
 	}

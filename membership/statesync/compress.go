@@ -84,6 +84,9 @@ const (
 	sampleBytes = 16 << 10
 	leastBytes  = 512 // smaller blocks go as they are
 	worthwhile  = .92 // of the size
+	// how far back zstd looks: a block's planes have as much, and an encoder, of which there is one
+	// for each core, keeps twice as much
+	window = 256 << 10
 )
 
 // zip compresses and decompresses blocks. It may be used from any goroutine.
@@ -104,7 +107,8 @@ func (z *zip) borrow(n int) ([]byte, func()) {
 }
 
 func newZip() *zip {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithWindowSize(window))
 	if err != nil {
 		panic("statesync: " + err.Error()) // the options are constants
 	}
