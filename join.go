@@ -173,7 +173,7 @@ func (n *Node) settle(ctx context.Context) (err error) {
 	if err := rules.Fits(n.spec, machine.Memory()); err != nil {
 		return err
 	}
-	machine.Frugal(n.spec.Layout.Elements())
+	machine.Frugal(4*n.spec.Layout.Elements(), rules.Live(n.spec))
 	if err := n.adoptPreset(ctx); err != nil {
 		return err
 	}

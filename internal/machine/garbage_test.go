@@ -6,10 +6,20 @@ import (
 	"testing"
 )
 
+// What the percentage allows is the greater of 32 MiB and an eighth of a vector, or as much as is
+// in use where that is less.
 func TestGCPercent(t *testing.T) {
-	for d, want := range map[uint64]int{0: 100, 1 << 23: 100, 1<<23 + 1: 99, 1 << 24: 50, 1 << 25: 25, 1 << 40: 25} {
-		if got := gcPercent(d); got != want {
-			t.Errorf("%d elements: %d%%, want %d%%", d, got, want)
+	const mib = 1 << 20
+	for _, c := range []struct {
+		vector, live uint64 // MiB
+		want         int
+	}{{1, 7, 100}, {4, 32, 100}, {8, 64, 50}, {64, 448, 7}, {256, 1280, 2}, {2400, 12000, 2}, {1 << 40, 1 << 43, 1}} {
+		got := gcPercent(c.vector*mib, c.live*mib)
+		if got != c.want {
+			t.Errorf("%d of vectors of %d MiB: %d%%, want %d%%", c.live, c.vector, got, c.want)
+		}
+		if garbage := c.live * uint64(got) / 100; garbage > max(32, c.vector/8) && got > 1 {
+			t.Errorf("%d of vectors of %d MiB: %d MiB of garbage", c.live, c.vector, garbage)
 		}
 	}
 }
@@ -20,18 +30,18 @@ func TestFrugalAllowsNoMoreThanBefore(t *testing.T) {
 	_ = os.Unsetenv("GOGC")
 	defer debug.SetGCPercent(debug.SetGCPercent(60))
 	for _, c := range []struct {
-		elements uint64
-		want     int
-	}{{0, 60}, {1 << 24, 50}, {1 << 23, 50}, {1 << 40, 25}} {
-		Frugal(c.elements)
+		live uint64
+		want int
+	}{{1, 60}, {64 << 20, 50}, {32 << 20, 50}, {128 << 20, 25}} {
+		Frugal(1<<20, c.live)
 		if got := debug.SetGCPercent(60); got != c.want {
-			t.Errorf("%d elements: %d%%, want %d%%", c.elements, got, c.want)
+			t.Errorf("%d bytes: %d%%, want %d%%", c.live, got, c.want)
 		}
 		debug.SetGCPercent(min(c.want, 60))
 	}
 	t.Setenv("GOGC", "60")
 	debug.SetGCPercent(60)
-	if Frugal(1 << 40); debug.SetGCPercent(60) != 60 {
+	if Frugal(1<<20, 1<<40); debug.SetGCPercent(60) != 60 {
 		t.Error("GOGC in the environment does not count")
 	}
 }

@@ -9,28 +9,25 @@ import (
 // Memory is the machine's memory in bytes; 0 if unknown.
 func Memory() uint64 { return physical() }
 
-// Of the heap's garbage: Go lets it grow to as much as is in use, which doubles a process whose
-// heap is a few vectors. These hold no pointers, so that to collect more often costs little.
-const (
-	vectorAllowed  = 32 << 20 // bytes of a vector up to which Go's default stays
-	garbagePercent = 100
-	garbageLeast   = 25
-)
+// Garbage is how many bytes of it a process keeps beside a model whose vectors have so many bytes
+// each. Go lets garbage grow to as much as is in use, which doubles a process whose heap is a few
+// vectors. These hold no pointers, so that a collection costs the same however large they are: what
+// counts is that there are few, and so many bytes are made in several slots.
+func Garbage(vector uint64) uint64 { return max(leastGarbage, vector/8) }
 
-// Frugal bounds the garbage of a process whose heap is mostly vectors of d float32. It allows no
-// more than before, and GOGC in the environment overrides it.
-func Frugal(d uint64) {
+const leastGarbage = 32 << 20
+
+// Frugal has a process whose heap has live bytes in use, most of them in vectors of so many bytes,
+// keep no more than Garbage beside them. It allows no more than before, and GOGC in the environment
+// overrides it.
+func Frugal(vector, live uint64) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
 	}
-	if before := debug.SetGCPercent(gcPercent(d)); before < gcPercent(d) {
+	if before := debug.SetGCPercent(gcPercent(vector, live)); before < gcPercent(vector, live) {
 		debug.SetGCPercent(before)
 	}
 }
 
-func gcPercent(d uint64) int {
-	if 4*d <= vectorAllowed {
-		return garbagePercent
-	}
-	return max(garbageLeast, int(garbagePercent*uint64(vectorAllowed)/(4*d)))
-}
+// gcPercent is at most Go's default.
+func gcPercent(vector, live uint64) int { return int(min(max(100*Garbage(vector)/live, 1), 100)) }

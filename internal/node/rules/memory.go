@@ -7,21 +7,22 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
-// Memory is how many bytes a node of a settled spec takes at its peak, beside its trainer's own. A
-// quarter of the vectors is garbage (machine.Frugal); what does not grow with the model is the
-// windows of frames and the program.
-//
-// Measured with two nodes and 33.5 million parameters, as the resident memory of their process less
-// the trainers' vector each: 8.1 vectors of D float32 in mode sync, 8.7 with int8, 5.4 in mode
-// streaming with 8 fragments. Here that is 8.75, 8.46 and 5.47, each with 1 for what does not grow.
-// Live between two rounds were, with 8.4 million, 7.4, 8.1 and 4.7.
+// Memory is how many bytes a node of a settled spec takes at its peak, beside its trainer's own.
+// What does not grow with the model is the windows of frames and the program.
 func Memory(s spec.Spec) uint64 {
 	const float, fixed = 4, 128 << 20
+	return Live(s) + machine.Garbage(float*s.Layout.Elements()) + fixed
+}
+
+// Live is how many bytes the vectors take.
+func Live(s spec.Spec) uint64 {
+	const float = 4
 	d, part := s.Layout.Elements(), int(s.FragmentElements()[0])
 	outer, outerErr := outeropt.New(s.OuterConfig(), 0)
 	used, codecErr := codec.New(s.Codec)
@@ -40,7 +41,7 @@ func Memory(s spec.Spec) uint64 {
 	if s.Mode == spec.ModeEager || s.Mode == spec.ModeAsync { // the outer step of this peer's part
 		bytes += outerState
 	}
-	return bytes + bytes/4 + fixed
+	return bytes
 }
 
 // Fits returns an error where a node of a settled spec needs more than a machine's memory, in

@@ -49,7 +49,7 @@ func (p *alone) Start(o Order, offered *Offered) (err error) {
 		return err
 	}
 	p.net.Handle(p2p.ProtocolExchange, func(from slot.PeerID, s wire.Stream) { _ = p.engine.Accept(from, s) })
-	machine.Frugal(o.Case.elements()) // as a node does
+	machine.Frugal(o.Case.Bytes, 2*o.Case.Bytes) // as a node does: contribution and outcome
 	values := allreduce.Vector(noise(o.Case.elements(), uint64(o.Number)))
 	if p.own, err = allreduce.Encode(p.params, 0, p.net.ID(), values, nil); err != nil {
 		return err
