@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"iter"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -177,8 +176,8 @@ func known(f func(stats) *float64) teller {
 // ofMember is a value of each member.
 func ofMember[T number](f func(member) T) teller {
 	return func(s status, tell func(float64, ...string)) {
-		for name, m := range named(s.Members) {
-			tell(float64(f(m)), name)
+		for _, m := range s.Members {
+			tell(float64(f(m)), m.Peer.String())
 		}
 	}
 }
@@ -186,32 +185,12 @@ func ofMember[T number](f func(member) T) teller {
 // ofFigures is a value of each member whose contributions are known.
 func ofFigures(f func(figures) *float64) teller {
 	return func(s status, tell func(float64, ...string)) {
-		for name, m := range named(s.Members) {
+		for _, m := range s.Members {
 			if m.Figures == nil {
 				continue
 			}
 			if v := f(*m.Figures); v != nil {
-				tell(*v, name)
-			}
-		}
-	}
-}
-
-// named are members by the short form of their ID, or by the whole ID where two short forms are
-// equal.
-func named(members []member) iter.Seq2[string, member] {
-	seen := make(map[string]int, len(members))
-	for _, m := range members {
-		seen[m.Peer.Short()]++
-	}
-	return func(yield func(string, member) bool) {
-		for _, m := range members {
-			name := m.Peer.Short()
-			if seen[name] > 1 {
-				name = m.Peer.String()
-			}
-			if !yield(name, m) {
-				return
+				tell(*v, m.Peer.String())
 			}
 		}
 	}
@@ -248,8 +227,8 @@ func tellTraffic(s status, tell func(float64, ...string)) {
 }
 
 func tellStates(s status, tell func(float64, ...string)) {
-	for name, m := range named(s.Members) {
-		tell(1, name, m.State)
+	for _, m := range s.Members {
+		tell(1, m.Peer.String(), m.State)
 	}
 }
 

@@ -3,7 +3,6 @@ package metrics
 import (
 	"flag"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -153,33 +153,23 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// Members whose IDs end alike keep apart.
-func TestShortIDsThatAreEqual(t *testing.T) {
-	id := func(n int64) p2pdiloco.PeerID { // in base58 they differ before the last six digits
-		return p2pdiloco.PeerID(big.NewInt(n*58*58*58*58*58*58 + 12345).Bytes())
-	}
-	if id(5).Short() != id(9).Short() || id(5) == id(9) {
-		t.Fatalf("%s and %s don't end alike", id(5), id(9))
-	}
-	s := full()
-	s.Members[1].Peer, s.Members[2].Peer = id(5), id(9)
-	if f := scrape(t, func() (p2pdiloco.Status, bool) { return s, true }); len(f["p2pdiloco_member_slot"].Metric) != 3 {
-		t.Errorf("%v", f["p2pdiloco_member_slot"])
-	}
-}
-
-// Names and help are as Prometheus wants them.
+// Names and help are as Prometheus wants them: by the linter of promtool.
 func TestNames(t *testing.T) {
-	families := scrape(t, func() (p2pdiloco.Status, bool) { return full(), true })
-	for name, f := range families {
-		if !strings.HasPrefix(name, "p2pdiloco_") {
-			continue
+	w := httptest.NewRecorder()
+	Handler(func() (p2pdiloco.Status, bool) { return full(), true }).
+		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	problems, err := promlint.New(w.Body).Lint()
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, prefix) {
+			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
-		if isCounter := f.GetType() == dto.MetricType_COUNTER; isCounter != strings.HasSuffix(name, "_total") {
-			t.Errorf("%s is a %v", name, f.GetType())
-		}
-		if f.GetHelp() == "" || strings.Contains(f.GetHelp(), "|") {
-			t.Errorf("%s: help %q", name, f.GetHelp())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for _, d := range definitions {
+		if strings.Contains(d.help, "|") {
+			t.Errorf("%s: help %q breaks the table", d.name, d.help)
 		}
 	}
 }
