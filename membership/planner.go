@@ -257,14 +257,13 @@ func (pn *planner) withFewNewcomers(p slot.Plan) slot.Plan {
 }
 
 // beginWithFewest opens a new group with no more newcomers than a slot must have, where an owner
-// has reduced with too many: it runs an old program, which goes on with all of them when it loses
-// others, or it lies. Nobody reduces what it has stated again, and no draft may have it. With so
-// few newcomers it happens once a term.
+// has reduced with too many: it does not follow the rules. Nobody reduces what it has stated again,
+// and no draft may have it. With so few newcomers it happens once a term.
 func (pn *planner) beginWithFewest(owner slot.PeerID) {
 	l := pn.open.lead
 	pn.reportPeer(EventSuspected, ReasonManyNewcomers, owner,
-		"reduced with more newcomers than newcomer_share lets in beside the others, as an old version does "+
-			"that loses a peer: the slot is reduced anew with fewer newcomers")
+		"reduced with more newcomers than newcomer_share lets in beside the others: the slot is reduced anew with "+
+			"fewer newcomers")
 	l.fewest, l.givenUp = true, l.group
 	l.plan, l.segments = nil, nil
 	pn.startPlan()

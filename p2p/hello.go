@@ -97,7 +97,7 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 		return Hello{}, err
 	}
 	defer s.Reset() //nolint:errcheck // everything wanted has been read
-	mine.Version, mine.Time = Version, failpoint.Now()
+	mine.Version, mine.Time = wire.Version, failpoint.Now()
 	b, err := appendHello(nil, mine)
 	if err != nil {
 		return Hello{}, err
@@ -196,15 +196,14 @@ func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, 
 }
 
 func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*pb.Hello, error) {
-	if theirs.Version != Version {
-		return nil, fmt.Errorf("you speak protocol version %d, this run speaks %d: use a release that speaks it",
-			theirs.Version, Version)
+	if theirs.Version != wire.Version {
+		return nil, &wire.VersionError{What: "your program", Theirs: fmt.Sprint(theirs.Version)}
 	}
 	ours, err := f(from, theirs)
 	if err != nil {
 		return nil, err
 	}
-	ours.Version = Version
+	ours.Version = wire.Version
 	return toProto(ours)
 }
 
@@ -220,9 +219,8 @@ func parseReply(from slot.PeerID, b []byte) (Hello, error) {
 		return Hello{}, fmt.Errorf("answer of %s: %w: neither hello nor refusal", from.Short(), wire.ErrMalformed)
 	}
 	h, err := fromProto(reply.Hello)
-	if err == nil && h.Version != Version {
-		err = fmt.Errorf("peer %s speaks protocol version %d, this program %d: use a release that speaks it",
-			from.Short(), h.Version, Version)
+	if err == nil && h.Version != wire.Version {
+		err = &wire.VersionError{What: "peer " + from.Short(), Theirs: fmt.Sprint(h.Version)}
 	}
 	return h, err
 }

@@ -31,7 +31,7 @@ func pair(t *testing.T) (s *sim.Net, a, b *Network) {
 
 func sampleHello() Hello {
 	return Hello{
-		Version: Version, Run: "run", Given: map[string]string{"h": "25", "codec": "f32"},
+		Version: wire.Version, Run: "run", Given: map[string]string{"h": "25", "codec": "f32"},
 		Spec: []byte("the spec"), Incarnation: 1 << 63, UserAgent: "test", Timing: "lan",
 		Slot: 7, Members: 3,
 	}
@@ -92,7 +92,7 @@ func TestHelloOfAnotherVersionIsRefused(t *testing.T) {
 		_, a, b := pair(t)
 		b.SetHello(func(slot.PeerID, Hello) (Hello, error) { return sampleHello(), nil })
 		h := sampleHello()
-		h.Version = Version + 1
+		h.Version = 2
 		raw, err := appendHello(nil, h)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,8 @@ func TestHelloOfAnotherVersionIsRefused(t *testing.T) {
 		}
 		var refused *HelloRefused
 		if _, err := parseReply(b.ID(), reply); !errors.As(err, &refused) ||
-			!strings.Contains(refused.Reason, "version 3") {
+			!strings.Contains(refused.Reason,
+				"your program is of protocol version 2, not 3-dev: a release that speaks version 2") {
 			t.Errorf("error %v", err)
 		}
 	})

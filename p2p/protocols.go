@@ -13,19 +13,15 @@ const (
 	ProtocolAdmit = gate.Protocol // of private runs: proofs, before anything else
 	// of private runs: a member gets the secret in force, once it is admitted
 	ProtocolKey      = "/p2pdiloco/key/1.0.0"
-	ProtocolHello    = "/p2pdiloco/hello/1.0.0"    // who are you, which run is this
-	ProtocolLedger   = "/p2pdiloco/ledger/2.0.0"   // one-way ledger messages
-	ProtocolExchange = "/p2pdiloco/exchange/1.0.0" // frames of the all-reduce
+	ProtocolHello    = "/p2pdiloco/hello/1.0.0"      // who are you, which run is this
+	ProtocolLedger   = "/p2pdiloco/ledger/3.0.0-dev" // one-way ledger messages
+	ProtocolExchange = "/p2pdiloco/exchange/1.0.0"   // frames of the all-reduce
 	// a byte now and then between members: still there
 	ProtocolPulse = liveness.ProtocolPulse
 	ProtocolState = "/p2pdiloco/state/1.0.0" // checkpoints and outcomes, fetched by root
 	ProtocolAudit = "/p2pdiloco/audit/1.0.0" // samples of contributions, for auditors
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it
 )
-
-// Version is the protocol version that hello compares. It rises when peers of different versions
-// could not train together.
-const Version = 2
 
 // userAgent is what identify reports to other hosts.
 const userAgent = "p2pdiloco"

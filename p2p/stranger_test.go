@@ -25,7 +25,7 @@ var served = []protocol.ID{
 	"/libp2p/circuit/relay/0.2.0/stop", "/p2pdiloco/admit/1.0.0", "/p2pdiloco/exchange/1.0.0",
 	"/p2pdiloco/hello/1.0.0",
 	"/p2pdiloco/kad/1.0.0",
-	"/p2pdiloco/key/1.0.0", "/p2pdiloco/ledger/2.0.0", "/p2pdiloco/probe/1.0.0",
+	"/p2pdiloco/key/1.0.0", "/p2pdiloco/ledger/3.0.0-dev", "/p2pdiloco/probe/1.0.0",
 	"/p2pdiloco/pulse/1.0.0", "/p2pdiloco/state/1.0.0",
 }
 

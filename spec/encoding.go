@@ -20,8 +20,12 @@ func (s Spec) Append(b []byte) []byte {
 	return s.Layout.Append(b)
 }
 
-// Parse reads a settled spec as another peer encoded it.
+// Parse reads a settled spec as another peer encoded it. The error is a *wire.VersionError if it is
+// of another protocol version.
 func Parse(b []byte) (Spec, error) {
+	if v := protocolOf(b); v != ProtocolVersion && v != "" {
+		return Spec{}, &wire.VersionError{What: "the run's spec", Theirs: v}
+	}
 	var s Spec
 	r := wire.NewReader(b)
 	if n := int(r.U16()); r.Err() == nil && n != len(table) {
@@ -47,6 +51,20 @@ func Parse(b []byte) (Spec, error) {
 		return Spec{}, err
 	}
 	return s, errors.Join(s.check(false), s.Layout.Validate())
+}
+
+// protocolOf returns the protocol version of a settled spec, or an empty text if it cannot be read.
+// It is the third field of every version.
+func protocolOf(b []byte) (version string) {
+	r := wire.NewReader(b)
+	r.U16()
+	for _, f := range table[:3] {
+		if name := string(r.Bytes(64)); name != f.Name {
+			return ""
+		}
+		version = string(r.Bytes(64))
+	}
+	return version
 }
 
 // Adopt checks the fields given here against a settled spec that peer p holds, and names the first

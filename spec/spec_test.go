@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +11,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -72,21 +74,30 @@ func TestAdoptNamesTheFieldThatDiffers(t *testing.T) {
 	}
 }
 
-// The run ID of a given spec must never change: peers of different releases would not meet.
-func TestRunIDIsPinned(t *testing.T) {
-	for trust, want := range map[string]struct {
-		size int
-		id   string
-	}{
-		"":         {804, "99f167e8eb265c6168a1348702976b89fb340eeea9bd4da57c324153d26ccc1d"},
-		TrustCrash: {799, "9907b90336e8e2ead22ab05c8df240b0d1578e6742a5dbe942f25c418535aaf5"},
-	} {
+// The bytes and the run ID of a given spec must never change within a protocol version: peers of
+// different releases would not meet.
+func TestGoldenSpecs(t *testing.T) {
+	var text strings.Builder
+	for _, trust := range []string{TrustByzantine, TrustCrash} {
 		s := Spec{Name: "demo", Trust: trust, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
-		if n := len(s.Append(nil)); n != want.size {
-			t.Errorf("trust %q: the encoding takes %d bytes, not %d", trust, n, want.size)
-		}
-		if got := s.RunID().String(); got != want.id {
-			t.Errorf("trust %q: run ID %s", trust, got)
+		fmt.Fprintf(&text, "trust %s\nrun ID %s\n%s", trust, s.RunID(), hex.Dump(s.Append(nil)))
+	}
+	testlevel.Golden(t, "testdata/golden.txt", text.String())
+}
+
+// A spec of version 2 is refused by name, and one that is no spec is not taken for it.
+func TestSpecsOfAnotherVersionAreNamed(t *testing.T) {
+	old, err := os.ReadFile("testdata/version2.spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other *wire.VersionError
+	if _, err := Parse(old); !errors.As(err, &other) || other.Theirs != "2" {
+		t.Errorf("of version 2: %v", err)
+	}
+	for _, b := range [][]byte{nil, old[:9], []byte("no spec at all, but a text that is long enough")} {
+		if _, err := Parse(b); err == nil || errors.As(err, &other) {
+			t.Errorf("%q: %v", b, err)
 		}
 	}
 }
@@ -119,10 +130,9 @@ func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 	}
 }
 
-func TestVersionsAreThoseOfTheParts(t *testing.T) {
-	if ProtocolVersion != strconv.Itoa(p2p.Version) || KernelVersion != strconv.Itoa(kernel.Version) {
-		t.Errorf("protocol %s and kernel %s, the parts say %d and %d", ProtocolVersion, KernelVersion, p2p.Version,
-			kernel.Version)
+func TestTheKernelVersionIsThatOfThePart(t *testing.T) {
+	if KernelVersion != strconv.Itoa(kernel.Version) {
+		t.Errorf("kernel %s, the part says %d", KernelVersion, kernel.Version)
 	}
 }
 

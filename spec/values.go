@@ -1,6 +1,9 @@
 package spec
 
-import "github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+import (
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
 
 // Modes of a run (Spec.Mode).
 const (
@@ -57,9 +60,10 @@ const (
 // send fewer bytes (docs/protocol.md, section 5).
 func Codecs() []string { return codec.Names() }
 
-// Versions that this release speaks: p2p.Version and kernel.Version, as a spec spells them.
+// Versions that this release speaks: those of wire.Version and kernel.Version, as a spec spells
+// them.
 const (
-	ProtocolVersion = "2"
+	ProtocolVersion = wire.VersionText
 	KernelVersion   = "1"
 )
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 func TestEveryFlagIsASetting(t *testing.T) { clitest.FlagsAreSettings(t, newRoot) }
@@ -34,8 +34,6 @@ func TestNothingElseIsKnown(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write what is generated to docs/operations/settings.md")
-
 const (
 	docs       = "../../docs/operations/settings.md"
 	tableBegin = "<!-- settings: go test ./cmd/p2pdiloco -run TestDocs -update -->\n"
@@ -52,7 +50,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no place for the table", docs)
 	}
 	want := before + tableBegin + settingsTable() + tableEnd + after
-	if *update {
+	if *testlevel.Update {
 		must(t, os.WriteFile(docs, []byte(want), 0o644))
 		return
 	}

@@ -20,14 +20,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
+// tempPrefix begins the names of files that are not finished.
 const tempPrefix = "tmp-"
-
-// unfinished tells whether a file was never finished. Older versions kept an incoming state over a
-// restart, in a file that begins with partialPrefix and with a list of its pieces beside it.
-func unfinished(name string) bool {
-	kind, _, _, ok := parseFileName(strings.TrimSuffix(name, ".pieces"))
-	return strings.HasPrefix(name, tempPrefix) || ok && kind == partialPrefix
-}
 
 // folder is the directory on disk. Files appear in it whole and durable, or not at all.
 type folder struct {
@@ -239,7 +233,6 @@ func (d *folder) explain(name string, err error) error {
 const (
 	statePrefix   = "state"
 	outcomePrefix = "outcome"
-	partialPrefix = "partial"
 )
 
 func fileName(kind string, height uint64, root slot.Root) string {

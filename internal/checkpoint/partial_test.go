@@ -88,19 +88,17 @@ func TestPartialIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// A process that starts finds nothing of a file or a state that another one has begun, also where
-// that was an older version, which kept it under a name of its own.
+// A process that starts finds nothing of a file or a state that another one has begun.
 func TestOpenRemovesLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
 	c := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}
 	begin(t, s, c).Keep()
-	old := fileName(partialPrefix, c.Height, c.Root)
-	for _, name := range []string{old, old + ".pieces", "partial-notes", "tmp-123", "notes.txt", "state-1-abc"} {
+	for _, name := range []string{"tmp-123", "notes.txt", "state-1-abc"} {
 		noError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	s, _ = testStore(t, dir)
-	if f := files(t, dir); s.Begun(c) || !slices.Equal(f, []string{"notes.txt", "partial-notes", "state-1-abc"}) ||
+	if f := files(t, dir); s.Begun(c) || !slices.Equal(f, []string{"notes.txt", "state-1-abc"}) ||
 		len(s.List()) != 0 {
 		t.Errorf("files %v, states %v", f, s.List())
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"lukechampine.com/blake3/bao"
@@ -85,7 +86,7 @@ func (s *Store) scan() error {
 
 // scanFile takes one file into the store. It leaves foreign files alone.
 func (s *Store) scanFile(name string) (err error) {
-	if unfinished(name) {
+	if strings.HasPrefix(name, tempPrefix) {
 		if s.folder.readOnly {
 			return nil // it may be being written
 		}

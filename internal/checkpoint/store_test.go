@@ -205,7 +205,7 @@ func TestReached(t *testing.T) {
 		want(c[1])
 	}
 	for _, name := range []string{
-		fileName(partialPrefix, 20, slot.Root{1}),
+		tempPrefix + "20",
 		fileName(statePrefix, 20, slot.Root{1}) + corruptSuffix,
 	} {
 		noError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))

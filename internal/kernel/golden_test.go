@@ -1,19 +1,17 @@
 package kernel
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"lukechampine.com/blake3"
-)
 
-var update = flag.Bool("update", false, "rewrite testdata/golden.txt")
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+)
 
 // noise fills a vector of n elements with values of magnitude 2^-20 to 2^12, made from integers so
 // that the inputs are the same on every architecture.
@@ -112,7 +110,6 @@ func adam(p, g []float32) [][]float32 {
 
 // Every architecture must give the committed bits. A change here is a change of Version.
 func TestGolden(t *testing.T) {
-	const file = "testdata/golden.txt"
 	had := SetFast(false)
 	defer SetFast(had)
 	plain := golden()
@@ -121,16 +118,5 @@ func TestGolden(t *testing.T) {
 	if got != plain {
 		t.Errorf("the fast paths give\n%sthe plain loops\n%s", got, plain)
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("kernels give other bits than %s; got\n%swant\n%s", file, got, want)
-	}
+	testlevel.Golden(t, "testdata/golden.txt", got)
 }

@@ -69,7 +69,7 @@ func (p *State) versions() (all []Version) {
 	for _, e := range entries {
 		v := Version{name: e.Name()}
 		_, _ = fmt.Sscanf(v.name, versionForm, &v.number, &v.slot, &v.step, &v.world, &v.root)
-		all = append(all, v) // one of an older release has a number alone: it is never whole
+		all = append(all, v) // what is no version has no ranks, and is never whole
 	}
 	slices.SortFunc(all, func(a, b Version) int { return cmp.Compare(b.number, a.number) })
 	return all
@@ -106,7 +106,7 @@ func (p *State) best() (best Version, found bool) {
 	for _, v := range slices.Clone(all) {
 		v.end = true
 		if _, whole := p.look(v); whole {
-			all = append(all, v)
+			all = append(all, v) // what is no version has no ranks, and is never whole
 		}
 	}
 	for _, fits := range []func(Version) bool{

@@ -45,7 +45,7 @@ const (
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.
 func SignedBytes(t MessageType, run Root, from PeerID, inc Incarnation, body []byte) []byte {
 	b := make([]byte, 0, 96+len(body))
-	b = append(b, "p2pdiloco/ledger/2"...)
+	b = append(b, "p2pdiloco/ledger/3-dev"...)
 	b = wire.AppendU8(b, uint8(t))
 	b = appendRoot(b, run)
 	b = appendPeer(b, from)

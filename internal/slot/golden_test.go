@@ -181,7 +181,7 @@ func TestGoldenLayouts(t *testing.T) {
 		})
 	}
 	got := SignedBytes(TypeVote, fill(0x11), "bc", 7, goldenVote.Append(nil))
-	want := hex.EncodeToString([]byte("p2pdiloco/ledger/2")) + "08 " + fillHex("11") +
+	want := hex.EncodeToString([]byte("p2pdiloco/ledger/3-dev")) + "08 " + fillHex("11") +
 		"00000002 6263 0000000000000007 " + voteHex
 	if !bytes.Equal(got, unhex(want)) {
 		t.Errorf("signed bytes are %x, want %s", got, want)

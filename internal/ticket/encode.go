@@ -8,11 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// version is the first byte, that of the wire: runs of version 1 take in no peer of version 2.
-const version = 2
-
 const (
-	headSize  = 3 // version u8 | length of the whole u16
+	headSize  = 3 // wire.Version u8 | length of the whole u16
 	checkSize = 8 // at the end
 )
 

@@ -21,7 +21,6 @@ var (
 	ErrNoTicket = errors.New("this is no ticket: one begins with " + Prefix)
 	ErrCutOff   = errors.New("the ticket is cut off: copy it whole, to its last character")
 	ErrDamaged  = errors.New("the ticket is damaged, characters were changed, lost or added: copy it again")
-	ErrVersion  = errors.New("the ticket is of another version of p2pdiloco: use the release that the run's peers use")
 )
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
@@ -42,7 +41,7 @@ func (t Ticket) Encode() (string, error) {
 	if size > maxBytes {
 		return "", fmt.Errorf("ticket of %d bytes: %w (%d)", size, wire.ErrTooLarge, maxBytes)
 	}
-	b[0] = version
+	b[0] = wire.Version
 	binary.BigEndian.PutUint16(b[1:], uint16(size))
 	return Prefix + encoding.EncodeToString(append(b, check(b)...)), nil
 }
@@ -108,8 +107,8 @@ func decode(letters string) ([]byte, error) {
 	if err != nil {
 		return nil, ErrDamaged // only letters of the alphabet come here
 	}
-	if len(b) > 0 && b[0] != version {
-		return nil, ErrVersion
+	if len(b) > 0 && b[0] != wire.Version {
+		return nil, &wire.VersionError{What: "the ticket", Theirs: fmt.Sprint(b[0])}
 	}
 	if len(b) < headSize {
 		return nil, ErrCutOff

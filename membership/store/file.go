@@ -113,10 +113,7 @@ func (s *File) load(run slot.Root, reached uint64, logger *slog.Logger) error {
 		return err
 	}
 	at := log.frames.at
-	if !log.state.peaked { // an older program wrote it: what it forgot is no damage
-		log.state.peak = max(log.state.peak, reached)
-	}
-	if peak := log.state.peak; reached > peak && log.state.peaked {
+	if peak := log.state.peak; reached > peak {
 		return damaged(s.path, at, fmt.Errorf("%w: its last record is of height %d, and files beside it are of height "+
 			"%d: its end is missing, or it is an old copy", ErrCorrupt, peak, reached))
 	}

@@ -124,8 +124,7 @@ func TestWordsAboveTheSummaryAreKept(t *testing.T) {
 	}
 }
 
-// The log of an older program, which kept all words on branches given up, opens, and is as small
-// then as this program's.
+// A log that keeps all words on branches given up opens, and is as small then as others.
 func TestALogThatKeepsAllWordsOpens(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, entries := range givenUp(newLedgerScript(), 50, 0) {

@@ -39,7 +39,7 @@ const (
 // changed byte, is damage to something that was acknowledged, and the log is refused.
 const (
 	logMagic   = "p2pdiloco/ledger"
-	logVersion = 5
+	logVersion = canonical.Version
 	sumSize    = 16
 	headSize   = len(logMagic) + 4 + 32 + 8 + sumSize
 	frameHead  = 1 + sumSize + 8

@@ -83,27 +83,3 @@ func TestFilesOfAnotherChainAreNoFault(t *testing.T) {
 		t.Errorf("and then a newer file: %v", err)
 	}
 }
-
-// A log of an older program keeps no greatest height over a change of chains and a compaction. It
-// is opened, and has one from then on.
-func TestALogOfAnOlderProgramIsOpened(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	head, sum := appendHead(nil, run, s.mu.state.inc)
-	if err := s.mu.file.Truncate(int64(len(head))); err != nil {
-		t.Fatal(err)
-	}
-	s.mu.end, s.mu.sum = int64(len(head)), sum
-	if err := s.write(wire.AppendEntry(nil, wire.EntryBoot{Count: 1})); err != nil {
-		t.Fatal(err)
-	}
-	shut(t, s)
-	for range 2 {
-		if err := openAt(dir, 4); err != nil {
-			t.Errorf("with files of height 4 beside it: %v", err)
-		}
-	}
-	if err := openAt(dir, 5); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("later, with files of height 5: %v", err)
-	}
-}

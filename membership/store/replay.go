@@ -67,7 +67,7 @@ func readHead(path string, r io.Reader, size int64, run slot.Root) (*reader, err
 }
 
 // replay folds all whole frames. It tells whether a torn end follows them. What the newest summary
-// makes needless is dropped in the end: an older program kept it.
+// makes needless is dropped in the end.
 func (l *reader) replay() (torn bool, err error) {
 	defer l.state.forgetWords()
 	for {

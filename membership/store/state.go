@@ -15,7 +15,6 @@ type state struct {
 	inc      slot.Incarnation
 	boot     uint64
 	peak     uint64        // the greatest height of a record, also of a chain that was given up
-	peaked   bool          // the log says that; an older program forgot it
 	past     *wire.Past    // nil: all records are kept
 	chain    []wire.Commit // above the floor of past
 	tip      slot.Root     // hash of the chain's last record, or of R_0
@@ -87,7 +86,7 @@ func (s *state) apply(e wire.Entry) error {
 	case wire.EntryBoot:
 		s.boot = max(s.boot, e.Count)
 	case wire.EntryPeak:
-		s.peak, s.peaked = max(s.peak, e.Height), true
+		s.peak = max(s.peak, e.Height)
 	}
 	return nil
 }

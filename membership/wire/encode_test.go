@@ -3,11 +3,13 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -202,6 +204,20 @@ func testBodies() []Body {
 		Accuse{Peer: "a", Incarnation: 3, Hash: testRoot(8)},
 		Ask{testRoot(9)},
 	}
+}
+
+// The bytes of every message, as a hash where there are many.
+func TestGoldenMessages(t *testing.T) {
+	var text strings.Builder
+	for _, body := range testBodies() {
+		b := mustSeal(t, newTestSigner(1), testRoot(1), 42, body)
+		shown := fmt.Sprintf("%x", b)
+		if len(b) > 1<<10 {
+			shown = slot.Hash(b).String()
+		}
+		fmt.Fprintf(&text, "%s, %d bytes: %s\n", TypeName(body.Type()), len(b), shown)
+	}
+	testlevel.Golden(t, "testdata/golden.txt", text.String())
 }
 
 func TestBodiesRoundTrip(t *testing.T) {

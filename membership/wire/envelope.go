@@ -7,9 +7,6 @@ import (
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// envelopeVersion is the first byte of every sealed message.
-const envelopeVersion = 2
-
 // MaxAnnouncement is the largest sealed message, in bytes, that is gossiped: gossip carries less
 // than 64 KiB at a time, and its own frame needs some of that. What is larger goes by direct stream
 // alone; a COMMIT is then asked for with NEED.
@@ -21,8 +18,8 @@ type Signer interface {
 	Sign(data []byte) ([]byte, error)
 }
 
-// Seal signs a body and puts it into wire form: version u8, type u8, run, signer, incarnation,
-// body, signature, and what the body carries beside its signed bytes.
+// Seal signs a body and puts it into wire form: canonical.Version, type u8, run, signer,
+// incarnation, body, signature, and what the body carries beside its signed bytes.
 func Seal(signer Signer, run slot.Root, inc slot.Incarnation, body Body) ([]byte, error) {
 	_, b, err := SealMessage(signer, run, inc, body)
 	return b, err
@@ -49,7 +46,7 @@ func SealMessage(signer Signer, run slot.Root, inc slot.Incarnation, body Body) 
 func (m Message) Sealed(run slot.Root) []byte {
 	raw := m.Body.Append(nil)
 	b := make([]byte, 0, 64+len(m.From)+len(raw)+len(m.Sig))
-	b = canonical.AppendU8(canonical.AppendU8(b, envelopeVersion), uint8(m.Body.Type()))
+	b = canonical.AppendU8(canonical.AppendU8(b, canonical.Version), uint8(m.Body.Type()))
 	b = canonical.AppendU64(appendPeer(AppendRoot(b, run), m.From), uint64(m.Incarnation))
 	b = canonical.AppendBytes(canonical.AppendBytes(b, raw), m.Sig)
 	if c, ok := m.Body.(carrier); ok {
@@ -65,9 +62,8 @@ func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
 		return Message{}, fmt.Errorf("message of %d bytes: %w (%d)", len(b), canonical.ErrTooLarge, slot.MaxMessage)
 	}
 	r := canonical.NewReader(b)
-	if v := r.U8(); r.Err() == nil && v != envelopeVersion {
-		return Message{}, fmt.Errorf("%w: %d, this program speaks %d: run the same release on all peers", ErrVersion, v,
-			envelopeVersion)
+	if v := r.U8(); r.Err() == nil && v != canonical.Version {
+		return Message{}, &canonical.VersionError{What: "the message", Theirs: fmt.Sprint(v)}
 	}
 	t, theirs := slot.MessageType(r.U8()), ReadRoot(r)
 	m := Message{From: readPeer(r), Incarnation: slot.Incarnation(r.U64())}
@@ -111,7 +107,7 @@ func IncarnationOf(b []byte) slot.Incarnation {
 func MayAnnounce(b []byte, run slot.Root, author slot.PeerID) bool {
 	r := canonical.NewReader(b)
 	version, t, theirs, from := r.U8(), slot.MessageType(r.U8()), ReadRoot(r), readPeer(r)
-	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author &&
+	return r.Err() == nil && version == canonical.Version && theirs == run && from == author &&
 		!isDirect(t)
 }
 

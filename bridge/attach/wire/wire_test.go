@@ -3,17 +3,14 @@ package wire
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // golden are messages with their ids. The Python and C clients read the same files.
 var golden = []struct {
@@ -80,16 +77,7 @@ func TestGolden(t *testing.T) {
 	for _, g := range golden {
 		b := Append(nil, g.id, g.m)
 		path := filepath.Join("..", "testdata", "wire", g.file+".hex")
-		text := lines(b)
-		if *update {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil || string(want) != text {
-			t.Errorf("%s: %v\n%s", g.file, err, text)
-		}
+		testlevel.Golden(t, path, lines(b))
 		h, m, err := Read(bytes.NewReader(b))
 		if err != nil || h.ID != g.id || h.Type != TypeOf(g.m) || !reflect.DeepEqual(m, g.m) {
 			t.Errorf("%s: %+v %+v %v", g.file, h, m, err)

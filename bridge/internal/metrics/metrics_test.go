@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -18,10 +17,9 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
-
-var update = flag.Bool("update", false, "rewrite the table in docs/operations/status.md")
 
 // scrape asks for metrics as Prometheus does, and reads them with its parser.
 func scrape(t *testing.T, status func() (p2pdiloco.Status, bool)) map[string]*dto.MetricFamily {
@@ -209,7 +207,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no place for the table", docs)
 	}
 	want := before + begin + table() + end + after
-	if *update {
+	if *testlevel.Update {
 		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

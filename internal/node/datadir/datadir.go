@@ -30,6 +30,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
@@ -187,6 +188,10 @@ func (d Dir) LoadSpec(given spec.Spec) (*spec.Spec, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	known, err := spec.Parse(b)
+	var other *wire.VersionError
+	if errors.As(err, &other) {
+		return nil, fmt.Errorf("data directory %s: %w", d.Root, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w: move the directory away to join the run as a new peer",
 			d.Path(specFile), err)

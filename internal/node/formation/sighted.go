@@ -39,8 +39,7 @@ type Sighted struct {
 // its founder alone, is in sight before it is taken.
 const choiceWait = 3
 
-// alone says whether the run's founder is its only member, and may give it up. Peers of older
-// programs do not tell how many members there are: their runs are taken for larger ones.
+// alone says whether the run's founder is its only member, and may give it up.
 func (r Sighted) alone() bool { return r.Hello.Members == 1 && r.Hello.Slot < slot.Early }
 
 func (r Sighted) founder() slot.PeerID {
@@ -97,7 +96,7 @@ func (f *Formation) sight(run Sighted, chosen bool) {
 		return
 	}
 	old, seen := f.mu.sighted[run.ID]
-	// 0 members, of an older program, are the most
+	// 0 members, of a peer that does not tell, are the most
 	more := cmp.Or(cmp.Compare(run.Hello.Members-1, old.Hello.Members-1), cmp.Compare(run.Hello.Slot, old.Hello.Slot))
 	if run.first = time.Now(); seen {
 		run.first = old.first

@@ -193,7 +193,7 @@ func TestWhichRunIsGivenUp(t *testing.T) {
 		"one with a member":             {hears: []told{{2, 2, 3}}, wantUp: true},
 		"one that gets a member":        {hears: []told{{2, 1, 3}, {2, 1, 4}, {2, 2, 5}}, wantUp: true},
 		"one that has gone far":         {hears: []told{{2, 1, slot.Early}}, wantUp: true},
-		"one of an older program":       {hears: []told{{2, 0, 0}}, wantUp: true},
+		"one that tells no size":        {hears: []told{{2, 0, 0}}, wantUp: true},
 		"this one has members":          {hears: []told{{0, 9, 99}}, crowded: true},
 		"this one was told to found it": {hears: []told{{0, 9, 99}}, found: true},
 		"a private run":                 {hears: []told{{0, 9, 99}}, access: spec.AccessPrivate, searches: true},

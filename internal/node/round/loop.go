@@ -105,9 +105,6 @@ func New(cfg Config) (*Loop, error) {
 		gauges: new(gauges), rate: new(stepRate), clock: new(clock), vectors: v,
 	}
 	if cfg.Trainer != nil {
-		if cfg.FS.Remove(cfg.StateDir) == nil { // a file of an older release
-			_ = cfg.FS.Mkdir(cfg.StateDir)
-		}
 		l.model = &model{
 			Trainer: cfg.Trainer, gauges: l.gauges, clock: l.clock, emit: cfg.Emit, slots: cfg.Spec.Fragments,
 			private: trainerState{State: private.State{Dir: cfg.StateDir}, fs: cfg.FS, log: cfg.Logger},

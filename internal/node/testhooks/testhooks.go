@@ -52,7 +52,7 @@ type Hooks struct {
 	// Figured is given what the node publishes of each frame that it reduces as an owner. It may
 	// change it.
 	Figured func(slot uint64, frame int, row slot.FigureRow)
-	// Unsound founds a run from any model, as nodes of older releases did.
+	// Unsound founds a run from any model.
 	Unsound bool
 	// Passes says of each slot whether the node gives HAVE for an outcome without checking it. Nil:
 	// it checks all.

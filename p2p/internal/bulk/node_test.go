@@ -38,7 +38,7 @@ const (
 	exchange  = "/p2pdiloco/exchange/1.0.0"
 	state     = "/p2pdiloco/state/1.0.0"
 	hello     = "/p2pdiloco/hello/1.0.0"
-	ledger    = "/p2pdiloco/ledger/2.0.0"
+	ledger    = "/p2pdiloco/ledger/3.0.0-dev"
 	pulse     = "/p2pdiloco/pulse/1.0.0"
 	protoEcho = "/p2pdiloco/echo/1.0.0"
 )

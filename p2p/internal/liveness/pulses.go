@@ -145,7 +145,7 @@ const (
 )
 
 // Signs are the signs of life of peers that pulse over their present connections. Other peers are
-// not judged: they may be older programs, or strangers.
+// not judged: they may be strangers.
 //
 // Silence is counted in this peer's own pulses, not by a clock. A process that stood still, or that
 // a loaded machine makes late, has not heard what waits in the kernel, and the others on that
