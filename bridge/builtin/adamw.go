@@ -2,33 +2,42 @@ package builtin
 
 import (
 	"math"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // adamW is the inner optimizer: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv
-// 1711.05101), after the whole gradient was clipped to a norm. Its state belongs to this peer alone
-// and outlives the rounds.
+// 1711.05101), after the whole gradient was clipped to a norm. With a muon it leaves the matrices
+// to that. Its state belongs to this peer alone and outlives the rounds.
 type adamW struct {
 	cfg    Config
-	first  []float32 // mean of gradients
+	muon   *muon     // nil: AdamW for all
+	first  []float32 // mean of gradients; of muon's matrices the momentum
 	second []float32 // mean of squared gradients
 	decays []span    // where weight decay applies
+	parts  []span    // that are not muon's
 	steps  int       // done so far
 }
 
 // span is a half-open range of the flat vector.
 type span struct{ begin, end int }
 
-func newAdamW(cfg Config, layout trainer.Layout) *adamW {
-	o := &adamW{cfg: cfg, first: make([]float32, layout.Elements()), second: make([]float32, layout.Elements())}
+func newAdamW(cfg Config, layout trainer.Layout, m *muon) *adamW {
+	o := &adamW{
+		cfg: cfg, muon: m, first: make([]float32, layout.Elements()), second: make([]float32, layout.Elements()),
+	}
 	at := 0
 	for _, t := range layout {
-		end := at + int(t.Elements())
-		if len(t.Shape) > 1 { // gains and biases are left alone
-			o.decays = append(o.decays, span{at, end})
+		s := span{at, at + int(t.Elements())}
+		at = s.end
+		if m != nil && slices.ContainsFunc(m.matrices, func(of shaped) bool { return of.span == s }) {
+			continue
 		}
-		at = end
+		o.parts = append(o.parts, s)
+		if len(t.Shape) > 1 { // gains and biases are left alone
+			o.decays = append(o.decays, s)
+		}
 	}
 	return o
 }
@@ -47,11 +56,17 @@ func (o *adamW) step(values, grad []float32) (norm float64) {
 	size := float32(rate / (1 - math.Pow(o.cfg.Beta1, float64(o.steps))))
 	root := float32(1 / math.Sqrt(1-math.Pow(o.cfg.Beta2, float64(o.steps))))
 	eps := float32(o.cfg.Epsilon)
-	for i, g := range grad {
-		m := b1*o.first[i] + (1-b1)*g
-		v := b2*o.second[i] + (1-b2)*g*g
-		o.first[i], o.second[i] = m, v
-		values[i] -= size * m / (float32(math.Sqrt(float64(v)))*root + eps)
+	for _, part := range o.parts {
+		for i := part.begin; i < part.end; i++ {
+			g := grad[i]
+			m := b1*o.first[i] + (1-b1)*g
+			v := b2*o.second[i] + (1-b2)*g*g
+			o.first[i], o.second[i] = m, v
+			values[i] -= size * m / (float32(math.Sqrt(float64(v)))*root + eps)
+		}
+	}
+	if o.muon != nil {
+		o.muon.step(values, grad, o.first, float32(rate), float32(max(0, o.cfg.WeightDecay)))
 	}
 	return norm
 }

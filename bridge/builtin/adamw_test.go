@@ -19,7 +19,7 @@ func (r *reference) step(c Config, x, g, rate, decay float64) float64 {
 
 func TestAdamW(t *testing.T) {
 	c := Config{WarmUp: 4, Epsilon: 1e-3, Clip: 2}.WithDefaults()
-	o := newAdamW(c, trainer.Layout{{Name: "gain", Shape: []uint64{1}}, {Name: "matrix", Shape: []uint64{1, 1}}})
+	o := newAdamW(c, trainer.Layout{{Name: "gain", Shape: []uint64{1}}, {Name: "matrix", Shape: []uint64{1, 1}}}, nil)
 	got := []float32{1, 1}
 	want := []float64{1, 1}
 	refs := []*reference{{b1: 1, b2: 1}, {b1: 1, b2: 1}}

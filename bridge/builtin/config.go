@@ -21,6 +21,12 @@ const (
 	maxBufferElements = 1 << 30 // activations: 4 GiB
 )
 
+// The inner optimizers.
+const (
+	AdamW = "adamw" // arXiv 1711.05101
+	Muon  = "muon"  // for the matrices of the blocks; AdamW for all else. See muon.go
+)
+
 // Config sizes the model and its training. The zero value is the default model. A field left 0
 // takes its default; for WeightDecay, Clip and WarmUp a negative value means none. All peers of a
 // run must use the same values: the layout follows from the sizes, and the initial parameters from
@@ -32,9 +38,10 @@ type Config struct {
 	Context int // bytes the model sees at once; default 32
 	Batch   int // sequences in one step; default 32
 
-	LearningRate float64 // AdamW's, constant after the warm-up; default 8e-3
-	Beta1        float64 // decay of the first moment; default .9
-	Beta2        float64 // decay of the second moment; default .99
+	Optimizer    string  // AdamW or Muon; default AdamW
+	LearningRate float64 // of either, constant after the warm-up; default 8e-3
+	Beta1        float64 // AdamW's decay of the first moment; default .9
+	Beta2        float64 // AdamW's decay of the second moment; default .99
 	Epsilon      float64 // added to the root of the second moment; default 1e-8
 	WeightDecay  float64 // decoupled, on matrices only; default .1
 	Clip         float64 // largest norm of a step's whole gradient; default 1
@@ -54,6 +61,7 @@ func (c Config) WithDefaults() Config {
 	c.Heads = cmp.Or(c.Heads, 4)
 	c.Context = cmp.Or(c.Context, 32)
 	c.Batch = cmp.Or(c.Batch, 32)
+	c.Optimizer = cmp.Or(c.Optimizer, AdamW)
 	c.LearningRate = cmp.Or(c.LearningRate, 8e-3)
 	c.Beta1 = cmp.Or(c.Beta1, 0.9)
 	c.Beta2 = cmp.Or(c.Beta2, 0.99)
@@ -79,6 +87,9 @@ func (c Config) Validate() error {
 		between("threads", c.Threads, maxThreads),
 		fraction("beta1", c.Beta1),
 		fraction("beta2", c.Beta2),
+	}
+	if c.Optimizer != AdamW && c.Optimizer != Muon {
+		errs = append(errs, fmt.Errorf("optimizer %q: %s or %s is allowed", c.Optimizer, AdamW, Muon))
 	}
 	if !(c.LearningRate > 0 && c.LearningRate <= 1) {
 		errs = append(errs, fmt.Errorf("learning rate %v: above 0 and at most 1 is allowed", c.LearningRate))

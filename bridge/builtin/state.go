@@ -13,18 +13,19 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// The private state of a trainer is that of AdamW: how many steps it has done, and the two moments.
+// The private state of a trainer is that of its optimizer: how many steps it has done, and the two
+// moments (with Muon the momentum, and zeros).
 // The position in the data is not part of it, because it follows from the task (sampler.go). In a
 // file, all little-endian:
 //
-//	text      stateMagic
+//	text      stateMagic, with the optimizer's name
 //	32 bytes  SHA-256 of the layout
 //	uint64    D
 //	uint64    steps
 //	D float32, D float32: mean of gradients, mean of squared gradients
 //	32 bytes  SHA-256 of all before
 
-const stateMagic = "p2pdiloco builtin:gpt adamw 1\n"
+const stateMagic = "p2pdiloco builtin:gpt %s 1\n"
 
 // ErrState is wrapped when a file is not the state of a trainer of this model.
 var ErrState = errors.New("not the saved state of this trainer")
@@ -38,7 +39,7 @@ func (t *Trainer) Save(_ context.Context, path string) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	sum := sha256.New()
 	w := io.MultiWriter(f, sum)
-	if _, err := w.Write(stateHead(t.layout, uint64(t.opt.steps))); err != nil {
+	if _, err := w.Write(t.opt.head(t.layout, uint64(t.opt.steps))); err != nil {
 		return err
 	}
 	for _, moment := range [][]float32{t.opt.first, t.opt.second} {
@@ -50,9 +51,9 @@ func (t *Trainer) Save(_ context.Context, path string) (err error) {
 	return err
 }
 
-func stateHead(l trainer.Layout, steps uint64) []byte {
+func (o *adamW) head(l trainer.Layout, steps uint64) []byte {
 	shape := sha256.Sum256(l.Append(nil))
-	b := append([]byte(stateMagic), shape[:]...)
+	b := append(fmt.Appendf(nil, stateMagic, o.cfg.Optimizer), shape[:]...)
 	b = binary.LittleEndian.AppendUint64(b, l.Elements())
 	return binary.LittleEndian.AppendUint64(b, steps)
 }
@@ -65,7 +66,7 @@ func (t *Trainer) Restore(_ context.Context, path string) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	head, vector := len(stateHead(t.layout, 0)), 4*len(t.opt.first)
+	head, vector := len(t.opt.head(t.layout, 0)), 4*len(t.opt.first)
 	b := make([]byte, head+2*vector+sha256.Size+1)
 	if n, err := io.ReadFull(f, b); !errors.Is(err, io.ErrUnexpectedEOF) || n != len(b)-1 {
 		return fmt.Errorf("%w: %s has not the size of this model's", ErrState, path)
@@ -79,9 +80,9 @@ func (o *adamW) restore(l trainer.Layout, path string, b []byte) error {
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], want) {
 		return fmt.Errorf("%w: %s is damaged", ErrState, path)
 	}
-	head := len(stateHead(l, 0))
+	head := len(o.head(l, 0))
 	steps := binary.LittleEndian.Uint64(body[head-8:])
-	if steps >= 1<<62 || !bytes.Equal(body[:head], stateHead(l, steps)) {
+	if steps >= 1<<62 || !bytes.Equal(body[:head], o.head(l, steps)) {
 		return fmt.Errorf("%w: %s is of another model or program", ErrState, path)
 	}
 	o.steps = int(steps)

@@ -50,7 +50,11 @@ func New(cfg Config, corpus *Corpus) (*Trainer, error) {
 		model:   newModel(s, cfg.Batch, cores(cfg.Threads)),
 		heldOut: corpus.heldOutBatch(cfg.HeldOut, cfg.Context),
 	}
-	t.opt = newAdamW(cfg, t.layout)
+	var m *muon
+	if cfg.Optimizer == Muon {
+		m = newMuon(s, cores(cfg.Threads))
+	}
+	t.opt = newAdamW(cfg, t.layout, m)
 	t.model.initialize(cfg.Seed)
 	return t, nil
 }

@@ -144,8 +144,8 @@ func (s *Settings) training() []definition {
 			"library, may make no progress before it counts as hung"},
 		{"trainer-return", ofAttach, &s.TrainerReturn, "how long the peer stays a member, and waits, when the " +
 			"processes of a trainer that attached are gone"},
-		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers: " + modelKeys() + " (default " +
-			"layers=1,width=96,heads=4,context=32,batch=32)"},
+		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers, and its inner optimizer: " + modelKeys() +
+			" (default layers=1,width=96,heads=4,context=32,batch=32,optimizer=adamw)"},
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
 		{"data", ofGPT, sources.Paths(&s.Data), "text `file or folder` to train on, may be repeated (default the " +
 			"Go standard library's source, where Go is installed)"},

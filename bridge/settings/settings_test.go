@@ -164,7 +164,7 @@ func TestEverythingFromAFile(t *testing.T) {
 		"keep_checkpoints": 3, "state_rate": 2, "newcomer_states": 7, "site_newcomers": -1,
 		"max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "events_size": 7, "events_keep": 9,
 		"api": "off", "metrics": ":9464",
-		"json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
+		"json": true, "log_level": "debug", "model": "layers=2,optimizer=muon", "threads": 3, "data": ["a", "b"],
 		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
 	cfg, s := config(t, nil, "--config", file)
 	want := p2pdiloco.Config{
@@ -179,7 +179,7 @@ func TestEverythingFromAFile(t *testing.T) {
 	}
 	if s.Events != "e.jsonl" || s.EventsSize != 7 || s.EventsKeep != 9 ||
 		s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" ||
-		s.Model.Layers != 2 || s.Model.Threads != 3 ||
+		s.Model.Layers != 2 || s.Model.Optimizer != "muon" || s.Model.Threads != 3 ||
 		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
 		t.Errorf("got %+v", s)
 	}
@@ -230,6 +230,17 @@ func TestFaults(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwithout %q", err, want)
 		}
+	}
+}
+
+// The inner optimizers of the built-in model are known by name.
+func TestInnerOptimizers(t *testing.T) {
+	var m Model
+	if err := m.Set("optimizer=sgd"); err == nil || !strings.Contains(err.Error(), "optimizer=adamw|muon") {
+		t.Errorf("another one: %v", err)
+	}
+	if err := m.Set("heads=2,optimizer=muon"); err != nil || m.String() != "heads=2,optimizer=muon" {
+		t.Errorf("%v, %v", &m, err)
 	}
 }
 

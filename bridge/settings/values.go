@@ -106,7 +106,7 @@ func showPin(hash p2pdiloco.Root) string {
 	return hash.String()
 }
 
-// Model is the sizes of the built-in model, like layers=2,width=128.
+// Model is the sizes of the built-in model and its inner optimizer, like layers=2,optimizer=muon.
 type Model struct{ builtin.Config }
 
 // size is one key of a model.
@@ -127,6 +127,10 @@ var sizes = []size{
 func (m *Model) Set(s string) error {
 	for part := range strings.SplitSeq(s, ",") {
 		key, value, _ := strings.Cut(part, "=")
+		if key == "optimizer" && (value == builtin.AdamW || value == builtin.Muon) {
+			m.Optimizer = value
+			continue
+		}
 		i := slices.IndexFunc(sizes, func(f size) bool { return f.key == key })
 		n, err := strconv.Atoi(value)
 		if i < 0 || err != nil || n < 1 {
@@ -142,16 +146,19 @@ func modelKeys() string {
 	for i, f := range sizes {
 		keys[i] = f.key + "=N"
 	}
-	return strings.Join(keys, ", ")
+	return strings.Join(keys, ", ") + ", optimizer=" + builtin.AdamW + "|" + builtin.Muon
 }
 
-// String is the sizes that were set.
+// String is what was set.
 func (m *Model) String() string {
 	var parts []string
 	for _, f := range sizes {
 		if n := *f.at(&m.Config); n != 0 {
 			parts = append(parts, fmt.Sprintf("%s=%d", f.key, n))
 		}
+	}
+	if m.Optimizer != "" {
+		parts = append(parts, "optimizer="+m.Optimizer)
 	}
 	return strings.Join(parts, ",")
 }

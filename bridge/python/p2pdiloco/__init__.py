@@ -46,6 +46,7 @@ from .metrics import Metrics
 
 if TYPE_CHECKING:
     from .diloco import DiLoCo
+    from .muon import Muon
     from .torchmodel import Part
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "Lost",
     "Metrics",
     "Missed",
+    "Muon",
     "NodeGone",
     "NotFinite",
     "Part",
@@ -80,10 +82,10 @@ def found(model: Any, optimizer: Any = None, run: Optional[str] = None, **option
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("DiLoCo", "Part"):
+    if name not in ("DiLoCo", "Muon", "Part"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from . import diloco, torchmodel
+        from . import diloco, muon, torchmodel
     except ModuleNotFoundError as err:
         if err.name != "torch":
             raise
@@ -91,4 +93,4 @@ def __getattr__(name: str) -> Any:
             f"p2pdiloco.{name} needs PyTorch, which is not installed here. p2pdiloco.Flat and "
             "p2pdiloco.Arrays work without it"
         ) from err
-    return diloco.DiLoCo if name == "DiLoCo" else torchmodel.Part
+    return {"DiLoCo": diloco.DiLoCo, "Muon": muon.Muon, "Part": torchmodel.Part}[name]
