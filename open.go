@@ -137,6 +137,9 @@ func (n *Node) openReplica() (err error) {
 		Kept:  n.dir.Kept, Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
 		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Figured: n.hooks.Figured, Passes: n.hooks.Passes,
 	}
+	if rules.Mapped(n.spec) {
+		cfg.Scratch = n.dir.Root
+	}
 	if n.guard != nil {
 		cfg.Keys = n.guard
 	}

@@ -30,25 +30,41 @@ type At struct {
 
 // New makes an optimizer for a model of that many elements (D) with its state at zero.
 func New(cfg Config, elements uint64) (Optimizer, error) {
+	return NewIn(cfg, elements, func() ([]float32, error) { return make([]float32, elements), nil })
+}
+
+// NewIn is New with the vectors of state where the caller wants them: vector makes one, D zeros.
+func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (Optimizer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if elements > math.MaxInt/4 {
 		return nil, fmt.Errorf("outer optimizer for %d elements: more than this machine can address", elements)
 	}
-	n := int(elements)
+	var failed error
+	zeros := func() (v []float32) {
+		if failed == nil {
+			v, failed = vector()
+		}
+		return v
+	}
+	var o Optimizer
 	switch {
 	case cfg.Name == Adam:
-		return &adam{cfg: cfg, m: make([]float32, n), v: make([]float32, n)}, nil
+		o = &adam{cfg: cfg, m: zeros(), v: zeros()}
 	case cfg.Momentum == 0:
-		return &sgd{elements: n, lr: cfg.LR}, nil
+		o = &sgd{elements: int(elements), lr: cfg.LR}
 	case cfg.Name == DelayedNesterov:
-		return &delayed{cfg: cfg, v: make([]float32, n), b: make([]float32, n)}, nil
+		o = &delayed{cfg: cfg, v: zeros(), b: zeros()}
 	case cfg.Name == SGD:
-		return newMomentum(cfg, n, kernel.MomentumStep), nil
+		o = &momentum{v: zeros(), lr: cfg.LR, mu: cfg.Momentum, step: kernel.MomentumStep}
 	default:
-		return newMomentum(cfg, n, kernel.NesterovStep), nil
+		o = &momentum{v: zeros(), lr: cfg.LR, mu: cfg.Momentum, step: kernel.NesterovStep}
 	}
+	if failed != nil {
+		return nil, failed
+	}
+	return o, nil
 }
 
 // sgd is plain gradient descent.
@@ -70,10 +86,6 @@ type momentum struct {
 	v      []float32
 	lr, mu float32
 	step   func(p, v, g []float32, lr, mu float32)
-}
-
-func newMomentum(cfg Config, elements int, step func(p, v, g []float32, lr, mu float32)) *momentum {
-	return &momentum{v: make([]float32, elements), lr: cfg.LR, mu: cfg.Momentum, step: step}
 }
 
 func (o *momentum) Step(params, grad []float32, at At) {

@@ -39,6 +39,10 @@ type FS interface {
 	// another process has it. Closing frees the lock, and so does the end of the process, however
 	// it ends.
 	Lock(path string) (io.Closer, error)
+	// Scratch returns size zeros that lie in a file of dir without a name: the system writes them
+	// there where it has no memory for them, and nobody finds them after the process. free gives
+	// the room back, and leaves zeros. They are in memory alone where a system cannot do that.
+	Scratch(dir string, size int) (b []byte, free func(), err error)
 }
 
 // File is an open file, as *os.File is.

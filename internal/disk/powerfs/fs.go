@@ -210,6 +210,11 @@ func (f *FS) Lock(path string) (io.Closer, error) {
 	}), nil
 }
 
+// Scratch is in memory: nothing of it is left when the power is back.
+func (f *FS) Scratch(_ string, size int) (b []byte, free func(), err error) {
+	return make([]byte, size), func() {}, nil
+}
+
 type unlock func() error
 
 func (u unlock) Close() error { return u() }

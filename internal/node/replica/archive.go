@@ -33,7 +33,7 @@ func OpenArchive(fsys disk.FS, run Run, dir string, kept wire.Saved, wanted *uin
 	}
 	var err error
 	cfg := checkpoint.Config{Logger: log, FS: fsys, ReadOnly: true}
-	if a.model, err = openModel(run, dir, cfg, a.record); err != nil {
+	if a.model, err = openModel(run, dir, "", cfg, a.record); err != nil {
 		return nil, err
 	}
 	return a, a.restore()

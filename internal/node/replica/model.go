@@ -34,7 +34,7 @@ func (r Run) elements() (d uint64) {
 // InitialRoot returns the root of the state that a run begins with where its initial parameters are
 // those that fill writes.
 func InitialRoot(outer outeropt.Config, elements uint64, fill func(anchor []float32) error) (slot.Root, error) {
-	s, err := newState(outer, nil, elements)
+	s, err := newState(outer, nil, &scratch{elements: elements})
 	if err != nil {
 		return slot.Root{}, err
 	}
@@ -50,17 +50,20 @@ func InitialRoot(outer outeropt.Config, elements uint64, fill func(anchor []floa
 type model struct {
 	run       Run
 	state     *state
+	scratch   *scratch // that the state is in
 	store     *checkpoint.Store
 	codec     codec.Codec // of outcomes
 	room      []float32   // of decode: one fragment, where the codec is lossy
 	certified func(height uint64) (wire.Commit, bool)
 }
 
-// openModel opens the store in dir. No state is held until restore has found one.
-func openModel(run Run, dir string, cfg checkpoint.Config,
+// openModel opens the store in dir. No state is held until restore has found one. files is the
+// folder of the state's vectors, if they lie in files.
+func openModel(run Run, dir, files string, cfg checkpoint.Config,
 	certified func(height uint64) (wire.Commit, bool),
 ) (*model, error) {
-	s, err := newState(run.Outer, run.Fragments, run.elements())
+	room := &scratch{fs: cfg.FS, dir: files, elements: run.elements()}
+	s, err := newState(run.Outer, run.Fragments, room)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +71,21 @@ func openModel(run Run, dir string, cfg checkpoint.Config,
 	if err != nil {
 		return nil, err
 	}
-	m := &model{run: run, state: s, codec: codec.Outcome(c), certified: certified}
+	m := &model{run: run, state: s, scratch: room, codec: codec.Outcome(c), certified: certified}
 	cfg.Shape = checkpoint.Shape{Elements: run.elements(), Optimizer: len(s.outer.State())}
 	cfg.FrameBytes = m.frameBytes()
-	m.store, err = checkpoint.Open(dir, cfg)
+	if m.store, err = checkpoint.Open(dir, cfg); err != nil {
+		room.close()
+	}
 	return m, err
+}
+
+// close ends the use of the state. From now on none is held.
+func (m *model) close() {
+	m.state.mu.Lock()
+	defer m.state.mu.Unlock()
+	m.state.mu.held = false
+	m.scratch.close()
 }
 
 // frameBytes returns the size of a whole frame of an outcome.

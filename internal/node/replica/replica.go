@@ -36,8 +36,11 @@ type Config struct {
 	Ledger Ledger
 	Dir    string  // where checkpoints and outcomes are kept
 	FS     disk.FS // disk.OS if nil
-	Every  uint64  // slots between checkpoints
-	Keep   int     // checkpoints that are kept, with all outcomes since the oldest of them
+	// folder of the anchor and the optimizer's vectors, which lie in files without a name, so that
+	// the system may take their memory for others; empty: they are in memory alone
+	Scratch string
+	Every   uint64 // slots between checkpoints
+	Keep    int    // checkpoints that are kept, with all outcomes since the oldest of them
 
 	// Init writes the initial parameters, D elements, of a run that is founded here. An error
 	// marked by Permanent ends the node.
@@ -108,7 +111,8 @@ func Open(cfg Config) (*Replica, error) {
 	if r.contributions, err = newContributions(cfg.Self, cfg.Run); err != nil {
 		return nil, err
 	}
-	r.model, err = openModel(cfg.Run, cfg.Dir, checkpoint.Config{Logger: cfg.Logger, FS: cfg.FS}, cfg.Ledger.Record)
+	r.model, err = openModel(cfg.Run, cfg.Dir, cfg.Scratch, checkpoint.Config{Logger: cfg.Logger, FS: cfg.FS},
+		cfg.Ledger.Record)
 	if err != nil {
 		return nil, err
 	}
@@ -251,6 +255,7 @@ func (r *Replica) Close(keep bool) error {
 		r.Save()
 		err = errors.Join(err, r.model.store.Close())
 	}
+	r.model.close()
 	return err
 }
 

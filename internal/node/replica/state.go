@@ -40,14 +40,15 @@ func (p Position) Report() membership.ReportApplied {
 	return membership.ReportApplied{Height: p.Height, Record: p.Record, Slot: p.Slot, StateRoot: p.Root}
 }
 
-func newState(outer outeropt.Config, fragments []slot.Fragment, elements uint64) (*state, error) {
-	optimizer, err := outeropt.New(outer, elements)
-	if err != nil {
+// newState makes a state, which is not held yet, with its vectors in room.
+func newState(outer outeropt.Config, fragments []slot.Fragment, room *scratch) (*state, error) {
+	s := &state{fragments: fragments}
+	var err error
+	if s.outer, err = outeropt.NewIn(outer, room.elements, room.vector); err != nil {
 		return nil, err
 	}
-	s := &state{outer: optimizer, fragments: fragments}
-	s.mu.anchor = make([]float32, elements)
-	return s, nil
+	s.mu.anchor, err = room.vector()
+	return s, err
 }
 
 // vectors returns the anchor and the optimizer's vectors, in the order of the state root. mu is

@@ -13,7 +13,7 @@ import (
 func TestAnAnchorFilledInPartIsNotGiven(t *testing.T) {
 	const elements = 8
 	s, err := newState(outeropt.Config{Name: outeropt.SGD, LR: 1},
-		[]slot.Fragment{{Ranges: []slot.Range{{End: elements}}}}, elements)
+		[]slot.Fragment{{Ranges: []slot.Range{{End: elements}}}}, &scratch{elements: elements})
 	if err != nil {
 		t.Fatal(err)
 	}

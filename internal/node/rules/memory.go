@@ -20,7 +20,12 @@ func Memory(s spec.Spec) uint64 {
 	return Live(s) + machine.Garbage(float*s.Layout.Elements()) + fixed
 }
 
-// Live is how many bytes the vectors take.
+// Mapped says whether the anchor and the optimizer's vectors lie in files of the data directory,
+// whose memory the system may take for others: in mode streaming, where a slot steps a part of them
+// and everything else is as large as that part.
+func Mapped(s spec.Spec) bool { return s.Mode == spec.ModeStreaming }
+
+// Live is how many bytes the vectors take that lie in no file.
 func Live(s spec.Spec) uint64 {
 	const float = 4
 	d, part := s.Layout.Elements(), int(s.FragmentElements()[0])
@@ -30,11 +35,13 @@ func Live(s spec.Spec) uint64 {
 		panic(err) // it is settled
 	}
 	outerState := float * d * uint64(len(outer.State()))
-	// the anchor; the rounds' start, and local, which is the trainer's where mode sync makes none
-	bytes := float*3*d +
-		outerState +
+	// the rounds' start, and local, which is the trainer's where mode sync makes none
+	bytes := float*2*d +
 		2*uint64(used.EncodedSize(part)) + // contributions: the one on its way, and the next
 		uint64(codec.Outcome(used).EncodedSize(part))
+	if !Mapped(s) {
+		bytes += float*d + outerState
+	}
 	if used.Lossy() { // error feedback: the debt, and a residual
 		bytes += float * (d + uint64(part))
 	}
