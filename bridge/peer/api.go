@@ -38,6 +38,7 @@ func (p *Peer) serve(s *settings.Settings) error {
 	}
 	content := api.Content{
 		Status: func() (any, bool) { return p.Status() }, Starting: p.options.TrainerState, Metrics: scrapes,
+		Events:   p.recent.after,
 		Commands: api.Commands{Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe},
 	}
 	if s.API == "" {

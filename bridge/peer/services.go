@@ -24,6 +24,7 @@ type services struct {
 	apiText map[string]string // what the API's files in the data directory hold
 	socket  string            // directory made for the API's socket; empty: none
 	metrics *api.Server       // on an address of its own, or nil
+	recent  recent            // the newest events
 	// the event peer.started: the answer to status before there is a node
 	self atomic.Pointer[p2pdiloco.Event]
 }
@@ -125,6 +126,7 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 		}
 		p.self.Store(&e)
 	}
+	p.recent.add(e)
 	if p.events != nil {
 		p.events.add(e)
 	}

@@ -118,14 +118,9 @@ func (f *doctorFlags) settle() (all []doctor.Finding) {
 func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) error {
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
-	findings := f.settle()
-	look, err := f.look(ctx, stderr)
+	findings, look, err := f.findings(ctx, stderr)
 	if err != nil {
 		return err
-	}
-	findings = slices.Concat(findings, doctor.Local(doctor.Host{}, look.dir, look.need), look.extra)
-	if look.view != nil {
-		findings = slices.Concat(findings, look.view.Check())
 	}
 	if f.json {
 		err = cli.PrintJSON(stdout, struct {
@@ -140,6 +135,20 @@ func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) err
 		err = cli.ErrFailed
 	}
 	return err
+}
+
+// findings are all that the doctor has to say, and what it has examined.
+func (f *doctorFlags) findings(ctx context.Context, stderr io.Writer) ([]doctor.Finding, *look, error) {
+	findings := f.settle()
+	look, err := f.look(ctx, stderr)
+	if err != nil {
+		return nil, nil, err
+	}
+	findings = slices.Concat(findings, doctor.Local(doctor.Host{}, look.dir, look.need), look.extra)
+	if look.view != nil {
+		findings = slices.Concat(findings, look.view.Check())
+	}
+	return findings, look, nil
 }
 
 // look is what doctor examines.

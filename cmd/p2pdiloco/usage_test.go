@@ -31,6 +31,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"invite --ttl soon", "allowed: days or hours, like 7d or 12h"},
 		{"invite --uses 2000", "--uses 2000: allowed: 1 to 1024"},
 		{"invite me", "p2pdiloco: invite takes flags only"},
+		{"dashboard me", "p2pdiloco: dashboard takes flags only"},
 		{"join --run x --agregator mean", "did you mean --aggregator?"},
 		{"join --run x --inner 3", "did you mean --inner-steps?"},
 		{"join --run x --wibble", "unknown flag: --wibble"},
@@ -111,6 +112,7 @@ func TestFailures(t *testing.T) {
 		{"bootstrap --listen /ip4/127.0.0.1", ": give a multiaddr with a port, like /ip4/0.0.0.0/tcp/4001"},
 		{"bootstrap --identity " + dir, "identity file"},
 		{"demo --data " + none + " --keep-dir " + dir + "/kept", "--data " + none + ": file does not exist"},
+		{"dashboard --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
 		{"status --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
 		{"demo --events " + dir, "events file"},
 	})

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -34,7 +33,8 @@ type Content struct {
 	Status   func() (any, bool) // sent as JSON; false: the peer is starting
 	Starting func() string      // what a starting peer waits for; nil or empty: not known
 	Commands Commands
-	Metrics  http.Handler // nil: none
+	Metrics  http.Handler              // nil: none
+	Events   func(after uint64) Recent // those that came after so many; nil: none
 }
 
 // Serve listens on addr. It answers GET /status and GET /metrics, and takes commands.
@@ -116,10 +116,11 @@ func handler(addr Address, keys Keys, c Content) http.Handler {
 			http.Error(w, c.starting(), http.StatusServiceUnavailable)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(s)
+		writeJSON(w, s)
 	}))
+	if c.Events != nil {
+		mux.HandleFunc("GET /events", keys.guardStatus(addr, c.handleEvents))
+	}
 	c.Commands.handle(addr, keys, mux)
 	if c.Metrics != nil {
 		mux.Handle("GET /metrics", keys.guardMetrics(addr, c.Metrics))
@@ -129,8 +130,16 @@ func handler(addr Address, keys Keys, c Content) http.Handler {
 
 // underOwnName refuses requests to a loopback address with another host name.
 func underOwnName(addr Address, h http.Handler) http.Handler {
+	if !addr.local() {
+		return h
+	}
+	return UnderLoopbackName(h)
+}
+
+// UnderLoopbackName refuses requests that name another host than a loopback address.
+func UnderLoopbackName(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if addr.local() && !ownHost(r.Host) {
+		if !ownHost(r.Host) {
 			http.Error(w, "ask under a loopback address or localhost", http.StatusForbidden)
 			return
 		}

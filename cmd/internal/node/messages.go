@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -22,6 +23,7 @@ var messages = map[string]string{
 	"start": "run $run: this peer starts",
 	"peer.started": "peer $peer$addresses\n" +
 		"  its status             p2pdiloco status --data-dir $data_dir",
+	"peer.started/short":   "this peer has started",
 	"peer.started/address": "\n  others can start from  --bootstrap $address",
 	"peer.started/metrics": "\n  its metrics            /metrics at $metrics",
 	"admission.made": "the run is private; its admission secret is in $file\nothers can join with a ticket " +
@@ -134,6 +136,21 @@ func message(name string, f fields) string {
 	})
 }
 
+// Sentence says an event of the peer with a data directory to people, and whether it is a warning.
+// It is empty for an event that is for scripts. The event may come from a JSON document.
+func Sentence(e p2pdiloco.Event, dir string) (text string, grave bool) {
+	if e.Name == "peer.started" {
+		return messages["peer.started/short"], false
+	}
+	if hash, ok := e.Fields["run_id"].(string); ok {
+		e.Fields = maps.Clone(e.Fields)
+		e.Fields["run_id"] = longer(hash)
+	}
+	return describe(e, dir), isGrave(e)
+}
+
+func isGrave(e p2pdiloco.Event) bool { return slices.Contains(grave, e.Name) }
+
 // describe says an event of the peer with a data directory to people; empty: it is for scripts.
 func describe(e p2pdiloco.Event, dir string) string {
 	f := maps.Clone(e.Fields)
@@ -146,7 +163,8 @@ func describe(e p2pdiloco.Event, dir string) string {
 	case "peer.started":
 		return describeStart(f)
 	case "state.synced":
-		f["bytes"] = humanize.Bytes(uint64(f["bytes"].(int64)))
+		bytes, _ := strconv.ParseUint(fmt.Sprint(f["bytes"]), 10, 64) // a number of any type
+		f["bytes"] = humanize.Bytes(bytes)
 	case "run.final":
 		which = "ends_as"
 	}

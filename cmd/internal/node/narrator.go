@@ -99,13 +99,19 @@ func (n *narrator) waits(now time.Time) string {
 	} else if n.fetches.IsZero() {
 		n.fetches = now
 	}
+	if s.Sync != nil && now.After(n.fetches) {
+		rate := float64(s.Sync.Bytes) / now.Sub(n.fetches).Seconds()
+		s.Detail = fmt.Sprintf("%s, %s/s", s.Detail, humanize.Bytes(uint64(rate)))
+	}
+	return Waits(s)
+}
+
+// Waits says what a peer waits for; empty: for nothing.
+func Waits(s p2pdiloco.Status) string {
 	f := fields{"detail": s.Detail, "slot": s.Slot + 1}
 	switch s.Phase {
 	case p2pdiloco.PhaseJoining:
-		if s.Sync != nil && now.After(n.fetches) {
-			rate := float64(s.Sync.Bytes) / now.Sub(n.fetches).Seconds()
-			f["detail"] = fmt.Sprintf("%s, %s/s", s.Detail, humanize.Bytes(uint64(rate)))
-		} else if s.Reason != "" {
+		if s.Sync == nil && s.Reason != "" {
 			f["detail"] = s.Reason
 		}
 	case p2pdiloco.PhaseWaiting:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -260,7 +259,7 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 		}
 	}
 	level := uint64(wire.NoticeInfo)
-	if slices.Contains(grave, e.Name) {
+	if isGrave(e) {
 		level = wire.NoticeWarn
 	}
 	p.isIn = p.isIn || e.Name == "run.joined" || e.Name == "run.founded"

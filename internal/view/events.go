@@ -1,0 +1,75 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// maxEvents is how many events a view has, the newest.
+const maxEvents = 200
+
+// Event is one thing that happened, in words.
+type Event struct {
+	Number uint64    `json:"n"`
+	Time   time.Time `json:"time"`
+	Name   string    `json:"name"`
+	Text   string    `json:"text"`
+	Grave  bool      `json:"grave,omitempty"`
+}
+
+// parseEvent reads an event as a peer's API and its events file have it.
+func parseEvent(line []byte) (e report.Event, err error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber() // heights and bytes keep their digits
+	if err := d.Decode(&e.Fields); err != nil {
+		return e, fmt.Errorf("an event: %w", err)
+	}
+	text := func(name string) string {
+		t, _ := e.Fields[name].(string)
+		return t
+	}
+	e.Name = text("event")
+	e.Peer, _ = slot.ParsePeerID(text("peer"))
+	if e.Time, err = time.Parse(time.RFC3339Nano, text("time")); err != nil || e.Name == "" {
+		return e, fmt.Errorf("%.80q is no event", line)
+	}
+	return e, nil
+}
+
+// events are the newest things that happened, the oldest first.
+type events struct {
+	all    []Event
+	number uint64
+}
+
+// add adds an event that has words. Members have their short names in it.
+func (all *events) add(e report.Event, text string, grave bool, members []Member) {
+	text, _, _ = strings.Cut(text, "\n") // what follows is for a terminal
+	if text == "" {
+		return
+	}
+	for _, m := range members {
+		text = strings.ReplaceAll(text, m.ID, m.Short)
+	}
+	all.number++
+	all.all = append(all.all, Event{
+		Number: all.number, Time: e.Time, Name: clip(e.Name, maxName), Text: clip(text, maxText), Grave: grave,
+	})
+	all.all = all.all[max(0, len(all.all)-maxEvents):]
+}
+
+// since are the events after a number.
+func (all *events) since(number uint64) (some []Event) {
+	for _, e := range all.all {
+		if e.Number > number {
+			some = append(some, e)
+		}
+	}
+	return some
+}

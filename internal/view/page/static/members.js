@@ -1,0 +1,180 @@
+import { byId, count, digits, has, make, percent, say, seconds } from "./dom.js";
+
+const bad = ["missing", "mute", "evicted"];
+const waysInOrder = ["itself", "direct", "punched", "relayed", "not connected"];
+
+// A column has a value to sort by, and a text. Columns that no member has a value of are left out.
+const columns = [
+  { name: "Member", key: (m) => m.name || m.short, head: true },
+  { name: "State", key: (m) => m.state, cell: (m) => make("span", { class: pill(m) }, m.state) },
+  { name: "Role", key: (m) => ["leader", "elector", "member"].indexOf(m.role), cell: (m) => m.role },
+  { name: "Step", key: (m) => (m.of ? m.steps / m.of : m.steps || null), cell: step, number: true },
+  { name: "A step", key: (m) => m.step_s, cell: (m) => seconds(m.step_s), number: true,
+    title: "how long an inner step took" },
+  { name: "Share", key: (m) => m.share, cell: (m) => percent(m.share), number: true,
+    title: "of all inner steps in the newest slot" },
+  { name: "Norm", key: (m) => m.norm, cell: norm, number: true,
+    title: "of its pseudo-gradient; in brackets against the median" },
+  { name: "Cosine", key: (m) => m.cosine, cell: (m) => m.cosine.toFixed(2), number: true,
+    title: "to what the others contributed" },
+  { name: "Trimmed", key: (m) => m.trimmed, cell: (m) => percent(m.trimmed), number: true,
+    title: "share of its values that were left out" },
+  { name: "Reached", key: (m) => waysInOrder.indexOf(m.way) + (m.rtt_ms ?? 0) / 1e6, cell: way },
+  { name: "Uplink", key: (m) => m.uplink, cell: (m) => `${count(m.uplink)} kB/s`, number: true,
+    title: "that it measured as it sent" },
+  { name: "Slot", key: (m) => m.slot, cell: (m) => count(m.slot), number: true },
+  { name: "Last seen", key: (m) => m.heard_s, cell: (m) => (m.heard_s ? `${seconds(m.heard_s)} ago` : "now"),
+    number: true },
+];
+
+const members = new Map(); // by ID
+const rows = new Map(); // by ID: a body of the table
+let sort = { column: null, down: false };
+let shown = []; // columns
+let steer = null; // what a button of a member does; null: there is no key
+
+function pill(m) {
+  if (bad.includes(m.state)) return "pill bad";
+  if (m.state === "late" || m.state === "leaving") return "pill warn";
+  return m.contributes ? "pill good" : "pill";
+}
+
+function step(m) {
+  return m.of ? `${count(m.steps)} of ${count(m.of)}` : count(m.steps);
+}
+
+function norm(m) {
+  return digits(m.norm) + (has(m.ratio) ? ` (${digits(m.ratio, 2)}×)` : "");
+}
+
+function way(m) {
+  return [m.way, m.transport, has(m.rtt_ms) ? `${digits(m.rtt_ms, 2)} ms` : ""].filter(Boolean).join(" ");
+}
+
+export function forget() {
+  members.clear();
+}
+
+// take takes in members that have changed, and those that are gone.
+export function take(changed, gone) {
+  for (const id of gone) members.delete(id);
+  for (const m of changed) {
+    members.set(m.id, m);
+    rows.delete(m.id);
+  }
+  show();
+}
+
+export function allowSteering(move) {
+  steer = move;
+  rows.clear();
+  show();
+}
+
+const empty = (v) => v === null || v === undefined || v === 0 || v === "";
+
+function show() {
+  const all = [...members.values()];
+  const now = columns.filter((c) => c.head || all.some((m) => !empty(c.key(m))));
+  if (now.length !== shown.length || now.some((c, i) => c !== shown[i])) {
+    shown = now;
+    rows.clear();
+    heads();
+  }
+  const table = byId("table");
+  const wanted = order(all).filter(matches).map((m) => rows.get(m.id) ?? row(m));
+  const bodies = [...table.tBodies];
+  if (wanted.length !== bodies.length || wanted.some((b, i) => b !== bodies[i])) place(table, wanted);
+  const warned = all.filter((m) => m.warnings?.length).length;
+  const hidden = all.length - wanted.length;
+  say(byId("members-text"), [
+    `${count(all.length)} ${all.length === 1 ? "member" : "members"}, of which ` +
+      `${count(all.filter((m) => m.contributes).length)} contribute`,
+    warned ? `${count(warned)} with a warning` : "no warnings", hidden ? `${count(hidden)} not shown` : "",
+  ].filter(Boolean).join("; ") + ".");
+}
+
+// place puts the bodies of the table in order. A button in one of them keeps the focus.
+function place(table, wanted) {
+  const id = document.activeElement?.closest?.("tbody")?.dataset.id;
+  for (const b of [...table.tBodies]) if (!wanted.includes(b)) b.remove();
+  wanted.forEach((b, i) => table.tBodies[i] !== b && table.insertBefore(b, table.tBodies[i] ?? null));
+  if (id && document.activeElement === document.body) rows.get(id)?.querySelector("button")?.focus();
+}
+
+// order sorts: without a choice this peer, those with warnings, and the others by name.
+function order(all) {
+  const by = (key) => (a, b) => {
+    const x = key(a), y = key(b);
+    if (!has(x) || !has(y)) return has(y) - has(x); // those without a value come last
+    const less = typeof x === "string" ? x.localeCompare(y) : x - y;
+    return sort.down ? -less : less;
+  };
+  const usual = (m) => `${m.self ? 0 : m.warnings?.length ? 1 : 2}${m.name || m.short}`;
+  all.sort((a, b) => usual(a).localeCompare(usual(b)));
+  return sort.column ? all.sort(by(sort.column.key)) : all;
+}
+
+function matches(m) {
+  const text = [m.id, m.name, m.state, m.role, m.way, ...(m.warnings ?? [])].join(" ").toLowerCase();
+  return byId("filter").value.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+function heads() {
+  const head = (c) => {
+    const button = make("button", { type: "button", title: c.title ?? "" }, c.name);
+    button.addEventListener("click", () => choose(c));
+    const th = make("th", { scope: "col", class: c.number ? "n" : "" }, button);
+    if (sort.column === c) th.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
+    return th;
+  };
+  const last = make("td", {}, make("span", { class: "sr" }, "What can be done"));
+  byId("columns").replaceChildren(...shown.map(head), ...(steer ? [last] : []));
+}
+
+// choose sorts by a column, then the other way round, then as usual. Numbers begin with the largest.
+function choose(c) {
+  if (sort.column !== c) sort = { column: c, down: !!c.number };
+  else if (sort.down === !!c.number) sort.down = !sort.down;
+  else sort = { column: null, down: false };
+  heads();
+  const again = shown.indexOf(c);
+  byId("columns").cells[again].firstChild.focus();
+  show();
+}
+
+function row(m) {
+  const cells = shown.map((c) => {
+    if (c.head) return nameCell(m);
+    const text = has(c.key(m)) ? c.cell(m) : "–";
+    return make("td", { class: c.number ? "n" : "" }, text);
+  });
+  if (steer) cells.push(make("td", {}, m.self ? null : removal(m)));
+  const body = make("tbody", {}, make("tr", {}, ...cells));
+  body.dataset.id = m.id;
+  if (m.warnings?.length) {
+    const said = make("td", { colSpan: cells.length }, ...m.warnings.map((w) => make("p", {}, w)));
+    body.append(make("tr", { class: "warnings" }, said));
+  }
+  rows.set(m.id, body);
+  return body;
+}
+
+function nameCell(m) {
+  const tags = [m.name ? m.short : "", m.self ? "this peer" : ""].filter(Boolean).join(", ");
+  return make("th", { scope: "row", title: m.id }, m.name || m.short, make("span", { class: "tag" }, tags));
+}
+
+function removal(m) {
+  const name = m.name || m.short;
+  const button = make("button", { type: "button", class: "plain", "aria-label": `Remove ${name}` }, "Remove…");
+  button.addEventListener("click", () => steer("remove", m.id, name));
+  return button;
+}
+
+export function nameOf(id) {
+  const m = members.get(id);
+  return m ? m.name || m.short : id.slice(-6);
+}
+
+byId("filter").addEventListener("input", show);

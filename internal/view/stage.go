@@ -1,0 +1,101 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+)
+
+// Stage is how far the slot is that is under way.
+type Stage struct {
+	Name  string `json:"name"` // training | waiting | combining
+	Slot  uint64 `json:"slot"`
+	Text  string `json:"text"`
+	Steps uint64 `json:"steps"` // done of the inner steps
+	Of    uint64 `json:"of"`    // 0: the peer does not train, or chooses how many
+	// what is left of it, by the speed until now; nil: unknown
+	LeftSeconds *float64 `json:"left_s"`
+}
+
+// The stages of a slot.
+const (
+	Training  = "training"
+	Waiting   = "waiting"
+	Combining = "combining"
+)
+
+// stageOf says how far the slot is. Where a slot is combined beside the inner steps of the next
+// one, it is the inner steps that are shown, and the text has both.
+func stageOf(s report.Status, beside *clock) *Stage {
+	self, others := report.MemberStatus{}, []report.MemberStatus{}
+	for _, m := range s.Members {
+		if m.Self {
+			self = m
+		} else if m.State == "training" {
+			others = append(others, m)
+		}
+	}
+	combined := ""
+	var left *float64
+	if now := s.Exchange.Now; now != nil {
+		combined = fmt.Sprintf("slot %d: what the peers learnt is combined and agreed on", now.Slot)
+		if passed := beside.passed(now.Slot); now.Expected > passed {
+			left = new((now.Expected - passed).Seconds())
+		}
+	}
+	switch {
+	case self.State == "training":
+		st := trainingOf(s, self)
+		if combined != "" {
+			st.Text += "; beside it " + combined
+		}
+		return st
+	case combined != "":
+		return &Stage{Name: Combining, Slot: s.Exchange.Now.Slot, Text: combined, LeftSeconds: left}
+	}
+	return waitingOf(s, others)
+}
+
+func trainingOf(s report.Status, self report.MemberStatus) *Stage {
+	st := &Stage{Name: Training, Slot: s.Slot + 1, Steps: uint64(self.Steps), Of: uint64(self.Assigned)}
+	if s.Task != nil {
+		st.Slot, st.Of = s.Task.Slot, uint64(s.Task.Steps)
+	}
+	st.Text = fmt.Sprintf("slot %d: this peer trains", st.Slot)
+	if st.Of > 0 {
+		st.LeftSeconds = leftOf(st.Of, st.Steps, stepTime(self))
+	}
+	return st
+}
+
+// waitingOf is the stage of a peer that has nothing to do before others have trained.
+func waitingOf(s report.Status, others []report.MemberStatus) *Stage {
+	st := &Stage{Name: Waiting, Slot: s.Slot + 1, Text: fmt.Sprintf("slot %d: this peer is ready for it", s.Slot+1)}
+	if len(others) > 0 {
+		st.Text = fmt.Sprintf("slot %d: %d of %d members train", s.Slot+1, len(others), len(s.Members))
+	}
+	for _, m := range others {
+		left := leftOf(uint64(m.Assigned), uint64(m.Steps), stepTime(m))
+		if left != nil && (st.LeftSeconds == nil || *left > *st.LeftSeconds) {
+			st.LeftSeconds = left
+		}
+	}
+	return st
+}
+
+// stepTime is how long an inner step of a member took in its newest contribution; 0: unknown.
+func stepTime(m report.MemberStatus) time.Duration {
+	if m.Contribution == nil {
+		return 0
+	}
+	return m.Contribution.StepTime
+}
+
+// leftOf is how long the rest of some steps takes, in seconds; nil: unknown.
+func leftOf(of, done uint64, step time.Duration) *float64 {
+	if step <= 0 || of <= done {
+		return nil
+	}
+	return new((time.Duration(of-done) * step).Seconds())
+}

@@ -1,0 +1,68 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+)
+
+// Bounds on what a view has of what other peers say.
+const (
+	maxName    = 64   // characters of a name
+	maxText    = 600  // of a sentence
+	maxMembers = 1024 // as many as a run has
+	maxNotes   = 8    // sentences about a member
+)
+
+// clip makes one line of a text that may come from anybody, with so many characters at most.
+func clip(text string, most int) string {
+	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) { // such as those that turn the direction of what follows
+			return -1
+		}
+		return r
+	}, text)), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// reachedBy says how other peers reach this one.
+func reachedBy(s report.Status) string {
+	r := s.Reach
+	text := "Others reach this peer directly where its network lets connections in."
+	switch {
+	case r.Public:
+		text = "Others reach this peer directly, from everywhere."
+	case len(r.Relays) > 0:
+		text = fmt.Sprintf("Others reach this peer through %d relays, and directly where its network lets connections "+
+			"in. A forwarded TCP and UDP port (--listen, --announce) is faster.", len(r.Relays))
+	}
+	if r.Relaying {
+		text += fmt.Sprintf(" It relays for others: %s so far.", humanize.Bytes(r.Carried.Sent))
+	}
+	return text
+}
+
+// limits says how much the peer sends and receives at most.
+func limits(up, down int64) string {
+	var parts []string
+	if up > 0 {
+		parts = append(parts, humanize.Bytes(uint64(up))+"/s sent")
+	}
+	if down > 0 {
+		parts = append(parts, humanize.Bytes(uint64(down))+"/s received")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "At most " + strings.Join(parts, " and ") + "."
+}

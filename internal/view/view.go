@@ -1,0 +1,203 @@
+package view
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+)
+
+// View is a run at one moment.
+type View struct {
+	Run       Run        `json:"run"`
+	Now       Now        `json:"now"`
+	Bytes     Bytes      `json:"bytes"`
+	Agreement *Agreement `json:"agreement"` // nil: the run is not known yet
+	Members   []Member   `json:"members"`
+}
+
+// Run says which run it is, and which peer was asked.
+type Run struct {
+	Name       string   `json:"name"`
+	ID         string   `json:"id,omitempty"`
+	Private    bool     `json:"private"`
+	Peer       string   `json:"peer"`
+	Mode       string   `json:"mode,omitempty"`
+	Codec      string   `json:"codec,omitempty"`
+	Outer      string   `json:"outer,omitempty"`
+	Aggregator string   `json:"aggregator,omitempty"`
+	Parameters uint64   `json:"parameters,omitempty"`
+	Addrs      []string `json:"addrs,omitempty"` // of the peer
+}
+
+// Now says what the peer is about.
+type Now struct {
+	Phase    string   `json:"phase"`
+	Headline string   `json:"headline"` // what is waited for, or else what is done, in words
+	Notes    []string `json:"notes"`    // what people should know or do, in words
+	Slot     uint64   `json:"slot"`
+	LastSlot uint64   `json:"last_slot"`
+	Stage    *Stage   `json:"stage"` // nil: the run is not running
+	// to the end of the run; nil: unknown
+	LeftSeconds *float64 `json:"left_s"`
+	Loss        *float64 `json:"loss"` // held out
+	LossSlot    uint64   `json:"loss_slot,omitempty"`
+	TrainLoss   *float64 `json:"train_loss"`
+	// of the time in which the trainer could have trained
+	StallShare *float64 `json:"stall_share"`
+	UpSeconds  float64  `json:"up_s"`
+}
+
+// Bytes are what the peer has sent and received since its start.
+type Bytes struct {
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
+	// what data-parallel training had sent for the same inner steps; 0: unknown
+	Parallel uint64         `json:"parallel"`
+	For      []PurposeBytes `json:"for"`
+	Relayed  uint64         `json:"relayed"` // of Sent, through other peers
+	Reached  string         `json:"reached"` // how other peers reach this one, in words
+	Limits   string         `json:"limits,omitempty"`
+}
+
+// PurposeBytes are what was sent for one purpose.
+type PurposeBytes struct {
+	What string `json:"what"`
+	Sent uint64 `json:"sent"`
+}
+
+// Agreement says how the run decides, and what it withstands.
+type Agreement struct {
+	Height    uint64   `json:"height"`
+	Leader    string   `json:"leader,omitempty"` // its ID
+	TermsLost uint32   `json:"terms_lost"`       // at the height that is being decided
+	Electors  int      `json:"electors"`
+	Quorum    int      `json:"quorum"`
+	Liars     int      `json:"liars"` // that may lie or be gone
+	Trust     string   `json:"trust,omitempty"`
+	Text      string   `json:"text,omitempty"`
+	Motions   []Motion `json:"motions"`
+	Removed   []string `json:"removed"`
+	StateRoot string   `json:"state_root"`
+}
+
+// Motion is a change of the membership that some members want.
+type Motion struct {
+	Action string `json:"action"`
+	Peer   string `json:"peer,omitempty"`
+	Have   int    `json:"have"`  // members that have it
+	Lacks  int    `json:"lacks"` // of a quorum
+}
+
+// build makes a view of a status. waits says what the peer waits for.
+func build(s report.Status, waits string, beside *clock) View {
+	v := View{Run: runOf(s), Now: nowOf(s, waits, beside), Bytes: bytesOf(s), Members: membersOf(s)}
+	if !s.RunID.IsZero() {
+		v.Agreement = agreementOf(s)
+	}
+	return v
+}
+
+func runOf(s report.Status) Run {
+	r := Run{
+		Name: clip(s.Run, maxName), Private: s.Spec["access"] != spec.AccessOpen, Peer: s.Peer.String(), Addrs: s.Addrs,
+		Mode: s.Spec["mode"], Codec: s.Spec["codec"], Outer: s.Spec["outer"], Aggregator: s.Spec["aggregator"],
+		Parameters: s.Parameters,
+	}
+	if !s.RunID.IsZero() {
+		r.ID = s.RunID.String()
+	}
+	return r
+}
+
+func nowOf(s report.Status, waits string, beside *clock) Now {
+	n := Now{
+		Phase: string(s.Phase), Slot: s.Slot, LastSlot: s.LastSlot, Loss: s.Stats.Loss, LossSlot: s.Stats.LossSlot,
+		TrainLoss: s.Stats.TrainLoss, UpSeconds: s.Uptime.Seconds(), Notes: []string{},
+	}
+	if s.Phase == report.PhaseRunning {
+		n.Stage = stageOf(s, beside)
+		if left := s.CostSince(report.Status{}).Left; left > 0 {
+			n.LeftSeconds = new(left.Seconds())
+		}
+	}
+	if all := s.Training + s.Stall; all > 0 {
+		n.StallShare = new(s.Stall.Seconds() / all.Seconds())
+	}
+	switch {
+	case waits != "" && (s.Phase != report.PhaseEnded || s.Detail == ""):
+		n.Headline = waits
+	case n.Stage != nil:
+		n.Headline = n.Stage.Text
+	default:
+		n.Headline = s.Detail
+	}
+	for _, text := range []string{s.Alarm, s.Provisional, s.Reason, s.Trainer} {
+		if text != "" {
+			n.Notes = append(n.Notes, clip(text, maxText))
+		}
+	}
+	n.Headline = clip(n.Headline, maxText)
+	return n
+}
+
+func bytesOf(s report.Status) Bytes {
+	t := s.Traffic
+	return Bytes{
+		Sent: s.Sent, Received: s.Received, Parallel: s.CostSince(report.Status{}).Parallel, Relayed: t.Relayed.Sent,
+		For: []PurposeBytes{
+			{"all-reduce", t.Exchange.Sent},
+			{"states for newcomers", t.State.Sent},
+			{"agreement", t.Control.Sent},
+			{"gossip and DHT", t.Gossip.Sent},
+		},
+		Reached: reachedBy(s), Limits: limits(s.MaxUpload, s.MaxDownload),
+	}
+}
+
+func agreementOf(s report.Status) *Agreement {
+	a := &Agreement{
+		Height: s.Height, TermsLost: s.Ballot, StateRoot: s.StateRoot.String(), Motions: []Motion{}, Removed: []string{},
+	}
+	if s.Leader != "" {
+		a.Leader = s.Leader.String()
+	}
+	if of := s.Agreement; of != nil {
+		a.Electors, a.Quorum, a.Liars, a.Trust, a.Text = of.Electors, of.Quorum, of.Liars, of.Trust, of.Text
+	}
+	for _, m := range s.Motions {
+		motion := Motion{Action: m.Action, Have: len(m.By)}
+		if m.Peer != "" {
+			motion.Peer = m.Peer.String()
+		}
+		if !m.Enough {
+			motion.Lacks = max(1, a.Quorum-len(m.By))
+		}
+		a.Motions = append(a.Motions, motion)
+	}
+	for _, p := range s.Removed[:min(len(s.Removed), maxMembers)] {
+		a.Removed = append(a.Removed, p.String())
+	}
+	return a
+}
+
+// number reads a number of the spec; 0 if there is none.
+func number(s report.Status, name string) uint64 {
+	n, _ := strconv.ParseUint(s.Spec[name], 10, 64)
+	return n
+}
+
+// clock remembers since when a slot is combined: a status says only that it is.
+type clock struct {
+	slot  uint64
+	since time.Time
+}
+
+// passed is how long ago a slot's exchange was seen for the first time.
+func (c *clock) passed(slot uint64) time.Duration {
+	if c.slot != slot {
+		c.slot, c.since = slot, time.Now()
+	}
+	return time.Since(c.since)
+}

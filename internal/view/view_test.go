@@ -1,0 +1,177 @@
+package view
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// done is a contribution whose inner steps took two seconds each.
+func done(slotNumber uint64, steps uint32) *report.ContributionStatus {
+	return &report.ContributionStatus{Slot: slotNumber, Steps: steps, StepTime: 2 * time.Second}
+}
+
+// A stage says how far the slot is, and how long the rest takes at the speed until now.
+func TestStage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		me := report.MemberStatus{Self: true, State: "training", Steps: 15, Assigned: 20, Contribution: done(4, 20)}
+		slow := report.MemberStatus{Peer: "s", State: "training", Steps: 2, Assigned: 20, Contribution: done(4, 20)}
+		ready := report.MemberStatus{Self: true, State: "offered"}
+		combined := report.ExchangeStatus{Now: &report.SlotTime{Slot: 5, Expected: 9 * time.Second}}
+		var beside clock
+		for _, c := range []struct {
+			members  []report.MemberStatus
+			exchange report.ExchangeStatus
+			name     string
+			left     float64
+			text     string
+		}{
+			{[]report.MemberStatus{me, slow}, report.ExchangeStatus{}, Training, 10, "slot 5: this peer trains"},
+			{[]report.MemberStatus{me, slow}, combined, Training, 10, "trains; beside it slot 5: what the peers learnt"},
+			{[]report.MemberStatus{ready, slow}, report.ExchangeStatus{}, Waiting, 36, "1 of 2 members train"},
+			{[]report.MemberStatus{ready}, report.ExchangeStatus{}, Waiting, 0, "this peer is ready for it"},
+			{[]report.MemberStatus{ready}, combined, Combining, 6, "what the peers learnt is combined"},
+		} {
+			s := report.Status{Phase: report.PhaseRunning, Slot: 4, Members: c.members, Exchange: c.exchange}
+			got, left := stageOf(s, &beside), 0.
+			if got.LeftSeconds != nil {
+				left = *got.LeftSeconds
+			}
+			if got.Name != c.name || left != c.left || !strings.Contains(got.Text, c.text) {
+				t.Errorf("%+v, %v s left; want %s, %v s, %s", got, left, c.name, c.left, c.text)
+			}
+			time.Sleep(time.Second) // the exchange is under way since the second case
+		}
+	})
+}
+
+// What is wrong with a member is said in sentences, with what to do.
+func TestWarnings(t *testing.T) {
+	s := report.Status{
+		Stats: report.StatsStatus{Slot: 7},
+		Members: []report.MemberStatus{
+			{Peer: "a", Self: true, State: "training", Seat: 1, Contribution: done(7, 30)},
+			{Peer: "b", State: "late", Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1"}, Contribution: done(7, 10)},
+			{Peer: "c", State: "idle", Path: &p2p.Path{Way: p2p.WayRelayed, Relay: "a"}, Contribution: done(3, 99)},
+			{Peer: "d", State: "mute", Fault: "has not voted for 8 heights", Heard: time.Minute,
+				Path:      &p2p.Path{Way: p2p.WayRelayed, Limited: true},
+				StandsOut: []figures.Finding{{Words: "sends nothing new", Since: 2}}},
+			{Peer: "e", State: "training", Leader: true, Heard: time.Second},
+		},
+	}
+	all := membersOf(s)
+	for i, want := range []string{
+		"",
+		"It is late: most others have offered their part of the slot.",
+		"Its bytes go through " + slot.PeerID("a").Short() + ", which is slower than a direct way: open a TCP and a " +
+			"UDP port on one of the two sides (p2pdiloco doctor says how).",
+		"It has not voted for 8 heights. It sends nothing new, since slot 2. Only relay another peer leads to it, " +
+			"which lets small things pass and no contribution: open a TCP and a UDP port on one of the two sides, or " +
+			"run p2pdiloco bootstrap --relay where both reach it.",
+		"There is no connection from here to it now.",
+	} {
+		if got := strings.Join(all[i].Warnings, " "); got != want {
+			t.Errorf("member %d: %q, want %q", i, got, want)
+		}
+	}
+	if me, b, c := all[0], all[1], all[2]; *me.Share != .75 || *b.Share != .25 || c.Share != nil || c.Contributes ||
+		!b.Contributes || me.Way != waySelf || b.Way != "direct" || b.Transport != "quic" || me.Role != "elector" {
+		t.Errorf("%+v %+v %+v", me, b, c)
+	}
+	if d, e := all[3], all[4]; d.HeardAgo != 60 || e.HeardAgo != 0 || e.Way != wayNone || e.Role != "leader" {
+		t.Errorf("%+v %+v", d, e)
+	}
+}
+
+// The first thing that a view says is what is waited for.
+func TestHeadline(t *testing.T) {
+	for _, c := range []struct {
+		status      report.Status
+		waits, want string
+	}{
+		{report.Status{Phase: report.PhaseRunning, Slot: 3}, "slot 4 waits for x", "slot 4 waits for x"},
+		{report.Status{Phase: report.PhaseRunning, Slot: 3}, "", "slot 4: this peer is ready for it"},
+		{report.Status{Phase: report.PhaseEnded, Detail: "it is agreed"}, "still waiting: it is agreed", "it is agreed"},
+		{report.Status{Phase: report.PhasePaused, Reason: "a\nb"}, "still waiting: a\u202e b", "still waiting: a b"},
+	} {
+		if v := build(c.status, c.waits, &clock{}); v.Now.Headline != c.want || v.Agreement != nil {
+			t.Errorf("%+v, want %q", v.Now, c.want)
+		}
+	}
+	lost := report.Status{
+		RunID: slot.Root{1}, Ballot: 2, Agreement: &report.AgreementStatus{Quorum: 3},
+		Motions: []report.MotionStatus{{Action: "remove", Peer: "q", By: []slot.PeerID{"p"}}, {Action: "rotate", Enough: true}},
+	}
+	a := build(lost, "", &clock{}).Agreement
+	if a.TermsLost != 2 || len(a.Motions) != 2 || a.Motions[0].Lacks != 2 || a.Motions[1].Lacks != 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A history has each slot once, whenever its loss was measured, is thinned from the old end, and
+// tells what has changed.
+func TestHistory(t *testing.T) {
+	var h history
+	at := func(n uint64, train, held float64, of uint64) {
+		s := report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: n, TrainLoss: &train}}
+		if of > 0 {
+			s.Stats.Loss, s.Stats.LossSlot = &held, of
+		}
+		h.take(s)
+	}
+	at(1, 4, 0, 0)
+	at(2, 3, 0, 0)
+	at(2, 2.5, 3.9, 1) // the training loss is that of a round that goes on
+	seen := h.version
+	at(2, 2.5, 3.9, 1)
+	if len(h.since(seen)) != 0 || len(h.points) != 2 || *h.points[0].Loss != 3.9 || h.points[0].TrainLoss != nil ||
+		*h.points[1].TrainLoss != 3 {
+		t.Errorf("%+v", h)
+	}
+	at(2, 2.5, 2.9, 2)
+	if changed := h.since(seen); len(changed) != 1 || changed[0].Slot != 2 {
+		t.Errorf("%+v", changed)
+	}
+	for n := range uint64(10_000) {
+		at(n+3, 1, 1, n+3)
+	}
+	n := len(h.points)
+	if n > MaxPoints || n < MaxPoints/2 || h.points[0].Slot > 2 || h.points[n-2].Slot != 10_001 ||
+		h.points[n-1].Slot != 10_002 {
+		t.Errorf("%d points from %d to %d", n, h.points[0].Slot, h.points[n-1].Slot)
+	}
+	if text, err := json.Marshal(h.since(0)); err != nil || len(text) > 400_000 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// Events are read as the API has them. Those that are for scripts are left out, members have their
+// short names, and a text has no second line.
+func TestEvents(t *testing.T) {
+	var all events
+	member := Member{ID: "12D3KooWLong", Short: "WLong"}
+	for i := range maxEvents + 3 {
+		e, err := parseEvent([]byte(`{"time":"2026-01-02T03:04:05Z","event":"peer.left","height":9007199254740993}`))
+		if err != nil || e.Name != "peer.left" || e.Fields["height"] != json.Number("9007199254740993") {
+			t.Fatal(e, err)
+		}
+		text := map[bool]string{true: "12D3KooWLong has left\nsee docs"}[i != 1]
+		all.add(e, text, i == 0, []Member{member})
+	}
+	if n := len(all.since(0)); n != maxEvents || all.since(0)[0].Text != "WLong has left" || all.number != maxEvents+2 ||
+		len(all.since(all.number-1)) != 1 {
+		t.Errorf("%d events, %+v", n, all.since(0)[0])
+	}
+	for _, line := range []string{``, `[]`, `{}`, `{"event":"x"}`, `{"time":"2026-01-02T03:04:05Z"}`} {
+		if e, err := parseEvent([]byte(line)); err == nil {
+			t.Errorf("%s is %+v", line, e)
+		}
+	}
+}

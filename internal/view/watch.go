@@ -1,0 +1,123 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+)
+
+// Source asks a running peer, and puts into words what it says.
+type Source struct {
+	Status func(ctx context.Context) (report.Status, error)
+	// Events returns the events after so many, as lines of JSON, and how many there are in all. nil:
+	// the peer is not asked.
+	Events func(ctx context.Context, after uint64) (lines []json.RawMessage, next uint64, err error)
+	// Waits says what the peer waits for; empty: for nothing.
+	Waits func(report.Status) string
+	// Sentence says an event; empty: it is for scripts.
+	Sentence func(report.Event) (text string, grave bool)
+}
+
+// Newest is what a watcher knows.
+type Newest struct {
+	View
+	// Fault says why the peer does not answer, and what to do; empty: it does.
+	Fault string
+	// Known says whether the peer has answered yet.
+	Known bool
+
+	history history
+	events  events
+}
+
+// Points are those of the history that have changed since a version, with the newest version.
+func (n *Newest) Points(version uint64) ([]Point, uint64) {
+	return n.history.since(version), n.history.version
+}
+
+// Happened are the events after a number, with the number of the newest.
+func (n *Newest) Happened(after uint64) ([]Event, uint64) {
+	return n.events.since(after), n.events.number
+}
+
+// Watcher asks a peer again and again.
+type Watcher struct {
+	source Source
+	beside clock  // of run
+	next   uint64 // event to ask for; of run
+	mu     struct {
+		sync.Mutex
+		newest  Newest        // replaced as a whole, but for what its history and events append
+		changed chan struct{} // closed by the next change
+	}
+}
+
+// NewWatcher makes a Watcher, which knows nothing before Run.
+func NewWatcher(source Source) *Watcher {
+	w := &Watcher{source: source}
+	w.mu.changed = make(chan struct{})
+	return w
+}
+
+// Look calls f with what is known. f must not keep what it is given. The channel is closed when
+// there is more.
+func (w *Watcher) Look(f func(*Newest)) (changed <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f(&w.mu.newest)
+	return w.mu.changed
+}
+
+// A peer is asked each second, and a large run, whose status is long, less often.
+const (
+	interval    = time.Second
+	perInterval = 100 // members that a second is enough for
+)
+
+// Run asks the peer until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		members := w.ask(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval * time.Duration(1+members/perInterval)):
+		}
+	}
+}
+
+// ask asks the peer once, and returns how many members there are.
+func (w *Watcher) ask(ctx context.Context) (members int) {
+	s, err := w.source.Status(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	var lines []json.RawMessage
+	if err == nil && w.source.Events != nil {
+		var next uint64
+		if more, n, fault := w.source.Events(ctx, w.next); fault == nil { // an older peer has none
+			lines, next = more, n
+			w.next = next
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := &w.mu.newest
+	if err != nil {
+		n.Fault = clip(err.Error(), maxText)
+	} else {
+		n.View, n.Fault, n.Known = build(s, w.source.Waits(s), &w.beside), "", true
+		n.history.take(s)
+	}
+	for _, line := range lines {
+		if e, err := parseEvent(line); err == nil {
+			text, grave := w.source.Sentence(e)
+			n.events.add(e, text, grave, n.Members)
+		}
+	}
+	close(w.mu.changed)
+	w.mu.changed = make(chan struct{})
+	return len(n.Members)
+}
