@@ -69,7 +69,8 @@ func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr 
 	var watching sync.WaitGroup
 	watching.Go(func() { w.Run(watched) })
 	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move})
-	_, err = fmt.Fprintf(out, "the run's page   %s\n  the part behind # is a key: who has it can remove members\n", s.URL())
+	_, err = fmt.Fprintf(out, "the run's page   %s\n  the part behind # is a key: who has it can remove members\n",
+		s.URL())
 	if err == nil {
 		<-ctx.Done()
 	}
@@ -92,7 +93,8 @@ func listenForPage(given string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", given)
 	if err != nil {
-		return nil, fmt.Errorf("the page: %w: choose another address with --addr, like 127.0.0.1:0 for any free port", err)
+		return nil, fmt.Errorf("the page: %w: choose another address with --addr, like 127.0.0.1:0 for any free port",
+			err)
 	}
 	return l, nil
 }

@@ -32,8 +32,9 @@ type Member struct {
 	Transport   string   `json:"transport,omitempty"`
 	RTTMillis   *float64 `json:"rtt_ms,omitempty"`
 	Uplink      uint32   `json:"uplink,omitempty"` // kB/s that it measured
-	HeardAgo    int64    `json:"heard_s"`          // in seconds; those of a member that is heard are 0
-	Warnings    []string `json:"warnings,omitempty"`
+	// in seconds; 0: it is heard
+	HeardAgo int64    `json:"heard_s"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Ways of members to which no connection leads.

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
@@ -158,7 +157,8 @@ func bytesOf(s report.Status) Bytes {
 
 func agreementOf(s report.Status) *Agreement {
 	a := &Agreement{
-		Height: s.Height, TermsLost: s.Ballot, StateRoot: s.StateRoot.String(), Motions: []Motion{}, Removed: []string{},
+		Height: s.Height, TermsLost: s.Ballot, StateRoot: s.StateRoot.String(), Motions: []Motion{},
+		Removed: []string{},
 	}
 	if s.Leader != "" {
 		a.Leader = s.Leader.String()
@@ -180,12 +180,6 @@ func agreementOf(s report.Status) *Agreement {
 		a.Removed = append(a.Removed, p.String())
 	}
 	return a
-}
-
-// number reads a number of the spec; 0 if there is none.
-func number(s report.Status, name string) uint64 {
-	n, _ := strconv.ParseUint(s.Spec[name], 10, 64)
-	return n
 }
 
 // clock remembers since when a slot is combined: a status says only that it is.

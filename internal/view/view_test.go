@@ -34,7 +34,7 @@ func TestStage(t *testing.T) {
 			text     string
 		}{
 			{[]report.MemberStatus{me, slow}, report.ExchangeStatus{}, Training, 10, "slot 5: this peer trains"},
-			{[]report.MemberStatus{me, slow}, combined, Training, 10, "trains; beside it slot 5: what the peers learnt"},
+			{[]report.MemberStatus{me, slow}, combined, Training, 10, "trains; beside it slot 5: what"},
 			{[]report.MemberStatus{ready, slow}, report.ExchangeStatus{}, Waiting, 36, "1 of 2 members train"},
 			{[]report.MemberStatus{ready}, report.ExchangeStatus{}, Waiting, 0, "this peer is ready for it"},
 			{[]report.MemberStatus{ready}, combined, Combining, 6, "what the peers learnt is combined"},
@@ -58,11 +58,16 @@ func TestWarnings(t *testing.T) {
 		Stats: report.StatsStatus{Slot: 7},
 		Members: []report.MemberStatus{
 			{Peer: "a", Self: true, State: "training", Seat: 1, Contribution: done(7, 30)},
-			{Peer: "b", State: "late", Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1"}, Contribution: done(7, 10)},
+			{
+				Peer: "b", State: "late", Contribution: done(7, 10),
+				Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1"},
+			},
 			{Peer: "c", State: "idle", Path: &p2p.Path{Way: p2p.WayRelayed, Relay: "a"}, Contribution: done(3, 99)},
-			{Peer: "d", State: "mute", Fault: "has not voted for 8 heights", Heard: time.Minute,
+			{
+				Peer: "d", State: "mute", Fault: "has not voted for 8 heights", Heard: time.Minute,
 				Path:      &p2p.Path{Way: p2p.WayRelayed, Limited: true},
-				StandsOut: []figures.Finding{{Words: "sends nothing new", Since: 2}}},
+				StandsOut: []figures.Finding{{Words: "sends nothing new", Since: 2}},
+			},
 			{Peer: "e", State: "training", Leader: true, Heard: time.Second},
 		},
 	}
@@ -98,7 +103,7 @@ func TestHeadline(t *testing.T) {
 	}{
 		{report.Status{Phase: report.PhaseRunning, Slot: 3}, "slot 4 waits for x", "slot 4 waits for x"},
 		{report.Status{Phase: report.PhaseRunning, Slot: 3}, "", "slot 4: this peer is ready for it"},
-		{report.Status{Phase: report.PhaseEnded, Detail: "it is agreed"}, "still waiting: it is agreed", "it is agreed"},
+		{report.Status{Phase: report.PhaseEnded, Detail: "agreed"}, "still waiting: agreed", "agreed"},
 		{report.Status{Phase: report.PhasePaused, Reason: "a\nb"}, "still waiting: a\u202e b", "still waiting: a b"},
 	} {
 		if v := build(c.status, c.waits, &clock{}); v.Now.Headline != c.want || v.Agreement != nil {
@@ -107,7 +112,10 @@ func TestHeadline(t *testing.T) {
 	}
 	lost := report.Status{
 		RunID: slot.Root{1}, Ballot: 2, Agreement: &report.AgreementStatus{Quorum: 3},
-		Motions: []report.MotionStatus{{Action: "remove", Peer: "q", By: []slot.PeerID{"p"}}, {Action: "rotate", Enough: true}},
+		Motions: []report.MotionStatus{
+			{Action: "remove", Peer: "q", By: []slot.PeerID{"p"}},
+			{Action: "rotate", Enough: true},
+		},
 	}
 	a := build(lost, "", &clock{}).Agreement
 	if a.TermsLost != 2 || len(a.Motions) != 2 || a.Motions[0].Lacks != 2 || a.Motions[1].Lacks != 0 {
@@ -165,9 +173,10 @@ func TestEvents(t *testing.T) {
 		text := map[bool]string{true: "12D3KooWLong has left\nsee docs"}[i != 1]
 		all.add(e, text, i == 0, []Member{member})
 	}
-	if n := len(all.since(0)); n != maxEvents || all.since(0)[0].Text != "WLong has left" || all.number != maxEvents+2 ||
+	kept := all.since(0)
+	if len(kept) != maxEvents || kept[0].Text != "WLong has left" || all.number != maxEvents+2 ||
 		len(all.since(all.number-1)) != 1 {
-		t.Errorf("%d events, %+v", n, all.since(0)[0])
+		t.Errorf("%d events, %+v", len(kept), kept[0])
 	}
 	for _, line := range []string{``, `[]`, `{}`, `{"event":"x"}`, `{"time":"2026-01-02T03:04:05Z"}`} {
 		if e, err := parseEvent([]byte(line)); err == nil {

@@ -12,7 +12,7 @@ import (
 // Source asks a running peer, and puts into words what it says.
 type Source struct {
 	Status func(ctx context.Context) (report.Status, error)
-	// Events returns the events after so many, as lines of JSON, and how many there are in all. nil:
+	// Events returns those after so many, as lines of JSON, and how many there are in all. nil:
 	// the peer is not asked.
 	Events func(ctx context.Context, after uint64) (lines []json.RawMessage, next uint64, err error)
 	// Waits says what the peer waits for; empty: for nothing.

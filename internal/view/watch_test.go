@@ -20,7 +20,8 @@ func TestWatch(t *testing.T) {
 			Status: func(context.Context) (report.Status, error) { return report.Status{Run: "books"}, gone },
 			Events: func(_ context.Context, after uint64) ([]json.RawMessage, uint64, error) {
 				asked = append(asked, after)
-				return []json.RawMessage{[]byte(`{"time":"2026-01-02T03:04:05Z","event":"x"}`), []byte(`{`)}, after + 2, old
+				line := []byte(`{"time":"2026-01-02T03:04:05Z","event":"x"}`)
+				return []json.RawMessage{line, []byte(`{`)}, after + 2, old
 			},
 			Waits:    func(report.Status) string { return "" },
 			Sentence: func(e report.Event) (string, bool) { return "it is " + e.Name, true },

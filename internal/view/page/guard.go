@@ -53,7 +53,7 @@ func refuseKey(w http.ResponseWriter) {
 		"behind its #", http.StatusUnauthorized)
 }
 
-// isOpen says whether everybody on this machine may read. Of a run that is not known yet nobody may.
+// isOpen says whether everybody on this machine may read. Nobody may while the run is not known.
 func (s *Server) isOpen() (open bool) {
 	s.watcher.Look(func(n *view.Newest) { open = n.Known && !n.Run.Private })
 	return open

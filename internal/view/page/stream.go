@@ -16,11 +16,13 @@ type update struct {
 	Bytes     json.RawMessage   `json:"bytes,omitempty"`
 	Agreement json.RawMessage   `json:"agreement,omitempty"`
 	Members   []json.RawMessage `json:"members,omitempty"` // those that have changed
-	Gone      []string          `json:"gone,omitempty"`    // IDs of those that are members no more
-	Points    []view.Point      `json:"points,omitempty"`  // those that have changed
-	Events    []view.Event      `json:"events,omitempty"`  // new ones
-	Fault     *string           `json:"fault,omitempty"`   // why the peer does not answer; empty: it does
-	HasKey    *bool             `json:"key,omitempty"`     // whether the browser's key is the right one
+	// IDs of those that are members no more
+	Gone   []string     `json:"gone,omitempty"`
+	Points []view.Point `json:"points,omitempty"` // those that have changed
+	Events []view.Event `json:"events,omitempty"` // new ones
+	// why the peer does not answer; empty: it does
+	Fault  *string `json:"fault,omitempty"`
+	HasKey *bool   `json:"key,omitempty"` // whether the browser's key is the right one
 }
 
 // told is what a browser knows.
@@ -32,7 +34,7 @@ type told struct {
 	begun          bool
 }
 
-// keepAlive is how often a browser hears something: else a connection that has ended is not noticed.
+// keepAlive is how often a browser hears something: else a connection that ends is not noticed.
 const keepAlive = 15 * time.Second
 
 // stream tells a browser what is new until it ends.
