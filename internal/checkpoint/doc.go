@@ -17,12 +17,13 @@
 // # Files
 //
 // Every file appears whole or not at all: it is written under a temporary name, synced and renamed,
-// and the directory is synced (folder.go). What Prune takes away is written again: it gets a
-// temporary name, and its old one is gone for good before a byte changes. Another peer that is just
-// reading it gets bytes that fail their check, as after a loss. Nothing is believed when it is
-// read: states are checked against their root, outcomes against the roots of their segments. A file
-// that fails is named in a CorruptError and in the log, set aside with the suffix ".corrupt", and
-// no longer listed or served. Bytes are checked once more before they are served. An incoming state
+// and the directory is synced (folder.go). Most of an outcome is written before it is agreed, when
+// its frames come (begun.go). What Prune takes away is written again: it gets a temporary name, and
+// its old one is gone for good before a byte changes. Another peer that is just reading it gets
+// bytes that fail their check, as after a loss. Nothing is believed when it is read: states are
+// checked against their root, outcomes against the roots of their segments. A file that fails is
+// named in a CorruptError and in the log, set aside with the suffix ".corrupt", and no longer
+// listed or served. Bytes are checked once more before they are served. An incoming state
 // (partial.go) has a temporary name until it is whole.
 //
 // # Parts

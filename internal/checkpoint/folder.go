@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -80,27 +79,36 @@ func (d *folder) temp(name string) (disk.File, error) {
 	return f, nil
 }
 
-// write writes a file of a size under a temporary name, in the place of a spare one if there is
+// begin opens a file to be written under a temporary name, in the place of a spare one if there is
 // one: memory that the system has not had for a file before costs it four times as long as writing
-// to it. publish follows, or drop.
-func (d *folder) write(name string, size int64, write func(io.Writer) error) (disk.File, error) {
+// to it. fill follows, or drop.
+func (d *folder) begin(name string) (disk.File, error) {
 	f, err := d.reuse(name)
 	if err != nil {
-		if f, err = d.temp(name); err != nil {
-			return nil, err
-		}
+		f, err = d.temp(name)
 	}
-	if err = write(f); err == nil {
+	return f, err
+}
+
+// fill writes a file of a size that was begun. publish follows, or drop. After an error it is gone.
+func (d *folder) fill(f disk.File, name string, size int64, write func() error) error {
+	err := write()
+	if err == nil {
 		err = f.Truncate(size)
 	}
 	if err != nil {
-		d.drop(f)
-		if errors.Is(err, syscall.ENOSPC) { // the next try has their room
-			err = errors.Join(err, d.removeSpare())
-		}
-		return nil, d.explain(name, err)
+		err = d.failed(f, name, err)
 	}
-	return f, nil
+	return err
+}
+
+// failed drops a file that could not be written.
+func (d *folder) failed(f disk.File, name string, err error) error {
+	d.drop(f)
+	if errors.Is(err, syscall.ENOSPC) { // the next try has their room
+		err = errors.Join(err, d.removeSpare())
+	}
+	return d.explain(name, err)
 }
 
 // reuse opens a spare file of the same kind.

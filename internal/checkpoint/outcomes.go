@@ -1,21 +1,27 @@
 package checkpoint
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
+	"sync/atomic"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The file of an outcome is a message (length u32, outcomeMagic | frame bytes u32 | count u32 |
-// count x (segment, size u64)), then for each segment the hashes of its frames and its bytes.
+// The file of an outcome is the bytes of its segments, then the hashes of their frames, the header
+// (outcomeMagic | frame bytes u32 | count u32 | count x (segment, size u64)) and its length u32.
 // Height and outcome root are in the name of the file. With the hashes a segment can be served, and
-// any frame checked, without reading all of it.
+// any frame checked, without reading all of it. As the bytes come first and have no gaps, a frame
+// has its place before it is known how the outcome is divided (Begun).
 const (
-	outcomeMagic     = "p2pdiloco/outcome-file/1"
+	outcomeMagic     = "p2pdiloco/outcome-file/2"
 	maxOutcomeHeader = 1 << 20
 	maxSegmentBytes  = 1 << 42
 	segmentMin       = 16 + 4 + 32 + 8 // bytes that a segment takes in the header, at least
@@ -29,8 +35,10 @@ type outcomeFile struct {
 	frameBytes int
 	segments   []slot.Segment
 	sizes      []int64 // bytes of each segment
-	offsets    []int64 // where each segment's frame hashes begin; its bytes follow
-	end        int64   // size of the file
+	dataAt     []int64 // where the bytes of each segment begin
+	hashesAt   []int64 // where the hashes of its frames do
+	headerAt   int64
+	end        int64 // size of the file
 }
 
 func (o *outcomeFile) frames(i int) int64 {
@@ -68,28 +76,75 @@ func parseOutcome(b []byte) (*outcomeFile, error) {
 		return nil, err
 	}
 	o.root = slot.OutcomeRoot(o.segments)
-	o.place(4 + int64(len(b)))
+	o.place(len(b))
 	return o, nil
 }
 
-// place computes where the segments lie behind a header that ends at the offset.
-func (o *outcomeFile) place(at int64) {
-	for i, size := range o.sizes {
-		o.offsets = append(o.offsets, at)
-		at += o.frames(i)*int64(len(slot.Root{})) + size
+// readOutcome reads the header of a file of this size.
+func readOutcome(f io.ReaderAt, size int64) (*outcomeFile, error) {
+	var length [4]byte
+	if _, err := f.ReadAt(length[:], max(0, size-4)); err != nil {
+		return nil, err
 	}
-	o.end = at
+	n := int64(binary.BigEndian.Uint32(length[:]))
+	if n > min(maxOutcomeHeader, size-4) {
+		return nil, fmt.Errorf("a header of %d bytes", n)
+	}
+	header := make([]byte, n)
+	if _, err := f.ReadAt(header, size-4-n); err != nil {
+		return nil, err
+	}
+	return parseOutcome(header)
 }
 
-func (o *outcomeFile) writeSegment(w io.Writer, i int, data slot.Frames) error {
+// place computes where all lies in the file, given the length of the header.
+func (o *outcomeFile) place(header int) {
+	at := int64(0)
+	for _, size := range o.sizes {
+		o.dataAt = append(o.dataAt, at)
+		at += size
+	}
+	for i := range o.sizes {
+		o.hashesAt = append(o.hashesAt, at)
+		at += o.frames(i) * int64(len(slot.Root{}))
+	}
+	o.headerAt, o.end = at, at+int64(header)+4
+}
+
+// write writes all but the frames that were written before, of which these are the hashes by their
+// places.
+func (o *outcomeFile) write(f io.WriterAt, header []byte, data []slot.Frames, written map[int64]slot.Root) error {
+	for i := range o.segments {
+		if i == len(o.segments)/2 {
+			failpoint.Here(failpoint.OutcomeHalf)
+		}
+		if err := o.writeSegment(f, i, data[i], written); err != nil {
+			return err
+		}
+	}
+	_, err := f.WriteAt(wire.AppendU32(header, uint32(len(header))), o.headerAt)
+	return err
+}
+
+func (o *outcomeFile) writeSegment(f io.WriterAt, i int, data slot.Frames, written map[int64]slot.Root) error {
 	if got := data.Root(o.frameBytes); got != o.segments[i].Root {
 		return fmt.Errorf("segment %d has root %s, not %s as the outcome says", i, got.Short(),
 			o.segments[i].Root.Short())
 	}
-	if _, err := w.Write(slot.AppendRoots(nil, data.Hashes)); err != nil {
-		return err
+	place := func(k int) int64 { return min(int64(k)*int64(o.frameBytes), o.sizes[i]) }
+	for k, n := 0, len(data.Hashes); k < n; k++ {
+		first := k
+		for k < n && written[o.dataAt[i]+place(k)] != data.Hashes[k] {
+			k++
+		}
+		if first == k {
+			continue
+		}
+		if _, err := f.WriteAt(data.Bytes[place(first):place(k)], o.dataAt[i]+place(first)); err != nil {
+			return err
+		}
 	}
-	_, err := w.Write(data.Bytes)
+	_, err := f.WriteAt(slot.AppendRoots(nil, data.Hashes), o.hashesAt[i])
 	return err
 }
 
@@ -100,6 +155,7 @@ type outcomes struct {
 	frameBytes int
 	requests   *requests
 	setter     setter
+	begun      atomic.Pointer[Begun] // the newest
 }
 
 // segmentAt is the place of a segment.
@@ -124,28 +180,34 @@ func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
 		o.sizes = append(o.sizes, int64(len(data[i].Bytes)))
 	}
 	header := o.appendHeader(nil)
-	o.place(4 + int64(len(header)))
-	f, err := s.folder.write(o.name, o.end, func(w io.Writer) error {
-		if err := wire.WriteMessage(w, header); err != nil {
-			return err
-		}
-		for i := range o.segments {
-			if i == len(o.segments)/2 {
-				failpoint.Here(failpoint.OutcomeHalf)
-			}
-			if err := o.writeSegment(w, i, data[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = s.folder.publish(f, o.name)
+	o.place(len(header))
+	err := s.write(o, header, data)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the folder, and in it what was begun
+		err = s.write(o, header, data)
 	}
 	if err == nil {
 		s.add(o.name, o)
 	}
 	return err
+}
+
+// write writes an outcome to the file that was begun for its height, or else to another one.
+func (s *outcomes) write(o *outcomeFile, header []byte, data []slot.Frames) (err error) {
+	var f disk.File
+	var written map[int64]slot.Root
+	if b := s.begun.Load(); b != nil && b.name == begunName(o.height) {
+		f, written = b.take()
+	}
+	if f == nil {
+		if f, err = s.folder.begin(o.name); err != nil {
+			return err
+		}
+	}
+	err = s.folder.fill(f, o.name, o.end, func() error { return o.write(f, header, data, written) })
+	if err != nil {
+		return err
+	}
+	return s.folder.publish(f, o.name)
 }
 
 // setAside takes a corrupt file out of the store.
@@ -164,11 +226,7 @@ func (s *outcomes) scan(name string, height uint64, root slot.Root) error {
 	if err != nil {
 		return err
 	}
-	header, err := wire.ReadMessage(f, maxOutcomeHeader)
-	if err != nil {
-		return &CorruptError{Path: f.Name(), Why: err.Error()}
-	}
-	o, err := parseOutcome(header)
+	o, err := readOutcome(f, info.Size())
 	switch {
 	case err != nil:
 		return &CorruptError{Path: f.Name(), Why: err.Error()}

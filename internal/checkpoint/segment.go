@@ -90,13 +90,12 @@ func (r *SegmentReader) Size() int64 { return r.at.file.sizes[r.at.index] }
 // Frames is the number of its frames.
 func (r *SegmentReader) Frames() int64 { return r.at.file.frames(r.at.index) }
 
-func (r *SegmentReader) hashesAt() int64 { return r.at.file.offsets[r.at.index] }
-func (r *SegmentReader) dataAt() int64   { return r.hashesAt() + r.Frames()*int64(len(slot.Root{})) }
+func (r *SegmentReader) dataAt() int64 { return r.at.file.dataAt[r.at.index] }
 
 // Hashes reads the hashes of all frames and verifies them against the segment's root.
 func (r *SegmentReader) Hashes() ([]slot.Root, error) {
 	b := make([]byte, r.Frames()*int64(len(slot.Root{})))
-	if _, err := r.f.ReadAt(b, r.hashesAt()); err != nil {
+	if _, err := r.f.ReadAt(b, r.at.file.hashesAt[r.at.index]); err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
 	}
 	hashes, o := slot.ParseRoots(b), r.at.file

@@ -138,20 +138,30 @@ type Written struct {
 	file   disk.File // nil: the state is held already
 }
 
-func (w *Written) write(vectors [][]float32) (err error) {
-	w.file, err = w.states.folder.write(w.c.name(), w.c.Size, func(f io.Writer) error {
-		parts := encoding(w.c.Slot, vectors)
-		for i, part := range parts {
-			if i == len(parts)-1 {
-				failpoint.Here(failpoint.CheckpointHalf)
-			}
-			if _, err := f.Write(part); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+func (w *Written) write(vectors [][]float32) error {
+	folder := w.states.folder
+	f, err := folder.begin(w.c.name())
+	if err != nil {
+		return err
+	}
+	err = folder.fill(f, w.c.name(), w.c.Size, func() error { return writeState(f, w.c.Slot, vectors) })
+	if err == nil {
+		w.file = f
+	}
 	return err
+}
+
+func writeState(f io.Writer, slotNumber uint64, vectors [][]float32) error {
+	parts := encoding(slotNumber, vectors)
+	for i, part := range parts {
+		if i == len(parts)-1 {
+			failpoint.Here(failpoint.CheckpointHalf)
+		}
+		if _, err := f.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Drop removes what was written. Publish does not follow. A nil Written is nothing.

@@ -116,8 +116,14 @@ func (s *Store) scanFile(name string) (err error) {
 	return err
 }
 
-// Close removes the files that were kept to be written again. Nothing is written after it.
-func (s *Store) Close() error { return s.folder.removeSpare() }
+// Close removes the file that was begun, and those that were kept to be written again. Nothing is
+// written after it.
+func (s *Store) Close() error {
+	if f, _ := s.outcomes.begun.Load().take(); f != nil {
+		s.folder.drop(f)
+	}
+	return s.folder.removeSpare()
+}
 
 // FrameBytes is the size of the frames that segment roots are made over.
 func (s *Store) FrameBytes() int { return s.outcomes.frameBytes }

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type victim struct {
 	log      bytes.Buffer
 	states   map[uint64]bool // true: acknowledged and needed; false: may be there
 	outcomes map[uint64]bool
+	ahead    error // of the first frame that could not be written ahead
 }
 
 // Fatalf says what the log says, too.
@@ -59,6 +61,23 @@ func (v *victim) save(s *Store, height uint64) error {
 	err := s.Save(height, height, c.Root, vs...)
 	v.states[height] = v.states[height] || err == nil
 	return err
+}
+
+// begin writes frames of an outcome ahead, one of which will be another one. What fails is no end.
+func (v *victim) begin(s *Store, height uint64) error {
+	_, data := outcomeAt(height)
+	b, err := s.BeginOutcome(height)
+	for f := 0; f < 3 && err == nil; f++ {
+		frame := slot.Cut(data[0].Bytes[256*f:min(256*(f+1), 700)], 256)
+		if f == int(height%4) {
+			frame = slot.Cut(bytes.Repeat([]byte{200}, 256), 256)
+		}
+		if err = b.Write(f, frame); err == nil && f == 1 {
+			err = b.Sync()
+		}
+	}
+	v.ahead = cmp.Or(v.ahead, err)
+	return nil
 }
 
 func (v *victim) put(s *Store, height uint64) error {
@@ -162,7 +181,7 @@ func (v *victim) open() (*Store, error) {
 }
 
 // Live is a peer's life: founding, slots with a checkpoint now and then, a restart, a state that is
-// fetched. It ends with the first error.
+// fetched. Most outcomes are written ahead. It ends with the first error of anything else.
 func (v *victim) Live() error {
 	s, err := v.open()
 	if err != nil {
@@ -170,20 +189,25 @@ func (v *victim) Live() error {
 	}
 	steps := []func() error{func() error { return v.save(s, 0) }}
 	for h := uint64(1); h < 7; h++ {
+		if h != 3 {
+			steps = append(steps, func() error { return v.begin(s, h) })
+		}
 		steps = append(steps, func() error { return v.put(s, h) })
 		if h%2 == 0 {
 			steps = append(steps, func() error { return v.save(s, h) }, func() error { return v.prune(s, h-1) })
 		}
 	}
-	steps = append(steps, func() (err error) { s, err = v.open(); return err }, func() error { return v.put(s, 7) },
+	steps = append(steps, func() error { return v.begin(s, 7) },
+		func() (err error) { s, err = v.open(); return err }, func() error { return v.put(s, 7) },
 		func() error { return v.fetch(s, 9) }, func() error { return v.prune(s, 9) },
+		func() error { return v.begin(s, 9) }, func() error { return v.begin(s, 10) },
 		func() error { return v.put(s, 10) })
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return v.ahead
 }
 
 // Next opens what is left and works with it.
