@@ -216,6 +216,7 @@ func (e *Engine) replace(r *Reduction) error {
 	e.mu.current = r
 	e.wg.Add(1)
 	r.result, r.hashes = e.takeBuffer(r.out.TotalBytes), make([]slot.Root, r.out.Frames)
+	r.came = make(chan int, r.out.Frames)
 	r.run() // within the lock: no stream can join before all is in place
 	close(e.mu.changed)
 	e.mu.changed = make(chan struct{})

@@ -25,6 +25,7 @@ type Reduction struct {
 	own    *Contribution
 	result []byte      // encoded outcome of the whole fragment; each piece has one writer
 	hashes []slot.Root // of the frames of result that are there
+	came   chan int    // these frames, for Next; full only where pieces came twice
 
 	schedule schedule // mu guards what it keeps
 
@@ -35,18 +36,19 @@ type Reduction struct {
 	received atomic.Uint64
 	ranges   atomic.Int32 // that were opened in own pieces
 
-	// held for reading while bytes are lent (Hold), for writing when complete pieces lose their
-	// owner, or the buffer goes to the next reduction; taken before mu
+	// held for reading while bytes are lent (Hold, Next), for writing when pieces lose their owner,
+	// or the buffer goes to the next reduction; taken before mu
 	reading sync.RWMutex
 	mu      struct {
 		sync.Mutex
-		plan     slot.Plan
-		sink     Sink
-		ended    bool // nothing may join any more
-		released bool
-		lost     map[slot.PeerID]Reason // told to the sink
-		complete chan struct{}          // closed when every piece is in result
-		settled  chan struct{}          // closed when every piece is in result or will not come
+		plan       slot.Plan
+		sink       Sink
+		ended      bool // nothing may join any more
+		released   bool
+		reassigned bool                   // a piece has lost its owner, and comes once more
+		lost       map[slot.PeerID]Reason // told to the sink
+		complete   chan struct{}          // closed when every piece is in result
+		settled    chan struct{}          // closed when every piece is in result or will not come
 	}
 }
 
@@ -266,8 +268,37 @@ func (r *Reduction) Hold(ranges []slot.Range) (encoded []slot.Frames, done func(
 	return encoded, r.reading.RUnlock
 }
 
+// Next waits for a frame of the outcome and lends it until done is called, which must be soon. It
+// gives each frame once, by its index, as soon as it is there. ok is false at the end of ctx or of
+// the reduction, and once a piece has lost its owner: from then on Hold says what stands.
+func (r *Reduction) Next(ctx context.Context) (index int, frame slot.Frames, done func(), ok bool) {
+	select {
+	case index = <-r.came:
+	case <-ctx.Done():
+		return 0, frame, nil, false
+	case <-r.ctx.Done():
+		return 0, frame, nil, false
+	}
+	r.reading.RLock()
+	r.mu.Lock()
+	gone := r.mu.released || r.mu.reassigned
+	r.mu.Unlock()
+	if gone {
+		r.reading.RUnlock()
+		return 0, frame, nil, false
+	}
+	frame = slot.Frames{Bytes: r.out.Frame(r.result, index), Hashes: r.hashes[index : index+1]}
+	return index, frame, r.reading.RUnlock, true
+}
+
 // hashed notes that frame f is in the result.
-func (r *Reduction) hashed(f int) { r.hashes[f] = r.out.Hash(r.out.Frame(r.result, f)) }
+func (r *Reduction) hashed(f int) {
+	r.hashes[f] = r.out.Hash(r.out.Frame(r.result, f))
+	select {
+	case r.came <- f:
+	default:
+	}
+}
 
 // Retire lets a reduction whose slot is decided, and whose bytes nobody here uses any more, end by
 // itself: peers on slow links get the rest of what this owner owes them, nothing new joins, and the

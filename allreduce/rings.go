@@ -79,6 +79,7 @@ func (rs *rings) withdraw(next slot.Plan) {
 	for key := range rs.round {
 		if !slices.Contains(next.Pieces, key) {
 			delete(rs.round, key)
+			r.mu.reassigned = true
 		}
 	}
 }

@@ -79,6 +79,7 @@ func (rot *rotation) takeOut(next slot.Plan) (out []*piece) {
 			out = append(out, f.piece)
 		}
 	}
+	rot.r.mu.reassigned = rot.r.mu.reassigned || len(out) > 0
 	return out
 }
 
