@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 )
@@ -51,6 +52,26 @@ type missingError struct {
 
 func (e missingError) Error() string { return e.err.Error() }
 func (e missingError) Unwrap() error { return e.err }
+
+// syncBytes of an outcome are written to the disk at a time, beside the reduction.
+const syncBytes = 16 << 20
+
+// writeAhead writes the frames of a reduction's outcome as they come, so that a draft finds most of
+// it on disk. What fails is met again when the outcome is put.
+func (o *outcomes) writeAhead(ctx context.Context, r *allreduce.Reduction) {
+	begun, err := o.model.store.BeginOutcome(r.Plan().Height)
+	for unsynced := 0; err == nil; {
+		index, frame, done, ok := r.Next(ctx)
+		if !ok {
+			return
+		}
+		err = begun.Write(index, frame)
+		done()
+		if unsynced += len(frame.Bytes); err == nil && unsynced >= syncBytes {
+			unsynced, err = 0, begun.Sync()
+		}
+	}
+}
 
 // hold gets the outcome of a draft on disk, if it is one that can be applied: once a record of it
 // is certified, nobody can go on without it.

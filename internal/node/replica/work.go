@@ -16,7 +16,7 @@ import (
 // Do implements membership.Worker:
 //
 //	WorkFound  -> the initial state, on disk                state job
-//	WorkReduce -> this peer's part in a reduction           reduce job
+//	WorkReduce -> this peer's part in a reduction           reduce job, write job
 //	WorkHold   -> an outcome's bytes, or a secret, on disk  hold job
 //	WorkSample -> samples of a segment, asked for           beside the jobs
 //	WorkAudit  -> samples of an outcome, checked            audit job
@@ -38,6 +38,10 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 			defer done()
 			if err := r.reductions.start(ctx, work, own, report); err != nil {
 				r.failed(ctx, work, err, report)
+			} else if running, _ := r.reductions.running(); running != nil {
+				r.jobs.start(ctx, "write", fmt.Sprint(running.Plan().Group()), func(ctx context.Context) {
+					r.outcomes.writeAhead(ctx, running)
+				})
 			}
 		})
 	case membership.WorkHold:

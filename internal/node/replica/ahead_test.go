@@ -1,0 +1,137 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+)
+
+type nobody struct{}
+
+func (nobody) Open(context.Context, slot.PeerID) (canonical.Stream, error) { return nil, io.EOF }
+
+// alone is a replica that reduces by itself, on a disk.
+func alone(t *testing.T, codec string, fs disk.FS) *Replica {
+	const elements = 5*512 + 77
+	run := Run{
+		Outer: outeropt.Config{Name: outeropt.SGD, LR: 1}, AuditSamples: 1,
+		Params: allreduce.Params{
+			Fragments: []uint64{elements}, FrameElements: 512, Aggregator: allreduce.Mean, Codec: codec,
+			Schedule: allreduce.Rotation, MinPeers: 1, Discount: []uint32{1000},
+		},
+		Fragments: []slot.Fragment{{Ranges: []slot.Range{{End: elements}}}},
+	}
+	m, err := openModel(run, "/state", "", checkpoint.Config{FS: fs},
+		func(uint64) (none wire.Commit, ok bool) { return none, false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := allreduce.New(allreduce.Config{Self: "self", Params: run.Params, Transport: nobody{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	r := &Replica{cfg: Config{Kept: kept, Fatal: func(error) {}, Run: run}, log: log, model: m, engine: engine}
+	r.reductions = &reductions{
+		engine: engine, params: run.Params, relayed: func() map[slot.PeerID]bool { return nil }, log: log,
+	}
+	r.outcomes = &outcomes{self: "self", model: m, reductions: r.reductions, stall: time.Second}
+	if r.contributions, err = newContributions("self", run); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// reduce has a replica reduce its own contribution in a slot, and returns the draft of the outcome.
+func (r *Replica) reduce(t *testing.T) slot.Draft {
+	v := make(allreduce.Vector, r.cfg.Run.elements())
+	for i := range v {
+		v[i] = float32(i % 1000)
+	}
+	own, err := r.contributions.encode(0, 0, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.contributions.keep(own)
+	plan := slot.Plan{
+		Ref: slot.Ref{Height: 1}, Slot: 1,
+		Offers: []slot.Offer{{Peer: "self", Slot: 1, Weight: 1, Root: own.Encoded.Root()}},
+		Pieces: []slot.Piece{{Range: slot.Range{End: uint64(len(v))}, Owner: "self"}},
+	}
+	draft := slot.Draft{Ref: plan.Ref, Kind: slot.Step, Slot: 1, Contributions: plan.Offers}
+	r.Do(t.Context(), membership.WorkReduce{Plan: plan}, func(report membership.Report) {
+		if done, ok := report.(membership.ReportSegment); ok {
+			draft.Segments = append(draft.Segments, done.Segment)
+		}
+	})
+	synctest.Wait()
+	return draft
+}
+
+// The frames of an outcome are in a file before there is a draft of it, and that file is the
+// outcome's once it is held. A fault of the disk meanwhile is no fault of this peer.
+func TestOutcomeIsWrittenAhead(t *testing.T) {
+	for _, c := range []struct {
+		codec string
+		fails bool
+	}{{"f32", false}, {"int8", false}, {"f32", true}} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := powerfs.New()
+			r := alone(t, c.codec, fs)
+			fs.Plan(func(op powerfs.Op) (fault powerfs.Fault) {
+				if c.fails && op.Kind == powerfs.Write {
+					fault.Err = errors.New("a fault that passes")
+				}
+				return fault
+			})
+			draft := r.reduce(t)
+			fs.Plan(func(powerfs.Op) (none powerfs.Fault) { return none })
+			running, _ := r.reductions.running()
+			want, ok := running.Result(slot.Range{End: r.cfg.Run.elements()})
+			files, err := fs.ReadDir("/state")
+			if !ok || err != nil || (len(files) == 1) == c.fails {
+				t.Fatalf("%+v: reduced %v; files %v, %v", c, ok, files, err)
+			}
+			for _, file := range files {
+				f, err := disk.Read(fs, "/state/"+file.Name(), 1<<20)
+				if err != nil || !strings.HasPrefix(file.Name(), "tmp-") || !bytes.Equal(f, want) {
+					t.Errorf("%+v: %s has not the outcome before its draft: %v", c, file.Name(), err)
+				}
+			}
+			held := false
+			r.Do(t.Context(), membership.WorkHold{Draft: draft}, func(report membership.Report) {
+				_, ok := report.(membership.ReportHeld)
+				held = held || ok
+			})
+			synctest.Wait()
+			o, err := r.model.store.Outcome(1, draft.Outcome())
+			if !held || err != nil {
+				t.Fatalf("%+v: held %v: %v", c, held, err)
+			}
+			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, want) {
+				t.Errorf("%+v: another outcome is held: %v", c, err)
+			}
+			if files, _ = fs.ReadDir("/state"); len(files) != 1 {
+				t.Errorf("%+v: files %v", c, files)
+			}
+			_ = r.engine.Close()
+			r.jobs.wait()
+		})
+	}
+}
