@@ -16,8 +16,8 @@ import (
 // Memory is how many bytes a node of a settled spec takes at its peak, beside its trainer's own.
 // What does not grow with the model is the windows of frames and the program.
 func Memory(s spec.Spec) uint64 {
-	const float, fixed = 4, 128 << 20
-	return Live(s) + machine.Garbage(float*s.Layout.Elements()) + fixed
+	const fixed = 128 << 20
+	return Live(s) + machine.Garbage(vectorBytes(s)) + fixed
 }
 
 // Mapped says whether the anchor and the optimizer's vectors lie in files of the data directory,
@@ -25,30 +25,42 @@ func Memory(s spec.Spec) uint64 {
 // and everything else is as large as that part.
 func Mapped(s spec.Spec) bool { return s.Mode == spec.ModeStreaming }
 
-// Live is how many bytes the vectors take that lie in no file.
+// Live is how many bytes the vectors take that lie in no file. TestMemoryOfANode measures them.
 func Live(s spec.Spec) uint64 {
-	const float = 4
-	d, part := s.Layout.Elements(), int(s.FragmentElements()[0])
-	outer, outerErr := outeropt.New(s.OuterConfig(), 0)
-	used, codecErr := codec.New(s.Codec)
-	if err := errors.Join(outerErr, codecErr); err != nil {
+	used, err := codec.New(s.Codec)
+	if err != nil {
 		panic(err) // it is settled
 	}
-	outerState := float * d * uint64(len(outer.State()))
-	// the rounds' start, and local, which is the trainer's where mode sync makes none
-	bytes := float*2*d +
-		2*uint64(used.EncodedSize(part)) + // contributions: the one on its way, and the next
+	d, part := vectorBytes(s), int(s.FragmentElements()[0])
+	bytes := d + // the rounds' start
+		// contributions: the next, and the one that is on its way or held up by a slow link
+		2*uint64(used.EncodedSize(part)) +
 		uint64(codec.Outcome(used).EncodedSize(part))
-	if !Mapped(s) {
-		bytes += float*d + outerState
+	if s.Mode != spec.ModeSync || used.Name() != codec.F32 {
+		bytes += d // the rounds' local: else the trainer exports to the contribution
 	}
-	if used.Lossy() { // error feedback: the debt, and a residual
-		bytes += float * (d + uint64(part))
+	if !Mapped(s) {
+		bytes += d + outerState(s)
+	}
+	if used.Lossy() { // error feedback: the debt, and a residual; the outcome as it is decoded
+		bytes += d + 2*4*uint64(part)
 	}
 	if s.Mode == spec.ModeEager || s.Mode == spec.ModeAsync { // the outer step of this peer's part
-		bytes += outerState
+		bytes += outerState(s)
 	}
 	return bytes
+}
+
+// vectorBytes is D as float32.
+func vectorBytes(s spec.Spec) uint64 { return 4 * s.Layout.Elements() }
+
+// outerState is how many bytes the outer optimizer's vectors take.
+func outerState(s spec.Spec) uint64 {
+	outer, err := outeropt.New(s.OuterConfig(), 0)
+	if err != nil {
+		panic(err) // it is settled
+	}
+	return vectorBytes(s) * uint64(len(outer.State()))
 }
 
 // Fits returns an error where a node of a settled spec needs more than a machine's memory, in

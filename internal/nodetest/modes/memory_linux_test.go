@@ -1,0 +1,267 @@
+package modes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// measuredNode is set in the processes of TestMemoryOfANode: the order of one.
+const measuredNode = "P2PDILOCO_MEASURED_NODE"
+
+// order is what such a process does.
+type order struct {
+	Spec      p2pdiloco.Spec
+	Elements  uint64
+	Dir       string
+	Bootstrap []string
+	Addrs     string // file for the own addresses
+	Found     string // file for what was found
+}
+
+// found is what such a process says in the end.
+type found struct {
+	Anonymous float64   // bytes, the most that were at once beside files
+	Slots     []float64 // seconds from one to the next
+}
+
+// A node takes no more memory of its own than it says before it joins a run, and its vectors are
+// those that it says. Its trainer's vector is in a file here, so it does not count; in mode
+// streaming the state's vectors are, too.
+func TestMemoryOfANode(t *testing.T) {
+	if text := os.Getenv(measuredNode); text != "" {
+		if err := measured(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	elements := testlevel.Choose[uint64](0, 1<<24, 1<<26)
+	if elements == 0 {
+		t.Skip("it takes a minute")
+	}
+	const state, rounds, int8Size = 2, 1, 260. / 1024
+	// at most: the frames of the other node, garbage, what does not grow with the model
+	const beside = 100 << 20
+	for name, c := range map[string]struct {
+		spec    p2pdiloco.Spec
+		nightly bool
+		vectors float64 // that live at once
+		slow    float64 // vectors more while a link is slow
+	}{
+		"sync":  {p2pdiloco.Spec{}, false, state + rounds + 2, 1},
+		"int8":  {p2pdiloco.Spec{Codec: "int8"}, true, state + 2*rounds + 3 + 2*int8Size, int8Size},
+		"eager": {p2pdiloco.Spec{Mode: p2pdiloco.ModeEager}, true, 1 + 2*rounds + 3, 0},
+		"streaming": {
+			p2pdiloco.Spec{Mode: p2pdiloco.ModeStreaming, Fragments: 8, InnerSteps: 8}, false, 2*rounds + 2./8, 1. / 8,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.nightly && !testlevel.Nightly() {
+				t.Skip("at night")
+			}
+			s := c.spec
+			s.Name, s.Rounds, s.StartPeers, s.MinPeers, s.Trust = "memory", 6, 2, 2, p2pdiloco.TrustCrash
+			if s.Fragments > 0 {
+				s.Rounds = 2
+			}
+			nodes := measure(t, s, elements)
+			s.Layout = trainer.Layout{{Name: "x", Shape: []uint64{elements}}}
+			vector := 4 * float64(elements)
+			live, says := float64(rules.Live(s.Settled()))/vector, float64(rules.Memory(s.Settled()))/vector
+			if math.Abs(live-c.vectors-c.slow) > .001 {
+				t.Errorf("it says that %.3f vectors live, and these are %.3f", live, c.vectors+c.slow)
+			}
+			for _, n := range nodes {
+				took := n.Anonymous / vector
+				t.Logf("%.2f vectors at most, %.2f live; it says %.2f; a slot took %.2f s", took, c.vectors, says, n.Slots)
+				if took > says || took < c.vectors || took > c.vectors+beside/vector {
+					t.Errorf("%.2f vectors where %.2f live, and it says %.2f", took, c.vectors, says)
+				}
+			}
+		})
+	}
+}
+
+// measure runs two nodes to the end of their run.
+func measure(t *testing.T, s p2pdiloco.Spec, elements uint64) (all [2]found) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var bootstrap []string
+	wait := [2]func() error{}
+	for i := range all {
+		o := order{
+			s, elements, filepath.Join(dir, fmt.Sprint(i)), bootstrap, filepath.Join(dir, fmt.Sprint(i, "-addrs")),
+			filepath.Join(dir, fmt.Sprint(i, "-found")),
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryOfANode$", "-test.timeout=30m")
+		cmd.Env = append(os.Environ(), measuredNode+"="+string(text))
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		wait[i] = func() error {
+			if err := <-ended; err != nil {
+				return fmt.Errorf("%w: %s", err, out.String())
+			}
+			return read(o.Found, &all[i])
+		}
+		for i == 0 && read(o.Addrs, &bootstrap) != nil {
+			select {
+			case err := <-ended:
+				t.Fatalf("%v: %s", err, out.String())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	if err := errors.Join(wait[0](), wait[1]()); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func read(file string, v any) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+func write(file string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(file+"~", b, 0o600), os.Rename(file+"~", file))
+}
+
+// measured is a node whose process is measured.
+func measured(ctx context.Context, text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	b, free, err := disk.OS.Scratch(o.Dir, 4*int(o.Elements))
+	if err != nil {
+		return err
+	}
+	defer free()
+	var f found
+	var last time.Time
+	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
+		Spec: o.Spec, Trainer: &noiseTrainer{x: kernel.Float32s(b)}, DataDir: filepath.Join(o.Dir, "data"),
+		Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: o.Bootstrap,
+		Found: len(o.Bootstrap) == 0, AtOnce: len(o.Bootstrap) == 0,
+		OnEvent: func(e p2pdiloco.Event) {
+			if e.Name != "slot.applied" {
+				return
+			}
+			if !last.IsZero() {
+				f.Slots = append(f.Slots, time.Since(last).Seconds())
+			}
+			last = time.Now()
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := write(o.Addrs, node.Addrs()); err != nil {
+		return err
+	}
+	ended, most := make(chan struct{}), make(chan float64)
+	go func() { most <- peakAnonymous(ended) }()
+	err = errors.Join(node.Run(ctx), node.Close())
+	close(ended)
+	f.Anonymous = <-most
+	return errors.Join(err, write(o.Found, f))
+}
+
+// peakAnonymous is the most memory of the process that belongs to no file, in bytes, until ended is
+// closed.
+func peakAnonymous(ended chan struct{}) (most float64) {
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		b, _ := os.ReadFile("/proc/self/status")
+		_, rest, _ := strings.Cut(string(b), "\nRssAnon:")
+		var kb float64
+		_, _ = fmt.Sscan(rest, &kb)
+		most = max(most, 1024*kb)
+		select {
+		case <-ended:
+			return most
+		case <-look.C:
+		}
+	}
+}
+
+// noiseTrainer adds noise to its parameters, which no compression makes small.
+type noiseTrainer struct{ x []float32 }
+
+func (n *noiseTrainer) Layout() trainer.Layout {
+	return trainer.Layout{{Name: "x", Shape: []uint64{uint64(len(n.x))}}}
+}
+
+func (n *noiseTrainer) Init(context.Context, []float32) error { return nil }
+
+func (n *noiseTrainer) Load(_ context.Context, anchor []float32) error {
+	copy(n.x, anchor)
+	return nil
+}
+
+func (n *noiseTrainer) LoadRange(_ context.Context, begin int, src []float32) error {
+	copy(n.x[begin:], src)
+	return nil
+}
+
+func (n *noiseTrainer) Train(_ context.Context, task trainer.Task) (trainer.Stats, error) {
+	parallel.Ranges(len(n.x), func(begin, end int) {
+		random := uint32(begin+1)*2654435761 ^ uint32(task.Slot)
+		for i := begin; i < end; i++ {
+			random ^= random << 13
+			random ^= random >> 17
+			random ^= random << 5
+			n.x[i] += float32(int32(random)) * 1e-12
+		}
+	})
+	return trainer.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil
+}
+
+func (n *noiseTrainer) Export(_ context.Context, dst []float32) error {
+	copy(dst, n.x)
+	return nil
+}
+
+func (n *noiseTrainer) ExportRange(_ context.Context, begin int, dst []float32) error {
+	copy(dst, n.x[begin:])
+	return nil
+}
