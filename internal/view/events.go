@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -48,15 +49,18 @@ type events struct {
 	number uint64
 }
 
-// add adds an event that has words. Members have their short names in it.
-func (all *events) add(e report.Event, text string, grave bool, members []Member) {
+// peerID is what can only be the ID of a peer, whose last characters are its short name.
+var peerID = regexp.MustCompile(`\b12D3Koo[1-9A-HJ-NP-Za-km-z]{45}\b`)
+
+const shortID = 6 // characters
+
+// add adds an event that has words. Peers have their short names in it.
+func (all *events) add(e report.Event, text string, grave bool) {
 	text, _, _ = strings.Cut(text, "\n") // what follows is for a terminal
 	if text == "" {
 		return
 	}
-	for _, m := range members {
-		text = strings.ReplaceAll(text, m.ID, m.Short)
-	}
+	text = peerID.ReplaceAllStringFunc(text, func(id string) string { return id[len(id)-shortID:] })
 	all.number++
 	all.all = append(all.all, Event{
 		Number: all.number, Time: e.Time, Name: clip(e.Name, maxName), Text: clip(text, maxText), Grave: grave,

@@ -164,17 +164,16 @@ func TestHistory(t *testing.T) {
 // short names, and a text has no second line.
 func TestEvents(t *testing.T) {
 	var all events
-	member := Member{ID: "12D3KooWLong", Short: "WLong"}
 	for i := range maxEvents + 3 {
 		e, err := parseEvent([]byte(`{"time":"2026-01-02T03:04:05Z","event":"peer.left","height":9007199254740993}`))
 		if err != nil || e.Name != "peer.left" || e.Fields["height"] != json.Number("9007199254740993") {
 			t.Fatal(e, err)
 		}
-		text := map[bool]string{true: "12D3KooWLong has left\nsee docs"}[i != 1]
-		all.add(e, text, i == 0, []Member{member})
+		text := map[bool]string{true: "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv has left\nsee docs"}[i != 1]
+		all.add(e, text, i == 0)
 	}
 	kept := all.since(0)
-	if len(kept) != maxEvents || kept[0].Text != "WLong has left" || all.number != maxEvents+2 ||
+	if len(kept) != maxEvents || kept[0].Text != "LUFxAv has left" || all.number != maxEvents+2 ||
 		len(all.since(all.number-1)) != 1 {
 		t.Errorf("%d events, %+v", len(kept), kept[0])
 	}

@@ -114,7 +114,7 @@ func (w *Watcher) ask(ctx context.Context) (members int) {
 	for _, line := range lines {
 		if e, err := parseEvent(line); err == nil {
 			text, grave := w.source.Sentence(e)
-			n.events.add(e, text, grave, n.Members)
+			n.events.add(e, text, grave)
 		}
 	}
 	close(w.mu.changed)
