@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
-	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/page"
@@ -63,11 +59,11 @@ func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr 
 	if err != nil {
 		return err
 	}
-	p := &pagePeer{operator: operator}
+	p := &watched{operator: operator}
 	w := view.NewWatcher(p.source())
-	watched, unwatch := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { w.Run(watched) })
+	watching, unwatch := context.WithCancel(ctx)
+	var ends sync.WaitGroup
+	ends.Go(func() { w.Run(watching) })
 	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move})
 	_, err = fmt.Fprintf(out, "the run's page   %s\n  the part behind # is a key: who has it can remove members\n",
 		s.URL())
@@ -75,7 +71,7 @@ func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr 
 		<-ctx.Done()
 	}
 	unwatch()
-	watching.Wait()
+	ends.Wait()
 	return errors.Join(err, s.Close())
 }
 
@@ -97,80 +93,4 @@ func listenForPage(given string) (net.Listener, error) {
 			err)
 	}
 	return l, nil
-}
-
-// pagePeer is the peer that a page shows.
-type pagePeer struct {
-	operator local.Operator
-	mu       struct {
-		sync.Mutex
-		addr  api.Address
-		token string
-		known bool
-		dir   string // of its data, as it says
-	}
-}
-
-// place is where the peer's API is. It is looked for again after the peer has not answered: one
-// that was started again may be elsewhere.
-func (p *pagePeer) place(ctx context.Context) (addr api.Address, token string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.mu.known {
-		if p.mu.addr, p.mu.token, err = p.operator.Peer(ctx); err != nil {
-			return addr, "", err
-		}
-		p.mu.known = true
-	}
-	return p.mu.addr, p.mu.token, nil
-}
-
-func (p *pagePeer) source() view.Source {
-	return view.Source{Status: p.status, Events: p.events, Waits: node.Waits, Sentence: p.sentence}
-}
-
-func (p *pagePeer) status(ctx context.Context) (s p2pdiloco.Status, err error) {
-	addr, token, err := p.place(ctx)
-	if err == nil {
-		_, err = api.Get(ctx, addr, token, &s)
-	}
-	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.mu.known = false
-	}
-	return s, err
-}
-
-func (p *pagePeer) events(ctx context.Context, after uint64) ([]json.RawMessage, uint64, error) {
-	addr, token, err := p.place(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	r, err := api.Events(ctx, addr, token, after)
-	return r.Events, r.Next, err
-}
-
-func (p *pagePeer) sentence(e p2pdiloco.Event) (text string, grave bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if dir, ok := e.Fields["data_dir"].(string); ok {
-		p.mu.dir = dir
-	}
-	return node.Sentence(e, p.mu.dir)
-}
-
-// doctor examines the peer, as the command of that name does.
-func (p *pagePeer) doctor(ctx context.Context) ([]doctor.Finding, error) {
-	f := doctorFlags{api: p.operator.API, dir: p.operator.Dir}
-	findings, _, err := f.findings(ctx, io.Discard)
-	return findings, err
-}
-
-func (p *pagePeer) move(ctx context.Context, action, about string) error {
-	addr, token, err := p.place(ctx)
-	if err != nil {
-		return err
-	}
-	return api.Move(ctx, addr, token, action, about)
 }

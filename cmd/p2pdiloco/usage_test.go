@@ -31,6 +31,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"invite --ttl soon", "allowed: days or hours, like 7d or 12h"},
 		{"invite --uses 2000", "--uses 2000: allowed: 1 to 1024"},
 		{"invite me", "p2pdiloco: invite takes flags only"},
+		{"top", "top: the output is no terminal: p2pdiloco status prints the same once"},
 		{"dashboard me", "p2pdiloco: dashboard takes flags only"},
 		{"join --run x --agregator mean", "did you mean --aggregator?"},
 		{"join --run x --inner 3", "did you mean --inner-steps?"},

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
+	"github.com/p2pdiloco/p2pdiloco/internal/view"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/top"
+)
+
+func newTop() *cobra.Command {
+	var operator local.Operator
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show the whole run in this terminal, as it goes",
+		Long: `Show the run of a peer on this machine in the terminal, as it goes: what is waited for, the loss, the
+members and how each is reached, the bytes, the agreement, and what happened. The arrows move in the
+members, s sorts them by the next column, r the other way round, q ends it; the peer goes on.`,
+		Example: `  p2pdiloco top
+  p2pdiloco top --data-dir ~/run1`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return showTop(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), operator)
+		},
+	}
+	operator.Register(cmd.Flags())
+	return cmd
+}
+
+func showTop(ctx context.Context, in io.Reader, out io.Writer, operator local.Operator) error {
+	if is, _ := cli.Terminal(out); !is {
+		return cli.UsageError(errors.New("top: the output is no terminal: p2pdiloco status prints the same once"))
+	}
+	ctx, stop := cli.OrExit(ctx)
+	defer stop()
+	if _, _, err := operator.Peer(ctx); err != nil {
+		return err
+	}
+	p := &watched{operator: operator}
+	w := view.NewWatcher(p.source())
+	watching, unwatch := context.WithCancel(ctx)
+	var ends sync.WaitGroup
+	ends.Go(func() { w.Run(watching) })
+	err := top.Run(ctx, w, tea.WithInput(in), tea.WithOutput(out))
+	unwatch()
+	ends.Wait()
+	return cli.Interrupted(ctx, err)
+}

@@ -1,0 +1,105 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/view"
+)
+
+// column is one of the table of members.
+type column struct {
+	title string
+	text  func(view.Member) string // empty: no value
+	// what it is sorted by; nil: the text
+	key    func(view.Member) float64
+	number bool // stands at the right
+}
+
+func (c column) compare(a, b view.Member) int {
+	if c.key == nil {
+		return cmp.Compare(c.text(a), c.text(b))
+	}
+	return cmp.Compare(c.key(b), c.key(a)) // the largest first
+}
+
+// format is a text of a value that may not be known.
+func format(v *float64, how string, scale float64) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf(how, scale**v)
+}
+
+// known is a value to sort by, of those that are known.
+func known(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+var columns = []column{
+	{title: "MEMBER", text: func(m view.Member) string { return m.Short }},
+	{title: "STATE", text: func(m view.Member) string { return m.State }},
+	{title: "ROLE", text: func(m view.Member) string { return m.Role }},
+	{title: "STEP", text: step, key: func(m view.Member) float64 { return float64(m.Steps) }, number: true},
+	{
+		title: "SHARE", text: func(m view.Member) string { return format(m.Share, "%.0f%%", 100) },
+		key: func(m view.Member) float64 { return known(m.Share) }, number: true,
+	},
+	{
+		title: "NORM", text: func(m view.Member) string { return format(m.Norm, "%.3g", 1) },
+		key: func(m view.Member) float64 { return known(m.Norm) }, number: true,
+	},
+	{
+		title: "COSINE", text: func(m view.Member) string { return format(m.Cosine, "%.2f", 1) },
+		key: func(m view.Member) float64 { return known(m.Cosine) }, number: true,
+	},
+	{
+		title: "TRIMMED", text: func(m view.Member) string { return format(m.Trimmed, "%.0f%%", 100) },
+		key: func(m view.Member) float64 { return known(m.Trimmed) }, number: true,
+	},
+	{title: "REACHED", text: way},
+	{
+		title: "SEEN", text: heard, key: func(m view.Member) float64 { return float64(m.HeardAgo) }, number: true,
+	},
+}
+
+func step(m view.Member) string {
+	switch {
+	case m.Of > 0:
+		return fmt.Sprintf("%d/%d", m.Steps, m.Of)
+	case m.Contributes:
+		return fmt.Sprint(m.Steps)
+	}
+	return ""
+}
+
+func way(m view.Member) string {
+	text := m.Way
+	if m.Transport != "" {
+		text += " " + m.Transport
+	}
+	return text + format(m.RTTMillis, " %.3g ms", 1)
+}
+
+func heard(m view.Member) string {
+	if m.HeardAgo == 0 {
+		return "now"
+	}
+	return fmt.Sprintf("%ds ago", m.HeardAgo)
+}
+
+// widths are the widths of columns in which all of their texts fit.
+func widths(columns []column, members []view.Member) []int {
+	all := make([]int, len(columns))
+	for i, c := range columns {
+		all[i] = len(c.title) + 1 // and the mark of the sorted one
+		for _, m := range members {
+			all[i] = max(all[i], len([]rune(c.text(m))))
+		}
+	}
+	return slices.Clip(all)
+}
