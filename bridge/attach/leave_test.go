@@ -90,7 +90,7 @@ func TestAMachineWithLittleMemory(t *testing.T) {
 	r := &attachtest.Rank{Trainer: &attachtest.Toy{}}
 	m, tr, ended := attached(t, Config{}, r)
 	loaded(t, tr)
-	const want = "about 128 MiB in mode sync, and 1 MiB are free"
+	const want = "about 160 MiB in mode sync, and 1 MiB are free"
 	wantText(t, fmt.Errorf("%q", m.said()), want)
 	if err := m.server.Close(); err != nil {
 		t.Error(err)

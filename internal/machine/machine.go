@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// Memory is the machine's memory in bytes; 0 if unknown.
+// Memory is how many bytes of memory a process here may take, by the machine and by its control
+// groups; 0 if unknown.
 func Memory() uint64 { return physical() }
 
 // Garbage is how many bytes of it a process keeps beside a model whose vectors have so many bytes

@@ -67,3 +67,15 @@ func (f *File) fill(ctx context.Context, size uint64) error {
 func (f *File) ReadOnly() (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDONLY, 0)
 }
+
+// A memfd beyond the memory that there is does not fail: the kernel ends processes instead, also
+// those of others. So what is free is looked at before.
+
+// fits refuses a size beyond what is free in bytes.
+func fits(size, free uint64) error {
+	if size <= free {
+		return nil
+	}
+	return fmt.Errorf("too little memory: a vector that is shared with the trainer takes %d MiB, and %d MiB are free "+
+		"on this machine or in its cgroup: end other programs, or raise the limit", size>>20, free>>20)
+}

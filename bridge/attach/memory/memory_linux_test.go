@@ -3,9 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
-	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,9 +28,6 @@ func TestTooLittleMemory(t *testing.T) {
 	cancel()
 	if f, err := New(gone, Size(1<<20)); !errors.Is(err, context.Canceled) {
 		t.Errorf("memory that nobody wants any more: %v, %v", f, err)
-	}
-	if n := Free(); n == 0 || n == math.MaxUint64 {
-		t.Errorf("%d bytes are free here", n)
 	}
 }
 
@@ -64,53 +59,6 @@ func TestAFullFileSystem(t *testing.T) {
 	}
 	if names, err := os.ReadDir(small); err != nil || len(names) > 1 {
 		t.Errorf("left behind: %v, %v", names, err)
-	}
-}
-
-func TestReadingWhatIsFree(t *testing.T) {
-	if n := available("MemTotal: 9 kB\nMemAvailable:   7 kB\n"); n != 7<<10 {
-		t.Error(n)
-	}
-	if n := available("nothing"); n != math.MaxUint64 {
-		t.Error(n)
-	}
-	root := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read := func() uint64 { return above(root, "/a/b", "memory.max", "memory.current", "inactive_file") }
-	if n := read(); n != math.MaxUint64 {
-		t.Error(n)
-	}
-	write("a/b/memory.max", "max\n")
-	write("a/b/memory.current", "70\n")
-	if n := read(); n != math.MaxUint64 {
-		t.Errorf("no limit: %d", n)
-	}
-	write("a/memory.max", "100\n")
-	write("a/memory.current", "80\n")
-	if n := read(); n != 20 {
-		t.Errorf("the group above: %d", n)
-	}
-	write("a/memory.stat", "file 60\ninactive_file 50\n")
-	if n := read(); n != 70 {
-		t.Errorf("with files that can be dropped: %d", n)
-	}
-	write("a/b/memory.max", "75\n")
-	if n := read(); n != 5 {
-		t.Errorf("the group itself: %d", n)
-	}
-	write("a/memory.current", "180\n")
-	write("a/memory.stat", "")
-	if n := read(); n != 0 {
-		t.Errorf("over the limit: %d", n)
 	}
 }
 

@@ -70,8 +70,8 @@ func Fits(s spec.Spec, memory uint64) error {
 	if memory == 0 || needs <= memory {
 		return nil
 	}
-	text := fmt.Sprintf("a node of a model of %d elements needs %s, this machine has %s", s.Layout.Elements(),
-		humanize.Bytes(needs), humanize.Bytes(memory))
+	text := fmt.Sprintf("a node of a model of %d elements needs %s, this machine or its cgroup has %s",
+		s.Layout.Elements(), humanize.Bytes(needs), humanize.Bytes(memory))
 	for n := max(2*s.Fragments, 2); n <= slot.MaxFragments; n *= 2 {
 		other := s
 		other.Mode, other.Fragments, other.FragmentDelay, other.Frame = spec.ModeStreaming, n, "", 0

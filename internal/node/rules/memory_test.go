@@ -42,6 +42,7 @@ func TestMemoryIsOfTheSpec(t *testing.T) {
 // have it.
 func TestFitsNamesWhatFits(t *testing.T) {
 	layout := trainer.Layout{{Name: "x", Shape: []uint64{1.2e9}}}
+	const needs = "a node of a model of 1200000000 elements needs 30 GB, this machine or its cgroup has "
 	for _, c := range []struct {
 		spec   spec.Spec
 		memory uint64
@@ -49,19 +50,10 @@ func TestFitsNamesWhatFits(t *testing.T) {
 	}{
 		{spec.Spec{}, 0, ""},
 		{spec.Spec{}, 43e9, ""},
-		{
-			spec.Spec{}, 28e9, "a node of a model of 1200000000 elements needs 30 GB, this machine has 28 GB: " +
-				"a run with --mode streaming --fragments 2 needs 18 GB",
-		},
-		{
-			spec.Spec{}, 12e9, "a node of a model of 1200000000 elements needs 30 GB, this machine has 12 GB: " +
-				"a run with --mode streaming --fragments 16 needs 11 GB",
-		},
-		{spec.Spec{}, 10e9, "a node of a model of 1200000000 elements needs 30 GB, this machine has 10 GB"},
-		{
-			spec.Spec{InnerSteps: 4}, 13e9, "a node of a model of 1200000000 elements needs 30 GB, this machine has " +
-				"13 GB",
-		},
+		{spec.Spec{}, 28e9, needs + "28 GB: a run with --mode streaming --fragments 2 needs 18 GB"},
+		{spec.Spec{}, 12e9, needs + "12 GB: a run with --mode streaming --fragments 16 needs 11 GB"},
+		{spec.Spec{}, 10e9, needs + "10 GB"},
+		{spec.Spec{InnerSteps: 4}, 13e9, needs + "13 GB"},
 	} {
 		c.spec.Name, c.spec.Layout = "large", layout
 		err, text := Fits(c.spec.Settled(), c.memory), ""
