@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
@@ -27,10 +30,14 @@ const measuredNode = "P2PDILOCO_MEASURED_NODE"
 
 // order is what such a process does.
 type order struct {
-	Spec      p2pdiloco.Spec
-	Elements  uint64
-	Dir       string
+	Spec     p2pdiloco.Spec
+	Elements uint64
+	Vectors  bool   // the trainer brings the rounds' vectors, too
+	Slots    int    // after which the process ends at once; 0: it ends with the run
+	Group    string // folder of the control group to enter; empty: none
+
 	Bootstrap []string
+	Dir       string
 	Addrs     string // file for the own addresses
 	Found     string // file for what was found
 }
@@ -38,6 +45,8 @@ type order struct {
 // found is what such a process says in the end.
 type found struct {
 	Anonymous float64   // bytes, the most that were at once beside files
+	Resident  float64   // bytes, the most with files
+	Disk      float64   // bytes, the most in the data directory after a slot
 	Slots     []float64 // seconds from one to the next
 }
 
@@ -80,7 +89,7 @@ func TestMemoryOfANode(t *testing.T) {
 			if s.Fragments > 0 {
 				s.Rounds = 2
 			}
-			nodes := measure(t, s, elements)
+			nodes := measure(t, [2]order{{Spec: s, Elements: elements}, {Spec: s, Elements: elements}})
 			s.Layout = trainer.Layout{{Name: "x", Shape: []uint64{elements}}}
 			vector := 4 * float64(elements)
 			live, says := float64(rules.Live(s.Settled()))/vector, float64(rules.Memory(s.Settled()))/vector
@@ -98,51 +107,57 @@ func TestMemoryOfANode(t *testing.T) {
 	}
 }
 
-// measure runs two nodes to the end of their run.
-func measure(t *testing.T, s p2pdiloco.Spec, elements uint64) (all [2]found) {
+// measure runs two nodes, the first of which founds the run.
+func measure(t *testing.T, orders [2]order) (all [2]found) {
+	dir := t.TempDir()
+	var bootstrap []string
+	ended := [2]<-chan error{}
+	for i, o := range orders {
+		o.Bootstrap, o.Dir = bootstrap, filepath.Join(dir, fmt.Sprint(i))
+		o.Addrs, o.Found = o.Dir+"-addrs", o.Dir+"-found"
+		ended[i] = begin(t, o)
+		for i == 0 && read(o.Addrs, &bootstrap) != nil {
+			select {
+			case err := <-ended[0]:
+				t.Fatalf("it has ended: %v", err)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		orders[i] = o
+	}
+	for i, o := range orders {
+		if err := errors.Join(<-ended[i], read(o.Found, &all[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// begin starts a process, and tells when it has ended.
+func begin(t *testing.T, o order) <-chan error {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	var bootstrap []string
-	wait := [2]func() error{}
-	for i := range all {
-		o := order{
-			s, elements, filepath.Join(dir, fmt.Sprint(i)), bootstrap, filepath.Join(dir, fmt.Sprint(i, "-addrs")),
-			filepath.Join(dir, fmt.Sprint(i, "-found")),
-		}
-		text, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryOfANode$", "-test.timeout=30m")
-		cmd.Env = append(os.Environ(), measuredNode+"="+string(text))
-		var out strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		wait[i] = func() error {
-			if err := <-ended; err != nil {
-				return fmt.Errorf("%w: %s", err, out.String())
-			}
-			return read(o.Found, &all[i])
-		}
-		for i == 0 && read(o.Addrs, &bootstrap) != nil {
-			select {
-			case err := <-ended:
-				t.Fatalf("%v: %s", err, out.String())
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}
-	if err := errors.Join(wait[0](), wait[1]()); err != nil {
+	text, err := json.Marshal(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	var out strings.Builder
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryOfANode$", "-test.timeout=30m")
+	cmd.Env = append(os.Environ(), measuredNode+"="+string(text))
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if err := cmd.Wait(); err != nil {
+			ended <- fmt.Errorf("%w: %s", err, out.String())
+		}
+		close(ended)
+	}()
+	return ended
 }
 
 func read(file string, v any) error {
@@ -167,19 +182,31 @@ func measured(ctx context.Context, text string) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if o.Group != "" {
+		if err := os.WriteFile(filepath.Join(o.Group, "cgroup.procs"), fmt.Append(nil, os.Getpid()), 0); err != nil {
+			return err
+		}
+	}
+	data := filepath.Join(o.Dir, "data")
+	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
-	b, free, err := disk.OS.Scratch(o.Dir, 4*int(o.Elements))
-	if err != nil {
+	n := &noiseTrainer{dir: o.Dir, elements: int(o.Elements)}
+	var err error
+	if n.x, err = n.vector(); err != nil {
 		return err
 	}
-	defer free()
+	var t trainer.Trainer = n
+	if o.Vectors {
+		t = vectorTrainer{n}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var f found
 	var last time.Time
 	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
-		Spec: o.Spec, Trainer: &noiseTrainer{x: kernel.Float32s(b)}, DataDir: filepath.Join(o.Dir, "data"),
-		Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: o.Bootstrap,
+		Spec: o.Spec, Trainer: t, DataDir: data, Preset: p2pdiloco.PresetLAN,
+		Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: o.Bootstrap,
 		Found: len(o.Bootstrap) == 0, AtOnce: len(o.Bootstrap) == 0,
 		OnEvent: func(e p2pdiloco.Event) {
 			if e.Name != "slot.applied" {
@@ -188,7 +215,10 @@ func measured(ctx context.Context, text string) error {
 			if !last.IsZero() {
 				f.Slots = append(f.Slots, time.Since(last).Seconds())
 			}
-			last = time.Now()
+			last, f.Disk = time.Now(), max(f.Disk, used(data))
+			if len(f.Slots) == o.Slots {
+				cancel()
+			}
 		},
 	})
 	if err != nil {
@@ -197,17 +227,26 @@ func measured(ctx context.Context, text string) error {
 	if err := write(o.Addrs, node.Addrs()); err != nil {
 		return err
 	}
-	ended, most := make(chan struct{}), make(chan float64)
-	go func() { most <- peakAnonymous(ended) }()
-	err = errors.Join(node.Run(ctx), node.Close())
-	close(ended)
-	f.Anonymous = <-most
+	over, most := make(chan struct{}), make(chan float64)
+	go func() { most <- peakAnonymous(over) }()
+	err = node.Run(ctx)
+	if o.Slots > 0 { // a checkpoint now would take its time
+		close(over)
+		f.Anonymous, f.Resident = <-most, bench.PeakMemory()
+		if err := write(o.Found, f); err != nil {
+			return err
+		}
+		os.Exit(0)
+	}
+	err = errors.Join(err, node.Close())
+	close(over)
+	f.Anonymous, f.Resident = <-most, bench.PeakMemory()
 	return errors.Join(err, write(o.Found, f))
 }
 
-// peakAnonymous is the most memory of the process that belongs to no file, in bytes, until ended is
+// peakAnonymous is the most memory of the process that belongs to no file, in bytes, until over is
 // closed.
-func peakAnonymous(ended chan struct{}) (most float64) {
+func peakAnonymous(over chan struct{}) (most float64) {
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -217,18 +256,42 @@ func peakAnonymous(ended chan struct{}) (most float64) {
 		_, _ = fmt.Sscan(rest, &kb)
 		most = max(most, 1024*kb)
 		select {
-		case <-ended:
+		case <-over:
 			return most
 		case <-look.C:
 		}
 	}
 }
 
-// noiseTrainer adds noise to its parameters, which no compression makes small.
-type noiseTrainer struct{ x []float32 }
+// used is how many bytes of the disk the files of a folder take.
+func used(dir string) (n float64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it has been removed meanwhile
+		}
+		if info, err := e.Info(); err == nil {
+			n += 512 * float64(info.Sys().(*syscall.Stat_t).Blocks)
+		}
+		return nil
+	})
+	return n
+}
+
+// noiseTrainer adds noise to its parameters, which no compression makes small. They lie in a file.
+type noiseTrainer struct {
+	dir      string
+	elements int
+	x        []float32
+}
+
+// vector makes one in a file.
+func (n *noiseTrainer) vector() ([]float32, error) {
+	b, _, err := disk.OS.Scratch(n.dir, 4*n.elements)
+	return kernel.Float32s(b), err
+}
 
 func (n *noiseTrainer) Layout() trainer.Layout {
-	return trainer.Layout{{Name: "x", Shape: []uint64{uint64(len(n.x))}}}
+	return trainer.Layout{{Name: "x", Shape: []uint64{uint64(n.elements)}}}
 }
 
 func (n *noiseTrainer) Init(context.Context, []float32) error { return nil }
@@ -264,4 +327,14 @@ func (n *noiseTrainer) Export(_ context.Context, dst []float32) error {
 func (n *noiseTrainer) ExportRange(_ context.Context, begin int, dst []float32) error {
 	copy(dst, n.x[begin:])
 	return nil
+}
+
+// vectorTrainer has the rounds' vectors in files, too.
+type vectorTrainer struct{ *noiseTrainer }
+
+func (v vectorTrainer) MakeVectors(int) (start, local []float32, err error) {
+	if start, err = v.vector(); err == nil {
+		local, err = v.vector()
+	}
+	return start, local, err
 }
