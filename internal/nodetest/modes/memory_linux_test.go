@@ -216,7 +216,7 @@ func measured(ctx context.Context, text string) error {
 				f.Slots = append(f.Slots, time.Since(last).Seconds())
 			}
 			last, f.Disk = time.Now(), max(f.Disk, used(data))
-			if len(f.Slots) == o.Slots {
+			if o.Slots > 0 && len(f.Slots) == o.Slots {
 				cancel()
 			}
 		},
