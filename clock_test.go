@@ -23,6 +23,8 @@ var stripping = []string{
 var wallClock = []string{
 	"internal/node/report/event.go: UTC",          // an event's time, to be read
 	"internal/eventlog/line.go: Time",             // the same
+	"internal/node/report/history.go: Time",       // a slot's, to be read
+	"internal/node/report/history.go: UTC",        // the same
 	"p2p/internal/discovery/addressbook.go: Seen", // when a remembered peer was seen
 	"p2p/paths.go: Since",                         // since when a connection is there, to be read
 	// Tickets end at a date.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -49,6 +50,10 @@ type Config struct {
 	// layout names them, or with one prefix more or less. It takes the place of Init, and settles
 	// Spec.Init: peers that found the run must have the same file. Peers that join it need none.
 	InitFile string
+
+	// PeerName is what others call this peer beside its ID: at most 24 letters, digits, spaces and
+	// -_.:+/@()#. All members see it. Default: the machine's name, without its domain.
+	PeerName string
 
 	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on
 	// as the same member. Empty means a temporary directory, removed at Close: the peer comes back
@@ -229,6 +234,8 @@ func (c Config) Validate() error {
 	refuse(!named, "preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN)
 	refuse(c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause,
 		"on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause)
+	unfit := report.CheckName(c.PeerName)
+	refuse(unfit != nil, "PeerName %q: %v", c.PeerName, unfit)
 	refuse(c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload,
 		"MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload)
 	refuse(c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload,

@@ -3,6 +3,7 @@ package p2pdiloco
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
@@ -43,6 +44,7 @@ type Node struct {
 	motions *admission.Motions
 	replica *replica.Replica
 	rounds  *round.Loop
+	claims  atomic.Pointer[Claims] // that this peer has made last
 }
 
 // origin is what a node starts from: its configuration, completed by what its data directory knows.

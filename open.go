@@ -62,6 +62,7 @@ func (n *Node) open() error {
 	n.showInside()
 	held := n.driver.View()
 	n.life.Go(func() { n.follow(held) })
+	n.life.Go(n.tellMetrics)
 	return n.driver.Start(n.life.Context(), n.replica)
 }
 

@@ -23,6 +23,10 @@ type (
 	Phase = report.Phase
 	// MemberStatus is one member as a node sees it.
 	MemberStatus = report.MemberStatus
+	// Claims is what a member says of itself. It may be wrong.
+	Claims = report.Claims
+	// SlotMetrics is what a node measured from one applied slot to the next.
+	SlotMetrics = report.SlotMetrics
 	// ContributionStatus is what a record says of the work behind a contribution.
 	ContributionStatus = report.ContributionStatus
 	// FiguresStatus says what a member contributes, as far as it is published.
@@ -111,6 +115,11 @@ func (n *Node) Status() Status {
 		}
 	}
 	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
+	for i := range s.Members {
+		if s.Members[i].Self {
+			s.Members[i].Says = n.claims.Load()
+		}
+	}
 	s.Alarm = report.AddFigures(s.Members, n.replica.Contributed())
 	ledger := rules.Ledger(n.spec, n.run)
 	s.Agreement, s.Vote = report.AgreementOf(ledger, v.Tip), report.VoteOf(ledger, v.Tip, s.Peer)

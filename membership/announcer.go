@@ -59,6 +59,7 @@ func (an *announcer) alive() {
 	for _, p := range a.Reaches {
 		a.Links = append(a.Links, an.presence.linkTo(p))
 	}
+	a.Claims, an.own.claims = an.own.claims, nil
 	if a.Synced {
 		a.Applied, a.Slot = s.height, s.slot
 	}

@@ -328,7 +328,7 @@ func TestDriverSendsNothingTooLarge(t *testing.T) {
 	d := newSender(s.config(&simPeer{signer: newTestSigner(1), disk: newSimDisk(s, 1)},
 		DriverConfig{Transport: out, Logger: slog.New(slog.DiscardHandler)}), 1)
 	large := wire.Alive{Reaches: slices.Repeat([]slot.PeerID{slot.PeerID(bytes.Repeat([]byte("x"), slot.MaxPeerIDLen))},
-		slot.MaxMembers)}
+		slot.MaxMembers), Links: make([]slot.Link, slot.MaxMembers)}
 	for _, body := range []wire.Body{wire.Alive{}, large, huge{}} {
 		if err := d.send(wire.Envelope{To: []slot.PeerID{"x", "y"}, Gossip: true, Body: body}); err != nil {
 			t.Error(err)

@@ -29,7 +29,7 @@ func (pr *presence) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, upli
 		ways[to] = slot.LinkNone
 	}
 	for k, to := range a.alive.Reaches {
-		l := a.alive.Link(k)
+		l := a.alive.Links[k]
 		ways[to] = l.Way(l.Relayed())
 	}
 	return ways, a.alive.Uplink

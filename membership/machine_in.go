@@ -171,6 +171,8 @@ func (m *Machine) take(r Report) {
 			m.announcer.aliveAt = never // the leader waits for contributors, and for nobody else
 		}
 		m.own.contributes, m.own.steps = r.Contributes, r.Steps
+	case ReportClaims:
+		m.own.claims = r
 	case ReportClone:
 		m.clones.onClone(r.Message)
 		m.statements.noteTwin(r.Message)
@@ -181,14 +183,19 @@ func (m *Machine) take(r Report) {
 	case ReportRecover:
 		m.fork.order(m.competing.gathering != nil)
 	case ReportReturned:
-		m.fork.restart()
-		m.founder.since = m.now
-		m.exit.restart()
-		m.competing.restart()
+		m.restart()
 	case ReportLeave:
 		m.own.leave()
 		m.announcer.askedAt = never
 	}
+}
+
+// restart begins all waiting anew: this peer was away.
+func (m *Machine) restart() {
+	m.fork.restart()
+	m.founder.since = m.now
+	m.exit.restart()
+	m.competing.restart()
 }
 
 // takeApplied takes the worker's report of the state that it holds now.
@@ -205,14 +212,18 @@ func (m *Machine) takeApplied(r ReportApplied) {
 
 // onAlive notes where a peer stands. If that peer is further, this one asks it for records.
 func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
-	if len(a.Reaches) > slot.MaxMembers || len(a.Apart) > slot.MaxMembers || a.Applied > a.Height ||
-		(a.Height > 0) == a.Branch.IsZero() {
+	if a.Applied > a.Height || (a.Height > 0) == a.Branch.IsZero() {
 		return chain.Invalid("an ALIVE that contradicts itself")
 	}
-	if (memberKey{msg.From, msg.Incarnation}) == m.self {
+	from := memberKey{msg.From, msg.Incarnation}
+	if from == m.self {
 		return ErrStale // somebody repeats what this peer said: it knows better where it stands now
 	}
-	m.presence.known[memberKey{msg.From, msg.Incarnation}].alive = &a
+	c := m.presence.known[from]
+	if len(a.Claims) == 0 && c.alive != nil {
+		a.Claims = c.alive.Claims
+	}
+	c.alive = &a
 	if a.Height == 0 {
 		return nil
 	}

@@ -101,7 +101,8 @@ func TestFallen(t *testing.T) {
 	// Of the last two, the one goes that fewer members reach.
 	for _, a := range m.presence.known {
 		if a.alive != nil {
-			a.alive = &wire.Alive{Reaches: without(a.alive.Reaches, labID("B"))}
+			reaches := without(a.alive.Reaches, labID("B"))
+			a.alive = &wire.Alive{Reaches: reaches, Links: make([]slot.Link, len(reaches))}
 		}
 	}
 	expect(plan("BD"), r(old, "BD"), "B")

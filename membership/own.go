@@ -22,6 +22,7 @@ type own struct {
 
 	contributes bool
 	steps       uint32
+	claims      []byte // for the next ALIVE
 	leaving     bool
 	leavingAt   time.Duration // since when
 	left        bool

@@ -17,7 +17,7 @@ const maxStrangers = 256
 type contact struct {
 	memberKey
 	heard     time.Duration // when its last message came, by whatever path
-	alive     *wire.Alive   // the newest; nil until heard
+	alive     *wire.Alive   // the newest, with the newest claims; nil until heard
 	joinSince time.Duration // first JOIN since it was last a member
 	joinHeard time.Duration // last JOIN
 	silentAt  time.Duration // when a step last waited in vain for its HAVE

@@ -16,7 +16,7 @@ func (p *labPeer) says(from *labPeer, reaches ...*labPeer) {
 		Applied: p.m.chain.Height(), Contributes: true,
 	}
 	for _, q := range reaches {
-		a.Reaches = append(a.Reaches, q.id)
+		a.Reaches, a.Links = append(a.Reaches, q.id), append(a.Links, slot.LinkDirect)
 	}
 	_ = p.m.Step(p.lab.now, labSigned(from, a))
 }

@@ -75,6 +75,12 @@ func varied(l *lab, by *labPeer, heard wire.Message, r *rand.Rand) (said wire.Me
 		vary.Value(body.Interface(), r.IntN)
 	}
 	changed := body.Elem().Interface().(wire.Body)
+	if a, is := changed.(wire.Alive); is { // on the wire each peer has its link
+		for len(a.Links) < len(a.Reaches) {
+			a.Links = append(a.Links, slot.LinkDirect)
+		}
+		changed = a
+	}
 	if r.IntN(4) > 0 {
 		changed = fitting(l.peers[0].m, changed)
 	}

@@ -96,6 +96,7 @@ type MemberView struct {
 	Slot        uint64
 	Steps       uint32
 	Uplink      slot.Link // as it last announced
+	Claims      []byte    // what it last said of itself, unread
 	Synced      bool
 	Evicted     bool // for evidence, or by a motion; the next record leaves it out
 	// what it fails to do though it is heard, in plain words; "" if it takes part
@@ -154,7 +155,7 @@ func (m *Machine) viewMember(e slot.Member) MemberView {
 		v.Heard, v.Leaving = m.now-a.heard, a.leaving
 		if a.alive != nil {
 			v.Contributes, v.Applied, v.Slot = a.alive.Contributes, a.alive.Applied, a.alive.Slot
-			v.Steps, v.Synced, v.Uplink = a.alive.Steps, a.alive.Synced, a.alive.Uplink
+			v.Steps, v.Synced, v.Uplink, v.Claims = a.alive.Steps, a.alive.Synced, a.alive.Uplink, a.alive.Claims
 		}
 	}
 	return v

@@ -188,6 +188,9 @@ type (
 		Connected bool
 		Relayed   bool // it leads through a relay
 	}
+	// ReportClaims is what the next ALIVE says for people, at most wire.MaxClaims bytes.
+	ReportClaims []byte
+
 	// ReportContributes says whether a trainer works here, and how far it is.
 	ReportContributes struct {
 		Contributes bool
@@ -224,6 +227,7 @@ func (ReportUnshown) isReport()        {}
 func (ReportApplied) isReport()        {}
 func (ReportFailed) isReport()         {}
 func (ReportConnected) isReport()      {}
+func (ReportClaims) isReport()         {}
 func (ReportContributes) isReport()    {}
 func (ReportLeave) isReport()          {}
 func (ReportRecover) isReport()        {}

@@ -162,6 +162,8 @@ func (s *Settings) training() []definition {
 // keeping are settings of what is kept, sent and told.
 func (s *Settings) keeping() []definition {
 	return []definition{
+		{"peer-name", 0, &s.cfg.PeerName, "what all members call this peer beside its ID: a `text` of at most 24 letters, " +
+			"digits, spaces and -_.:+/@()# (default the machine's name, without its domain)"},
 		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state directory)"},
 		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +

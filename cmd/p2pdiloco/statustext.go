@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -236,7 +237,7 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintln(w, "\nMEMBER\tSTATE\tSLOT\tSTEPS\tHEARD\tREACHED\t")
+	fmt.Fprintln(w, "\nMEMBER\tNAME\tSTATE\tSLOT\tSTEPS\tHEARD\tREACHED\t\tSAYS OF ITSELF")
 	for _, m := range members {
 		heard := m.Heard.Round(100*time.Millisecond).String() + " ago"
 		if m.Self {
@@ -246,6 +247,47 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 		if m.Leader {
 			role = "leader"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Peer.Short(), m.State, m.Slot, m.Steps, heard, wayTo(m), role)
+		name, says := claims(m.Says)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", m.Peer.Short(), name, m.State, m.Slot, steps(m), heard,
+			wayTo(m), role, says)
 	}
+}
+
+// steps says how many inner steps of its round a member has done.
+func steps(m p2pdiloco.MemberStatus) string {
+	if m.Assigned == 0 {
+		return strconv.FormatUint(uint64(m.Steps), 10)
+	}
+	return fmt.Sprintf("%d of %d", m.Steps, m.Assigned)
+}
+
+// claims are the name of a member and what it says of itself.
+func claims(c *p2pdiloco.Claims) (name, says string) {
+	if c == nil {
+		return "-", ""
+	}
+	var parts []string
+	for _, p := range []struct {
+		value  *float64
+		format string
+		scale  float64
+	}{
+		{c.Loss, "loss %.4f", 1}, {c.HeldOut, "%.4f held out", 1}, {c.TokensPerSecond, "%.0f tokens/s", 1},
+		{c.StalledShare, "stalled %.0f%%", 100},
+	} {
+		if p.value != nil {
+			parts = append(parts, fmt.Sprintf(p.format, *p.value*p.scale))
+		}
+	}
+	for _, p := range []struct {
+		value  *float64
+		format string
+	}{
+		{c.UpBytesPerSecond, "%s/s up"}, {c.DownBytesPerSecond, "%s/s down"}, {c.MemoryBytes, "%s of memory"},
+	} {
+		if p.value != nil {
+			parts = append(parts, fmt.Sprintf(p.format, humanize.Bytes(uint64(max(0, min(*p.value, 1e18))))))
+		}
+	}
+	return cmp.Or(c.Name, "-"), strings.Join(append(parts, "version "+cmp.Or(c.Version, "unknown")), ", ")
 }

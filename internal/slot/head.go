@@ -29,9 +29,6 @@ func (h Head) Hash() Root {
 // Append appends the canonical encoding.
 func (h Head) Append(b []byte) []byte { return appendRoot(h.Record.appendHead(b), h.Body) }
 
-// ReadHead reads what Append wrote.
-func ReadHead(r *wire.Reader) Head { return Head{Record: readHead(r), Body: readRoot(r)} }
-
 func (c Record) appendHead(b []byte) []byte {
 	b = appendRoot(b, c.Run)
 	b = wire.AppendU64(b, c.Height)

@@ -14,7 +14,7 @@ func TestHead(t *testing.T) {
 	for _, c := range []Record{goldenStep, testStep(), summed, access, Genesis(fill(7))} {
 		b := c.Head().Append(nil)
 		r := wire.NewReader(b)
-		got := ReadHead(r)
+		got := Head{Record: readHead(r), Body: readRoot(r)}
 		if err := r.Done(); err != nil {
 			t.Fatal(err)
 		}

@@ -77,6 +77,9 @@ func AppendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
 	return append(AppendU32(b, uint32(len(v))), v...)
 }
 
+// AppendShort appends a 16-bit length and v.
+func AppendShort(b, v []byte) []byte { return append(AppendU16(b, uint16(len(v))), v...) }
+
 // Reader parses canonical bytes. The first fault sticks, and every later read returns zero values.
 // So a parser reads all its fields and calls Done once.
 type Reader struct {
@@ -185,6 +188,15 @@ func (r *Reader) Bytes(limit int) []byte {
 		return nil
 	}
 	return r.Take(int(n))
+}
+
+// Short reads a 16-bit length, at most limit, and a copy of that many bytes; nil for none.
+func (r *Reader) Short(limit int) []byte {
+	n := int(r.U16())
+	if n > limit {
+		r.Fail("%d bytes where at most %d are allowed", n, limit)
+	}
+	return append([]byte(nil), r.Take(n)...)
 }
 
 // WriteMessage writes a 32-bit big-endian length and m in one Write.

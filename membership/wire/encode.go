@@ -73,22 +73,13 @@ func (m Alive) Append(b []byte) []byte {
 	b = canonical.AppendBool(canonical.AppendU64(b, m.Slot), m.Contributes)
 	b = canonical.AppendU32(canonical.AppendU32(b, m.Steps), uint32(len(m.Reaches)))
 	for i, p := range m.Reaches {
-		b = canonical.AppendU8(appendPeer(b, p), uint8(m.Link(i)))
+		b = canonical.AppendU8(appendPeer(b, p), uint8(m.Links[i]))
 	}
 	b = canonical.AppendU32(canonical.AppendU8(b, uint8(m.Uplink)), uint32(len(m.Apart)))
 	for _, p := range m.Apart {
 		b = appendPeer(b, p)
 	}
-	return b
-}
-
-// Link returns the link to the peer at index i of Reaches. Its speed is unknown if none was
-// announced.
-func (m Alive) Link(i int) slot.Link {
-	if i < len(m.Links) {
-		return m.Links[i]
-	}
-	return slot.LinkDirect
+	return canonical.AppendShort(b, m.Claims)
 }
 
 // Append implements Body.
@@ -255,6 +246,7 @@ func readAlive(r *canonical.Reader) Alive {
 	for range r.Count(slot.MaxMembers, 4) {
 		m.Apart = append(m.Apart, readPeer(r))
 	}
+	m.Claims = r.Short(MaxClaims)
 	return m
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,6 +164,7 @@ func testBodies() []Body {
 			Branch: testRoot(8), Height: 7, Tip: testRoot(9), Work: 12, Applied: 6, Synced: true, Slot: 2,
 			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"},
 			Links: []slot.Link{slot.LinkDirect, slot.Link(40).Way(true)}, Uplink: 50, Apart: []slot.PeerID{"c"},
+			Claims: []byte("claims"),
 		},
 		Join{Contributes: true},
 		Leave{Since: 5},
@@ -260,6 +262,30 @@ func TestBodiesRoundTrip(t *testing.T) {
 	for _, typ := range []slot.MessageType{0, slot.TypeNotYet + 1, 255} {
 		if _, err := ParseBody(typ, nil); !errors.Is(err, canonical.ErrMalformed) {
 			t.Errorf("type %d: %v", typ, err)
+		}
+	}
+}
+
+// Claims have a bound, and their length is that of what follows. The ledger does not look at them.
+func TestClaimsOfAnAliveAreBounded(t *testing.T) {
+	alive := func(claims []byte) []byte { return Alive{Claims: claims}.Append(nil) }
+	for _, b := range [][]byte{nil, []byte("<script>\x1b[2J\u202e"), make([]byte, MaxClaims)} {
+		body, err := ParseBody(slot.TypeAlive, alive(b))
+		if err != nil || !bytes.Equal(body.(Alive).Claims, b) {
+			t.Errorf("%q came back as %+v, %v", b, body, err)
+		}
+	}
+	long := alive(make([]byte, MaxClaims))
+	at := len(long) - MaxClaims - 2
+	for name, b := range map[string][]byte{
+		"too long": alive(make([]byte, MaxClaims+1)), "1 MB": alive(make([]byte, 1<<20)),
+		"a length below":     slices.Concat(long[:at], []byte{0, 255}, long[at+2:]),
+		"a length above":     slices.Concat(long[:at], []byte{1, 1}, long[at+2:]),
+		"all bits of length": slices.Concat(long[:at], []byte{255, 255}, long[at+2:]),
+		"no length":          long[:at],
+	} {
+		if _, err := ParseBody(slot.TypeAlive, b); !errors.Is(err, canonical.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -93,11 +93,7 @@ func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
 func IncarnationOf(b []byte) slot.Incarnation {
 	r := canonical.NewReader(b)
 	_, _, _, _ = r.U8(), r.U8(), ReadRoot(r), readPeer(r)
-	inc := slot.Incarnation(r.U64())
-	if r.Err() != nil {
-		return 0
-	}
-	return inc
+	return slot.Incarnation(r.U64())
 }
 
 // MayAnnounce says, for a gossip validator, whether bytes that a peer announced may be passed on
@@ -107,8 +103,8 @@ func IncarnationOf(b []byte) slot.Incarnation {
 func MayAnnounce(b []byte, run slot.Root, author slot.PeerID) bool {
 	r := canonical.NewReader(b)
 	version, t, theirs, from := r.U8(), slot.MessageType(r.U8()), ReadRoot(r), readPeer(r)
-	return r.Err() == nil && version == canonical.Version && theirs == run && from == author &&
-		!isDirect(t)
+	// what cannot be read has no author
+	return version == canonical.Version && theirs == run && from == author && !isDirect(t)
 }
 
 // MayFallBack says whether a sealed message that could not be sent directly may be gossiped

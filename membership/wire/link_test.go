@@ -281,11 +281,8 @@ func FuzzParseLink(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			r := canonical.NewReader(l.Head.Append(nil))
-			head := slot.ReadHead(r)
-			if err := r.Done(); err != nil || head.Hash() != l.Certificate.Hash ||
-				!bytes.Equal(l.Append(nil, before), b) {
-				t.Fatalf("%x parses to %+v (%v)", b, l, err)
+			if l.Head.Hash() != l.Certificate.Hash || !bytes.Equal(l.Append(nil, before), b) {
+				t.Fatalf("%x parses to %+v", b, l)
 			}
 		}
 	})

@@ -146,12 +146,15 @@ type (
 		Contributes bool      // a trainer is at work here
 		Steps       uint32    // inner steps done in the current round, for status
 		Reaches     []slot.PeerID
-		// of the ways to Reaches: slot.LinkDirect or a speed, and whether they lead through a relay
+		// of the ways to Reaches, one for each: slot.LinkDirect or a speed, and whether they lead
+		// through a relay
 		Links []slot.Link
 		// members that it failed to reach in a reduction, and has had no connection to since
 		Apart []slot.PeerID
 		// the speed at which it can send to all together; slot.LinkDirect for unknown
 		Uplink slot.Link
+		// what the sender says of itself, for people; empty in most. The ledger does not look at it
+		Claims []byte
 	}
 
 	// Join asks to be made a member, repeated until a record says so. The sender follows the chain
@@ -205,6 +208,9 @@ type (
 		Part   uint32
 	}
 )
+
+// MaxClaims bounds the claims of an ALIVE, in bytes.
+const MaxClaims = 256
 
 // Drafted is what travels beside the signed part of a draft, which names the record by its hash.
 type Drafted struct {

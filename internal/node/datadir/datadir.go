@@ -9,6 +9,7 @@
 //	ledger.log   incarnation, promises, votes, certified records
 //	orders       motions of this peer's operator, about which peers may be in the run
 //	ledger.lock  held while that log is open
+//	metrics.jsonl  what this peer measured, a line a slot
 //	run.given-up  the spec of a run that was given up: Open removes what is left of it
 //	ledger.lost  the log was found missing; there until a chain is on disk again
 //	state/       checkpoints and outcomes
@@ -45,6 +46,7 @@ const (
 	TrainerFolder = "trainer.state"
 	OrdersFile    = "orders"
 	LostFile      = "ledger.lost"
+	MetricsFile   = "metrics.jsonl"
 
 	lockFile   = "lock"
 	specFile   = "run.spec"
@@ -57,7 +59,8 @@ const (
 // replaced lists the files that are written beside their place first. A process that is killed
 // meanwhile leaves what it wrote.
 var replaced = []string{
-	IdentityFile, PeersFile, PortsFile, OrdersFile, LostFile, specFile, presetFile,
+	IdentityFile, PeersFile, PortsFile, OrdersFile, LostFile, MetricsFile, specFile,
+	presetFile,
 	"admission.secret", "admission.next", "admission.used", "api", "api.token", "metrics.token", "attach",
 }
 
@@ -221,7 +224,7 @@ func (d Dir) forget() (err error) {
 	if !d.Has(givenUp) {
 		return nil
 	}
-	for _, name := range []string{LedgerFile, LostFile, StateFolder, TrainerFolder, OrdersFile, presetFile} {
+	for _, name := range []string{LedgerFile, LostFile, StateFolder, TrainerFolder, OrdersFile, MetricsFile, presetFile} {
 		err = errors.Join(err, os.RemoveAll(d.Path(name)))
 	}
 	if err == nil {

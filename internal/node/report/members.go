@@ -72,6 +72,9 @@ func memberStatus(self slot.PeerID, v membership.View, m membership.MemberView) 
 		Self: m.Peer == self, Leader: m.Peer == v.Leader, Heard: m.Heard,
 		Slot: m.Slot, Steps: m.Steps, Uplink: uint32(m.Uplink.Speed()),
 	}
+	if c, err := ParseClaims(m.Claims); err == nil && !m.Lost { // those of one that is lost are old
+		s.Says = &c
+	}
 	switch {
 	case m.Evicted:
 		s.State = "evicted"

@@ -186,6 +186,8 @@ type MemberStatus struct {
 	Figures *FiguresStatus `json:"figures,omitempty"`
 	// what stands out in what it contributes, or publishes as an owner
 	StandsOut []figures.Finding `json:"stands_out,omitempty"`
+	// what it says of itself, which may be wrong; nil: nothing
+	Says *Claims `json:"says,omitempty"`
 }
 
 // ContributionStatus is what a record says of the work behind a contribution, and what the records

@@ -1,0 +1,130 @@
+package p2pdiloco
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// Times between two claims of a peer: one that trains, and one that does not.
+const (
+	claimsEvery     = 10 * time.Second
+	idleClaimsEvery = time.Minute
+)
+
+// SlotMetrics is what this node has measured, slot by slot and oldest first, as its data directory
+// keeps it: the newest slots whole, and of older ones fewer. A slot may be there twice, where the
+// run has changed its branch; the later one holds.
+func (n *Node) SlotMetrics() ([]SlotMetrics, error) {
+	return report.ReadHistory(n.dir.Path(datadir.MetricsFile))
+}
+
+// teller says how the training goes: to the metrics file, and to the other members.
+type teller struct {
+	*Node
+	history *report.History
+	failed  bool        // the newest line is missing in the file
+	slot    Status      // when the newest slot was applied
+	newest  SlotMetrics // of that slot
+	claimed Status      // when claims were made last
+	member  bool        // this peer was a member then
+}
+
+// tellMetrics tells, until the node closes.
+func (n *Node) tellMetrics() {
+	t := teller{Node: n, history: report.NewHistory(n.hooks.Disk, n.dir.Path(datadir.MetricsFile))}
+	defer t.history.Close() //nolint:errcheck // what is in it is written
+	t.slot.Slot = n.driver.View().AppliedSlot
+	for !n.life.Over() {
+		ctx, stop := context.WithTimeout(n.life.Context(), claimsEvery)
+		v, err := n.driver.WaitView(ctx, t.concerns)
+		stop()
+		if err != nil {
+			v = n.driver.View()
+		}
+		t.look(v)
+	}
+}
+
+// concerns says whether there is something to tell of a view.
+func (t *teller) concerns(v membership.View) bool {
+	return v.AppliedSlot != t.slot.Slot || v.IsMember && !t.member
+}
+
+func (t *teller) look(v membership.View) {
+	s := t.Status()
+	if s.Slot != t.slot.Slot {
+		t.newest = s.SlotMetricsSince(t.slot, v.Tip.Work, time.Now())
+		t.slot = s
+		err := t.history.Add(t.newest)
+		if err != nil && !t.failed {
+			t.cfg.Logger.Warn("slots are missing in this peer's metrics", "err", err)
+		}
+		t.failed = err != nil
+	}
+	if v.IsMember && !t.member || t.due(s) {
+		t.claim(s)
+	}
+	t.member = v.IsMember
+}
+
+// due says whether it is time for claims. A peer that trains, or that members have come to, waits
+// less.
+func (t *teller) due(s Status) bool {
+	since, soon := s.Uptime-t.claimed.Uptime, len(s.Members) != len(t.claimed.Members)
+	for _, m := range s.Members {
+		soon = soon || m.Self && s.Phase == PhaseRunning && m.State != "idle" && m.State != "voting"
+	}
+	return since >= idleClaimsEvery || soon && since >= claimsEvery
+}
+
+// claim has the next ALIVE say how this peer's training goes.
+func (t *teller) claim(s Status) {
+	c := t.newest.Claims()
+	c.Name, c.Version = cmp.Or(t.cfg.PeerName, hostName()), programVersion()
+	c.Measure(s, t.claimed)
+	t.claims.Store(&c)
+	t.driver.Report(membership.ReportClaims(c.Append(nil)))
+	t.claimed = s
+}
+
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return report.HostName(host)
+}
+
+const modulePath = "github.com/p2pdiloco/p2pdiloco"
+
+// stamped is a version that the toolchain made of a commit: its time and its hash.
+var stamped = regexp.MustCompile(`^v.*[-.]\d{14}-([0-9a-f]{12})(\+.*)?$`)
+
+// programVersion is the version of this library in the program: of a commit its hash.
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ProtocolVersion
+	}
+	version := info.Main.Version
+	for _, d := range info.Deps {
+		if d.Path == modulePath {
+			version = d.Version
+		}
+	}
+	if m := stamped.FindStringSubmatch(version); m != nil {
+		return m[1]
+	}
+	if version == "" || version == "(devel)" {
+		return ProtocolVersion
+	}
+	return version
+}
