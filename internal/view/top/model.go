@@ -76,12 +76,27 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyMsg:
-		return m.press(msg.String())
+		return m.press(msg)
 	}
 	return m, nil
 }
 
-func (m Model) press(key string) (tea.Model, tea.Cmd) {
+// press takes in a key, or letters that were typed so fast that they come as one.
+func (m Model) press(msg tea.KeyMsg) (tea.Model, tea.Cmd) {
+	if len(msg.Runes) < 2 {
+		return m.key(msg.String())
+	}
+	var shown tea.Model = m
+	for _, letter := range msg.Runes {
+		var quit tea.Cmd
+		if shown, quit = shown.(Model).key(string(letter)); quit != nil {
+			return shown, quit
+		}
+	}
+	return shown, nil
+}
+
+func (m Model) key(key string) (tea.Model, tea.Cmd) {
 	switch key {
 	case "q", "ctrl+c", "esc":
 		return m, tea.Quit

@@ -98,7 +98,11 @@ func TestKeys(t *testing.T) {
 			t.Errorf("after %s: %s, want %s:\n%s", c.keys, got, c.want, m.View())
 		}
 	}
-	if _, quit := m.Update(key("q")); quit == nil {
+	m = after(m, key("sss"))
+	if got := first(); got != "m019" {
+		t.Errorf("after letters at once: %s", got)
+	}
+	if _, quit := m.Update(key("rq")); quit == nil {
 		t.Error("q does not end it")
 	}
 }
