@@ -72,6 +72,7 @@ func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr 
 	}
 	unwatch()
 	ends.Wait()
+	p.close()
 	return errors.Join(err, s.Close())
 }
 

@@ -51,5 +51,6 @@ func showTop(ctx context.Context, in io.Reader, out io.Writer, operator local.Op
 	err := top.Run(ctx, w, tea.WithInput(in), tea.WithOutput(out))
 	unwatch()
 	ends.Wait()
+	p.close()
 	return cli.Interrupted(ctx, err)
 }

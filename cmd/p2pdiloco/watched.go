@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -11,6 +12,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
@@ -22,8 +25,10 @@ type watched struct {
 		addr  api.Address
 		token string
 		known bool
-		dir   string // of its data, as it says
+		dir   string // of its data; empty: unknown
 	}
+	metrics *eventlog.Follower // of the newest dir; of the watcher
+	at      string             // that dir
 }
 
 // place is where the peer's API is. It is looked for again after the peer has not answered: one
@@ -32,7 +37,15 @@ func (p *watched) place(ctx context.Context) (addr api.Address, token string, er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.known {
-		if p.mu.addr, p.mu.token, err = p.operator.Peer(ctx); err != nil {
+		if p.operator.Dir == "" && !local.Names(p.operator.API) {
+			var only local.Peer
+			only, err = local.Only(ctx)
+			p.mu.addr, p.mu.token, p.mu.dir = only.Addr, only.Token, only.Dir
+		} else {
+			p.mu.addr, p.mu.token, err = p.operator.Peer(ctx)
+			p.mu.dir = p.operator.Dir
+		}
+		if err != nil {
 			return addr, "", err
 		}
 		p.mu.known = true
@@ -41,7 +54,9 @@ func (p *watched) place(ctx context.Context) (addr api.Address, token string, er
 }
 
 func (p *watched) source() view.Source {
-	return view.Source{Status: p.status, Events: p.events, Waits: node.Waits, Sentence: p.sentence}
+	return view.Source{
+		Status: p.status, Events: p.events, Metrics: p.slots, Waits: node.Waits, Sentence: p.sentence,
+	}
 }
 
 func (p *watched) status(ctx context.Context) (s p2pdiloco.Status, err error) {
@@ -69,10 +84,32 @@ func (p *watched) events(ctx context.Context, after uint64) ([]json.RawMessage, 
 func (p *watched) sentence(e p2pdiloco.Event) (text string, grave bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if dir, ok := e.Fields["data_dir"].(string); ok {
+	if dir, ok := e.Fields["data_dir"].(string); ok && p.mu.dir == "" {
 		p.mu.dir = dir
 	}
 	return node.Sentence(e, p.mu.dir)
+}
+
+// slots reads what is new in the peer's metrics file.
+func (p *watched) slots(f func(line []byte)) error {
+	p.mu.Lock()
+	dir := p.mu.dir
+	p.mu.Unlock()
+	if dir == "" {
+		return nil
+	}
+	if p.metrics == nil || p.at != dir {
+		p.close()
+		p.metrics, p.at = eventlog.Follow(filepath.Join(dir, datadir.MetricsFile)), dir
+	}
+	return p.metrics.Next(f)
+}
+
+// close closes the metrics file. Nobody may watch any more.
+func (p *watched) close() {
+	if p.metrics != nil {
+		_ = p.metrics.Close() // it was only read
+	}
 }
 
 // doctor examines the peer, as the command of that name does.

@@ -61,10 +61,18 @@ func (all *events) add(e report.Event, text string, grave bool) {
 		return
 	}
 	text = peerID.ReplaceAllStringFunc(text, func(id string) string { return id[len(id)-shortID:] })
-	all.number++
-	all.all = append(all.all, Event{
-		Number: all.number, Time: e.Time, Name: clip(e.Name, maxName), Text: clip(text, maxText), Grave: grave,
-	})
+	all.join(events{all: []Event{
+		{Time: e.Time, Name: clip(e.Name, maxName), Text: clip(text, maxText), Grave: grave},
+	}})
+}
+
+// join adds other events, which get the next numbers.
+func (all *events) join(more events) {
+	for _, e := range more.all {
+		all.number++
+		e.Number = all.number
+		all.all = append(all.all, e)
+	}
 	all.all = all.all[max(0, len(all.all)-maxEvents):]
 }
 

@@ -15,7 +15,7 @@ const MaxPoints = 4096
 type Point struct {
 	Slot      uint64
 	Time      time.Time
-	Tokens    uint64 // or samples, of this peer until then
+	Tokens    uint64 // or samples until then: of all, or, without a metrics file, of this peer
 	Loss      *float64
 	TrainLoss *float64
 	Norm      *float64 // of what all contributed
@@ -31,12 +31,26 @@ func (p Point) MarshalJSON() ([]byte, error) {
 type history struct {
 	points  []Point
 	version uint64 // of the newest change
+	filed   bool   // it is that of a metrics file
 }
 
-// take adds what a status says. The held-out loss is often that of an earlier slot. The training
+// takeLine adds a line of the peer's metrics file.
+func (h *history) takeLine(line []byte) {
+	var m report.SlotMetrics
+	if json.Unmarshal(line, &m) != nil || m.Slot == 0 {
+		return // it was cut off
+	}
+	h.filed = true
+	h.put(Point{Slot: m.Slot, Time: m.Time, Tokens: m.RunTokens, TrainLoss: m.Loss, Norm: &m.Norm})
+	if m.HeldOut != nil {
+		h.put(Point{Slot: m.HeldOutSlot, Time: m.Time, Tokens: m.RunTokens, Loss: m.HeldOut})
+	}
+}
+
+// take adds what a status says, of a peer whose metrics file is not read. The held-out loss is often that of an earlier slot. The training
 // loss is of the newest round, which is that of the newest slot only just after it was applied.
 func (h *history) take(s report.Status) {
-	if s.RunID.IsZero() || s.Stats.Slot == 0 {
+	if h.filed || s.RunID.IsZero() || s.Stats.Slot == 0 {
 		return
 	}
 	p := Point{Slot: s.Stats.Slot, Time: time.Now(), Tokens: s.Stats.Tokens}

@@ -13,7 +13,8 @@ import (
 // Member is one member as the peer sees it. What is nil is not known.
 type Member struct {
 	ID    string `json:"id"`
-	Short string `json:"short"` // the end of the ID that commands take, too
+	Name  string `json:"name,omitempty"` // that it says it has
+	Short string `json:"short"`          // the end of the ID that commands take, too
 	Self  bool   `json:"self,omitempty"`
 	State string `json:"state"`
 	Role  string `json:"role"` // leader | elector | member
@@ -33,8 +34,10 @@ type Member struct {
 	RTTMillis   *float64 `json:"rtt_ms,omitempty"`
 	Uplink      uint32   `json:"uplink,omitempty"` // kB/s that it measured
 	// in seconds; 0: it is heard
-	HeardAgo int64    `json:"heard_s"`
-	Warnings []string `json:"warnings,omitempty"`
+	HeardAgo int64 `json:"heard_s"`
+	// what it says of itself, which may be wrong
+	Says     *report.Claims `json:"says,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
 }
 
 // Ways of members to which no connection leads.
@@ -70,6 +73,11 @@ func memberOf(m report.MemberStatus) Member {
 		ID: m.Peer.String(), Short: m.Peer.Short(), Self: m.Self, State: m.State, Role: roleOf(m),
 		Contributes: m.State != "voting" && m.State != "idle", Slot: m.Slot, Steps: m.Steps, Of: m.Assigned,
 		Way: wayNone, Uplink: m.Uplink,
+	}
+	if m.Says != nil {
+		says := *m.Says
+		v.Name, says.Name, says.Version = clip(says.Name, maxName), "", clip(says.Version, maxName)
+		v.Says = &says
 	}
 	if step := stepTime(m); step > 0 {
 		v.StepSeconds = new(step.Seconds())

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -15,6 +16,8 @@ type Source struct {
 	// Events returns those after so many, as lines of JSON, and how many there are in all. nil:
 	// the peer is not asked.
 	Events func(ctx context.Context, after uint64) (lines []json.RawMessage, next uint64, err error)
+	// Metrics calls f with the lines of the peer's metrics file that are new. nil: it is not read.
+	Metrics func(f func(line []byte)) error
 	// Waits says what the peer waits for; empty: for nothing.
 	Waits func(report.Status) string
 	// Sentence says an event; empty: it is for scripts.
@@ -94,30 +97,47 @@ func (w *Watcher) ask(ctx context.Context) (members int) {
 	if ctx.Err() != nil {
 		return 0
 	}
-	var lines []json.RawMessage
-	if err == nil && w.source.Events != nil {
-		var next uint64
-		if more, n, fault := w.source.Events(ctx, w.next); fault == nil { // an older peer has none
-			lines, next = more, n
-			w.next = next
+	var news events
+	var lines [][]byte
+	if err == nil {
+		news = w.news(ctx)
+		if w.source.Metrics != nil { // without the file the newest slots are those of the status
+			_ = w.source.Metrics(func(line []byte) { lines = append(lines, bytes.Clone(line)) })
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := &w.mu.newest
+	n.events.join(news)
 	if err != nil {
 		n.Fault = clip(err.Error(), maxText)
 	} else {
 		n.View, n.Fault, n.Known = build(s, w.source.Waits(s), &w.beside), "", true
-		n.history.take(s)
-	}
-	for _, line := range lines {
-		if e, err := parseEvent(line); err == nil {
-			text, grave := w.source.Sentence(e)
-			n.events.add(e, text, grave)
+		for _, line := range lines {
+			n.history.takeLine(line)
 		}
+		n.history.take(s)
 	}
 	close(w.mu.changed)
 	w.mu.changed = make(chan struct{})
 	return len(n.Members)
+}
+
+// news are the events since it was asked for them last. An older peer has none.
+func (w *Watcher) news(ctx context.Context) (news events) {
+	if w.source.Events == nil {
+		return news
+	}
+	lines, next, err := w.source.Events(ctx, w.next)
+	if err != nil {
+		return news
+	}
+	w.next = next
+	for _, line := range lines {
+		if e, err := parseEvent(line); err == nil {
+			text, grave := w.source.Sentence(e)
+			news.add(e, text, grave)
+		}
+	}
+	return news
 }

@@ -222,6 +222,7 @@ func TestMarkup(t *testing.T) {
 	s := serve(t, func() report.Status {
 		s := large(1)
 		s.Run = bad
+		s.Members[2].Says = &report.Claims{Name: bad, Version: "1"}
 		s.Members[0].Fault = bad + strings.Repeat("x", 1<<20)
 		s.Members[1].StandsOut = []figures.Finding{{Words: bad}}
 		s.Reason = bad
@@ -232,7 +233,7 @@ func TestMarkup(t *testing.T) {
 	if err != nil || strings.ContainsAny(line, "<>\u202e\x00") || len(line) > 300_000 {
 		t.Errorf("%d bytes, %v", len(line), err)
 	}
-	if n := strings.Count(line, `\u003cscript\u003ealert(1)\u003c/script\u003e`); n != 4 {
+	if n := strings.Count(line, `\u003cscript\u003ealert(1)\u003c/script\u003e`); n != 5 {
 		t.Errorf("it stands there %d times: %.3000s", n, line)
 	}
 	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
@@ -40,11 +41,28 @@ func known(v *float64) float64 {
 	return *v
 }
 
+// says is a column of what members say of themselves.
+func says(title, how string, of func(report.Claims) *float64) column {
+	value := func(m view.Member) *float64 {
+		if m.Says == nil {
+			return nil
+		}
+		return of(*m.Says)
+	}
+	return column{
+		title: title, text: func(m view.Member) string { return format(value(m), how, 1) },
+		key: func(m view.Member) float64 { return known(value(m)) }, number: true,
+	}
+}
+
 var columns = []column{
 	{title: "MEMBER", text: func(m view.Member) string { return m.Short }},
+	{title: "NAME", text: func(m view.Member) string { return m.Name }},
 	{title: "STATE", text: func(m view.Member) string { return m.State }},
 	{title: "ROLE", text: func(m view.Member) string { return m.Role }},
 	{title: "STEP", text: step, key: func(m view.Member) float64 { return float64(m.Steps) }, number: true},
+	says("TOKENS/S", "%.0f", func(c report.Claims) *float64 { return c.TokensPerSecond }),
+	says("LOSS", "%.4g", func(c report.Claims) *float64 { return c.Loss }),
 	{
 		title: "SHARE", text: func(m view.Member) string { return format(m.Share, "%.0f%%", 100) },
 		key: func(m view.Member) float64 { return known(m.Share) }, number: true,

@@ -9,6 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/lipgloss"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
@@ -30,6 +31,7 @@ func crowd(members int) seen {
 			Transport: "tcp", RTTMillis: new(1.5), Norm: new(float64(i)), Steps: uint32(i), Of: 20,
 		})
 	}
+	s.Members[0].Name, s.Members[0].Says = "attic", &report.Claims{TokensPerSecond: new(1234.)}
 	s.Members[0].Way, s.Members[0].Norm = "relayed", nil
 	s.Members[0].Warnings = []string{"Its bytes go through q: " + strings.Repeat("open a port ", 20)}
 	s.points = []view.Point{{Loss: new(3.)}, {Loss: new(2.75)}, {Loss: new(2.5)}}
@@ -68,7 +70,7 @@ func TestScreenFits(t *testing.T) {
 		"run books  running  slot 7 of 90", "slot 8 waits for q",
 		"████████████░░░░░░░░░░░░  step 10 of 20  about 4 s left", "this branch may still end",
 		"2.5000 held out, after slot 7  █▄▁", "50 times less", "height 9; 4 electors",
-		"direct tcp 1.5 ms", "relayed", "paused: no quorum",
+		"direct tcp 1.5 ms", "relayed", "attic", "1234", "paused: no quorum",
 	} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("%q is missing:\n%s", want, screen)
@@ -88,7 +90,7 @@ func TestKeys(t *testing.T) {
 		return strings.Fields(strings.Split(table, "\n")[1])[0]
 	}
 	for _, c := range []struct{ keys, want string }{
-		{"", "m000"}, {"sss", "m019"}, {"s", "m019"}, {"r", "m001"}, {"jj", "m003"}, {"k", "m002"}, {"kkk", "m001"},
+		{"", "m000"}, {"ssss", "m019"}, {"ss", "m019"}, {"r", "m001"}, {"jj", "m003"}, {"k", "m002"}, {"kkk", "m001"},
 		{"rsss", "m000"},
 	} {
 		for _, k := range c.keys {
@@ -98,7 +100,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("after %s: %s, want %s:\n%s", c.keys, got, c.want, m.View())
 		}
 	}
-	m = after(m, key("sss"))
+	m = after(m, key("ssss"))
 	if got := first(); got != "m019" {
 		t.Errorf("after letters at once: %s", got)
 	}

@@ -23,7 +23,7 @@ export function add(more) {
 const whole = [...Array(13).keys()].flatMap((n) => [1, 2, 5].map((m) => m * 10 ** n));
 const axes = {
   slot: { label: "slot", of: (p) => p[0], steps: whole },
-  tokens: { label: "tokens or samples of this peer", of: (p) => p[2], steps: whole },
+  tokens: { label: "tokens or samples", of: (p) => p[2], steps: whole },
   hours: { label: "hours", of: (p, first) => (p[1] - first[1]) / 3600 },
 };
 
