@@ -47,8 +47,9 @@ func (h *history) takeLine(line []byte) {
 	}
 }
 
-// take adds what a status says, of a peer whose metrics file is not read. The held-out loss is often that of an earlier slot. The training
-// loss is of the newest round, which is that of the newest slot only just after it was applied.
+// take adds what a status says, of a peer whose metrics file is not read. The held-out loss is
+// often that of an earlier slot. The training loss is of the newest round, which is that of the
+// newest slot only just after it was applied.
 func (h *history) take(s report.Status) {
 	if h.filed || s.RunID.IsZero() || s.Stats.Slot == 0 {
 		return

@@ -90,7 +90,8 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	if me, b, c := all[0], all[1], all[2]; *me.Share != .75 || *b.Share != .25 || c.Share != nil || c.Contributes ||
-		!b.Contributes || me.Name != "attic[2J" || me.Says.Version != "1" || b.Says != nil || me.Way != waySelf || b.Way != "direct" || b.Transport != "quic" || me.Role != "elector" {
+		!b.Contributes || me.Name != "attic[2J" || me.Says.Version != "1" || b.Says != nil ||
+		me.Way != waySelf || b.Way != "direct" || b.Transport != "quic" || me.Role != "elector" {
 		t.Errorf("%+v %+v %+v", me, b, c)
 	}
 	if d, e := all[3], all[4]; d.HeardAgo != 60 || e.HeardAgo != 0 || e.Way != wayNone || e.Role != "leader" {
@@ -168,14 +169,15 @@ func TestHistory(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	var h history
 	for _, line := range []string{
-		`{"slot":3,"time":"2026-01-02T03:04:05Z","loss":2,"held_out_loss":4,"held_out_slot":2,"run_tokens":900,"norm":7}`,
-		`{"slot":4,"time":"2026-01-02T03:05:05Z","held_out_loss":3,"held_out_slot":3,"run_tokens":1200}`, `{"slot":5,"ti`,
+		`{"slot":3,"time":"2026-01-02T03:04:05Z","loss":2,"held_out_loss":4,"held_out_slot":2,"run_tokens":9,"norm":7}`,
+		`{"slot":4,"time":"2026-01-02T03:05:05Z","held_out_loss":3,"held_out_slot":3,"run_tokens":12}`,
+		`{"slot":5,"ti`,
 	} {
 		h.takeLine([]byte(line))
 	}
 	h.take(report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: 9}})
 	text, err := json.Marshal(h.since(0))
-	want := `[[2,1767323045,900,4,null,null],[3,1767323045,900,3,2,7],[4,1767323105,1200,null,null,0]]`
+	want := `[[2,1767323045,9,4,null,null],[3,1767323045,9,3,2,7],[4,1767323105,12,null,null,0]]`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -68,7 +68,8 @@ func TestScreenFits(t *testing.T) {
 	screen := after(Model{}, tea.WindowSizeMsg{Width: 120, Height: 40}, crowd(3)).View()
 	for _, want := range []string{
 		"run books  running  slot 7 of 90", "slot 8 waits for q",
-		"████████████░░░░░░░░░░░░  step 10 of 20  about 4 s left", "this branch may still end",
+		"████████████░░░░░░░░░░░░  step 10 of 20  about 4 s left",
+		"this branch may still end",
 		"2.5000 held out, after slot 7  █▄▁", "50 times less", "height 9; 4 electors",
 		"direct tcp 1.5 ms", "relayed", "attic", "1234", "paused: no quorum",
 	} {
