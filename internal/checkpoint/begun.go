@@ -37,6 +37,16 @@ func (s *Store) BeginOutcome(height uint64) (*Begun, error) {
 	return b, err
 }
 
+// BegunOutcome is what was begun for the outcome of a height; nil: nothing.
+func (s *Store) BegunOutcome(height uint64) *Begun { return s.outcomes.begunFor(height) }
+
+func (s *outcomes) begunFor(height uint64) *Begun {
+	if b := s.begun.Load(); b != nil && b.name == begunName(height) {
+		return b
+	}
+	return nil
+}
+
 func begunName(height uint64) string { return fileName(outcomePrefix, height, slot.Root{}) }
 
 // take returns the file for somebody else to write; nil if there is none.
@@ -55,13 +65,25 @@ func (b *Begun) take() (f disk.File, written map[int64]slot.Root) {
 // need be written: the outcome was put, or the disk has failed.
 func (b *Begun) Write(index int, frame slot.Frames) error {
 	return b.use(func(f disk.File) error {
-		at := int64(index) * int64(b.s.frameBytes)
+		at := b.place(index)
 		if _, err := f.WriteAt(frame.Bytes, at); err != nil {
 			return err
 		}
 		b.mu.written[at] = frame.Hashes[0]
 		return nil
 	})
+}
+
+func (b *Begun) place(index int) int64 { return int64(index) * int64(b.s.frameBytes) }
+
+// Has says whether a frame with this hash was written to its place. A nil Begun has none.
+func (b *Begun) Has(index int, hash slot.Root) bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.written[b.place(index)] == hash
 }
 
 // Sync has the disk take what was written so far.

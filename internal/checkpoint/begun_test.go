@@ -20,7 +20,8 @@ func sevenFrames(fill byte) (gs []slot.Segment, data, frames []slot.Frames) {
 		d := slot.Cut(all[at[0]:at[1]], testFrame)
 		data = append(data, d)
 		gs = append(gs, slot.Segment{
-			Range: slot.Range{Begin: uint64(at[0]), End: uint64(at[1])}, Contributors: slot.Bitmap{1}, Root: d.Root(testFrame),
+			Range: slot.Range{Begin: uint64(at[0]), End: uint64(at[1])}, Contributors: slot.Bitmap{1},
+			Root: d.Root(testFrame),
 		})
 	}
 	for b := range slices.Chunk(all, testFrame) {

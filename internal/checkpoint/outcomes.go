@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -193,11 +192,7 @@ func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
 
 // write writes an outcome to the file that was begun for its height, or else to another one.
 func (s *outcomes) write(o *outcomeFile, header []byte, data []slot.Frames) (err error) {
-	var f disk.File
-	var written map[int64]slot.Root
-	if b := s.begun.Load(); b != nil && b.name == begunName(o.height) {
-		f, written = b.take()
-	}
+	f, written := s.begunFor(o.height).take()
 	if f == nil {
 		if f, err = s.folder.begin(o.name); err != nil {
 			return err

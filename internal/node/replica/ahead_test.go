@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,11 +27,11 @@ type nobody struct{}
 
 func (nobody) Open(context.Context, slot.PeerID) (canonical.Stream, error) { return nil, io.EOF }
 
-// alone is a replica that reduces by itself, on a disk.
-func alone(t *testing.T, codec string, fs disk.FS) *Replica {
+// alone is a replica that reduces by itself, on a disk. lie changes the values of each frame.
+func alone(t *testing.T, codec string, fs disk.FS, lie func(frame int, values []float32)) *Replica {
 	const elements = 5*512 + 77
 	run := Run{
-		Outer: outeropt.Config{Name: outeropt.SGD, LR: 1}, AuditSamples: 1,
+		Outer: outeropt.Config{Name: outeropt.SGD, LR: 1},
 		Params: allreduce.Params{
 			Fragments: []uint64{elements}, FrameElements: 512, Aggregator: allreduce.Mean, Codec: codec,
 			Schedule: allreduce.Rotation, MinPeers: 1, Discount: []uint32{1000},
@@ -42,7 +43,10 @@ func alone(t *testing.T, codec string, fs disk.FS) *Replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := allreduce.New(allreduce.Config{Self: "self", Params: run.Params, Transport: nobody{}})
+	engine, err := allreduce.New(allreduce.Config{
+		Self: "self", Params: run.Params, Transport: nobody{},
+		Reduced: func(_ uint64, frame int, values []float32) { lie(frame, values) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +97,7 @@ func TestOutcomeIsWrittenAhead(t *testing.T) {
 	}{{"f32", false}, {"int8", false}, {"f32", true}} {
 		synctest.Test(t, func(t *testing.T) {
 			fs := powerfs.New()
-			r := alone(t, c.codec, fs)
+			r := alone(t, c.codec, fs, func(int, []float32) {})
 			fs.Plan(func(op powerfs.Op) (fault powerfs.Fault) {
 				if c.fails && op.Kind == powerfs.Write {
 					fault.Err = errors.New("a fault that passes")
@@ -134,4 +138,36 @@ func TestOutcomeIsWrittenAhead(t *testing.T) {
 			r.jobs.wait()
 		})
 	}
+}
+
+// What an owner makes of a frame that nobody can apply is not held, as if nothing had been written
+// ahead.
+func TestUnreadableFramesAreNotWrittenAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := alone(t, "f32", powerfs.New(), func(frame int, values []float32) {
+			if frame == 2 {
+				values[7] = float32(math.NaN())
+			}
+		})
+		draft := r.reduce(t)
+		var failed membership.ReportFailed
+		r.Do(t.Context(), membership.WorkHold{Draft: draft}, func(report membership.Report) {
+			failed, _ = report.(membership.ReportFailed)
+		})
+		synctest.Wait()
+		begun := r.model.store.BegunOutcome(1)
+		running, _ := r.reductions.running()
+		all, done := running.Hold([]slot.Range{{End: r.cfg.Run.elements()}})
+		for k, hash := range all[0].Hashes {
+			if begun.Has(k, hash) != (k != 2) {
+				t.Errorf("frame %d is written ahead: %v", k, k == 2)
+			}
+		}
+		done()
+		if len(failed.Missing) != 1 || failed.Missing[0] != draft.Segments[0].Range {
+			t.Errorf("held, or failed otherwise: %+v", failed)
+		}
+		_ = r.engine.Close()
+		r.jobs.wait()
+	})
 }

@@ -56,16 +56,21 @@ func (e missingError) Unwrap() error { return e.err }
 // syncBytes of an outcome are written to the disk at a time, beside the reduction.
 const syncBytes = 16 << 20
 
-// writeAhead writes the frames of a reduction's outcome as they come, so that a draft finds most of
-// it on disk. What fails is met again when the outcome is put.
+// writeAhead writes the frames of a reduction's outcome that are readable as they come, so that a
+// draft finds most of it on disk. What fails is met again when the outcome is held.
 func (o *outcomes) writeAhead(ctx context.Context, r *allreduce.Reduction) {
-	begun, err := o.model.store.BeginOutcome(r.Plan().Height)
+	m, plan := o.model, r.Plan()
+	values, elements := make([]float32, m.run.Params.FrameElements), m.run.Params.Fragments[plan.Fragment]
+	begun, err := m.store.BeginOutcome(plan.Height)
 	for unsynced := 0; err == nil; {
 		index, frame, done, ok := r.Next(ctx)
 		if !ok {
 			return
 		}
-		err = begun.Write(index, frame)
+		due := elements - uint64(index*len(values))
+		if m.run.AuditSamples > 0 || m.readableFrame(frame.Bytes, values, due) { // as in hold
+			err = begun.Write(index, frame)
+		}
 		done()
 		if unsynced += len(frame.Bytes); err == nil && unsynced >= syncBytes {
 			unsynced, err = 0, begun.Sync()
@@ -83,7 +88,7 @@ func (o *outcomes) hold(ctx context.Context, d slot.Draft, from []slot.PeerID) e
 	data, done, err := o.gatherSoon(ctx, wanted, from)
 	defer done()
 	if err == nil && o.model.run.AuditSamples == 0 { // else the audit looks, and has a proof
-		err = o.model.readable(d.Segments, data)
+		err = o.model.readable(d.Segments, data, o.model.store.BegunOutcome(d.Height))
 	}
 	if err != nil {
 		return err

@@ -44,7 +44,8 @@ func TestUnreadableOutcomesAreNotHeld(t *testing.T) {
 		data := [][]byte{m.codec.Append(nil, x), m.codec.Append(m.codec.Append(nil, x), x[:elements-2*frame])}
 		b := data[1]
 		copy(b[max(0, len(b)-len(c.end)):], c.end)
-		err := m.readable(segments, []slot.Frames{{Bytes: data[0]}, {Bytes: data[1]}})
+		size := m.frameBytes()
+		err := m.readable(segments, []slot.Frames{slot.Cut(data[0], size), slot.Cut(data[1], size)}, nil)
 		missing := missingError{}
 		if errors.As(err, &missing) != (c.end != nil) ||
 			c.end != nil && !slices.Equal(missing.ranges, []slot.Range{segments[1].Range}) {
