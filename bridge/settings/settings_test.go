@@ -163,6 +163,7 @@ func TestEverythingFromAFile(t *testing.T) {
 		"on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6,
 		"keep_checkpoints": 3, "state_rate": 2, "newcomer_states": 7, "site_newcomers": -1,
 		"max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "events_size": 7, "events_keep": 9,
+		"track": "tensorboard:board",
 		"api": "off", "metrics": ":9464",
 		"json": true, "log_level": "debug", "model": "layers=2,optimizer=muon", "threads": 3, "data": ["a", "b"],
 		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
@@ -177,7 +178,7 @@ func TestEverythingFromAFile(t *testing.T) {
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v", cfg)
 	}
-	if s.Events != "e.jsonl" || s.EventsSize != 7 || s.EventsKeep != 9 ||
+	if s.Events != "e.jsonl" || s.Track != "board" || s.EventsSize != 7 || s.EventsKeep != 9 ||
 		s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" ||
 		s.Model.Layers != 2 || s.Model.Optimizer != "muon" || s.Model.Threads != 3 ||
 		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
@@ -230,6 +231,14 @@ func TestFaults(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwithout %q", err, want)
 		}
+	}
+}
+
+// Slots are tracked where the kind of tracker is named.
+func TestTrack(t *testing.T) {
+	for _, text := range []string{"tensorboard", "tensorboard:", "wandb:x"} {
+		setting := "P2PDILOCO_TRACK=" + text
+		_ = fault(t, setting+": allowed: tensorboard:FOLDER", []string{setting}, "--run", "x")
 	}
 }
 

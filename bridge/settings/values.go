@@ -106,6 +106,24 @@ func showPin(hash p2pdiloco.Root) string {
 	return hash.String()
 }
 
+const tensorBoard = "tensorboard:"
+
+// readTrack reads where slots are tracked: the folder of TensorBoard's event files.
+func readTrack(s string) (folder string, err error) {
+	folder, known := strings.CutPrefix(s, tensorBoard)
+	if !known || folder == "" {
+		return "", errors.New("allowed: " + tensorBoard + "FOLDER")
+	}
+	return folder, nil
+}
+
+func showTrack(folder string) string {
+	if folder == "" {
+		return ""
+	}
+	return tensorBoard + folder
+}
+
 // Model is the sizes of the built-in model and its inner optimizer, like layers=2,optimizer=muon.
 type Model struct{ builtin.Config }
 

@@ -7,6 +7,7 @@
 //	p2pdiloco status      what a running peer knows
 //	p2pdiloco dashboard   the whole run on a web page
 //	p2pdiloco top         the same in a terminal
+//	p2pdiloco report      what peers have measured, as a page, a picture or a table
 //	p2pdiloco doctor      what keeps a peer from a run, or makes it slow
 //	p2pdiloco invite      a ticket with which others can join
 //	p2pdiloco export      a peer's model as a .safetensors file

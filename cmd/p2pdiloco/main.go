@@ -17,7 +17,7 @@ func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
 var commands = []func() *cobra.Command{
 	newDemo,
 	node.NewStart, node.NewJoin, node.NewBootstrap,
-	newStatus, newDashboard, newTop, newDoctor, newInit, newExport,
+	newStatus, newDashboard, newTop, newReport, newDoctor, newInit, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,
 }

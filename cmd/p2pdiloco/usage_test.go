@@ -89,6 +89,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"export --data-dir d --hf tuned --like gpt2", "--hf tuned: only a file is written: make the folder"},
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
+		{"report", "no file is named: give --out REPORT.html"},
 	})
 }
 
@@ -116,6 +117,8 @@ func TestFailures(t *testing.T) {
 		{"dashboard --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
 		{"status --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
 		{"demo --events " + dir, "events file"},
+		{"report " + none + " --out " + dir + "/r.html", none + ": no such file"},
+		{"report " + dir + " --out " + dir + "/r.html", dir + "/metrics.jsonl: no slot has been measured there"},
 	})
 }
 

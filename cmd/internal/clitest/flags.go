@@ -151,7 +151,7 @@ func sample(f *pflag.Flag) string {
 		"model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin":   p2pdiloco.Root{1}.String(),
 		"codec": "int4", "max-upload": "20mbit", "max-download": "20mbit", "ttl": "3d", "size": "3KiB",
-		"relay-total": "20mbit", "against": "mpi",
+		"relay-total": "20mbit", "against": "mpi", "track": "tensorboard:board",
 	}[f.Name]; ok {
 		return v
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/track"
 )
 
 // leaveTimeout bounds a graceful leave. It is enough for the others to finish a round with this
@@ -125,6 +128,13 @@ func (p *participant) live(ctx context.Context) error {
 	p.settings.DataDir = joined.Dir() // in the next life, too
 	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
 	watching.Go(func() { p.narrator.run(watched) })
+	if folder := p.settings.Track; folder != "" {
+		watching.Go(func() {
+			if err := track.Follow(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), folder); err != nil {
+				p.tell(wire.NoticeWarn, fmt.Sprintf("slots are not tracked any more: %v", err))
+			}
+		})
+	}
 	return p.takePart(ctx, joined)
 }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
+)
+
+func newReport() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "report [DATA-DIR | FILE]... --out FILE",
+		Short: "Write a report of a run from what its peers have measured",
+		Long: `Write a report of a run: loss, speed, time, members, bytes and norms by slot, as a peer has measured them
+and keeps them in metrics.jsonl in its data directory. Several peers are shown beside each other. The end
+of the name says what is written: .html is a page that needs nothing else, .svg the picture of the loss,
+.csv a row for each slot, .tex a LaTeX table of the summary. The peers may be running.`,
+		Example: `  p2pdiloco report --out run.html
+  p2pdiloco report ~/run1 laptop/metrics.jsonl --out run.csv`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return writeReport(cmd, args, out)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write, of which the end of the name is one of "+
+		strings.Join(document.Endings(), ", ")+"; a file that exists is replaced")
+	return cmd
+}
+
+func writeReport(cmd *cobra.Command, from []string, out string) error {
+	if out == "" {
+		return cli.UsageError(errors.New("no file is named: give --out REPORT.html"))
+	}
+	ctx, stop := cli.OrExit(cmd.Context())
+	defer stop()
+	peers, err := measured(ctx, from)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := document.Write(&b, out, peers); err != nil {
+		return cli.UsageError(err)
+	}
+	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	slots := 0
+	for _, p := range peers {
+		slots += len(p.Slots)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d slots, as %d of the run's peers measured them\n", out, slots, len(peers))
+	return err
+}
+
+// measured reads what peers have measured: those of some data directories or files, or else the one
+// of this machine.
+func measured(ctx context.Context, from []string) (peers []document.Peer, err error) {
+	if len(from) == 0 {
+		dir, err := local.Dir(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from = []string{dir}
+	}
+	for _, path := range from {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		p := document.Peer{Name: filepath.Base(filepath.Clean(path))}
+		if info.IsDir() {
+			path = filepath.Join(path, datadir.MetricsFile)
+		} else if p.Name == datadir.MetricsFile {
+			p.Name = filepath.Base(filepath.Dir(path))
+		}
+		if p.Slots, err = report.ReadHistory(path); err != nil {
+			return nil, err
+		}
+		if len(p.Slots) == 0 {
+			return nil, fmt.Errorf("%s: no slot has been measured there: give the data directory of a peer that has "+
+				"been in a run, or its %s", path, datadir.MetricsFile)
+		}
+		peers = append(peers, p)
+	}
+	return peers, nil
+}
