@@ -242,7 +242,7 @@ func (d definition) register(fs *pflag.FlagSet) {
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "aggregators", "codecs",
+	"absolute", "addr", "addr-file", "against", "against-config", "aggregators", "codecs",
 	"faults", "faults-per-hour", "force", "hostile",
 	"identity", "keep-dir", "minutes", "modes",
 	"out", "peers", "program", "rate", "relative",
