@@ -2,6 +2,7 @@ package machine
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"testing"
 )
@@ -45,3 +46,26 @@ func TestFrugalAllowsNoMoreThanBefore(t *testing.T) {
 		t.Error("GOGC in the environment does not count")
 	}
 }
+
+// What was used before is given back where the vectors are large.
+func TestFrugalCollects(t *testing.T) {
+	t.Setenv("GOGC", "")
+	_ = os.Unsetenv("GOGC")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	const size = 64 << 20
+	used := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	runtime.GC()
+	before := used()
+	left = make([]byte, size)
+	runtime.GC() // the next one would wait for more than this
+	left = nil
+	if Frugal(leastGarbage+1, 1<<40); used() > before+size/2 {
+		t.Error("it is still there")
+	}
+}
+
+var left []byte // so that it is made on the heap

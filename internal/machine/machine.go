@@ -20,13 +20,17 @@ const leastGarbage = 32 << 20
 
 // Frugal has a process whose heap has live bytes in use, most of them in vectors of so many bytes,
 // keep no more than Garbage beside them. It allows no more than before, and GOGC in the environment
-// overrides it.
+// overrides it. Vectors that the start has left, as of the root of an initial state, go at once:
+// beside vectors in files the heap might not grow as far as the next collection.
 func Frugal(vector, live uint64) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
 	}
 	if before := debug.SetGCPercent(gcPercent(vector, live)); before < gcPercent(vector, live) {
 		debug.SetGCPercent(before)
+	}
+	if vector > leastGarbage {
+		debug.FreeOSMemory()
 	}
 }
 
