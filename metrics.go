@@ -108,7 +108,7 @@ const modulePath = "github.com/p2pdiloco/p2pdiloco"
 // stamped is a version that the toolchain made of a commit: its time and its hash.
 var stamped = regexp.MustCompile(`^v.*[-.]\d{14}-([0-9a-f]{12})(\+.*)?$`)
 
-// programVersion is the version of this library in the program: of a commit its hash.
+// programVersion is the version of this library in the program.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -120,6 +120,11 @@ func programVersion() string {
 			version = d.Version
 		}
 	}
+	return shortVersion(version)
+}
+
+// shortVersion is a version as claims have it: of a commit its hash.
+func shortVersion(version string) string {
 	if m := stamped.FindStringSubmatch(version); m != nil {
 		return m[1]
 	}
