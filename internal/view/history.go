@@ -52,6 +52,7 @@ func (h *history) takeLine(line []byte) {
 // newest slot only just after it was applied.
 func (h *history) take(s report.Status) {
 	if h.filed || s.RunID.IsZero() || s.Stats.Slot == 0 {
+		h.takeLoss(s.Stats)
 		return
 	}
 	p := Point{Slot: s.Stats.Slot, Time: time.Now(), Tokens: s.Stats.Tokens}
@@ -64,6 +65,14 @@ func (h *history) take(s report.Status) {
 	h.put(p)
 	if s.Stats.Loss != nil {
 		h.put(Point{Slot: s.Stats.LossSlot, Time: p.Time, Tokens: p.Tokens, Loss: s.Stats.Loss})
+	}
+}
+
+// takeLoss adds a held-out loss, which may be measured after the slot has its line.
+func (h *history) takeLoss(s report.StatsStatus) {
+	known := func(p Point) bool { return p.Slot == s.LossSlot }
+	if s.Loss != nil && slices.ContainsFunc(h.points, known) {
+		h.put(Point{Slot: s.LossSlot, Loss: s.Loss})
 	}
 }
 

@@ -175,9 +175,10 @@ func TestMetrics(t *testing.T) {
 	} {
 		h.takeLine([]byte(line))
 	}
-	h.take(report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: 9}})
+	h.take(report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: 9, Loss: new(2.5), LossSlot: 4}})
+	h.take(report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: 9, Loss: new(2.), LossSlot: 9}})
 	text, err := json.Marshal(h.since(0))
-	want := `[[2,1767323045,9,4,null,null],[3,1767323045,9,3,2,7],[4,1767323105,12,null,null,0]]`
+	want := `[[2,1767323045,9,4,null,null],[3,1767323045,9,3,2,7],[4,1767323105,12,2.5,null,0]]`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -7,20 +7,13 @@ const waysInOrder = ["itself", "direct", "punched", "relayed", "not connected"];
 const columns = [
   { name: "Member", key: (m) => m.name || m.short, head: true },
   { name: "State", key: (m) => m.state, cell: (m) => make("span", { class: pill(m) }, m.state) },
-  { name: "Role", key: (m) => ["leader", "elector", "member"].indexOf(m.role), cell: (m) => m.role },
   { name: "Step", key: (m) => (m.of ? m.steps / m.of : m.steps || null), cell: step, number: true },
   { name: "Tokens/s", key: (m) => m.says?.tokens_per_second, cell: (m) => digits(m.says.tokens_per_second),
     number: true, title: "or samples, in its newest slot, as it says" },
-  { name: "A step", key: (m) => m.step_s, cell: (m) => seconds(m.step_s), number: true,
-    title: "how long an inner step took" },
   { name: "Share", key: (m) => m.share, cell: (m) => percent(m.share), number: true,
     title: "of all inner steps in the newest slot" },
   { name: "Loss", key: (m) => m.says?.loss, cell: (m) => digits(m.says.loss, 4), number: true,
     title: "training loss of its newest round, as it says" },
-  { name: "Held out", key: (m) => m.says?.held_out_loss, cell: (m) => digits(m.says.held_out_loss, 4), number: true,
-    title: "held-out loss of its newest measured anchor, as it says" },
-  { name: "Stalled", key: (m) => m.says?.stalled_share, cell: (m) => percent(m.says.stalled_share), number: true,
-    title: "share of its newest slot in which its trainer waited, as it says" },
   { name: "Norm", key: (m) => m.norm, cell: norm, number: true,
     title: "of its pseudo-gradient; in brackets against the median" },
   { name: "Cosine", key: (m) => m.cosine, cell: (m) => m.cosine.toFixed(2), number: true,
@@ -28,18 +21,21 @@ const columns = [
   { name: "Trimmed", key: (m) => m.trimmed, cell: (m) => percent(m.trimmed), number: true,
     title: "share of its values that were left out" },
   { name: "Reached", key: (m) => waysInOrder.indexOf(m.way) + (m.rtt_ms ?? 0) / 1e6, cell: way },
-  { name: "Up", key: (m) => m.says?.up_bytes_per_second, cell: (m) => `${bytes(m.says.up_bytes_per_second)}/s`,
-    number: true, title: "what it sends, as it says" },
-  { name: "Down", key: (m) => m.says?.down_bytes_per_second, cell: (m) => `${bytes(m.says.down_bytes_per_second)}/s`,
-    number: true, title: "what it receives, as it says" },
-  { name: "Memory", key: (m) => m.says?.memory_bytes, cell: (m) => bytes(m.says.memory_bytes), number: true,
-    title: "of its node, as it says" },
-  { name: "Uplink", key: (m) => m.uplink, cell: (m) => `${count(m.uplink)} kB/s`, number: true,
-    title: "that it measured as it sent" },
-  { name: "Version", key: (m) => m.says?.version, cell: (m) => m.says.version, title: "of its program, as it says" },
-  { name: "Slot", key: (m) => m.slot, cell: (m) => count(m.slot), number: true },
+  { name: "Stalled", key: (m) => m.says?.stalled_share, cell: (m) => percent(m.says.stalled_share), number: true,
+    title: "share of its newest slot in which its trainer waited, as it says" },
   { name: "Last seen", key: (m) => m.heard_s, cell: (m) => (m.heard_s ? `${seconds(m.heard_s)} ago` : "now"),
     number: true },
+  { name: "Held out", key: (m) => m.says?.held_out_loss, cell: (m) => digits(m.says.held_out_loss, 4), number: true,
+    title: "held-out loss of the newest anchor that it measured, as it says" },
+  { name: "Up, down", key: (m) => m.says?.up_bytes_per_second, cell: updown, number: true,
+    title: "bytes a second that it sends and receives, as it says" },
+  { name: "Uplink", key: (m) => m.uplink, cell: (m) => `${bytes(1000 * m.uplink)}/s`, number: true,
+    title: "the rate that it measured as it sent to others" },
+  { name: "Memory", key: (m) => m.says?.memory_bytes, cell: (m) => bytes(m.says.memory_bytes), number: true,
+    title: "of its node, as it says" },
+  { name: "Role", key: (m) => ["leader", "elector", "member"].indexOf(m.role), cell: (m) => m.role },
+  { name: "Slot", key: (m) => m.slot, cell: (m) => count(m.slot), number: true },
+  { name: "Version", key: (m) => m.says?.version, cell: (m) => m.says.version, title: "of its program, as it says" },
 ];
 
 const members = new Map(); // by ID
@@ -56,6 +52,11 @@ function pill(m) {
 
 function step(m) {
   return m.of ? `${count(m.steps)} of ${count(m.of)}` : count(m.steps);
+}
+
+function updown(m) {
+  const rate = (v) => (has(v) ? `${bytes(v)}/s` : "–");
+  return `${rate(m.says.up_bytes_per_second)}, ${rate(m.says.down_bytes_per_second)}`;
 }
 
 function norm(m) {
@@ -176,7 +177,7 @@ function row(m) {
 }
 
 function nameCell(m) {
-  const tags = [m.name ? m.short : "", m.self ? "this peer" : ""].filter(Boolean).join(", ");
+  const tags = [m.name ? m.short : "", m.self ? "this peer" : "", m.role === "leader" ? "leader" : ""].filter(Boolean).join(", ");
   return make("th", { scope: "row", title: m.id }, m.name || m.short, make("span", { class: "tag" }, tags));
 }
 
