@@ -54,13 +54,16 @@ var peerID = regexp.MustCompile(`\b12D3Koo[1-9A-HJ-NP-Za-km-z]{45}\b`)
 
 const shortID = 6 // characters
 
-// add adds an event that has words. Peers have their short names in it.
-func (all *events) add(e report.Event, text string, grave bool) {
+// add adds an event that has words. In the place of its ID a peer has the name that it says, and
+// its short name.
+func (all *events) add(e report.Event, text string, grave bool, names map[string]string) {
 	text, _, _ = strings.Cut(text, "\n") // what follows is for a terminal
 	if text == "" {
 		return
 	}
-	text = peerID.ReplaceAllStringFunc(text, func(id string) string { return id[len(id)-shortID:] })
+	text = peerID.ReplaceAllStringFunc(text, func(id string) string {
+		return strings.TrimLeft(names[id]+" "+id[len(id)-shortID:], " ")
+	})
 	all.join(events{all: []Event{
 		{Time: e.Time, Name: clip(e.Name, maxName), Text: clip(text, maxText), Grave: grave},
 	}})

@@ -1,9 +1,11 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
@@ -167,19 +169,34 @@ func agreementOf(s report.Status) *Agreement {
 		a.Electors, a.Quorum, a.Liars, a.Trust, a.Text = of.Electors, of.Quorum, of.Liars, of.Trust, of.Text
 	}
 	for _, m := range s.Motions {
-		motion := Motion{Action: m.Action, Have: len(m.By)}
-		if m.Peer != "" {
-			motion.Peer = m.Peer.String()
-		}
-		if !m.Enough {
-			motion.Lacks = max(1, a.Quorum-len(m.By))
-		}
-		a.Motions = append(a.Motions, motion)
+		a.Motions = append(a.Motions, motionOf(s, m))
 	}
 	for _, p := range s.Removed[:min(len(s.Removed), maxMembers)] {
 		a.Removed = append(a.Removed, p.String())
 	}
 	return a
+}
+
+// motionOf is a motion with how many more a quorum takes. All electors decide about it, but for the
+// one that it is about.
+func motionOf(s report.Status, m report.MotionStatus) Motion {
+	v := Motion{Action: m.Action, Have: len(m.By)}
+	if m.Peer != "" {
+		v.Peer = m.Peer.String()
+	}
+	deciders, have := 0, 0
+	for _, member := range s.Members {
+		if member.Seat == 0 || m.Peer != "" && member.Peer == m.Peer {
+			continue
+		}
+		if deciders++; slices.Contains(m.By, member.Peer) {
+			have++
+		}
+	}
+	if rules := (chain.Rules{Byzantine: s.Spec["trust"] == spec.TrustByzantine}); !m.Enough {
+		v.Lacks = max(1, rules.Votes(deciders)-have)
+	}
+	return v
 }
 
 // clock remembers since when a slot is combined: a status says only that it is.

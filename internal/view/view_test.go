@@ -115,14 +115,17 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 	lost := report.Status{
-		RunID: slot.Root{1}, Ballot: 2, Agreement: &report.AgreementStatus{Quorum: 3},
+		RunID: slot.Root{1}, Ballot: 2, Spec: map[string]string{"trust": "byzantine"},
+		Members: []report.MemberStatus{ // the three that vote and are not removed decide
+			{Peer: "p", Seat: 1}, {Peer: "q", Seat: 1}, {Peer: "r", Seat: 1}, {Peer: "s", Seat: 1}, {Peer: "t"},
+		},
 		Motions: []report.MotionStatus{
-			{Action: "remove", Peer: "q", By: []slot.PeerID{"p"}},
+			{Action: "remove", Peer: "q", By: []slot.PeerID{"p", "t"}},
 			{Action: "rotate", Enough: true},
 		},
 	}
 	a := build(lost, "", &clock{}).Agreement
-	if a.TermsLost != 2 || len(a.Motions) != 2 || a.Motions[0].Lacks != 2 || a.Motions[1].Lacks != 0 {
+	if a.TermsLost != 2 || len(a.Motions) != 2 || a.Motions[0].Lacks != 1 || a.Motions[1].Lacks != 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -188,16 +191,17 @@ func TestMetrics(t *testing.T) {
 // short names, and a text has no second line.
 func TestEvents(t *testing.T) {
 	var all events
+	names := map[string]string{"12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv": "attic"}
 	for i := range maxEvents + 3 {
 		e, err := parseEvent([]byte(`{"time":"2026-01-02T03:04:05Z","event":"peer.left","height":9007199254740993}`))
 		if err != nil || e.Name != "peer.left" || e.Fields["height"] != json.Number("9007199254740993") {
 			t.Fatal(e, err)
 		}
 		text := map[bool]string{true: "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv has left\nsee docs"}[i != 1]
-		all.add(e, text, i == 0)
+		all.add(e, text, i == 0, names)
 	}
 	kept := all.since(0)
-	if len(kept) != maxEvents || kept[0].Text != "LUFxAv has left" || all.number != maxEvents+2 ||
+	if len(kept) != maxEvents || kept[0].Text != "attic LUFxAv has left" || all.number != maxEvents+2 ||
 		len(all.since(all.number-1)) != 1 {
 		t.Errorf("%d events, %+v", len(kept), kept[0])
 	}

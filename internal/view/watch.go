@@ -100,7 +100,7 @@ func (w *Watcher) ask(ctx context.Context) (members int) {
 	var news events
 	var lines [][]byte
 	if err == nil {
-		news = w.news(ctx)
+		news = w.news(ctx, namesOf(s))
 		if w.source.Metrics != nil { // without the file the newest slots are those of the status
 			_ = w.source.Metrics(func(line []byte) { lines = append(lines, bytes.Clone(line)) })
 		}
@@ -123,8 +123,19 @@ func (w *Watcher) ask(ctx context.Context) (members int) {
 	return len(n.Members)
 }
 
+// namesOf are the names that members say they have, by their IDs.
+func namesOf(s report.Status) map[string]string {
+	names := map[string]string{}
+	for _, m := range s.Members {
+		if m.Says != nil && m.Says.Name != "" {
+			names[m.Peer.String()] = m.Says.Name
+		}
+	}
+	return names
+}
+
 // news are the events since it was asked for them last. An older peer has none.
-func (w *Watcher) news(ctx context.Context) (news events) {
+func (w *Watcher) news(ctx context.Context, names map[string]string) (news events) {
 	if w.source.Events == nil {
 		return news
 	}
@@ -136,7 +147,7 @@ func (w *Watcher) news(ctx context.Context) (news events) {
 	for _, line := range lines {
 		if e, err := parseEvent(line); err == nil {
 			text, grave := w.source.Sentence(e)
-			news.add(e, text, grave)
+			news.add(e, text, grave, names)
 		}
 	}
 	return news

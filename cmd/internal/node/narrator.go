@@ -139,9 +139,9 @@ func waitsForOthers(s p2pdiloco.Status, f fields) string {
 		case m.Self:
 			offered = m.State == "offered"
 		case m.State == "training" && m.Assigned > 0:
-			others = append(others, fmt.Sprintf("%s (%d of %d steps)", m.Peer.Short(), m.Steps, m.Assigned))
+			others = append(others, fmt.Sprintf("%s (%d of %d steps)", called(m), m.Steps, m.Assigned))
 		case m.State == "training" || m.State == "late" || m.State == "missing" || m.State == "mute":
-			others = append(others, fmt.Sprintf("%s (%s)", m.Peer.Short(), m.State))
+			others = append(others, fmt.Sprintf("%s (%s)", called(m), m.State))
 		}
 	}
 	switch {
@@ -152,6 +152,14 @@ func waitsForOthers(s p2pdiloco.Status, f fields) string {
 	}
 	f["others"] = strings.Join(others, ", ")
 	return message("waits/others", f)
+}
+
+// called is a member's short name, with the one that it says before it.
+func called(m p2pdiloco.MemberStatus) string {
+	if m.Says == nil || m.Says.Name == "" {
+		return m.Peer.Short()
+	}
+	return m.Says.Name + " " + m.Peer.Short()
 }
 
 func count(n int, what string) string {

@@ -134,11 +134,11 @@ func TestSlotLine(t *testing.T) {
 
 func TestWaits(t *testing.T) {
 	me := p2pdiloco.MemberStatus{Self: true, State: "offered"}
-	late := p2pdiloco.MemberStatus{Peer: "q", State: "late"}
+	late := p2pdiloco.MemberStatus{Peer: "q", State: "late", Says: &p2pdiloco.Claims{Name: "attic"}}
 	slow := p2pdiloco.MemberStatus{Peer: "r", State: "training", Steps: 12, Assigned: 20}
 	sync := map[string]string{"mode": "sync", "start_peers": "3"}
 	for want, s := range map[string]p2pdiloco.Status{
-		"slot 5 waits for 2x (late), 2y (12 of 20 steps)": {
+		"slot 5 waits for attic 2x (late), 2y (12 of 20 steps)": {
 			Phase: p2pdiloco.PhaseRunning, Slot: 4, Spec: sync, Members: []p2pdiloco.MemberStatus{me, late, slow},
 		},
 		"slot 5: all have trained; what they learnt is combined and agreed on": {

@@ -177,8 +177,8 @@ function row(m) {
 }
 
 function nameCell(m) {
-  const tags = [m.name ? m.short : "", m.self ? "this peer" : "", m.role === "leader" ? "leader" : ""].filter(Boolean).join(", ");
-  return make("th", { scope: "row", title: m.id }, m.name || m.short, make("span", { class: "tag" }, tags));
+  const tags = [m.name ? m.short : "", m.self ? "this peer" : "", m.role === "leader" ? "leader" : ""];
+  return make("th", { scope: "row", title: m.id }, m.name || m.short, make("span", { class: "tag" }, tags.filter(Boolean).join(", ")));
 }
 
 function removal(m) {

@@ -176,7 +176,8 @@ function agreement(a) {
     ["state root", a.state_root.slice(0, 16)],
   ]);
   const motions = a.motions.map((m) => make("li", {}, motionText(m), readmission(m.peer, "Withdraw", m.action)));
-  const removed = a.removed.map((p) => make("li", {}, `${members.nameOf(p)} is removed. `, readmission(p, "Readmit…")));
+  const removed = a.removed.map((p) =>
+    make("li", {}, `${members.nameOf(p)} is removed. `, readmission(p, "Readmit…")));
   byId("motions").replaceChildren(...motions, ...removed);
 }
 
@@ -214,10 +215,10 @@ function steering(has) {
 }
 
 const asks = {
-  remove: ["Remove", "It is no longer a member and cannot come back, once a quorum of the members has the same motion, " +
-    "each from its own operator. Until then the motion stands, and may be withdrawn."],
-  readmit: ["Readmit", "This peer's motion to remove it is withdrawn; if it is removed already, a quorum of the members " +
-    "has to let it in again."],
+  remove: ["Remove", "It is no longer a member and cannot come back, once a quorum of the members has the same " +
+    "motion, each from its own operator. Until then the motion stands, and may be withdrawn."],
+  readmit: ["Readmit", "This peer's motion to remove it is withdrawn; if it is removed already, a quorum of the " +
+    "members has to let it in again."],
 };
 
 function move(action, peer, name) {
