@@ -23,16 +23,16 @@ type Begun struct {
 
 // BeginOutcome begins the file of the outcome of a height, which PutOutcome takes. One that was
 // begun before and not taken goes on as this one.
-func (s *Store) BeginOutcome(height uint64) (*Begun, error) {
-	b := &Begun{s: s.outcomes, name: begunName(height)}
+func (s *Store) BeginOutcome(height uint64) (b *Begun, err error) {
+	b = &Begun{s: s.outcomes, name: begunName(height)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.file, b.mu.written = s.outcomes.begun.Swap(b).take(); b.mu.file != nil {
-		return b, nil
+	old := s.outcomes.begun.Swap(b)
+	if b.mu.file, b.mu.written = old.take(); b.mu.file == nil {
+		b.mu.file, err = s.folder.begin(b.name)
 	}
-	f, err := s.folder.begin(b.name)
-	if err == nil {
-		b.mu.file, b.mu.written = f, map[int64]slot.Root{}
+	if b.mu.written == nil || old.name != b.name { // frames of another height are other frames
+		b.mu.written = map[int64]slot.Root{}
 	}
 	return b, err
 }

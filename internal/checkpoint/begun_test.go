@@ -95,6 +95,10 @@ func TestOneOutcomeIsBegunAtATime(t *testing.T) {
 	if err := old.Write(0, frames[0]); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("two write one file: %v", err)
 	}
+	b = beginOutcome(t, s, 4, nil)
+	if !b.Has(0, frames[4].Hashes[0]) || b.Has(3, frames[3].Hashes[0]) {
+		t.Error("a frame of another height counts, or one of this height does not")
+	}
 	noError(t, s.PutOutcome(2, gs, data))
 	if noError(t, b.Write(6, frames[6])); len(files(t, dir)) != 2 {
 		t.Errorf("files %v", files(t, dir))
