@@ -8,7 +8,7 @@ const columns = [
   { name: "Member", key: (m) => m.name || m.short, head: true },
   { name: "State", key: (m) => m.state, cell: (m) => make("span", { class: pill(m) }, m.state) },
   { name: "Step", key: (m) => (m.of ? m.steps / m.of : m.steps || null), cell: step, number: true },
-  { name: "Tokens/s", key: (m) => m.says?.tokens_per_second, cell: (m) => digits(m.says.tokens_per_second),
+  { name: "Tokens/s", key: (m) => m.says?.tokens_per_second, cell: (m) => count(+digits(m.says.tokens_per_second)),
     number: true, title: "or samples, in its newest slot, as it says" },
   { name: "Share", key: (m) => m.share, cell: (m) => percent(m.share), number: true,
     title: "of all inner steps in the newest slot" },
@@ -118,16 +118,18 @@ function place(table, wanted) {
   if (id && document.activeElement === document.body) rows.get(id)?.querySelector("button")?.focus();
 }
 
+const names = new Intl.Collator("en", { numeric: true }); // gpu-2 comes before gpu-10
+
 // order sorts: without a choice this peer, those with warnings, and the others by name.
 function order(all) {
   const by = (key) => (a, b) => {
     const x = key(a), y = key(b);
     if (!has(x) || !has(y)) return has(y) - has(x); // those without a value come last
-    const less = typeof x === "string" ? x.localeCompare(y) : x - y;
+    const less = typeof x === "string" ? names.compare(x, y) : x - y;
     return sort.down ? -less : less;
   };
   const usual = (m) => `${m.self ? 0 : m.warnings?.length ? 1 : 2}${m.name || m.short}`;
-  all.sort((a, b) => usual(a).localeCompare(usual(b)));
+  all.sort((a, b) => names.compare(usual(a), usual(b)));
   return sort.column ? all.sort(by(sort.column.key)) : all;
 }
 
@@ -178,7 +180,8 @@ function row(m) {
 
 function nameCell(m) {
   const tags = [m.name ? m.short : "", m.self ? "this peer" : "", m.role === "leader" ? "leader" : ""];
-  return make("th", { scope: "row", title: m.id }, m.name || m.short, make("span", { class: "tag" }, tags.filter(Boolean).join(", ")));
+  const tag = make("span", { class: "tag" }, tags.filter(Boolean).join(", "));
+  return make("th", { scope: "row", title: m.id }, m.name || m.short, tag);
 }
 
 function removal(m) {
