@@ -51,6 +51,20 @@ func (n *Node) tellMetrics() {
 		}
 		t.look(v)
 	}
+	t.end()
+}
+
+// end tells the loss of the last slot's model once more with that slot: it was measured later.
+func (t *teller) end() {
+	s := t.Status()
+	m := t.newest
+	if m.Slot == 0 || s.Slot != m.Slot || s.Stats.Loss == nil || s.Stats.LossSlot == m.HeldOutSlot && m.HeldOut != nil {
+		return
+	}
+	m.HeldOut, m.HeldOutSlot = s.Stats.Loss, s.Stats.LossSlot
+	if err := t.history.Add(m); err != nil {
+		t.cfg.Logger.Warn("the last slot's loss is missing in this peer's metrics", "err", err)
+	}
 }
 
 // concerns says whether there is something to tell of a view.

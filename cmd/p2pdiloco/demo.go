@@ -19,8 +19,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// demoCurve is the name of the picture.
-const demoCurve = "p2pdiloco-loss.svg"
+// demoCurve is the name of the picture, and demoReport that of the page.
+const (
+	demoCurve  = "p2pdiloco-loss.svg"
+	demoReport = "p2pdiloco-report.html"
+)
 
 var (
 	modes = []string{
@@ -94,8 +97,8 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.Uint64Var(&f.cfg.Spec.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
-	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events and the loss curve "+
-		"stay (default a temporary one, and the curve in ./"+demoCurve+")")
+	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events, the loss curve and "+
+		"the report stay (default a temporary one, and ./"+demoCurve+" and ./"+demoReport+")")
 	return cmd
 }
 
@@ -143,6 +146,7 @@ func (f *demoFlags) openPlaces() (closeAll func() error, err error) {
 	if f.cfg.Curve, err = filepath.Abs(curve); err != nil {
 		return nil, err
 	}
+	f.cfg.Report = filepath.Join(filepath.Dir(f.cfg.Curve), demoReport)
 	dir, remove, err := cli.OpenDir(f.keepDir, "p2pdiloco-demo-")
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
+	measures "github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -51,6 +52,14 @@ func TestDemo(t *testing.T) {
 	if b, err := os.ReadFile(r.LossCurve); err != nil || filepath.Dir(r.LossCurve) != kept ||
 		!strings.HasPrefix(string(b), "<svg ") {
 		t.Errorf("loss curve %s: %v", r.LossCurve, err)
+	}
+	if b, err := os.ReadFile(r.Report); err != nil || filepath.Dir(r.Report) != kept ||
+		!strings.Contains(string(b), ">peer-1<") || strings.Count(string(b), "<svg ") < 5 {
+		t.Errorf("report %s of %d bytes: %v", r.Report, len(b), err)
+	}
+	slots, err := measures.ReadHistory(filepath.Join(kept, "peer-1", "metrics.jsonl"))
+	if n := len(slots); err != nil || n == 0 || slots[n-1].Slot != 2 || slots[n-1].HeldOutSlot != 2 {
+		t.Errorf("the last slot's loss is not in peer 1's metrics: %+v, %v", slots, err)
 	}
 	checkEvents(t, events, r)
 	if again := clitest.Start(t, home, "demo", "--keep-dir", kept); again.Ends(t) != cli.ExitUsage {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,23 @@ func TestTable(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+// A held-out loss stands where the run was when the model that it is of was made: at its slot, and
+// at the tokens of that.
+func TestHeldOutLossesHaveTheirPlace(t *testing.T) {
+	slots := measured(4)
+	for i := range slots { // it is measured a slot later
+		slots[i].HeldOutSlot = uint64(i)
+	}
+	for i, want := range []float64{0, 400, 800, 1200} {
+		if got := heldOutTokens(slots, slots[i]); got != want {
+			t.Errorf("slot %d: %v, want %v", i, got, want)
+		}
+	}
+	if got := heldOutTokens(slots[2:], slots[2]); !math.IsNaN(got) {
+		t.Errorf("of a slot that is not there: %v", got)
 	}
 }
 

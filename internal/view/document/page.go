@@ -41,7 +41,7 @@ var layout = template.Must(template.New("report").Parse(`<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Report of a run</title>
 <style>
-body { font: 16px sans-serif; margin: 2em auto; max-width: 92em; padding: 0 1em; }
+body { font: 16px sans-serif; margin: 2em auto; max-width: 96em; padding: 0 1em; }
 table { border-collapse: collapse; overflow-x: auto; display: block; }
 th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
 section { display: flex; flex-wrap: wrap; gap: 1em; margin-top: 1em; }

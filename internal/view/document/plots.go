@@ -1,8 +1,10 @@
 package document
 
 import (
+	"cmp"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/svg"
@@ -14,7 +16,8 @@ const mostPoints = 1000
 // line is what a picture shows of each peer.
 type line struct {
 	name string // after the peer's, where there are several lines
-	x, y func(m report.SlotMetrics) float64
+	x    func(all []report.SlotMetrics, m report.SlotMetrics) float64
+	y    func(m report.SlotMetrics) float64
 }
 
 // graph is a picture of one or more lines of each peer.
@@ -23,8 +26,25 @@ type graph struct {
 	lines       []line
 }
 
-func slotOf(m report.SlotMetrics) float64   { return float64(m.Slot) }
-func tokensOf(m report.SlotMetrics) float64 { return float64(m.RunTokens) }
+func slotOf(_ []report.SlotMetrics, m report.SlotMetrics) float64   { return float64(m.Slot) }
+func tokensOf(_ []report.SlotMetrics, m report.SlotMetrics) float64 { return float64(m.RunTokens) }
+
+// heldOutSlot is the slot of the anchor that the held-out loss is of.
+func heldOutSlot(_ []report.SlotMetrics, m report.SlotMetrics) float64 { return float64(m.HeldOutSlot) }
+
+// heldOutTokens is what the run had trained on by that slot, where that is known.
+func heldOutTokens(all []report.SlotMetrics, m report.SlotMetrics) float64 {
+	if m.HeldOutSlot == 0 {
+		return 0
+	}
+	at, known := slices.BinarySearchFunc(all, m.HeldOutSlot, func(m report.SlotMetrics, slot uint64) int {
+		return cmp.Compare(m.Slot, slot)
+	})
+	if !known {
+		return math.NaN()
+	}
+	return float64(all[at].RunTokens)
+}
 
 // known is NaN, which makes a gap, where nothing is known.
 func known(v *float64) float64 {
@@ -40,14 +60,14 @@ func trained(m report.SlotMetrics) float64 { return known(m.Loss) }
 func heldOut(m report.SlotMetrics) float64 { return known(m.HeldOut) }
 
 var lossBySlot = graph{"Loss by slot", "slot", "nats", []line{
-	{"held out", func(m report.SlotMetrics) float64 { return float64(m.HeldOutSlot) }, heldOut},
+	{"held out", heldOutSlot, heldOut},
 	{"in training", slotOf, trained},
 }}
 
 var graphs = []graph{
 	lossBySlot,
 	{"Loss by what the run has trained on", "tokens or samples", "nats", []line{
-		{"held out", tokensOf, heldOut}, {"in training", tokensOf, trained},
+		{"held out", heldOutTokens, heldOut}, {"in training", tokensOf, trained},
 	}},
 	{"Speed", "slot", "tokens or samples a second", []line{
 		{"", slotOf, func(m report.SlotMetrics) float64 { return known(m.TokensPerSecond) }},
@@ -87,7 +107,7 @@ func (g graph) draw(peers []Peer) (picture []byte, ok bool) {
 			}
 			seen := math.NaN()
 			for i := len(peer.Slots) % step; i < len(peer.Slots); i += step {
-				x, y := l.x(peer.Slots[i]), l.y(peer.Slots[i])
+				x, y := l.x(peer.Slots, peer.Slots[i]), l.y(peer.Slots[i])
 				if x != seen { // a loss that was told before
 					s.X, s.Y = append(s.X, x), append(s.Y, y)
 				}

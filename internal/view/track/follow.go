@@ -26,8 +26,8 @@ func Follow(ctx context.Context, metrics, folder string) (err error) {
 	var newest uint64
 	add := func(line []byte) {
 		var m report.SlotMetrics
-		// a file that was thinned is read anew
-		if err == nil && json.Unmarshal(line, &m) == nil && m.Slot > newest {
+		// a file that was thinned is read anew; the last slot's loss may come later
+		if err == nil && json.Unmarshal(line, &m) == nil && m.Slot >= newest {
 			newest, err = m.Slot, board.Add(m)
 		}
 	}

@@ -19,6 +19,7 @@ type Config struct {
 
 	Dir    string           // for data directories, events and logs; exists
 	Curve  string           // path of the loss curve's SVG
+	Report string           // path of the report of what the peers have measured, a page
 	Events *eventlog.Writer // takes the events of all peers; may be nil
 
 	Out      io.Writer // progress and summary

@@ -1,12 +1,18 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
 // Run runs a demo to its end. hurry ends the waiting for processes that were asked to stop. An
@@ -57,7 +63,32 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 	}
 	r := s.result()
 	r.WallSeconds = wall
+	if err := writeReport(cfg); err != nil {
+		return r, err
+	}
+	r.Report = cfg.Report
+	w.display.note("Report of the run: " + r.Report)
 	return r, nil
+}
+
+// writeReport writes what the peers have measured.
+func writeReport(cfg Config) error {
+	var peers []document.Peer
+	for n := range cfg.Peers {
+		p := document.Peer{Name: peerName(n + 1)}
+		var err error
+		if p.Slots, err = report.ReadHistory(filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)); err != nil {
+			return err
+		}
+		if len(p.Slots) > 0 { // it may have ended before
+			peers = append(peers, p)
+		}
+	}
+	var b bytes.Buffer
+	if err := document.Write(&b, cfg.Report, peers); err != nil {
+		return err
+	}
+	return os.WriteFile(cfg.Report, b.Bytes(), 0o644)
 }
 
 // compare adds the loss curve and what one peer alone would have reached.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -86,3 +87,6 @@ func (p *peer) loss() (loss float64, ok bool) {
 		}
 	}
 }
+
+// peerName names a peer, and the folder of its data.
+func peerName(n int) string { return fmt.Sprintf("peer-%d", n) }

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -41,7 +40,7 @@ func (s *processes) start(ctx context.Context) error {
 
 // startPeer starts peer n (from 1). It gets no address but those of the bootstrap node.
 func (s *processes) startPeer(n int, bootstrap []string) error {
-	p := newPeer(n, s.NewPeer(n, s.cfg.Dir, fmt.Sprintf("peer-%d", n)), s.cfg.fragments())
+	p := newPeer(n, s.NewPeer(n, s.cfg.Dir, peerName(n)), s.cfg.fragments())
 	args := append([]string{"--log-level", "info", "--preset", "lan", "--linger", "5s"}, s.Listen(n)...)
 	run := s.cfg.spec()
 	for _, f := range spec.Table() {

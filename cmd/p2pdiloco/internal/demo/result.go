@@ -13,6 +13,7 @@ type Result struct {
 	DDPBytes    uint64  `json:"ddp_bytes"`
 	WallSeconds float64 `json:"wall_seconds"`
 	LossCurve   string  `json:"loss_curve"` // path of the SVG; empty if none was drawn
+	Report      string  `json:"report"`     // path of the page
 
 	// held-out loss of the swarm by round, from the initial model on
 	Losses      []float64 `json:"losses"`

@@ -29,7 +29,7 @@ func summarize(out io.Writer, cfg Config, r Result) {
 			r.Params, humanize.Bytes(r.DDPBytes), cfg.Spec.Rounds*cfg.Spec.InnerSteps)
 	}
 	if r.LossCurve != "" {
-		fmt.Fprintf(&b, "Loss curve: %s\n", r.LossCurve)
+		fmt.Fprintf(&b, "Loss curve: %s\nReport of the run: %s\n", r.LossCurve, r.Report)
 	}
 	b.WriteString(comparison(cfg, r))
 	_, _ = io.WriteString(out, b.String())
