@@ -253,8 +253,11 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 	}
 }
 
-// steps says how many inner steps of its round a member has done.
+// steps says how many inner steps of its round a member has done, if it trains.
 func steps(m p2pdiloco.MemberStatus) string {
+	if m.State == "voting" || m.State == "idle" {
+		return "-"
+	}
 	if m.Assigned == 0 {
 		return strconv.FormatUint(uint64(m.Steps), 10)
 	}
