@@ -62,6 +62,7 @@ func TestFrugalCollects(t *testing.T) {
 	before := used()
 	left = make([]byte, size)
 	runtime.GC() // the next one would wait for more than this
+	runtime.KeepAlive(left)
 	left = nil
 	if Frugal(leastGarbage+1, 1<<40); used() > before+size/2 {
 		t.Error("it is still there")
