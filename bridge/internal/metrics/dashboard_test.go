@@ -41,16 +41,22 @@ func TestDashboard(t *testing.T) {
 		labels[prefix+d.name] = append([]string{"job", "instance"}, d.labels...)
 	}
 	metric := regexp.MustCompile(prefix + `[a-z_]+`)
-	label := regexp.MustCompile(`(?:\{|,)(\w+)=|by \((\w+)\)|\{\{(\w+)\}\}`)
+	label := regexp.MustCompile(`(?:\{|,)(\w+)=|(?:by|on|group_left) \(([\w, ]+)\)|\{\{(\w+)\}\}`)
 	check := func(where, expr, legend string) {
 		names := metric.FindAllString(expr, -1)
 		if len(names) == 0 {
 			t.Errorf("%s: %q asks for nothing", where, expr)
 		}
+		var has []string // any of them
 		for _, name := range names {
-			for _, m := range label.FindAllStringSubmatch(expr+legend, -1) {
-				if used := m[1] + m[2] + m[3]; !slices.Contains(labels[name], used) {
-					t.Errorf("%s: %s has the labels %v, and not %s", where, name, labels[name], used)
+			if has = append(has, labels[name]...); labels[name] == nil {
+				t.Errorf("%s: there is no %s", where, name)
+			}
+		}
+		for _, m := range label.FindAllStringSubmatch(expr+legend, -1) {
+			for used := range strings.SplitSeq(m[1]+m[2]+m[3], ", ") {
+				if !slices.Contains(has, used) {
+					t.Errorf("%s: %v have the labels %v, and not %s", where, names, has, used)
 				}
 			}
 		}

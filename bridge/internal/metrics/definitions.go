@@ -28,6 +28,7 @@ type (
 	agreement = p2pdiloco.AgreementStatus
 	member    = p2pdiloco.MemberStatus
 	figures   = p2pdiloco.FiguresStatus
+	claims    = p2pdiloco.Claims
 )
 
 func gauge(name, help string, tell teller, labels ...string) definition {
@@ -98,6 +99,14 @@ var definitions = []definition{
 	gauge("train_loss", "mean loss of this peer's newest inner steps, in nats per token",
 		known(func(s stats) *float64 { return s.TrainLoss })),
 
+	gauge("member_info", "1; the labels are the name and the version that a member says it has", tellNames,
+		"peer", "name", "version"),
+	gauge("member_loss", "mean loss of a member's newest inner steps, as it says",
+		ofClaims(func(c claims) *float64 { return c.Loss }), "peer"),
+	gauge("member_tokens_per_second", "how fast a member trains, as it says",
+		ofClaims(func(c claims) *float64 { return c.TokensPerSecond }), "peer"),
+	gauge("member_stalled_share", "part of the time that a member's trainer stands still, as it says",
+		ofClaims(func(c claims) *float64 { return c.StalledShare }), "peer"),
 	gauge("member_state", "1 for the state that a member is in, as this peer sees it", tellStates, "peer", "state"),
 	gauge("member_heard_seconds", "time since a member was last heard, 0 for this peer",
 		ofMember(func(m member) float64 { return m.Heard.Seconds() }), "peer"),
@@ -192,6 +201,28 @@ func ofFigures(f func(figures) *float64) teller {
 			if v := f(*m.Figures); v != nil {
 				tell(*v, m.Peer.String())
 			}
+		}
+	}
+}
+
+// ofClaims is a value that a member says of itself.
+func ofClaims(f func(claims) *float64) teller {
+	return func(s status, tell func(float64, ...string)) {
+		for _, m := range s.Members {
+			if m.Says == nil {
+				continue
+			}
+			if v := f(*m.Says); v != nil {
+				tell(*v, m.Peer.String())
+			}
+		}
+	}
+}
+
+func tellNames(s status, tell func(float64, ...string)) {
+	for _, m := range s.Members {
+		if m.Says != nil {
+			tell(1, m.Peer.String(), m.Says.Name, m.Says.Version)
 		}
 	}
 }

@@ -44,7 +44,10 @@ func full() p2pdiloco.Status {
 		Training: 90 * time.Second, Sent: 1500,
 		Agreement: &p2pdiloco.AgreementStatus{Electors: 4, Quorum: 3, Liars: 1},
 		Members: []p2pdiloco.MemberStatus{
-			{Peer: "self", State: "training", Slot: 7, Steps: 3},
+			{
+				Peer: "self", State: "training", Slot: 7, Steps: 3,
+				Says: &p2pdiloco.Claims{Name: "lab-1", Version: "1", Loss: &v, TokensPerSecond: &v, StalledShare: &v},
+			},
 			{
 				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]p2pdiloco.Finding, 2),
 				Figures: &p2pdiloco.FiguresStatus{
@@ -98,6 +101,10 @@ func TestScrape(t *testing.T) {
 	cosine, trimmed := families["p2pdiloco_member_cosine"].Metric, families["p2pdiloco_member_trimmed"].Metric
 	if len(cosine) != 1 || value(cosine[0]) != .5 || len(trimmed) != 1 || value(trimmed[0]) != .25 {
 		t.Errorf("figures of one member: %v, %v", cosine, trimmed)
+	}
+	named := families["p2pdiloco_member_info"].Metric
+	if len(named) != 1 || named[0].Label[0].GetValue() != "lab-1" {
+		t.Errorf("names: %v", named)
 	}
 	out := families["p2pdiloco_member_stands_out"].Metric
 	if len(out) != 3 || value(out[0])+value(out[1])+value(out[2]) != 2 {
