@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 )
@@ -13,40 +14,57 @@ import (
 // A watcher asks for the events after those that it has, goes on where a peer has none, and keeps
 // what it knows, with the reason, while the peer does not answer.
 func TestWatch(t *testing.T) {
+	var asked []uint64
+	var gone, old error
+	w := NewWatcher(Source{
+		Status: func(context.Context) (report.Status, error) { return report.Status{Run: "books"}, gone },
+		Events: func(_ context.Context, after uint64) ([]json.RawMessage, uint64, error) {
+			asked = append(asked, after)
+			line := []byte(`{"time":"2026-01-02T03:04:05Z","event":"x"}`)
+			return []json.RawMessage{line, []byte(`{`)}, after + 2, old
+		},
+		Waits:    func(report.Status) string { return "" },
+		Sentence: func(e report.Event) (string, bool) { return "it is " + e.Name, true },
+	})
+	next := func() (n Newest) {
+		changed := w.Look(func(*Newest) {})
+		w.ask(t.Context())
+		<-changed
+		w.Look(func(now *Newest) { n = *now })
+		return n
+	}
+	n := next()
+	if events, _ := n.Happened(0); len(events) != 1 || events[0].Text != "it is x" || !events[0].Grave || !n.Known {
+		t.Errorf("%+v", n)
+	}
+	gone = errors.New("it has ended")
+	if n = next(); n.Fault != "it has ended" || n.Run.Name != "books" {
+		t.Errorf("%+v", n)
+	}
+	gone, old = nil, errors.New("404")
+	if n = next(); n.Fault != "" || len(asked) != 2 || asked[1] != 2 {
+		t.Errorf("%+v, asked for %v", n, asked)
+	}
+}
+
+// A peer is asked each second, and a large run less often, until the context ends.
+func TestHowOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked []uint64
-		var gone, old error
-		w := NewWatcher(Source{
-			Status: func(context.Context) (report.Status, error) { return report.Status{Run: "books"}, gone },
-			Events: func(_ context.Context, after uint64) ([]json.RawMessage, uint64, error) {
-				asked = append(asked, after)
-				line := []byte(`{"time":"2026-01-02T03:04:05Z","event":"x"}`)
-				return []json.RawMessage{line, []byte(`{`)}, after + 2, old
-			},
-			Waits:    func(report.Status) string { return "" },
-			Sentence: func(e report.Event) (string, bool) { return "it is " + e.Name, true },
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { w.Run(ctx); close(ended) }()
-		next := func() (n Newest) {
-			<-w.Look(func(*Newest) {})
-			w.Look(func(now *Newest) { n = *now })
-			return n
+		for members, want := range map[int]int{1: 60, 500: 10} {
+			asked := 0
+			w := NewWatcher(Source{
+				Status: func(context.Context) (report.Status, error) {
+					asked++
+					return report.Status{Members: make([]report.MemberStatus, members)}, nil
+				},
+				Waits: func(report.Status) string { return "" },
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute-time.Millisecond)
+			w.Run(ctx)
+			cancel()
+			if asked != want {
+				t.Errorf("%d members: asked %d times in a minute, want %d", members, asked, want)
+			}
 		}
-		n := next()
-		if events, _ := n.Happened(0); len(events) != 1 || events[0].Text != "it is x" || !events[0].Grave || !n.Known {
-			t.Errorf("%+v", n)
-		}
-		gone = errors.New("it has ended")
-		if n = next(); n.Fault != "it has ended" || n.Run.Name != "books" {
-			t.Errorf("%+v", n)
-		}
-		gone, old = nil, errors.New("404")
-		if n = next(); n.Fault != "" || len(asked) != 2 || asked[1] != 2 {
-			t.Errorf("%+v, asked for %v", n, asked)
-		}
-		cancel()
-		<-ended
 	})
 }

@@ -91,7 +91,13 @@ func TestKeys(t *testing.T) {
 		return strings.Fields(strings.Split(table, "\n")[1])[0]
 	}
 	for _, c := range []struct{ keys, want string }{
-		{"", "m000"}, {"ssss", "m019"}, {"ss", "m019"}, {"r", "m001"}, {"jj", "m003"}, {"k", "m002"}, {"kkk", "m001"},
+		{"", "m000"},
+		{"ssss", "m019"},
+		{"ss", "m019"},
+		{"r", "m001"},
+		{"jj", "m003"},
+		{"k", "m002"},
+		{"kkk", "m001"},
 		{"rsss", "m000"},
 	} {
 		for _, k := range c.keys {
