@@ -34,11 +34,7 @@ async function listen() {
       const answer = await fetch("stream", { headers: headers(), cache: "no-store" });
       if (answer.ok) await read(answer.body);
       else why = (await answer.text()).trim();
-      if (answer.status === 401) {
-        fault(why);
-        say(byId("headline"), "This run is private");
-        return;
-      }
+      if (answer.status === 401) say(byId("headline"), "It takes the key to look at this run");
     } catch {
       // it says why below
     }
