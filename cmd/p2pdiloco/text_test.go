@@ -65,6 +65,33 @@ func TestPrintStatus(t *testing.T) {
 	}
 }
 
+// A status shows what members say of themselves, and their steps if they train.
+func TestWhatMembersSay(t *testing.T) {
+	var out strings.Builder
+	printMembers(&out, []p2pdiloco.MemberStatus{
+		{Peer: "a", State: "training", Steps: 7, Assigned: 20, Says: &p2pdiloco.Claims{
+			Name: "rack 1", Version: "v1", Loss: new(2.5), HeldOut: new(2.75), TokensPerSecond: new(1234.5),
+			StalledShare: new(.125), MemoryBytes: new(3e9), UpBytesPerSecond: new(1.5e6), DownBytesPerSecond: new(-1.),
+		}},
+		{Peer: "b", State: "late", Steps: 5, Says: &p2pdiloco.Claims{MemoryBytes: new(1e300)}},
+		{Peer: "c", State: "voting", Assigned: 20},
+	})
+	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, want := range []string{
+		"NAME  SAYS OF ITSELF",
+		"rack 1  7 of 20  loss 2.5000, 2.7500 held out, 1234 tokens/s, stalled 12%, 1.5 MB/s up, 0 B/s down, 3.0 GB of " +
+			"memory, version v1",
+		"-  5  1.0 EB of memory, version unknown",
+		"-  voting  -",
+	} {
+		for _, part := range strings.Split(want, "  ") {
+			if !strings.Contains(rows[i], part) {
+				t.Errorf("%q is missing in %q", part, rows[i])
+			}
+		}
+	}
+}
+
 // A status says of each member how it is reached.
 func TestWaysToMembers(t *testing.T) {
 	relay := p2pdiloco.PeerID("relay")
