@@ -40,6 +40,7 @@ const columns = [
 
 const members = new Map(); // by ID
 const rows = new Map(); // by ID: a body of the table
+const stale = new Set(); // IDs of members whose rows show what they were before
 let sort = { column: null, down: false };
 let shown = []; // columns
 let steer = null; // what a button of a member does; null: there is no key
@@ -76,7 +77,7 @@ export function take(changed, gone) {
   for (const id of gone) members.delete(id);
   for (const m of changed) {
     members.set(m.id, m);
-    rows.delete(m.id);
+    stale.add(m.id);
   }
   show();
 }
@@ -98,7 +99,7 @@ function show() {
     heads();
   }
   const table = byId("table");
-  const wanted = order(all).filter(matches).map((m) => rows.get(m.id) ?? row(m));
+  const wanted = order(all).filter(matches).map(current);
   const bodies = [...table.tBodies];
   if (wanted.length !== bodies.length || wanted.some((b, i) => b !== bodies[i])) place(table, wanted);
   const warned = all.filter((m) => m.warnings?.length).length;
@@ -159,6 +160,22 @@ function choose(c) {
   const again = shown.indexOf(c);
   byId("columns").cells[again].firstChild.focus();
   show();
+}
+
+// current is the row of a member as it is now. What is the same stays where it is, with the focus and
+// what the user has marked.
+function current(m) {
+  const old = rows.get(m.id);
+  if (old && !stale.delete(m.id)) return old;
+  const now = row(m);
+  if (!old) return now;
+  const [cells, fresh] = [[...old.rows[0].cells], [...now.rows[0].cells]];
+  cells.forEach((cell, i) => cell.isEqualNode(fresh[i]) || cell.replaceWith(fresh[i]));
+  if (old.rows[1] && now.rows[1]?.isEqualNode(old.rows[1])) now.rows[1].remove();
+  else old.rows[1]?.remove();
+  if (now.rows[1]) old.append(now.rows[1]);
+  rows.set(m.id, old);
+  return old;
 }
 
 function row(m) {
