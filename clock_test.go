@@ -21,10 +21,14 @@ var stripping = []string{
 // wallClock are the places that may know the time of day: what they make of it is shown, or
 // survives a jump (TestAClockThatJumpsForgetsNobody).
 var wallClock = []string{
-	"internal/node/report/event.go: UTC",          // an event's time, to be read
-	"internal/eventlog/line.go: Time",             // the same
-	"internal/node/report/history.go: Time",       // a slot's, to be read
-	"internal/node/report/history.go: UTC",        // the same
+	"internal/node/report/event.go: UTC",    // an event's time, to be read
+	"internal/eventlog/line.go: Time",       // the same
+	"internal/node/report/history.go: Time", // a slot's, to be read
+	"internal/node/report/history.go: UTC",  // the same
+	// A page, a terminal and a tracker show when things were.
+	"internal/view/events.go: Time", "internal/view/events.go: Parse", "internal/view/history.go: Unix",
+	"internal/view/top/screen.go: Local", "internal/view/track/tensorboard.go: Unix",
+	"internal/view/track/tensorboard.go: UnixNano",
 	"p2p/internal/discovery/addressbook.go: Seen", // when a remembered peer was seen
 	"p2p/paths.go: Since",                         // since when a connection is there, to be read
 	// Tickets end at a date.
