@@ -275,7 +275,9 @@ func claims(c *p2pdiloco.Claims) (name, says string) {
 		format string
 		scale  float64
 	}{
-		{c.Loss, "loss %.4f", 1}, {c.HeldOut, "%.4f held out", 1}, {c.TokensPerSecond, "%.0f tokens/s", 1},
+		{c.Loss, "loss %.4f", 1},
+		{c.HeldOut, "%.4f held out", 1},
+		{c.TokensPerSecond, "%.0f tokens/s", 1},
 		{c.StalledShare, "stalled %.0f%%", 100},
 	} {
 		if p.value != nil {

@@ -79,12 +79,12 @@ func TestWhatMembersSay(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{
 		"NAME  SAYS OF ITSELF",
-		"rack 1  7 of 20  loss 2.5000, 2.7500 held out, 1234 tokens/s, stalled 12%, 1.5 MB/s up, 0 B/s down, 3.0 GB of " +
-			"memory, version v1",
+		"rack 1  7 of 20  loss 2.5000, 2.7500 held out, 1234 tokens/s, stalled 12%, 1.5 MB/s up, 0 B/s down, " +
+			"3.0 GB of memory, version v1",
 		"-  5  1.0 EB of memory, version unknown",
 		"-  voting  -",
 	} {
-		for _, part := range strings.Split(want, "  ") {
+		for part := range strings.SplitSeq(want, "  ") {
 			if !strings.Contains(rows[i], part) {
 				t.Errorf("%q is missing in %q", part, rows[i])
 			}

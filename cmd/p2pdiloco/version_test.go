@@ -17,8 +17,8 @@ import (
 )
 
 // version2 refuses what is of version 2, with what can finish its run.
-const version2 = " is of protocol version 2, not 3-dev: a release that speaks version 2 (p2pdiloco version says which " +
-	"one it speaks) can finish its run"
+const version2 = " is of protocol version 2, not 3-dev: a release that speaks version 2 (p2pdiloco version says " +
+	"which one it speaks) can finish its run"
 
 // Data directories and tickets of version 2 are refused by name, and nothing in the directory is
 // changed.

@@ -224,7 +224,9 @@ func (d Dir) forget() (err error) {
 	if !d.Has(givenUp) {
 		return nil
 	}
-	for _, name := range []string{LedgerFile, LostFile, StateFolder, TrainerFolder, OrdersFile, MetricsFile, presetFile} {
+	for _, name := range []string{
+		LedgerFile, LostFile, StateFolder, TrainerFolder, OrdersFile, MetricsFile, presetFile,
+	} {
 		err = errors.Join(err, os.RemoveAll(d.Path(name)))
 	}
 	if err == nil {

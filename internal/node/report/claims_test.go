@@ -16,17 +16,15 @@ import (
 	ledger "github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-func of(v float64) *float64 { return &v }
-
 func allClaims() Claims {
 	return Claims{
-		Name: "rack-3 büro", Version: "v0.4.1", Loss: of(2.345), HeldOut: of(2.5), TokensPerSecond: of(12345),
-		StalledShare: of(0.03), MemoryBytes: of(3e9), UpBytesPerSecond: of(0), DownBytesPerSecond: of(1.25e6),
+		Name: "rack-3 büro", Version: "v0.4.1", Loss: new(2.345), HeldOut: new(2.5), TokensPerSecond: new(12345.0),
+		StalledShare: new(0.03), MemoryBytes: new(3e9), UpBytesPerSecond: new(0.0), DownBytesPerSecond: new(1.25e6),
 	}
 }
 
 func TestClaimsComeBack(t *testing.T) {
-	few := Claims{Name: "a", StalledShare: of(1)}
+	few := Claims{Name: "a", StalledShare: new(1.0)}
 	for _, want := range []Claims{allClaims(), few, {}} {
 		b := want.Append(nil)
 		for _, b := range [][]byte{b, append(b, "what a later program adds"...)} {

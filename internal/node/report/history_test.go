@@ -13,7 +13,8 @@ import (
 
 func measured(n uint64) SlotMetrics {
 	return SlotMetrics{
-		Time: time.Unix(int64(n), 0).UTC(), Slot: n, Height: n + 1, Loss: of(2.5), HeldOut: of(3), HeldOutSlot: n - 1,
+		Time: time.Unix(int64(n), 0).UTC(), Slot: n, Height: n + 1, Loss: new(2.5), HeldOut: new(3.0),
+		HeldOutSlot: n - 1,
 		Tokens: 512, SlotTokens: 2048, RunTokens: 2048 * n, Members: 4, Contributors: 4, Seconds: 1, Norm: 0.5,
 	}
 }
@@ -160,7 +161,7 @@ func TestSlotMetricsAreDifferences(t *testing.T) {
 		Slot: 4, Sent: 600, Received: 40, Uptime: 20 * time.Second, Training: 14 * time.Second, Stall: 2 * time.Second,
 		Members: []MemberStatus{{}, {Self: true, Contribution: &ContributionStatus{StepTime: time.Second / 4}}},
 	}
-	s.Stats = StatsStatus{Tokens: 6000, Weight: 20000, Contributors: 2, TrainLoss: of(2.5)}
+	s.Stats = StatsStatus{Tokens: 6000, Weight: 20000, Contributors: 2, TrainLoss: new(2.5)}
 	m := s.SlotMetricsSince(before, 90000, time.Unix(5, 0))
 	if m.Slot != 4 || m.Tokens != 5000 || m.SlotTokens != 20000 || m.RunTokens != 90000 || *m.TokensPerSecond != 500 ||
 		m.Members != 2 || m.Contributors != 2 || m.Seconds != 10 || m.TrainingSeconds != 6 || m.StalledSeconds != 2 ||

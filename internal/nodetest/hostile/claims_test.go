@@ -25,7 +25,8 @@ func TestHostileClaimsHarmNobody(t *testing.T) {
 		s.Reach(2, s.Peers...)
 		for i, claims := range [][]byte{
 			named("<script>alert(1)</script>"), named("\x1b[2J\x1b]0;owned\a"), named("\u202egpj.exe"),
-			[]byte("no claims at all"), make([]byte, wire.MaxClaims), {1, 0xff, 0xff, 0xff, 0xff},
+			[]byte("no claims at all"), make([]byte, wire.MaxClaims),
+			{1, 0xff, 0xff, 0xff, 0xff},
 			make([]byte, wire.MaxClaims+1), make([]byte, 1<<19),
 		} {
 			s.Until(time.Minute, "the claims", func() bool { // its program makes honest ones, too
