@@ -15,7 +15,7 @@ func measured(n uint64) SlotMetrics {
 	return SlotMetrics{
 		Time: time.Unix(int64(n), 0).UTC(), Slot: n, Height: n + 1, Loss: new(2.5), HeldOut: new(3.0),
 		HeldOutSlot: n - 1,
-		Tokens: 512, SlotTokens: 2048, RunTokens: 2048 * n, Members: 4, Contributors: 4, Seconds: 1, Norm: 0.5,
+		Tokens:      512, SlotTokens: 2048, RunTokens: 2048 * n, Members: 4, Contributors: 4, Seconds: 1, Norm: 0.5,
 	}
 }
 
