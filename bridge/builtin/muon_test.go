@@ -74,7 +74,9 @@ func TestMuon(t *testing.T) {
 	want := map[int]grid{}
 	for _, of := range m.matrices {
 		moments[of.begin] = newGrid(of.rows, of.cols, func(int, int) float64 { return 0 })
-		want[of.begin] = newGrid(of.rows, of.cols, func(i, j int) float64 { return float64(values[of.begin+i*of.cols+j]) })
+		want[of.begin] = newGrid(of.rows, of.cols, func(i, j int) float64 {
+			return float64(values[of.begin+i*of.cols+j])
+		})
 	}
 	for range 3 {
 		grad := make([]float32, n)

@@ -144,8 +144,8 @@ func (s *Settings) training() []definition {
 			"library, may make no progress before it counts as hung"},
 		{"trainer-return", ofAttach, &s.TrainerReturn, "how long the peer stays a member, and waits, when the " +
 			"processes of a trainer that attached are gone"},
-		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers, and its inner optimizer: " + modelKeys() +
-			" (default layers=1,width=96,heads=4,context=32,batch=32,optimizer=adamw)"},
+		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers, and its inner optimizer: " +
+			modelKeys() + " (default layers=1,width=96,heads=4,context=32,batch=32,optimizer=adamw)"},
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
 		{"data", ofGPT, sources.Paths(&s.Data), "text `file or folder` to train on, may be repeated (default the " +
 			"Go standard library's source, where Go is installed)"},
@@ -162,8 +162,8 @@ func (s *Settings) training() []definition {
 // keeping are settings of what is kept, sent and told.
 func (s *Settings) keeping() []definition {
 	return []definition{
-		{"peer-name", 0, &s.cfg.PeerName, "what all members call this peer beside its ID: a `text` of at most 24 letters, " +
-			"digits, spaces and -_.:+/@()# (default the machine's name, without its domain)"},
+		{"peer-name", 0, &s.cfg.PeerName, "what all members call this peer beside its ID: a `text` of at most 24 " +
+			"letters, digits, spaces and -_.:+/@()# (default the machine's name, without its domain)"},
 		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state directory)"},
 		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
@@ -187,7 +187,8 @@ func (s *Settings) keeping() []definition {
 			"most, like 50mbit: their senders are held back; other traffic counts towards the limit and is never " +
 			"delayed (default no limit)"},
 		{"track", 0, sources.Var(&s.Track, "tracker", readTrack, showTrack), "write each slot to an event " +
-			"file of TensorBoard: tensorboard:FOLDER. The same is in metrics.jsonl in the data directory, for other tools"},
+			"file of TensorBoard: tensorboard:FOLDER. The same is in metrics.jsonl in the data directory, for other " +
+			"tools"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
 		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
 			"one before to FILE.2, and so on; 0: no limit"},

@@ -59,7 +59,8 @@ func writeReport(cmd *cobra.Command, from []string, out string) error {
 	for _, p := range peers {
 		slots += len(p.Slots)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d slots, as %d of the run's peers measured them\n", out, slots, len(peers))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d slots, as %d of the run's peers measured them\n", out, slots,
+		len(peers))
 	return err
 }
 

@@ -91,11 +91,11 @@ func TestOneOutcomeIsBegunAtATime(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
 	old := beginOutcome(t, s, 3, frames[:4])
-	b := beginOutcome(t, s, 4, frames[4:])
+	beginOutcome(t, s, 4, frames[4:])
 	if err := old.Write(0, frames[0]); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("two write one file: %v", err)
 	}
-	b = beginOutcome(t, s, 4, nil)
+	b := beginOutcome(t, s, 4, nil)
 	if !b.Has(0, frames[4].Hashes[0]) || b.Has(3, frames[3].Hashes[0]) {
 		t.Error("a frame of another height counts, or one of this height does not")
 	}

@@ -118,7 +118,8 @@ func TestRows(t *testing.T) {
 func TestTable(t *testing.T) {
 	text := write(t, "a.tex", Peer{"peer_1 & co", measured(8)}, Peer{"b", measured(4)})
 	for _, want := range []string{
-		"\\begin{tabular}{lrr}\n & peer\\_1 \\& co & b \\\\", "slots without this peer & 2 & 1 \\\\", `90.0\%`, "\\end{tabular}",
+		"\\begin{tabular}{lrr}\n & peer\\_1 \\& co & b \\\\", "slots without this peer & 2 & 1 \\\\", `90.0\%`,
+		"\\end{tabular}",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -145,8 +146,7 @@ func TestHeldOutLossesHaveTheirPlace(t *testing.T) {
 
 func TestOtherEndings(t *testing.T) {
 	err := Write(io.Discard, "run.pdf", nil)
-	if want := fmt.Sprint("run.pdf: the end of the name says what is written: .html, .svg, .csv, .tex"); err == nil ||
-		err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	if fmt.Sprint(err) != "run.pdf: the end of the name says what is written: .html, .svg, .csv, .tex" {
+		t.Error(err)
 	}
 }

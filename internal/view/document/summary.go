@@ -55,7 +55,8 @@ var facts = []fact{
 		return humanize.Comma(int64(s[len(s)-1].RunTokens)) + " tokens or samples"
 	}},
 	{"trained on by this peer", func(s []report.SlotMetrics) string {
-		return humanize.Comma(int64(total(s, func(m report.SlotMetrics) uint64 { return m.Tokens }))) + " tokens or samples"
+		tokens := total(s, func(m report.SlotMetrics) uint64 { return m.Tokens })
+		return humanize.Comma(int64(tokens)) + " tokens or samples"
 	}},
 	{"time in inner steps", func(s []report.SlotMetrics) string {
 		all := total(s, func(m report.SlotMetrics) float64 { return m.Seconds })
@@ -116,6 +117,8 @@ func table(w io.Writer, peers []Peer) error {
 
 // latex escapes text.
 func latex(s string) string {
-	return strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`,
-		`}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, "\n", " ").Replace(s)
+	return strings.NewReplacer(
+		`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`,
+		`~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, "\n", " ",
+	).Replace(s)
 }
