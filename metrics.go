@@ -45,8 +45,12 @@ func (n *Node) tellMetrics() {
 	for !n.life.Over() {
 		ctx, stop := context.WithTimeout(n.life.Context(), claimsEvery)
 		v, err := n.driver.WaitView(ctx, t.concerns)
+		late := ctx.Err() != nil
 		stop()
-		if err != nil {
+		switch {
+		case err != nil && !late:
+			return // the ledger has ended
+		case err != nil:
 			v = n.driver.View()
 		}
 		t.look(v)
