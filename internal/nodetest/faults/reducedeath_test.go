@@ -85,7 +85,7 @@ func TestADeathInAReduction(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			quiet, _ := dies(t, c.trust, 0, func(*swarm) *peer { return nil })
-			took, record := dies(t, c.trust, quiet/2, func(s *swarm) *peer {
+			took, record := dies(t, c.trust, quiet/3, func(s *swarm) *peer {
 				p := s.ByID(s.Peers[0].Ledger().View().Leader)
 				if !c.leads {
 					p = s.But(p)[0]
