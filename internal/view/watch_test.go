@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 )
 
 // A watcher asks for the events after those that it has, goes on where a peer has none, and keeps

@@ -40,7 +40,9 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 				r.failed(ctx, work, err, report)
 			} else if running, _ := r.reductions.running(); running != nil {
 				r.jobs.start(ctx, "write", fmt.Sprint(running.Plan().Group()), func(ctx context.Context) {
-					r.outcomes.writeAhead(ctx, running)
+					if r.cfg.Kept() == nil { // else it would make a folder beside what was lost
+						r.outcomes.writeAhead(ctx, running)
+					}
 				})
 			}
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 )
 
 // event is what a reader of event files finds in a record.
