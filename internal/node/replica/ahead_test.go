@@ -171,3 +171,19 @@ func TestUnreadableFramesAreNotWrittenAhead(t *testing.T) {
 		r.jobs.wait()
 	})
 }
+
+// Where the data directory is gone nothing is written: a folder that is made again would stand for
+// what this peer has promised.
+func TestNothingIsWrittenAheadWithoutTheDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := powerfs.New()
+		r := alone(t, "f32", fs, func(int, []float32) {})
+		r.cfg.Kept = func() error { return errors.New("its ledger.log is gone") }
+		r.reduce(t)
+		if files, err := fs.ReadDir("/state"); err != nil || len(files) > 0 {
+			t.Errorf("files %v, %v", files, err)
+		}
+		_ = r.engine.Close()
+		r.jobs.wait()
+	})
+}
