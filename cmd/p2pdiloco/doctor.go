@@ -170,6 +170,12 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 	for _, m := range mute {
 		l.extra = append(l.extra, muteFinding(m))
 	}
+	if err := local.OtherVersion(f.dir); f.dir != "" && err != nil {
+		l.extra = append(l.extra, doctor.Finding{
+			Check: "version", Level: doctor.Fail, What: err.Error(),
+			Do: "finish that run with such a release, or take part in another one with another data directory",
+		})
+	}
 	if p != nil {
 		fmt.Fprintf(stderr, "asking the peer that runs here, %s of run %s; it probes its members\n",
 			p.Status.Peer.Short(), p.Status.Run)
@@ -237,8 +243,9 @@ func (f *doctorFlags) peer(ctx context.Context) (_ *local.Peer, mute []local.Pee
 
 // named is peer where the command line names one.
 func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Peer, err error) {
-	if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !local.Names(f.api) {
-		return nil, nil, nil // no peer runs with its data there
+	_, err = os.Stat(filepath.Join(f.dir, statedir.APIFile))
+	if !local.Names(f.api) && (err != nil || local.OtherVersion(f.dir) != nil) {
+		return nil, nil, nil // no peer of this version runs with its data there
 	}
 	addr, token, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
 	if err != nil {

@@ -27,8 +27,13 @@ func TestDirectoriesAndTicketsOfVersion2AreRefused(t *testing.T) {
 	must(t, err)
 	home := t.TempDir()
 	write(t, filepath.Join(home, "run.spec"), string(old))
-	for _, command := range [][]string{{"join"}, {"export", "--out", "model.safetensors"}} {
-		code := map[string]int{"join": cli.ExitUsage, "export": cli.ExitFailed}[command[0]]
+	for _, command := range [][]string{
+		{"join"}, {"export", "--out", "model.safetensors"}, {"status"}, {"doctor", "--timeout", "1s"},
+	} {
+		code := cli.ExitFailed
+		if command[0] == "join" {
+			code = cli.ExitUsage
+		}
 		answers(t, t.TempDir(), code, "the run's spec"+version2, append(command, "--data-dir", home)...)
 	}
 	if left, err := os.ReadDir(home); err != nil || len(left) != 1 {

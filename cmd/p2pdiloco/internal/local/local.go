@@ -24,6 +24,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Peer is a peer on this machine that runs.
@@ -180,6 +181,9 @@ func (o *Operator) Register(fs *pflag.FlagSet) {
 func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err error) {
 	switch {
 	case o.Dir != "":
+		if err := OtherVersion(o.Dir); err != nil {
+			return addr, "", err
+		}
 		text, err := os.ReadFile(filepath.Join(o.Dir, statedir.APIFile))
 		if err != nil {
 			return addr, "", notRunning(o.Dir, err)
@@ -204,6 +208,16 @@ func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err
 		}
 	}
 	return addr, token, err
+}
+
+// OtherVersion refuses a data directory of another protocol version, and says what can finish its
+// run.
+func OtherVersion(dir string) error {
+	_, err := datadir.At(disk.OS, dir).LoadSpec(p2pdiloco.Spec{})
+	if _, is := errors.AsType[*wire.VersionError](err); !is {
+		return nil // what else is wrong there, others say
+	}
+	return err
 }
 
 // notRunning says why the file with the address of a peer's API cannot be read.
