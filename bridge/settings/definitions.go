@@ -186,9 +186,9 @@ func (s *Settings) keeping() []definition {
 		{"max-download", 0, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
 			"most, like 50mbit: their senders are held back; other traffic counts towards the limit and is never " +
 			"delayed (default no limit)"},
-		{"track", 0, sources.Var(&s.Track, "tracker", readTrack, showTrack), "write each slot to an event " +
-			"file of TensorBoard: tensorboard:FOLDER. The same is in metrics.jsonl in the data directory, for other " +
-			"tools"},
+		{"track", 0, sources.Var(&s.Track, "tracker", readTrack, sources.Plain), "write each slot to an event " +
+			"file of TensorBoard (tensorboard:FOLDER), or append it to a file as a line of JSON (jsonl:FILE), like " +
+			"those of metrics.jsonl in the data directory"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
 		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
 			"one before to FILE.2, and so on; 0: no limit"},

@@ -17,7 +17,7 @@ const NoAPI = "off"
 type Settings struct {
 	DataDir string // empty: one under the user's state directory is chosen
 	Events  string // path of the events file; empty: none
-	Track   string // folder of TensorBoard's event files; empty: none
+	Track   string // where slots go, as track.Follow takes it; empty: nowhere
 	// megabytes of an events file, at most, then it is begun anew; 0: no bound
 	EventsSize int
 	EventsKeep int      // full events files that are kept

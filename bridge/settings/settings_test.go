@@ -178,7 +178,7 @@ func TestEverythingFromAFile(t *testing.T) {
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v", cfg)
 	}
-	if s.Events != "e.jsonl" || s.Track != "board" || s.EventsSize != 7 || s.EventsKeep != 9 ||
+	if s.Events != "e.jsonl" || s.Track != "tensorboard:board" || s.EventsSize != 7 || s.EventsKeep != 9 ||
 		s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" ||
 		s.Model.Layers != 2 || s.Model.Optimizer != "muon" || s.Model.Threads != 3 ||
 		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
@@ -236,9 +236,9 @@ func TestFaults(t *testing.T) {
 
 // Slots are tracked where the kind of tracker is named.
 func TestTrack(t *testing.T) {
-	for _, text := range []string{"tensorboard", "tensorboard:", "wandb:x"} {
+	for _, text := range []string{"tensorboard", "jsonl:", "wandb:x"} {
 		setting := "P2PDILOCO_TRACK=" + text
-		_ = fault(t, setting+": allowed: tensorboard:FOLDER", []string{setting}, "--run", "x")
+		_ = fault(t, setting+": allowed: tensorboard:FOLDER, jsonl:FILE", []string{setting}, "--run", "x")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/track"
 )
 
 // LogLevel is the least level that is logged.
@@ -106,23 +107,8 @@ func showPin(hash p2pdiloco.Root) string {
 	return hash.String()
 }
 
-const tensorBoard = "tensorboard:"
-
-// readTrack reads where slots are tracked: the folder of TensorBoard's event files.
-func readTrack(s string) (folder string, err error) {
-	folder, known := strings.CutPrefix(s, tensorBoard)
-	if !known || folder == "" {
-		return "", errors.New("allowed: " + tensorBoard + "FOLDER")
-	}
-	return folder, nil
-}
-
-func showTrack(folder string) string {
-	if folder == "" {
-		return ""
-	}
-	return tensorBoard + folder
-}
+// readTrack reads where slots are tracked.
+func readTrack(to string) (string, error) { return to, track.Check(to) }
 
 // Model is the sizes of the built-in model and its inner optimizer, like layers=2,optimizer=muon.
 type Model struct{ builtin.Config }

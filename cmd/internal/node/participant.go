@@ -128,9 +128,9 @@ func (p *participant) live(ctx context.Context) error {
 	p.settings.DataDir = joined.Dir() // in the next life, too
 	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
 	watching.Go(func() { p.narrator.run(watched) })
-	if folder := p.settings.Track; folder != "" {
+	if to := p.settings.Track; to != "" {
 		watching.Go(func() {
-			if err := track.Follow(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), folder); err != nil {
+			if err := track.Follow(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), to); err != nil {
 				p.tell(wire.NoticeWarn, fmt.Sprintf("slots are not tracked any more: %v", err))
 			}
 		})

@@ -2,33 +2,62 @@ package track
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 )
 
 // look is how often a metrics file is looked at.
 const look = time.Second
 
-// Follow writes the slots of a metrics file, those that are there and those that come, to an event
-// file in a folder, until ctx ends. A slot that it cannot write ends it.
-func Follow(ctx context.Context, metrics, folder string) (err error) {
-	board, err := NewTensorBoard(folder, time.Now())
+// tracker gets the lines of a metrics file. Where that was thinned they come anew.
+type tracker interface {
+	add(line []byte) error
+	Close() error
+}
+
+const (
+	tensorBoard = "tensorboard"
+	jsonLines   = "jsonl"
+)
+
+// Check says what is wrong with where slots are to go: tensorboard:FOLDER or jsonl:FILE.
+func Check(to string) error {
+	kind, place, _ := strings.Cut(to, ":")
+	if place == "" || kind != tensorBoard && kind != jsonLines {
+		return errors.New("allowed: tensorboard:FOLDER, jsonl:FILE")
+	}
+	return nil
+}
+
+func open(to string) (t tracker, err error) {
+	kind, place, _ := strings.Cut(to, ":")
+	if kind == jsonLines {
+		t, err = openLines(place)
+	} else {
+		t, err = NewTensorBoard(place, time.Now())
+	}
 	if err != nil {
-		return fmt.Errorf("event file of TensorBoard: %w", err)
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	return t, nil
+}
+
+// Follow takes the slots of a metrics file, those that are there and those that come, to where they
+// are to go (Check), until ctx ends. A slot that it cannot write ends it.
+func Follow(ctx context.Context, metrics, to string) (err error) {
+	t, err := open(to)
+	if err != nil {
+		return err
 	}
 	lines := eventlog.Follow(metrics)
-	defer func() { err = errors.Join(err, lines.Close(), board.Close()) }()
-	var newest uint64
+	defer func() { err = errors.Join(err, lines.Close(), t.Close()) }()
 	add := func(line []byte) {
-		var m report.SlotMetrics
-		// a file that was thinned is read anew; the last slot's loss may come later
-		if err == nil && json.Unmarshal(line, &m) == nil && m.Slot >= newest {
-			newest, err = m.Slot, board.Add(m)
+		if err == nil {
+			err = t.add(line)
 		}
 	}
 	for over := false; !over && err == nil; {

@@ -2,6 +2,7 @@ package track
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -19,7 +20,10 @@ import (
 // (TFRecord) of Event messages (tensorflow/core/util/event.proto), each with a scalar a value.
 //
 //	record  length u64 | masked CRC-32C of it u32 | message | masked CRC-32C of it u32, little-endian
-type TensorBoard struct{ file *os.File }
+type TensorBoard struct {
+	file   *os.File
+	newest uint64 // slot that add has written
+}
 
 // NewTensorBoard makes an event file in a folder, which it makes if needed.
 func NewTensorBoard(folder string, now time.Time) (*TensorBoard, error) {
@@ -35,7 +39,7 @@ func NewTensorBoard(folder string, now time.Time) (*TensorBoard, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &TensorBoard{f}
+	t := &TensorBoard{file: f}
 	if err := writeRecord(f, appendVersion(nil, now)); err != nil {
 		_ = f.Close()
 		return nil, err
@@ -45,6 +49,17 @@ func NewTensorBoard(folder string, now time.Time) (*TensorBoard, error) {
 
 // Close closes the file.
 func (t *TensorBoard) Close() error { return t.file.Close() }
+
+// add writes the slot of a line. A file that was thinned is read anew; the last slot's loss may
+// come later.
+func (t *TensorBoard) add(line []byte) error {
+	var m report.SlotMetrics
+	if json.Unmarshal(line, &m) != nil || m.Slot < t.newest {
+		return nil
+	}
+	t.newest = m.Slot
+	return t.Add(m)
+}
 
 // Add writes what is known of a slot.
 func (t *TensorBoard) Add(m report.SlotMetrics) error {

@@ -122,7 +122,7 @@ func TestFollow(t *testing.T) {
 		add(1, 2)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- Follow(ctx, file, folder) }()
+		go func() { done <- Follow(ctx, file, "tensorboard:"+folder) }()
 		time.Sleep(2 * look)
 		if n := len(readBoard(t, folder)); n != 3 {
 			t.Errorf("%d events while it follows, want the version and two slots", n)
@@ -149,13 +149,42 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A folder that cannot be made is said.
+// A file gets the lines of a metrics file as they are, each once, also where a peer is started
+// again. What is in the file stays.
+func TestFollowToAFile(t *testing.T) {
+	dir := t.TempDir()
+	metrics, to := filepath.Join(dir, "metrics.jsonl"), filepath.Join(dir, "slots.jsonl")
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const before = "of another run\n"
+	write(to, before)
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	lines := ""
+	for _, more := range []string{"{\"slot\":1}\n{\"slot\":2}\n", "", "{\"slot\":1,\"members\":3}\n"} {
+		lines += more
+		write(metrics, lines)
+		if err := Follow(ended, metrics, "jsonl:"+to); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(to); err != nil || string(b) != before+lines {
+			t.Errorf("the file has %q, want %q (%v)", b, before+lines, err)
+		}
+	}
+}
+
+// A folder that cannot be made, or a file, is said.
 func TestNoFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Follow(t.Context(), file, file+"/board"); err == nil || !strings.Contains(err.Error(), file) {
-		t.Error(err)
+	for _, to := range []string{"tensorboard:", "jsonl:"} {
+		if err := Follow(t.Context(), file, to+file+"/board"); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", to, err)
+		}
 	}
 }
