@@ -57,6 +57,12 @@ func (s *Settings) check() (errs sources.Faults) {
 		_, err := api.ParseAddress(s.API)
 		errs.Add(err != nil, "api", s.API, "%v", err)
 	}
+	if s.Dashboard != "" && s.Dashboard != UsualPage {
+		err := api.CheckLoopback(s.Dashboard)
+		errs.Add(err != nil, "dashboard", s.Dashboard, "%v", err)
+	}
+	errs.Add(s.Dashboard != "" && s.API == NoAPI, "dashboard", s.Dashboard,
+		"the page asks the peer's API, which is off: leave out --api")
 	if s.Metrics != "" {
 		_, err := api.ParseMetricsAddress(s.Metrics)
 		errs.Add(err != nil, "metrics", s.Metrics, "%v", err)

@@ -12,6 +12,9 @@ import (
 // NoAPI is the value of API that turns the status API off.
 const NoAPI = "off"
 
+// UsualPage is the value of Dashboard where no address was given: the usual one.
+const UsualPage = "on"
+
 // Settings are what a user may choose about a peer. New gives the defaults; Register has
 // them filled.
 type Settings struct {
@@ -24,6 +27,7 @@ type Settings struct {
 	API        string   // address of the status API; empty: a socket in DataDir; or NoAPI
 	APIOpen    bool     // the status and metrics need no token
 	Metrics    string   // address of the metrics alone; empty: none
+	Dashboard  string   // address of the run's page; empty: it is not served; or UsualPage
 	JSON       bool     // print a report as JSON
 	Quiet      bool     // print warnings alone
 	LogLevel   LogLevel // of the log on stderr

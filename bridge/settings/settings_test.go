@@ -212,7 +212,7 @@ func TestFaults(t *testing.T) {
 		"P2PDILOCO_MODEL=width=100,heads=3",
 	},
 		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0",
-		"--events-size", "-1", "--events-keep", "-1", "--max-upload", "100kbit",
+		"--dashboard=0.0.0.0:80", "--events-size", "-1", "--events-keep", "-1", "--max-upload", "100kbit",
 		"--max-download", "100kbit", "--spec", spec, "--config", file)
 	if !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v is not ErrInvalid", err)
@@ -223,6 +223,7 @@ func TestFaults(t *testing.T) {
 		file + ": aggregator = avg: allowed: mean",
 		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499",
 		"P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
+		"--dashboard 0.0.0.0:80: give a loopback address",
 		"--events-size -1: allowed: 1 to 1048576, or 0", "--events-keep -1: allowed: 0 to 1000",
 		"--keep-checkpoints 0: at least 1", "--max-upload 100kbit: at least", "--max-download 100kbit: at least",
 		file + ": state_rate = -1: allowed:",
@@ -240,6 +241,15 @@ func TestTrack(t *testing.T) {
 		setting := "P2PDILOCO_TRACK=" + text
 		_ = fault(t, setting+": allowed: tensorboard:FOLDER, jsonl:FILE", []string{setting}, "--run", "x")
 	}
+}
+
+// The page may be wanted without an address. It takes the API.
+func TestDashboard(t *testing.T) {
+	if _, s := config(t, nil, "--run", "x", "--dashboard"); s.Dashboard != UsualPage {
+		t.Error(s.Dashboard)
+	}
+	_ = fault(t, "P2PDILOCO_DASHBOARD=on: the page asks the peer's API, which is off",
+		[]string{"P2PDILOCO_DASHBOARD=on"}, "--run", "x", "--api", "off")
 }
 
 // The inner optimizers of the built-in model are known by name.

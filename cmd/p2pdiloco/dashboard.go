@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/view"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/page"
 )
 
@@ -55,43 +53,62 @@ func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr 
 	if _, _, err := operator.Peer(ctx); err != nil {
 		return err
 	}
-	l, err := listenForPage(addr)
+	end, err := servePage(ctx, out, operator, "addr", addr)
 	if err != nil {
 		return err
 	}
-	p := &watched{operator: operator}
-	w := view.NewWatcher(p.source())
-	watching, unwatch := context.WithCancel(ctx)
-	var ends sync.WaitGroup
-	ends.Go(func() { w.Run(watching) })
-	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move})
-	_, err = fmt.Fprintf(out, "the run's page   %s\n  the part behind # is a key: who has it can remove members\n",
-		s.URL())
-	if err == nil {
-		<-ctx.Done()
-	}
-	unwatch()
-	ends.Wait()
-	p.close()
-	return errors.Join(err, s.Close())
+	<-ctx.Done()
+	return end()
 }
 
-// listenForPage listens on an address of this machine; without one at the usual place, or at a free
-// port where another page is there.
-func listenForPage(given string) (net.Listener, error) {
+// joinsPage serves the page of a peer for the command that the peer is.
+func joinsPage(ctx context.Context, out io.Writer, dir, addr string) (end func() error, err error) {
+	if addr == settings.UsualPage {
+		addr = ""
+	}
+	return servePage(ctx, out, local.Operator{Dir: dir}, "dashboard", addr)
+}
+
+// servePage serves the page of a peer until end is called, at the address that a flag has, and says
+// where it is.
+func servePage(
+	ctx context.Context, out io.Writer, operator local.Operator, flag, addr string,
+) (end func() error, err error) {
+	l, err := listenForPage(flag, addr)
+	if err != nil {
+		return nil, err
+	}
+	p := &watched{operator: operator}
+	w, unwatch := p.watch(ctx)
+	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move})
+	end = func() error {
+		unwatch()
+		return s.Close()
+	}
+	_, err = fmt.Fprintf(out, "the run's page   %s\n  the part behind # is a key: who has it can remove members\n",
+		s.URL())
+	if err != nil {
+		return nil, errors.Join(err, end())
+	}
+	return end, nil
+}
+
+// listenForPage listens on an address of this machine, which a flag has; without one at the usual
+// place, or at a free port where another page is there.
+func listenForPage(flag, given string) (net.Listener, error) {
 	if given == "" {
 		if l, err := net.Listen("tcp", pageAddr); err == nil {
 			return l, nil
 		}
 		return net.Listen("tcp", "127.0.0.1:0")
 	}
-	if _, err := api.ParseAddress(given); err != nil || strings.HasPrefix(given, api.Socket("")) {
-		return nil, cli.UsageError(sources.Faultf("addr", given, "give a loopback address, like %s", pageAddr))
+	if err := api.CheckLoopback(given); err != nil {
+		return nil, cli.UsageError(sources.Faultf(flag, given, "%v", err))
 	}
 	l, err := net.Listen("tcp", given)
 	if err != nil {
-		return nil, fmt.Errorf("the page: %w: choose another address with --addr, like 127.0.0.1:0 for any free port",
-			err)
+		return nil, fmt.Errorf("the page: %w: choose another address with --%s, like 127.0.0.1:0 for any free port",
+			err, flag)
 	}
 	return l, nil
 }

@@ -16,7 +16,9 @@ func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
 // commands makes each command. Nothing here is shared between two command lines.
 var commands = []func() *cobra.Command{
 	newDemo,
-	node.NewStart, node.NewJoin, node.NewBootstrap,
+	func() *cobra.Command { return node.NewStart(joinsPage) },
+	func() *cobra.Command { return node.NewJoin(joinsPage) },
+	node.NewBootstrap,
 	newStatus, newDashboard, newTop, newReport, newDoctor, newInit, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,

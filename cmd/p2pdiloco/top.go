@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/view"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/top"
 )
 
@@ -44,13 +42,8 @@ func showTop(ctx context.Context, in io.Reader, out io.Writer, operator local.Op
 		return err
 	}
 	p := &watched{operator: operator}
-	w := view.NewWatcher(p.source())
-	watching, unwatch := context.WithCancel(ctx)
-	var ends sync.WaitGroup
-	ends.Go(func() { w.Run(watching) })
+	w, unwatch := p.watch(ctx)
+	defer unwatch()
 	err := top.Run(ctx, w, tea.WithInput(in), tea.WithOutput(out))
-	unwatch()
-	ends.Wait()
-	p.close()
 	return cli.Interrupted(ctx, err)
 }

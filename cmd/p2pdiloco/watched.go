@@ -53,9 +53,18 @@ func (p *watched) place(ctx context.Context) (addr api.Address, token string, er
 	return p.mu.addr, p.mu.token, nil
 }
 
-func (p *watched) source() view.Source {
-	return view.Source{
+// watch asks the peer again and again, until end is called.
+func (p *watched) watch(ctx context.Context) (w *view.Watcher, end func()) {
+	w = view.NewWatcher(view.Source{
 		Status: p.status, Events: p.events, Metrics: p.slots, Waits: node.Waits, Sentence: p.sentence,
+	})
+	ctx, stop := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() { w.Run(ctx) })
+	return w, func() {
+		stop()
+		asking.Wait()
+		p.close()
 	}
 }
 

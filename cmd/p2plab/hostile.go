@@ -93,7 +93,7 @@ func attacksHelp() string {
 // addHostile adds the process of a hostile peer: join, after the name of an attack and the folder
 // that it shares with its judge.
 func addHostile(root *cobra.Command) {
-	cmd := hidden(node.NewJoin())
+	cmd := hidden(node.NewJoin(nil))
 	cmd.Use, cmd.Args = chaos.HostileCommand+" ATTACK FOLDER", cobra.ExactArgs(2)
 	join := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

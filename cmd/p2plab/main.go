@@ -22,7 +22,7 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab chaos
   p2plab bench modes`,
 	}, newChaos(), newSoak(), newBench(),
-		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
+		hidden(node.NewJoin(nil)), hidden(node.NewBootstrap()),
 		hidden(&cobra.Command{
 			Use: step.HiddenCommand, Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return step.Serve(cmd.Context()) },

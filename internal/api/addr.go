@@ -35,6 +35,14 @@ func ParseAddress(s string) (Address, error) {
 	return a, err
 }
 
+// CheckLoopback refuses what is no HOST:PORT of this machine.
+func CheckLoopback(s string) error {
+	if a, err := ParseAddress(s); err != nil || a.network == "unix" {
+		return errors.New("give a loopback address, like 127.0.0.1:8412 or 127.0.0.1:0 (any free port)")
+	}
+	return nil
+}
+
 // Socket is the address of a socket, as ParseAddress reads it.
 func Socket(path string) string { return unixPrefix + path }
 

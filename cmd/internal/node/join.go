@@ -1,8 +1,10 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,11 +13,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
-// NewJoin is the command join: one peer of a run.
-func NewJoin() *cobra.Command {
+// ServePage serves the page of the peer with a data directory, at an address or settings.UsualPage,
+// until end is called. It says on out where that is.
+type ServePage func(ctx context.Context, out io.Writer, dir, addr string) (end func() error, err error)
+
+// NewJoin is the command join: one peer of a run. servePage is nil in a program that has no page.
+func NewJoin(servePage ServePage) *cobra.Command {
 	s := settings.New()
 	var command []string
 	cmd := &cobra.Command{
@@ -65,7 +72,9 @@ contribution that was already offered still counts. At the second it stops at on
 			args, command, err = splitCommand(cmd, args)
 			return errors.Join(err, ticketArgs(cmd, args))
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command, false) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return join(cmd, s, launch{command, false, servePage})
+		},
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
@@ -73,7 +82,7 @@ contribution that was already offered still counts. At the second it stops at on
 }
 
 // NewStart is the command start: the peer that founds a run.
-func NewStart() *cobra.Command {
+func NewStart(servePage ServePage) *cobra.Command {
 	s := settings.New()
 	var command []string
 	cmd := &cobra.Command{
@@ -91,7 +100,9 @@ is, and ends with status 4. Name a new one (--data-dir) to have a second run of 
 			args, command, err = splitCommand(cmd, args)
 			return errors.Join(err, nameArg(cmd, args), s.FoundAtOnce())
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command, true) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return join(cmd, s, launch{command, true, servePage})
+		},
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
@@ -161,14 +172,16 @@ func splitCommand(cmd *cobra.Command, args []string) (before, command []string, 
 	return before, command, cmd.Flags().Set("trainer", string(settings.TrainerAttach))
 }
 
-func join(cmd *cobra.Command, s *settings.Settings, command []string, starts bool) error {
+func join(cmd *cobra.Command, s *settings.Settings, l launch) error {
 	cfg, err := s.Config()
+	if err == nil && s.Dashboard != "" && l.servePage == nil {
+		err = sources.Faultf("dashboard", s.Dashboard, "this program has no page: p2pdiloco has")
+	}
 	if err != nil {
 		return cli.UsageError(err)
 	}
 	p := newParticipant(cmd, s)
-	p.command, p.starts = command, starts
-	p.name = cfg.Spec.Name
+	p.launch, p.name = l, cfg.Spec.Name
 	if err := s.FounderFaults(cfg.Spec); err != nil {
 		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)
 	}

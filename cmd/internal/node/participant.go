@@ -27,17 +27,24 @@ import (
 // peer's contribution.
 const leaveTimeout = 2 * time.Minute
 
+// launch is what a join was started with, besides its settings.
+type launch struct {
+	command   []string // that starts a trainer which attaches; empty: none
+	starts    bool     // it was told to found the run
+	servePage ServePage
+}
+
 // participant is one running join: a peer, and its output.
 type participant struct {
+	launch
 	settings       *settings.Settings
 	stdout, stderr io.Writer // for processes that it starts
 	output
 	began time.Time
 
-	name     string   // of the run
-	isIn     bool     // it has become a member, since its start
-	command  []string // that starts a trainer which attaches; empty: none
-	starts   bool     // it was told to found the run
+	name     string       // of the run
+	isIn     bool         // it has become a member, since its start
+	endPage  func() error // nil: the page is not served
 	trainer  p2pdiloco.Trainer
 	attached *attached // where the trainer attaches
 	collect  collector
@@ -73,6 +80,9 @@ func (p *participant) run(ctx context.Context) error {
 	err := p.peer(ctx)
 	if errors.Is(err, p2pdiloco.ErrOtherRun) {
 		err = cli.OtherRun(err)
+	}
+	if p.endPage != nil {
+		err = errors.Join(err, p.endPage())
 	}
 	if unread := p.end(outputTime); unread != nil && p.settings.JSON {
 		err = errors.Join(err, fmt.Errorf("the report was not written: %w", unread))
@@ -126,6 +136,9 @@ func (p *participant) live(ctx context.Context) error {
 		return err
 	}
 	p.settings.DataDir = joined.Dir() // in the next life, too
+	if err := p.openPage(ctx); err != nil {
+		return errors.Join(err, joined.Close())
+	}
 	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
 	watching.Go(func() { p.narrator.run(watched) })
 	if to := p.settings.Track; to != "" {
@@ -136,6 +149,15 @@ func (p *participant) live(ctx context.Context) error {
 		})
 	}
 	return p.takePart(ctx, joined)
+}
+
+// openPage serves the page of the run, if that is wanted and not done yet. Trainers are not told
+// where: it stands there with its key.
+func (p *participant) openPage(ctx context.Context) (err error) {
+	if p.settings.Dashboard != "" && p.endPage == nil {
+		p.endPage, err = p.servePage(context.WithoutCancel(ctx), p.errs, p.settings.DataDir, p.settings.Dashboard)
+	}
+	return err
 }
 
 func (p *participant) options() peer.Options {

@@ -8,7 +8,7 @@
 //	POST /move    a motion of the peer's operator: remove or readmit a member
 //
 // What may read: everybody on this machine in an open run, and who has the key in a private one.
-// What writes takes the key always. The key stands in the address that dashboard prints, behind
+// What writes takes the key always. The key stands in the address that is printed, behind
 // the #, which a browser does not send; the page's script sends it as a header. So a web page of
 // somebody else that makes a browser ask here has no key, and it is refused by its origin, too; one
 // that has made its own name mean this machine (DNS rebinding) is refused by the Host header.

@@ -49,8 +49,8 @@ func (s *Server) writes(h http.HandlerFunc) http.HandlerFunc {
 }
 
 func refuseKey(w http.ResponseWriter) {
-	http.Error(w, "this needs the key: open the address that p2pdiloco dashboard has printed, with what stands "+
-		"behind its #", http.StatusUnauthorized)
+	http.Error(w, "this needs the key: open the address that p2pdiloco dashboard, or join --dashboard, has "+
+		"printed, with what stands behind its #", http.StatusUnauthorized)
 }
 
 // isOpen says whether everybody on this machine may read. Nobody may while the run is not known.

@@ -4,7 +4,7 @@ import * as members from "./members.js";
 
 const maxEvents = 200;
 
-// The key stands behind the # of the address that dashboard printed. It is kept for this tab alone.
+// The key stands behind the # of the address that was printed. It is kept for this tab alone.
 let key = sessionStorage.getItem("key") ?? "";
 function takeKey() {
   if (!/^#[A-Z2-7]{26}$/.test(location.hash)) return;
@@ -29,7 +29,7 @@ async function ask(path) {
 // listen takes in what the server tells, and begins again after it has ended.
 async function listen() {
   for (;;) {
-    let why = "The page's program does not answer: start p2pdiloco dashboard again.";
+    let why = "The page's program does not answer: start p2pdiloco dashboard, or the peer, again.";
     try {
       const answer = await fetch("stream", { headers: headers(), cache: "no-store" });
       if (answer.ok) await read(answer.body);
@@ -206,7 +206,7 @@ let canSteer = false;
 function steering(has) {
   canSteer = has;
   byId("examine").disabled = !has;
-  if (!has) say(byId("doctor-text"), "This needs the key: open the address that p2pdiloco dashboard has printed.");
+  if (!has) say(byId("doctor-text"), "This needs the key: open the address that was printed in the terminal.");
   members.allowSteering(has ? move : null);
 }
 
