@@ -22,7 +22,7 @@ func BenchmarkOuterStep(b *testing.B) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 			b.SetBytes(5 * 4 * n)
 			for b.Loop() {
-				Step(outer, params, grad, At{Step: 1})
+				Step(outer, params, grad, At{Step: 1, Contributions: 4})
 			}
 		})
 	}

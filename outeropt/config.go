@@ -13,7 +13,8 @@ const (
 	// v = mu*v + g; p -= lr*v (heavy ball); without momentum p -= lr*g
 	SGD      = "sgd"
 	Nesterov = "nesterov" // v = mu*v + g; p -= lr*(g + mu*v)
-	// b += g; p -= lr*g; every N steps v = mu*v + b/N; p -= lr*mu*v; b = 0 (arXiv 2401.09135)
+	// each contribution b += g; p -= lr*g/N; each N of them v = mu*v + b/N; p -= lr*mu*v; b = 0
+	// (arXiv 2401.09135, Algorithm 3)
 	DelayedNesterov = "delayed_nesterov"
 	// m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; p -= lr * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + Eps)
 	Adam = "adam"
@@ -30,12 +31,12 @@ func Names() []string { return []string{SGD, Nesterov, DelayedNesterov, Adam} }
 type Config struct {
 	Name string  // one of Names
 	LR   float32 // learning rate, above 0
-	// Momentum is at least 0 and below 1: mu, or Adam's b1. With 0 all but Adam are plain SGD,
-	// which has no state.
+	// Momentum is at least 0 and below 1: mu, or Adam's b1. With 0 SGD and
+	// Nesterov are plain SGD, which has no state.
 	Momentum float32
 	Beta2    float32 // of Adam alone, above 0 and below 1
-	// steps from one use of the momentum to the next, of DelayedNesterov alone; with 1 it is
-	// Nesterov
+	// N of DelayedNesterov alone: contributions from one use of the momentum to the next, about as
+	// many as peers contribute to a step
 	Every uint64
 }
 
@@ -56,7 +57,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("outer beta2 is %v: use a number above 0 and below 1", c.Beta2))
 	}
 	if c.Name == DelayedNesterov && c.Every == 0 {
-		faults = append(faults, errors.New("delayed Nesterov takes its momentum every 0 steps: use at least 1"))
+		faults = append(faults, errors.New("delayed Nesterov takes its momentum every 0 contributions: use at least 1"))
 	}
 	return errors.Join(faults...)
 }

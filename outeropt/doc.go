@@ -6,7 +6,7 @@
 //
 //	opt, err := outeropt.New(outeropt.Config{Name: outeropt.Nesterov, LR: 0.7, Momentum: 0.9}, layout.Elements())
 //	...
-//	opt.Step(anchor, outcome, outeropt.At{Step: slot})
+//	opt.Step(anchor, outcome, outeropt.At{Step: slot, Contributions: peers})
 //
 // An optimizer's state is part of the state root. State lends its vectors out: to hash them, to
 // write a checkpoint, and, for a joiner, to fill them in before the first step.

@@ -21,11 +21,17 @@ type Optimizer interface {
 	State() [][]float32
 }
 
-// At says which elements a step updates, and the number of that step. Both follow from the slot, so
-// that no count is part of the state.
+// At says which elements a step updates, the number of that step, and of how many contributions its
+// gradient is the mean.
 type At struct {
 	Offset int    // of the first element in the flat vector
 	Step   uint64 // how many outer steps these elements have had with this one, from 1
+	// Contributions is how many peers contributed to the gradient. DelayedNesterov alone asks for
+	// it; it must then be above 0.
+	Contributions uint64
+	// Open is how many contributions the steps before had since the momentum was used last: what
+	// Config.OpenAfter returned for the step before, 0 for the first one.
+	Open uint64
 }
 
 // New makes an optimizer for a model of that many elements (D) with its state at zero.
@@ -52,10 +58,10 @@ func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (Optim
 	switch {
 	case cfg.Name == Adam:
 		o = &adam{cfg: cfg, m: zeros(), v: zeros()}
-	case cfg.Momentum == 0:
-		o = &sgd{elements: int(elements), lr: cfg.LR}
 	case cfg.Name == DelayedNesterov:
 		o = &delayed{cfg: cfg, v: zeros(), b: zeros()}
+	case cfg.Momentum == 0:
+		o = &sgd{elements: int(elements), lr: cfg.LR}
 	case cfg.Name == SGD:
 		o = &momentum{v: zeros(), lr: cfg.LR, mu: cfg.Momentum, step: kernel.MomentumStep}
 	default:
@@ -95,8 +101,10 @@ func (o *momentum) Step(params, grad []float32, at At) {
 
 func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
 
-// delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, with c = 0):
-// each step descends by its own gradient, and only every so many bring the momentum, of their mean.
+// delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, Algorithm 3
+// with c = 0): each of N contributions brings an N-th of a step by its gradient, and the last one
+// brings the momentum, of their mean. A gradient that is the mean of c contributions stands for
+// each of them.
 type delayed struct {
 	cfg  Config
 	v, b []float32 // momentum; sum of the gradients since it was last used
@@ -104,13 +112,22 @@ type delayed struct {
 
 func (o *delayed) Step(params, grad []float32, at At) {
 	at.check(len(params), len(o.v))
-	end := at.Offset + len(params)
-	if at.Step%o.cfg.Every != 0 {
-		kernel.DelayedStep(params, o.b[at.Offset:end], grad, o.cfg.LR)
-		return
+	if at.Contributions == 0 {
+		panic("outeropt: delayed Nesterov counts contributions, and a step has none")
 	}
-	kernel.DelayedMomentumStep(params, o.v[at.Offset:end], o.b[at.Offset:end], grad, o.cfg.LR, o.cfg.Momentum,
-		1/float32(o.cfg.Every))
+	v, b := o.v[at.Offset:at.Offset+len(params)], o.b[at.Offset:at.Offset+len(params)]
+	every, open := o.cfg.Every, at.Open
+	for left := at.Contributions; left > 0; {
+		n := min(left, every-open)
+		rate := float32(o.cfg.LR * (float32(n) / float32(every)))
+		if open += n; open < every {
+			kernel.DelayedStep(params, b, grad, float32(n), rate)
+		} else {
+			kernel.DelayedMomentumStep(params, v, b, grad, float32(n), rate, o.cfg.LR, o.cfg.Momentum, 1/float32(every))
+			open = 0
+		}
+		left -= n
+	}
 }
 
 func (o *delayed) State() [][]float32 { return [][]float32{o.v, o.b} }
@@ -138,4 +155,13 @@ func (at At) check(n, elements int) {
 	if at.Step == 0 {
 		panic("outeropt: steps count from 1")
 	}
+}
+
+// OpenAfter is At.Open of the step after this one: how many contributions the optimizer has taken
+// since its momentum was used last. It is 0 but for DelayedNesterov.
+func (c Config) OpenAfter(at At) uint64 {
+	if c.Name != DelayedNesterov {
+		return 0
+	}
+	return (at.Open + at.Contributions) % c.Every
 }

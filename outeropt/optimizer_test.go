@@ -40,7 +40,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{Config{Name: Adam, LR: 1, Beta2: 1}, "beta2 is 1"},
 		{Config{Name: Adam, LR: 1}, "beta2 is 0"},
 		{Config{Name: Adam, LR: 1, Beta2: nan}, "beta2 is NaN"},
-		{Config{Name: DelayedNesterov, LR: 1}, "every 0 steps"},
+		{Config{Name: DelayedNesterov, LR: 1}, "every 0 contributions"},
 		{config("", 0, 2), "optimizer|learning rate|momentum"},
 	} {
 		err := c.cfg.Validate()
@@ -67,7 +67,7 @@ func TestStateFollowsFromTheConfiguration(t *testing.T) {
 		{config(Nesterov, 1, 0), 0},
 		{config(SGD, 1, 0.9), 1},
 		{config(Nesterov, 1, 0.9), 1},
-		{config(DelayedNesterov, 1, 0), 0},
+		{config(DelayedNesterov, 1, 0), 2},
 		{config(DelayedNesterov, 1, 0.9), 2},
 		{config(Adam, 1, 0), 2},
 		{config(Adam, 1, 0.9), 2},
@@ -98,10 +98,11 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 		next := noise()
 		p, g := vector(next, n), vector(next, n)
 		q := slices.Clone(p)
+		open := uint64(0)
 		for round := range uint64(9) {
-			whole.Step(p, g, At{Step: round + 1})
+			whole.Step(p, g, At{Step: round + 1, Contributions: 3, Open: open})
 			for _, r := range [][2]int{{300, 1000}, {0, 0}, {0, 299}, {299, 300}, {1000, 1000}} {
-				parts.Step(q[r[0]:r[1]], g[r[0]:r[1]], At{r[0], round + 1})
+				parts.Step(q[r[0]:r[1]], g[r[0]:r[1]], At{Offset: r[0], Step: round + 1, Contributions: 3, Open: open})
 			}
 			equalBits(t, "params", q, p)
 			restored, _ := New(cfg, n)
@@ -109,7 +110,7 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 				equalBits(t, "state", v, whole.State()[i])
 				copy(restored.State()[i], v)
 			}
-			parts = restored
+			parts, open = restored, cfg.OpenAfter(At{Contributions: 3, Open: open})
 			g[round] = -g[round]
 		}
 	}
@@ -118,7 +119,10 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 func TestStepBeyondTheModelOrBeforeTheFirstPanics(t *testing.T) {
 	for _, cfg := range kinds {
 		opt, _ := New(cfg, 4)
-		for at, n := range map[At]int{{0, 1}: 5, {3, 1}: 2, {-1, 1}: 1, {5, 1}: 0, {math.MaxInt, 1}: 1, {0, 0}: 4} {
+		for from, n := range map[[2]int]int{
+			{0, 1}: 5, {3, 1}: 2, {-1, 1}: 1, {5, 1}: 0, {math.MaxInt, 1}: 1, {0, 0}: 4,
+		} {
+			at := At{Offset: from[0], Step: uint64(from[1]), Contributions: 1}
 			func() {
 				defer func() {
 					if recover() == nil {
@@ -145,7 +149,7 @@ func BenchmarkStep(b *testing.B) {
 			step := uint64(1)
 			b.SetBytes(4 * n * int64(3+2*len(opt.State())))
 			for b.Loop() {
-				opt.Step(p, g, At{Step: step})
+				opt.Step(p, g, At{Step: step, Contributions: 1})
 				step++
 			}
 		})

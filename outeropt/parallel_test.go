@@ -33,8 +33,8 @@ func TestStepOnAllCores(t *testing.T) {
 			t.Fatal(err1, err2)
 		}
 		for step := uint64(1); step < 5; step++ {
-			Step(all, got, grad, At{Offset: 5, Step: step})
-			whole.Step(want, grad, At{Offset: 5, Step: step})
+			Step(all, got, grad, At{Offset: 5, Step: step, Contributions: 2})
+			whole.Step(want, grad, At{Offset: 5, Step: step, Contributions: 2})
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: other values than one call gives", name)

@@ -77,9 +77,8 @@ func (s *Spec) asyncDefaults() {
 	// late steps cost least without momentum (docs/benchmarks.md)
 	s.Outer = cmp.Or(s.Outer, outeropt.SGD)
 	s.Pace = cmp.Or(s.Pace, PaceDyLU)
-	// the fastest values of those tried that do not oscillate
 	if s.Outer == outeropt.DelayedNesterov {
-		s.Momentum, s.DNEvery = cmp.Or(s.Momentum, "0.6"), cmp.Or(s.DNEvery, 2)
+		s.Momentum = cmp.Or(s.Momentum, "0.6")
 	}
 	if len(s.Discount) == 0 {
 		s.Discount = []uint64{1000, 500, 333, 250}

@@ -56,8 +56,8 @@ var table = []Field{
 		"outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped "+
 			"modes unless delayed_nesterov, which has 0.6 in mode async)"),
 	field("dn_every", func(s *Spec) any { return &s.DNEvery }, "4", upTo(1<<20),
-		"rounds from one use of the momentum to the next, with --outer delayed_nesterov (founder's "+
-			"default 4; 2 in mode async)"),
+		"contributions from one use of the momentum to the next, with --outer delayed_nesterov: about as many "+
+			"as peers contribute to a round (founder's default 4)"),
 	field("beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999),
 		"beta2 of --outer adam, a `decimal` (founder's default 0.99)"),
 	field("fragments", func(s *Spec) any { return &s.Fragments }, "1", upTo(slot.MaxFragments),

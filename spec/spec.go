@@ -25,7 +25,7 @@ type Spec struct {
 	Outer    string // outer optimizer: nesterov | sgd | delayed_nesterov | adam
 	OuterLR  string // decimal: outer learning rate
 	Momentum string // decimal; of adam beta1
-	DNEvery  uint64 // delayed_nesterov: slots from one use of the momentum to the next
+	DNEvery  uint64 // delayed_nesterov: contributions from one use of the momentum to the next
 	Beta2    string // decimal; of adam
 
 	Fragments     uint64 // P: parts of the vector, of which a slot updates one

@@ -33,6 +33,8 @@ func (s Spec) check(given bool) error {
 	s.checkTrust(&f, given)
 	f.add((s.Mode == ModeEager || s.Mode == ModeAsync && given) && s.Outer == outeropt.Adam, "outer", s.Outer,
 		"mode %s takes a peer's own part of the step ahead, and a step of adam cannot be divided into parts", s.Mode)
+	f.add(s.Mode == ModeStreaming && s.Outer == outeropt.DelayedNesterov, "outer", s.Outer,
+		"it counts contributions to the whole vector, and in mode streaming each fragment has its own")
 	s.checkFragments(&f)
 	s.checkStreaming(&f)
 	return errors.Join(f...)

@@ -50,8 +50,8 @@ func blank() [][]float32 {
 func save(t *testing.T, s *Store, height uint64) Checkpoint {
 	t.Helper()
 	v := vectors(height)
-	c := Checkpoint{Height: height, Slot: height, Root: StateRoot(height, v...), Size: testShape.Size()}
-	noError(t, s.Save(height, height, c.Root, v...))
+	c := Checkpoint{Height: height, Slot: height, Root: StateRoot(Count{Slot: height}, v...), Size: testShape.Size()}
+	noError(t, s.Save(height, Count{Slot: height}, c.Root, v...))
 	return c
 }
 

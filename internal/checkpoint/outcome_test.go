@@ -158,7 +158,7 @@ func TestPrune(t *testing.T) {
 	lost, ballot := put(t, s, 5, 100) // of another ballot
 	diverged := vectors(50)
 	for h := uint64(4); h <= 5; h++ { // and newer than what is certified
-		noError(t, s.Save(h, h, StateRoot(h, diverged...), diverged...))
+		noError(t, s.Save(h, Count{Slot: h}, StateRoot(Count{Slot: h}, diverged...), diverged...))
 	}
 	flip(t, s.path(cs[0]), 99)
 	wantCorrupt(t, s.Load(cs[0], blank()...), s.path(cs[0]))

@@ -116,10 +116,11 @@ func (p *Partial) Adopt() (Checkpoint, error) {
 }
 
 func (p *Partial) checkHeader() error {
-	slotNumber, err := p.in.states.readHeader(p.f)
-	if err == nil && slotNumber != p.c.Slot {
-		err = fmt.Errorf("checkpoint: the state %s is the one of slot %d, not %d", p.c.Root, slotNumber, p.c.Slot)
+	count, err := p.in.states.readHeader(p.f)
+	if err == nil && count.Slot != p.c.Slot {
+		err = fmt.Errorf("checkpoint: the state %s is the one of slot %d, not %d", p.c.Root, count.Slot, p.c.Slot)
 	}
+	p.c.Open = count.Open
 	return err
 }
 

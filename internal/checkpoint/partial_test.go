@@ -40,7 +40,7 @@ func write(t *testing.T, p *Partial, b []byte, piece [2]int64) {
 func TestPartialIsTakenUpAgain(t *testing.T) {
 	v := vectors(4)
 	b, dir := naive(4, v), t.TempDir()
-	c := Checkpoint{Height: 4, Slot: 4, Root: StateRoot(4, v...), Size: testShape.Size()}
+	c := Checkpoint{Height: 4, Slot: 4, Root: StateRoot(Count{Slot: 4}, v...), Size: testShape.Size()}
 	all := pieces(c.Size)
 	s, _ := testStore(t, dir)
 	own := save(t, s, 1)

@@ -84,8 +84,8 @@ func FuzzVerifySlice(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	root := StateRoot(1, v)
-	if err := s.Save(1, 1, root, v); err != nil {
+	root := StateRoot(Count{Slot: 1}, v)
+	if err := s.Save(1, Count{Slot: 1}, root, v); err != nil {
 		f.Fatal(err)
 	}
 	last := size - 2*GroupBytes // bytes of the last, short group

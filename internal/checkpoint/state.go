@@ -10,8 +10,8 @@ import (
 )
 
 // The encoding of a state: a header of headerSize bytes (stateMagic | elements u64 | optimizer
-// vectors u32 | slot u64 | zeros; integers big-endian), then the anchor, then each optimizer
-// vector, all float32 little-endian.
+// vectors u32 | slot u64 | open u64 | zeros; integers big-endian), then the anchor, then each
+// optimizer vector, all float32 little-endian.
 const (
 	stateMagic = "p2pdiloco/state/1"
 	headerSize = 64
@@ -39,11 +39,18 @@ func (s Shape) Validate() error {
 // Size is the number of bytes of an encoded state.
 func (s Shape) Size() int64 { return headerSize + 4*int64(s.Elements)*int64(1+s.Optimizer) }
 
-// StateRoot is the root of the state after the slot: the BLAKE3-256 of its encoding. The first
+// Count is what a state counts. It is a part of the state root.
+type Count struct {
+	Slot uint64 // outer steps done
+	// Open is outeropt.At.Open of the next step
+	Open uint64
+}
+
+// StateRoot is the root of a state: the BLAKE3-256 of its encoding. The first
 // vector is the anchor, the others are the optimizer's, all D elements long. It copies nothing and
 // uses all cores.
-func StateRoot(slotNumber uint64, vectors ...[]float32) slot.Root {
-	return TreeOf(slotNumber, vectors...).Root
+func StateRoot(count Count, vectors ...[]float32) slot.Root {
+	return TreeOf(count, vectors...).Root
 }
 
 // Tree is the bao tree over a state, without its bytes.
@@ -53,8 +60,8 @@ type Tree struct {
 }
 
 // TreeOf is StateRoot with the tree, which a checkpoint of the state is written with.
-func TreeOf(slotNumber uint64, vectors ...[]float32) Tree {
-	nodes, root, err := hashTree(fromParts(encoding(slotNumber, vectors)), shapeOf(vectors).Size())
+func TreeOf(count Count, vectors ...[]float32) Tree {
+	nodes, root, err := hashTree(fromParts(encoding(count, vectors)), shapeOf(vectors).Size())
 	if err != nil {
 		panic("checkpoint: memory cannot be read: " + err.Error())
 	}
@@ -62,10 +69,10 @@ func TreeOf(slotNumber uint64, vectors ...[]float32) Tree {
 }
 
 // encoding is the state's encoding in parts, the vectors as views where the host allows it.
-func encoding(slotNumber uint64, vectors [][]float32) [][]byte {
+func encoding(count Count, vectors [][]float32) [][]byte {
 	s := shapeOf(vectors)
 	parts := make([][]byte, 0, 1+len(vectors))
-	parts = append(parts, appendHeader(nil, s, slotNumber))
+	parts = append(parts, appendHeader(nil, s, count))
 	for _, v := range vectors {
 		parts = append(parts, kernel.Bytes(v))
 	}
@@ -84,28 +91,28 @@ func shapeOf(vectors [][]float32) Shape {
 	return Shape{uint64(len(vectors[0])), len(vectors) - 1}
 }
 
-func appendHeader(b []byte, s Shape, slotNumber uint64) []byte {
+func appendHeader(b []byte, s Shape, count Count) []byte {
 	end := len(b) + headerSize
 	b = append(b, stateMagic...)
 	b = wire.AppendU64(b, s.Elements)
 	b = wire.AppendU32(b, uint32(s.Optimizer))
-	b = wire.AppendU64(b, slotNumber)
+	b = wire.AppendU64(wire.AppendU64(b, count.Slot), count.Open)
 	return append(b, make([]byte, end-len(b))...)
 }
 
 // parseHeader reads what appendHeader wrote.
-func parseHeader(b []byte) (s Shape, slotNumber uint64, err error) {
+func parseHeader(b []byte) (s Shape, count Count, err error) {
 	r := wire.NewReader(b)
 	if m := r.Take(len(stateMagic)); string(m) != stateMagic {
 		r.Fail("no state file")
 	}
 	s = Shape{Elements: r.U64(), Optimizer: int(r.U32())}
-	slotNumber = r.U64()
-	if pad := r.Take(max(0, headerSize-len(stateMagic)-8-4-8)); len(bytes.Trim(pad, "\x00")) != 0 {
+	count = Count{Slot: r.U64(), Open: r.U64()}
+	if pad := r.Take(max(0, headerSize-len(stateMagic)-8-4-8-8)); len(bytes.Trim(pad, "\x00")) != 0 {
 		r.Fail("padding is not zero")
 	}
 	if err := r.Done(); err != nil {
-		return Shape{}, 0, err
+		return Shape{}, Count{}, err
 	}
-	return s, slotNumber, s.Validate()
+	return s, count, s.Validate()
 }

@@ -39,13 +39,13 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 			}
 		}
 		want := naive(7, vs)
-		if got := StateRoot(7, vs...); got != slot.Root(blake3.Sum256(want)) {
+		if got := StateRoot(Count{Slot: 7}, vs...); got != slot.Root(blake3.Sum256(want)) {
 			t.Fatalf("root %s is not that of the encoding", got)
 		}
 		if got := (Shape{uint64(n), k - 1}).Size(); got != int64(len(want)) {
 			t.Fatalf("size %d, want %d", got, len(want))
 		}
-		tree := TreeOf(7, vs...)
+		tree := TreeOf(Count{Slot: 7}, vs...)
 		if ref, _ := bao.EncodeBuf(want, groupLog, true); !bytes.Equal(tree.nodes, ref) {
 			t.Fatal("the tree is not bao's")
 		}
@@ -57,19 +57,20 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 func TestGoldenState(t *testing.T) {
 	vs := [][]float32{{1, -2, 0.5}, {0, 1, 2}}
 	want := hex.EncodeToString([]byte("p2pdiloco/state/1")) + "0000000000000003" + "00000001" + "0000000000000007" +
-		strings.Repeat("00", 27) + "0000803f" + "000000c0" + "0000003f" + "00000000" + "0000803f" + "00000040"
-	if got := hex.EncodeToString(bytes.Join(encoding(7, vs), nil)); got != want {
+		"0000000000000005" + strings.Repeat("00", 19) +
+		"0000803f" + "000000c0" + "0000003f" + "00000000" + "0000803f" + "00000040"
+	if got := hex.EncodeToString(bytes.Join(encoding(Count{7, 5}, vs), nil)); got != want {
 		t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
 	}
-	if got, want := StateRoot(7, vs...).String(),
-		"e98501a193fa21a918cab1698ab7870a0d5b171617781d188b373554e5c57c15"; got != want {
+	if got, want := StateRoot(Count{7, 5}, vs...).String(),
+		"793dd61a00a45b5de795445b94b55fa577ba09a7d8ac887e5e2f53638fdcb4bd"; got != want {
 		t.Errorf("state root %s, want %s", got, want)
 	}
 }
 
 func FuzzParseHeader(f *testing.F) {
-	f.Add(appendHeader(nil, Shape{7, 1}, 3))
-	f.Add(appendHeader(nil, Shape{1 << 40, 16}, math.MaxUint64))
+	f.Add(appendHeader(nil, Shape{7, 1}, Count{3, 2}))
+	f.Add(appendHeader(nil, Shape{1 << 40, 16}, Count{Slot: math.MaxUint64}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, n, err := parseHeader(b)
 		if err != nil {
@@ -88,6 +89,6 @@ func BenchmarkStateRoot(b *testing.B) {
 	v := make([]float32, 16<<20)
 	b.SetBytes(int64(4 * len(v)))
 	for b.Loop() {
-		StateRoot(1, v)
+		StateRoot(Count{Slot: 1}, v)
 	}
 }

@@ -19,9 +19,12 @@ import (
 type Checkpoint struct {
 	Height uint64
 	Slot   uint64
+	Open   uint64 // as in Count
 	Root   slot.Root
 	Size   int64 // bytes
 }
+
+func (c Checkpoint) count() Count { return Count{c.Slot, c.Open} }
 
 func (c Checkpoint) name() string { return fileName(statePrefix, c.Height, c.Root) }
 
@@ -97,36 +100,36 @@ func (s *states) scan(name string, height uint64, root slot.Root) error {
 		return err
 	}
 	defer f.Close()
-	slotNumber, err := s.readHeader(f)
+	count, err := s.readHeader(f)
 	if err != nil {
 		return err
 	}
-	s.keep(Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.shape.Size()}, nil)
+	s.keep(Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: root, Size: s.shape.Size()}, nil)
 	return nil
 }
 
 // readHeader checks the size and the header of a state file, and leaves f behind the header.
-func (s *states) readHeader(f disk.File) (slotNumber uint64, err error) {
+func (s *states) readHeader(f disk.File) (count Count, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return Count{}, err
 	}
 	if info.Size() != s.shape.Size() {
 		why := fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(), s.shape.Size())
-		return 0, &CorruptError{Path: f.Name(), Why: why}
+		return Count{}, &CorruptError{Path: f.Name(), Why: why}
 	}
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(f, head); err != nil {
-		return 0, err
+		return Count{}, err
 	}
-	shape, slotNumber, err := parseHeader(head)
+	shape, count, err := parseHeader(head)
 	if err == nil && shape != s.shape {
 		err = fmt.Errorf("shape %v where this run has %v", shape, s.shape)
 	}
 	if err != nil {
-		return 0, &CorruptError{Path: f.Name(), Why: err.Error()}
+		return Count{}, &CorruptError{Path: f.Name(), Why: err.Error()}
 	}
-	return slotNumber, nil
+	return count, nil
 }
 
 // Written is a state whose bytes the system has. They are on disk, and the state is held, once it
@@ -144,15 +147,15 @@ func (w *Written) write(vectors [][]float32) error {
 	if err != nil {
 		return err
 	}
-	err = folder.fill(f, w.c.name(), w.c.Size, func() error { return writeState(f, w.c.Slot, vectors) })
+	err = folder.fill(f, w.c.name(), w.c.Size, func() error { return writeState(f, w.c.count(), vectors) })
 	if err == nil {
 		w.file = f
 	}
 	return err
 }
 
-func writeState(f io.Writer, slotNumber uint64, vectors [][]float32) error {
-	parts := encoding(slotNumber, vectors)
+func writeState(f io.Writer, count Count, vectors [][]float32) error {
+	parts := encoding(count, vectors)
 	for i, part := range parts {
 		if i == len(parts)-1 {
 			failpoint.Here(failpoint.CheckpointHalf)
@@ -207,7 +210,7 @@ func (s *states) read(c stateFile, vectors [][]float32) error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	defer f.Close()
-	slotNumber, err := s.readHeader(f)
+	count, err := s.readHeader(f)
 	if err != nil {
 		return err
 	}
@@ -216,7 +219,7 @@ func (s *states) read(c stateFile, vectors [][]float32) error {
 			return fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 		}
 	}
-	tree := TreeOf(slotNumber, vectors...)
+	tree := TreeOf(count, vectors...)
 	if tree.Root != c.Root {
 		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", tree.Root)}
 	}

@@ -138,15 +138,15 @@ func (s *Store) List() []Checkpoint { return s.states.list() }
 // Save makes the state after the record at height durable: the anchor, then the optimizer's
 // vectors. It refuses vectors that do not have the root. If the state is held already, it does
 // nothing.
-func (s *Store) Save(height, slotNumber uint64, root slot.Root, vectors ...[]float32) error {
+func (s *Store) Save(height uint64, count Count, root slot.Root, vectors ...[]float32) error {
 	if got := shapeOf(vectors); got != s.Shape() {
 		return fmt.Errorf("checkpoint: state of shape %v where this run has %v", got, s.Shape())
 	}
-	tree := TreeOf(slotNumber, vectors...)
+	tree := TreeOf(count, vectors...)
 	if tree.Root != root {
 		return fmt.Errorf("checkpoint: the state has root %s, not %s: it is not what was agreed", tree.Root, root)
 	}
-	w, err := s.Write(height, slotNumber, tree, vectors...)
+	w, err := s.Write(height, count, tree, vectors...)
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,10 @@ func (s *Store) Save(height, slotNumber uint64, root slot.Root, vectors ...[]flo
 
 // Write begins to save a state that has this tree: what is written is not hashed once more. The
 // vectors may change when it returns. A state that is held already is not written.
-func (s *Store) Write(height, slotNumber uint64, tree Tree, vectors ...[]float32) (*Written, error) {
+func (s *Store) Write(height uint64, count Count, tree Tree, vectors ...[]float32) (*Written, error) {
 	w := &Written{
 		states: s.states, tree: tree,
-		c: Checkpoint{Height: height, Slot: slotNumber, Root: tree.Root, Size: s.Shape().Size()},
+		c: Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: tree.Root, Size: s.Shape().Size()},
 	}
 	if s.states.holds(w.c) {
 		return w, nil

@@ -22,7 +22,7 @@ func TestSaveAndLoad(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
 	a, b := save(t, s, 3), save(t, s, 12)
-	if err := s.Save(12, 12, b.Root, vectors(12)...); err != nil {
+	if err := s.Save(12, Count{Slot: 12}, b.Root, vectors(12)...); err != nil {
 		t.Fatalf("saving again: %v", err)
 	}
 	s, _ = testStore(t, dir) // as after a restart
@@ -31,7 +31,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	got := blank()
 	noError(t, s.Load(a, got...))
-	if StateRoot(3, got...) != a.Root {
+	if StateRoot(Count{Slot: 3}, got...) != a.Root {
 		t.Fatal("another state was loaded")
 	}
 	if c, err := s.LoadNewest(nil, got...); err != nil || c != b {
@@ -48,10 +48,10 @@ func TestSaveAndLoad(t *testing.T) {
 func TestSaveRefusesAnotherRoot(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := testStore(t, dir)
-	if err := s.Save(1, 1, StateRoot(1, vectors(2)...), vectors(1)...); err == nil {
+	if err := s.Save(1, Count{Slot: 1}, StateRoot(Count{Slot: 1}, vectors(2)...), vectors(1)...); err == nil {
 		t.Fatal("a wrong root was saved")
 	}
-	if err := s.Save(1, 1, StateRoot(1, []float32{1}), []float32{1}); err == nil {
+	if err := s.Save(1, Count{Slot: 1}, StateRoot(Count{Slot: 1}, []float32{1}), []float32{1}); err == nil {
 		t.Fatal("a wrong shape was saved")
 	}
 	if f := files(t, dir); len(f) != 0 || len(s.List()) != 0 {
@@ -134,7 +134,7 @@ func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, v := stateAt(1)
-			noError(t, s.Save(1, 1, a.Root, v...))
+			noError(t, s.Save(1, Count{Slot: 1}, a.Root, v...))
 			disk.Plan(func(op powerfs.Op) (f powerfs.Fault) {
 				if op.Kind == kind {
 					f.Err = fault
@@ -143,7 +143,7 @@ func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 			})
 			gs, data := outcomeAt(1)
 			c, v := stateAt(2)
-			for _, err := range []error{s.PutOutcome(2, gs, data), s.Save(2, 2, c.Root, v...)} {
+			for _, err := range []error{s.PutOutcome(2, gs, data), s.Save(2, Count{Slot: 2}, c.Root, v...)} {
 				if !errors.Is(err, fault) || !strings.Contains(err.Error(), advice) ||
 					!strings.Contains(err.Error(), tortureDir) {
 					t.Fatalf("%s fails with %v: %v", kind, fault, err)

@@ -45,7 +45,8 @@ func stateAt(height uint64) (Checkpoint, [][]float32) {
 			v[i] = float32(rng.NormFloat64())
 		}
 	}
-	return Checkpoint{Height: height, Slot: height, Root: StateRoot(height, vs...), Size: tortureConfig.Shape.Size()},
+	root := StateRoot(Count{Slot: height}, vs...)
+	return Checkpoint{Height: height, Slot: height, Root: root, Size: tortureConfig.Shape.Size()},
 		vs
 }
 
@@ -58,7 +59,7 @@ func outcomeAt(height uint64) ([]slot.Segment, []slot.Frames) {
 func (v *victim) save(s *Store, height uint64) error {
 	v.states[height] = v.states[height] || false
 	c, vs := stateAt(height)
-	err := s.Save(height, height, c.Root, vs...)
+	err := s.Save(height, Count{Slot: height}, c.Root, vs...)
 	v.states[height] = v.states[height] || err == nil
 	return err
 }
@@ -96,7 +97,7 @@ func (v *victim) fetch(s *Store, height uint64) error {
 	if err != nil {
 		return err
 	}
-	b := bytes.Join(encoding(height, vs), nil)
+	b := bytes.Join(encoding(Count{Slot: height}, vs), nil)
 	for _, off := range []int{1000, 0} {
 		if _, err := p.WriteAt(b[off:min(off+1500, len(b))], int64(off)); err != nil {
 			return err

@@ -1,35 +1,36 @@
 package kernel
 
-// DelayedStep does a slot of delayed Nesterov between two of its momentum steps, in place: b += g;
-// p -= lr*g.
-func DelayedStep(p, b, g []float32, lr float32) {
+// DelayedStep takes n contributions of delayed Nesterov between two uses of its momentum, in place:
+// b += n*g; p -= rate*g. The rate is the learning rate times n/N.
+func DelayedStep(p, b, g []float32, n, rate float32) {
 	same(len(p), len(b), len(g))
-	i := delayedFast(p, b, g, lr)
-	delayedGo(p[i:], b[i:], g[i:], lr)
+	i := delayedFast(p, b, g, n, rate)
+	delayedGo(p[i:], b[i:], g[i:], n, rate)
 }
 
-func delayedGo(p, b, g []float32, lr float32) {
+func delayedGo(p, b, g []float32, n, rate float32) {
 	b, g = b[:len(p)], g[:len(p)]
 	for j := range p {
-		b[j] += g[j]
-		p[j] -= float32(lr * g[j])
+		b[j] += float32(n * g[j])
+		p[j] -= float32(rate * g[j])
 	}
 }
 
-// DelayedMomentumStep does a slot of delayed Nesterov with its momentum step, in place: v = mu*v +
-// share*(b + g); p -= lr*(g + mu*v); b = 0. With b at zero and a share of 1 it is NesterovStep.
-func DelayedMomentumStep(p, v, b, g []float32, lr, mu, share float32) {
+// DelayedMomentumStep takes n contributions of delayed Nesterov of which the last one brings the
+// momentum, in place: v = mu*v + share*(b + n*g); p -= rate*g + lr*(mu*v); b = 0. The share is 1/N.
+func DelayedMomentumStep(p, v, b, g []float32, n, rate, lr, mu, share float32) {
 	same(len(p), len(v), len(b), len(g))
-	i := delayedMomentumFast(p, v, b, g, lr, mu, share)
-	delayedMomentumGo(p[i:], v[i:], b[i:], g[i:], lr, mu, share)
+	i := delayedMomentumFast(p, v, b, g, n, rate, lr, mu, share)
+	delayedMomentumGo(p[i:], v[i:], b[i:], g[i:], n, rate, lr, mu, share)
 }
 
-func delayedMomentumGo(p, v, b, g []float32, lr, mu, share float32) {
+func delayedMomentumGo(p, v, b, g []float32, n, rate, lr, mu, share float32) {
 	v, b, g = v[:len(p)], b[:len(p)], g[:len(p)]
 	for j := range p {
-		w := float32(mu*v[j]) + float32(share*(b[j]+g[j]))
+		x := g[j]
+		w := float32(mu*v[j]) + float32(share*(b[j]+float32(n*x)))
 		v[j] = w
-		p[j] -= float32(lr * (g[j] + float32(mu*w)))
+		p[j] -= float32(rate*x) + float32(lr*float32(mu*w))
 		b[j] = 0
 	}
 }

@@ -79,15 +79,15 @@ func nesterovFast(p, v, g []float32, lr, mu float32) int {
 	return n
 }
 
-func delayedFast(p, b, g []float32, lr float32) int {
+func delayedFast(p, b, g []float32, count, rate float32) int {
 	n := done(len(p), stride)
-	delayedAVX2(p[:n], b, g, lr)
+	delayedAVX2(p[:n], b, g, count, rate)
 	return n
 }
 
-func delayedMomentumFast(p, v, b, g []float32, lr, mu, share float32) int {
+func delayedMomentumFast(p, v, b, g []float32, count, rate, lr, mu, share float32) int {
 	n := done(len(p), stride)
-	delayedMomentumAVX2(p[:n], v, b, g, lr, mu, share)
+	delayedMomentumAVX2(p[:n], v, b, g, count, rate, lr, mu, share)
 	return n
 }
 
@@ -171,10 +171,10 @@ func momentumAVX2(p, v, g []float32, lr, mu float32)
 func nesterovAVX2(p, v, g []float32, lr, mu float32)
 
 //go:noescape
-func delayedAVX2(p, b, g []float32, lr float32)
+func delayedAVX2(p, b, g []float32, count, rate float32)
 
 //go:noescape
-func delayedMomentumAVX2(p, v, b, g []float32, lr, mu, share float32)
+func delayedMomentumAVX2(p, v, b, g []float32, count, rate, lr, mu, share float32)
 
 //go:noescape
 func adamAVX2(p, m, v, g []float32, a *Adam)

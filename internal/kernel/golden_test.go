@@ -93,9 +93,9 @@ func golden() string {
 // delayed is two slots of delayed Nesterov, on copies.
 func delayed(p, v, g []float32) [][]float32 {
 	p, v, b := slices.Clone(p), slices.Clone(v), make([]float32, len(p))
-	DelayedStep(p, b, g, 0.7)
+	DelayedStep(p, b, g, 3, 0.35)
 	sum := slices.Clone(b)
-	DelayedMomentumStep(p, v, b, g, 0.7, 0.9, 0.25)
+	DelayedMomentumStep(p, v, b, g, 2, 0.2, 0.7, 0.9, 0.25)
 	return [][]float32{p, v, b, sum}
 }
 

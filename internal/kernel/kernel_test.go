@@ -65,16 +65,16 @@ func equations() []equation {
 				momentum(e, s)
 				e[0] -= float32(s[0] * (e[2] + float32(s[1]*e[1])))
 			}),
-		each("DelayedStep", 2, 3, func(x vectors, s scalars) { DelayedStep(x[0], x[1], x[2], s[0]) },
+		each("DelayedStep", 2, 3, func(x vectors, s scalars) { DelayedStep(x[0], x[1], x[2], s[1], s[0]) },
 			func(e, s scalars) {
 				sgd(e, s)
-				e[1] += e[2]
+				e[1] += float32(s[1] * e[2])
 			}),
 		each("DelayedMomentumStep", 3, 4, func(x vectors, s scalars) {
-			DelayedMomentumStep(x[0], x[1], x[2], x[3], s[0], s[1], s[2])
+			DelayedMomentumStep(x[0], x[1], x[2], x[3], s[3], s[4], s[0], s[1], s[2])
 		}, func(e, s scalars) {
-			e[1] = float32(s[1]*e[1]) + float32(s[2]*(e[2]+e[3]))
-			e[0] -= float32(s[0] * (e[3] + float32(s[1]*e[1])))
+			e[1] = float32(s[1]*e[1]) + float32(s[2]*(e[2]+float32(s[3]*e[3])))
+			e[0] -= float32(s[4]*e[3]) + float32(s[0]*float32(s[1]*e[1]))
 			e[2] = 0
 		}),
 		each("AdamStep", 3, 4, func(x vectors, s scalars) {

@@ -35,27 +35,29 @@
 	VSUBPS  Y0, Y1, Y1             \
 	VMOVUPS Y1, off(DI)(AX*4)
 
-// b += g; p -= lr*g
+// b += n*g; p -= rate*g. DI is p, R8 is b, DX is g; Y15 is n, Y14 the rate.
 #define DELAYED(off) \
-	VMOVUPS off(R8)(AX*4), Y0      \
-	VADDPS  off(DX)(AX*4), Y0, Y0  \
-	VMOVUPS Y0, off(R8)(AX*4)      \
 	VMULPS  off(DX)(AX*4), Y15, Y0 \
+	VADDPS  off(R8)(AX*4), Y0, Y0  \
+	VMOVUPS Y0, off(R8)(AX*4)      \
+	VMULPS  off(DX)(AX*4), Y14, Y0 \
 	VMOVUPS off(DI)(AX*4), Y1      \
 	VSUBPS  Y0, Y1, Y1             \
 	VMOVUPS Y1, off(DI)(AX*4)
 
-// v = mu*v + share*(b + g); p -= lr*(g + mu*v); b = 0 (Y12)
+// v = mu*v + share*(b + n*g); p -= rate*g + lr*(mu*v); b = 0 (Y12). SI is v; Y15 is n, Y14 mu, Y13 the share, Y11 the rate, Y10 lr.
 #define DELAYEDMOMENTUM(off) \
 	VMULPS  off(SI)(AX*4), Y14, Y0 \
-	VMOVUPS off(R8)(AX*4), Y2      \
-	VADDPS  off(DX)(AX*4), Y2, Y2  \
+	VMOVUPS off(DX)(AX*4), Y3      \
+	VMULPS  Y3, Y15, Y2            \
+	VADDPS  off(R8)(AX*4), Y2, Y2  \
 	VMULPS  Y2, Y13, Y2            \
 	VADDPS  Y2, Y0, Y0             \
 	VMOVUPS Y0, off(SI)(AX*4)      \
 	VMULPS  Y0, Y14, Y0            \
-	VADDPS  off(DX)(AX*4), Y0, Y0  \
-	VMULPS  Y0, Y15, Y0            \
+	VMULPS  Y0, Y10, Y0            \
+	VMULPS  Y3, Y11, Y3            \
+	VADDPS  Y0, Y3, Y0             \
 	VMOVUPS off(DI)(AX*4), Y1      \
 	VSUBPS  Y0, Y1, Y1             \
 	VMOVUPS Y1, off(DI)(AX*4)      \
@@ -125,13 +127,14 @@ check:
 	VZEROUPPER
 	RET
 
-// func delayedAVX2(p, b, g []float32, lr float32)
-TEXT ·delayedAVX2(SB), NOSPLIT, $0-76
+// func delayedAVX2(p, b, g []float32, count, rate float32)
+TEXT ·delayedAVX2(SB), NOSPLIT, $0-80
 	MOVQ         p_base+0(FP), DI
 	MOVQ         p_len+8(FP), CX
 	MOVQ         b_base+24(FP), R8
 	MOVQ         g_base+48(FP), DX
-	VBROADCASTSS lr+72(FP), Y15
+	VBROADCASTSS count+72(FP), Y15
+	VBROADCASTSS rate+76(FP), Y14
 	XORQ         AX, AX
 	JMP          check
 
@@ -146,16 +149,18 @@ check:
 	VZEROUPPER
 	RET
 
-// func delayedMomentumAVX2(p, v, b, g []float32, lr, mu, share float32)
-TEXT ·delayedMomentumAVX2(SB), NOSPLIT, $0-108
+// func delayedMomentumAVX2(p, v, b, g []float32, count, rate, lr, mu, share float32)
+TEXT ·delayedMomentumAVX2(SB), NOSPLIT, $0-116
 	MOVQ         p_base+0(FP), DI
 	MOVQ         p_len+8(FP), CX
 	MOVQ         v_base+24(FP), SI
 	MOVQ         b_base+48(FP), R8
 	MOVQ         g_base+72(FP), DX
-	VBROADCASTSS lr+96(FP), Y15
-	VBROADCASTSS mu+100(FP), Y14
-	VBROADCASTSS share+104(FP), Y13
+	VBROADCASTSS count+96(FP), Y15
+	VBROADCASTSS rate+100(FP), Y11
+	VBROADCASTSS lr+104(FP), Y10
+	VBROADCASTSS mu+108(FP), Y14
+	VBROADCASTSS share+112(FP), Y13
 	VXORPS       Y12, Y12, Y12
 	XORQ         AX, AX
 	JMP          check

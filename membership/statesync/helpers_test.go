@@ -95,8 +95,8 @@ func state(shape checkpoint.Shape, seed uint64) [][]float32 {
 func put(t testing.TB, s *checkpoint.Store, height uint64) Target {
 	t.Helper()
 	v := state(s.Shape(), height)
-	root := checkpoint.StateRoot(height, v...)
-	if err := s.Save(height, height, root, v...); err != nil {
+	root := checkpoint.StateRoot(checkpoint.Count{Slot: height}, v...)
+	if err := s.Save(height, checkpoint.Count{Slot: height}, root, v...); err != nil {
 		t.Fatal(err)
 	}
 	return Target{height, height, root}

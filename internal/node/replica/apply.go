@@ -139,7 +139,7 @@ func (r *Replica) write() (publish func() error, err error) {
 	err = r.model.state.read(func(at Position, vectors [][]float32) (err error) {
 		// where it is held already the records since then have left the state as it was
 		if !slices.ContainsFunc(r.model.store.List(), func(c checkpoint.Checkpoint) bool { return c.Root == at.Root }) {
-			state, err = r.model.store.Write(at.Height, at.Slot, r.model.state.treeOf(at, vectors), vectors...)
+			state, err = r.model.store.Write(at.Height, at.count(), r.model.state.treeOf(at, vectors), vectors...)
 		}
 		if err == nil {
 			debt, err = r.feedbackFile.write(at)

@@ -42,7 +42,7 @@ func InitialRoot(outer outeropt.Config, elements uint64, fill func(anchor []floa
 	if err := fill(vectors[0]); err != nil {
 		return slot.Root{}, err
 	}
-	return checkpoint.StateRoot(0, vectors...), nil
+	return checkpoint.StateRoot(checkpoint.Count{}, vectors...), nil
 }
 
 // model is the state, and the checkpoints and outcomes on disk that it can be made from. The chain
@@ -99,7 +99,7 @@ func (m *model) restore(accept func(checkpoint.Checkpoint) bool) error {
 			root, ok := m.certifiedRoot(c.Height)
 			return ok && root == c.Root && accept(c)
 		}, vectors...)
-		return Position{c.Height, m.recordAt(c.Height), c.Slot, c.Root}, err
+		return Position{c.Height, m.recordAt(c.Height), c.Slot, c.Open, c.Root}, err
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 // state is equal on all peers of a run: the anchor and the outer optimizer's vectors, after the
 // record at some height. Only the state jobs change it, one at a time; all others read copies.
 type state struct {
+	cfg       outeropt.Config
 	outer     outeropt.Optimizer
 	fragments []slot.Fragment
 
@@ -32,8 +33,11 @@ type Position struct {
 	Height uint64    // of the newest record applied
 	Record slot.Root // the hash of that record, which says which branch of the chain it is on
 	Slot   uint64    // outer steps done
+	Open   uint64    // as in checkpoint.Count
 	Root   slot.Root // of the state
 }
+
+func (p Position) count() checkpoint.Count { return checkpoint.Count{Slot: p.Slot, Open: p.Open} }
 
 // Report returns the position as a report to the ledger.
 func (p Position) Report() membership.ReportApplied {
@@ -42,7 +46,7 @@ func (p Position) Report() membership.ReportApplied {
 
 // newState makes a state, which is not held yet, with its vectors in room.
 func newState(outer outeropt.Config, fragments []slot.Fragment, room *scratch) (*state, error) {
-	s := &state{fragments: fragments}
+	s := &state{cfg: outer, fragments: fragments}
 	var err error
 	if s.outer, err = outeropt.NewIn(outer, room.elements, room.vector); err != nil {
 		return nil, err
@@ -89,7 +93,10 @@ func (s *state) step(record slot.Record, decode func() (gradient, error)) (Posit
 		return Position{}, err
 	}
 	// Every fragment has had one slot in each round before this one.
-	at := outeropt.At{Step: (record.Slot-1)/uint64(len(s.fragments)) + 1}
+	at := outeropt.At{
+		Step:          (record.Slot-1)/uint64(len(s.fragments)) + 1,
+		Contributions: uint64(len(record.Contributions)), Open: s.mu.at.Open,
+	}
 	for _, r := range f.Ranges {
 		for at.Offset = int(r.Begin); at.Offset < int(r.End); {
 			part := grad.take(int(r.End) - at.Offset)
@@ -97,8 +104,9 @@ func (s *state) step(record slot.Record, decode func() (gradient, error)) (Posit
 			at.Offset += len(part)
 		}
 	}
-	s.mu.tree = checkpoint.TreeOf(record.Slot, s.vectors()...)
-	s.mu.at = Position{Height: record.Height, Record: record.Hash(), Slot: record.Slot, Root: s.mu.tree.Root}
+	s.mu.at = Position{Height: record.Height, Record: record.Hash(), Slot: record.Slot, Open: s.cfg.OpenAfter(at)}
+	s.mu.tree = checkpoint.TreeOf(s.mu.at.count(), s.vectors()...)
+	s.mu.at.Root = s.mu.tree.Root
 	return s.mu.at, nil
 }
 
@@ -140,7 +148,7 @@ func (s *state) treeOf(at Position, vectors [][]float32) checkpoint.Tree {
 	if s.mu.tree.Root == at.Root {
 		return s.mu.tree
 	}
-	return checkpoint.TreeOf(at.Slot, vectors...)
+	return checkpoint.TreeOf(at.count(), vectors...)
 }
 
 // read lends the vectors for reading. No step happens meanwhile.

@@ -166,12 +166,13 @@ func (r *Replica) found(ctx context.Context) error {
 		if err := r.cfg.Init(ctx, vectors[0]); err != nil {
 			return Position{}, fmt.Errorf("initial parameters: %w", err)
 		}
-		root := checkpoint.StateRoot(0, vectors...)
+		root := checkpoint.StateRoot(checkpoint.Count{}, vectors...)
 		if want := r.model.run.InitRoot; !want.IsZero() && want != root {
 			return Position{}, fmt.Errorf("the initial state has root %s, the run spec wants root:%s: give the model "+
 				"file that the run begins with (--init, Config.InitFile)", root, want)
 		}
-		return Position{Record: r.model.recordAt(0), Root: root}, r.model.store.Save(0, 0, root, vectors...)
+		err := r.model.store.Save(0, checkpoint.Count{}, root, vectors...)
+		return Position{Record: r.model.recordAt(0), Root: root}, err
 	})
 }
 
@@ -192,7 +193,7 @@ func (r *Replica) synchronize(ctx context.Context, work membership.WorkSync) err
 	r.border.Lock()
 	defer r.border.Unlock()
 	err = r.model.state.replace(func(vectors [][]float32) (Position, error) {
-		return Position{got.Height, record, got.Slot, got.Root}, r.model.store.Load(got, vectors...)
+		return Position{got.Height, record, got.Slot, got.Open, got.Root}, r.model.store.Load(got, vectors...)
 	})
 	if err != nil {
 		return err

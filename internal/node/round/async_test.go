@@ -34,22 +34,16 @@ func TestWhatStandsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// With delayed_nesterov a peer's part of the step has the momentum at the slots at which the
-// anchor's has it, whatever slots the peer has offered for. It went by the number of its own steps,
-// which is another one after a restart or a slot without an offer.
-func TestThePrivateMomentumComesWithTheAnchors(t *testing.T) {
-	cfg := outeropt.Config{Name: outeropt.DelayedNesterov, LR: 1, Momentum: 0.5, Every: 2}
+// With delayed_nesterov a peer's part of the step is an N-th of the rate times its own gradient,
+// however many contribute: the momentum is the anchor's alone.
+func TestThePartOfDelayedNesterovHasNoMomentum(t *testing.T) {
+	cfg := outeropt.Config{Name: outeropt.DelayedNesterov, LR: 1, Momentum: 0.5, Every: 4}
 	e := &eagerStep{cfg: cfg}
-	outer, err := outeropt.New(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []uint64{2, 3, 5, 6} {
-		start, anchor := []float32{1}, []float32{1}
-		e.step(start, []float32{0.25}, &inFlight{slot: at, peers: 1})
-		outer.Step(anchor, []float32{0.25}, outeropt.At{Step: at})
-		if start[0] != anchor[0] {
-			t.Errorf("slot %d: %v alone, and the anchor is %v", at, start[0], anchor[0])
+	for at, peers := range []int{1, 1, 3, 3, 2} {
+		start := []float32{1}
+		e.step(start, []float32{0.5}, &inFlight{slot: uint64(at) + 1, peers: peers})
+		if start[0] != 1-0.5/4 {
+			t.Errorf("slot %d of %d peers: the start is %v", at+1, peers, start[0])
 		}
 	}
 }

@@ -102,8 +102,8 @@ func newEager(cfg outeropt.Config) Mode {
 }
 
 // eagerStep is the outer optimizer's step of one peer's part. Its momentum w is of what this peer
-// has offered since its process started. The step counts as the anchor's of the same slot: in
-// delayed_nesterov both have the momentum at the same slots.
+// has offered since its process started. In delayed_nesterov each contribution brings lr/N of its
+// gradient, and the momentum is the anchor's alone.
 type eagerStep struct {
 	cfg   outeropt.Config
 	peers int
@@ -113,7 +113,11 @@ type eagerStep struct {
 func (e *eagerStep) step(start, own []float32, f *inFlight) {
 	if e.outer == nil || e.peers != f.peers {
 		cfg := e.cfg
-		cfg.LR /= float32(f.peers)
+		if cfg.Name == outeropt.DelayedNesterov {
+			cfg = outeropt.Config{Name: outeropt.SGD, LR: cfg.LR / float32(cfg.Every)}
+		} else {
+			cfg.LR /= float32(f.peers)
+		}
 		outer, err := outeropt.New(cfg, uint64(len(start)))
 		if err != nil {
 			panic(err) // the same but for the rate, that steps the anchor

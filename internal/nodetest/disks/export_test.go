@@ -88,10 +88,10 @@ func exported(s *swarm, p *peer) (file string, began p2pdiloco.Root) {
 	if err := m.Read(momentum, layout); err != nil {
 		s.T.Fatal(err)
 	}
-	if checkpoint.StateRoot(5, x, momentum) != e.StateRoot {
+	if checkpoint.StateRoot(checkpoint.Count{Slot: 5}, x, momentum) != e.StateRoot {
 		s.T.Error("what was written is not what was agreed")
 	}
-	return file, checkpoint.StateRoot(0, x, make([]float32, len(x)))
+	return file, checkpoint.StateRoot(checkpoint.Count{}, x, make([]float32, len(x)))
 }
 
 // otherModel makes a model file of the same shape with other values, zeros.

@@ -26,7 +26,7 @@ func TestEightPeersTrainOneModel(t *testing.T) {
 // A joiner falls in: one state is fetched, the outer optimizer's with it, it contributes, and the
 // others wait for nothing.
 func TestALateJoinerGetsTheStateAndTakesPart(t *testing.T) {
-	c := scenario{Slots: 30, Peers: 3, Start: 2, Pace: 20 * time.Millisecond, Change: adam}
+	c := scenario{Slots: 30, Peers: 3, Start: 2, Pace: 20 * time.Millisecond, Change: delayed}
 	nodetest.Play(t, c, func(s *swarm) {
 		late := s.Peers[2]
 		s.Start(s.But(late)...)
@@ -36,6 +36,25 @@ func TestALateJoinerGetsTheStateAndTakesPart(t *testing.T) {
 		if n := len(late.Events("state.synced")); n != 1 || !late.Had("run.joined") || !s.ContributedAfter(late, 0) {
 			s.T.Errorf("the late joiner fetched %d states, joined: %v, contributed to %v", n, late.Had("run.joined"),
 				s.Contributions(late))
+		}
+	})
+}
+
+// How many contributions the outer optimizer has taken since it used its momentum is in the
+// checkpoint with which a peer carries on: 3 a slot, of 7.
+func TestOpenContributionsOutliveARestart(t *testing.T) {
+	c := scenario{Slots: 12, Peers: 3, Modes: "sync", Trusts: "crash", Pace: 30 * time.Millisecond, Change: delayed}
+	nodetest.Play(t, c, func(s *swarm) {
+		p := s.Peers[1]
+		p.Config = func(c *p2pdiloco.Config) { c.CheckpointEvery = 1 }
+		s.Start(s.Peers...)
+		s.Reach(5, s.Peers...)
+		s.Stop(p)
+		fetched := len(p.Events("state.synced"))
+		s.Start(p)
+		s.Finish(3*time.Minute, s.Peers...)
+		if len(p.Events("state.synced")) > fetched {
+			s.T.Error("it fetched a state: nothing was shown of its own")
 		}
 	})
 }

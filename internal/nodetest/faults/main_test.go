@@ -24,4 +24,12 @@ func adam(s *p2pdiloco.Spec) {
 	}
 }
 
+// delayed gives a run an outer optimizer whose state counts contributions: after most slots some
+// are open. In mode streaming it is Adam.
+func delayed(s *p2pdiloco.Spec) {
+	if s.Outer, s.DNEvery = outeropt.DelayedNesterov, 7; s.Mode == p2pdiloco.ModeStreaming {
+		s.Outer, s.DNEvery = outeropt.Adam, 0
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -37,9 +37,11 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{mode: p2pdiloco.ModeEager, codec: codec.Int4},
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 2, 10, "5", "0", strided, 0},
 		{p2pdiloco.ModeStreaming, outeropt.Adam, "", 3, 10, "0", "0.5", sequential, 0},
-		{p2pdiloco.ModeStreaming, outeropt.DelayedNesterov, "", 4, 11, "2", "0.5", strided, 0},
+		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 11, "2", "0.5", strided, 0},
+		{mode: p2pdiloco.ModeEager, outer: outeropt.DelayedNesterov},
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 3, 10, "2", "0.5", strided, 2},
 		// from here at night
+		{mode: p2pdiloco.ModeSync, outer: outeropt.DelayedNesterov},
 		{mode: p2pdiloco.ModeSync, outer: outeropt.SGD, codec: codec.BF16},
 		{mode: p2pdiloco.ModeDelayed, outer: outeropt.SGD},
 		{mode: p2pdiloco.ModeDelayed, codec: codec.Sign},
@@ -47,13 +49,13 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 1, 10, "4", "0.5", strided, 0},
 		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 8, "1", "0", sequential, 0},
 	}
-	for i, c := range equations[:testlevel.Choose(7, 7, len(equations))] {
+	for i, c := range equations[:testlevel.Choose(8, 8, len(equations))] {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			spec := nodetest.Spec(5, 3)
 			spec.Mode, spec.Outer, spec.Codec = c.mode, cmp.Or(c.outer, outeropt.Nesterov), c.codec
 			spec.Aggregator, spec.Clip = "mean", "off"
 			if c.outer == outeropt.DelayedNesterov {
-				spec.DNEvery = 2
+				spec.DNEvery = 5
 			}
 			if c.fragments > 0 {
 				spec.Rounds, spec.MinPeers, spec.Fragments, spec.InnerSteps = 3, 3, c.fragments, c.steps
@@ -110,28 +112,36 @@ type replayed struct {
 // outer is an outer optimizer of some elements.
 type outer struct {
 	outeropt.Optimizer
+	cfg      outeropt.Config
 	elements []int
-	steps    uint64
+	at       outeropt.At // of the newest step
 }
 
+// newOuter makes the optimizer that steps the anchor, or, of a share of the contributors, what a
+// peer steps ahead of it in mode eager.
 func newOuter(s p2pdiloco.Spec, elements []int, share float32) *outer {
 	cfg := s.OuterConfig()
+	if share > 1 && cfg.Name == outeropt.DelayedNesterov {
+		cfg.Name, cfg.Momentum, share = outeropt.SGD, 0, float32(cfg.Every)
+	}
 	cfg.LR /= share
 	o, err := outeropt.New(cfg, uint64(len(elements)))
 	if err != nil {
 		panic(err)
 	}
-	return &outer{o, elements, 0}
+	return &outer{o, cfg, elements, outeropt.At{}}
 }
 
-// step steps x by g.
-func (o *outer) step(x, g []float32) {
+// step steps x by g, the mean of so many contributions.
+func (o *outer) step(x, g []float32, contributions int) {
 	p, part := make([]float32, len(o.elements)), make([]float32, len(o.elements))
 	for i, j := range o.elements {
 		p[i], part[i] = x[j], g[j]
 	}
-	o.steps++
-	o.Step(p, part, outeropt.At{Step: o.steps})
+	o.at = outeropt.At{
+		Step: o.at.Step + 1, Contributions: uint64(contributions), Open: o.cfg.OpenAfter(o.at),
+	}
+	o.Step(p, part, o.at)
 	for i, j := range o.elements {
 		x[j] = p[i]
 	}
@@ -202,7 +212,7 @@ func (r *replay) slot(slotNumber uint64) {
 		}
 		r.train(p, place{slotNumber, uint64(lands)}, todo-lands)
 	}
-	r.outerOf(slotNumber).step(r.theta, r.mean(slotNumber))
+	r.outerOf(slotNumber).step(r.theta, r.mean(slotNumber), len(r.Contributors(slotNumber)))
 	for p := range maps.Values(r.peers) {
 		if !streams {
 			r.next(p, slotNumber, before)
@@ -233,7 +243,7 @@ func (r *replay) next(p *replayed, slotNumber uint64, before []float32) {
 			start = minus(before, d)
 		} else {
 			start = slices.Clone(before)
-			p.own.step(start, d)
+			p.own.step(start, d, 1)
 		}
 	}
 	p.start, p.bowl.X = start, slices.Clone(start)

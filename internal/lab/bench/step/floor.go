@@ -62,7 +62,7 @@ func (c Case) floor(dir string, clock func(pass func()) float64) (f floor, err e
 				}
 			},
 			func() { err = errors.Join(err, send(near, far, encoded, received)) },
-			func() { outer.Step(anchor, x, outeropt.At{Step: 1}) },
+			func() { outer.Step(anchor, x, outeropt.At{Step: 1, Contributions: 1}) },
 			func() {
 				_, failed := file.WriteAt(encoded, 0) // over what the try before has written
 				err = errors.Join(err, failed)
