@@ -21,6 +21,9 @@ type Codec interface {
 	// Lossy says whether a value may come back as another one: then the sender keeps the
 	// difference and adds it to what it sends next.
 	Lossy() bool
+	// Feedback is the factor of error feedback: how much of that difference is kept from one slot
+	// to the next, at most 1. It is 1 where most of it is sent next time.
+	Feedback() float32
 	// EncodedSize is the exact number of bytes that so many elements take. It never falls as
 	// elements rise.
 	EncodedSize(elements int) int

@@ -32,6 +32,7 @@ type quantised struct {
 func (q quantised) Name() string                 { return q.name }
 func (q quantised) Block() int                   { return q.block }
 func (q quantised) Lossy() bool                  { return true }
+func (q quantised) Feedback() float32            { return 1 }
 func (q quantised) EncodedSize(elements int) int { return q.size(elements) }
 
 func (q quantised) Append(dst []byte, src []float32) []byte {

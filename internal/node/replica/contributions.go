@@ -8,8 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 )
 
 // Contribution is this peer's encoded pseudo-gradient of one fragment.
@@ -52,7 +52,7 @@ func newContributions(self slot.PeerID, run Run) (*contributions, error) {
 	}
 	c := &contributions{
 		self: self, params: run.Params, codec: used, maxStaleness: run.MaxStaleness,
-		feedback: newFeedback(run.Params.Fragments, used.Lossy()),
+		feedback: newFeedback(run.Params.Fragments, used),
 	}
 	c.mu.open = make(map[slot.Root]Contribution)
 	return c, nil
@@ -167,11 +167,13 @@ func (c *contributions) settle(record slot.Record) {
 // lossy codec uses: the peer owes what encoding lost of a pseudo-gradient D, and adds it to the
 // next pseudo-gradient of the same fragment. The debt e, D elements, is private to the peer:
 //
-//	x = e + D;  c = Q(x) is offered;  when a record lists c:  e += D - dec(c), in the segments that list this peer
+//	x = b e + D;  c = Q(x) is offered
+//	when a record lists c:  e = b e + D - dec(c), in the segments that list this peer
 //
-// If nothing else was agreed in between, that is e = x - dec(c). In every segment the sum of e and
-// of what was decoded from this peer is at any time the sum of the D that it was listed with, so
-// nothing is lost: it only comes later.
+// If nothing else was agreed in between, that is e = x - dec(c). The factor b is the codec's
+// (codec.Feedback). Where it is 1, in every segment the sum of e and of what was decoded from this
+// peer is at any time the sum of the D that it was listed with, so nothing is lost: it only comes
+// later. With topk most of e is of many slots before, and fades (arXiv 2508.15706).
 //
 //   - In the other segments e stays. A segment that does not list this peer took nothing of c, so D
 //     is lost to it as with any codec, and the debt from before remains. If D were owed too, a
@@ -187,11 +189,10 @@ func (c *contributions) settle(record slot.Record) {
 //     up. That loses one slot's rounding.
 //   - Outcomes are encoded without feedback, for owners change from slot to slot (codec.Outcome).
 //
-// Some scale e by a factor beta. Here it is 1, which is best for these codecs.
-//
 // A nil feedback is that of a codec that loses nothing.
 type feedback struct {
-	sizes []uint64 // elements of the fragments
+	sizes  []uint64 // elements of the fragments
+	factor float32  // b
 
 	mu struct {
 		sync.RWMutex
@@ -200,11 +201,11 @@ type feedback struct {
 	}
 }
 
-func newFeedback(sizes []uint64, lossy bool) *feedback {
-	if !lossy {
+func newFeedback(sizes []uint64, used codec.Codec) *feedback {
+	if !used.Lossy() {
 		return nil
 	}
-	f := &feedback{sizes: sizes}
+	f := &feedback{sizes: sizes, factor: used.Feedback()}
 	f.mu.debt = make([][]float32, len(f.sizes))
 	return f
 }
@@ -217,8 +218,8 @@ type owing struct {
 	residual         []float32 // D, then D - dec(c), which owe takes
 }
 
-// Fill sets x = e + D. Where a record changes e meanwhile, some elements have the e before and some
-// the one after. Both are right, for e grows by D - dec(c) whatever of it was in x.
+// Fill sets x = b e + D. Where a record changes e meanwhile, some elements have the e before and
+// some the one after. Both are right: what e becomes does not depend on what of it was in x.
 func (o owing) Fill(begin uint64, x []float32) error {
 	d := o.residual[begin:][:len(x)]
 	if err := o.Values.Fill(begin, d); err != nil {
@@ -230,11 +231,22 @@ func (o owing) Fill(begin uint64, x []float32) error {
 	o.feedback.mu.RLock()
 	defer o.feedback.mu.RUnlock()
 	if e := o.feedback.mu.debt[o.fragment]; e != nil {
-		kernel.Add(x, e[begin:][:len(x)], d)
+		o.feedback.add(x, e[begin:][:len(x)], d)
 	} else {
 		copy(x, d)
 	}
 	return nil
+}
+
+// add sets dst = b e + d. dst may be e.
+func (f *feedback) add(dst, e, d []float32) {
+	if f.factor == 1 {
+		kernel.Add(dst, e, d)
+		return
+	}
+	for j, v := range e {
+		dst[j] = float32(f.factor*v) + d[j]
+	}
 }
 
 // Decoded makes the residual.
@@ -255,7 +267,10 @@ func (f *feedback) owe(record slot.Record, index int, residual []float32) {
 	for _, s := range record.Segments {
 		if s.Contributors.Has(index) {
 			part := e[s.Range.Begin:s.Range.End]
-			vector.Add(part, part, residual[s.Range.Begin:s.Range.End])
+			residual := residual[s.Range.Begin:s.Range.End]
+			parallel.Ranges(len(part), func(begin, end int) {
+				f.add(part[begin:end], part[begin:end], residual[begin:end])
+			})
 		}
 	}
 }

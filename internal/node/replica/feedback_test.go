@@ -165,6 +165,49 @@ func TestFeedbackBringsSignsToTheMean(t *testing.T) {
 	}
 }
 
+// The debt of topk fades: it is that of the equations as published, e = .95 e + D; c = Q(e);
+// e -= c, in float64, in the segments that list this peer.
+func TestFeedbackFadesWithTopK(t *testing.T) {
+	topk, err := codec.NewTopK(8, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 2*4096 + 100
+	f := newFeedback([]uint64{n}, topk)
+	rng := rand.New(rand.NewPCG(4, 2))
+	naive, x, d := make([]float64, n), make([]float32, n), make([]float32, n)
+	same := func(what string, got []float32, want float64, j int) {
+		if math.Abs(float64(got[j])-want) > 1e-4 {
+			t.Fatalf("element %d: %s is %v, want %v", j, what, got[j], want)
+		}
+	}
+	listed := func(frame int) bool { return frame%4 != 3 }
+	for s := range uint64(30) {
+		for j := range d {
+			d[j] = float32(rng.NormFloat64())
+		}
+		o := owing{allreduce.Vector(d), f, 0, f.borrow(0)}
+		if err := o.Fill(0, x); err != nil {
+			t.Fatal(err)
+		}
+		for j := range x {
+			same("what is encoded", x, .95*naive[j]+float64(d[j]), j)
+		}
+		if err := topk.Decode(x, topk.Append(nil, x)); err != nil {
+			t.Fatal(err)
+		}
+		o.Decoded(0, x)
+		f.owe(listing(s+1, 0, slot.Root{}, n, listed), 1, o.residual)
+		f.giveBack(o.residual)
+		for j := range x {
+			if listed(j / feedbackFrame) {
+				naive[j] = .95*naive[j] + float64(d[j]) - float64(x[j])
+			}
+			same("the debt", f.mu.debt[0], naive[j], j)
+		}
+	}
+}
+
 // A run whose codec loses nothing keeps nothing. Where one does, without an offer nothing is owed:
 // a pseudo-gradient that is too large is an error, and the next one is encoded as if it had not
 // been. After a state was fetched nothing is owed.
