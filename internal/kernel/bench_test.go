@@ -33,6 +33,13 @@ func BenchmarkKernels(b *testing.B) {
 
 func BenchmarkQuantise(b *testing.B) {
 	x := noise(rand.New(rand.NewPCG(3, 4)), benchElements)
+	b.Run("Copy", func(b *testing.B) { // what the others are held against
+		dst := make([]float32, benchElements)
+		b.SetBytes(4 * benchElements)
+		for b.Loop() {
+			copy(dst, x)
+		}
+	})
 	for _, q := range quantisers {
 		enc := make([]byte, q.size(benchElements))
 		run := func(name string, f func()) {

@@ -31,3 +31,6 @@ func packSignsFast(_ []byte, _ []float32) int                             { retu
 func unpackSignsFast(_ []float32, _ []byte, _ float32) int                { return 0 }
 func encodeBF16Fast(_ []byte, _ []float32) int                            { return 0 }
 func decodeBF16Fast(_ []float32, _ []byte) int                            { return 0 }
+func maximaFast(_ []uint32, _ []float32, _ int) (taken int, most uint32)  { return 0, 0 }
+func reachingFast(_ []uint32, _ uint32) (taken, reaching int)             { return 0, 0 }
+func collectFast(_ []uint16, _ []float32, _ uint32) (taken, reaching int) { return 0, 0 }

@@ -90,15 +90,16 @@ func (t TopK) Encode(dst []byte, src []float32) {
 
 func (t TopK) encode(x []float32, b []byte, room *topKRoom) {
 	clear(b)
-	l, most := t.layout(len(x)), absMaxBits(x)
-	if most >= exponentBits {
+	l := t.layout(len(x))
+	groups := room.maxima(x, l.k)
+	if room.most >= exponentBits {
 		putBits(b, l.scaleAt, topKScaleBits, topKNoScale)
 		return
 	}
-	if most < tinyBits {
+	if room.most < tinyBits {
 		return
 	}
-	at := room.largest(x, l.k, most)
+	at := room.largest(x, l.k, groups)
 	scale := topKScale(x, at)
 	putBits(b, l.scaleAt, topKScaleBits, scale)
 	room.steps = t.thresholds(room.steps[:0], math.Float32frombits(scale<<topKScaleShift))
@@ -111,7 +112,8 @@ func (t TopK) encode(x []float32, b []byte, room *topKRoom) {
 		}
 		code := v>>31 + 2*uint32(reachedBy(size, room.steps[1:]))
 		putBits(b, sent*l.entry, l.entry, code|uint32(p)&(1<<l.low-1)<<t.Bits)
-		putBits(b, l.highAt+int(p)>>l.low+sent, 1, 1)
+		high := l.highAt + int(p)>>l.low + sent
+		b[high/8] |= 1 << (high % 8)
 		sent++
 	}
 }
@@ -140,7 +142,7 @@ func (t TopK) thresholds(dst []uint32, scale float32) []uint32 {
 // reachedBy returns how many steps a magnitude reaches.
 func reachedBy(size uint32, steps []uint32) (n int) {
 	for _, s := range steps {
-		n += int((s - 1 - size) >> 31)
+		n += reaches(size, s)
 	}
 	return n
 }

@@ -2,64 +2,73 @@ package kernel
 
 import (
 	"math"
-	"math/bits"
+	"slices"
 )
 
 // topKRoom is what the selection of a block's largest values needs.
 type topKRoom struct {
 	sizes [TopKBlock]uint32 // magnitudes, as bits
-	at    [TopKBlock]uint16
-	mask  [TopKBlock / 32]uint32
+	at    [TopKBlock + topKSpare]uint16
+	most  uint32   // the largest magnitude
 	steps []uint32 // thresholds
 }
 
 // topKLanes is how many groups the maxima of a strip of elements are of: element j is in group j%8.
 const topKLanes = 8
 
+// topKSpare is how many positions more than there are collectFast may write.
+const topKSpare = 4
+
 // topKGroups is how many groups a block has at least.
 const topKGroups = 64
 
 // largest returns the positions of x's k values of largest magnitude, rising; of equal ones those
-// that come first. most is the largest magnitude. No value is NaN.
+// that come first. maxima comes before it, and no value is NaN.
 //
 //  1. maxima     the largest magnitudes of many groups of elements
 //  2. least      a magnitude that k of these groups reach: so do k elements, and not many more
 //  3. collect    the elements that reach it
 //  4. least      the magnitude that exactly k of these reach, or the lowest that one of the k has
 //  5. keep       those above it, and of those that have it as many as are missing, the first ones
-func (r *topKRoom) largest(x []float32, k int, most uint32) []uint16 {
+func (r *topKRoom) largest(x []float32, k, groups int) []uint16 {
 	bound := uint32(0)
-	if groups := r.maxima(x, len(x)/max(2*k, topKGroups)); groups >= k {
-		bound = least(r.sizes[:groups], k, k/8, 0, most+1)
+	if groups >= k {
+		bound = least(r.sizes[:groups], k, k/8, 0, r.most+1)
 	}
 	n := r.collect(x, bound)
 	sizes := r.sizes[:n]
-	bound = least(sizes, k, 0, bound, most+1)
+	bound = least(sizes, k, 0, bound, r.most+1)
 	ties := k - reaching(sizes, bound+1)
-	kept := r.at[:0]
+	n = 0
 	for i, size := range sizes {
-		if size < bound || size == bound && ties == 0 {
-			continue
-		}
 		if size == bound {
+			if ties == 0 {
+				continue
+			}
 			ties--
 		}
-		kept = append(kept, r.at[i])
+		r.at[n] = r.at[i]
+		n += reaches(size, bound)
 	}
-	return kept
+	return r.at[:n]
 }
 
-// maxima fills sizes with the largest magnitude of each group of so many elements, and returns how
-// many groups there are. What is left over at x's end is in none.
-func (r *topKRoom) maxima(x []float32, each int) (groups int) {
-	strip := topKLanes * each
-	if each == 0 {
-		return 0
-	}
-	for ; len(x) >= strip; x = x[strip:] {
-		laneMaxima((*[topKLanes]uint32)(r.sizes[groups:]), x[:strip])
+// reaches is 1 if a magnitude is at least bound, else 0. A branch would often be mispredicted.
+func reaches(size, bound uint32) int { return int((bound - 1 - size) >> 31) }
+
+// maxima fills sizes with the largest magnitude of each of so many groups of elements, of which k
+// are to be chosen, and most with the largest of all. What is left over at x's end is in no group.
+func (r *topKRoom) maxima(x []float32, k int) (groups int) {
+	each := max(1, len(x)/max(2*k, topKGroups))
+	i, most := maximaFast(r.sizes[:], x, each)
+	groups, x = i/each, x[i:]
+	for strip := topKLanes * each; len(x) >= strip; x = x[strip:] {
+		maxima := (*[topKLanes]uint32)(r.sizes[groups:])
+		laneMaxima(maxima, x[:strip])
+		most = max(most, slices.Max(maxima[:]))
 		groups += topKLanes
 	}
+	r.most = max(most, absMaxBits(x))
 	return groups
 }
 
@@ -91,24 +100,21 @@ func least(sizes []uint32, k, slack int, low, high uint32) uint32 {
 	return low
 }
 
-// reaching returns how many sizes are at least bound, which is not 0.
-func reaching(sizes []uint32, bound uint32) (n int) {
-	for _, s := range sizes {
-		n += int((bound - 1 - s) >> 31)
+// reaching returns how many sizes are at least bound.
+func reaching(sizes []uint32, bound uint32) int {
+	i, n := reachingFast(sizes, bound)
+	for _, s := range sizes[i:] {
+		n += reaches(s, bound)
 	}
 	return n
 }
 
 // collect fills at and sizes with x's elements whose magnitude reaches bound, and returns how many
 // they are.
-func (r *topKRoom) collect(x []float32, bound uint32) (n int) {
-	i := 0
-	for w, mask := range r.mask[:i/32] {
-		for ; mask != 0; mask &= mask - 1 {
-			p := 32*w + bits.TrailingZeros32(mask)
-			r.at[n], r.sizes[n] = uint16(p), math.Float32bits(x[p])&^signBit
-			n++
-		}
+func (r *topKRoom) collect(x []float32, bound uint32) int {
+	i, n := collectFast(r.at[:], x, bound)
+	for j, p := range r.at[:n] {
+		r.sizes[j] = math.Float32bits(x[p]) &^ signBit
 	}
 	for ; i < len(x); i++ {
 		if size := math.Float32bits(x[i]) &^ signBit; size >= bound {
