@@ -70,8 +70,8 @@ var table = []Field{
 	field("fragment_delay", func(s *Spec) any { return &s.FragmentDelay }, "0", upToText(MaxSteps),
 		"inner `steps` after which a fragment of the model that was sent off lands again, in mode streaming "+
 			"(founder's default a tenth of the inner steps)"),
-	field("fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 0.9999),
-		"how much of what was trained stays where a fragment of the model lands, a `decimal` below 1, in mode "+
+	field("fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 1),
+		"how much of what was trained stays where a fragment of the model lands, a `decimal` up to 1, in mode "+
 			"streaming (founder's default 0)"),
 	field("pace", func(s *Spec) any { return &s.Pace }, PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
 		"`pace`: how many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; "+

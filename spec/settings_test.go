@@ -111,7 +111,7 @@ func TestFaults(t *testing.T) {
 		"fragment_delay=03":                                           "fragment_delay = ",
 		"fragment_delay=-1":                                           "fragment_delay = ",
 		"fragment_delay=1.5":                                          "fragment_delay = ",
-		"fragment_alpha=1":                                            "fragment_alpha = ",
+		"fragment_alpha=1.1":                                          "fragment_alpha = ",
 		"fragment_alpha=half":                                         "fragment_alpha = ",
 		"fragment_order=random":                                       "fragment_order = random: allowed: strided, sequential",
 		"pace=deadline":                                               "pace = ",

@@ -78,7 +78,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 		"inner `steps` after which a fragment that was sent off lands again, in mode streaming (default a tenth of "+
 			"the inner steps)")
 	fs.StringVar(&f.cfg.Spec.FragmentAlpha, "fragment-alpha", "",
-		"how much of what was trained stays where a fragment lands, a `decimal` below 1, in mode streaming (default 0)")
+		"how much of what was trained stays where a fragment lands, a `decimal` up to 1, in mode streaming (default 0)")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Pace, "pace", paces), "pace",
 		"how many inner steps a peer does in a round: "+strings.Join(paces, ", ")+
 			" (default dylu in mode async, else steps)")

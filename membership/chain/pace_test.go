@@ -76,6 +76,15 @@ func TestPace(t *testing.T) {
 			[]uint32{100, 25, 100},
 		},
 		{
+			"Forgather's table: speeds of 10, 5 and 2 steps a second",
+			pacedBy(PaceRules{InnerSteps: 500, TrimPermille: 200}, []uint32{1e5, 2e5, 5e5}), 2,
+			[]uint32{500, 250, 100},
+		},
+		{ // the first leads by too much to be the reference
+			"Forgather's floor: .01 steps a second against 100",
+			pacedBy(PaceRules{InnerSteps: 10, TrimPermille: 200}, []uint32{1e4, 1e8}), 2, []uint32{40, 1},
+		},
+		{
 			"who is faster than the reference does more", pacedBy(trimmed, []uint32{5, 10, 10, 40}), 2,
 			[]uint32{200, 100, 100, 25},
 		},

@@ -2,6 +2,7 @@ package round
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
@@ -22,6 +23,8 @@ import (
 // D is start - live. What lands is the anchor theta, in the slot's fragment alone:
 //
 //	live = alpha live + (1 - alpha) theta;  start = theta
+//
+// With alpha 1 the live parameters stay as they are, and the start alone moves.
 //
 // A Trainer trains on while the reduction takes longer than tau, and the slot lands as soon as it
 // is applied. When a slot lands is each peer's own affair, for only the live parameters depend on
@@ -72,6 +75,7 @@ func (s *streamingMode) takeIn(ctx context.Context, l *Loop, m live) error {
 	if all {
 		return m.load(ctx, v.start)
 	}
+	slots = slices.DeleteFunc(slots, func(at uint64) bool { return s.stays(l, at) == 1 })
 	var ranges, mixed []slot.Range
 	for _, at := range slots {
 		ranges = append(ranges, l.fragment(at).Ranges...)

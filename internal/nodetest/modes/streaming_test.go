@@ -20,22 +20,28 @@ func inStream(t *testing.T, rounds, startPeers uint64, peers int, f func(s *swar
 }
 
 // A trainer that can be given parts of its parameters is given no more than those: a whole vector a
-// round, where others are given P.
+// round, where others are given P; and with alpha 1 nothing but the first anchor and the last.
 func TestPartsAreMovedAlone(t *testing.T) {
-	inStream(t, 3, 2, 2, func(s *swarm, trainers []*recorder) {
-		r := trainers[1]
-		s.Peers[0].Trainer = struct{ p2pdiloco.Trainer }{trainers[0]} // measuring moves everything
-		s.Peers[1].Trainer = struct {
-			p2pdiloco.Trainer
-			p2pdiloco.RangeTrainer
-		}{r, r}
-		s.Start(s.Peers...)
-		s.Finish(time.Minute, s.Peers...)
-		size := int(r.Layout().Elements())
-		if parts, all := r.moved, trainers[0].moved; parts > (1+3)*size+size || all < 3*4*size {
-			t.Errorf("of %d elements %d were loaded in parts, and %d as a whole", size, parts, all)
-		}
-	})
+	for alpha, most := range map[string]int{"0.5": 5, "1": 2} { // vectors
+		t.Run("alpha="+alpha, func(t *testing.T) {
+			inStream(t, 3, 2, 2, func(s *swarm, trainers []*recorder) {
+				s.Spec.FragmentAlpha = alpha
+				r := trainers[1]
+				// measuring moves everything
+				s.Peers[0].Trainer = struct{ p2pdiloco.Trainer }{trainers[0]}
+				s.Peers[1].Trainer = struct {
+					p2pdiloco.Trainer
+					p2pdiloco.RangeTrainer
+				}{r, r}
+				s.Start(s.Peers...)
+				s.Finish(time.Minute, s.Peers...)
+				size := int(r.Layout().Elements())
+				if parts, all := r.moved, trainers[0].moved; parts > most*size || all < 3*4*size && alpha != "1" {
+					t.Errorf("of %d elements %d were loaded in parts, and %d as a whole", size, parts, all)
+				}
+			})
+		})
+	}
 }
 
 // A trainer that says, when it is asked first, that it moves no parts is asked for the whole: also
