@@ -23,8 +23,16 @@ const (
 // Eps is Adam's term against division by zero, as in PyTorch.
 const Eps = 1e-8
 
-// Names are the allowed values of Config.Name.
-func Names() []string { return []string{SGD, Nesterov, DelayedNesterov, Adam} }
+var builtin = []string{SGD, Nesterov, DelayedNesterov, Adam}
+
+// Names are the allowed values of Config.Name: the built-in ones, and those that were registered.
+func Names() []string {
+	names := slices.Clone(builtin)
+	for _, c := range customs {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 // Config says which optimizer to use. It is part of the run spec: all peers of a run hold the same
 // bits.

@@ -48,6 +48,7 @@ func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (Optim
 		return nil, fmt.Errorf("outer optimizer for %d elements: more than this machine can address", elements)
 	}
 	var failed error
+	own, registered := Registered(cfg.Name)
 	zeros := func() (v []float32) {
 		if failed == nil {
 			v, failed = vector()
@@ -56,6 +57,12 @@ func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (Optim
 	}
 	var o Optimizer
 	switch {
+	case registered:
+		c := &custom{Custom: own, cfg: cfg, size: int(elements)}
+		for range own.Vectors {
+			c.state = append(c.state, zeros())
+		}
+		o = c
 	case cfg.Name == Adam:
 		o = &adam{cfg: cfg, m: zeros(), v: zeros()}
 	case cfg.Name == DelayedNesterov:

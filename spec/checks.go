@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
 // Checks of spec fields: each returns what is allowed, or "" if the value is.
@@ -21,6 +22,25 @@ func oneOf(allowed ...string) func(string) string {
 		}
 		return "allowed: " + strings.Join(allowed, ", ")
 	}
+}
+
+func checkOuter(v string) string { return oneOf(outeropt.Names()...)(v) }
+
+// checkKernel names the optimizer that a program has to register for the run.
+func checkKernel(v string) string {
+	version, outer, custom := strings.Cut(v, "+")
+	name, number, _ := strings.Cut(outer, "/")
+	switch c, ok := outeropt.Registered(name); {
+	case version != KernelVersion:
+		return "allowed: " + KernelVersion
+	case custom && !ok:
+		return fmt.Sprintf("the run's outer optimizer is %.40q, version %.10s, which this program does not have: use "+
+			"the program of the run's other peers, or register it (outeropt.Register)", name, number)
+	case v != kernelOf(name):
+		return fmt.Sprintf("the run's outer optimizer is %.40q, version %.10s, and this program has version %d: use "+
+			"the program of the run's other peers", name, number, c.Version)
+	}
+	return ""
 }
 
 func upTo(high uint64) func(string) string {

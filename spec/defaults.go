@@ -22,6 +22,7 @@ func (s Spec) Settled() Spec {
 	if s.OuterLR == "" && s.Outer == outeropt.Adam {
 		s.OuterLR = defaultAdamLR
 	}
+	s.Kernel = cmp.Or(s.Kernel, kernelOf(s.Outer))
 	for _, f := range table {
 		if f.Text(s) == "" && f.Default != "" {
 			_ = f.Set(&s, f.Default) // a test says that all defaults parse

@@ -37,7 +37,7 @@ var table = []Field{
 		"`name` of the run: peers that give the same name find each other"),
 	field("nonce", func(s *Spec) any { return &s.Nonce }, "", nil, ""),
 	field("protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion), ""),
-	field("kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion), ""),
+	field("kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, checkKernel, ""),
 	field("mode", func(s *Spec) any { return &s.Mode }, ModeSync,
 		oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
 		"`mode`: how rounds follow each other: sync; delayed or eager, in which the reduction runs beside "+
@@ -47,7 +47,7 @@ var table = []Field{
 		"rounds of the run (founder's default 100)"),
 	field("inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(MaxSteps),
 		"inner `steps` of a round, H (founder's default 500)"),
-	field("outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, oneOf(outeropt.Names()...),
+	field("outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, checkOuter,
 		"outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in "+
 			"mode async)"),
 	field("outer_lr", func(s *Spec) any { return &s.OuterLR }, defaultLR, decimal(1e-6, 100),

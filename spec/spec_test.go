@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -126,6 +127,40 @@ func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 	for _, f := range table {
 		if f.Name != "protocol" && f.Name != "kernel" && !strings.Contains(section, "\n| "+f.Name+" | ") {
 			t.Errorf("docs/protocol.md has no field %s in its table", f.Name)
+		}
+	}
+}
+
+// A run with an optimizer that a program brought tells who does not have it what is missing.
+func TestAnOuterOptimizerThatThisProgramLacks(t *testing.T) {
+	step := func(_, _ []float32, _ [][]float32, _ outeropt.Config, _ outeropt.At) {}
+	c := outeropt.Custom{Name: "still", Version: 3, Step: step}
+	c.Golden, _ = c.Fingerprint()
+	if err := outeropt.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	s := testSpec()
+	s.Outer = c.Name
+	s = s.Settled()
+	if got, err := Parse(s.Append(nil)); err != nil || got.Kernel != KernelVersion+"+still/3" {
+		t.Errorf("kernel %q, %v", got.Kernel, err)
+	}
+	for kernel, want := range map[string]string{
+		KernelVersion + "+still/2": `is "still", version 2, and this program has version 3`,
+		KernelVersion + "+moves/1": `is "moves", version 1, which this program does not have`,
+		KernelVersion:              "with outer still it is " + KernelVersion + "+still/3",
+		"9+still/3":                "allowed: " + KernelVersion,
+		KernelVersion + "+still":   "and this program has version 3",
+		KernelVersion + "+":        "which this program does not have",
+	} {
+		s.Kernel = kernel
+		if _, err := Parse(s.Append(nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("kernel %q: want an error that says %q, got %v", kernel, want, err)
+		}
+	}
+	for _, mode := range []string{ModeEager, ModeAsync} {
+		if err := (Spec{Name: "x", Mode: mode, Outer: c.Name}).Validate(); err == nil {
+			t.Errorf("mode %s took it", mode)
 		}
 	}
 }

@@ -31,8 +31,12 @@ func (s Spec) check(given bool) error {
 		"more than start_peers: the first slot could never close")
 	s.checkPace(&f)
 	s.checkTrust(&f, given)
-	f.add((s.Mode == ModeEager || s.Mode == ModeAsync && given) && s.Outer == outeropt.Adam, "outer", s.Outer,
-		"mode %s takes a peer's own part of the step ahead, and a step of adam cannot be divided into parts", s.Mode)
+	_, own := outeropt.Registered(s.Outer)
+	f.add((s.Mode == ModeEager || s.Mode == ModeAsync && given) && (s.Outer == outeropt.Adam || own), "outer", s.Outer,
+		"mode %s takes a peer's own part of the step ahead, and a step of %s cannot be divided into parts",
+		s.Mode, s.Outer)
+	f.add(s.Outer != "" && s.Kernel != "" && s.Kernel != kernelOf(s.Outer), "kernel", s.Kernel,
+		"with outer %s it is %s", s.Outer, kernelOf(s.Outer))
 	f.add(s.Mode == ModeStreaming && s.Outer == outeropt.DelayedNesterov, "outer", s.Outer,
 		"it counts contributions to the whole vector, and in mode streaming each fragment has its own")
 	s.checkFragments(&f)

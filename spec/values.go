@@ -1,8 +1,11 @@
 package spec
 
 import (
+	"fmt"
+
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
 // Modes of a run (Spec.Mode).
@@ -66,6 +69,15 @@ const (
 	ProtocolVersion = wire.VersionText
 	KernelVersion   = "1"
 )
+
+// kernelOf is the version of the arithmetic of a run with this outer optimizer: of one that a
+// program has registered, its version, too.
+func kernelOf(outer string) string {
+	if c, ok := outeropt.Registered(outer); ok {
+		return fmt.Sprintf("%s+%s/%d", KernelVersion, c.Name, c.Version)
+	}
+	return KernelVersion
+}
 
 // MaxSteps bounds the inner steps of a round.
 const MaxSteps = 1 << 30

@@ -39,6 +39,7 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{p2pdiloco.ModeStreaming, outeropt.Adam, "", 3, 10, "0", "0.5", sequential, 0},
 		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 11, "2", "0.5", strided, 0},
 		{mode: p2pdiloco.ModeEager, outer: outeropt.DelayedNesterov},
+		{mode: p2pdiloco.ModeDelayed, outer: mostly.Name},
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 3, 10, "2", "0.5", strided, 2},
 		// from here at night
 		{mode: p2pdiloco.ModeSync, outer: outeropt.DelayedNesterov},
@@ -49,7 +50,7 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 1, 10, "4", "0.5", strided, 0},
 		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 8, "1", "0", sequential, 0},
 	}
-	for i, c := range equations[:testlevel.Choose(8, 8, len(equations))] {
+	for i, c := range equations[:testlevel.Choose(9, 9, len(equations))] {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			spec := nodetest.Spec(5, 3)
 			spec.Mode, spec.Outer, spec.Codec = c.mode, cmp.Or(c.outer, outeropt.Nesterov), c.codec
