@@ -250,5 +250,17 @@ func BenchmarkCodecs(b *testing.B) {
 				}
 			}
 		})
+		few, ok := c.(Sparse)
+		if !ok {
+			continue
+		}
+		b.Run(name+"/Add", func(b *testing.B) {
+			b.SetBytes(int64(len(enc)))
+			for b.Loop() {
+				if err := few.Add(src, enc, 0.25); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -86,5 +86,5 @@ func malformedTopK(bad int, why string) error {
 	if bad < 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s block of element %d is none that an encoder writes: %s", wire.ErrMalformed, TopK, bad, why)
+	return fmt.Errorf("%w: %s block of element %d: %s", wire.ErrMalformed, TopK, bad, why)
 }

@@ -171,7 +171,7 @@ func (t TopK) Each(n int, src []byte, f func(begin int, at []uint16, values []fl
 func (t TopK) read(l topKLayout, b []byte, at []uint16, values []float32) (sent int, why string) {
 	scale := getBits(b, l.scaleAt, topKScaleBits)
 	if scale != 0 && (scale < topKLeastScale || scale > topKMostScale) {
-		return 0, "the scale is none"
+		return 0, "the scale is NaN, infinite or too small"
 	}
 	decoded := t.decoded(math.Float32frombits(scale << topKScaleShift))
 	last := -1

@@ -104,8 +104,15 @@ func packTopK(k TopK, n, scale int, at, codes []int) []byte {
 // longer one.
 func TestTopKSize(t *testing.T) {
 	for _, c := range []struct{ k, bits, n, want int }{
-		{64, 2, 4096, 81}, {128, 2, 4096, 145}, {64, 4, 4096, 97}, {1024, 4, 4096, 1025}, {1, 2, 4096, 3},
-		{64, 2, 0, 0}, {64, 2, 1, 2}, {64, 2, 3 * 4096, 243}, {64, 2, 4097, 83},
+		{64, 2, 4096, 81},
+		{128, 2, 4096, 145},
+		{64, 4, 4096, 97},
+		{1024, 4, 4096, 1025},
+		{1, 2, 4096, 3},
+		{64, 2, 0, 0},
+		{64, 2, 1, 2},
+		{64, 2, 3 * 4096, 243},
+		{64, 2, 4097, 83},
 	} {
 		if got := (TopK{c.k, c.bits}).Size(c.n); got != c.want {
 			t.Errorf("%+v takes %d bytes", c, got)
@@ -209,9 +216,9 @@ func TestTopKRefuses(t *testing.T) {
 	l := k.layout(n)
 	extra := change(pack(254, 3, 40, 41, 42), l.highAt+8)
 	for why, b := range map[string][]byte{
-		"the scale is none":         pack(topKLeastScale-1, 3),
-		"the scale is none: inf":    pack(510, 3),
-		"the scale is none: NaN":    pack(511, 3),
+		"too small":                 pack(topKLeastScale-1, 3),
+		"the scale is NaN: inf":     pack(510, 3),
+		"the scale is NaN":          pack(511, 3),
 		"a position is there twice": pack(254, 3, 40, 40, 99),
 		"not in order":              pack(254, 3, 41, 40, 99),
 		"out of range":              pack(254, 3, 40, 41, 100),
