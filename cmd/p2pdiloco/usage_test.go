@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -154,4 +156,18 @@ func TestHelp(t *testing.T) {
 		{"version", "protocol " + p2pdiloco.ProtocolVersion},
 		{"--version", "p2pdiloco "},
 	})
+}
+
+// In a terminal a command says what it has to say, and asks the terminal nothing: one that does not
+// answer would make it wait, and what the user has typed already would be lost.
+func TestNoCommandAsksTheTerminal(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	must(t, err)
+	terminal := exec.CommandContext(t.Context(), "script", "-qec", exe+" --version", "/dev/null")
+	terminal.Env = append(os.Environ(), clitest.AsProgram+"=1", "TERM=xterm", "CI=")
+	said, err := terminal.CombinedOutput()
+	if err != nil || !bytes.HasPrefix(said, []byte("p2pdiloco")) {
+		t.Errorf("%v, %q", err, said)
+	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
@@ -30,7 +30,7 @@ type Model struct {
 
 // Run shows what a watcher knows until the user quits or ctx ends.
 func Run(ctx context.Context, w *view.Watcher, options ...tea.ProgramOption) error {
-	options = append(options, tea.WithContext(ctx), tea.WithAltScreen(), tea.WithoutSignalHandler())
+	options = append(options, tea.WithContext(ctx), tea.WithoutSignalHandler())
 	p := tea.NewProgram(Model{width: 80, height: 24}, options...)
 	ctx, stop := context.WithCancel(ctx)
 	fed := make(chan struct{})
@@ -75,25 +75,10 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.order()
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case tea.KeyMsg:
-		return m.press(msg)
-	}
-	return m, nil
-}
-
-// press takes in a key, or letters that were typed so fast that they come as one.
-func (m Model) press(msg tea.KeyMsg) (tea.Model, tea.Cmd) {
-	if len(msg.Runes) < 2 {
+	case tea.KeyPressMsg:
 		return m.key(msg.String())
 	}
-	var shown tea.Model = m
-	for _, letter := range msg.Runes {
-		var quit tea.Cmd
-		if shown, quit = shown.(Model).key(string(letter)); quit != nil {
-			return shown, quit
-		}
-	}
-	return shown, nil
+	return m, nil
 }
 
 func (m Model) key(key string) (tea.Model, tea.Cmd) {
@@ -108,7 +93,7 @@ func (m Model) key(key string) (tea.Model, tea.Cmd) {
 		m.first++
 	case "up", "k":
 		m.first--
-	case "pgdown", " ":
+	case "pgdown", "space":
 		m.first += m.height / 2
 	case "pgup":
 		m.first -= m.height / 2

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
@@ -14,8 +15,8 @@ import (
 var (
 	bold  = lipgloss.NewStyle().Bold(true)
 	faint = lipgloss.NewStyle().Faint(true)
-	warns = lipgloss.NewStyle().Foreground(lipgloss.AdaptiveColor{Light: "130", Dark: "214"})
-	fails = lipgloss.NewStyle().Foreground(lipgloss.AdaptiveColor{Light: "160", Dark: "203"}).Bold(true)
+	warns = lipgloss.NewStyle().Foreground(lipgloss.Yellow) // as the terminal has it, dark or light
+	fails = lipgloss.NewStyle().Foreground(lipgloss.Red).Bold(true)
 )
 
 const (
@@ -23,9 +24,16 @@ const (
 	fewEvents  = 3 // the same of what happened
 )
 
-// View is the screen: what is waited for, the loss, the members, what happened. Of the last two as
-// much as there is room for.
-func (m Model) View() string {
+// View is the screen.
+func (m Model) View() tea.View {
+	v := tea.NewView(m.screen())
+	v.AltScreen = true
+	return v
+}
+
+// screen is what is waited for, the loss, the members, what happened. Of the last two as much as
+// there is room for.
+func (m Model) screen() string {
 	head := m.head()
 	foot := faint.Render("q quit   ↑↓ members   s sort   r reverse")
 	room := m.height - len(head) - 3 // a line between the parts, and the foot
