@@ -210,9 +210,9 @@ func (s *Settings) keeping() []definition {
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
 			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +
 			"(they are at /metrics of the status API anyway)"},
-		{"dashboard", 0, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer runs, at a " +
-			"loopback `address`, as in --dashboard=127.0.0.1:0; without one, or with the word on, where that command " +
-			"has it"},
+		{"dashboard", 0, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer " +
+			"runs, at a loopback `address`, as in --dashboard=127.0.0.1:0; without one, or with the word on, where " +
+			"that command has it"},
 		{"json", 0, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
 			"end), everything else to stderr"},
 		{"quiet", 0, &s.Quiet, "print warnings and errors alone, and no line a slot"},

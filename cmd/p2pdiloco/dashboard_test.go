@@ -111,7 +111,8 @@ func TestDashboard(t *testing.T) {
 func TestJoinWithADashboard(t *testing.T) {
 	t.Parallel()
 	home, name := t.TempDir(), swarm.RunName("test")
-	p, _ := newPeer(t, home, "--run", name, "--rounds", "100000", "--inner-steps", "2", "--quiet", "--dashboard=127.0.0.1:0")
+	p, _ := newPeer(t, home, "--run", name, "--rounds", "100000", "--inner-steps", "2", "--quiet",
+		"--dashboard=127.0.0.1:0")
 	said := printing(t, p)
 	p.Begin(t)
 	clitest.Until(t, "the page's address", func() bool { return strings.Contains(said(), "\n") })

@@ -24,7 +24,7 @@ func printing() (p *participant, out *strings.Builder) {
 	cmd.SetErr(&strings.Builder{})
 	s := settings.New()
 	s.JSON = true
-	return newParticipant(cmd, s), out
+	return newParticipant(cmd, s, launch{}), out
 }
 
 // leavingLate is a node that sees the run's end while it leaves.

@@ -180,8 +180,8 @@ func join(cmd *cobra.Command, s *settings.Settings, l launch) error {
 	if err != nil {
 		return cli.UsageError(err)
 	}
-	p := newParticipant(cmd, s)
-	p.launch, p.name = l, cfg.Spec.Name
+	p := newParticipant(cmd, s, l)
+	p.name = cfg.Spec.Name
 	if err := s.FounderFaults(cfg.Spec); err != nil {
 		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)
 	}

@@ -18,18 +18,30 @@ const hurryTime = 200 * time.Millisecond
 // be heard by the others, and take part in nothing.
 type output struct {
 	out, errs *outbox.Box
+	line      *living // the last one of errs; nil: there is none
 }
 
-func newOutput(stdout, stderr io.Writer) output {
-	return output{newBox(stdout), newBox(stderr)}
+// newOutput makes the output of a process. line is of stderr, or nil.
+func newOutput(stdout, stderr io.Writer, line *living) output {
+	o := output{out: newBox(writeTo(stdout)), line: line}
+	if line == nil {
+		o.errs = newBox(writeTo(stderr))
+	} else {
+		o.errs = newBox(line.write)
+		line.box = o.errs
+	}
+	return o
 }
 
-func newBox(w io.Writer) *outbox.Box {
-	return outbox.New(
-		func(text []byte) error {
-			_, err := w.Write(text)
-			return err
-		},
+func writeTo(w io.Writer) func([]byte) error {
+	return func(text []byte) error {
+		_, err := w.Write(text)
+		return err
+	}
+}
+
+func newBox(write func([]byte) error) *outbox.Box {
+	return outbox.New(write,
 		func(lines int) []byte {
 			return fmt.Appendf(nil, "(%d lines are missing here: nobody read this output)\n", lines)
 		},
@@ -39,6 +51,7 @@ func newBox(w io.Writer) *outbox.Box {
 // end prints what is left, for as long as somebody reads it, and no longer than so long for each
 // output. The error is that of stdout.
 func (o output) end(patience time.Duration) error {
+	o.line.set("")
 	_, err := o.out.Close(patience)
 	_, _ = o.errs.Close(patience)
 	return err

@@ -51,10 +51,15 @@ type participant struct {
 	narrator narrator
 }
 
-func newParticipant(cmd *cobra.Command, s *settings.Settings) *participant {
+func newParticipant(cmd *cobra.Command, s *settings.Settings, l launch) *participant {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	var line *living
+	if !s.Quiet && !s.JSON && len(l.command) == 0 { // a command writes to the terminal itself
+		line = newLiving(stderr)
+	}
 	p := &participant{
-		settings: s, stdout: stdout, stderr: stderr, output: newOutput(stdout, stderr), began: time.Now(),
+		launch: l, settings: s, stdout: stdout, stderr: stderr, output: newOutput(stdout, stderr, line),
+		began: time.Now(),
 	}
 	p.narrator.tell, p.narrator.slots = p.tell, make(chan struct{}, 1)
 	return p
@@ -141,6 +146,7 @@ func (p *participant) live(ctx context.Context) error {
 	}
 	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
 	watching.Go(func() { p.narrator.run(watched) })
+	watching.Go(func() { p.line.follow(watched, joined.Status) })
 	if to := p.settings.Track; to != "" {
 		watching.Go(func() {
 			if err := track.Follow(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), to); err != nil {

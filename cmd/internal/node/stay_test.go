@@ -28,7 +28,7 @@ func staying(t *testing.T) (p *participant, said *nodetest.Lines) {
 	if err := flags.Parse([]string{"--trainer", "none", "--linger", "forever"}); err != nil {
 		t.Fatal(err)
 	}
-	return newParticipant(cmd, s), said
+	return newParticipant(cmd, s, launch{}), said
 }
 
 // node is a node, and the peer around it.

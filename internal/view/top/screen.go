@@ -67,7 +67,7 @@ func (m Model) head() (lines []string) {
 		first += fmt.Sprintf("  slot %d of %d", n.Slot, n.LastSlot)
 	}
 	if n.LeftSeconds != nil {
-		first += "  about " + duration(*n.LeftSeconds) + " left"
+		first += "  about " + view.Left(*n.LeftSeconds)
 	}
 	lines = append(append(lines, first), m.wrap(bold, n.Headline)...)
 	if st := n.Stage; st != nil && (st.Of > 0 || st.LeftSeconds != nil) {
@@ -109,7 +109,7 @@ func (m Model) progress(st view.Stage) string {
 			fmt.Sprintf("step %d of %d", st.Steps, st.Of))
 	}
 	if st.LeftSeconds != nil {
-		parts = append(parts, "about "+duration(*st.LeftSeconds)+" left")
+		parts = append(parts, "about "+view.Left(*st.LeftSeconds))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -205,15 +205,4 @@ func spark(values []float64, columns int) string {
 		b.WriteRune(levels[at])
 	}
 	return b.String()
-}
-
-func duration(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	}
-	return fmt.Sprintf("%.1f h", d.Hours())
 }
