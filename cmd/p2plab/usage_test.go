@@ -16,6 +16,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"chaos --preset moon --faults kill", "--preset moon: allowed: lan, wan"},
 		{"chaos --seed 0 --faults kill", "--seed 0: allowed: 1 and above"},
 		{"chaos --faults kill,murder", "--faults kill,murder: \"murder\" is none of kill,leader,"},
+		{"join --run x --dashboard", "--dashboard on: this program has no page: p2pdiloco has"},
 		{"soak --peers 2 --minutes 0", "--peers 2: allowed: 3 to 64"},
 		{"soak --faults all", "--faults all: all is not for a soak; allowed: kill,leader"},
 		{"chaos --hostile murder", "--hostile murder: \"murder\" is no attack"},
