@@ -1,9 +1,12 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,5 +175,36 @@ func TestSlotMetricsAreDifferences(t *testing.T) {
 	if idle := before.SlotMetricsSince(before, 0, time.Unix(5, 0)); idle.StalledShare != nil ||
 		idle.TokensPerSecond != nil {
 		t.Errorf("of no time: %+v", idle)
+	}
+}
+
+// The schema has the keys that a line has where all is known, and demands those that each has.
+func TestSchemaOfALine(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "metrics.schema.json"))
+	noError(t, err)
+	var schema struct {
+		Properties map[string]any
+		Required   []string
+	}
+	noError(t, json.Unmarshal(text, &schema))
+	keys := func(m SlotMetrics) []string {
+		line, fields := []byte(nil), map[string]any{}
+		line, err = json.Marshal(m)
+		noError(t, err)
+		noError(t, json.Unmarshal(line, &fields))
+		return slices.Sorted(maps.Keys(fields))
+	}
+	all := SlotMetrics{HeldOutSlot: 1}
+	for _, v := range []**float64{
+		&all.Loss, &all.HeldOut, &all.TokensPerSecond, &all.StalledShare, &all.StepSeconds, &all.OwnNorm, &all.Cosine,
+	} {
+		*v = new(1.0)
+	}
+	slices.Sort(schema.Required)
+	if got, want := slices.Sorted(maps.Keys(schema.Properties)), keys(all); !slices.Equal(got, want) {
+		t.Errorf("it has the keys %v, a line has %v", got, want)
+	}
+	if want := keys(SlotMetrics{}); !slices.Equal(schema.Required, want) {
+		t.Errorf("it demands %v, each line has %v", schema.Required, want)
 	}
 }
