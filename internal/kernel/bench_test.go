@@ -40,6 +40,16 @@ func BenchmarkQuantise(b *testing.B) {
 			copy(dst, x)
 		}
 	})
+	b.Run("Select", func(b *testing.B) { // what topk does of it: the positions of 64 of 4096 values
+		room := new(topKRoom)
+		b.SetBytes(4 * benchElements)
+		for b.Loop() {
+			for at := 0; at < benchElements; at += TopKBlock {
+				block := x[at:][:TopKBlock]
+				room.largest(block, 64, room.maxima(block, 64))
+			}
+		}
+	})
 	for _, q := range quantisers {
 		enc := make([]byte, q.size(benchElements))
 		run := func(name string, f func()) {
