@@ -82,7 +82,8 @@ func TestPace(t *testing.T) {
 		},
 		{ // the first leads by too much to be the reference
 			"Forgather's floor: .01 steps a second against 100",
-			pacedBy(PaceRules{InnerSteps: 10, TrimPermille: 200}, []uint32{1e4, 1e8}), 2, []uint32{40, 1},
+			pacedBy(PaceRules{InnerSteps: 10, TrimPermille: 200}, []uint32{1e4, 1e8}), 2,
+			[]uint32{40, 1},
 		},
 		{
 			"who is faster than the reference does more", pacedBy(trimmed, []uint32{5, 10, 10, 40}), 2,

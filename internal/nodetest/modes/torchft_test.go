@@ -25,7 +25,8 @@ type falling struct {
 }
 
 func (*falling) Layout() p2pdiloco.Layout {
-	return p2pdiloco.Layout{{Name: "layers.0.weight", Shape: []uint64{1}}, {Name: "layers.1.weight", Shape: []uint64{1}}}
+	one := []uint64{1}
+	return p2pdiloco.Layout{{Name: "layers.0.weight", Shape: one}, {Name: "layers.1.weight", Shape: one}}
 }
 
 func (*falling) Init(_ context.Context, dst []float32) error {
