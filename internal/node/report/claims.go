@@ -37,6 +37,10 @@ const (
 // bytes at the end: both are ignored by this one.
 const claimsFormat = 1
 
+// mostClaimed bounds the numbers, in the order of their bits: a longer one would push what others
+// say off a screen. The losses may be negative.
+var mostClaimed = [...]float64{1e9, 1e9, 1e12, 1, 1e15, 1e15, 1e15}
+
 // numbers lists the numbers in the order of their bits.
 func (c *Claims) numbers() []**float64 {
 	return []**float64{
@@ -64,8 +68,8 @@ func (c Claims) Append(b []byte) []byte {
 	return append(b, values...)
 }
 
-// ParseClaims reads what Append wrote. The texts are plain, whatever the bytes are, and the numbers
-// finite.
+// ParseClaims reads what Append wrote. The texts are plain, whatever the bytes are; a number that
+// no honest peer can have is not known.
 func ParseClaims(b []byte) (Claims, error) {
 	var c Claims
 	r := wire.NewReader(b)
@@ -77,7 +81,10 @@ func ParseClaims(b []byte) (Claims, error) {
 	c.Version = plain(string(r.Take(int(r.U8()))), maxVersion)
 	for i, n := range c.numbers() {
 		if known>>i&1 == 1 {
-			*n = finite(short(math.Float32frombits(r.U32())))
+			v := short(math.Float32frombits(r.U32()))
+			if losses := 2; math.Abs(v) <= mostClaimed[i] && (v >= 0 || i < losses) {
+				*n = &v
+			}
 		}
 	}
 	if r.Err() != nil {

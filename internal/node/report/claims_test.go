@@ -91,6 +91,7 @@ func hostile() map[string][]byte {
 		"lines":        texts("a\u2028b\u2029c\u0085d", "\v\f"),
 		"what is long": texts(strings.Repeat("a", 255), strings.Repeat("\u0301", 127)),
 		"no number":    numbers(math.NaN()), "more than all": numbers(math.Inf(1)), "less": numbers(math.Inf(-1)),
+		"a long number": numbers(math.MaxFloat32), "a long one below 0": numbers(-math.MaxFloat32),
 		"1 MB": bytes.Repeat([]byte{claimsFormat, 0xff}, 1<<19),
 	}
 }

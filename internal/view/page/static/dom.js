@@ -48,6 +48,7 @@ export function seconds(s) {
   return `${Math.round(s / 86400)} days`;
 }
 
-export const count = (n) => n.toLocaleString("en");
+const whole = new Intl.NumberFormat("en"); // to make one takes as long as 50 numbers
+export const count = (n) => whole.format(n);
 export const percent = (x) => `${(100 * x).toFixed(x < 0.1 ? 1 : 0)}%`;
 export const digits = (x, n = 3) => String(Number(x.toPrecision(n)));
