@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -36,6 +37,8 @@ func prepare(t *testing.T, home, program string, args ...string) *process {
 	p := &process{Cmd: exec.CommandContext(t.Context(), program, args...), ended: make(chan struct{})}
 	p.Cancel = func() error { return p.Process.Signal(os.Interrupt) }
 	p.WaitDelay = 10 * time.Second
+	// a test that takes too long ends without cleaning up
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.Dir, p.Env = home, append(os.Environ(), "XDG_STATE_HOME="+home)
 	p.Stdout, p.Stderr = &p.out, &p.out
 	t.Cleanup(func() {
