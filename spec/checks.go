@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
@@ -22,6 +23,20 @@ func oneOf(allowed ...string) func(string) string {
 		}
 		return "allowed: " + strings.Join(allowed, ", ")
 	}
+}
+
+func checkCodec(v string) string {
+	if _, err := codec.New(v); err != nil {
+		return "allowed: " + strings.Join(codec.Names(), ", ") + ", topk:K:BITS (1 to 1024 values of 4096; 2 or 4 bits)"
+	}
+	return ""
+}
+
+func checkOutcomeCodec(v string) string {
+	if _, err := codec.NewOutcome(codec.F32, v); err != nil {
+		return "allowed: f32, bf16, int8, int4, topk:K:BITS (1 to 1024 values of 4096; 2 or 4 bits)"
+	}
+	return ""
 }
 
 func checkOuter(v string) string { return oneOf(outeropt.Names()...)(v) }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
@@ -14,6 +16,9 @@ func (s Spec) Settled() Spec {
 	s.Discount = slices.Clone(s.Discount)
 	if s.Mode == ModeAsync {
 		s.asyncDefaults()
+	}
+	if s.sparse() {
+		s.sparseDefaults()
 	}
 	if s.Momentum == "" && s.withoutMomentum() {
 		s.Momentum = "0"
@@ -53,7 +58,7 @@ func (s Spec) Settled() Spec {
 		}
 	}
 	if s.Frame == 0 {
-		s.Frame = defaultFrame(s.Layout.Elements() / s.Fragments)
+		s.Frame = max(defaultFrame(s.Layout.Elements()/s.Fragments), s.blockElements())
 	}
 	return s
 }
@@ -84,6 +89,46 @@ func (s *Spec) asyncDefaults() {
 	if len(s.Discount) == 0 {
 		s.Discount = []uint64{1000, 500, 333, 250}
 	}
+}
+
+// sparse says whether contributions are of some values alone.
+func (s Spec) sparse() bool { _, ok := s.topK(); return ok }
+
+// topK returns how many values of a block contributions in topk have.
+func (s Spec) topK() (k int, ok bool) {
+	c, err := codec.New(s.Codec)
+	if err != nil {
+		return 0, false
+	}
+	top, ok := c.(codec.Sparse)
+	if !ok {
+		return 0, false
+	}
+	return top.Values(), true
+}
+
+// sparseDefaults fills in the defaults of codec topk: those of SparseLoCo (arXiv 2508.15706), error
+// feedback being its momentum, and an outcome that has room for the values of all.
+func (s *Spec) sparseDefaults() {
+	s.Outer, s.OuterLR = cmp.Or(s.Outer, outeropt.SGD), cmp.Or(s.OuterLR, "1")
+	s.Aggregator, s.Clip = cmp.Or(s.Aggregator, "mean"), cmp.Or(s.Clip, "on")
+	k, _ := s.topK()
+	if s.OutcomeCodec == "" {
+		s.OutcomeCodec = codec.Int4
+		if union := uint64(k) * max(4, s.StartPeers); union <= kernel.MaxTopK {
+			s.OutcomeCodec = codec.FormatTopK(int(union), 4)
+		}
+	}
+}
+
+// blockElements is the number of elements that both codecs encode as a unit.
+func (s Spec) blockElements() (elements uint64) {
+	in, err1 := codec.New(s.Codec)
+	out, err2 := codec.NewOutcome(s.Codec, s.OutcomeCodec)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return uint64(max(in.Block(), out.Block()))
 }
 
 // defaultDelay is a tenth of the inner steps, or as much as there is room for. What is trained in a

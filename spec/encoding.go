@@ -13,8 +13,12 @@ func (s Spec) RunID() slot.Root { return slot.Hash(s.Append([]byte("p2pdiloco/sp
 
 // Append appends the canonical encoding of a settled spec.
 func (s Spec) Append(b []byte) []byte {
-	b = wire.AppendU16(b, uint16(len(table)))
-	for _, f := range table {
+	fields := table
+	for last := len(fields) - 1; fields[last].added() && fields[last].Text(s) == ""; last-- {
+		fields = fields[:last]
+	}
+	b = wire.AppendU16(b, uint16(len(fields)))
+	for _, f := range fields {
 		b = wire.AppendBytes(wire.AppendBytes(b, f.Name), f.Text(s))
 	}
 	return s.Layout.Append(b)
@@ -28,16 +32,17 @@ func Parse(b []byte) (Spec, error) {
 	}
 	var s Spec
 	r := wire.NewReader(b)
-	if n := int(r.U16()); r.Err() == nil && n != len(table) {
+	n := int(r.U16())
+	if r.Err() == nil && (n > len(table) || n < len(table) && !table[n].added()) {
 		r.Fail("run spec with %d fields, not %d: another version of p2pdiloco", n, len(table))
 	}
-	for i := 0; i < len(table) && r.Err() == nil; i++ {
+	for i := 0; i < n && r.Err() == nil; i++ {
 		f := table[i]
 		if name := string(r.Bytes(64)); r.Err() == nil && name != f.Name {
 			r.Fail("run spec field %.64q where %q was expected", name, f.Name)
 		}
 		v := string(r.Bytes(4096))
-		if v == "" && !f.mayLack() {
+		if v == "" && (!f.mayLack() || f.added() && i == n-1) {
 			r.Fail("run spec without %s", f.Name)
 		}
 		if r.Err() == nil && v != "" {

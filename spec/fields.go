@@ -85,9 +85,10 @@ var table = []Field{
 		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)"),
 	field("clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off"),
 		"`on|off`: scale contributions to at most the median norm (founder's default: on unless mean)"),
-	field("codec", func(s *Spec) any { return &s.Codec }, codec.F32, oneOf(Codecs()...),
-		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is "+
-			"lost is made up for later (founder's default f32)"),
+	field("codec", func(s *Spec) any { return &s.Codec }, codec.F32, checkCodec,
+		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, the 64 "+
+			"largest of each 4096 values at 2 bits, and topk:K:BITS, K of them. What is lost is made up for later "+
+			"(founder's default f32)"),
 	field("schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring"),
 		"`schedule`: how contributions are combined over the network: rotation, in which every peer sends each "+
 			"piece to its owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups "+
@@ -133,6 +134,10 @@ var table = []Field{
 	field("summary_every", func(s *Spec) any { return &s.SummaryEvery }, "64", between(minSummary, maxSummary),
 		"`number` of records from one summary of the chain to the next; newcomers may start from a summary (founder's "+
 			"default 64)"),
+	field("outcome_codec", func(s *Spec) any { return &s.OutcomeCodec }, "", checkOutcomeCodec,
+		"`codec` in which what was reduced travels back: f32, bf16, int8, int4 or topk:K:BITS. What it loses is lost "+
+			"(founder's default: that of --codec; int4 for sign; for topk the union of 4 or --start-peers "+
+			"contributions at 4 bits, while that has at most 1024 values, else int4)"),
 }
 
 func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {
@@ -140,7 +145,11 @@ func field(name string, at func(*Spec) any, byDefault string, check func(string)
 }
 
 // mayLack says whether a settled spec may leave the field empty.
-func (f Field) mayLack() bool { return f.Name == "nonce" || f.Name == "founders" }
+func (f Field) mayLack() bool { return f.Name == "nonce" || f.Name == "founders" || f.added() }
+
+// added says whether the field came after the first release of this protocol version: a spec that
+// leaves it empty is encoded without it, so that its hash stays.
+func (f Field) added() bool { return f.Name == "outcome_codec" }
 
 // Text is the field's value in a spec; empty if it was not given.
 func (f Field) Text(s Spec) string { return fieldText(f.At(&s)) }

@@ -39,7 +39,7 @@ type Spec struct {
 	Aggregator   string // mean | trimmed_mean | median
 	TrimPermille uint64 // of the contributors, cut from each end by trimmed_mean
 	Clip         string // on | off: scale each contribution to at most the median norm
-	Codec        string // f32 | bf16 | int8 | int4 | sign: how pseudo-gradients travel
+	Codec        string // f32 | bf16 | int8 | int4 | sign | topk[:K:BITS]: how contributions travel
 	Schedule     string // rotation | ring | auto: how contributions meet
 	Frame        uint64 // elements of a frame of the reduction, a power of two
 	Init         string // founder | root:HASH of the initial state
@@ -67,6 +67,7 @@ type Spec struct {
 	// every so many records one names a summary of those before it: newcomers start from there, and
 	// peers need not keep older ones
 	SummaryEvery uint64
+	OutcomeCodec string // how the outcome travels; empty: as Codec, or int4 where that is sign
 
 	Layout trainer.Layout // the model's tensors; comes from the trainer
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 	}
 	s := Spec{Name: "demo", Trust: TrustCrash, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
 	for _, want := range []string{
-		fmt.Sprintf("field count u16 (%d) | %[1]d x (name bytes, text bytes)", len(table)),
+		fmt.Sprintf("field count u16 (%d, or %d with outcome_codec)", len(table)-1, len(table)),
 		fmt.Sprintf("| protocol, kernel | `%s`, `%s` |", ProtocolVersion, KernelVersion),
 		fmt.Sprintf("Example: name `demo`, trust `crash`, one tensor `w` of shape 2x3, all else default: "+
 			"%d bytes, run ID\n`%s`",
@@ -128,6 +129,25 @@ func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 		if f.Name != "protocol" && f.Name != "kernel" && !strings.Contains(section, "\n| "+f.Name+" | ") {
 			t.Errorf("docs/protocol.md has no field %s in its table", f.Name)
 		}
+	}
+}
+
+// A spec without the field that came last is encoded as it was before that came.
+func TestAFieldThatCameLater(t *testing.T) {
+	s := testSpec().Settled()
+	without := s.Append(nil)
+	if n := int(without[1]); n != len(table)-1 || bytes.Contains(without, []byte("outcome_codec")) {
+		t.Errorf("%d fields of %d are encoded", n, len(table))
+	}
+	s.OutcomeCodec = "int8"
+	with := s.Append(nil)
+	if got, err := Parse(with); err != nil || got.OutcomeCodec != "int8" ||
+		got.RunID() == testSpec().Settled().RunID() {
+		t.Errorf("outcome codec %q, %v", got.OutcomeCodec, err)
+	}
+	empty := bytes.Replace(with, []byte("\x04int8"), []byte("\x00"), 1)
+	if _, err := Parse(empty); err == nil {
+		t.Error("a field that could be left out is there, and empty")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
@@ -39,9 +40,24 @@ func (s Spec) check(given bool) error {
 		"with outer %s it is %s", s.Outer, kernelOf(s.Outer))
 	f.add(s.Mode == ModeStreaming && s.Outer == outeropt.DelayedNesterov, "outer", s.Outer,
 		"it counts contributions to the whole vector, and in mode streaming each fragment has its own")
+	s.checkCodecs(&f)
 	s.checkFragments(&f)
 	s.checkStreaming(&f)
 	return errors.Join(f...)
+}
+
+// checkCodecs checks what goes with the codecs.
+func (s Spec) checkCodecs(f *faults) {
+	f.add(s.Frame > 0 && s.Frame < s.blockElements(), "frame", strconv.FormatUint(s.Frame, 10),
+		"the codecs encode %d elements as a unit: a frame has at least as many", s.blockElements())
+	out, err := codec.NewOutcome(s.Codec, s.OutcomeCodec)
+	if _, sparse := out.(codec.Sparse); err == nil && sparse || s.sparse() {
+		f.add(s.Schedule != "" && s.Schedule != "rotation", "schedule", s.Schedule,
+			"with topk it is rotation: the sums that pass from peer to peer in a ring are not sparse")
+	}
+	f.add(s.sparse() && s.Aggregator != "" && s.Aggregator != "mean", "aggregator", s.Aggregator,
+		"with codec topk it is mean, with clip: a peer did not send most values, and trimming those few that "+
+			"were sent takes steps that are too long, or trims nobody")
 }
 
 // faults are what is wrong with a spec.

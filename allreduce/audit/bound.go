@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
@@ -39,7 +38,7 @@ const (
 //     time without the s greatest norms.
 //   - median: the trimmed mean with k = (n-1)/2, rounded down.
 //
-// Encoding makes that greater by at most the factor of growth.
+// Encoding makes that greater by at most the factor of codec.Growth.
 func (s *Segment) Bound(norms []float64) float64 {
 	y := s.scaled(norms)
 	n := len(y)
@@ -55,7 +54,7 @@ func (s *Segment) Bound(norms []float64) float64 {
 		}
 		most *= most
 	}
-	return most*growth(s.out.Codec.Name())*boundMore + boundLeast
+	return most*s.out.Codec.Growth()*boundMore + boundLeast
 }
 
 // scaled are the norms of what is aggregated, of the contributions that weigh something. What
@@ -88,34 +87,4 @@ func trimmedBound(y []float64, k int) float64 {
 		}
 	}
 	return least
-}
-
-// growth is by how much encoding can make a squared norm greater.
-//
-//   - bf16: a value by 2^-8 of it.
-//   - int8, int4: a block's greatest value becomes L = 127 or 7 steps; of the other 255 each rounds
-//     to some integer r, and up from no less than r - 1/2. The sum of r^2 over that of the values'
-//     squares is greatest where all have the same r: (255 r^2 + L^2) / (255 (r-1/2)^2 + L^2). It is
-//     1.065 for int8, with r = 8, and 2.70 for int4, with r = 1.
-func growth(name string) float64 {
-	switch name {
-	case codec.F32:
-		return 1
-	case codec.BF16:
-		return (1 + 0x1p-8) * (1 + 0x1p-8)
-	case codec.Int8:
-		return rounded(127)
-	case codec.Int4:
-		return rounded(7)
-	default:
-		panic("audit: codec " + name + " is of no outcome")
-	}
-}
-
-func rounded(steps float64) (most float64) {
-	const others = kernel.QuantBlock - 1
-	for r := 1.0; r <= steps; r++ {
-		most = max(most, (others*r*r+steps*steps)/(others*(r-.5)*(r-.5)+steps*steps))
-	}
-	return most
 }

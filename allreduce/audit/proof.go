@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -62,11 +61,11 @@ const (
 // MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, of one
 // frame of a contribution, of the figures of one, or of what a contribution commits to.
 func MaxProof(p allreduce.Params, contributors int) int {
-	c, err := codec.New(p.Codec)
+	in, out, err := p.Codecs()
 	if err != nil {
 		return 0
 	}
-	frame, outcome := c.EncodedSize(p.FrameElements), codec.Outcome(c).EncodedSize(p.FrameElements)
+	frame, outcome := in.EncodedSize(p.FrameElements), out.EncodedSize(p.FrameElements)
 	const statement = 256 // more than the offer and the figures of a contributor
 	leaves := 0
 	for fragment := range p.Fragments {

@@ -233,8 +233,8 @@ func TestProveFrame(t *testing.T) {
 // True figures convict nobody, and each false one that can be proven does, whatever the codec and
 // the aggregator are.
 func TestFiguresAreProven(t *testing.T) {
-	eachKind(3000, 1024, func(name string, p allreduce.Params) {
-		w := newWorld(t, p, noise(rand.New(rand.NewPCG(2, 1)), 3000, 4), 1, 3)
+	eachKind(12_000, 4096, func(name string, p allreduce.Params) {
+		w := newWorld(t, p, noise(rand.New(rand.NewPCG(2, 1)), 12_000, 4), 1, 3)
 		frame := w.in.Elements(2, 3)
 		for lie, change := range map[string]func(*slot.FigureRow){
 			"":                         func(*slot.FigureRow) {},

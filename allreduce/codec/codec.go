@@ -24,6 +24,8 @@ type Codec interface {
 	// Feedback is the factor of error feedback: how much of that difference is kept from one slot
 	// to the next, at most 1. It is 1 where most of it is sent next time.
 	Feedback() float32
+	// Growth is by how much encoding can make the squared norm of values greater, at most.
+	Growth() float64
 	// EncodedSize is the exact number of bytes that so many elements take. It never falls as
 	// elements rise.
 	EncodedSize(elements int) int
@@ -37,31 +39,42 @@ type Codec interface {
 
 var codecs = map[string]Codec{
 	F32:  f32{},
-	BF16: quantised{BF16, 1, kernel.BF16Size, kernel.EncodeBF16, decodeBF16},
-	Int8: quantised{Int8, kernel.QuantBlock, kernel.Int8Size, kernel.EncodeInt8, kernel.DecodeInt8},
-	Int4: quantised{Int4, kernel.QuantBlock, kernel.Int4Size, kernel.EncodeInt4, kernel.DecodeInt4},
-	Sign: quantised{Sign, kernel.SignBlock, kernel.SignSize, kernel.EncodeSign, kernel.DecodeSign},
+	BF16: quantised{BF16, 1, kernel.BF16Size, kernel.EncodeBF16, decodeBF16, growthBF16},
+	Int8: quantised{Int8, kernel.QuantBlock, kernel.Int8Size, kernel.EncodeInt8, kernel.DecodeInt8, rounded(127)},
+	Int4: quantised{Int4, kernel.QuantBlock, kernel.Int4Size, kernel.EncodeInt4, kernel.DecodeInt4, rounded(7)},
+	Sign: quantised{Sign, kernel.SignBlock, kernel.SignSize, kernel.EncodeSign, kernel.DecodeSign, 1},
+	TopK: topK{TopK, kernel.TopK{K: defaultK, Bits: defaultBits}},
 }
 
-// Names are the codecs' names, sorted.
+// Names are the codecs' names, sorted. topk may have parameters behind it: see New.
 func Names() []string { return slices.Sorted(maps.Keys(codecs)) }
 
-// New returns the codec of that name, as a run spec spells it.
+// New returns the codec of that name, as a run spec spells it. topk:K:BITS is topk with K values of
+// each kernel.TopKBlock, at so many bits; without parameters it is topk:64:2.
 func New(name string) (Codec, error) {
 	if c, ok := codecs[name]; ok {
 		return c, nil
 	}
-	return nil, fmt.Errorf("codec %.40q is not known: use one of %s", name, strings.Join(Names(), ", "))
+	if parameters, ok := strings.CutPrefix(name, TopK+":"); ok {
+		return newTopK(parameters)
+	}
+	return nil, fmt.Errorf("codec %.40q is not known: use one of %s, or topk:K:BITS", name, strings.Join(Names(), ", "))
 }
 
-// Outcome is the codec that the outcome of contributions in c travels in. It is c itself but for
-// sign: what an owner loses of a reduced segment nobody sends again, owners change from slot to
-// slot, and signs alone lose too much (docs/decisions/codecs-lossy.md).
-func Outcome(c Codec) Codec {
-	if c.Name() == Sign {
-		return codecs[Int4]
+// NewOutcome returns the codec that the outcome of contributions travels in, by both names. An
+// empty one stands for that of the contributions, but for int4 where that is sign: what an owner
+// loses of a reduced segment nobody sends again, owners change from slot to slot, and signs alone
+// lose too much (docs/decisions/codecs-lossy.md).
+func NewOutcome(contributions, outcome string) (Codec, error) {
+	if outcome == "" {
+		if outcome = contributions; outcome == Sign {
+			outcome = Int4
+		}
 	}
-	return c
+	if outcome == Sign {
+		return nil, fmt.Errorf("codec %s is for contributions alone: signs lose too much of an outcome", Sign)
+	}
+	return New(outcome)
 }
 
 // checkSize says whether src is as long as c's encoding of that many elements.

@@ -12,6 +12,5 @@
 // find (kernel.Bounded) and to refuse.
 //
 // A new codec is one more file with a type that implements Codec, an entry in the table beside New,
-// and an entry in no other place: the tests and the fuzz target run over the table. topk has
-// parameters, so NewTopK makes it, and it is no codec of a run yet.
+// and an entry in no other place: the tests and the fuzz target run over the table.
 package codec

@@ -10,6 +10,7 @@ type f32 struct{}
 func (f32) Name() string                            { return F32 }
 func (f32) Block() int                              { return 1 }
 func (f32) Lossy() bool                             { return false }
+func (f32) Growth() float64                         { return 1 }
 func (f32) Feedback() float32                       { return 1 }
 func (f32) EncodedSize(elements int) int            { return 4 * elements }
 func (f32) Append(dst []byte, src []float32) []byte { return append(dst, kernel.Bytes(src)...) }

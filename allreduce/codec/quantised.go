@@ -27,11 +27,13 @@ type quantised struct {
 	encode func(dst []byte, src []float32)
 	// index of an element in the first block that is no encoder's; -1: none
 	decode func(dst []float32, src []byte) (bad int)
+	growth float64
 }
 
 func (q quantised) Name() string                 { return q.name }
 func (q quantised) Block() int                   { return q.block }
 func (q quantised) Lossy() bool                  { return true }
+func (q quantised) Growth() float64              { return q.growth }
 func (q quantised) Feedback() float32            { return 1 }
 func (q quantised) EncodedSize(elements int) int { return q.size(elements) }
 
@@ -56,4 +58,20 @@ func (q quantised) Decode(dst []float32, src []byte) error {
 func decodeBF16(dst []float32, src []byte) int {
 	kernel.DecodeBF16(dst, src)
 	return -1
+}
+
+// growthBF16 is that of values that become greater by 2^-8.
+const growthBF16 = (1 + 0x1p-8) * (1 + 0x1p-8)
+
+// rounded is the growth of int8 and int4: a block's greatest value becomes L = 127 or 7 steps; of
+// the other 255 each rounds to some integer r, and up from no less than r - 1/2. The sum of r^2
+// over that of the values' squares is greatest where all have the same r:
+// (255 r^2 + L^2) / (255 (r-1/2)^2 + L^2). It is 1.065 for int8, with r = 8, and 2.70 for int4,
+// with r = 1.
+func rounded(steps float64) (most float64) {
+	const others = kernel.QuantBlock - 1
+	for r := 1.0; r <= steps; r++ {
+		most = max(most, (others*r*r+steps*steps)/(others*(r-.5)*(r-.5)+steps*steps))
+	}
+	return most
 }

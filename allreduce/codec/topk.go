@@ -3,6 +3,8 @@ package codec
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -12,37 +14,51 @@ import (
 // magnitude, at 2 or 4 bits, and their positions. kernel.TopK has the format.
 const TopK = "topk"
 
-// Sparse is a codec that sends some values alone. The others decode to 0. What follows costs as
-// much as there are values that were sent; its errors are those of Decode.
+// Sparse is a codec that sends some values alone. The others decode to 0.
 type Sparse interface {
 	Codec
-	// Each calls f for each block: where it begins, and the positions in it and values that were
-	// sent, in rising order of positions. They may be none, and f must not keep the slices.
-	Each(elements int, src []byte, f func(begin int, at []uint16, values []float32)) error
-	// Add adds scale times what Decode gives to sum: each product is rounded to float32. After an
-	// error sum may hold anything.
-	Add(sum []float32, src []byte, scale float32) error
-	// NormSq is kernel.NormSq of what Decode gives, with the same bits.
-	NormSq(elements int, src []byte) (float64, error)
+	// Values is the number of values that are sent of each block.
+	Values() int
 }
 
-// NewTopK returns the codec topk that sends k values of each kernel.TopKBlock, at so many bits. It
-// is in no table of names: a run cannot use it yet, for contributions that are gathered have no
-// owner who would reduce them.
-func NewTopK(k, bits int) (Sparse, error) {
-	if k < 1 || k > kernel.MaxTopK || bits != 2 && bits != 4 {
-		return nil, fmt.Errorf("%s of %d values at %d bits: 1 to %d values at 2 or 4 bits are allowed", TopK, k, bits,
-			kernel.MaxTopK)
+// defaultK and defaultBits are those of topk without parameters.
+const (
+	defaultK    = 64
+	defaultBits = 2
+)
+
+// newTopK returns topk with parameters, K:BITS.
+func newTopK(parameters string) (Codec, error) {
+	k, bits, _ := strings.Cut(parameters, ":")
+	t := topK{name: TopK + ":" + parameters}
+	var err1, err2 error
+	t.format.K, err1 = strconv.Atoi(k)
+	t.format.Bits, err2 = strconv.Atoi(bits)
+	if err1 != nil || err2 != nil || t.format.K < 1 || t.format.K > kernel.MaxTopK ||
+		t.format.Bits != 2 && t.format.Bits != 4 || t.name != FormatTopK(t.format.K, t.format.Bits) {
+		return nil, fmt.Errorf("codec %.40q: %s:K:BITS has K from 1 to %d, the values sent of each %d, and 2 or 4 bits",
+			t.name, TopK, kernel.MaxTopK, kernel.TopKBlock)
 	}
-	return topK{kernel.TopK{K: k, Bits: bits}}, nil
+	return t, nil
 }
 
-type topK struct{ format kernel.TopK }
+// FormatTopK is the name of topk with parameters.
+func FormatTopK(k, bits int) string { return fmt.Sprintf("%s:%d:%d", TopK, k, bits) }
 
-func (topK) Name() string                   { return TopK }
-func (topK) Block() int                     { return kernel.TopKBlock }
-func (topK) Lossy() bool                    { return true }
-func (topK) Feedback() float32              { return 0.95 }
+type topK struct {
+	name   string
+	format kernel.TopK
+}
+
+func (t topK) Name() string    { return t.name }
+func (topK) Block() int        { return kernel.TopKBlock }
+func (topK) Lossy() bool       { return true }
+func (topK) Feedback() float32 { return 0.95 }
+
+// Growth is that of a value at the middle between 0 and the lowest level, which becomes that level.
+func (topK) Growth() float64 { return 4 }
+
+func (t topK) Values() int                  { return t.format.K }
 func (t topK) EncodedSize(elements int) int { return t.format.Size(elements) }
 
 func (t topK) Append(dst []byte, src []float32) []byte {
@@ -57,28 +73,6 @@ func (t topK) Decode(dst []float32, src []byte) error {
 		return err
 	}
 	return malformedTopK(t.format.Decode(dst, src))
-}
-
-func (t topK) Each(elements int, src []byte, f func(begin int, at []uint16, values []float32)) error {
-	if err := checkSize(t, elements, src); err != nil {
-		return err
-	}
-	return malformedTopK(t.format.Each(elements, src, f))
-}
-
-func (t topK) Add(sum []float32, src []byte, scale float32) error {
-	if err := checkSize(t, len(sum), src); err != nil {
-		return err
-	}
-	return malformedTopK(t.format.Add(sum, src, scale))
-}
-
-func (t topK) NormSq(elements int, src []byte) (float64, error) {
-	if err := checkSize(t, elements, src); err != nil {
-		return 0, err
-	}
-	normSq, bad, why := t.format.NormSq(elements, src)
-	return normSq, malformedTopK(bad, why)
 }
 
 // malformedTopK is the error of a block that begins at an element; nil if it is -1.

@@ -147,11 +147,11 @@ func reachedBy(size uint32, steps []uint32) (n int) {
 	return n
 }
 
-// Each calls f for each block: where it begins, and the positions in it and values that were sent,
+// each calls f for each block: where it begins, and the positions in it and values that were sent,
 // in rising order of positions; they may be none, and both slices are used again. n is the number
 // of elements that src has, and len(src) must be Size(n). It returns -1, or the index of the first
 // element of a block that Encode did not write, which f is not called for, and what is wrong.
-func (t TopK) Each(n int, src []byte, f func(begin int, at []uint16, values []float32)) (bad int, why string) {
+func (t TopK) each(n int, src []byte, f func(begin int, at []uint16, values []float32)) (bad int, why string) {
 	same(len(src), t.Size(n))
 	at, values := make([]uint16, t.K), make([]float32, t.K)
 	for begin := 0; begin < n; begin += TopKBlock {
@@ -211,35 +211,13 @@ func (t TopK) decoded(scale float32) (values [16]float32) {
 // block that it did not write, and what is wrong; dst then holds anything from there on. len(src)
 // must be Size(len(dst)).
 func (t TopK) Decode(dst []float32, src []byte) (bad int, why string) {
-	return t.Each(len(dst), src, func(begin int, at []uint16, values []float32) {
+	return t.each(len(dst), src, func(begin int, at []uint16, values []float32) {
 		x := dst[begin:min(begin+TopKBlock, len(dst))]
 		clear(x)
 		for i, p := range at {
 			x[p] = values[i]
 		}
 	})
-}
-
-// Add adds scale times what Decode gives to sum, as AddLane does, but goes to no other element than
-// those that were sent.
-func (t TopK) Add(sum []float32, src []byte, scale float32) (bad int, why string) {
-	return t.Each(len(sum), src, func(begin int, at []uint16, values []float32) {
-		x := sum[begin:]
-		for i, p := range at {
-			x[p] += float32(scale * values[i])
-		}
-	})
-}
-
-// NormSq returns NormSq of the n elements that Decode gives, with the same bits.
-func (t TopK) NormSq(n int, src []byte) (normSq float64, bad int, why string) {
-	var l [8]float64
-	bad, why = t.Each(n, src, func(_ int, at []uint16, values []float32) {
-		for i, p := range at {
-			l[p%8] += square(values[i])
-		}
-	})
-	return combine(&l), bad, why
 }
 
 // putBits sets bits of b from bit at on, width of them, which were 0.

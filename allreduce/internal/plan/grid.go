@@ -21,17 +21,22 @@ type Grid struct {
 
 // NewGrid makes the grid of the contributions to a fragment of validated params.
 func NewGrid(p Params, fragment uint32) Grid {
-	c, err := codec.New(p.Codec)
-	if err != nil || p.FrameElements < 1 || p.Fragments[fragment] < 1 {
-		panic("allreduce: params were not validated")
-	}
-	return gridOf(p, fragment, c)
+	in, _ := grids(p, fragment)
+	return in
 }
 
 // OutcomeGrid is that of the outcome. Only bytes may differ: frames are of the same elements.
 func OutcomeGrid(p Params, fragment uint32) Grid {
-	g := NewGrid(p, fragment)
-	return gridOf(p, fragment, codec.Outcome(g.Codec))
+	_, out := grids(p, fragment)
+	return out
+}
+
+func grids(p Params, fragment uint32) (in, out Grid) {
+	a, b, err := p.Codecs()
+	if err != nil || p.FrameElements < 1 || p.Fragments[fragment] < 1 {
+		panic("allreduce: params were not validated")
+	}
+	return gridOf(p, fragment, a), gridOf(p, fragment, b)
 }
 
 func gridOf(p Params, fragment uint32, c codec.Codec) Grid {

@@ -32,8 +32,8 @@ type Params struct {
 	Clip bool
 	// per mille, by staleness (slot-1-base); nothing staler is accepted; empty means {1000}
 	Discount []uint32
-	// name of the codec of contributions; codec.Outcome says that of the outcome
-	Codec    string
+	Codec    string   // name of the codec of contributions
+	Outcome  string   // and of the outcome: see codec.NewOutcome
 	Schedule Schedule // how contributions meet; empty means Rotation
 	// caps the weight of a contribution at so many times the usual one; 0: no cap
 	WeightRatio uint64
@@ -49,12 +49,12 @@ type Params struct {
 func (p Params) Validate() error {
 	var faults []error
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	c, err := codec.New(p.Codec)
-	switch {
-	case err != nil:
+	in, out, err := p.Codecs()
+	if err != nil {
 		faults = append(faults, err)
-	case p.FrameElements < 1 || p.FrameElements > MaxFrameElements || p.FrameElements%c.Block() != 0:
-		bad("frame of %d elements: choose a multiple of %d from 1 to %d", p.FrameElements, c.Block(), MaxFrameElements)
+	} else if block := max(in.Block(), out.Block()); p.FrameElements < 1 || p.FrameElements > MaxFrameElements ||
+		p.FrameElements%block != 0 {
+		bad("frame of %d elements: choose a multiple of %d from 1 to %d", p.FrameElements, block, MaxFrameElements)
 	}
 	if n := len(p.Fragments); n == 0 || n > slot.MaxFragments {
 		bad("%d fragments: choose 1 to %d", n, slot.MaxFragments)
@@ -69,6 +69,10 @@ func (p Params) Validate() error {
 	}
 	if !slices.Contains(Aggregators(), p.Aggregator) {
 		bad("aggregator %q: choose one of %v", p.Aggregator, Aggregators())
+	}
+	if _, sparse := in.(codec.Sparse); sparse && p.Aggregator != Mean {
+		bad("aggregator %q: choose %q, for of sparse contributions most have no value at a coordinate", p.Aggregator,
+			Mean)
 	}
 	if p.Schedule != "" && !slices.Contains(Schedules(), p.Schedule) {
 		bad("schedule %q: choose one of %v", p.Schedule, Schedules())
@@ -88,6 +92,15 @@ func (p Params) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// Codecs are the codecs of contributions and of the outcome.
+func (p Params) Codecs() (in, out codec.Codec, err error) {
+	in, err = codec.New(p.Codec)
+	if err == nil {
+		out, err = codec.NewOutcome(p.Codec, p.Outcome)
+	}
+	return in, out, err
 }
 
 // Pieces divides a fragment among the peers that made offers: contiguous pieces on the frame grid,

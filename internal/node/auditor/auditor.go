@@ -61,7 +61,8 @@ type Config struct {
 // Auditor checks outcomes. Its methods may be called from any goroutine.
 type Auditor struct {
 	cfg    Config
-	codec  codec.Codec // of contributions
+	in     codec.Codec // of contributions
+	out    codec.Codec // of outcomes
 	served quota
 	taken  sampling
 	early  early
@@ -70,11 +71,11 @@ type Auditor struct {
 
 // New makes an auditor.
 func New(cfg Config) (*Auditor, error) {
-	used, err := codec.New(cfg.Params.Codec)
+	in, out, err := cfg.Params.Codecs()
 	if err != nil {
 		return nil, err
 	}
-	a := &Auditor{cfg: cfg, codec: used, now: time.Now}
+	a := &Auditor{cfg: cfg, in: in, out: out, now: time.Now}
 	a.served.all = cfg.Samples == math.MaxInt
 	a.served.mu.shown, a.served.mu.passed = map[quotaKey]uint64{}, map[quotaKey]uint64{}
 	return a, nil

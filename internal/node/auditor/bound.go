@@ -39,7 +39,7 @@ func (j *job) addBeyond(s *segment, values []float32) error {
 	if !ok {
 		leaves = nil
 	}
-	r, err := j.aboveBound(s, leaves, codec.Outcome(j.codec), values)
+	r, err := j.aboveBound(s, leaves, j.out, values)
 	if err != nil {
 		return err
 	}

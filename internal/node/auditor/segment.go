@@ -86,7 +86,7 @@ func (a *Auditor) count(s *segment, of share) int {
 		return s.SampleCount()
 	}
 	contributors, elements := len(s.Offers), int(a.cfg.Params.Fragments[s.Fragment])
-	slotBytes := 2 * a.codec.EncodedSize(elements) * (contributors - 1) / max(1, contributors)
+	slotBytes := (a.in.EncodedSize(elements) + a.out.EncodedSize(elements)) * (contributors - 1) / max(1, contributors)
 	affordable := slotBytes / mostCost / (sampleBytes * contributors * max(1, of.segments))
 	return min(up(a.cfg.Samples), max(affordable, up(leastSamples)))
 }

@@ -168,7 +168,7 @@ func TestFeedbackBringsSignsToTheMean(t *testing.T) {
 // The debt of topk fades: it is that of the equations as published, e = .95 e + D; c = Q(e);
 // e -= c, in float64, in the segments that list this peer.
 func TestFeedbackFadesWithTopK(t *testing.T) {
-	topk, err := codec.NewTopK(8, 2)
+	topk, err := codec.New(codec.FormatTopK(8, 2))
 	if err != nil {
 		t.Fatal(err)
 	}

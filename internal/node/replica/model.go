@@ -67,11 +67,11 @@ func openModel(run Run, dir, files string, cfg checkpoint.Config,
 	if err != nil {
 		return nil, err
 	}
-	c, err := codec.New(run.Params.Codec)
+	_, out, err := run.Params.Codecs()
 	if err != nil {
 		return nil, err
 	}
-	m := &model{run: run, state: s, scratch: room, codec: codec.Outcome(c), certified: certified}
+	m := &model{run: run, state: s, scratch: room, codec: out, certified: certified}
 	cfg.Shape = checkpoint.Shape{Elements: run.elements(), Optimizer: len(s.outer.State())}
 	cfg.FrameBytes = m.frameBytes()
 	if m.store, err = checkpoint.Open(dir, cfg); err != nil {

@@ -32,8 +32,8 @@ func TestUnreadableOutcomesAreNotHeld(t *testing.T) {
 		{codec.F32, last(float32(math.NaN()))},
 		{codec.F32, last(3e38)}, // the outer momentum would overflow
 	} {
-		up, _ := codec.New(c.codec)
-		m := &model{codec: codec.Outcome(up), run: Run{Params: allreduce.Params{FrameElements: frame}}}
+		out, _ := codec.NewOutcome(c.codec, "")
+		m := &model{codec: out, run: Run{Params: allreduce.Params{FrameElements: frame}}}
 		segments := []slot.Segment{
 			{Range: slot.Range{End: frame}}, {Range: slot.Range{Begin: frame, End: elements}},
 		}

@@ -28,14 +28,15 @@ func Mapped(s spec.Spec) bool { return s.Mode == spec.ModeStreaming }
 // Live is how many bytes the vectors take that lie in no file. TestMemoryOfANode measures them.
 func Live(s spec.Spec) uint64 {
 	used, err := codec.New(s.Codec)
-	if err != nil {
+	outcome, err2 := codec.NewOutcome(s.Codec, s.OutcomeCodec)
+	if err = errors.Join(err, err2); err != nil {
 		panic(err) // it is settled
 	}
 	d, part := vectorBytes(s), int(s.FragmentElements()[0])
 	bytes := d + // the rounds' start
 		// contributions: the next, and the one that is on its way or held up by a slow link
 		2*uint64(used.EncodedSize(part)) +
-		uint64(codec.Outcome(used).EncodedSize(part))
+		uint64(outcome.EncodedSize(part))
 	if s.Mode != spec.ModeSync || used.Name() != codec.F32 {
 		bytes += d // the rounds' local: else the trainer exports to the contribution
 	}

@@ -17,8 +17,8 @@ import (
 func Reduction(s spec.Spec) allreduce.Params {
 	p := allreduce.Params{
 		Fragments: s.FragmentElements(), FrameElements: int(s.Frame), Aggregator: allreduce.Aggregator(s.Aggregator),
-		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec, MinPeers: int(s.MinPeers),
-		WeightRatio: s.WeightRatio(), Empties: s.Byzantine(),
+		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec, Outcome: s.OutcomeCodec,
+		MinPeers: int(s.MinPeers), WeightRatio: s.WeightRatio(), Empties: s.Byzantine(),
 		Schedule: allreduce.Schedule(s.Schedule),
 	}
 	if s.Byzantine() { // auto plans no ring, where nobody can tell who changed a partial result

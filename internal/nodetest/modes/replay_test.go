@@ -35,6 +35,7 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{mode: p2pdiloco.ModeSync},
 		{mode: p2pdiloco.ModeDelayed, codec: codec.Int8},
 		{mode: p2pdiloco.ModeEager, codec: codec.Int4},
+		{mode: p2pdiloco.ModeSync, codec: codec.TopK},
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 2, 10, "5", "0", strided, 0},
 		{p2pdiloco.ModeStreaming, outeropt.Adam, "", 3, 10, "0", "0.5", sequential, 0},
 		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 11, "2", "0.5", strided, 0},
@@ -50,7 +51,7 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 1, 10, "4", "0.5", strided, 0},
 		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 8, "1", "0", sequential, 0},
 	}
-	for i, c := range equations[:testlevel.Choose(9, 9, len(equations))] {
+	for i, c := range equations[:testlevel.Choose(10, 10, len(equations))] {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			spec := nodetest.Spec(5, 3)
 			spec.Mode, spec.Outer, spec.Codec = c.mode, cmp.Or(c.outer, outeropt.Nesterov), c.codec
@@ -304,19 +305,24 @@ func (r *replay) mean(slotNumber uint64) []float32 {
 			g[j] += float32(scale * sent[j])
 		}
 	}
-	return through(codec.Outcome(r.codec), g)
+	out, err := codec.NewOutcome(r.spec.Codec, r.spec.OutcomeCodec)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return through(out, g)
 }
 
 // sent is what others decode of a peer's pseudo-gradient.
 func (r *replay) sent(p *replayed) []float32 {
 	d := minus(p.start, p.bowl.X)
 	x := make([]float32, len(d))
+	b := r.codec.Feedback()
 	for j, owed := range p.debt {
-		x[j] = owed + d[j]
+		x[j] = float32(b*owed) + d[j]
 	}
 	x = through(r.codec, x)
 	for j := range x {
-		p.debt[j] += d[j] - x[j]
+		p.debt[j] = float32(b*p.debt[j]) + (d[j] - x[j])
 	}
 	return x
 }

@@ -1,11 +1,13 @@
 package modes
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
@@ -51,7 +53,13 @@ func (c Config) Validate() error {
 	whole("warm-steps", c.WarmSteps, 1)
 	f.Add(c.StepTime < time.Millisecond || c.StepTime > time.Minute, "step-time", c.StepTime, "allowed: 1ms to 1m")
 	bench.CheckNames(&f, "modes", c.Modes, Modes)
-	bench.CheckNames(&f, "codecs", c.Codecs, p2pdiloco.Codecs())
+	for _, name := range c.Codecs {
+		up, down, _ := strings.Cut(name, "+")
+		_, err1 := codec.New(up)
+		_, err2 := codec.NewOutcome(up, down)
+		err := cmp.Or(err1, err2)
+		f.Add(err != nil, "codecs", c.Codecs, "%v", err)
+	}
 	err := c.Model.Validate()
 	f.Add(err != nil, "model", &c.Model, "%v", err)
 	return errors.Join(f...)

@@ -28,17 +28,17 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	for want, spoil := range map[string]func(*Config){
-		"--peers 1: allowed: 2 to":        func(c *Config) { c.Peers = 1 },
-		"--seeds 0: allowed: 1 to":        func(c *Config) { c.Seeds = 0 },
-		"--rounds 0: allowed":             func(c *Config) { c.Rounds = 0 },
-		"--inner-steps 0: allowed: 1":     func(c *Config) { c.InnerSteps, c.Modes = 0, []string{"sync"} },
-		"--inner-steps 3: allowed: 4":     func(c *Config) { c.InnerSteps = 3 },
-		"--warm-steps 0: allowed":         func(c *Config) { c.WarmSteps = 0 },
-		"--step-time 0s: allowed":         func(c *Config) { c.StepTime = 0 },
-		"--modes gossip: allowed: sync":   func(c *Config) { c.Modes = []string{"gossip"} },
-		"--codecs f32,f31: allowed: bf16": func(c *Config) { c.Codecs = []string{"f32", "f31"} },
-		"--rtt 3s: allowed: 0 to 2s":      func(c *Config) { c.RTT = 3 * time.Second },
-		"--model width=5,context=8":       func(c *Config) { c.Model.Width = 5 },
+		"--peers 1: allowed: 2 to":                   func(c *Config) { c.Peers = 1 },
+		"--seeds 0: allowed: 1 to":                   func(c *Config) { c.Seeds = 0 },
+		"--rounds 0: allowed":                        func(c *Config) { c.Rounds = 0 },
+		"--inner-steps 0: allowed: 1":                func(c *Config) { c.InnerSteps, c.Modes = 0, []string{"sync"} },
+		"--inner-steps 3: allowed: 4":                func(c *Config) { c.InnerSteps = 3 },
+		"--warm-steps 0: allowed":                    func(c *Config) { c.WarmSteps = 0 },
+		"--step-time 0s: allowed":                    func(c *Config) { c.StepTime = 0 },
+		"--modes gossip: allowed: sync":              func(c *Config) { c.Modes = []string{"gossip"} },
+		`--codecs f32,f31: codec "f31" is not known`: func(c *Config) { c.Codecs = []string{"f32", "f31"} },
+		"--rtt 3s: allowed: 0 to 2s":                 func(c *Config) { c.RTT = 3 * time.Second },
+		"--model width=5,context=8":                  func(c *Config) { c.Model.Width = 5 },
 	} {
 		c := sampleConfig()
 		spoil(&c)
@@ -78,6 +78,11 @@ func TestRows(t *testing.T) {
 	if got := names(c); !slices.Equal(got, []string{"sync", "sync,int4"}) ||
 		!slices.Contains(c.rows()[1].args(c, 1, 0), "int4") {
 		t.Errorf("codecs are rows %q", got)
+	}
+	c.Codecs = []string{"sign+topk:512:4", "topk"}
+	if a, b := c.rows()[1].args(c, 1, 0), c.rows()[2].args(c, 1, 0); !slices.Contains(a, "topk:512:4") ||
+		!slices.Contains(a, "nesterov") || !slices.Contains(b, "topk") || slices.Contains(b, "nesterov") {
+		t.Errorf("rows are %q and %q", a, b)
 	}
 }
 

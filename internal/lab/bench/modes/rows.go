@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 )
 
 // slowness is how much longer a straggler's inner steps take.
@@ -43,8 +45,16 @@ func (c Config) rows() (rows []row) {
 		{"streaming", fmt.Sprint(sync, "--fragment-alpha 0 --fragments ", fragments), c.Rounds},
 	}
 	for _, name := range c.Codecs {
+		up, down, both := strings.Cut(name, "+")
+		settings := sync
+		if strings.HasPrefix(up, codec.TopK) { // whose own outer step is the default
+			settings = fmt.Sprintf("--min-peers %d ", c.Peers)
+		}
+		if settings += "--codec " + up; both {
+			settings += " --outcome-codec " + down
+		}
 		if name != "f32" { // which all others have
-			all = append(all, row{"sync," + name, sync + "--codec " + name, c.Rounds})
+			all = append(all, row{"sync," + name, settings, c.Rounds})
 		}
 	}
 	all = slices.DeleteFunc(all, func(r row) bool { return !slices.Contains(c.Modes, r.mode()) })
