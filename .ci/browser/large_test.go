@@ -92,6 +92,9 @@ func enlargeMembers(status object) {
 		m := maps.Clone(own[i%len(own)].(object))
 		delete(m, "self")
 		m["peer"] = peerID(i)
+		if i == manyMembers-2 {
+			m["state"] = "late"
+		}
 		if says, ok := m["says"].(object); ok {
 			says = object{"tokens_per_second": 1000 + i, "loss": 2 + float64(i)/1000, "version": says["version"]}
 			says["name"] = fmt.Sprintf("rack-%d/gpu-%d", i/8, i%8)
@@ -146,7 +149,8 @@ func (s *swarm) enlargeMetrics(t *testing.T, path string) {
 }
 
 // large shows a large run: on the page, by status and by top. They are measured by the processor's time,
-// which depends less than seconds on what else the machine does.
+// which depends less than seconds on what else the machine does: it doubles where four times as many
+// processes want to run as there are cores.
 func (s *swarm) large(browser context.Context, t *testing.T) {
 	dir := s.enlarge(t)
 	url, page := dashboard(t, s.program, dir)
@@ -161,6 +165,12 @@ func (s *swarm) large(browser context.Context, t *testing.T) {
 		t.Errorf("%s is not shown as text", markup)
 	}
 	took(t, "dashboard and its page", b.busy()-before+cpu(t, page.Process.Pid))
+	b.look(390, "light")
+	b.shows("#table .warnings p", "It is late")
+	if value[bool](b, `[...document.querySelectorAll("#table .warnings p")].some((p) =>
+			p.getBoundingClientRect().right > innerWidth)`) {
+		t.Error("a warning is cut off on a phone")
+	}
 	b.isClean()
 
 	for command, shows := range map[string]string{"status": "members  500", "top": "rack-"} {

@@ -104,12 +104,14 @@ func (b *tab) shows(selector, text string) {
 	b.t.Helper()
 	script := fmt.Sprintf("[...document.querySelectorAll(%s)].some((e) => e.innerText.includes(%s))",
 		strconv.Quote(selector), strconv.Quote(text))
+	shown := false
 	defer func() {
-		if b.t.Failed() {
+		if !shown {
 			b.t.Log(value[string](b, "document.body.innerText"))
 		}
 	}()
 	until(b.t, selector+" shows "+text, func() bool { return value[bool](b, script) })
+	shown = true
 }
 
 // click clicks on an element, as a mouse does.
