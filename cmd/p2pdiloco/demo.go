@@ -44,7 +44,7 @@ type demoFlags struct {
 
 func newDemo() *cobra.Command {
 	f := &demoFlags{cfg: demo.Config{Spec: p2pdiloco.Spec{
-		Mode: p2pdiloco.ModeSync, Aggregator: "trimmed_mean", Codec: codec.F32,
+		Mode: p2pdiloco.ModeSync, Codec: codec.F32,
 	}}}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -85,12 +85,12 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.StringVar(&f.cfg.Spec.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Aggregator, "aggregator", aggregators), "aggregator",
 		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
-			"highest and the lowest) or median")
+			"highest and the lowest) or median (default trimmed_mean; mean with --codec topk)")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Trust, "trust", trusts), "trust",
 		"what the run withstands: byzantine, of 4 peers and more fewer than a third that lie or are gone; or crash, "+
 			"peers that die while a majority lives, and no liar (default byzantine)")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "codec", p2pdiloco.Codecs()), "codec",
-		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
+		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, few of them")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source, where Go is "+
 			"installed)")
@@ -103,6 +103,11 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 }
 
 func (f *demoFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+	if s := &f.cfg.Spec; s.Aggregator == "" {
+		if s.Aggregator = "trimmed_mean"; s.Codec == codec.TopK {
+			s.Aggregator, s.Clip = "mean", "on"
+		}
+	}
 	if err := f.cfg.Validate(); err != nil {
 		return cli.UsageError(err)
 	}

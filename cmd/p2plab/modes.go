@@ -50,7 +50,7 @@ seeds of 20 rounds of 50 steps about an hour.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.Var(&c.Modes, "modes", "`modes` to measure")
-	fs.Var(&c.Codecs, "codecs", "`codecs` to measure mode sync with, like f32,int4,topk; sign+int8 has that of the outcome")
+	fs.Var(&c.Codecs, "codecs", "`codecs` to measure mode sync with, like f32,topk; sign+int8 has that of the outcome")
 	fs.Uint64Var(&c.Seeds, "seeds", 1, "how many times everything is done, each time with other data")
 	fs.Uint64Var(&c.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
 	fs.Uint64Var(&c.Rounds, "rounds", 8, "rounds to train")
