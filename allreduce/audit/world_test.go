@@ -33,6 +33,9 @@ func eachKind(elements, frame int, f func(name string, p allreduce.Params)) {
 			}
 			p := testParams(elements, frame)
 			p.Aggregator, p.Codec, p.Clip = agg, c, 2*i >= len(codec.Names())
+			if c == codec.TopK {
+				p.Outcome = codec.FormatTopK(256, 4)
+			}
 			f(fmt.Sprintf("%s %s clip=%v", agg, c, p.Clip), p)
 		}
 	}

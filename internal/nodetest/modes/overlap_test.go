@@ -242,6 +242,15 @@ func TestLossyCodecsInOtherModes(t *testing.T) {
 	c := scenario{Slots: 14, Peers: 3, Modes: "streaming async", Change: func(s *p2pdiloco.Spec) {
 		s.Codec = map[string]string{p2pdiloco.ModeStreaming: codec.Int4, p2pdiloco.ModeAsync: codec.Sign}[s.Mode]
 	}}
+	diesAndComesAgain(t, c)
+}
+
+// With topk in every mode; the newcomers' state has sums of sparse contributions.
+func TestTopKInEveryMode(t *testing.T) {
+	diesAndComesAgain(t, scenario{Slots: 14, Peers: 4, Change: func(s *p2pdiloco.Spec) { s.Codec = codec.TopK }})
+}
+
+func diesAndComesAgain(t *testing.T, c scenario) {
 	nodetest.Play(t, c, func(s *swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
