@@ -178,7 +178,7 @@ func TestRandomDeaths(t *testing.T) {
 		n := 3 + rng.IntN(6)
 		c, _ := codec.New(names[seed%uint64(len(names))])
 		frame := max(256, c.Block())
-		p := testParams(n*8*frame+77, frame)
+		p := testParams(n*max(2, 2048/frame)*frame+77, frame)
 		p.Aggregator, p.Clip, p.Codec = Aggregators()[seed/2%3], seed%4 > 0, c.Name()
 		if p.Codec == codec.TopK {
 			p.Aggregator = Mean

@@ -29,8 +29,10 @@ func TestMatchesReference(t *testing.T) {
 			for kind := range 4 {
 				seed++
 				rng := rand.New(rand.NewPCG(seed, 0))
-				p := drawParams(rng, n, codec.Names()[seed%5])
-				p.Aggregator, p.Clip = a, kind&1 > 0
+				p := drawParams(rng, n, codec.Names()[seed%6])
+				if p.Aggregator, p.Clip = a, kind&1 > 0; p.Codec == codec.TopK {
+					p.Aggregator, p.Outcome = Mean, codec.FormatTopK(256, 4)
+				}
 				t.Run(fmt.Sprintf("%d peers, ring %v, %s, %+v", n, kind > 1, p.Codec, p.Fragments),
 					func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { reduceFragments(t, p, n, kind > 1, rng) })

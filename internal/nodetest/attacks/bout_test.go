@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
@@ -120,9 +122,10 @@ func (r *trial) take(b *bout, p *nodetest.Peer) {
 func (c config) spec(bad int, mode string, seed uint64) p2pdiloco.Spec {
 	spec := p2pdiloco.Spec{
 		Name: "attacks", Rounds: c.slots, InnerSteps: c.inner, StartPeers: uint64(peers - max(0, bad-2)),
-		Seed: seed, Mode: mode,
+		Seed: seed, Mode: mode, Codec: c.codec,
 	}
-	if mode != p2pdiloco.ModeAsync { // which has an outer optimizer of its own
+	// they have an outer optimizer of their own
+	if mode != p2pdiloco.ModeAsync && !strings.HasPrefix(c.codec, codec.TopK) {
 		spec.Outer, spec.OuterLR, spec.Momentum = "nesterov", "0.7", "0.6"
 	}
 	if c.founders > 0 {

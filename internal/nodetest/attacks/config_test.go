@@ -18,6 +18,7 @@ var (
 	badFlag     = flag.String("bad", "", "`numbers` of bad peers of eight, like 1,2,3")
 	foundFlag   = flag.Int("founders", 0, "`number` that four bad strangers join; 0: the bad peers are of the eight")
 	modesFlag   = flag.String("modes", "", "`modes` of the run, like sync,async,streaming")
+	codecFlag   = flag.String("codec", "", "`codec` of the runs, like topk, which sets their outer step, too")
 	slotsFlag   = flag.Uint64("slots", 0, "slots to train; attacks begin in slot 4")
 	seedsFlag   = flag.Uint64("seeds", 0, "how many times everything is done, each time with other data")
 )
@@ -28,6 +29,7 @@ type config struct {
 	bad      []int
 	founders int // that strangers join; 0: no strangers
 	modes    []string
+	codec    string
 	slots    uint64
 	seeds    uint64
 	honest   uint64 // seeds of honest runs at least: how far these lie apart is the measure
@@ -40,7 +42,7 @@ type config struct {
 // fromFlags is what the flags say.
 func fromFlags() (c config, err error) {
 	c = config{
-		founders: *foundFlag, slots: 16, seeds: 1, honest: 3, inner: 10, warm: 300,
+		codec: *codecFlag, founders: *foundFlag, slots: 16, seeds: 1, honest: 3, inner: 10, warm: 300,
 		model: builtin.Config{Layers: 1, Width: 32, Heads: 4, Context: 16, Batch: 8, HeldOut: 256},
 	}
 	chosen, bad, modes := "all", "1,2", "sync"
