@@ -19,10 +19,10 @@ type Custom struct {
 	Version uint32 // from 1; another one with each change of the arithmetic
 	Vectors int    // of state, 0 to 16; zeros in the beginning, and a part of the state root
 	// Step updates params in place with grad, the reduced pseudo-gradient, and state[i], the same
-	// elements of each vector of state. It must be elementwise, a function of its arguments alone,
-	// and give the same bits on every machine: round each operation on its own, float32(a*b)+c, for
-	// the compiler may fuse a*b+c. It is called from several goroutines, on elements that do not
-	// overlap.
+	// elements of each vector of state. It leaves grad as it is. It must be elementwise, a function
+	// of its arguments alone, and give the same bits on every machine: round each operation on its
+	// own, float32(a*b)+c, for the compiler may fuse a*b+c. It is called from several goroutines,
+	// on elements that do not overlap.
 	Step func(params, grad []float32, state [][]float32, cfg Config, at At)
 	// Golden is what Fingerprint returned where the optimizer was written. Register compares it on
 	// each machine that the program runs on.
@@ -85,7 +85,7 @@ func (c Custom) validate() error {
 }
 
 // Fingerprint is the SHA-256 of what some steps from fixed values give, for Golden. The error says
-// that Step is not elementwise, or that it makes values that are not finite.
+// that Step is not elementwise, changes grad, or makes values that are not finite.
 func (c Custom) Fingerprint() (string, error) {
 	const elements, split = 4099, 1000
 	cfg := Config{Name: c.Name, LR: 0.7, Momentum: 0.9, Beta2: 0.99, Every: 4}
@@ -98,15 +98,23 @@ func (c Custom) Fingerprint() (string, error) {
 		}
 	}
 	fill(params, 1<<16)
+	given := make([]float32, elements)
 	whole, parts := newCustom(c, cfg, elements), newCustom(c, cfg, elements)
 	again := slices.Clone(params)
 	for step := range uint64(6) {
 		fill(grad, 1<<20)
+		for j := range grad { // zeros are the rule with codec topk
+			grad[j] *= [...]float32{1, 0, 0x1p-60, 0x1p40}[j%4]
+		}
+		copy(given, grad)
 		at := At{Step: step + 1, Contributions: 3}
 		whole.Step(params, grad, at)
 		parts.Step(again[:split], grad[:split], at)
 		at.Offset = split
 		parts.Step(again[split:], grad[split:], at)
+		if !slices.Equal(grad, given) {
+			return "", errors.New("Step has changed grad, which others read, too: it may write to params and state")
+		}
 	}
 	h := sha256.New()
 	inParts := append([][]float32{again}, parts.state...)

@@ -1,6 +1,7 @@
 package outeropt
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -63,7 +64,21 @@ func TestRegisterSaysWhatIsWrong(t *testing.T) {
 		"not a function of its arguments alone": func(c *Custom) {
 			c.Step = func(params, _ []float32, _ [][]float32, _ Config, _ At) { calls++; params[0] += float32(calls) }
 		},
-		"after some steps": func(c *Custom) {
+		"has changed grad": func(c *Custom) {
+			c.Step = func(_, grad []float32, _ [][]float32, _ Config, _ At) {
+				for j := range grad {
+					grad[j] = min(grad[j], 1)
+				}
+			}
+		},
+		"is NaN after some steps": func(c *Custom) {
+			c.Step = func(params, grad []float32, _ [][]float32, _ Config, _ At) {
+				for j, g := range grad {
+					params[j] -= g / float32(math.Abs(float64(g)))
+				}
+			}
+		},
+		"Inf after some steps": func(c *Custom) {
 			c.Step = func(params, _ []float32, _ [][]float32, _ Config, _ At) {
 				for j := range params {
 					params[j] = params[j] * 1e38 * 1e38

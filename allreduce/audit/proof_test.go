@@ -14,6 +14,25 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
+// No sample has more than its bytes of the outcome, or of any contributor, whatever the two codecs
+// are: electors count on it when they say how many samples a slot can pay for.
+func TestSamplesAreSmallInBothCodecs(t *testing.T) {
+	for _, in := range append(codec.Names(), "topk:1024:4") {
+		for _, out := range append(codec.Names(), "topk:1:2") {
+			if out == codec.Sign {
+				continue
+			}
+			p := testParams(1<<20, 1<<18)
+			p.Aggregator, p.Codec, p.Outcome = allreduce.Mean, in, out
+			g := gridsOf(p, 0)
+			n := g.sampleElements()
+			if a, b := g.in.Codec.EncodedSize(n), g.out.Codec.EncodedSize(n); max(a, b) > sampleBytes {
+				t.Errorf("%s, outcome %s: samples of %d and %d bytes", in, out, a, b)
+			}
+		}
+	}
+}
+
 // Each sample of a segment, recomputed from openings that went over the wire, is what an honest
 // owner has; all samples together are the segment. An owner that changes one bit is convicted by
 // the block that it is in, in each kind of run, and by nothing else.

@@ -7,18 +7,19 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// sampleBytes is how many bytes of the outcome a sample has, at most.
+// sampleBytes is how many bytes of the outcome, and of a contribution, a sample has, at most.
 const sampleBytes = 16 << 10
 
-// Sample is a part of a segment that is checked as one: up to 16 KiB of the outcome's bytes, within
-// one frame, in whole blocks of both codecs.
+// Sample is a part of a segment that is checked as one: up to 16 KiB of the bytes in either codec,
+// within one frame, in whole blocks of both.
 type Sample struct{ Range slot.Range }
 
 // sampleElements is the number of elements of a sample that no frame cuts short. It divides a frame
 // about evenly, so that each element is as likely to be in a sample.
 func (g grids) sampleElements() int {
 	units := up(g.in.FrameElements, g.unit())
-	most := max(1, sampleBytes/g.out.Codec.EncodedSize(g.unit()))
+	unit := max(g.in.Codec.EncodedSize(g.unit()), g.out.Codec.EncodedSize(g.unit()))
+	most := max(1, sampleBytes/unit)
 	return up(units, up(units, most)) * g.unit()
 }
 

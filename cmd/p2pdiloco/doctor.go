@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
@@ -268,13 +269,18 @@ func needOf(spec map[string]string, parameters uint64) doctor.Need {
 	if vectors == 0 {
 		vectors = 3
 	}
-	return doctor.Need{State: 4 * parameters * vectors, Outcome: encoded(spec["codec"], parameters)}
+	return doctor.Need{
+		State:   4 * parameters * vectors,
+		Outcome: encoded(parameters)(codec.NewOutcome(spec["codec"], spec["outcome_codec"])),
+	}
 }
 
 // slotOf is what a round of a run exchanges.
 func slotOf(spec p2pdiloco.Spec, parameters uint64, members int) doctor.Slot {
+	bytes := encoded(parameters)
+	both := bytes(codec.New(spec.Codec)) + bytes(codec.NewOutcome(spec.Codec, spec.OutcomeCodec))
 	return doctor.Slot{
-		Bytes: encoded(spec.Codec, parameters), Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
+		Bytes: both / 2, Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
 		Beside: spec.Overlaps() || spec.Mode == "streaming",
 	}
 }

@@ -63,13 +63,15 @@ func peerOf(r p2pdiloco.PeerProbe, member bool) doctor.Peer {
 	}
 }
 
-// encoded is the size of an encoded model in bytes; 0 if it is not known.
-func encoded(name string, parameters uint64) uint64 {
-	c, err := codec.New(name)
-	if err != nil || parameters > 1<<40 {
-		return 0
+// encoded returns what gives the size of an encoded model in bytes, by its codec; 0 if it is not
+// known.
+func encoded(parameters uint64) func(codec.Codec, error) uint64 {
+	return func(c codec.Codec, err error) uint64 {
+		if err != nil || parameters > 1<<40 {
+			return 0
+		}
+		return uint64(c.EncodedSize(int(parameters)))
 	}
-	return uint64(c.EncodedSize(int(parameters)))
 }
 
 // ownAddresses are those of this machine's interfaces.

@@ -187,7 +187,7 @@ func (c *contributions) settle(record slot.Record) {
 //     and its own residual went with the process that died, so then nothing is owed.
 //   - Nothing is owed after a state was fetched because records were missed or a branch was given
 //     up. That loses one slot's rounding.
-//   - Outcomes are encoded without feedback, for owners change from slot to slot (codec.Outcome).
+//   - Outcomes are encoded without feedback, for owners change from slot to slot.
 //
 // A nil feedback is that of a codec that loses nothing.
 type feedback struct {

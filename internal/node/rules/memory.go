@@ -43,8 +43,11 @@ func Live(s spec.Spec) uint64 {
 	if !Mapped(s) {
 		bytes += d + outerState(s)
 	}
-	if used.Lossy() { // error feedback: the debt, and a residual; the outcome as it is decoded
-		bytes += d + 2*4*uint64(part)
+	if used.Lossy() { // error feedback: the debt, and a residual
+		bytes += d + 4*uint64(part)
+	}
+	if outcome.Lossy() { // the outcome as it is decoded
+		bytes += 4 * uint64(part)
 	}
 	if s.Mode == spec.ModeEager || s.Mode == spec.ModeAsync { // the outer step of this peer's part
 		bytes += outerState(s)

@@ -25,6 +25,8 @@ func TestMemoryIsOfTheSpec(t *testing.T) {
 		{spec.Spec{Mode: "streaming", Fragments: 8}, 2.375}, // the state lies in files
 		{spec.Spec{Codec: "int8"}, 7 + 3*260./1024},
 		{spec.Spec{Codec: "sign"}, 7 + 2*132./4096 + 132./1024},
+		{spec.Spec{OutcomeCodec: "bf16"}, 6.5}, // it is decoded to a vector
+		{spec.Spec{Codec: "topk", OutcomeCodec: "f32"}, 6 + 2*81./16384},
 		{spec.Spec{Mode: "streaming", Fragments: 8, Codec: "bf16"}, 3.25 + 3./16},
 	} {
 		c.spec.Layout = layout
