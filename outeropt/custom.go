@@ -99,7 +99,8 @@ func (c Custom) Fingerprint() (string, error) {
 	}
 	fill(params, 1<<16)
 	given := make([]float32, elements)
-	whole, parts := newCustom(c, cfg, elements), newCustom(c, cfg, elements)
+	zeros := func() []float32 { return make([]float32, elements) }
+	whole, parts := newCustom(c, cfg, elements, zeros), newCustom(c, cfg, elements, zeros)
 	again := slices.Clone(params)
 	for step := range uint64(6) {
 		fill(grad, 1<<20)
@@ -141,10 +142,10 @@ type custom struct {
 	state [][]float32
 }
 
-func newCustom(c Custom, cfg Config, elements int) *custom {
+func newCustom(c Custom, cfg Config, elements int, zeros func() []float32) *custom {
 	o := &custom{Custom: c, cfg: cfg, size: elements}
 	for range c.Vectors {
-		o.state = append(o.state, make([]float32, elements))
+		o.state = append(o.state, zeros())
 	}
 	return o
 }

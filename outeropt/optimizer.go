@@ -58,11 +58,7 @@ func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (Optim
 	var o Optimizer
 	switch {
 	case registered:
-		c := &custom{Custom: own, cfg: cfg, size: int(elements)}
-		for range own.Vectors {
-			c.state = append(c.state, zeros())
-		}
-		o = c
+		o = newCustom(own, cfg, int(elements), zeros)
 	case cfg.Name == Adam:
 		o = &adam{cfg: cfg, m: zeros(), v: zeros()}
 	case cfg.Name == DelayedNesterov:

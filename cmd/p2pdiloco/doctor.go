@@ -269,18 +269,16 @@ func needOf(spec map[string]string, parameters uint64) doctor.Need {
 	if vectors == 0 {
 		vectors = 3
 	}
-	return doctor.Need{
-		State:   4 * parameters * vectors,
-		Outcome: encoded(parameters)(codec.NewOutcome(spec["codec"], spec["outcome_codec"])),
-	}
+	out, _ := codec.NewOutcome(spec["codec"], spec["outcome_codec"])
+	return doctor.Need{State: 4 * parameters * vectors, Outcome: encoded(out, parameters)}
 }
 
 // slotOf is what a round of a run exchanges.
 func slotOf(spec p2pdiloco.Spec, parameters uint64, members int) doctor.Slot {
-	bytes := encoded(parameters)
-	both := bytes(codec.New(spec.Codec)) + bytes(codec.NewOutcome(spec.Codec, spec.OutcomeCodec))
+	in, _ := codec.New(spec.Codec)
+	out, _ := codec.NewOutcome(spec.Codec, spec.OutcomeCodec)
 	return doctor.Slot{
-		Bytes: both / 2, Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
+		Bytes: (encoded(in, parameters) + encoded(out, parameters)) / 2, Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
 		Beside: spec.Overlaps() || spec.Mode == "streaming",
 	}
 }

@@ -63,15 +63,12 @@ func peerOf(r p2pdiloco.PeerProbe, member bool) doctor.Peer {
 	}
 }
 
-// encoded returns what gives the size of an encoded model in bytes, by its codec; 0 if it is not
-// known.
-func encoded(parameters uint64) func(codec.Codec, error) uint64 {
-	return func(c codec.Codec, err error) uint64 {
-		if err != nil || parameters > 1<<40 {
-			return 0
-		}
-		return uint64(c.EncodedSize(int(parameters)))
+// encoded is the size of an encoded model in bytes; 0 if it or the codec, then nil, is not known.
+func encoded(c codec.Codec, parameters uint64) uint64 {
+	if c == nil || parameters > 1<<40 {
+		return 0
 	}
+	return uint64(c.EncodedSize(int(parameters)))
 }
 
 // ownAddresses are those of this machine's interfaces.

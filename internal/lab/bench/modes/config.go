@@ -54,12 +54,9 @@ func (c Config) Validate() error {
 	f.Add(c.StepTime < time.Millisecond || c.StepTime > time.Minute, "step-time", c.StepTime, "allowed: 1ms to 1m")
 	bench.CheckNames(&f, "modes", c.Modes, Modes)
 	for _, name := range c.Codecs {
-		up, down, both := strings.Cut(name, "+")
+		up, down, _ := strings.Cut(name, "+")
 		_, err1 := codec.New(up)
 		_, err2 := codec.NewOutcome(up, down)
-		if both && down == "" {
-			_, err2 = codec.New(down)
-		}
 		err := cmp.Or(err1, err2)
 		f.Add(err != nil, "codecs", c.Codecs, "%v", err)
 	}

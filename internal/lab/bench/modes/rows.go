@@ -45,12 +45,12 @@ func (c Config) rows() (rows []row) {
 		{"streaming", fmt.Sprint(sync, "--fragment-alpha 0 --fragments ", fragments), c.Rounds},
 	}
 	for _, name := range c.Codecs {
-		up, down, both := strings.Cut(name, "+")
+		up, down, _ := strings.Cut(name, "+")
 		settings := sync
 		if strings.HasPrefix(up, codec.TopK) { // whose own outer step is the default
 			settings = fmt.Sprintf("--min-peers %d ", c.Peers)
 		}
-		if settings += "--codec " + up; both {
+		if settings += "--codec " + up; down != "" {
 			settings += " --outcome-codec " + down
 		}
 		if name != "f32" { // which all others have
