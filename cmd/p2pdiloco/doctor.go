@@ -278,7 +278,8 @@ func slotOf(spec p2pdiloco.Spec, parameters uint64, members int) doctor.Slot {
 	in, _ := codec.New(spec.Codec)
 	out, _ := codec.NewOutcome(spec.Codec, spec.OutcomeCodec)
 	return doctor.Slot{
-		Bytes: (encoded(in, parameters) + encoded(out, parameters)) / 2, Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
+		Bytes: (encoded(in, parameters) + encoded(out, parameters)) / 2, Codec: spec.Codec, Members: members,
+		Steps:  spec.InnerSteps,
 		Beside: spec.Overlaps() || spec.Mode == "streaming",
 	}
 }
