@@ -85,7 +85,7 @@ type Contribution struct {
 	groups []slot.Root // hashtree.SumGroups of each frame
 	tree   slot.Tree   // over the leaves
 	root   slot.Root
-	frame  int // bytes of each frame but the last
+	grid   plan.Grid
 	holds  atomic.Int32
 }
 
@@ -171,7 +171,7 @@ func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer [
 // newContribution is one that commits to nothing yet.
 func newContribution(g plan.Grid, self slot.PeerID, encoded []byte) *Contribution {
 	return &Contribution{
-		data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), frame: g.FrameBytes,
+		data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), grid: g,
 		groups: make([]slot.Root, g.Frames*hashtree.Groups(g.FrameBytes)),
 	}
 }
@@ -201,7 +201,29 @@ func (c *Contribution) commit(g plan.Grid, first, last int, do func(in *frame, f
 // the leaves of a contribution: a lying peer offers such a one.
 func (c *Contribution) Recommit() {
 	c.tree = slot.ContributionTree(c.leaves)
-	c.root = c.tree.Seal(c.peer, c.frame, uint64(len(c.data)))
+	c.root = c.tree.Seal(c.peer, c.grid.FrameBytes, uint64(len(c.data)))
+}
+
+// Values are what everybody decodes.
+func (c *Contribution) Values() []float32 {
+	x := make([]float32, c.grid.Total)
+	var in frame
+	for f := range c.grid.Frames {
+		_ = in.decode(c.grid, f, c.grid.Frame(c.data, f), false) // Encode wrote it
+		copy(x[f*c.grid.FrameElements:], in.values)
+	}
+	return x
+}
+
+// Change commits to other values, as if Encode had been given them; x becomes what everybody
+// decodes. Hostile peers of tests lie with it before they offer. If it fails, some frames have the
+// other values and some the old ones.
+func (c *Contribution) Change(x []float32) error {
+	err := c.commit(c.grid, 0, c.grid.Frames, func(in *frame, f int) error {
+		return in.encode(c.grid, f, c.grid.Frame(c.data, f), nil, Vector(x))
+	})
+	c.Recommit()
+	return err
 }
 
 // Root is the commitment: slot.ContributionRoot.
@@ -209,7 +231,7 @@ func (c *Contribution) Root() slot.Root { return c.root }
 
 // Groups is what the groups of a frame hash to: hashtree.Open shows parts of it by them.
 func (c *Contribution) Groups(frame int) []slot.Root {
-	n := hashtree.Groups(c.frame)
+	n := hashtree.Groups(c.grid.FrameBytes)
 	return c.groups[frame*n:][:n]
 }
 

@@ -68,7 +68,7 @@ func TestBadContributionsAreNamed(t *testing.T) {
 		{"a scale too large", blocks[:2], scale(math.Float32bits(0x1p99)), true, BadValue, true},
 		{"a sign too large", blocks[2:], scale(math.Float32bits(0x1p100)), true, BadValue, true},
 		{"other frames", f32, func() {
-			for f := 0; f < len(c.data); f += c.frame {
+			for f := 0; f < len(c.data); f += c.grid.FrameBytes {
 				c.data[f]++
 			}
 		}, false, BadBytes, false},
@@ -91,7 +91,7 @@ func TestBadContributionsAreNamed(t *testing.T) {
 					own := in.own[sender]
 					g, c = in, &Contribution{
 						data: slices.Clone(own.data), peer: own.peer, leaves: slices.Clone(own.leaves), root: own.root,
-						frame: own.frame,
+						grid: own.grid,
 					}
 					g.own[sender] = c
 					if row.change(); row.bytes {
@@ -162,6 +162,34 @@ func TestEncodeNamesTheFirstBadElement(t *testing.T) {
 		_, err := Encode(p, 0, "ada", Vector(v), nil)
 		if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "element 333:") {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What a contribution is changed to is what Encode would have made of it, in every codec.
+func TestChange(t *testing.T) {
+	for _, name := range []string{"f32", "int8", "sign", "topk:8:4"} {
+		p := testParams(3*4096+5, 4096)
+		p.Codec, p.Schedule = name, Rotation
+		encode := func(by float32) *Contribution {
+			v := make(Vector, p.Fragments[0])
+			for i := range v {
+				v[i] = by * float32(i%97-48)
+			}
+			c, err := Encode(p, 0, "ada", v, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		c, want := encode(1), encode(-16).Values()
+		x := c.Values()
+		for i := range x {
+			x[i] *= -16
+		}
+		if err := c.Change(x); err != nil || !slices.Equal(c.Values(), want) || c.Root() == encode(1).Root() ||
+			name == "f32" && c.Root() != encode(-16).Root() {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

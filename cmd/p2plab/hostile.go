@@ -94,7 +94,7 @@ func attacksHelp() string {
 // that it shares with its judge.
 func addHostile(root *cobra.Command) {
 	cmd := hidden(node.NewJoin(nil))
-	cmd.Use, cmd.Args = chaos.HostileCommand+" ATTACK FOLDER", cobra.ExactArgs(2)
+	cmd.Use, cmd.Args = hostile.Command+" ATTACK FOLDER", cobra.ExactArgs(2)
 	join := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		kind, known := hostile.Find(args[0])

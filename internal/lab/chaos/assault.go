@@ -93,7 +93,7 @@ func (a *assault) startHostile(program string) error {
 	for i := range a.Foes {
 		n := len(a.nodes) + i + 1
 		p := &node{Peer: a.swarm.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
-		p.Words = []string{program, HostileCommand, a.Kind.Name, a.Folder}
+		p.Words = []string{program, hostile.Command, a.Kind.Name, a.Folder}
 		a.foes = append(a.foes, p)
 		trains := a.training()
 		if a.Idle {

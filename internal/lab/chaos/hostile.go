@@ -15,15 +15,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// HostileCommand is the command of a hostile peer: it has the name of an attack and a folder, and
-// the flags of join.
-const HostileCommand = "hostile-join"
-
 // HostileConfig says what swarms to run with hostile peers among them. Of the Config, Peers are
 // honest ones, Slots those of each attack, and Executable is the program of honest peers.
 type HostileConfig struct {
 	Config
-	HostileProgram string // that has HostileCommand
+	HostileProgram string // that has hostile.Command
 	Attacks        []hostile.Kind
 }
 

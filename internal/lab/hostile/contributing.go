@@ -9,13 +9,9 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
-
-// Values returns the values of a contribution of codec f32.
-func Values(c *allreduce.Contribution) []float32 { return floatsOf(c.Bytes()) }
 
 func floatsOf(b []byte) []float32 {
 	x := make([]float32, len(b)/4)
@@ -26,17 +22,6 @@ func floatsOf(b []byte) []float32 {
 func bytesOf(x []float32) []byte {
 	b, _ := binary.Append(nil, binary.LittleEndian, x) // floats have a size
 	return b
-}
-
-// commit puts values into a contribution of codec f32, with hashes and norms that fit.
-func (l *liar) commit(c *allreduce.Contribution, x []float32) {
-	frame := int(l.rules.Frame)
-	copy(c.Bytes(), bytesOf(x))
-	for f, hash := range slot.Cut(c.Bytes(), 4*frame).Hashes {
-		part := x[f*frame : min(len(x), (f+1)*frame)]
-		c.Leaves()[f] = slot.FrameLeaf{NormSq: kernel.NormSq(part), Hash: hash}
-	}
-	c.Recommit()
 }
 
 // offers has something change each own contribution before it is offered.
@@ -51,8 +36,8 @@ func (l *liar) offers(change func(slotNumber uint64, c *allreduce.Contribution))
 func spoils(spoil func(l *liar, slotNumber uint64, x []float32) bool) func(*liar) {
 	return func(l *liar) {
 		l.offers(func(slotNumber uint64, c *allreduce.Contribution) {
-			if x := Values(c); spoil(l, slotNumber, x) {
-				l.commit(c, x)
+			x := c.Values()
+			if spoil(l, slotNumber, x) && c.Change(x) == nil {
 				l.did("slot %d: it offers other values", slotNumber)
 			}
 		})

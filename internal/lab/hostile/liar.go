@@ -17,6 +17,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
+// Command is that of a hostile peer's process: it has the name of an attack and a folder, and the
+// flags of join.
+const Command = "hostile-join"
+
 // Files of the folder that hostile peers share with those who judge them.
 const (
 	beginFile = "begin"  // once it is there, the attack begins

@@ -242,7 +242,7 @@ func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 func (b *bout) note(p *nodetest.Peer, slotNumber uint64, c *allreduce.Contribution) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.known[b.place(p, slotNumber)] = hostile.Values(c)
+	b.known[b.place(p, slotNumber)] = c.Values()
 }
 
 func (b *bout) place(p *nodetest.Peer, slotNumber uint64) place {
