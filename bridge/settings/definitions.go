@@ -257,10 +257,10 @@ func (d definition) register(fs *pflag.FlagSet) {
 var elsewhere = []string{
 	"absolute", "addr", "addr-file", "against", "against-config", "aggregators", "codecs",
 	"faults", "faults-per-hour", "force", "hostile",
-	"identity", "keep-dir", "minutes", "modes",
+	"identity", "keep-dir", "minutes",
 	"out", "peers", "program", "rate", "relative",
 	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
-	"relay-time", "relay-total", "rtt", "schedules", "seeds", "size", "slot", "slots",
+	"relay-time", "relay-total", "rows", "rtt", "schedules", "seeds", "size", "slot", "slots",
 	"step-time", "steps", "timeout", "transports", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
 	"yes",
 }

@@ -25,7 +25,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"chaos --hostile mute --peers 2", "--peers 2: allowed: 3 to 64"},
 		{"bench modes --peers 1 --seeds 0", "--peers 1: allowed: 2 to"},
 		{"bench modes --rounds 0", "--rounds 0: allowed: 1 to"},
-		{"bench modes --modes sync,gossip", "--modes sync,gossip: allowed: sync, delayed"},
+		{"bench modes --rows sync,gossip", "--rows sync,gossip: gossip: \"gossip\" is no mode: sync, delayed"},
 		{"bench modes --rate fast", "--rate fast: allowed: 1kbit to"},
 		{"bench modes --rtt 3s", "--rtt 3s: allowed: 0 to 2s"},
 		{"bench modes --model width=5,heads=3", "--model width=5,heads=3: width 5 is not a multiple"},

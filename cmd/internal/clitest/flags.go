@@ -20,8 +20,8 @@ import (
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
 	"aggregators", "codecs", "faults", "faults-per-hour", "hostile",
-	"minutes", "modes", "program",
-	"rate", "rtt", "schedules", "seeds", "size", "slots", "step-time", "transports", "trusts",
+	"minutes", "program",
+	"rate", "rows", "rtt", "schedules", "seeds", "size", "slots", "step-time", "transports", "trusts",
 	"warm-steps",
 }
 

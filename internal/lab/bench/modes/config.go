@@ -1,13 +1,11 @@
 package modes
 
 import (
-	"cmp"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
@@ -19,8 +17,7 @@ import (
 type Config struct {
 	swarm.Setting
 	bench.Place
-	Modes      lab.Names[string] // of Modes
-	Codecs     lab.Names[string] // that mode sync is measured with; empty: only f32
+	Rows       lab.Names[string] // as parseRow reads them
 	InnerSteps uint64            // H
 	Rounds     uint64
 	Seeds      uint64         // 1 to this
@@ -30,11 +27,17 @@ type Config struct {
 	StepTime   time.Duration  // of an inner step
 }
 
-// Modes lists those that can be measured.
-var Modes = []string{"sync", "delayed", "eager", "streaming", "async"}
+// Rows are what is measured unless somebody says otherwise. Of rows with a straggler the first is
+// what the others are compared with.
+var Rows = []string{"sync", "delayed", "eager", "streaming", slowSyncRow, "sync.dylu.slow", "async.slow"}
 
-// most is the bound of rounds, steps and seeds: with more, a machine measures for ever.
-const most = 100_000
+const (
+	// most is the bound of rounds, steps and seeds: with more, a machine measures for ever.
+	most = 100_000
+	// cellTime is how long one row may take in one seed: so much is lost at most if somebody stops
+	// the bench.
+	cellTime = 20 * time.Minute
+)
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
@@ -44,7 +47,7 @@ func (c Config) Validate() error {
 		f.Add(value < least || value > most, flag, value, "allowed: %d to %d", least, most)
 	}
 	least := uint64(1)
-	if slices.Contains(c.Modes, "streaming") {
+	if strings.Contains(c.Rows.String(), "streaming") {
 		least = fragments // a border needs a step before it
 	}
 	whole("inner-steps", c.InnerSteps, least)
@@ -52,17 +55,30 @@ func (c Config) Validate() error {
 	whole("seeds", c.Seeds, 1)
 	whole("warm-steps", c.WarmSteps, 1)
 	f.Add(c.StepTime < time.Millisecond || c.StepTime > time.Minute, "step-time", c.StepTime, "allowed: 1ms to 1m")
-	bench.CheckNames(&f, "modes", c.Modes, Modes)
-	for _, name := range c.Codecs {
-		up, down, _ := strings.Cut(name, "+")
-		_, err1 := codec.New(up)
-		_, err2 := codec.NewOutcome(up, down)
-		err := cmp.Or(err1, err2)
-		f.Add(err != nil, "codecs", c.Codecs, "%v", err)
+	f.Add(len(c.Rows) == 0, "rows", c.Rows, "name one at least")
+	for _, name := range c.Rows {
+		r, err := parseRow(name)
+		switch {
+		case err != nil:
+			f.Add(true, "rows", c.Rows, "%v", err)
+		case r.bad*3 >= c.Peers && r.bad > 0:
+			f.Add(true, "rows", c.Rows, "%s: fewer than a third of %d peers may be bad", name, c.Peers)
+		case r.is(apart) && (len(c.Data) < 2 || len(c.Data) > c.Peers):
+			f.Add(true, "rows", c.Rows, "%s: it needs --data twice or more, at most once for each peer", name)
+		case r.training(c) > cellTime*3/4:
+			f.Add(true, "rows", c.Rows, "%s would train for %v: its limit is %v", name, r.training(c), cellTime*3/4)
+		}
 	}
 	err := c.Model.Validate()
 	f.Add(err != nil, "model", &c.Model, "%v", err)
 	return errors.Join(f...)
+}
+
+// flags are all that decides what a row's figures are, but for the row and the seed.
+func (c Config) flags() string {
+	return fmt.Sprintf("--peers %d --rtt %v --rate %v --inner-steps %d --rounds %d --warm-steps %d --model %v "+
+		"--data %s --step-time %v", c.Peers, c.RTT, &c.Rate, c.InnerSteps, c.Rounds, c.WarmSteps, &c.Model,
+		strings.Join(c.Data, ","), c.StepTime)
 }
 
 // batch is the tokens of a peer's inner step, tokens those that all peers of a row train on.

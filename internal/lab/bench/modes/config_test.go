@@ -2,8 +2,7 @@ package modes
 
 import (
 	"bytes"
-	"io"
-	"math"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 func sampleConfig() Config {
 	return Config{
-		Place: bench.Place{Peers: 4}, Modes: slices.Clone(Modes), InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
+		Place: bench.Place{Peers: 4}, Rows: slices.Clone(Rows), InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
 		StepTime: time.Second, Model: settings.Model{Config: builtin.Config{Context: 8, Batch: 1}},
 	}
 }
@@ -28,17 +26,24 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	for want, spoil := range map[string]func(*Config){
-		"--peers 1: allowed: 2 to":                   func(c *Config) { c.Peers = 1 },
-		"--seeds 0: allowed: 1 to":                   func(c *Config) { c.Seeds = 0 },
-		"--rounds 0: allowed":                        func(c *Config) { c.Rounds = 0 },
-		"--inner-steps 0: allowed: 1":                func(c *Config) { c.InnerSteps, c.Modes = 0, []string{"sync"} },
-		"--inner-steps 3: allowed: 4":                func(c *Config) { c.InnerSteps = 3 },
-		"--warm-steps 0: allowed":                    func(c *Config) { c.WarmSteps = 0 },
-		"--step-time 0s: allowed":                    func(c *Config) { c.StepTime = 0 },
-		"--modes gossip: allowed: sync":              func(c *Config) { c.Modes = []string{"gossip"} },
-		`--codecs f32,f31: codec "f31" is not known`: func(c *Config) { c.Codecs = []string{"f32", "f31"} },
-		"--rtt 3s: allowed: 0 to 2s":                 func(c *Config) { c.RTT = 3 * time.Second },
-		"--model width=5,context=8":                  func(c *Config) { c.Model.Width = 5 },
+		"--peers 1: allowed: 2 to":                 func(c *Config) { c.Peers = 1 },
+		"--seeds 0: allowed: 1 to":                 func(c *Config) { c.Seeds = 0 },
+		"--rounds 0: allowed":                      func(c *Config) { c.Rounds = 0 },
+		"--inner-steps 0: allowed: 1":              func(c *Config) { c.InnerSteps, c.Rows = 0, []string{"sync"} },
+		"--inner-steps 3: allowed: 4":              func(c *Config) { c.InnerSteps = 3 },
+		"--warm-steps 0: allowed":                  func(c *Config) { c.WarmSteps = 0 },
+		"--step-time 0s: allowed":                  func(c *Config) { c.StepTime = 0 },
+		"name one at least":                        func(c *Config) { c.Rows = nil },
+		`gossip: "gossip" is no mode: sync`:        func(c *Config) { c.Rows = []string{"gossip"} },
+		`sync.f31: codec "f31" is not known`:       func(c *Config) { c.Rows = []string{"sync", "sync.f31"} },
+		`sync.int4+f31: codec "f31" is not known`:  func(c *Config) { c.Rows = []string{"sync.int4+f31"} },
+		"none of muon, dylu":                       func(c *Config) { c.Rows = []string{"sync.muno"} },
+		`"flip:none": how many`:                    func(c *Config) { c.Rows = []string{"sync.flip:none"} },
+		"fewer than a third of 4 peers may be bad": func(c *Config) { c.Rows = []string{"sync.flip:2"} },
+		"sync.apart: it needs --data twice":        func(c *Config) { c.Rows = []string{"sync.apart"} },
+		"sync would train for 16m40s: its limit":   func(c *Config) { c.Rounds = 100 },
+		"--rtt 3s: allowed: 0 to 2s":               func(c *Config) { c.RTT = 3 * time.Second },
+		"--model width=5,context=8":                func(c *Config) { c.Model.Width = 5 },
 	} {
 		c := sampleConfig()
 		spoil(&c)
@@ -56,50 +61,83 @@ func TestRows(t *testing.T) {
 		return list
 	}
 	c := sampleConfig()
-	if got := names(c); !slices.Equal(got, []string{
-		"sync", "delayed", "eager", "streaming", "sync,slow", "sync,dylu,slow", "async,slow",
-	}) {
+	rows := c.rows()
+	if got := names(c); !slices.Equal(got, append([]string{referenceRow}, Rows...)) {
 		t.Errorf("all modes are rows %q", got)
 	}
-	rows := c.rows()
 	if s := rows[len(rows)-3]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second ||
 		s.limit(c) != 920*time.Second {
 		t.Errorf("%s: steps of %v and %v, at most %v", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.limit(c))
 	}
-	if s := rows[0]; s.stepTime(c, 3) != time.Second || !slices.Contains(s.args(c, 7, 3), "7") {
-		t.Errorf("%s has a straggler, or another seed: %q", s.name, s.args(c, 7, 3))
+	if s := rows[1]; s.stepTime(c, 3) != time.Second || s.rounds(c) != 5 || rows[len(rows)-1].rounds(c) != 8 {
+		t.Errorf("%s has a straggler, or other rounds: %v", s.name, s)
 	}
-	c.Codecs = []string{"f32", "int4"}
-	c.Modes = []string{"delayed"}
-	if got := names(c); !slices.Equal(got, []string{"delayed"}) {
-		t.Errorf("codecs without mode sync are rows %q", got)
+	if c.Rounds = 10_000; rows[1].limit(c) != cellTime {
+		t.Errorf("a cell takes %v", rows[1].limit(c))
 	}
-	c.Modes = []string{"sync"}
-	if got := names(c); !slices.Equal(got, []string{"sync", "sync,int4"}) ||
-		!slices.Contains(c.rows()[1].args(c, 1, 0), "int4") {
-		t.Errorf("codecs are rows %q", got)
+	c.Rows = []string{"sync", "sync.muon"}
+	if got := names(c); !slices.Equal(got, []string{referenceRow, muonReferenceRow, "sync", "sync.muon"}) {
+		t.Errorf("with Muon rows are %q", got)
 	}
-	c.Codecs = []string{"sign+topk:512:4", "topk"}
-	if a, b := c.rows()[1].args(c, 1, 0), c.rows()[2].args(c, 1, 0); !slices.Contains(a, "topk:512:4") ||
-		!slices.Contains(a, "nesterov") || !slices.Contains(b, "topk") || slices.Contains(b, "nesterov") {
-		t.Errorf("rows are %q and %q", a, b)
+}
+
+// TestArguments: each word of a row's name is in the flags of its peers, and only there.
+func TestArguments(t *testing.T) {
+	c := sampleConfig()
+	c.Data = []string{"a", "b"}
+	of := func(name string, peer int) string {
+		r, err := parseRow(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(r.args(c, 7, peer), " ")
+	}
+	plain := of("sync", 0)
+	for _, want := range []string{
+		"--mode sync", "--seed 7", "--codec f32", "--aggregator mean", "--outer nesterov", "--momentum 0.6",
+		"--min-peers 4", "--data a --data b",
+	} {
+		if !strings.Contains(plain, want) {
+			t.Errorf("%q is not in %q", want, plain)
+		}
+	}
+	for name, want := range map[string]string{
+		"delayed": "--momentum 0", "streaming": "--fragments 4", "sync.int4": "--codec int4",
+		"sync.sign+topk:512:4": "--codec sign --aggregator mean --min-peers 4 --outer nesterov --outer-lr 0.7 " +
+			"--momentum 0.6 --outcome-codec topk:512:4",
+		"sync.topk": "--codec topk --aggregator mean --min-peers 4 --data", "sync.clip": "mean --clip on",
+		"sync.muon.median": "optimizer=muon --codec f32 --aggregator median", "sync.dylu": "--pace dylu",
+		"sync.trimmed_mean.flip:1": "--aggregator trimmed_mean",
+	} {
+		if got := of(name, 2); !strings.Contains(got, want) || strings.Contains(plain+" ", want+" ") {
+			t.Errorf("%s: %q in %q, and not in %q", name, want, got, plain)
+		}
+	}
+	if got := of("sync.apart", 3); !strings.HasSuffix(got, "--data b") || strings.Contains(got, "--data a") {
+		t.Errorf("the last peer of four has %q", got)
+	}
+	if r, _ := parseRow("sync.median.flip:2.int4"); r.bad != 2 || r.clean() != "sync.median.int4" {
+		t.Errorf("%d bad peers; without them it is %s", r.bad, r.clean())
+	}
+	if got := of("async", 0); strings.Contains(got, "min-peers") || strings.Contains(got, "outer") {
+		t.Errorf("async waits: %q", got)
 	}
 }
 
 // TestGoals: each row has a goal, in a bench of the size that the goals are for.
 func TestGoals(t *testing.T) {
 	c := sampleConfig()
-	c.Codecs = []string{"int4", "sign"}
-	for _, r := range c.rows() {
-		judged := bench.Judge(c.name(r.name), "loss-x-dp", 0) + bench.Judge(c.name(r.name), "loss-x-sync", 0) +
-			bench.Judge(c.name(r.name), "sec-to-loss-x-sync", 0)
+	c.Rows = append(c.Rows, "sync.int4", "sync.sign", "sync.topk", "sync.topk:128:2")
+	for _, r := range c.rows()[1:] {
+		judged := bench.Judge(c.figure(r.name), "loss-x-dp", 0) + bench.Judge(c.figure(r.name), "loss-x-sync", 0) +
+			bench.Judge(c.figure(r.name), "sec-to-loss-x-sync", 0)
 		if judged == "" && r.name != slowSyncRow {
-			t.Errorf("%s has no goal", c.name(r.name))
+			t.Errorf("%s has no goal", c.figure(r.name))
 		}
 		c.Rate = 1
 		late := r.name == "delayed" || r.name == "eager" || r.name == "streaming"
-		if stall := bench.Judge(c.name(r.name), "stall-%", 3); (stall != "") != late {
-			t.Errorf("%s behind a link stalls 3%%: %q", c.name(r.name), stall)
+		if stall := bench.Judge(c.figure(r.name), "stall-%", 3); (stall != "") != late {
+			t.Errorf("%s behind a link stalls 3%%: %q", c.figure(r.name), stall)
 		}
 		c.Rate = 0
 	}
@@ -126,48 +164,22 @@ func TestWarmStart(t *testing.T) {
 		c.tokens() != 5*10*4*8 {
 		t.Errorf("from %v to %v and %v; other seed %v", w.loss, a, b, other)
 	}
-	if err := w.prepare(c.Dir + "/peer"); err != nil {
+	if err := errors.Join(w.prepare(c.Dir+"/peer", w.optimizer), w.prepare(c.Dir+"/other", builtin.Muon)); err != nil {
 		t.Error(err)
+	}
+	if _, err := os.Stat(c.Dir + "/other"); err == nil {
+		t.Error("a peer with another optimizer has a state")
 	}
 	want, err := os.ReadFile(w.state)
 	if got, err2 := os.ReadFile(c.Dir + "/peer/trainer.state"); err != nil || err2 != nil || !bytes.Equal(got, want) {
 		t.Errorf("a peer has another state of the optimizer: %v, %v", err, err2)
 	}
+	other := c
+	other.Model.Optimizer = builtin.Muon
+	if _, loss, err := w.train(t.Context(), other, 1, 0, 1); err != nil || loss != w.loss {
+		t.Errorf("another optimizer begins with a loss of %v, %v", loss, err)
+	}
 	if same := loss(1, 0); same != w.loss {
 		t.Errorf("before the first round a loss of %v; the warm start's is %v", same, w.loss)
-	}
-}
-
-// TestResult: what peers did becomes figures, and those that hold different models are an error.
-func TestResult(t *testing.T) {
-	c := sampleConfig()
-	c.Peers, c.InnerSteps, c.StepTime = 2, 40, 40*time.Millisecond
-	of := func(training float64, root string) *peer {
-		p := &peer{
-			measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10)},
-			sent:     []sample{{second(after(1)), 100}, {second(after(1.1)), 200}, {second(after(6)), 600}},
-		}
-		p.report.BytesSent, p.report.Training, p.report.Stall, p.report.Tokens = 1100, training, 1, 10*c.batch()
-		p.report.StateRoot = root
-		return p
-	}
-	r := &bench.Report{Out: io.Discard}
-	result := func(name, root string) error {
-		_, err := c.add(r, row{name: name}, 0, []*peer{of(1, "a"), of(2, root)})
-		return err
-	}
-	err := result("sync", "a")
-	want := map[string]float64{"loss": 2.5, "sec/op": 5, "sent-B": 1000, "stall-%": 40, "step-x-pace": 5, "peak-B": 100}
-	for unit, x := range want {
-		if got := r.Samples(c.name("sync"), unit); err != nil || len(got) != 1 || math.Abs(got[0]-x) > 1e-3 {
-			t.Errorf("%s: %v, want %v; %v", unit, got, x, err)
-		}
-	}
-	err = result("sync,slow", "a")
-	if slow := r.Samples(c.name("sync,slow"), "step-x-pace"); err != nil || slow[0] != 2.5 {
-		t.Errorf("the straggler is taken for cores that are short: %v, %v", slow, err)
-	}
-	if result("sync", "b") == nil {
-		t.Error("different models are a result")
 	}
 }

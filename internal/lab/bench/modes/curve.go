@@ -11,10 +11,10 @@ import (
 
 // point is how good the anchor was after a round.
 type point struct {
-	round   uint64  // in mode streaming: slot
-	loss    float64 // held-out, nats per token
-	seconds float64 // since the first inner steps
-	tokens  uint64  // that all peers together had trained on, as far as they had said
+	Round   uint64  `json:"round"`   // in mode streaming: slot
+	Loss    float64 `json:"loss"`    // held-out, nats per token
+	Seconds float64 `json:"seconds"` // since the first inner steps
+	Tokens  uint64  `json:"tokens"`  // that all peers had trained on, as far as they had said
 }
 
 // curveOf joins what trainers reported: the first of each round, because all measure the same model
@@ -37,7 +37,7 @@ func curveOf(peers []*peer) (begun time.Time, curve []point) {
 		seen[m.Round] = true
 		curve = append(curve, point{m.Round, m.Loss, max(0, m.Time.Sub(begun).Seconds()), tokens})
 	}
-	slices.SortFunc(curve, func(a, b point) int { return cmp.Compare(a.round, b.round) })
+	slices.SortFunc(curve, func(a, b point) int { return cmp.Compare(a.Round, b.Round) })
 	return begun, curve
 }
 
@@ -45,8 +45,8 @@ func curveOf(peers []*peer) (begun time.Time, curve []point) {
 func lossAt(curve []point, tokens uint64) float64 {
 	loss := 0.0
 	for i, p := range curve {
-		if i == 0 || p.tokens <= tokens {
-			loss = p.loss
+		if i == 0 || p.Tokens <= tokens {
+			loss = p.Loss
 		}
 	}
 	return loss
@@ -61,10 +61,10 @@ func race(curve, other []point) (ratio float64, ok bool) {
 	}
 	// how far a model came down, and when
 	descent := func(curve []point) (s []sample, lowest float64) {
-		lowest = curve[0].loss
+		lowest = curve[0].Loss
 		for i := range curve {
-			loss := bench.Median([]float64{curve[i].loss, curve[max(i-1, 0)].loss, curve[max(i-2, 0)].loss})
-			s = append(s, sample{-loss, curve[i].seconds})
+			loss := bench.Median([]float64{curve[i].Loss, curve[max(i-1, 0)].Loss, curve[max(i-2, 0)].Loss})
+			s = append(s, sample{-loss, curve[i].Seconds})
 			lowest = min(lowest, loss)
 		}
 		return s, lowest

@@ -1,6 +1,7 @@
 package modes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -28,12 +29,14 @@ type warm struct {
 	corpus       *builtin.Corpus
 	model, state string    // files
 	values       []float32 // of the model; nil: there is no warm start yet
+	optimizer    string    // inner
 	loss         float64
 }
 
 // warmStart trains one, and leaves its files in c.Dir.
 func warmStart(ctx context.Context, c Config) (w *warm, err error) {
 	w = &warm{model: filepath.Join(c.Dir, "model.safetensors"), state: filepath.Join(c.Dir, "trainer.state")}
+	w.optimizer = c.Model.Optimizer
 	if w.corpus, err = builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: c.Data}); err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ func warmStart(ctx context.Context, c Config) (w *warm, err error) {
 // over all peers' batches. In each round, from 1, the parts of the data are those that the peers of
 // a run of that seed are dealt if all are there from the first slot on and none is late
 // (docs/data.md). In modes that overlap, the same parts come in another order. The loss is that of
-// held-out text.
+// held-out text. An inner optimizer that the warm start did not have begins without a state.
 func (w *warm) train(ctx context.Context, c Config, seed, rounds, steps uint64,
 ) (t *builtin.Trainer, loss float64, err error) {
 	together := c.Model.Config
@@ -63,7 +66,10 @@ func (w *warm) train(ctx context.Context, c Config, seed, rounds, steps uint64,
 	together.HeldOut, together.Threads = heldOut, min(runtime.NumCPU(), maxThreads)
 	t, err = builtin.New(together, w.corpus)
 	if err == nil && w.values != nil {
-		err = errors.Join(t.Load(ctx, w.values), t.Restore(ctx, w.state))
+		err = t.Load(ctx, w.values)
+	}
+	if err == nil && w.values != nil && together.Optimizer == w.optimizer {
+		err = t.Restore(ctx, w.state)
 	}
 	tasks := make([]p2pdiloco.Task, c.Peers)
 	for part := uint64(0); err == nil && part < rounds*uint64(c.Peers); part += uint64(c.Peers) {
@@ -78,8 +84,52 @@ func (w *warm) train(ctx context.Context, c Config, seed, rounds, steps uint64,
 	return t, loss, err
 }
 
-// prepare puts the optimizer's state where a peer with that data directory finds it.
-func (w *warm) prepare(dataDir string) error {
+// reference is data-parallel training. A ring all-reduce of float32 gradients at every
+// step sends so much from each peer.
+func (c Config) reference(ctx context.Context, row row, w *warm, seed uint64) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, cellTime)
+	defer cancel()
+	c.Model = *row.model(c)
+	_, loss, err := w.train(ctx, c, seed, c.Rounds, c.InnerSteps)
+	n := uint64(c.Peers)
+	sent := float64(2 * (n - 1) * 4 * c.Model.Parameters() * c.Rounds * c.InnerSteps / n)
+	return result{Figures: map[string]float64{"loss": loss, "payload-B": sent, "sent-B": sent}}, err
+}
+
+// evaluate measures the model that a peer with that data directory ended with, on the held-out text
+// of all the data.
+func (w *warm) evaluate(ctx context.Context, c Config, dataDir string) (float64, error) {
+	out := dataDir + ".safetensors"
+	if _, err := p2pdiloco.Export(ctx, p2pdiloco.ExportConfig{DataDir: dataDir, Out: out}); err != nil {
+		return 0, err
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		return 0, err
+	}
+	f, err := safetensors.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return 0, err
+	}
+	cfg := c.Model.Config
+	cfg.HeldOut = heldOut
+	t, err := builtin.New(cfg, w.corpus)
+	if err != nil {
+		return 0, err
+	}
+	values := make([]float32, t.Layout().Elements())
+	if err := errors.Join(f.Read(values, t.Layout()), t.Load(ctx, values)); err != nil {
+		return 0, err
+	}
+	return t.Evaluate(ctx)
+}
+
+// prepare puts the optimizer's state where a peer with that data directory finds it, if that
+// optimizer is the warm start's.
+func (w *warm) prepare(dataDir, optimizer string) error {
+	if optimizer != w.optimizer {
+		return nil
+	}
 	state, err := os.ReadFile(w.state)
 	return errors.Join(err, os.MkdirAll(dataDir, 0o700),
 		os.WriteFile(filepath.Join(dataDir, "trainer.state"), state, 0o644))

@@ -1,12 +1,16 @@
 package modes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // slowness is how much longer a straggler's inner steps take.
@@ -15,94 +19,180 @@ const slowness = 4
 // fragments of the streaming row.
 const fragments = 4
 
-// row has the settings by which a figure is trained, in every seed.
-type row struct {
-	name     string // the mode, and what is not as usual
-	settings string // of the run, beside those that all rows have
-	rounds   uint64
-}
-
 // Names of the rows that others are compared with.
 const (
-	referenceRow = "data-parallel"
-	syncRow      = "sync"
-	slowSyncRow  = "sync,slow"
+	referenceRow     = "data-parallel"
+	muonReferenceRow = "data-parallel.muon"
+	syncRow          = "sync"
+	slowSyncRow      = "sync.slow"
 )
 
-// rows are those of the modes asked for. The outer hyperparameters are the best ones for up to
-// about 80 rounds. A slot waits for all peers, so that all rows train on equally many tokens,
-// except in mode async, which need not wait. With it come the rows that it is compared with.
-func (c Config) rows() (rows []row) {
-	// enough to come to as many tokens as the others, and somewhat further: a straggler brings
-	// 1/slowness of a peer's
-	more := c.Rounds + (c.Rounds+1)/2
-	nesterov := fmt.Sprintf("--min-peers %d --outer nesterov --outer-lr 0.7 --momentum ", c.Peers)
-	sync := nesterov + "0.6 "
-	all := []row{
-		{syncRow, sync, c.Rounds},
-		{"delayed", nesterov + "0", c.Rounds},
-		{"eager", nesterov + "0", c.Rounds},
-		{"streaming", fmt.Sprint(sync, "--fragment-alpha 0 --fragments ", fragments), c.Rounds},
-	}
-	for _, name := range c.Codecs {
-		up, down, _ := strings.Cut(name, "+")
-		settings := sync
-		if strings.HasPrefix(up, codec.TopK) { // whose own outer step is the default
-			settings = fmt.Sprintf("--min-peers %d ", c.Peers)
-		}
-		if settings += "--codec " + up; down != "" {
-			settings += " --outcome-codec " + down
-		}
-		if name != "f32" { // which all others have
-			all = append(all, row{"sync," + name, settings, c.Rounds})
-		}
-	}
-	all = slices.DeleteFunc(all, func(r row) bool { return !slices.Contains(c.Modes, r.mode()) })
-	if slices.Contains(c.Modes, "async") {
-		all = append(all, row{slowSyncRow, sync, c.Rounds}, row{"sync,dylu,slow", sync + "--pace dylu", more},
-			row{"async,slow", "", more})
-	}
-	return all
+var modes = []string{"sync", "delayed", "eager", "streaming", "async"}
+
+// aggregators are the flags of each. Median norms bound contributions in all but the mean.
+var aggregators = map[string]string{
+	"mean": "--aggregator mean", "clip": "--aggregator mean --clip on",
+	"trimmed_mean": "--aggregator trimmed_mean", "median": "--aggregator median",
 }
 
-func (r row) mode() string {
-	mode, _, _ := strings.Cut(r.name, ",")
-	return mode
+// row is a way to train.
+type row struct {
+	name       string
+	mode       string // referenceRow: data-parallel, in this process
+	up, down   string // codecs of contributions, and of the outcome if it has its own
+	aggregator string
+	bad        int // so many of the last peers contribute ten times the opposite
+	unusual    []string
 }
 
-// slow says whether the last peer's inner steps take slowness times as long.
-func (r row) slow() bool { return strings.HasSuffix(r.name, ",slow") }
+// Words of what else is not as usual.
+const (
+	muon  = "muon"  // in the inner steps
+	dylu  = "dylu"  // each peer does as many inner steps as it can
+	slow  = "slow"  // the last peer's inner steps take slowness times as long
+	apart = "apart" // each peer has one of the texts alone
+)
+
+func (r row) is(word string) bool { return slices.Contains(r.unusual, word) }
+
+// parseRow reads a row's name: words with dots between them, of which the first is the mode, and
+// each other one says what is not as usual.
+func parseRow(name string) (row, error) {
+	words := strings.Split(name, ".")
+	r := row{name: name, mode: words[0], up: codec.F32, aggregator: "mean"}
+	if !slices.Contains(modes, r.mode) {
+		return r, fmt.Errorf("%s: %q is no mode: %s", name, r.mode, strings.Join(modes, ", "))
+	}
+	for _, word := range words[1:] {
+		if err := r.take(word); err != nil {
+			return r, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *row) take(word string) (err error) {
+	if n, is := strings.CutPrefix(word, "flip:"); is {
+		if r.bad, err = strconv.Atoi(n); err != nil || r.bad < 1 {
+			err = fmt.Errorf("%q: how many peers flip?", word)
+		}
+		return err
+	}
+	switch {
+	case slices.Contains([]string{muon, dylu, slow, apart}, word):
+		r.unusual = append(r.unusual, word)
+	case aggregators[word] != "":
+		r.aggregator = word
+	default:
+		r.up, r.down, _ = strings.Cut(word, "+")
+		_, err1 := codec.New(r.up)
+		_, err2 := codec.NewOutcome(r.up, r.down)
+		if err = cmp.Or(err1, err2); err != nil {
+			err = fmt.Errorf("%w; it is none of muon, dylu, slow, apart, flip:N, mean, clip, trimmed_mean, median", err)
+		}
+	}
+	return err
+}
+
+// rows are those asked for, and before them those that they are compared with. Names are valid.
+func (c Config) rows() []row {
+	rows := []row{{name: referenceRow, mode: referenceRow}}
+	for _, name := range c.Rows {
+		r, _ := parseRow(name)
+		rows = append(rows, r)
+	}
+	if slices.ContainsFunc(rows, func(r row) bool { return r.is(muon) }) {
+		rows = slices.Insert(rows, 1, row{name: muonReferenceRow, mode: referenceRow, unusual: []string{muon}})
+	}
+	return rows
+}
+
+// rounds of a row whose peers need not wait for each other are enough to come to as many tokens as
+// the others, and somewhat further: a straggler brings 1/slowness of a peer's.
+func (r row) rounds(c Config) uint64 {
+	if r.is(dylu) || r.mode == "async" {
+		return c.Rounds + (c.Rounds+1)/2
+	}
+	return c.Rounds
+}
+
+// outer are the flags of the outer step. Hyperparameters are the best ones for up to about 80
+// rounds. A slot waits for all peers, so that all rows train on equally many tokens, except in mode
+// async, which need not wait; it and topk have outer steps of their own.
+func (r row) outer(c Config) string {
+	if r.mode == "async" {
+		return ""
+	}
+	flags := fmt.Sprint("--min-peers ", c.Peers)
+	if r.mode == "streaming" {
+		flags += fmt.Sprint(" --fragment-alpha 0 --fragments ", fragments)
+	}
+	momentum := "0.6"
+	switch {
+	case strings.HasPrefix(r.up, codec.TopK):
+		return flags
+	case r.mode == "delayed", r.mode == "eager":
+		momentum = "0"
+	}
+	return flags + " --outer nesterov --outer-lr 0.7 --momentum " + momentum
+}
 
 // stepTime is how long an inner step of a peer, numbered from 0, lasts.
 func (r row) stepTime(c Config, peer int) time.Duration {
-	if r.slow() && peer == c.Peers-1 {
+	if r.is(slow) && peer == c.Peers-1 {
 		return slowness * c.StepTime
 	}
 	return c.StepTime
 }
 
+// training is how long its inner steps last.
+func (r row) training(c Config) time.Duration {
+	return time.Duration(r.rounds(c)*c.InnerSteps) * r.stepTime(c, c.Peers-1)
+}
+
 // limit is how long the row may take: much longer than its inner steps, and starting, finding each
 // other, the last slot and leaving on a loaded machine.
-func (r row) limit(c Config) time.Duration {
-	return 4*time.Duration(r.rounds*c.InnerSteps)*r.stepTime(c, c.Peers-1) + 2*time.Minute
+func (r row) limit(c Config) time.Duration { return min(4*r.training(c)+2*time.Minute, cellTime) }
+
+// model has the row's inner optimizer.
+func (r row) model(c Config) *settings.Model {
+	m := c.Model
+	if r.is(muon) {
+		m.Optimizer = builtin.Muon
+	}
+	return &m
 }
 
 // args are the flags of a peer, numbered from 0, in a seed.
-func (r row) args(c Config, seed, peer int) []string {
-	args := strings.Fields(fmt.Sprintf("--preset lan --log-level info --aggregator mean --mode %s --step-time %v "+
-		"--start-peers %d --rounds %d --inner-steps %d --seed %d --held-out %d --model %s %s",
-		r.mode(), r.stepTime(c, peer), c.Peers, r.rounds, c.InnerSteps, seed, heldOut, &c.Model, r.settings))
-	for _, d := range c.Data {
-		args = append(args, "--data", d)
+func (r row) args(c Config, seed uint64, peer int) []string {
+	args := strings.Fields(fmt.Sprintf("--preset lan --log-level info --mode %s --step-time %v --start-peers %d "+
+		"--rounds %d --inner-steps %d --seed %d --held-out %d --model %s --codec %s %s %s", r.mode,
+		r.stepTime(c, peer), c.Peers, r.rounds(c), c.InnerSteps, seed, heldOut, r.model(c), r.up,
+		aggregators[r.aggregator], r.outer(c)))
+	if r.down != "" {
+		args = append(args, "--outcome-codec", r.down)
+	}
+	if r.is(dylu) {
+		args = append(args, "--pace", "dylu")
+	}
+	for i, d := range c.Data {
+		if !r.is(apart) || i == peer%len(c.Data) {
+			args = append(args, "--data", d)
+		}
 	}
 	return args
 }
 
-// name is that of a row's figures.
-func (c Config) name(row string) string {
+// figure is the name of a row's figures.
+func (c Config) figure(row string) string {
 	name := fmt.Sprintf("Modes/%s/peers=%d/steps=%d", row, c.Peers, c.InnerSteps)
 	if !c.Loopback() {
 		name += "/links"
 	}
 	return name
+}
+
+// clean is the name of the same row without bad peers.
+func (r row) clean() string {
+	return strings.ReplaceAll(r.name, fmt.Sprint(".flip:", r.bad), "")
 }

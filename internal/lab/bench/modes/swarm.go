@@ -11,20 +11,24 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// train trains a row in a turn, which has a seed, adds its figures when all its processes have
-// ended, and returns its curve.
-func (c Config) train(ctx context.Context, r *bench.Report, row row, w *warm, turn int) (curve []point, err error) {
-	err = c.Run(ctx, c.Setting, c.name(row.name), row.limit(c), func(ctx context.Context, s bench.Swarm) error {
+// train trains a row with a seed.
+func (c Config) train(ctx context.Context, row row, w *warm, seed uint64) (made result, err error) {
+	err = c.Run(ctx, c.Setting, c.figure(row.name), row.limit(c), func(ctx context.Context, s bench.Swarm) error {
 		peers, run := make([]*peer, c.Peers), swarm.RunName("bench")
 		for i := range peers {
 			p := &peer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
 			peers[i] = p
-			args := append(row.args(c, turn+1, i), "--init", w.model)
-			err := errors.Join(w.prepare(p.Data), s.Join(p.Peer, run, s.Boot, append(args, s.Listen(i+1)...)...))
+			if i >= c.Peers-row.bad {
+				p.Words = []string{c.Executable, hostile.Command, flipper, s.Dir}
+			}
+			args := append(row.args(c, seed, i), "--init", w.model)
+			err := errors.Join(hostile.Begin(s.Dir), w.prepare(p.Data, row.model(c).Optimizer),
+				s.Join(p.Peer, run, s.Boot, append(args, s.Listen(i+1)...)...))
 			if err != nil {
 				return err
 			}
@@ -39,31 +43,41 @@ func (c Config) train(ctx context.Context, r *bench.Report, row row, w *warm, tu
 		}
 		var errs []error
 		for _, p := range peers {
-			errs = append(errs, p.end(), os.RemoveAll(p.Data))
+			errs = append(errs, p.end())
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		curve, err = c.add(r, row, turn, peers)
+		made, err = c.result(row, peers)
+		if err == nil && row.is(apart) { // each has measured on texts of its own
+			made.Figures["loss"], err = w.evaluate(ctx, c, peers[0].Data)
+		}
+		for _, p := range peers {
+			err = errors.Join(err, os.RemoveAll(p.Data))
+		}
 		return err
 	})
-	return curve, err
+	return made, err
 }
 
-// add adds the figures of peers whose processes have ended well.
-func (c Config) add(r *bench.Report, row row, turn int, peers []*peer) ([]point, error) {
+// flipper is the attack of bad peers.
+const flipper = "flip-10"
+
+// result is of peers whose processes have ended well.
+func (c Config) result(row row, peers []*peer) (made result, err error) {
 	begun, curve := curveOf(peers)
 	if len(curve) == 0 {
-		return nil, errors.New("no peer measured the model")
+		return made, errors.New("no peer measured the model")
 	}
-	var sent, peak, stall, all, pace float64
+	var sent, payload, peak, stall, all, pace float64
 	for i, p := range peers {
 		q := p.report
 		if q.StateRoot != peers[0].report.StateRoot {
-			return nil, errors.New("the peers hold different models")
+			return made, errors.New("the peers hold different models")
 		}
 		n := float64(len(peers))
 		sent += (float64(q.BytesSent) - at(p.sent, second(begun))) / n
+		payload += p.payload / n
 		peak += busiest(p.sent, second(begun), c.window()) / n
 		stall, all = stall+q.Stall, all+q.Stall+q.Training
 		if row.stepTime(c, i) == c.StepTime && q.Tokens > 0 { // a straggler's cores are least busy
@@ -71,16 +85,18 @@ func (c Config) add(r *bench.Report, row row, turn int, peers []*peer) ([]point,
 		}
 	}
 	limit := ^uint64(0) // peers that wait for each other have trained on equally many at the end
-	if row.mode() == "async" {
+	if row.mode == "async" {
 		limit = c.tokens()
 	}
-	name := c.name(row.name)
-	r.Add(turn, name, "loss sec/op sent-B stall-% step-x-pace",
-		lossAt(curve, limit), curve[len(curve)-1].seconds, sent, 100*stall/max(all, 1e-9), pace)
+	made = result{Curve: curve, Figures: map[string]float64{
+		"loss": lossAt(curve, limit), "sec/op": curve[len(curve)-1].Seconds,
+		"payload-B": payload, "control-B": sent - payload, "sent-B": sent,
+		"stall-%": 100 * stall / max(all, 1e-9), "step-x-pace": pace,
+	}}
 	if peak > 0 {
-		r.Add(turn, name, "peak-B", peak)
+		made.Figures["peak-B"] = peak
 	}
-	return curve, nil
+	return made, nil
 }
 
 // window is the time over which peak bandwidth is measured: half of the time between two fragments'
@@ -100,6 +116,7 @@ type peer struct {
 	*swarm.Peer
 	measured []eventlog.Line // of trainers: the held-out loss after a round
 	sent     []sample        // bytes, by the second of the Unix epoch
+	payload  float64         // bytes sent for the all-reduce, as far as they were seen
 	report   report.Peer
 }
 
@@ -114,6 +131,7 @@ func (p *peer) watch(ctx context.Context) {
 		case <-tick:
 			if s, _, err := p.Ask(ctx); err == nil {
 				p.sent = append(p.sent, sample{second(time.Now()), float64(s.Sent)})
+				p.payload = float64(s.Traffic.Exchange.Sent)
 			}
 		case <-p.Ended:
 			return
