@@ -135,6 +135,16 @@ func (n *Node) Progress(stepsDone int) Progress { return n.rounds.Progress(steps
 // or because it did another number of steps than Task.Steps and does not call Progress.
 func (n *Node) Measured(steps int, took time.Duration) { n.rounds.Measured(steps, took) }
 
+// Answer is what a model made of a prompt.
+type Answer = round.Answer
+
+// Ask has Config.Trainer, a Sampler, go on with a prompt of at most trainer.MaxPrompt bytes. The
+// model is that of the newest anchor. The answer comes between two rounds of Run, for which Ask
+// waits until ctx ends; it takes one question at a time.
+func (n *Node) Ask(ctx context.Context, prompt string) (Answer, error) {
+	return n.rounds.Ask(ctx, prompt)
+}
+
 // Leave announces that this peer leaves, waits until the members have agreed to go on without it (a
 // contribution already offered still counts), and closes the node. Without a quorum the members
 // cannot agree to it: then Leave does not wait. ctx bounds the waiting.

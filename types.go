@@ -20,6 +20,8 @@ type (
 	Trainer = trainer.Trainer
 	// Evaluator is a Trainer that can measure the live model on a held-out batch.
 	Evaluator = trainer.Evaluator
+	// Sampler is a Trainer whose live model can go on with a text.
+	Sampler = trainer.Sampler
 	// Saver is a Trainer that can keep its private state over a restart.
 	Saver = trainer.Saver
 	// GradientExporter is a Trainer that hands out the pseudo-gradient itself.

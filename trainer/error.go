@@ -3,8 +3,8 @@ package trainer
 // Error says in which of its calls a Trainer failed. The run goes on without this peer: it should
 // leave.
 type Error struct {
-	// Call is "load", "evaluate", "export", "init", "vectors", "return", or the slot that the
-	// trainer trained for.
+	// Call is "load", "evaluate", "sample", "export", "init", "vectors", "return", or the slot that
+	// the trainer trained for.
 	Call string
 	Err  error
 }

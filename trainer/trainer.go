@@ -38,6 +38,20 @@ type Evaluator interface {
 	Evaluate(ctx context.Context) (loss float64, err error)
 }
 
+// Sampler is a Trainer whose live model can go on with a text. People ask for that on the
+// dashboard. As for an Evaluator, the node loads the anchor before, and start after that.
+type Sampler interface {
+	// Sample returns what the model makes of a prompt. Its error goes to the person, and training
+	// goes on, unless it is ErrAnew. errors.ErrUnsupported says that it cannot do that now.
+	Sample(ctx context.Context, prompt string) (text string, err error)
+}
+
+// Bounds of what is asked and answered, in bytes of UTF-8.
+const (
+	MaxPrompt = 2 << 10
+	MaxSample = 16 << 10
+)
+
 // Saver is a Trainer that can keep its private state over a restart: the inner optimizer's state
 // and the position in the data. The model is no part of it. A call that fails leaves the trainer as
 // it was.

@@ -14,7 +14,8 @@ import (
 var ErrDiverged = errors.New("training diverged")
 
 // Trainer trains the built-in model. It implements trainer.Trainer, trainer.Evaluator,
-// trainer.Saver and trainer.RangeTrainer and, like them, is for one goroutine at a time.
+// trainer.Sampler, trainer.Saver and trainer.RangeTrainer and, like them, is for one goroutine at a
+// time.
 type Trainer struct {
 	cfg     Config
 	corpus  *Corpus
@@ -30,6 +31,7 @@ type Trainer struct {
 var _ interface {
 	trainer.Trainer
 	trainer.Evaluator
+	trainer.Sampler
 	trainer.Saver
 	trainer.RangeTrainer
 } = (*Trainer)(nil)

@@ -3,6 +3,7 @@ package round
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -15,12 +16,12 @@ type live interface {
 	load(ctx context.Context, start []float32) error
 	// change lets f change ranges of them in v.local, which holds the ranges of kept.
 	change(ctx context.Context, v *vectors, ranges, kept []slot.Range, f func()) error
-	// look measures the anchor of a slot, which is start, unless it was measured before. After that
-	// the anchor is loaded if stay is set.
+	// look measures the anchor of a slot, which is start, unless it was measured before, and has it
+	// answer the question that waits. After that the anchor is loaded if stay is set.
 	look(ctx context.Context, slotNumber uint64, start []float32, stay bool) error
-	// lookAside measures the anchor of a slot, which is v.start, unless it was measured before, and
-	// leaves the live parameters as they are.
-	lookAside(ctx context.Context, slotNumber uint64, v *vectors) error
+	// lookAside does the same with v.start, and leaves the live parameters as they are. It measures
+	// nothing unless whole is set: the anchor is that of a whole round.
+	lookAside(ctx context.Context, slotNumber uint64, v *vectors, whole bool) error
 }
 
 // callersVector is what a caller's own loop passes to Anchor, Sync and Finish.
@@ -50,7 +51,7 @@ func (c callersVector) look(_ context.Context, _ uint64, start []float32, stay b
 	return nil
 }
 
-func (c callersVector) lookAside(context.Context, uint64, *vectors) error { return nil }
+func (c callersVector) lookAside(context.Context, uint64, *vectors, bool) error { return nil }
 
 // model is a trainer's model as the rounds use it. It finds out once what the trainer cannot do,
 // and does without that from then on.
@@ -62,6 +63,7 @@ type model struct {
 	emit    func(name string, fields map[string]any)
 	slots   uint64 // a round
 
+	asked    atomic.Pointer[question]
 	measured *uint64       // slot of the anchor that was evaluated last
 	last     trainer.Stats // of the inner steps since they were told last
 	blind    bool          // the trainer has said that it cannot evaluate
@@ -82,24 +84,35 @@ func (m *model) trained(stats trainer.Stats) {
 }
 
 func (m *model) look(ctx context.Context, slotNumber uint64, start []float32, stay bool) error {
-	fresh := m.isNew(slotNumber)
-	if _, measures := m.evaluator(); stay || fresh && measures {
+	fresh, q := m.isNew(slotNumber), m.asked.Load()
+	if stay || m.takesAnchor(fresh, q) {
 		if err := m.load(ctx, start); err != nil {
 			return err
 		}
 	}
-	if !fresh {
-		return nil
-	}
-	return m.measure(ctx, slotNumber)
+	return m.show(ctx, slotNumber, fresh, q)
 }
 
-func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) error {
-	if !m.isNew(slotNumber) {
-		return nil
+// takesAnchor says whether the anchor has to be loaded to be measured, or for a question.
+func (m *model) takesAnchor(fresh bool, q *question) bool {
+	_, measures := m.evaluator()
+	return fresh && measures || q != nil
+}
+
+// show measures the anchor of a slot if it is fresh, and has it answer a question.
+func (m *model) show(ctx context.Context, slotNumber uint64, fresh bool, q *question) error {
+	if fresh {
+		if err := m.measure(ctx, slotNumber); err != nil {
+			return err
+		}
 	}
-	if _, ok := m.evaluator(); !ok {
-		return m.measure(ctx, slotNumber)
+	return m.answer(ctx, slotNumber, q)
+}
+
+func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors, whole bool) error {
+	fresh, q := whole && m.isNew(slotNumber), m.asked.Load()
+	if !m.takesAnchor(fresh, q) {
+		return m.show(ctx, slotNumber, fresh, q)
 	}
 	v.makeLocal()
 	if err := m.Export(ctx, v.local); err != nil {
@@ -108,7 +121,7 @@ func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) er
 	if err := m.load(ctx, v.start); err != nil {
 		return err
 	}
-	if err := m.measure(ctx, slotNumber); err != nil {
+	if err := m.show(ctx, slotNumber, fresh, q); err != nil {
 		return err
 	}
 	return m.hand(ctx, v, v.everything())

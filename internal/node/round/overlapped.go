@@ -45,10 +45,10 @@ type overlapped struct {
 // start loads the anchor, moved ahead by the contribution in flight. The anchor itself is measured.
 func (o overlapped) start(ctx context.Context, l *Loop, m live) error {
 	v, f := &l.vectors, l.inFlight
-	if err := m.look(ctx, l.anchor(), v.start, f == nil); err != nil || f == nil {
-		return err
-	}
-	if !f.ahead {
+	if f == nil || !f.ahead {
+		if err := m.look(ctx, l.anchor(), v.start, f == nil); err != nil || f == nil {
+			return err
+		}
 		f.ahead, l.edition = true, replica.Edition{}
 		o.ahead(v.start, v.local, f)
 	}

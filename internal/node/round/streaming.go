@@ -62,10 +62,7 @@ func (s *streamingMode) start(ctx context.Context, l *Loop, m live) error {
 			return err
 		}
 	}
-	if l.held%s.spec.Fragments != 0 {
-		return nil
-	}
-	return m.lookAside(ctx, l.held, &l.vectors)
+	return m.lookAside(ctx, l.held, &l.vectors, l.held%s.spec.Fragments == 0)
 }
 
 // takeIn lands the slots that were applied since the last time.

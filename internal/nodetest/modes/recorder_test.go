@@ -2,7 +2,10 @@ package modes
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -67,7 +70,8 @@ type whole struct{ measuring }
 
 type measuring interface {
 	p2pdiloco.Trainer
-	Evaluate(ctx context.Context) (float64, error)
+	p2pdiloco.Evaluator
+	p2pdiloco.Sampler
 }
 
 func (r *recorder) Load(ctx context.Context, x []float32) error {
@@ -106,6 +110,46 @@ func (r *recorder) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.St
 func (r *recorder) Evaluate(context.Context) (float64, error) {
 	r.seen = slices.Clone(r.X)
 	return 1, nil
+}
+
+// Sample shows which parameters are live.
+func (r *recorder) Sample(context.Context, string) (string, error) { return digest(r.X), nil }
+
+// digest tells vectors apart.
+func digest(x []float32) string {
+	sum := fnv.New64a()
+	_ = binary.Write(sum, binary.LittleEndian, x) // it never fails
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// asks has a peer's model asked again and again, and returns the answers by slot when the run is
+// over.
+func asks(s *swarm, p *peer) (answers func() map[uint64]string) {
+	all, done := make(map[uint64]string), make(chan struct{})
+	go func() {
+		defer close(done)
+		for p.Node.Load() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		for node := p.Node.Load(); ; {
+			newest := node.Status().Slot
+			a, err := node.Ask(context.Background(), "which?")
+			if err != nil {
+				if !errors.Is(err, p2pdiloco.ErrRunEnded) && !errors.Is(err, p2pdiloco.ErrClosed) {
+					s.T.Errorf("host %d: %v", p.Host, err)
+				}
+				return
+			}
+			if a.Slot < newest {
+				s.T.Errorf("host %d: slot %d was applied, and the answer is of %d", p.Host, newest, a.Slot)
+			}
+			all[a.Slot] = a.Text
+		}
+	}()
+	return func() map[uint64]string {
+		<-done
+		return all
+	}
 }
 
 // graded is one that exports pseudo-gradients itself.

@@ -83,9 +83,19 @@ func TestModesAreTheirEquations(t *testing.T) {
 				for k := range c.loops {
 					trainers[k].loops(s.Peers[k])
 				}
+				answers := make(map[*recorder]func() map[uint64]string)
 				s.Start(s.Peers...)
+				for k := c.loops; k < len(s.Peers); k++ {
+					answers[trainers[k]] = asks(s, s.Peers[k])
+				}
 				s.Finish(2*time.Minute, s.Peers...)
-				newReplay(s, trainers).run()
+				r := newReplay(s, trainers)
+				for _, p := range r.peers {
+					if all, ok := answers[p.recorder]; ok {
+						p.answers = all()
+					}
+				}
+				r.run()
 			})
 		})
 	}
@@ -109,6 +119,8 @@ type replayed struct {
 	start []float32      // where the inner steps began; in mode streaming the anchor
 	debt  []float32      // of what the codec loses
 	own   *outer         // of mode eager: steps by its own part alone
+
+	answers map[uint64]string // of its model by slot, nil: it was not asked
 }
 
 // outer is an outer optimizer of some elements.
@@ -169,7 +181,7 @@ func newReplay(s *swarm, trainers []*recorder) *replay {
 		b := &nodetest.Bowl{Target: trainers[i].Target, Spoil: trainers[i].Spoil, X: slices.Clone(r.theta)}
 		r.peers[s.ID(p)] = &replayed{
 			trainers[i], p.Host, b, nil, make([]float32, len(r.theta)),
-			newOuter(r.spec, r.outers[0].elements, float32(len(s.Peers))),
+			newOuter(r.spec, r.outers[0].elements, float32(len(s.Peers))), nil,
 		}
 	}
 	return r
@@ -177,7 +189,13 @@ func newReplay(s *swarm, trainers []*recorder) *replay {
 
 func (r *replay) run() {
 	for slotNumber := uint64(1); slotNumber <= r.spec.LastSlot(); slotNumber++ {
+		r.answered(slotNumber - 1)
 		r.slot(slotNumber)
+	}
+	for p := range maps.Values(r.peers) {
+		if p.answers != nil && uint64(len(p.answers)) < r.spec.LastSlot()-1 {
+			r.T.Errorf("host %d was asked in %d of %d slots", p.host, len(p.answers), r.spec.LastSlot())
+		}
 	}
 	r.measured(r.spec.Rounds)
 	for p := range maps.Values(r.peers) {
@@ -341,6 +359,15 @@ func (r *replay) measured(round uint64) {
 	for p := range maps.Values(r.peers) {
 		if len(p.recorder.measured) > 0 && (p.late != round+1 || !r.spec.Overlaps()) {
 			r.same(p, fmt.Sprintf("anchor %d", round), p.recorder.measured[round], r.theta)
+		}
+	}
+}
+
+// answered checks what models have said that were to be the anchor of a slot.
+func (r *replay) answered(slotNumber uint64) {
+	for p := range maps.Values(r.peers) {
+		if text, ok := p.answers[slotNumber]; ok && text != digest(r.theta) {
+			r.T.Errorf("host %d: the answer of slot %d is not of its anchor", p.host, slotNumber)
 		}
 	}
 }
