@@ -46,6 +46,7 @@ type Trainer struct {
 var _ interface {
 	trainer.Trainer
 	trainer.Evaluator
+	trainer.Sampler
 	trainer.StateKeeper
 	trainer.GradientExporter
 	trainer.VectorMaker
@@ -174,6 +175,20 @@ func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 		}
 	}
 	return 0, errors.ErrUnsupported
+}
+
+// Sample is what the lowest rank makes of a prompt that makes anything of it.
+func (t *Trainer) Sample(ctx context.Context, prompt string) (string, error) {
+	answers, err := t.ask(ctx, &wire.Evaluate{Prompt: prompt})
+	if err != nil {
+		return "", err
+	}
+	for _, a := range answers {
+		if d := a.(*wire.Done); d.Status == wire.StatusOK && d.Text != "" {
+			return d.Text, nil
+		}
+	}
+	return "", errors.ErrUnsupported
 }
 
 // Train has the ranks do inner steps. When ctx ends, all of them give up at one step.

@@ -176,11 +176,15 @@ func (r *Rank) do(ctx context.Context, m wire.Message) *wire.Done {
 			r.export(m.Begin, m.End, m.Kind)
 		}
 	case *wire.Evaluate:
-		e, ok := r.Trainer.(trainer.Evaluator)
-		if !ok {
-			err = errors.ErrUnsupported
-		} else {
+		e, measures := r.Trainer.(trainer.Evaluator)
+		s, samples := r.Trainer.(trainer.Sampler)
+		switch {
+		case m.Prompt != "" && samples:
+			answer.Text, err = s.Sample(ctx, m.Prompt)
+		case measures: // of a prompt, too: an older client does not know of any
 			answer.Loss, err = e.Evaluate(ctx)
+		default:
+			err = errors.ErrUnsupported
 		}
 	case *wire.Restore:
 		if m.Folder != "" {

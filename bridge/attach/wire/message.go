@@ -79,8 +79,9 @@ const (
 	ExportParams   = 2 // live parameters
 )
 
-// Evaluate asks for the mean held-out loss of the live model.
-type Evaluate struct{}
+// Evaluate asks for the mean held-out loss of the live model. With a prompt it asks what the model
+// makes of that instead, in Done.Text; a rank that knows no prompts has no text there.
+type Evaluate struct{ Prompt string }
 
 // Restore hands back what World ranks have saved. Without a folder, what an earlier one has handed
 // back is left out.
@@ -113,7 +114,7 @@ type Train struct {
 // Done answers a request.
 type Done struct {
 	Status uint64
-	Text   string  // why it failed
+	Text   string  // why it failed; what was made of a prompt
 	Loss   float64 // of EVALUATE
 }
 

@@ -48,6 +48,7 @@ var golden = []struct {
 	{"load-range", 3, &Load{Begin: 96, End: 192, Generation: 4}},
 	{"export", 4, &Export{Begin: 96, End: 192, Kind: ExportParams}},
 	{"evaluate", 5, &Evaluate{}},
+	{"evaluate-prompt", 5, &Evaluate{Prompt: "Once upon"}},
 	{"restore", 7, &Restore{Folder: "/data/my-run/trainer/3", World: 2}},
 	{"train", 8, &Train{
 		Slot: 4, Steps: 500, Look: 12, Export: ExportGradient, Seed: 7, Member: 1, Members: 3, Part: 10, PartSteps: 500,

@@ -156,6 +156,11 @@ class DiLoCo(Loop):
         finally:
             self._replaces = before
 
+    def _sample(self, prompt: str) -> Optional[str]:
+        assert self._model is not None
+        with self._model.shown():
+            return super()._sample(prompt)
+
     def _names(self) -> Names:
         return self._model.names() if self._model is not None else Names()
 

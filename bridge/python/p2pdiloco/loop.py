@@ -135,6 +135,9 @@ class Loop:
         self._trained = False  # the model is not an anchor any more
         self._counted = False  # some inner step was
         self._time = (0, 0, 0, 1)  # of this round: begin and end, and steps done and to do in it
+        self.sampler_fn: Optional[Callable[[str], str]] = None
+        """Answers a prompt of the dashboard with the model, which is the newest anchor then, between
+        two rounds, in eval mode and without gradients. All ranks of a peer call theirs."""
         self.followers: list[Callable[[], None]] = []
         """What is called when an inner step is counted, and when a round begins."""
         self._lock = threading.RLock()  # of the round
@@ -232,7 +235,7 @@ class Loop:
                 return Session(
                     node.find, held, rank=self._ranks.rank, world=self._ranks.world,
                     set=self._ranks.set, run=self._run or "", node_timeout=self._timeouts[0],
-                    idle=self._tell if self._events is not None else None,
+                    idle=self._tell if self._events is not None else None, sample=self._sample,
                     state=STATE_STAYS if self._resume else 0,
                 )
             except Closed as err:
@@ -284,6 +287,9 @@ class Loop:
         layout = {t.name: tuple(t.shape) for t in self._held.tensors}
         folders.convert(init, layout, self._names(), str(self._made))
         return str(self._made)
+
+    def _sample(self, prompt: str) -> Optional[str]:
+        return self.sampler_fn(prompt) if self.sampler_fn is not None else None
 
     def _names(self) -> Names:
         from .hf import Names

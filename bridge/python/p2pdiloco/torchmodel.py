@@ -16,8 +16,9 @@ only queued, and there is one wait, for all of them, before the node is told (pa
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union, cast
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union, cast
 
 import torch
 
@@ -353,6 +354,20 @@ class TorchHeld:
 
     def evaluate(self) -> Optional[float]:
         return None if self._evaluate is None else float(self._evaluate())
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """The model as it is looked at: in eval mode, without gradients; then as it was."""
+        modules = list(self._module.modules()) if self._module is not None else []
+        before = [m.training for m in modules]
+        for m in modules:
+            m.training = False
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for m, training in zip(modules, before):
+                m.training = training
 
     def restore(self, folder: str, rank: int, world: int) -> bool:
         if self._restore is None:

@@ -294,6 +294,66 @@ class Rounds(AttachCase):
         self.stub.join()
         self.assertEqual(seen["loss"], 5.0)
 
+    def test_a_question(self):
+        """The function of a peer sees the anchor in eval mode and leaves no gradient; what goes
+        wrong in it goes to who asks, and the training goes on."""
+        seen = []
+
+        def play(node):
+            node.gather()
+            node.load([2.0, 3.0])
+            for prompt in ("sum", "nothing", "long", "raise"):
+                seen.append(node.ask(wire.EVALUATE, prompt=prompt)[0])
+            node.train(steps=1)
+            node.load([1.0, 1.0])
+            seen.append(node.ask(wire.EVALUATE, prompt="sum")[0])
+            seen.append(node.ask(wire.EVALUATE, prompt="sum")[0])
+            node.end()
+
+        model = model_of()
+        model.drop = torch.nn.Dropout()
+        model.drop.eval()  # as a part that is frozen: it stays as the caller has it
+        modes = []
+
+        def answer(prompt):
+            modes.append((model.training, torch.is_grad_enabled()))
+            if prompt == "raise":
+                raise ZeroDivisionError("no words")
+            return {"nothing": "", "long": "é" * wire.MAX_SAMPLE}.get(prompt, str(model.w.sum()))
+
+        d = self.attach(play, model, evaluate=lambda: 0.5)
+        d.sampler_fn = answer
+        with d:
+            self.assertEqual((model.training, model.drop.training), (True, False))
+            d.sampler_fn = lambda prompt: answer(prompt)[:10] if len(seen) < 5 else None
+            d.step()
+        self.stub.join()
+        self.assertEqual(set(modes), {(False, False)})
+        self.assertEqual((model.training, model.drop.training), (True, False))
+        self.assertEqual(
+            [a.status for a in seen], [wire.STATUS_OK, 2, wire.STATUS_OK, 2, wire.STATUS_OK, 1]
+        )
+        texts = [a.text for a in seen]
+        self.assertEqual((texts[0], texts[4], texts[5]), ("tensor(5.)", "tensor(2.)", ""))
+        self.assertEqual(texts[1], "d.sampler_fn: it returned an empty text")
+        self.assertEqual(len(texts[2].encode()), wire.MAX_SAMPLE)
+        self.assertEqual(texts[3], "d.sampler_fn: ZeroDivisionError: no words")
+
+    def test_a_question_to_a_trainer_without_a_function(self):
+        seen = []
+
+        def play(node):
+            node.gather()
+            seen.append(node.ask(wire.EVALUATE, prompt="sum")[0])
+            node.load([0.0, 0.0])
+            node.train(steps=1)
+            node.end()
+
+        with self.attach(play, model_of(), evaluate=lambda: 0.5) as d:
+            d.step()
+        self.stub.join()
+        self.assertEqual([(a.status, a.loss) for a in seen], [(wire.STATUS_UNSUPPORTED, 0.0)])
+
 
 class PrivateState(AttachCase):
     def attach_after(self, *requests):

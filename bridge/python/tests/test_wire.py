@@ -21,6 +21,7 @@ EXAMPLES = {
         text="pid 71 trains this run here: give data_dir= for a second peer",
     ),
     "evaluate": Message(wire.EVALUATE, 5),
+    "evaluate-prompt": Message(wire.EVALUATE, 5, prompt="Once upon"),
     "export": Message(wire.EXPORT, 4, begin=96, end=192, what=wire.PARAMETERS),
     "fill": Message(wire.FILL, 1),
     "go-give-up": Message(wire.GO, 9, answer=wire.GIVE_UP),

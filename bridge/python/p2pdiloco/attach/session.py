@@ -131,17 +131,20 @@ class Session:
         node is gone. rank, world: among the ranks of this box. set: the same text in all of them,
         and another one after every start. run: the run's name; "" takes the node's. connect_timeout
         and node_timeout: seconds to wait for the node at first, and when it is gone, or is there
-        and shows no sign of life. idle: called about twice a second while border waits.
+        and shows no sign of life. idle: called about twice a second while border waits. sample:
+        answers a prompt with the live model; None if it cannot.
     """
 
     def __init__(
         self, find: Callable[[], Optional[str]], held: Held, *, rank: int = 0, world: int = 1,
         set: str = "", run: str = "", connect_timeout: float = 60.0, node_timeout: float = 600.0,
         idle: Optional[Callable[[], None]] = None, state: int = 0,
+        sample: Optional[Callable[[str], Optional[str]]] = None,
     ) -> None:
         self._find, self._held = find, held
         self._rank, self._world, self._set = rank, world, set or f"pid {os.getpid()}"
         self._run, self._node_timeout, self._idle = run, node_timeout, idle
+        self._sample = sample
         self._resets = 0
         self._watch, self._beat = Watch(), 0
         self._shared = False  # with the node that it is attached to
@@ -437,6 +440,8 @@ class Session:
             held.load(request.begin, request.end)
         elif request.kind == wire.EXPORT:
             held.export(request.begin, request.end, request.what == wire.GRADIENT)
+        elif request.kind == wire.EVALUATE and request.prompt:
+            return self._sampled(request.prompt)
         elif request.kind == wire.EVALUATE:
             loss = held.evaluate()
             return {"status": wire.STATUS_UNSUPPORTED} if loss is None else {"loss": loss}
@@ -444,6 +449,20 @@ class Session:
             if not held.restore(request.folder, self._rank, request.world):
                 return {"status": wire.STATUS_UNSUPPORTED}
         return {}
+
+    def _sampled(self, prompt: str) -> dict[str, Any]:
+        """What DONE says of a prompt. What goes wrong is for who asked: training goes on."""
+        try:
+            text = self._sample(prompt) if self._sample is not None else None
+            if text is None:
+                return {"status": wire.STATUS_UNSUPPORTED}
+            cut = str(text).encode(errors="replace")[: wire.MAX_SAMPLE].decode(errors="ignore")
+            if cut:
+                return {"text": cut}
+            why = "it returned an empty text"
+        except Exception as err:
+            why = f"{type(err).__name__}: {err}"[:1000]
+        return {"status": wire.STATUS_FAILED, "text": f"d.sampler_fn: {why}"}
 
     def at(self, steps: int) -> bool:
         """Asks, after so many steps of a TRAIN, whether to go on. False is to give up: the caller

@@ -14,6 +14,7 @@ VERSION = 1 << 16
 MAX_BODY = 64 << 20
 MAX_TEXT = 1 << 20
 MAX_NAME, MAX_DIMENSIONS = 256, 8  # of a tensor
+MAX_SAMPLE = 16 << 10  # of a text that answers a prompt
 
 (HELLO, WELCOME, LAYOUT, SHARE, INFO) = range(1, 6)
 (FILL, LOAD, EXPORT, EVALUATE) = range(16, 20)
@@ -107,7 +108,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     FILL: (),
     LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u")),
     EXPORT: ((1, "begin", "u"), (2, "end", "u"), (3, "what", "u")),
-    EVALUATE: (),
+    EVALUATE: ((1, "prompt", "t"),),
     RESTORE: ((1, "folder", "t"), (2, "world", "u")),
     TRAIN: (
         (1, "slot", "u"), (2, "steps", "u"), (3, "look", "u"), (4, "export", "u"), (5, "seed", "u"),
