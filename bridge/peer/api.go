@@ -38,8 +38,10 @@ func (p *Peer) serve(s *settings.Settings) error {
 	}
 	content := api.Content{
 		Status: func() (any, bool) { return p.Status() }, Starting: p.options.TrainerState, Metrics: scrapes,
-		Events:   p.recent.after,
-		Commands: api.Commands{Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe},
+		Events: p.recent.after,
+		Commands: api.Commands{
+			Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe, Ask: p.ask,
+		},
 	}
 	if s.API == "" {
 		err = p.serveSocket(keys, content)
@@ -196,6 +198,16 @@ func (p *Peer) found() (*p2pdiloco.Node, error) {
 	default:
 		return nil, errors.New("the peer is still looking for the run")
 	}
+}
+
+// ask has the model answer a prompt for the API.
+func (p *Peer) ask(ctx context.Context, prompt string) (api.Answer, error) {
+	node, err := p.found()
+	if err != nil {
+		return api.Answer{}, err
+	}
+	answer, err := node.Ask(ctx, prompt)
+	return api.Answer(answer), err
 }
 
 // probeSize is how many bytes a probe sends to each member and receives from it: enough for a

@@ -80,7 +80,7 @@ func servePage(
 	}
 	p := &watched{operator: operator}
 	w, unwatch := p.watch(ctx)
-	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move})
+	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move, Ask: p.ask})
 	end = func() error {
 		unwatch()
 		return s.Close()

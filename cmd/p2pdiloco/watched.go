@@ -135,3 +135,11 @@ func (p *watched) move(ctx context.Context, action, about string) error {
 	}
 	return api.Move(ctx, addr, token, action, about)
 }
+
+func (p *watched) ask(ctx context.Context, prompt string) (api.Answer, error) {
+	addr, token, err := p.place(ctx)
+	if err != nil {
+		return api.Answer{}, err
+	}
+	return api.Ask(ctx, addr, token, prompt)
+}

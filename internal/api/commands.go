@@ -18,6 +18,7 @@ type Commands struct {
 	Invite  func(Invitation) (string, error) // nil: refused
 	// Probe is of the members; what it returns is sent as JSON. nil: refused
 	Probe func(ctx context.Context) (any, error)
+	Ask   func(ctx context.Context, prompt string) (Answer, error) // nil: refused
 }
 
 // Motion is an operator's motion to change the list of peers that may take part in the run.
@@ -69,6 +70,9 @@ func (c Commands) handle(addr Address, keys Keys, mux *http.ServeMux) {
 	}
 	if c.Probe != nil {
 		mux.HandleFunc("POST /probe", keys.guard(addr, carryOut(c.probes())))
+	}
+	if c.Ask != nil {
+		mux.HandleFunc("POST /ask", keys.guard(addr, carryOut(c.questions())))
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -82,5 +83,58 @@ func TestInvite(t *testing.T) {
 	}
 	if err := Recover(t.Context(), s.Addr(), testKeys.Token); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a command that the peer does not have: %v", err)
+	}
+}
+
+// A question may wait for longer than other answers, and ends with the client that asks. It takes
+// the token, and says in the peer's words why there is no answer.
+func TestAsk(t *testing.T) {
+	asked, ended := make(chan string, 1), make(chan error, 1)
+	commands := Commands{Ask: func(ctx context.Context, prompt string) (Answer, error) {
+		asked <- prompt
+		switch prompt {
+		case "wait":
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return Answer{}, ctx.Err()
+		case "refuse":
+			return Answer{}, errors.New("p2pdiloco: nothing answers here")
+		}
+		return Answer{Text: prompt + " and on", Slot: 7}, nil
+	}}
+	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
+	if a, err := Ask(t.Context(), s.Addr(), "another", "x"); err == nil || len(asked) > 0 {
+		t.Errorf("without the token: %+v, %v", a, err)
+	}
+	if got := answerAs(t, s.Addr(), "GET", "/ask?prompt=x", "", testKeys.Token); got != 405 || len(asked) > 0 {
+		t.Error("GET:", got)
+	}
+	const odd = "a\nb & c=é?#"
+	if a, err := Ask(t.Context(), s.Addr(), testKeys.Token, odd); err != nil || <-asked != odd ||
+		a != (Answer{odd + " and on", 7}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	const want = "the peer refuses: nothing answers here"
+	if _, err := Ask(t.Context(), s.Addr(), testKeys.Token, "refuse"); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	<-asked
+	long := strings.Repeat("é", 16<<10)
+	if a, err := Ask(t.Context(), s.Addr(), testKeys.Token, long); err == nil || len(asked) > 0 {
+		t.Errorf("a prompt of %d bytes: %+v, %v", len(long), a, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := Ask(ctx, s.Addr(), testKeys.Token, "wait")
+		gone <- err
+	}()
+	<-asked
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error("the peer's own wait:", err)
 	}
 }

@@ -6,6 +6,7 @@
 //	GET  /stream  server-sent events: first all, then what has changed (update)
 //	POST /doctor  what keeps this peer from its run, or makes it slow
 //	POST /move    a motion of the peer's operator: remove or readmit a member
+//	POST /ask     what the newest model makes of a prompt
 //
 // What may read: everybody on this machine in an open run, and who has the key in a private one.
 // What writes takes the key always. The key stands in the address that is printed, behind

@@ -9,13 +9,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -167,7 +171,7 @@ func TestWhoMayLookAndSteer(t *testing.T) {
 func TestPage(t *testing.T) {
 	s := serve(t, func() report.Status { return large(1) }, Actions{})
 	for path, want := range map[string]string{
-		"/": "<!doctype html>", "/view.js": "listen()", "/members.js": "nameOf", "/chart.js": "uPlot",
+		"/": "<!doctype html>", "/view.js": "askModel", "/members.js": "nameOf", "/chart.js": "uPlot",
 		"/dom.js": "textContent", "/view.css": "prefers-color-scheme: dark", "/icon.svg": "<svg",
 		"/uplot.js": "uPlot", "/uplot.css": ".uplot", "/uplot.LICENSE": "MIT",
 	} {
@@ -238,6 +242,68 @@ func TestMarkup(t *testing.T) {
 	}
 	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {
 		t.Error(kind)
+	}
+}
+
+// A question takes the key; its answer, or why there is none, is a string of JSON, in which there
+// is no markup.
+func TestAskTheModel(t *testing.T) {
+	asked := 0
+	s := serve(t, func() report.Status { return large(1) }, Actions{
+		Ask: func(_ context.Context, prompt string) (api.Answer, error) {
+			if asked++; prompt == "<b>&" {
+				return api.Answer{Text: "<b>& so on", Slot: 3}, nil
+			}
+			return api.Answer{}, errors.New("the run has ended")
+		},
+	})
+	for _, c := range []struct {
+		query, key string
+		status     int
+		text       string
+	}{
+		{"prompt=a", "Bearer x", 401, "this needs the key"},
+		{"prompt=%3Cb%3E%26", "Bearer " + s.key, 200, `{"text":"\u003cb\u003e\u0026 so on","slot":3}`},
+		{"prompt=a", "Bearer " + s.key, 200, `{"text":"","slot":0,"error":"the run has ended"}`},
+	} {
+		before := asked
+		res := ask(t, s, http.MethodPost, "/ask?"+c.query, "Authorization", c.key)
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != c.status || !strings.HasPrefix(string(text), c.text) {
+			t.Errorf("%s: %d %s, %v", c.query, res.StatusCode, text, err)
+		}
+		if (asked > before) != (c.status == 200) {
+			t.Errorf("%s with the answer %d was asked", c.query, c.status)
+		}
+	}
+}
+
+// While a question waits, a browser hears something now and then, and the end of one ends its wait.
+func TestAnswerTakesLong(t *testing.T) {
+	asked, ended := make(chan struct{}, 1), make(chan error, 1)
+	s := &Server{actions: Actions{Ask: func(ctx context.Context, _ string) (api.Answer, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return api.Answer{}, ctx.Err()
+	}}}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/ask?prompt=a", nil)
+		w := httptest.NewRecorder()
+		done := make(chan struct{})
+		go func() { s.ask(w, r); close(done) }()
+		time.Sleep(time.Hour + time.Second)
+		synctest.Wait()
+		if got := w.Body.String(); len(got) != int(time.Hour/keepAlive) || strings.TrimSpace(got) != "" || !w.Flushed {
+			t.Errorf("in an hour it sends %q", got)
+		}
+		cancel()
+		<-done
+	})
+	<-asked
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

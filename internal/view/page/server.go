@@ -34,6 +34,8 @@ const (
 type Actions struct {
 	Doctor func(ctx context.Context) ([]doctor.Finding, error)
 	Move   func(ctx context.Context, action, peer string) error
+	// Ask may take a round: until the model is loaded that the members have agreed on.
+	Ask func(ctx context.Context, prompt string) (api.Answer, error)
 }
 
 // Server serves the page until it is closed.
@@ -84,6 +86,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /stream", s.reads(s.stream))
 	mux.HandleFunc("POST /doctor", s.writes(s.doctor))
 	mux.HandleFunc("POST /move", s.writes(s.move))
+	mux.HandleFunc("POST /ask", s.writes(s.ask))
 	return api.UnderLoopbackName(withHeaders(mux))
 }
 

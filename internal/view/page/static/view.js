@@ -100,9 +100,12 @@ function phase(text, kind) {
   say(byId("phase"), text);
 }
 
+let newest = null; // what was told of the peer's work
 let spoken = { text: "", at: 0 };
 
 function now(n) {
+  newest = n;
+  if (asking) answerComes();
   phase(n.phase.replace("_", ", "), n.phase === "running" ? "good" : n.phase === "paused" ? "bad" : "");
   say(byId("headline"), n.headline);
   speak(n.headline);
@@ -205,8 +208,9 @@ let canSteer = false;
 
 function steering(has) {
   canSteer = has;
-  byId("examine").disabled = !has;
-  if (!has) say(byId("doctor-text"), "This needs the key: open the address that was printed in the terminal.");
+  byId("examine").disabled = byId("ask-do").disabled = !has;
+  const needs = "This needs the key: open the address that was printed in the terminal.";
+  if (!has) for (const id of ["doctor-text", "ask-text"]) say(byId(id), needs);
   members.allowSteering(has ? move : null);
 }
 
@@ -259,5 +263,34 @@ function finding(f) {
   return make("li", {}, make("span", { class: `pill ${kind}` }, f.level), said);
 }
 
+let asking = false;
+
+// answerComes says what an answer waits for.
+function answerComes() {
+  const left = has(newest?.stage?.left_s) ? `, about ${seconds(newest.stage.left_s)} left` : "";
+  say(byId("ask-text"), `The answer comes when this round ends. Now: ${newest?.headline ?? "asking the peer"}${left}.`);
+}
+
+async function askModel(submitted) {
+  submitted.preventDefault();
+  if (asking) return;
+  const shown = byId("answer");
+  asking = byId("ask-do").disabled = true;
+  answerComes();
+  try {
+    const a = await (await ask(`ask?${new URLSearchParams({ prompt: byId("prompt").value })}`)).json();
+    if (a.error) throw new Error(a.error);
+    say(shown, a.text);
+    shown.hidden = false;
+    say(byId("ask-text"), `The model after slot ${count(a.slot)}:`);
+  } catch (e) {
+    shown.hidden = true;
+    say(byId("ask-text"), e.message);
+  }
+  asking = false;
+  byId("ask-do").disabled = !canSteer;
+}
+
+byId("ask").addEventListener("submit", askModel);
 byId("examine").addEventListener("click", examine);
 listen();
