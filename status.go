@@ -97,7 +97,7 @@ func (n *Node) Status() Status {
 	} else if n.life.Failed() {
 		s.Detail = n.life.Err(nil).Error()
 	}
-	s.Provisional = v.Provisional
+	s.Provisional, s.TermsLost = v.Provisional, n.ledger.Lost()
 	s.Pin, s.Floor = v.Lasting, v.Floor
 	s.PastBytes, s.PastMost = uint64(v.PastBytes), wire.MaxPast
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
@@ -115,9 +115,11 @@ func (n *Node) Status() Status {
 		}
 	}
 	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
+	rates := n.replica.Rates()
 	for i := range s.Members {
-		if s.Members[i].Self {
-			s.Members[i].Says = n.claims.Load()
+		m := &s.Members[i]
+		if m.Rate = rates[m.Peer]; m.Self {
+			m.Says = n.claims.Load()
 		}
 	}
 	s.Alarm = report.AddFigures(s.Members, n.replica.Contributed())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -32,6 +34,7 @@ type Member struct {
 	Way         string   `json:"way"` // itself | direct | punched | relayed | not connected
 	Transport   string   `json:"transport,omitempty"`
 	RTTMillis   *float64 `json:"rtt_ms,omitempty"`
+	Rate        uint32   `json:"rate,omitempty"`   // kB/s to it, of a way through a relay
 	Uplink      uint32   `json:"uplink,omitempty"` // kB/s that it measured
 	// in seconds; 0: it is heard
 	HeardAgo int64 `json:"heard_s"`
@@ -93,6 +96,9 @@ func memberOf(m report.MemberStatus) Member {
 		if m.Path.RTT > 0 {
 			v.RTTMillis = new(float64(m.Path.RTT.Round(100*time.Microsecond)) / 1e6)
 		}
+		if m.Path.Way == p2p.WayRelayed {
+			v.Rate = m.Rate
+		}
 	}
 	if !m.Self && m.Heard > quietFor {
 		v.HeardAgo = int64(m.Heard.Seconds())
@@ -127,18 +133,22 @@ func warningsOf(m report.MemberStatus) (all []string) {
 		all = append(all, sentence(fmt.Sprintf("It %s, since slot %d", f.Words, f.Since)))
 	}
 	if p := m.Path; p != nil && p.Way == p2p.WayRelayed {
-		all = append(all, relayed(*p))
+		all = append(all, relayed(*p, m.Rate))
 	} else if p == nil && !m.Self && m.State != "missing" {
 		all = append(all, "There is no connection from here to it now.")
 	}
 	return all[:min(len(all), maxNotes)]
 }
 
-func relayed(p p2p.Path) string {
+// relayed says what a relay costs; rate is in kB/s, 0 for unknown.
+func relayed(p p2p.Path, rate uint32) string {
 	by := cmp.Or(p.Relay.Short(), "another peer")
 	if p.Limited {
 		return fmt.Sprintf("Only relay %s leads to it, which lets small things pass and no contribution: open a TCP "+
 			"and a UDP port on one of the two sides, or run p2pdiloco bootstrap --relay where both reach it.", by)
+	}
+	if rate > 0 {
+		by += fmt.Sprintf(" at %s/s", humanize.Bytes(1000*uint64(rate)))
 	}
 	return fmt.Sprintf("Its bytes go through %s, which is slower than a direct way: open a TCP and a UDP port on one "+
 		"of the two sides (p2pdiloco doctor says how).", by)

@@ -1,10 +1,13 @@
 package view
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
@@ -72,7 +75,8 @@ type PurposeBytes struct {
 type Agreement struct {
 	Height    uint64   `json:"height"`
 	Leader    string   `json:"leader,omitempty"` // its ID
-	TermsLost uint32   `json:"terms_lost"`       // at the height that is being decided
+	TermsLost uint64   `json:"terms_lost"`       // at the height that is being decided, and before
+	Terms     string   `json:"terms"`            // the same in words
 	Electors  int      `json:"electors"`
 	Quorum    int      `json:"quorum"`
 	Liars     int      `json:"liars"` // that may lie or be gone
@@ -159,9 +163,9 @@ func bytesOf(s report.Status) Bytes {
 
 func agreementOf(s report.Status) *Agreement {
 	a := &Agreement{
-		Height: s.Height, TermsLost: s.Ballot, StateRoot: s.StateRoot.String(), Motions: []Motion{},
-		Removed: []string{},
+		Height: s.Height, StateRoot: s.StateRoot.String(), Motions: []Motion{}, Removed: []string{},
 	}
+	a.TermsLost, a.Terms = termsLost(s)
 	if s.Leader != "" {
 		a.Leader = s.Leader.String()
 	}
@@ -175,6 +179,23 @@ func agreementOf(s report.Status) *Agreement {
 		a.Removed = append(a.Removed, p.String())
 	}
 	return a
+}
+
+// termsLost counts the terms that were lost, and says when.
+func termsLost(s report.Status) (all uint64, text string) {
+	now := uint64(slot.Ref{Ballot: s.Ballot}.Term())
+	if all = now + s.TermsLost.Terms; all == 0 {
+		return 0, "none since this peer started"
+	}
+	text = "none at this height"
+	if now > 0 {
+		text = fmt.Sprintf("%d at this height: a leader has failed", now)
+	}
+	if n := s.TermsLost.Terms; n > 0 {
+		slots := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.TermsLost.Slots), " ", ", "), "[]")
+		text += fmt.Sprintf("; %d since this peer started, the last in slots %s", n, slots)
+	}
+	return all, text
 }
 
 // motionOf is a motion with how many more a quorum takes. All electors decide about it, but for the

@@ -93,9 +93,12 @@ func TestWarnings(t *testing.T) {
 			},
 			{
 				Peer: "b", State: "late", Contribution: done(7, 10),
-				Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1"},
+				Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1"}, Rate: 99,
 			},
-			{Peer: "c", State: "idle", Path: &p2p.Path{Way: p2p.WayRelayed, Relay: "a"}, Contribution: done(3, 99)},
+			{
+				Peer: "c", State: "idle", Path: &p2p.Path{Way: p2p.WayRelayed, Relay: "a"}, Contribution: done(3, 99),
+				Rate: 1200,
+			},
 			{
 				Peer: "d", State: "mute", Fault: "has not voted for 8 heights", Heard: time.Minute,
 				Path:      &p2p.Path{Way: p2p.WayRelayed, Limited: true},
@@ -108,8 +111,8 @@ func TestWarnings(t *testing.T) {
 	for i, want := range []string{
 		"",
 		"It is late: most others have offered their part of the slot.",
-		"Its bytes go through " + slot.PeerID("a").Short() + ", which is slower than a direct way: open a TCP and a " +
-			"UDP port on one of the two sides (p2pdiloco doctor says how).",
+		"Its bytes go through " + slot.PeerID("a").Short() + " at 1.2 MB/s, which is slower than a direct way: " +
+			"open a TCP and a UDP port on one of the two sides (p2pdiloco doctor says how).",
 		"It has not voted for 8 heights. It sends nothing new, since slot 2. Only relay another peer leads to it, " +
 			"which lets small things pass and no contribution: open a TCP and a UDP port on one of the two sides, or " +
 			"run p2pdiloco bootstrap --relay where both reach it.",
@@ -121,7 +124,8 @@ func TestWarnings(t *testing.T) {
 	}
 	if me, b, c := all[0], all[1], all[2]; *me.Share != .75 || *b.Share != .25 || c.Share != nil || c.Contributes ||
 		!b.Contributes || me.Name != "attic[2J" || me.Says.Version != "1" || b.Says != nil ||
-		me.Way != waySelf || b.Way != "direct" || b.Transport != "quic" || me.Role != "elector" {
+		c.Rate != 1200 || b.Rate != 0 || me.Way != waySelf || b.Way != "direct" || b.Transport != "quic" ||
+		me.Role != "elector" {
 		t.Errorf("%+v %+v %+v", me, b, c)
 	}
 	if d, e := all[3], all[4]; d.HeardAgo != 60 || e.HeardAgo != 0 || e.Way != wayNone || e.Role != "leader" {
@@ -145,7 +149,7 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 	lost := report.Status{
-		RunID: slot.Root{1}, Ballot: 2, Spec: map[string]string{"trust": "byzantine"},
+		RunID: slot.Root{1}, Ballot: 2*slot.Tries + 1, Spec: map[string]string{"trust": "byzantine"},
 		Members: []report.MemberStatus{ // the three that vote and are not removed decide
 			{Peer: "p", Seat: 1}, {Peer: "q", Seat: 1}, {Peer: "r", Seat: 1}, {Peer: "s", Seat: 1}, {Peer: "t"},
 		},
@@ -155,8 +159,32 @@ func TestHeadline(t *testing.T) {
 		},
 	}
 	a := build(lost, "", &clock{}).Agreement
-	if a.TermsLost != 2 || len(a.Motions) != 2 || a.Motions[0].Lacks != 1 || a.Motions[1].Lacks != 0 {
+	if a.TermsLost != 2 || a.Terms != "2 at this height: a leader has failed" || len(a.Motions) != 2 ||
+		a.Motions[0].Lacks != 1 || a.Motions[1].Lacks != 0 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// How many terms were lost is said of this height and of those before, with the newest slots.
+func TestTermsLost(t *testing.T) {
+	before := report.LostTerms{Terms: 3, Slots: []uint64{4, 9}}
+	for _, c := range []struct {
+		ballot uint32
+		before report.LostTerms
+		all    uint64
+		want   string
+	}{
+		{slot.Tries - 1, report.LostTerms{}, 0, "none since this peer started"},
+		{0, before, 3, "none at this height; 3 since this peer started, the last in slots 4, 9"},
+		{
+			slot.Tries, before, 4,
+			"1 at this height: a leader has failed; 3 since this peer started, the last in slots 4, 9",
+		},
+	} {
+		all, text := termsLost(report.Status{Ballot: c.ballot, TermsLost: c.before})
+		if all != c.all || text != c.want {
+			t.Errorf("%+v: %d, %s", c, all, text)
+		}
 	}
 }
 

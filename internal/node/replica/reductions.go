@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type reductions struct {
 		current *allreduce.Reduction
 		began   time.Time
 		retired *allreduce.Reduction // its slot is decided
+		rates   map[slot.PeerID]uint32
 	}
 }
 
@@ -42,6 +44,9 @@ func (r *reductions) start(ctx context.Context, work membership.WorkReduce, own 
 	r.release(plan.Group())
 	uplink, speeds := r.engine.Rates(r.relayed())
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
+	r.mu.Lock()
+	r.mu.rates = maps.Clone(speeds)
+	r.mu.Unlock()
 	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, work.Judges, work.Share, r.params, report, r.log})
 	if errors.Is(err, allreduce.ErrNotInGroup) { // what came so far may still be of use
 		return nil
@@ -55,6 +60,13 @@ func (r *reductions) start(ctx context.Context, work membership.WorkReduce, own 
 		r.mu.current, r.mu.began = reduction, time.Now()
 	}
 	return nil
+}
+
+// measured returns how fast this peer could send to each other one, in kB/s.
+func (r *reductions) measured() map[slot.PeerID]uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.rates // it is not changed
 }
 
 // release frees the buffers of the reductions that are not of a group: the next one has its own.

@@ -200,6 +200,10 @@ func (r *Replica) Params() allreduce.Params { return r.cfg.Run.Params }
 // Stats returns measures of the slots applied.
 func (r *Replica) Stats() Stats { return r.tally.read() }
 
+// Rates returns how fast this peer could send to each other one in the reductions before the
+// newest, in kB/s; no entry where too little was sent to tell.
+func (r *Replica) Rates() map[slot.PeerID]uint32 { return r.reductions.measured() }
+
 // Contributed returns what is known of what each member contributes.
 func (r *Replica) Contributed() map[slot.PeerID]figures.Member { return r.conduct.Members() }
 

@@ -17,12 +17,16 @@ type Ledger struct {
 	params allreduce.Params
 	emit   func(name string, fields map[string]any)
 	times  slotTimes
+	lost   lostTerms
 }
 
 // NewLedger makes events of a run's ledger, of which params are what the all-reduce goes by.
 func NewLedger(run string, id slot.Root, params allreduce.Params, emit func(string, map[string]any)) *Ledger {
 	return &Ledger{run: run, id: id, params: params, emit: emit}
 }
+
+// Lost returns the terms that were lost.
+func (l *Ledger) Lost() LostTerms { return l.lost.terms() }
 
 // Exchange returns how long the exchange of slots takes.
 func (l *Ledger) Exchange() ExchangeStatus { return l.times.exchange() }
@@ -52,6 +56,9 @@ func (l *Ledger) Tell(e membership.Event) {
 			e.Ballot
 		fields["record"], fields["prev"], fields["certified_root"] = e.Record, e.Prev, e.State
 		fields["electors"] = e.Electors
+		if e.Kind == membership.EventCertified {
+			l.lost.certified(e.Slot, slot.Ref{Ballot: e.Ballot}.Term())
+		}
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,

@@ -54,6 +54,7 @@ type Status struct {
 	// how far the processes of a trainer that attaches are, in plain words
 	Trainer      string         `json:"trainer,omitempty"`
 	Ballot       uint32         `json:"ballot"` // of the height being decided
+	TermsLost    LostTerms      `json:"terms_lost"`
 	Leader       slot.PeerID    `json:"leader,omitempty"`
 	Members      []MemberStatus `json:"members"`
 	Contributors int            `json:"contributors"` // members that train
@@ -177,6 +178,8 @@ type MemberStatus struct {
 	Path  *p2p.Path     `json:"path,omitempty"`  // how it is reached from here; nil: not now
 	// kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
 	Uplink uint32 `json:"uplink,omitempty"`
+	// kB/s at which this peer could send to it in its newest reductions; 0 for unknown
+	Rate uint32 `json:"rate,omitempty"`
 
 	// inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice
 	Assigned     uint32              `json:"assigned_steps,omitempty"`

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
@@ -99,6 +101,9 @@ func way(m view.Member) string {
 	text := m.Way
 	if m.Transport != "" {
 		text += " " + m.Transport
+	}
+	if m.Rate > 0 {
+		text += " " + humanize.Bytes(1000*uint64(m.Rate)) + "/s"
 	}
 	return text + format(m.RTTMillis, " %.3g ms", 1)
 }

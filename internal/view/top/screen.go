@@ -87,8 +87,7 @@ func (m Model) head() (lines []string) {
 	if a := m.now.Agreement; a != nil {
 		lines = append(lines, fmt.Sprintf("agreement  height %d; %s", a.Height, a.Text))
 		if a.TermsLost > 0 {
-			text := fmt.Sprintf("%d terms lost at this height: a leader has failed", a.TermsLost)
-			lines = append(lines, m.wrap(warns, text)...)
+			lines = append(lines, m.wrap(lipgloss.NewStyle(), "terms lost  "+a.Terms)...)
 		}
 	}
 	return lines

@@ -65,7 +65,8 @@ function norm(m) {
 }
 
 function way(m) {
-  return [m.way, m.transport, has(m.rtt_ms) ? `${digits(m.rtt_ms, 2)} ms` : ""].filter(Boolean).join(" ");
+  const rate = m.rate ? `${bytes(1000 * m.rate)}/s` : "";
+  return [m.way, m.transport, rate, has(m.rtt_ms) ? `${digits(m.rtt_ms, 2)} ms` : ""].filter(Boolean).join(" ");
 }
 
 export function forget() {

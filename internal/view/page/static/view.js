@@ -170,7 +170,7 @@ function agreement(a) {
     ["leader", a.leader && members.nameOf(a.leader)],
     ["electors", `${a.electors}, of which ${a.quorum} decide`],
     ["f", `${a.liars} may lie or be gone`],
-    ["terms lost", a.terms_lost ? `${a.terms_lost} at this height: a leader has failed` : "none at this height"],
+    ["terms lost", a.terms],
     ["trust", a.trust],
     ["state root", a.state_root.slice(0, 16)],
   ]);
