@@ -26,6 +26,8 @@ func ParseConfig(text string) (c Config, corpus CorpusConfig, err error) {
 		switch {
 		case key == "data":
 			corpus.Paths = []string{strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "data"))}
+		case key == "optimizer":
+			c.Optimizer = value
 		case slices.Contains([]string{"", "dtype", "device"}, key) || strings.HasPrefix(key, "#"):
 		case !field.IsValid() || !field.CanInt() && !field.CanFloat():
 			return c, corpus, fmt.Errorf("builtin:gpt has no %q", key)

@@ -124,7 +124,8 @@ func sameModel(t *testing.T, reference, other trainer.Trainer, before []float32,
 }
 
 // TestStepsAgree compares the CUDA trainer with the built-in one: after one step and after more,
-// every tensor's change, the loss, the gradient's norm and the held-out loss.
+// every tensor's change, the loss, the gradient's norm and the held-out loss. Muon divides by small
+// singular values, so it makes more of what is rounded.
 func TestStepsAgree(t *testing.T) {
 	t.Parallel()
 	data := "data " + prose(t, 5000) + "\n"
@@ -146,6 +147,13 @@ func TestStepsAgree(t *testing.T) {
 		{"rows longer than a warp", "width 36\nheads 1\ncontext 40\nbatch 2\nheld_out 2\nepsilon 1e-3\n", 1, 5e-5},
 		{"tf32", small + "dtype tf32\n", 1, 5e-3},
 		{"bf16", small + "dtype bf16\n", 1, 3e-2},
+		{"Muon", small + "optimizer muon\nclip 0.1\nwarm_up 2\n", 1, 5e-5},
+		{
+			"Muon, no decay, no clipping, no warm-up",
+			small + "optimizer muon\nweight_decay 0\nclip 0\nwarm_up 0\n", 7, 5e-5,
+		},
+		{"Muon, tf32", small + "optimizer muon\ndtype tf32\n", 1, 2e-2},
+		{"Muon, bf16", small + "optimizer muon\ndtype bf16\nwarm_up 0\n", 1, 6e-2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reference, other := startBuiltin(t, c.config+data, c.seed), start(t, c.config+data, c.seed)
@@ -239,7 +247,14 @@ func checkRanges(t *testing.T, tr cgo.Library) {
 // does not fit is refused and changes nothing.
 func TestStateGoesOn(t *testing.T) {
 	t.Parallel()
-	data, folder := "data "+prose(t, 5000), t.TempDir()
+	t.Run("AdamW", func(t *testing.T) { goesOn(t, "adamw", "muon") })
+	t.Run("Muon", func(t *testing.T) { goesOn(t, "muon", "adamw") })
+}
+
+// goesOn tests the state of one optimizer, and that the other's is refused.
+func goesOn(t *testing.T, optimizer, another string) {
+	t.Helper()
+	small, data, folder := small+"optimizer "+optimizer+"\n", "data "+prose(t, 5000), t.TempDir()
 	path, other := filepath.Join(folder, "state"), filepath.Join(folder, "other")
 	first := start(t, small+data, 1)
 	train(t, first, task(3))
@@ -256,15 +271,19 @@ func TestStateGoesOn(t *testing.T) {
 	must(t, start(t, wider+data, 1).Save(t.Context(), other))
 	larger, err := os.ReadFile(other)
 	must(t, err)
+	must(t, start(t, strings.Replace(small, optimizer, another, 1)+data, 1).Save(t.Context(), other))
+	others, err := os.ReadFile(other)
+	must(t, err)
 	damaged := slices.Clone(saved)
 	damaged[len(damaged)/2] ^= 1
 	for want, bytes := range map[string][]byte{
-		"it holds no optimizer state of this trainer": []byte("a file of somebody else, long enough to have a header"),
-		"it is damaged or cut short":                  saved[:len(saved)-1],
-		"it is of a model with other sizes":           larger,
-		"it is damaged":                               damaged,
-		"restore":                                     nil,
-		"cut short":                                   append(slices.Clone(saved), 0),
+		"it holds no state of this trainer": []byte("a file of somebody else, long enough to have a header"),
+		"with optimizer " + optimizer:       others,
+		"it is damaged or cut short":        saved[:len(saved)-1],
+		"it is of a model with other sizes": larger,
+		"it is damaged":                     damaged,
+		"restore":                           nil,
+		"cut short":                         append(slices.Clone(saved), 0),
 	} {
 		must(t, os.WriteFile(other, bytes, 0o644))
 		if err := again.Restore(t.Context(), other); err == nil || !strings.Contains(err.Error(), want) {
@@ -304,7 +323,7 @@ func TestErrors(t *testing.T) {
 	must(t, os.WriteFile(binary, make([]byte, 5000), 0o644))
 	for _, c := range []struct{ config, want string }{
 		{"layers 2", `no line "data PATH": name the text`},
-		{"layers 2\nwidht 24", `line 2: unknown key "widht": a line is KEY VALUE; keys are data, dtype, layers`},
+		{"layers 2\nwidht 24", `line 2: unknown key "widht": a line is KEY VALUE; keys are data, dtype, optimizer, layers`},
 		{`{"layers": 2}`, `line 1: unknown key "{"layers":"`},
 		{"layers 2.5", `line 1: layers "2.5": a whole number from 1 to 64 is allowed`},
 		{"width", `line 1: width "": a whole number`},
@@ -312,6 +331,7 @@ func TestErrors(t *testing.T) {
 		{"beta1 nan", `line 1: beta1 "nan": a number from 0 to`},
 		{"layers 1\nlayers 1", `line 2: layers is there twice`},
 		{"dtype f16", `line 1: dtype "f16": f32, tf32 or bf16 is allowed`},
+		{"optimizer sgd", `line 1: optimizer "sgd": adamw or muon is allowed`},
 		{"width 24\nheads 5\ndata " + data, `width 24 is not a multiple of 5 heads`},
 		{"width 4096\nlayers 64\ndata " + data, `too large: take a smaller width`},
 		{"weight_decay 1", `weight_decay "1": a number from 0 to 0.99 is allowed`},

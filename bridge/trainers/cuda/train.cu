@@ -1,8 +1,9 @@
 /*
  * A byte-level GPT trained on a GPU, behind the trainer ABI (bridge/include/p2pdiloco_trainer.h).
  * Read it from top to bottom: errors, configuration, tensors, data, kernels, the trainer, the
- * model, AdamW, copies, a round of steps, saved state, the ABI. Model, tensors, initial values,
- * batches and AdamW are those of the built-in trainer (bridge/builtin), which is the reference.
+ * model, the optimizer (optimizer.cuh), copies, a round of steps, saved state, the ABI. Model,
+ * tensors, initial values, batches and optimizers are those of the built-in trainer
+ * (bridge/builtin), which is the reference.
  *
  * All vectors and sums are float32. "dtype tf32" and "dtype bf16" round the factors of products,
  * so that tensor cores can multiply them. There are no atomics: sums are taken in a fixed order,
@@ -11,7 +12,6 @@
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
-#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -54,25 +54,26 @@ static const char *advice(cudaError_t e) {
 	}
 }
 
-static void check(cudaError_t e, const char *call, int line) {
+static void check(cudaError_t e, const char *call, const char *file, int line) {
 	if (e == cudaSuccess) return;
 	cudaGetLastError(); /* it would be taken for the next call's */
-	fail("train.cu:%d: %.*s: %s (%s): %s", line, (int)strcspn(call, "("), call, cudaGetErrorName(e),
+	fail("%s:%d: %.*s: %s (%s): %s", file, line, (int)strcspn(call, "("), call, cudaGetErrorName(e),
 		cudaGetErrorString(e), advice(e));
 }
 
-static void check(cublasStatus_t s, const char *call, int line) {
+static void check(cublasStatus_t s, const char *call, const char *file, int line) {
 	if (s != CUBLAS_STATUS_SUCCESS)
-		fail("train.cu:%d: %.*s: %s: %s", line, (int)strcspn(call, "("), call, cublasGetStatusString(s),
+		fail("%s:%d: %.*s: %s: %s", file, line, (int)strcspn(call, "("), call, cublasGetStatusString(s),
 			advice(s == CUBLAS_STATUS_ALLOC_FAILED ? cudaErrorMemoryAllocation : cudaErrorIllegalAddress));
 }
 
 /* CUDA(cudaFoo(...)) checks the call, and LAUNCH(trainer, kernel, blocks, arguments...) the launch.
  * What goes wrong in the kernel shows at the next wait. The emulation has another LAUNCH. */
-#define CUDA(call) check((call), #call, __LINE__)
+#define HERE strrchr("/" __FILE__, '/') + 1, __LINE__
+#define CUDA(call) check((call), #call, HERE)
 #ifndef LAUNCH
 #define LAUNCH(t, kernel, blocks, ...) \
-	(kernel<<<blocks, threads, 0, (t)->compute>>>(__VA_ARGS__), check(cudaGetLastError(), #kernel, __LINE__))
+	(kernel<<<blocks, threads, 0, (t)->compute>>>(__VA_ARGS__), check(cudaGetLastError(), #kernel, HERE))
 #endif
 
 /* ---- Configuration: the text of --trainer-config, one key and its value a line. ---- */
@@ -100,7 +101,7 @@ static const struct {
 
 struct Config {
 	double number[KEYS];
-	std::string data, dtype = "f32";
+	std::string data, dtype = "f32", optimizer = "adamw";
 	int operator[](Key k) const { return (int)number[k]; }
 };
 
@@ -123,7 +124,10 @@ static Config read_config(const char *text) {
 		if (key == "data") c.data = value;
 		else if (key == "dtype" && (value == "f32" || value == "tf32" || value == "bf16")) c.dtype = value;
 		else if (key == "dtype") refuse("dtype \"" + value + "\": f32, tf32 or bf16 is allowed");
-		else if (k == KEYS) refuse("unknown key \"" + key + "\": a line is KEY VALUE; keys are data, dtype" + known);
+		else if (key == "optimizer" && (value == "adamw" || value == "muon")) c.optimizer = value;
+		else if (key == "optimizer") refuse("optimizer \"" + value + "\": adamw or muon is allowed");
+		else if (k == KEYS)
+			refuse("unknown key \"" + key + "\": a line is KEY VALUE; keys are data, dtype, optimizer" + known);
 		if (k == KEYS) continue;
 		char *end, range[80];
 		const double v = c.number[k] = strtod(value.c_str(), &end);
@@ -268,9 +272,10 @@ __global__ static void round_to_bf16(__nv_bfloat16 *out, const float *in, unsign
 	unsigned i = element();
 	if (i < n) out[i] = __float2bfloat16(in[i]);
 }
-__global__ static void subtract(float *out, const float *a, const float *b, unsigned n) {
+/* out = a x + b y; out may be x or y. */
+__global__ static void combine(float *out, float a, const float *x, float b, const float *y, unsigned n) {
 	unsigned i = element();
-	if (i < n) out[i] = a[i] - b[i];
+	if (i < n) out[i] = a * x[i] + b * y[i];
 }
 
 /* out = byte embedding + position embedding, (rows, d). */
@@ -413,21 +418,6 @@ __global__ static void sum_blocks(double *sums, const float *in, const double *o
 	sums[blockIdx.x] = sum;
 }
 
-/* AdamW (Loshchilov and Hutter, arXiv 1711.05101) on one tensor. squares is the sum over the whole
- * gradient, which is clipped to a norm, 0 for none. size is rate / (1 - beta1^t), root 1 / sqrt(1 -
- * beta2^t), keep 1 - rate x weight decay. copy is null, or what products read. */
-__global__ static void adamw(float *params, __nv_bfloat16 *copy, float *first, float *second, const float *grad,
-	unsigned n, const double *squares, float clip, float beta1, float beta2, float epsilon, float size, float root,
-	float keep) {
-	unsigned i = element();
-	if (i >= n) return;
-	const float norm = sqrtf((float)*squares), g = clip > 0 && norm > clip ? grad[i] * (clip / norm) : grad[i];
-	const float m = first[i] = beta1 * first[i] + (1 - beta1) * g;
-	const float v = second[i] = beta2 * second[i] + (1 - beta2) * g * g;
-	params[i] = params[i] * keep - size * m / (sqrtf(v) * root + epsilon);
-	if (copy) copy[i] = __float2bfloat16(params[i]);
-}
-
 /* ---- The trainer. ---- */
 constexpr int in_flight = 3; /* steps that may be queued: the host needs time to draw and queue the next */
 #ifndef PIECE
@@ -466,7 +456,7 @@ struct p2pdiloco_trainer {
 	__nv_bfloat16 *copy = nullptr; /* of params, with dtype bf16 */
 	__nv_bfloat16 *factor_a, *factor_b; /* of a product */
 	uint8_t *tokens; /* a step's inputs, and behind them its targets */
-	double *sums; /* of the rows' losses, of the gradient's squares, and of the squares of each block */
+	double *sums; /* of the rows' losses, of the gradient's squares, of a matrix's, and of those of each block */
 
 	std::vector<Kept> kept;
 	float *last, *ln_last; /* (rows, d): the residual stream after all blocks, and normalized */
@@ -475,6 +465,7 @@ struct p2pdiloco_trainer {
 	float *narrow, *wide, *terms; /* (rows, d), (rows, 4 d), (rows, d): other gradients */
 	float *scores; /* the gradient of one sequence's weights */
 	float *ones; /* (rows): their product with a matrix sums its rows */
+	float *next, *a, *aa; /* (4 d, d), (d, d), (d, d): of Muon */
 
 	uint8_t *drawn[in_flight]; /* tokens on their way to the GPU, by the step's number modulo in_flight */
 	double *seen[in_flight]; /* the first two sums after the step */
@@ -497,7 +488,7 @@ template <class V> static V *on_device(Trainer *t, size_t n, const char *what) {
 	if (e == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
 		fail("out of GPU memory: %.1f MiB asked for %s, and %.1f of the GPU's %.1f MiB are free: %s",
 			(double)n * sizeof(V) / (1 << 20), what, (double)left / (1 << 20), (double)all / (1 << 20), advice(e));
-	check(e, "cudaMalloc", __LINE__);
+	check(e, "cudaMalloc", HERE);
 	t->undo.push_back([=] { cudaFree(out); });
 	return (V *)out;
 }
@@ -537,7 +528,8 @@ static void allocate(Trainer *t) {
 	for (float **v : {&t->params, &t->anchor, &t->grads, &t->first, &t->second})
 		*v = on_device<float>(t, t->elements, "the parameters, gradients and optimizer");
 	if (c.dtype == "bf16") {
-		const size_t largest = std::max(n, (size_t)vocabulary) * std::max(4 * c[WIDTH], vocabulary);
+		const size_t most = std::max({n, (size_t)vocabulary, (size_t)c[WIDTH]});
+		const size_t largest = most * std::max(4 * c[WIDTH], vocabulary);
 		t->copy = on_device<__nv_bfloat16>(t, t->elements, "the parameters in bf16");
 		for (auto f : {&t->factor_a, &t->factor_b}) *f = on_device<__nv_bfloat16>(t, largest, "products in bf16");
 	}
@@ -548,7 +540,11 @@ static void allocate(Trainer *t) {
 	t->logits = floats(n * vocabulary), t->losses = floats(n), t->ones = floats(n);
 	t->wide = floats(4 * d), t->scores = floats(square / c[BATCH]);
 	t->tokens = on_device<uint8_t>(t, 2 * n, "a batch");
-	t->sums = on_device<double>(t, 2 + threads, "the losses");
+	t->sums = on_device<double>(t, 3 + threads, "the losses");
+	if (c.optimizer == "muon") {
+		const size_t square = (size_t)c[WIDTH] * c[WIDTH];
+		t->next = floats(4 * square), t->a = floats(square), t->aa = floats(square);
+	}
 	on_host(t, &t->stage, PIECE);
 	for (int i = 0; i < in_flight; i++) on_host(t, &t->drawn[i], 2 * n), on_host(t, &t->seen[i], 2);
 	const std::vector<float> ones(n, 1);
@@ -734,22 +730,7 @@ static void backward(Trainer *t, int sequences) {
 	sum_rows(t, t->grads + t->layout[WPE].begin, t->stream, sequences, t->context * d);
 }
 
-/* One step of AdamW. The rate rises linearly over the warm-up, in this peer's own steps. */
-static void update(Trainer *t) {
-	const double *c = t->config.number, step = (double)++t->steps;
-	const double rate = c[LEARNING_RATE] * (step < c[WARM_UP] ? step / c[WARM_UP] : 1);
-	const float size = (float)(rate / (1 - pow(c[BETA1], step))), root = (float)(1 / sqrt(1 - pow(c[BETA2], step)));
-	const unsigned count = std::min(threads, blocks(t->elements));
-	double *squares = t->sums + 1, *pieces = t->sums + 2;
-	LAUNCH(t, sum_blocks, count, pieces, t->grads, nullptr, t->elements, true);
-	LAUNCH(t, sum_blocks, 1, squares, nullptr, pieces, count, false);
-	for (auto &w : t->layout) {
-		const float keep = w.columns ? (float)(1 - rate * c[WEIGHT_DECAY]) : 1; /* gains and biases do not decay */
-		LAUNCH(t, adamw, blocks(w.count), t->params + w.begin, t->copy ? t->copy + w.begin : nullptr,
-			t->first + w.begin, t->second + w.begin, t->grads + w.begin, (unsigned)w.count, squares, (float)c[CLIP],
-			(float)c[BETA1], (float)c[BETA2], (float)c[EPSILON], size, root, keep);
-	}
-}
+#include "optimizer.cuh" /* update: one step of AdamW, and Muon */
 
 /* ---- Copies between the GPU and the peer, in pieces, on a stream of their own. ---- */
 /* Copies count elements. For each piece, [at, at + n), work(at, n) queues what makes it, before it
@@ -794,7 +775,7 @@ static void export_params(Trainer *t, size_t begin, size_t count, float *dst) {
 static void export_gradient(Trainer *t, size_t begin, size_t count, float *dst) {
 	transfer(t, t->grads + begin, dst, count, cudaMemcpyDeviceToHost, [&](size_t at, size_t n) {
 		at += begin;
-		LAUNCH(t, subtract, blocks(n), t->grads + at, t->anchor + at, t->params + at, (unsigned)n);
+		LAUNCH(t, combine, blocks(n), t->grads + at, 1, t->anchor + at, -1, t->params + at, (unsigned)n);
 	});
 }
 
@@ -866,13 +847,13 @@ static void evaluate(Trainer *t, double *loss) {
 	if (!std::isfinite(sum)) fail("training diverged: the held-out loss is not finite: take a lower learning_rate");
 }
 
-/* ---- Saved state: AdamW's moments and its step; a peer's data follow from its tasks. ---- */
+/* ---- Saved state: moments, and the step; a peer's data follow from its tasks. ---- */
 /* The file is a row of 64-bit words: these, the moments, two to a word, and a checksum. */
 enum Word { MAGIC, ELEMENTS, MODEL_LAYERS, MODEL_WIDTH, STEPS, MOMENTS };
 /* A state with no moments in it yet. */
 static std::vector<uint64_t> make_state(const Trainer *t) {
 	std::vector<uint64_t> out(MOMENTS + t->elements + 1);
-	memcpy(out.data(), "p2pdcud1", sizeof out[MAGIC]);
+	memcpy(out.data(), t->config.optimizer == "muon" ? "p2pdmuo1" : "p2pdcud1", sizeof out[MAGIC]);
 	out[ELEMENTS] = t->elements, out[MODEL_LAYERS] = t->layers, out[MODEL_WIDTH] = t->d;
 	return out;
 }
@@ -891,21 +872,15 @@ static void transfer_moments(Trainer *t, std::vector<uint64_t> *state, cudaMemcp
 	transfer(t, t->second, moments + t->elements, t->elements, kind, [](size_t, size_t) {});
 }
 
-/* Writes the file in full before it takes path's place. */
+/* The peer keeps the file before it until this one is whole. */
 static void save(Trainer *t, const char *path) {
 	std::vector<uint64_t> state = make_state(t);
 	transfer_moments(t, &state, cudaMemcpyDeviceToHost);
 	state[STEPS] = t->steps;
 	state.back() = checksum(state);
-	const std::string part = std::string(path) + ".new";
-	FILE *f = fopen(part.c_str(), "wb");
-	bool ok = f && fwrite(state.data(), sizeof(uint64_t), state.size(), f) == state.size() && fflush(f) == 0 &&
-		fsync(fileno(f)) == 0 && rename(part.c_str(), path) == 0;
-	const int why = errno;
-	if (f) fclose(f);
-	if (ok) return;
-	remove(part.c_str());
-	fail("%s: %s: make room there, or name another folder", path, strerror(why));
+	std::ofstream f(path, std::ios::binary);
+	if (!f.write((char *)state.data(), state.size() * sizeof state[0]).flush())
+		fail("%s: %s: make room there, or name another folder", path, strerror(errno));
 }
 
 /* Reads the whole file before it changes anything. */
@@ -916,7 +891,7 @@ static void restore(Trainer *t, const char *path) {
 	f.read((char *)state.data(), state.size() * sizeof state[0]);
 	const size_t n = f.gcount() / sizeof state[0];
 	if (n < MOMENTS || state[MAGIC] != wanted[MAGIC])
-		fail("%s: it holds no optimizer state of this trainer", path);
+		fail("%s: it holds no state of this trainer with optimizer %s", path, t->config.optimizer.c_str());
 	if (!std::equal(&wanted[ELEMENTS], &wanted[STEPS], &state[ELEMENTS]))
 		fail("%s: it is of a model with other sizes", path);
 	if (n < state.size() || f.peek() != EOF || state.back() != checksum(state))

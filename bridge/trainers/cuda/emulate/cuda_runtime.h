@@ -21,7 +21,7 @@
 #define P2PDILOCO_EMULATED 1
 #define PIECE ((size_t)1000)
 #define LAUNCH(t, kernel, blocks, ...) \
-	check(emulate::launch(kernel, #kernel, blocks, threads, (t)->compute, __VA_ARGS__), #kernel, __LINE__)
+	check(emulate::launch(kernel, #kernel, blocks, threads, (t)->compute, __VA_ARGS__), #kernel, HERE)
 
 #include <cmath>
 #include <cstddef>

@@ -14,9 +14,9 @@ cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -fsanitize=leak "-I$here/
 for ((i = 0; i < 200; i++)); do echo "peer $((i * i)) trains a model"; done >"$work/text"
 model=$'layers 2\nwidth 15\nheads 5\ncontext 11\nbatch 3\nheld_out 7\n'
 for seed in "${@:-1}"; do
-	for dtype in f32 bf16; do
+	for settings in 'dtype f32' 'dtype bf16' $'dtype bf16\noptimizer muon'; do
 		P2PDILOCO_EMULATE_STRICT=1 P2PDILOCO_EMULATE_SEED=$seed "$work/leaks" "$work/libp2pdiloco_cuda_emulated.so" \
-			"${model}dtype $dtype"$'\n'"data $work/text" 'layers 0' "$work/state"
+			"$model$settings"$'\n'"data $work/text" 'layers 0' "$work/state"
 	done
 	echo "ok: seed $seed"
 done
