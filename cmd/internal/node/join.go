@@ -181,7 +181,7 @@ func join(cmd *cobra.Command, s *settings.Settings, l launch) error {
 		return cli.UsageError(err)
 	}
 	p := newParticipant(cmd, s, l)
-	p.name = cfg.Spec.Name
+	p.spec = cfg.Spec
 	if err := s.FounderFaults(cfg.Spec); err != nil {
 		p.say("note: if no peer of the run is found, this one cannot found it: %v", err)
 	}
@@ -205,5 +205,14 @@ func warnMomentum(spec p2pdiloco.Spec, say func(format string, args ...any)) {
 	if spec.Rounds > 0 && s.Rounds < manyRounds && s.Outer == "nesterov" && s.Momentum == "0.9" {
 		say("note: momentum 0.9 is for hundreds of rounds; for %d, --outer-lr 0.7 --momentum 0.6 usually ends with a "+
 			"lower loss", s.Rounds)
+	}
+}
+
+// warnTrim says in the words of the flag that a trimmed mean of few contributions is a mean.
+func warnTrim(spec p2pdiloco.Spec, say func(format string, args ...any)) {
+	s := spec.Settled()
+	if n := s.StartPeers * s.TrimPermille; s.Aggregator == "trimmed_mean" && n > 0 && n < 1000 {
+		say("note: --trim-permille %d leaves out nobody while fewer than %d peers contribute; --aggregator median "+
+			"withstands a bad one from 3 on", s.TrimPermille, (999+s.TrimPermille)/s.TrimPermille)
 	}
 }

@@ -42,9 +42,9 @@ type participant struct {
 	output
 	began time.Time
 
-	name     string       // of the run
-	isIn     bool         // it has become a member, since its start
-	endPage  func() error // nil: the page is not served
+	spec     p2pdiloco.Spec // as it was given
+	isIn     bool           // it has become a member, since its start
+	endPage  func() error   // nil: the page is not served
 	trainer  p2pdiloco.Trainer
 	attached *attached // where the trainer attaches
 	collect  collector
@@ -112,7 +112,7 @@ func (p *participant) peer(ctx context.Context) error {
 			os.Exit(cli.ExitInterrupted)
 		})
 	defer stop()
-	p.say("%s", message("start", fields{"run": p.name}))
+	p.say("%s", message("start", fields{"run": p.spec.Name}))
 	if os.Getpid() == 1 {
 		p.say("note: this process is the first of its container, and processes that lose their parents stay there as " +
 			"zombies: if the trainer starts processes, run this one under an init (docker run --init)")
@@ -303,6 +303,9 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 	p.isIn = p.isIn || e.Name == "run.joined" || e.Name == "run.founded"
 	if line := describe(e, p.collect.dataDir()); line != "" && (p.isIn || !isOld(e)) {
 		p.tell(level, line)
+	}
+	if e.Name == "run.founded" {
+		warnTrim(p.spec, p.say)
 	}
 	if e.Name == "run.final" && e.Fields["ends_as"] != "branch" && p.settings.Stays() {
 		p.say("%s", messages["run.final/stays"])

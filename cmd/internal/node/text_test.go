@@ -202,6 +202,26 @@ func TestWarnMomentum(t *testing.T) {
 	}
 }
 
+func TestWarnTrim(t *testing.T) {
+	for _, c := range []struct {
+		spec p2pdiloco.Spec
+		want string
+	}{
+		{p2pdiloco.Spec{}, "note: --trim-permille 200 leaves out nobody while fewer than 5 peers contribute; "},
+		{p2pdiloco.Spec{StartPeers: 4}, "fewer than 5 peers"},
+		{p2pdiloco.Spec{StartPeers: 5}, ""},
+		{p2pdiloco.Spec{StartPeers: 3, TrimPermille: 300}, "--trim-permille 300 leaves out nobody while fewer than 4 "},
+		{p2pdiloco.Spec{StartPeers: 4, TrimPermille: 300}, ""},
+		{p2pdiloco.Spec{Aggregator: "median"}, ""},
+	} {
+		said := ""
+		warnTrim(c.spec, func(format string, args ...any) { said = fmt.Sprintf(format, args...) })
+		if said == "" != (c.want == "") || !strings.Contains(said, c.want) {
+			t.Errorf("%+v: said %q, want %q", c.spec, said, c.want)
+		}
+	}
+}
+
 func TestClosing(t *testing.T) {
 	first, last := 3.0, 2.0
 	got := closing(report.Peer{
