@@ -66,14 +66,11 @@ func TestRows(t *testing.T) {
 		t.Errorf("all modes are rows %q", got)
 	}
 	if s := rows[len(rows)-3]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second ||
-		s.limit(c) != 920*time.Second {
-		t.Errorf("%s: steps of %v and %v, at most %v", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.limit(c))
+		s.training(c) != 200*time.Second {
+		t.Errorf("%s: steps of %v and %v, %v in all", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.training(c))
 	}
 	if s := rows[1]; s.stepTime(c, 3) != time.Second || s.rounds(c) != 5 || rows[len(rows)-1].rounds(c) != 8 {
 		t.Errorf("%s has a straggler, or other rounds: %v", s.name, s)
-	}
-	if c.Rounds = 10_000; rows[1].limit(c) != cellTime {
-		t.Errorf("a cell takes %v", rows[1].limit(c))
 	}
 	c.Rows = []string{"sync", "sync.muon"}
 	if got := names(c); !slices.Equal(got, []string{referenceRow, muonReferenceRow, "sync", "sync.muon"}) {
@@ -95,7 +92,7 @@ func TestArguments(t *testing.T) {
 	plain := of("sync", 0)
 	for _, want := range []string{
 		"--mode sync", "--seed 7", "--codec f32", "--aggregator mean", "--outer nesterov", "--momentum 0.6",
-		"--min-peers 4", "--data a --data b",
+		"--min-peers 4", "--data a --data b", "--held-out 512",
 	} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("%q is not in %q", want, plain)
@@ -112,6 +109,9 @@ func TestArguments(t *testing.T) {
 		if got := of(name, 2); !strings.Contains(got, want) || strings.Contains(plain+" ", want+" ") {
 			t.Errorf("%s: %q in %q, and not in %q", name, want, got, plain)
 		}
+	}
+	if got := of("sync", 1); !strings.Contains(got, "--held-out 1 ") {
+		t.Errorf("the second peer measures as much: %q", got)
 	}
 	if got := of("sync.apart", 3); !strings.HasSuffix(got, "--data b") || strings.Contains(got, "--data a") {
 		t.Errorf("the last peer of four has %q", got)

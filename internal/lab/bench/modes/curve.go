@@ -17,15 +17,20 @@ type point struct {
 	Tokens  uint64  `json:"tokens"`  // that all peers had trained on, as far as they had said
 }
 
-// curveOf joins what trainers reported: the first of each round, because all measure the same model
-// on the same text. begun is when the last peer was ready to train.
+// curveOf joins what trainers reported: the first peer's losses, because all have the same model.
+// begun is when the last peer was ready to train.
 func curveOf(peers []*peer) (begun time.Time, curve []point) {
 	var all []eventlog.Line
-	for _, p := range peers {
+	for i, p := range peers {
 		if len(p.measured) > 0 && p.measured[0].Time.After(begun) {
 			begun = p.measured[0].Time
 		}
-		all = append(all, p.measured...)
+		for _, m := range p.measured {
+			if i > 0 {
+				m.Loss = 0
+			}
+			all = append(all, m)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b eventlog.Line) int { return a.Time.Compare(b.Time) })
 	tokens, seen := uint64(0), map[uint64]bool{}

@@ -18,14 +18,14 @@ func told(seconds float64, round uint64, loss float64, tokens uint64) eventlog.L
 	return eventlog.Line{Time: after(seconds), Round: round, Loss: loss, Tokens: tokens}
 }
 
-// Two peers measure; the second is ready later, and faster in round 1.
+// The first of two peers measures; the second is ready later, and its losses are of little text.
 func TestCurve(t *testing.T) {
 	begun, curve := curveOf([]*peer{
 		{measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10), told(9, 2, 2, 10)}},
 		{},
-		{measured: []eventlog.Line{told(2, 0, 3, 0), told(5, 1, 2.5, 10), told(9.5, 2, 2, 10)}},
+		{measured: []eventlog.Line{told(2, 0, 3.5, 0), told(5, 1, 2.6, 10), told(9.5, 2, 2.1, 10)}},
 	})
-	want := []point{{0, 3, 0, 0}, {1, 2.5, 3, 10}, {2, 2, 7, 30}}
+	want := []point{{0, 3, 0, 0}, {1, 2.5, 4, 20}, {2, 2, 7, 30}}
 	if !begun.Equal(after(2)) || len(curve) != len(want) {
 		t.Fatalf("from %v %+v", begun, curve)
 	}

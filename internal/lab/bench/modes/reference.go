@@ -17,7 +17,7 @@ import (
 const maxThreads = 8
 
 // heldOut is how many sequences losses are measured on: enough for differences of a tenth of a
-// percent.
+// percent. Only the first peer measures on so many, because that takes as long as some steps do.
 const heldOut = 512
 
 // warmSeed divides the warm start's data otherwise than any seed's.

@@ -150,10 +150,6 @@ func (r row) training(c Config) time.Duration {
 	return time.Duration(r.rounds(c)*c.InnerSteps) * r.stepTime(c, c.Peers-1)
 }
 
-// limit is how long the row may take: much longer than its inner steps, and starting, finding each
-// other, the last slot and leaving on a loaded machine.
-func (r row) limit(c Config) time.Duration { return min(4*r.training(c)+2*time.Minute, cellTime) }
-
 // model has the row's inner optimizer.
 func (r row) model(c Config) *settings.Model {
 	m := c.Model
@@ -165,9 +161,13 @@ func (r row) model(c Config) *settings.Model {
 
 // args are the flags of a peer, numbered from 0, in a seed.
 func (r row) args(c Config, seed uint64, peer int) []string {
+	measured := 1
+	if peer == 0 {
+		measured = heldOut
+	}
 	args := strings.Fields(fmt.Sprintf("--preset lan --log-level info --mode %s --step-time %v --start-peers %d "+
 		"--rounds %d --inner-steps %d --seed %d --held-out %d --model %s --codec %s %s %s", r.mode,
-		r.stepTime(c, peer), c.Peers, r.rounds(c), c.InnerSteps, seed, heldOut, r.model(c), r.up,
+		r.stepTime(c, peer), c.Peers, r.rounds(c), c.InnerSteps, seed, measured, r.model(c), r.up,
 		aggregators[r.aggregator], r.outer(c)))
 	if r.down != "" {
 		args = append(args, "--outcome-codec", r.down)

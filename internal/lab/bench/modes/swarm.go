@@ -18,7 +18,7 @@ import (
 
 // train trains a row with a seed.
 func (c Config) train(ctx context.Context, row row, w *warm, seed uint64) (made result, err error) {
-	err = c.Run(ctx, c.Setting, c.figure(row.name), row.limit(c), func(ctx context.Context, s bench.Swarm) error {
+	err = c.Run(ctx, c.Setting, c.figure(row.name), cellTime, func(ctx context.Context, s bench.Swarm) error {
 		peers, run := make([]*peer, c.Peers), swarm.RunName("bench")
 		for i := range peers {
 			p := &peer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
