@@ -107,17 +107,12 @@ func (w *warm) evaluate(ctx context.Context, c Config, dataDir string) (float64,
 	if err != nil {
 		return 0, err
 	}
-	f, err := safetensors.Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
+	f, err1 := safetensors.Open(bytes.NewReader(b), int64(len(b)))
+	t, _, err2 := w.train(ctx, c, 0, 0, 0)
+	if err := errors.Join(err1, err2); err != nil {
 		return 0, err
 	}
-	cfg := c.Model.Config
-	cfg.HeldOut = heldOut
-	t, err := builtin.New(cfg, w.corpus)
-	if err != nil {
-		return 0, err
-	}
-	values := make([]float32, t.Layout().Elements())
+	values := make([]float32, len(w.values))
 	if err := errors.Join(f.Read(values, t.Layout()), t.Load(ctx, values)); err != nil {
 		return 0, err
 	}
