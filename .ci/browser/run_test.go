@@ -54,6 +54,10 @@ func TestRun(t *testing.T) {
 		one.picture(look.name)
 	}
 	one.look(1240, "light")
+	one.asks("The peer <b>trains</b>", "The model after slot ", "The peer <b>trains</b>")
+	three := open(browser, t, s.page(t, 4))
+	three.asks("The peer", "the peer refuses: no trainer of this peer's can answer", "")
+	three.isClean()
 	s.large(browser, t)
 
 	one.finds("gpu-2")
@@ -132,6 +136,18 @@ func (b *tab) removes(name, answer string) {
 	b.shows("#dialog[open] #dialog-text", "12D3KooW")
 	b.click(`//*[@id="dialog"]//button[text()="` + answer + `"]`)
 	until(b.t, "the dialog is closed", func() bool { return !value[bool](b, `document.querySelector("#dialog").open`) })
+}
+
+// asks asks the model, waits for what is said of the answer, and looks whether that has a text.
+func (b *tab) asks(prompt, said, text string) {
+	b.t.Helper()
+	b.do("write a prompt", chromedp.SendKeys("#prompt", prompt))
+	b.click(`//*[@id="ask-do"]`)
+	b.shows("#ask-text", said)
+	b.shows("#answer", text)
+	if value[bool](b, `document.querySelector("#answer").hidden`) != (text == "") {
+		b.t.Errorf("whether an answer is shown: not what %q says", said)
+	}
 }
 
 // examine tells axe-core's findings, where there is one, and fails with those that keep people out.
