@@ -1,16 +1,19 @@
 """Processes for the tests: a bootstrap node, peers, and what they print, line by line."""
 
+import http.client
 import json
 import os
 import pathlib
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -94,6 +97,24 @@ def node_pid(data_dir):
     log = str(pathlib.Path(data_dir) / "node.log")
     done = subprocess.run(["fuser", log], capture_output=True, text=True)
     return int(done.stdout.split()[0])
+
+
+class _Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self.host)
+
+
+def ask(data_dir, prompt):
+    """What a node's model answers, over its API: the answer, or why there is none."""
+    connection = _Unix(str(pathlib.Path(data_dir) / "api.sock"))
+    connection.request("POST", "/ask?" + urllib.parse.urlencode({"prompt": prompt}),
+                       headers={"Host": "localhost"})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return json.loads(text) if answer.status == 200 else text.strip()
 
 
 class SwarmCase(unittest.TestCase):

@@ -5,13 +5,14 @@
 The package is the one that Python finds: an installed one, or that of PYTHONPATH.
 """
 
+import concurrent.futures
 import json
 import re
 import signal
 import sys
 import unittest
 
-from peers import EXAMPLE, LISTEN, Process, SwarmCase
+from peers import EXAMPLE, LISTEN, Process, SwarmCase, ask
 
 
 def held_out_loss(model, data, sizes):
@@ -80,6 +81,39 @@ class Swarm(SwarmCase):
             self.assertNotEqual(part, done[1]["parts"].get(slot), f"slot {slot}")
         for p in peers:
             p.end()
+
+    def test_questions(self):
+        """Asked in the midst of a round, the peers answer with one anchor, the next; a peer without
+        a function says so, and one whose function fails trains on."""
+        for mode in ("sync", "streaming"):
+            go, name = str(self.folder / f"go-{mode}"), f"{self.run_name}-{mode}"
+            settings = dict(inner_steps=4, rounds=6, start_peers=3, min_peers=3, mode=mode,
+                            hold=2, go=go, run=name)
+            peers = [
+                self.peer(f"{mode}-{i}", answers=i < 2, **settings) for i in range(3)
+            ]
+            for p in peers:
+                while p.report("round")["slot"] < 2:
+                    pass
+            with concurrent.futures.ThreadPoolExecutor() as threads:
+                asked = [
+                    threads.submit(ask, self.folder / f"{mode}-{i}", "which?") for i in range(3)
+                ]
+                done, _ = concurrent.futures.wait(asked, timeout=1)
+                self.assertFalse(done, "no round has begun meanwhile")
+                open(go, "w").close()
+                one, two, none = [a.result() for a in asked]
+                failed = ask(self.folder / f"{mode}-0", "raise")
+            self.assertGreaterEqual(one["slot"], 3 if mode == "sync" else 2)  # 3 is under way then
+            self.assertRegex(one["text"], "^[0-9a-f]{64} False False$")
+            if one["slot"] == two["slot"]:  # where slots are short one peer may be a round ahead
+                self.assertEqual(one, two)
+            self.assertIn("the trainer has nothing to answer with", none)
+            self.assertIn("d.sampler_fn: ZeroDivisionError: no words", failed)
+            done = [p.report("done") for p in peers]
+            self.assertEqual(len({d["weights"] for d in done}), 1, done)
+            for p in peers:
+                p.end()
 
     def test_ctrl_c_leaves(self):
         settings = dict(inner_steps=4, rounds=500, start_peers=2)

@@ -4,7 +4,8 @@ Its argument is a JSON object of settings of DiLoCo, and of its own: hold and go
 it waits in its inner steps until the file go is there), events (names of those to be reported),
 workers (of a DataLoader: fork or spawn), force (after that many steps it wants the weights that all
 agree on), save (a file for a checkpoint after the seventh step, with
-which the process dies), resume (such a file).
+which the process dies), resume (such a file), answers (whether it tells the digest of its weights
+to who asks).
 """
 
 import hashlib
@@ -53,6 +54,7 @@ def main():
     wanted, workers = settings.pop("events", []), settings.pop("workers", None)
     force = settings.pop("force", None)
     save, resume = settings.pop("save", None), settings.pop("resume", None)
+    answers = settings.pop("answers", False)
     torch.manual_seed(os.getpid())
     model = torch.nn.Sequential(
         torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 1)
@@ -66,6 +68,14 @@ def main():
 
     tell("started")
     d = p2pdiloco.DiLoCo(model, optimizer, on_event=on_event, **settings)
+
+    def answer(prompt):
+        if prompt == "raise":
+            raise ZeroDivisionError("no words")
+        return f"{digest(model)} {model.training} {torch.is_grad_enabled()}"
+
+    if answers:
+        d.sampler_fn = answer
     if resume:
         states = torch.load(resume)
         for part, state in zip((model, optimizer, scheduler, d), states):
