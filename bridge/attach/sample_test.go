@@ -9,15 +9,15 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// talker is a toy that answers.
+// talker is a toy that answers. Whether it can is said by the prompt.
 type talker struct {
 	attachtest.Toy
-	text string
-	err  error
+	text  string
+	fails map[string]error
 }
 
 func (t *talker) Sample(_ context.Context, prompt string) (string, error) {
-	return prompt + t.text, t.err
+	return prompt + t.text, t.fails[prompt]
 }
 
 // The lowest rank that can answers for all. One that cannot, as an older client, which measures its
@@ -25,37 +25,34 @@ func (t *talker) Sample(_ context.Context, prompt string) (string, error) {
 func TestSample(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, Config{})
-	low, high := &talker{text: " and on"}, &talker{text: " and so on"}
-	all := []trainer.Trainer{&attachtest.Toy{}, low, high}
-	rs := make([]*attachtest.Rank, len(all))
-	for i, tr := range all {
-		rs[i] = &attachtest.Rank{Trainer: tr}
+	none := errors.ErrUnsupported
+	var all []*attachtest.Rank
+	for _, tr := range []trainer.Trainer{
+		&attachtest.Toy{},
+		&talker{text: " and on", fails: map[string]error{"high": none, "fail": none, "nobody": none}},
+		&talker{text: " and so on", fails: map[string]error{"fail": errors.New("out of words"), "nobody": none}},
+	} {
+		all = append(all, &attachtest.Rank{Trainer: tr})
 	}
-	ranks(bounded(t), m, "a", rs...)
+	ranks(bounded(t), m, "a", all...)
 	tr, err := m.server.Trainer(bounded(t))
 	must(t, err)
 	loaded(t, tr)
-	sample := func(want string) {
-		t.Helper()
-		if text, err := tr.Sample(bounded(t), "once"); text != want || (err == nil) != (want != "") {
-			t.Errorf("%q, %v", text, err)
+	for range 2 {
+		for prompt, want := range map[string]string{"once": "once and on", "high": "high and so on"} {
+			if text, err := tr.Sample(bounded(t), prompt); text != want || err != nil {
+				t.Errorf("%q, %v; want %q", text, err, want)
+			}
+		}
+		if _, err := tr.Sample(bounded(t), "fail"); err == nil {
+			t.Error("a rank that failed is passed over")
+		} else {
+			wantText(t, err, "rank 2 of 3: out of words")
+		}
+		if _, err := tr.Sample(bounded(t), "nobody"); !errors.Is(err, errors.ErrUnsupported) {
+			t.Error(err)
 		}
 	}
-	sample("once and on")
-	low.err = errors.ErrUnsupported
-	sample("once and so on")
-	high.err = errors.New("out of words")
-	if _, err := tr.Sample(bounded(t), "once"); err == nil {
-		t.Error("a rank that failed is passed over")
-	} else {
-		wantText(t, err, "rank 2 of 3: out of words")
-	}
-	high.err = errors.ErrUnsupported
-	if _, err := tr.Sample(bounded(t), "once"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
-	low.err = nil
-	sample("once and on")
 	if _, err := tr.Evaluate(bounded(t)); err != nil {
 		t.Error(err)
 	}
