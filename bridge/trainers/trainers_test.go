@@ -323,7 +323,7 @@ func TestErrors(t *testing.T) {
 	must(t, os.WriteFile(binary, make([]byte, 5000), 0o644))
 	for _, c := range []struct{ config, want string }{
 		{"layers 2", `no line "data PATH": name the text`},
-		{"layers 2\nwidht 24", `line 2: unknown key "widht": a line is KEY VALUE; keys are data, dtype, optimizer, layers`},
+		{"layers 2\nwidht 24", `line 2: unknown key "widht": a line is KEY VALUE; keys are data, dtype, optimizer, `},
 		{`{"layers": 2}`, `line 1: unknown key "{"layers":"`},
 		{"layers 2.5", `line 1: layers "2.5": a whole number from 1 to 64 is allowed`},
 		{"width", `line 1: width "": a whole number`},
