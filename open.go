@@ -133,7 +133,7 @@ func (n *Node) openReplica() (err error) {
 		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,
 		Every: n.checkpointEvery(), Keep: n.cfg.KeepCheckpoints, Init: n.initial,
 		Exchange: exchange, Donors: states, Audits: audits, Relayed: n.net.Relayed, InReach: n.net.InReach,
-		Stall: n.timing.Stall, Fetch: n.timing.Fetch,
+		Stall: n.timing.Stall, Answer: max(n.timing.Stall, n.timing.Ledger.Patience) / 2, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Kept:  n.dir.Kept, Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
 		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Figured: n.hooks.Figured, Passes: n.hooks.Passes,

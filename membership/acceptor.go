@@ -17,6 +17,7 @@ type acceptor struct {
 	model    *model
 	pledges  *pledges
 	history  *history
+	audits   *audits
 }
 
 // onRetry promises the leader of the followed term its next ballot. A term's first ballot takes no
@@ -71,6 +72,7 @@ func (ac *acceptor) showPromise() {
 	if own.Have != nil && own.Have.Ballot == p.Ballot {
 		return
 	}
+	ac.audits.repeatTo(leader)
 	if own.Vote != nil {
 		p.Locked = &own.Vote.Locked
 	}

@@ -50,7 +50,7 @@ func TestCheckAccessRecord(t *testing.T) {
 	changeRules(m, func(r *chain.Rules) { r.Private = true })
 	key := slot.Hash([]byte("next"))
 	sound := func() slot.Record { return accessRecord(m, key, signedBy(m, slot.Remove, "D", "ABC")) }
-	if err := m.motions.checkRecord(sound()); err != nil {
+	if err := m.motions.checkRecord(sound(), 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*slot.Record){
@@ -88,7 +88,7 @@ func TestCheckAccessRecord(t *testing.T) {
 		r := sound()
 		r.Members, r.Decisions[0].Motions = slices.Clone(r.Members), slices.Clone(r.Decisions[0].Motions)
 		spoil(&r)
-		if err := m.motions.checkRecord(r); !errors.Is(err, chain.ErrInvalid) {
+		if err := m.motions.checkRecord(r, 0); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestCheckAccessRecord(t *testing.T) {
 		"a secret for an open run": sound(),
 		"a rotation of no secret":  accessRecord(m, slot.Root{}, signedBy(m, slot.Rotate, "", "ABC")),
 	} {
-		if err := m.motions.checkRecord(r); !errors.Is(err, chain.ErrInvalid) {
+		if err := m.motions.checkRecord(r, 0); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -116,19 +116,19 @@ func TestAfterRemoval(t *testing.T) {
 
 	step := stepRecord(m, "AB")
 	step.Members = before
-	if err := m.chain.Check(step); !errors.Is(err, chain.ErrInvalid) {
+	if err := m.chain.Check(step, 0); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("a step that lists it: %v", err)
 	}
 	contribution.Height, contribution.Prev, contribution.Members = m.chain.Height()+1, m.chain.TipHash(),
 		m.chain.Electorate()
-	if err := m.chain.Check(contribution); !errors.Is(err, chain.ErrInvalid) {
+	if err := m.chain.Check(contribution, 0); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("a step with what it gave before: %v", err)
 	}
-	if err := m.chain.Check(stepRecord(m, "AB")); err != nil {
+	if err := m.chain.Check(stepRecord(m, "AB"), 0); err != nil {
 		t.Errorf("a step without it: %v", err)
 	}
 	back := accessRecord(m, slot.Root{}, signedBy(m, slot.Readmit, "D", "AB"))
-	if err := m.motions.checkRecord(back); err != nil {
+	if err := m.motions.checkRecord(back, 0); err != nil {
 		t.Errorf("readmitted: %v", err)
 	}
 	replayed := back
@@ -136,22 +136,22 @@ func TestAfterRemoval(t *testing.T) {
 		Action: slot.Readmit, Peer: labID("D"), Turn: 0,
 		Motions: back.Decisions[0].Motions,
 	}}
-	if err := m.motions.checkRecord(replayed); !errors.Is(err, chain.ErrInvalid) {
+	if err := m.motions.checkRecord(replayed, 0); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("by orders of another turn: %v", err)
 	}
 	m.chain.Push(wire.Commit{Record: back})
 	again := removal
 	again.Height, again.Prev, again.Members, again.Key = m.chain.Height()+1, m.chain.TipHash(), m.chain.Electorate(),
 		slot.Hash([]byte("third"))
-	if err := m.motions.checkRecord(again); !errors.Is(err, chain.ErrInvalid) {
+	if err := m.motions.checkRecord(again, 0); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("removed again by the same orders: %v", err)
 	}
-	if err := m.motions.checkRecord(accessRecord(m, key, signedBy(m, slot.Rotate, "", "AB"))); !errors.Is(err,
+	if err := m.motions.checkRecord(accessRecord(m, key, signedBy(m, slot.Rotate, "", "AB")), 0); !errors.Is(err,
 		chain.ErrInvalid) {
 		t.Errorf("a secret of before: %v", err)
 	}
 	if err := m.motions.checkRecord(accessRecord(m, slot.Hash([]byte("third")),
-		signedBy(m, slot.Rotate, "", "AB"))); err != nil {
+		signedBy(m, slot.Rotate, "", "AB")), 0); err != nil {
 		t.Errorf("a rotation: %v", err)
 	}
 	if s := m.Access(labID("D")); !s.Ever || s.Removed || s.Turn != 2 {

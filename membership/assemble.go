@@ -49,8 +49,6 @@ type branches struct {
 type decision struct {
 	history     *history
 	audits      *audits
-	handover    *handover
-	objections  *objections
 	acceptor    *acceptor
 	participant *participant
 	planner     *planner
@@ -138,33 +136,24 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, slotAt: never,
 	}
-	hiding := &hiders{facts: f, effects: e}
-	m.handover = &handover{
-		facts: f, effects: e, height: m.height, presence: m.presence, proofs: m.proofs, roster: m.roster,
-		hiders: hiding,
-	}
-	m.objections = &objections{
-		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
-		own: m.own,
-	}
+	hiding := &hiders{facts: f, effects: e, height: m.height, of: map[memberKey]hider{}}
 	m.audits = &audits{
 		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs, hiders: hiding,
 	}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
-		history: m.history,
+		history: m.history, audits: m.audits,
 	}
 	m.participant = &participant{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
-		acceptor: m.acceptor, history: m.history, statements: m.statements, objections: m.objections,
-		evidence: m.evidence, handover: m.handover, audits: m.audits,
+		acceptor: m.acceptor, history: m.history, statements: m.statements, evidence: m.evidence, audits: m.audits,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
-		objections: m.objections, roster: m.roster, hiders: hiding,
+		roster: m.roster, hiders: hiding,
 	}
 	m.pacemaker = &pacemaker{
 		facts: f, effects: e, height: m.height,

@@ -16,8 +16,8 @@ import (
 // since must not stop the height. A lie that is found when the slot is decided evicts its owner.
 //
 // A sample that differs makes a proof against the owner: it is evicted, and its segments move like
-// those of a dead owner. A sample that nobody shows proves nothing: the elector waits, and tells
-// the leader, who shows it or leaves the contribution out.
+// those of a dead owner. A sample that nobody shows proves nothing: the elector gives no HAVE, and
+// tells all electors (LOST), so that the next leader leaves the contribution out.
 type audits struct {
 	*facts
 	*effects
@@ -38,9 +38,10 @@ type audit struct {
 	unshown []slot.PeerID // contributors of which no sample was to be had
 }
 
-// needed says whether samples of a draft are to be checked.
+// needed says whether samples of a draft are to be checked. Those to whom its record gives a seat
+// only hold the outcome: a contributor that shows them nothing keeps nobody from a seat.
 func (au *audits) needed(d wire.Draft) bool {
-	return au.chain.Rules().Audits() && d.Record.Kind == slot.Step && d.Grounds.QC == nil
+	return au.elector() && au.chain.Rules().Audits() && d.Record.Kind == slot.Step && d.Grounds.QC == nil
 }
 
 // look returns what is known of the outcome of a draft. If nothing speaks for it yet, it has the
@@ -59,37 +60,10 @@ func (au *audits) look(d wire.Draft) *audit {
 		a.asked = au.now
 		au.work(WorkAudit{
 			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(),
-			Figures: d.Owners.Figures(),
-			Leader:  open.leader(d.Ballot).Peer, Quorum: au.quorum(),
+			Figures: d.Owners.Figures(), Quorum: au.quorum(),
 		})
 	}
 	return a
-}
-
-// onSegment has samples taken of a segment that its owner has signed, if the plan that this elector
-// follows has it. If another segment gets into the draft, samples of that one are taken then.
-func (au *audits) onSegment(msg wire.Message, s wire.Segment) error {
-	p := au.open.plan
-	if p == nil || s.Ref != p.Ref || s.Group != p.Group() {
-		return ErrStale
-	}
-	if !au.audits() || msg.From == au.cfg.Self {
-		return nil
-	}
-	if err := checkStatement(au.chain.Rules(), *p, msg.From, s); err != nil {
-		return err
-	}
-	au.work(WorkSample{
-		Signed: msg, Owner: msg.From, Group: s.Group, Slot: p.Slot, Fragment: p.Fragment, Usual: p.Usual,
-		Range: s.Range, Root: s.Root, Offers: contributorsOf(*p, s.Segment), Segments: len(p.Pieces),
-		Quorum: au.quorum(),
-	})
-	return nil
-}
-
-// audits says whether this peer audits the outcomes of steps.
-func (au *audits) audits() bool {
-	return au.chain.Rules().Audits() && slot.Find(au.chain.Electorate(), au.cfg.Self) >= 0
 }
 
 // auditors are the electors, without this peer, where they audit.
@@ -103,33 +77,30 @@ func (au *audits) auditors() []slot.PeerID {
 // quorum is how many electors share the samples of a segment.
 func (au *audits) quorum() int { return len(au.chain.Electorate()) - au.tolerated() }
 
-// objection says why HAVE is not given for a draft because of its audit.
-func (au *audits) objection(d wire.Draft) (none objection) {
+// objection says why HAVE is not given for a draft because of its audit; "" where it is.
+func (au *audits) objection(d wire.Draft) string {
 	if !au.needed(d) {
-		return none
+		return ""
 	}
 	for _, s := range d.Owners.Stated {
 		if au.evidence.evicted(memberKey{s.Peer, s.Incarnation}) {
-			return objection{why: fmt.Sprintf("the outcome has a segment of %s, who was proven to lie", s.Peer.Short())}
+			return fmt.Sprintf("the outcome has a segment of %s, who was proven to lie", s.Peer.Short())
 		}
 	}
 	for _, o := range d.Record.Contributions {
 		if au.convicted(o.Peer) {
-			return objection{why: fmt.Sprintf("it has a contribution of %s, who was proven to lie", o.Peer.Short())}
+			return fmt.Sprintf("it has a contribution of %s, who was proven to lie", o.Peer.Short())
 		}
 	}
-	a := au.look(d)
-	switch {
+	switch a := au.look(d); {
 	case a.passed:
-		return none
+		return ""
 	case a.lie:
-		return objection{why: "its outcome is not what the contributions give, as this peer found, and has no proof " +
-			"that others take"}
-	case len(a.unshown) == 0:
-		return objection{why: waitsForAudit}
+		return "its outcome is not what the contributions give, as this peer found, and has no proof that others take"
+	case len(a.unshown) > 0:
+		return "nobody shows what it wants to check of the contributions of " + shortIDs(a.unshown)
 	}
-	return objection{wire.RuleAudit, a.unshown, "nobody shows what it wants to check of the contributions of " +
-		shortIDs(a.unshown)}
+	return waitsForAudit
 }
 
 // waitsForAudit is no fault of the leader: nobody is told.
@@ -148,20 +119,58 @@ func (au *audits) report(r ReportAudited) {
 	a.passed, a.unshown = len(r.Unshown) == 0 && !a.lie, r.Unshown
 	for _, o := range a.draft.Record.Contributions {
 		if slices.Contains(r.Unshown, o.Peer) {
-			au.notShown(o)
+			au.notShown(o.Peer)
 			au.hiders.note(o.Peer)
 		}
 	}
 }
 
-// notShown takes in that this peer got nothing of a contribution. If it leads, at this height, it
-// leaves the contribution out for two terms: it could not show it to others.
-func (au *audits) notShown(o slot.Offer) {
-	if au.open.unshown == nil {
-		au.open.unshown = map[slot.Root]unshown{}
+// notShown takes in that this peer got nothing of a contribution, and tells the electors.
+func (au *audits) notShown(p slot.PeerID) {
+	if !au.elector() || p == au.cfg.Self || !au.hides(p, au.cfg.Self) {
+		return
 	}
-	if len(au.open.unshown) < slot.MaxMembers {
-		au.open.unshown[o.Root] = unshown{o.Seq, au.now + 2*au.cfg.Timing.leastTerm()}
+	au.send(au.lost(p), without(peersOf(au.chain.Electorate()), au.cfg.Self)...)
+}
+
+func (au *audits) lost(p slot.PeerID) wire.Lost {
+	return wire.Lost{Ref: au.open.at(au.open.ballot), Peer: p, Reason: wire.LostSamples}
+}
+
+// hides notes that a contributor shows an elector nothing at this height, and says whether that is
+// news.
+func (au *audits) hides(p, from slot.PeerID) bool {
+	d := au.open
+	if d.hidden == nil {
+		d.hidden = map[slot.PeerID]map[slot.PeerID]struct{}{}
+	}
+	if d.hidden[p] == nil {
+		d.hidden[p] = map[slot.PeerID]struct{}{}
+	}
+	_, known := d.hidden[p][from]
+	d.hidden[p][from] = struct{}{}
+	return !known
+}
+
+// onLost takes an elector's word that a contributor shows it nothing. It moves nothing by itself: a
+// leader that fails resigns, and the next one goes by it.
+func (au *audits) onLost(msg wire.Message, lost wire.Lost) error {
+	if err := au.from(msg); err != nil {
+		return err
+	}
+	if !au.chain.Rules().Audits() || !au.chain.MayContribute(lost.Peer) || lost.Peer == msg.From {
+		return chain.Invalid("a report that %s shows no samples", lost.Peer.Short())
+	}
+	au.hides(lost.Peer, msg.From)
+	return nil
+}
+
+// repeatTo tells the leader of a later term what this peer has told the electors at this height.
+func (au *audits) repeatTo(leader slot.PeerID) {
+	for p, from := range au.open.hidden {
+		if _, own := from[au.cfg.Self]; own && leader != au.cfg.Self {
+			au.send(au.lost(p), leader)
+		}
 	}
 }
 
@@ -179,16 +188,6 @@ func (au *audits) convictOwner(d wire.Draft, f FalseSegment) (unsent bool) {
 	return au.convict(wire.Evidence{
 		Kind: kind, Peer: s.Peer, Incarnation: s.Incarnation,
 		First: wire.SignedBody{Body: body.Append(nil), Sig: s.Sig}, Second: wire.SignedBody{Body: f.Proof},
-	})
-}
-
-// convictStated makes evidence of a proof against what an owner had signed for a slot that is
-// decided. Its record stands.
-func (au *audits) convictStated(r ReportFalseStatement) {
-	au.convict(wire.Evidence{
-		Kind: wire.KindFalseOutcome, Peer: r.Signed.From, Incarnation: r.Signed.Incarnation,
-		First:  wire.SignedBody{Body: r.Signed.Body.Append(nil), Sig: r.Signed.Sig},
-		Second: wire.SignedBody{Body: r.Proof},
 	})
 }
 
@@ -225,8 +224,9 @@ func (au *audits) convict(e wire.Evidence) (unsent bool) {
 	return false
 }
 
-// checkStated says whether each segment of a draft that is audited is stated by a member. It checks
-// the signatures here, since a draft may have come without the offers that they are about.
+// checkStated says whether each segment of a draft that is audited is stated by a member that may
+// own it. It checks the signatures here, since a draft may have come without the offers that they
+// are about.
 func (au *audits) checkStated(d wire.Draft) error {
 	if !au.needed(d) {
 		return nil
@@ -234,13 +234,16 @@ func (au *audits) checkStated(d wire.Draft) error {
 	if err := d.Owners.Check(d.Ref, d.Record, au.cfg.Rules.Run, au.cfg.Verify); err != nil {
 		return chain.Invalid("%v", err)
 	}
-	members := au.chain.Members()
-	for _, s := range d.Owners.Stated {
+	members, pieces, fewest := au.chain.Members(), []slot.Piece{}, len(d.Record.Contributions)
+	for i, s := range d.Owners.Stated {
 		if _, in := chain.FindMember(members, s.Peer, s.Incarnation); !in {
 			return chain.Invalid("a segment that %s states, who is no member", s.Peer.Short())
 		}
+		stated := d.Record.Segments[i]
+		pieces = append(pieces, slot.Piece{Range: stated.Range, Owner: s.Peer})
+		fewest = min(fewest, stated.Contributors.Count())
 	}
-	return nil
+	return au.chain.CheckOwners(pieces, offerers(d.Record.Contributions), fewest)
 }
 
 // convicted says whether a member is proven to lie, by a proof that others take.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
-	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // auditedLab is a run of members that train, may lie, and audit outcomes; f of 3f+1 may lie. It has
@@ -130,7 +129,7 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 			owner.auditor.forges, owner.auditor.miscounts = !c.figures, c.figures
 			l.awaits(t, "the next height is decided", func() bool { return leader.m.chain.Height() >= height+1 })
 			k := leader.m.chain.Commits()[height-1]
-			if k.Record.Kind != slot.Step || k.Certificate.Ballot == 0 || k.Certificate.Ballot >= slot.Tries {
+			if k.Record.Kind != slot.Step || k.Certificate.Term() != 1 {
 				t.Errorf("a %s record is decided in ballot %d\n%s", k.Record.Kind, k.Certificate.Ballot,
 					strings.Join(l.log[max(0, len(l.log)-30):], "\n"))
 			}
@@ -157,30 +156,6 @@ func (l *lab) without(owner *labPeer) bool {
 	})
 }
 
-// An elector finds a lie when the others have decided the slot: the record stands, and the next one
-// evicts the owner.
-func TestALieThatIsFoundLate(t *testing.T) {
-	l := auditedLab(t, "ABCD")
-	leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
-		return lead.ref.Ballot == 0 && lead.plan == nil
-	})
-	owner, late := l.aside(leader, 1), l.aside(leader, 2)
-	for _, p := range l.peers {
-		p.auditor.blind = p != late
-	}
-	owner.auditor.forges, late.auditor.late = true, true
-	height := leader.m.open.ref.Height
-	l.awaits(t, "the owner is no member", func() bool { return l.without(owner) })
-	if lies := leader.certifiedLies(); len(lies) == 0 {
-		t.Error("the lie was not decided: the test is about nothing")
-	}
-	if r := leader.m.chain.At(height + 1); !slices.Contains(r.Evicted, owner.id) {
-		t.Errorf("the record after does not evict it: %v", r.Kind)
-	}
-	late.auditor.late = false
-	l.goesOn(t, 2)
-}
-
 // A contribution of which the leader can show nothing costs a new group, and its contributor
 // nothing else, whether it hides or is gone.
 func TestAContributionNobodyShows(t *testing.T) {
@@ -203,7 +178,7 @@ func TestAContributionNobodyShows(t *testing.T) {
 				return tip.Height >= height && tip.Kind == slot.Step
 			})
 			k := leader.m.chain.Commits()[leader.m.chain.Height()-1]
-			if slices.Contains(offerers(k.Record.Contributions), by.id) || k.Certificate.Ballot >= slot.Tries {
+			if slices.Contains(offerers(k.Record.Contributions), by.id) || k.Certificate.Term() > 1 {
 				t.Errorf("decided in ballot %d with %s", k.Certificate.Ballot,
 					labNames(offerers(k.Record.Contributions)))
 			}
@@ -224,36 +199,28 @@ func TestAContributionNobodyShows(t *testing.T) {
 	}
 }
 
-// An elector to which nobody shows a contribution gives no HAVE, and tells the leader so once a
-// Retry.
-func TestAnElectorWaitsForAContribution(t *testing.T) {
+// An elector to which nobody shows a contribution gives no HAVE, and tells all electors. Alone it
+// moves nobody: the others are a quorum. What it says counts for the leader of a later term.
+func TestAnElectorTellsWhatItIsNotShown(t *testing.T) {
 	l := auditedLab(t, "ABCD")
 	leader := l.leading(t, func(_ *labPeer, lead *leading) bool { return lead.ref.Ballot == 0 && lead.plan != nil })
 	by, elector, height := l.aside(leader, 1), l.aside(leader, 2), leader.m.open.ref.Height
-	by.auditor.hides = elector.name
-	leader.auditor.hides = elector.name
-	l.filters = append(l.filters, &labFilter{from: "A,B,C,D", kind: "have", left: -1})
-	var told []time.Duration
-	l.filters = append(l.filters, &labFilter{from: elector.name, to: leader.name, kind: "notyet", left: -1, hold: true})
-	seen := 0
-	l.run(4*labTiming.Retry, func() bool {
-		for ; seen < len(l.held); seen++ {
-			if n, ok := l.held[seen].msg.Body.(wire.NotYet); ok && n.Rule == wire.RuleAudit && n.Height == height {
-				told = append(told, l.now)
-			}
-		}
-		return false
+	by.auditor.hides, leader.auditor.hides = elector.name, elector.name
+	other, told := l.aside(leader, 3), false
+	l.awaits(t, "the height is decided", func() bool {
+		told = told || len(other.m.open.hidden[by.id]) == 1
+		return leader.m.chain.Height() >= height
 	})
-	if len(told) < 2 {
-		t.Fatalf("told %d times\n%s", len(told), strings.Join(l.log[max(0, len(l.log)-20):], "\n"))
+	if b := leader.m.chain.Commit(height).Certificate.Ballot; !told || b > 0 {
+		t.Errorf("told %v, ballot %d\n%s", told, b, l.show())
 	}
-	for i := range told[1:] {
-		if told[i+1]-told[i] < labTiming.Retry {
-			t.Errorf("told at %v and again at %v", told[i], told[i+1])
-		}
+	m := other.m
+	m.open.hidden = map[slot.PeerID]map[slot.PeerID]struct{}{by.id: {elector.id: {}}}
+	if out := m.planner.hiders.out(0); len(out) > 0 {
+		t.Errorf("in term 0 %s is left out", labNames(out))
 	}
-	l.filters = nil
-	by.auditor.hides, leader.auditor.hides = "", ""
-	l.goesOn(t, 2)
+	if out := m.planner.hiders.out(slot.Tries); labNames(out) != by.name {
+		t.Errorf("in term 1 %s is left out", labNames(out))
+	}
 	l.onlyEvicted(t)
 }

@@ -119,12 +119,13 @@ func TestPromisesAreRepeated(t *testing.T) {
 // TestATermHasFewOutcomes: each outcome that a leader drafts has to be fetched and kept. The fourth
 // of one term is refused; what was drafted before may come again, and the next term counts anew.
 func TestATermHasFewOutcomes(t *testing.T) {
-	l := labOf(t, "ABC")
+	l := workingLab(t, "ABCD")
 	m := l.peers[0].m
 	leader := m.open.leader(m.open.ballot).Peer
 	body := func(n byte) wire.Draft {
-		r := stepRecord(m, "AB")
+		r := stepRecord(m, "ABCD")
 		r.Segments[0].Root = slot.Root{n}
+		r = m.chain.Settle(r, chain.Turnover{Listed: m.chain.Members()})
 		return draftOf(m.open.ballot, r, l.proofs(r.Contributions))
 	}
 	for n := range byte(3) {
@@ -139,7 +140,7 @@ func TestATermHasFewOutcomes(t *testing.T) {
 		t.Errorf("an outcome that was drafted before: %v", err)
 	}
 	m.pacemaker.next()
-	if err := m.participant.checkOutcomes(slot.Root{3}, 2); err != nil {
+	if err := m.participant.checkOutcomes(slot.Root{3}); err != nil {
 		t.Errorf("in the next term: %v", err)
 	}
 }

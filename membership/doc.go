@@ -61,9 +61,9 @@
 //	height.go                          the open height: all that is forgotten once it is decided
 //	acceptor.go, following.go          PROMISE, PROPOSE, VOTE; the leader that is followed
 //	history.go                         what recent slots took, and the grace window that follows
-//	handover.go, objections.go         what electors give a leader, and what they ask of its plans
+//	hiders.go, audits.go               who shows electors nothing; samples of outcomes
 //	participant.go                     taking part in a reduction, over plans, ballots and leaders
-//	planner*.go                        plans, their revisions, broken rings, electors that wait
+//	planner*.go, resign.go             plans, their revisions, broken rings; ending the own term
 //	drafter.go                         drafts and HAVE
 //	pacemaker.go                       when a term is over, and which ballot is joined
 //	leader.go                          leading

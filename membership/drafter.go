@@ -41,15 +41,13 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 		place[i] = n
 		n += btoi(used.Has(i))
 	}
-	if dr.chain.CheckOutcome(l.plan.Fragment, contributions, reindexed(segments, place, len(contributions))) != nil {
-		dr.planner.giveUpPlan()
-		return
-	}
-	dr.draftRecord(slot.Record{
+	if !dr.draftRecord(slot.Record{
 		Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
 		Contributions: contributions, Usual: l.plan.Usual,
 		Segments: reindexed(segments, place, len(contributions)),
-	})
+	}) && !dr.planner.resign("its segments lack electors that contributed lately") {
+		dr.planner.giveUpPlan()
+	}
 }
 
 // usedOffers returns some offers of a plan, in its order.
@@ -110,7 +108,7 @@ func (dr *drafter) draftMembers() {
 // heard now, and the newcomers that stand at the tip: those that get a vote say whether they hold
 // the outcome. The last tries of a term are for the slot alone: with a silent newcomer in each of
 // them, no leader would get anything decided.
-func (dr *drafter) draftRecord(r slot.Record) {
+func (dr *drafter) draftRecord(r slot.Record) bool {
 	l := dr.open.lead
 	r.Run, r.Height, r.Prev, r.StateRoot = dr.cfg.Rules.Run, l.ref.Height, l.ref.Prev, dr.model.state.root
 	r.Work = dr.chain.WorkAfter(r.Kind, r.Contributions)
@@ -119,14 +117,16 @@ func (dr *drafter) draftRecord(r slot.Record) {
 		return (step || dr.roster.spares(l.ref.Ballot, dr.open.draftAt)) && dr.roster.ready(a)
 	})
 	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Members()) {
-		return // nothing changes: the newcomer was silent just now, or the lost one is back
+		return false // nothing changes: the newcomer was silent just now, or the lost one is back
 	}
-	if err := dr.chain.Check(r); err == nil {
-		dr.openDraft(wire.Drafted{
-			Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Owners: dr.owners(r),
-			Grounds: l.grounds,
-		})
+	if dr.chain.Check(r, l.ref.Ballot) != nil {
+		return false
 	}
+	dr.openDraft(wire.Drafted{
+		Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Owners: dr.owners(r),
+		Grounds: l.grounds,
+	})
+	return true
 }
 
 // owners is what the owners of a step's segments have signed, where they are audited.
@@ -173,7 +173,7 @@ func (dr *drafter) openDraft(drafted wire.Drafted) {
 	own.Have = &wire.EntryHave{Ref: l.ref, Drafted: drafted}
 	dr.persist(*own.Have)
 	dr.evidence.keepGrounds(l.ref, drafted.Grounds)
-	l.draft, l.draftAt = &body, dr.now
+	l.draft, l.draftAt, l.haveAt = &body, dr.now, dr.now
 	l.gather(body.Hash)
 	dr.event(Event{Kind: EventDrafted, Height: r.Height, Slot: r.Slot, Ballot: l.ref.Ballot, RecordKind: r.Kind})
 	dr.showDraft()
@@ -226,6 +226,7 @@ func (dr *drafter) onHave(msg wire.Message, h wire.Have) error {
 	}
 	if had, ok := l.given[h.Hash][w]; !ok || had.Ballot < h.Ballot {
 		l.given[h.Hash][w] = wire.SignedHave{Peer: w.peer, Incarnation: w.inc, Ballot: h.Ballot, Sig: msg.Sig}
+		l.haveAt = dr.now
 	}
 	if a != nil {
 		a.silentAt = never
@@ -296,17 +297,19 @@ func (dr *drafter) giveUpHanging() {
 		return
 	}
 	if dr.auditFailed() {
-		dr.giveUp()
+		dr.abandon("its outcome has what is false, or what a contributor shows nobody")
+		return
+	}
+	if dr.tolerated() > 0 {
+		if dr.now-l.haveAt >= dr.planner.history.doubled(2*dr.cfg.Timing.Patience, l.ref.Term()) {
+			dr.abandon("no quorum answers its draft")
+		}
 		return
 	}
 	if dr.open.last == nil { // this peer has restarted, and knows no plan of it
 		if dr.now-l.draftAt >= silentTimeouts*dr.cfg.Timing.Patience && !dr.draftIsHeld() {
 			dr.giveUp()
 		}
-		return
-	}
-	if dr.planner.replanHanging() {
-		dr.giveUp()
 		return
 	}
 	reports := l.reports
@@ -322,28 +325,29 @@ func (dr *drafter) giveUpHanging() {
 }
 
 // auditFailed says whether the draft's outcome cannot stand. The segments of an owner that was
-// proven to lie go to others. With a contribution that is false, or that nobody can check, all that
-// it went into is reduced anew, by a group without it.
+// proven to lie go to others. With a contribution that is false, or that more electors than may lie
+// cannot check, all that it went into is reduced anew, by a group without it.
 func (dr *drafter) auditFailed() bool {
 	l := dr.open.lead
 	bad := false
 	for _, o := range l.draft.Record.Contributions {
-		hides := dr.open.isUnshown(o, dr.now) || dr.planner.hides(o.Peer)
-		if !hides && !dr.audits.convicted(o.Peer) {
-			continue
-		}
-		known := l.excluded[o.Peer]
-		l.exclude(o)
-		bad = true
-		if hides && known != l.excluded[o.Peer] {
-			dr.reportPeer(EventSuspected, ReasonUnshown, o.Peer,
-				"does not show electors what it has offered, and is left out of the step")
+		hides := len(dr.open.hidden[o.Peer]) > dr.tolerated()
+		if hides || dr.audits.convicted(o.Peer) {
+			l.exclude(o)
+			bad = true
 		}
 	}
 	if bad {
 		l.givenUp = l.group
 	}
 	return bad || slices.ContainsFunc(l.draft.Owners.Peers(), dr.audits.lies)
+}
+
+// abandon ends the term of a draft that no quorum will answer; where nobody may lie, only the try.
+func (dr *drafter) abandon(why string) {
+	if !dr.planner.resign(why) {
+		dr.giveUp()
+	}
 }
 
 // giveUp asks for promises for the next try of this term. After the last one, another peer leads.

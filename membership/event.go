@@ -47,6 +47,7 @@ const (
 	ReasonEndedStreams  Reason = "ended_streams"
 	ReasonLargeProof    Reason = "large_proof"
 	ReasonUnknownOffers Reason = "unknown_offers"
+	ReasonPlan          Reason = "plan"
 	ReasonDraft         Reason = "draft"
 	ReasonProposal      Reason = "proposal"
 	ReasonPromise       Reason = "promise"
@@ -78,7 +79,7 @@ const (
 	EventLeft        EventKind = "peer.left"
 	EventRefused     EventKind = "peer.refused"
 	EventObjected    EventKind = "peer.objected" // this peer gives its draft no HAVE for now
-	EventWaits       EventKind = "peer.waits"    // it gives this leader's draft no HAVE for now
+	EventResigned    EventKind = "peer.resigned" // this leader has ended its own term
 	EventEvicted     EventKind = "peer.evicted"
 	EventCloned      EventKind = "peer.cloned"
 	EventPaused      EventKind = "run.paused"

@@ -10,9 +10,12 @@ import (
 
 // copyAudits copies what a machine knows of audits and of whom they convict.
 func copyAudits(c, m *Machine) {
-	hiding := &hiders{facts: c.facts, effects: c.effects, of: maps.Clone(m.audits.hiders.of)}
-	c.audits.hiders, c.handover.hiders, c.planner.hiders = hiding, hiding, hiding
-	c.open.unshown = maps.Clone(m.open.unshown)
+	hiding := &hiders{facts: c.facts, effects: c.effects, height: c.height, of: maps.Clone(m.audits.hiders.of)}
+	c.audits.hiders, c.planner.hiders = hiding, hiding
+	c.open.hidden = maps.Clone(m.open.hidden)
+	for p, from := range c.open.hidden {
+		c.open.hidden[p] = maps.Clone(from)
+	}
 	c.open.audits = maps.Clone(m.open.audits)
 	for r, a := range c.open.audits {
 		b := *a
@@ -51,14 +54,6 @@ func (x *explorer) tryAudits(w *world, p int, l local, try func(int, input, func
 				return fmt.Sprintf("%s's audit of %s finds %d false, is not shown those of %s", name,
 					audit.Record.Short(), len(r.False), labNames(r.Unshown))
 			})
-		}
-	}
-	if l.m.open.lead == nil || x.audits.stubborn {
-		return
-	}
-	for q := range x.ids {
-		if x.mayHide(w, q) && slices.ContainsFunc(w.peers, func(id int) bool { return x.locals[id].dark>>q&1 == 1 }) {
-			try(p, input{inAsked, q}, func() string { return name + " is shown nothing by " + labName(x.ids[q]) })
 		}
 	}
 }
@@ -145,16 +140,7 @@ func (x *explorer) audited(m *Machine, r ReportAudited) {
 	}
 	if m.open.lead == nil {
 		m.Report(x.now, r)
-		m.open.unshown = nil
-	}
-}
-
-// askedInVain tells a leader that it could not show another elector what that one asked for.
-func (x *explorer) askedInVain(l *local, p slot.PeerID) {
-	for _, o := range l.m.presence.offers() {
-		if o.Peer == p {
-			l.m.Report(x.now, ReportUnshown{Peer: p, Root: o.Root})
-		}
+		m.open.hidden = nil
 	}
 }
 

@@ -40,20 +40,12 @@ func haveUnchecked(_ *explorer, m *Machine, d *wire.Draft) {
 	m.open.audits[d.Hash] = &audit{draft: *d, passed: true}
 }
 
-// wordOfOne counts an elector's word that it is shown nothing for two electors.
+// wordOfOne counts an elector's word that it is shown nothing for that of all.
 func wordOfOne(_ *explorer, m *Machine, msg wire.Message) wire.Message {
-	n, ok := msg.Body.(wire.NotYet)
-	if l := m.open.lead; ok && n.Rule == wire.RuleAudit && l != nil && l.plan != nil {
-		var whom []slot.PeerID
-		for i, e := range m.chain.Members() {
-			if n.Whom.Has(i) {
-				whom = append(whom, e.Peer)
-			}
-		}
+	if lost, ok := msg.Body.(wire.Lost); ok && lost.Reason == wire.LostSamples {
 		for _, e := range m.chain.Electorate() {
-			if e.Peer != msg.From && e.Peer != m.cfg.Self {
-				m.planner.noteWaiting(e.Peer, n, whom)
-				break
+			if e.Peer != m.cfg.Self {
+				m.audits.hides(lost.Peer, e.Peer)
 			}
 		}
 	}
@@ -62,8 +54,8 @@ func wordOfOne(_ *explorer, m *Machine, msg wire.Message) wire.Message {
 
 // stubborn leads without hearing who is shown nothing.
 func stubborn(_ *explorer, _ *Machine, msg wire.Message) wire.Message {
-	if n, ok := msg.Body.(wire.NotYet); ok && n.Rule == wire.RuleAudit {
-		msg.Body = wire.Beat{Ref: n.Ref}
+	if lost, ok := msg.Body.(wire.Lost); ok && lost.Reason == wire.LostSamples {
+		msg.Body = wire.Beat{Ref: lost.Ref}
 	}
 	return msg
 }

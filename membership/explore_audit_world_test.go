@@ -213,11 +213,15 @@ func (x *explorer) auditLies(k knowledge) (lies []wire.Body) {
 		}
 		for i := range p.Offers {
 			if p.Offers[i].Peer != self {
-				lies = append(lies, x.shownNothing(p.Plan, p.Offers[i].Peer), x.accusesOffer(p, i))
+				lies = append(lies, x.accusesOffer(p, i))
 				break
 			}
 		}
-		lies = append(lies, x.shownNothing(p.Plan, without(peersOf(x.liar.chain.Members()), self)...))
+		for _, m := range x.liar.chain.Members() {
+			if m.Peer != self {
+				lies = append(lies, shownNothing(p.Plan, m.Peer))
+			}
+		}
 	}
 	if len(k.claims) > 0 {
 		c := k.claims[0]
@@ -241,16 +245,9 @@ func (x *explorer) segmentOf(p slot.Plan, piece slot.Piece, lie bool) wire.Segme
 	return segmentOf(p, s)
 }
 
-// shownNothing says that some members show the liar nothing of their contributions.
-func (x *explorer) shownNothing(p slot.Plan, whom ...slot.PeerID) wire.NotYet {
-	members := x.liar.chain.Members()
-	n := wire.NotYet{Ref: p.Ref, About: p.Group(), Rule: wire.RuleAudit, Whom: slot.NewBitmap(len(members))}
-	for i, m := range members {
-		if slices.Contains(whom, m.Peer) {
-			n.Whom.Set(i)
-		}
-	}
-	return n
+// shownNothing says that a member shows the liar nothing of its contribution.
+func shownNothing(p slot.Plan, whom slot.PeerID) wire.Lost {
+	return wire.Lost{Ref: p.Ref, Peer: whom, Reason: wire.LostSamples}
 }
 
 func (x *explorer) accusesOffer(p wire.Plan, i int) wire.Evidence {

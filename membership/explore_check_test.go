@@ -30,8 +30,6 @@ func placeOf(b wire.Body) slot.Ref {
 		return b.Ref
 	case wire.Commit:
 		return b.Certificate.Ref
-	case wire.NotYet:
-		return b.Ref
 	}
 	return slot.Ref{}
 }

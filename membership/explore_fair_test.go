@@ -180,23 +180,15 @@ func (f *fair) works() bool {
 			return true
 		}
 		l.jobs = slices.Clone(l.jobs[1:])
-		leader := slices.Index(f.ids, audit.Leader)
-		r := f.fairAnswer(p, leader, audit)
-		f.audited(l.m, r)
+		f.audited(l.m, f.fairAnswer(p, audit))
 		f.drained(p, l)
-		if q := f.peers[leader]; leader != p && leader != f.liar.at && !q.dead && !f.audits.stubborn {
-			for _, u := range r.Unshown {
-				f.askedInVain(&q, u)
-				f.drained(leader, q)
-			}
-		}
 		return true
 	}
 	return false
 }
 
 // fairAnswer is what an audit finds: each lie, if everything is shown.
-func (f *fair) fairAnswer(p, leader int, a WorkAudit) ReportAudited {
+func (f *fair) fairAnswer(p int, a WorkAudit) ReportAudited {
 	r := ReportAudited{Ref: a.Draft.Ref, Record: a.Record}
 	shows := func(q, to int) bool {
 		switch {
@@ -209,7 +201,7 @@ func (f *fair) fairAnswer(p, leader int, a WorkAudit) ReportAudited {
 	}
 	for _, o := range a.Draft.Contributions {
 		q := slices.Index(f.ids, o.Peer)
-		if !shows(q, p) && !(shows(q, leader) && shows(leader, p)) {
+		if !shows(q, p) {
 			r.Unshown = append(r.Unshown, o.Peer)
 		}
 	}

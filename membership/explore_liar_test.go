@@ -75,7 +75,7 @@ func newLiarsWorld(t *testing.T, rules chain.Rules, n int, tries uint32) (*explo
 	x.liar, x.at = l, arrangements
 	for _, name := range []string{"X", "Y"} {
 		r := x.record(slot.Members, with(m.chain.Members(), slot.Member{Peer: labID(name), Incarnation: 1}))
-		if err := m.chain.Check(r); err != nil {
+		if err := m.chain.Check(r, 0); err != nil {
 			t.Fatal(err)
 		}
 		l.records = append(l.records, r)

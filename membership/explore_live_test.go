@@ -77,15 +77,6 @@ func TestExploreLiarDoesNotStopTheHeight(t *testing.T) {
 		}
 		return msg
 	}
-	all := func(x *explorer, m *Machine, msg wire.Message) wire.Message {
-		d, ok := msg.Body.(wire.Draft)
-		if ok && d.Record.Kind == slot.Step && slices.ContainsFunc(m.presence.offers(), func(o slot.Offer) bool {
-			return !hasOffer(d.Record.Contributions, o.Peer)
-		}) {
-			msg.Body = wire.Beat{Ref: d.Ref}
-		}
-		return msg
-	}
 	anew := func(x *explorer, m *Machine, msg wire.Message) wire.Message {
 		if l := m.open.lead; l != nil && l.draft != nil {
 			for who, h := range l.haves {
@@ -96,48 +87,12 @@ func TestExploreLiarDoesNotStopTheHeight(t *testing.T) {
 		}
 		return msg
 	}
-	carried := func(x *explorer, m *Machine, msg wire.Message) wire.Message {
-		d, ok := msg.Body.(wire.Draft)
-		free := d
-		free.Grounds.QC = nil
-		if ok && d.Grounds.QC != nil && m.objections.of(free).why != "" {
-			msg.Body = wire.Beat{Ref: d.Ref}
-		}
-		return msg
-	}
 	for _, c := range []struct {
 		name  string
 		first int
 		world func(x *explorer, w *world, leader int, others []int) *world
 		plant func(*explorer, *Machine, wire.Message) wire.Message
 	}{
-		{
-			// one elector alone was shown the plan, by which the liar owns everything: the others
-			// gave HAVE, and one of them has the lock
-			name: "S-rules asked of records that come with a QC (m11)", plant: carried,
-			world: func(x *explorer, w *world, leader int, others []int) *world {
-				r := x.addStep(x.offers(w)...)
-				plan := wire.Plan{Proofs: x.liar.proofs[r.Hash()], Plan: slot.Plan{
-					Ref: x.liar.ref, Slot: r.Slot, Revision: 1, Offers: r.Contributions,
-					Pieces: []slot.Piece{{Range: r.Segments[0].Range, Owner: x.ids[x.liar.at]}},
-				}}
-				id, _ := x.internParcel(parcel{to: anybody, msg: x.sign(plan)})
-				w = x.follow(w, others[1], input{inParcel, id}, x.toldBy(others[1], id))
-				w = x.fairly(x.tell(w, slot.TypeDraft, 0, r.Hash(), leader, others[0]))
-				w = x.tell(w, slot.TypePropose, 0, r.Hash(), others[0])
-				return x.fairly(x.over(w, leader, others[0], others[1]))
-			},
-		},
-		{
-			// the liar offers to one elector alone, which no leader can know
-			name: "S-rules ask for what an honest leader cannot have (m12)", plant: all,
-			world: func(x *explorer, w *world, leader int, others []int) *world {
-				o := slot.Offer{Peer: x.ids[x.liar.at], Slot: x.liar.chain.OpenSlot(), Seq: 1 << 20, Weight: 1}
-				id, _ := x.internParcel(parcel{to: anybody, msg: x.sign(wire.Offer{Offer: o})})
-				w = x.follow(w, others[0], input{inParcel, id}, x.toldBy(others[0], id))
-				return x.fairly(x.over(w, leader, others[0], others[1]))
-			},
-		},
 		{
 			// an entrant, which is the liar's, gave HAVE at ballot 0, one elector has the lock, and
 			// the entrant is silent from now on

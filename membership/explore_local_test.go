@@ -59,7 +59,6 @@ const (
 	inUnheard // the peer arg is taken for lost
 	inJob
 	inAudit // the job that arg tells, with the answer that it tells
-	inAsked // it leads, and could not show the contribution of the peer arg
 )
 
 // effect is the outcome of an input: what comes of the peer, and what it sent.
@@ -90,7 +89,7 @@ func copyMachine(m *Machine) *Machine {
 		l := *d.lead
 		l.segments, l.reports = maps.Clone(l.segments), slices.Clone(l.reports)
 		l.excluded, l.banned, l.statesTooFew = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.statesTooFew)
-		l.votes, l.given, l.waiting.of = maps.Clone(l.votes), maps.Clone(l.given), maps.Clone(l.waiting.of)
+		l.votes, l.given = maps.Clone(l.votes), maps.Clone(l.given)
 		for r, haves := range l.given {
 			l.given[r] = maps.Clone(haves)
 		}
@@ -106,8 +105,6 @@ func copyMachine(m *Machine) *Machine {
 		b := *a
 		c.presence.known[w] = &b
 	}
-	t := &c.handover.term
-	t.given, t.handed, t.listed = maps.Clone(t.given), maps.Clone(t.handed), maps.Clone(t.listed)
 	c.presence.connected = maps.Clone(m.presence.connected)
 	copyAudits(c, m)
 	c.proofs.known = make(map[slot.PeerID][]provenOffer, len(m.proofs.known))
@@ -204,9 +201,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			if t := v.Field(i).Type(); v.Type() != reflect.TypeFor[Machine]() && !isGroup(v.Type()) &&
 				(isPart(t) || isShared(t)) {
 				if v.Type() == reflect.TypeFor[audits]() && v.Field(i).Type() == reflect.TypeFor[*hiders]() {
-					for _, name := range []string{"of", "failing", "under"} {
-						b = appendValue(b, v.Field(i).Elem().FieldByName(name))
-					}
+					b = appendValue(b, v.Field(i).Elem().FieldByName("of"))
 				}
 				continue // the machine has it, too
 			}
@@ -290,8 +285,6 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 		x.work(p, &l, l.jobs[in.arg])
 	case inAudit:
 		x.audit(&l, in.arg)
-	case inAsked:
-		x.askedInVain(&l, x.ids[in.arg])
 	}
 	return x.drain(p, l)
 }
@@ -394,9 +387,6 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 // addJob keeps the newest job of a kind: of audits, the newest of a record.
 func (x *explorer) addJob(l *local, w Work) {
 	audit, isAudit := w.(WorkAudit)
-	if _, sample := w.(WorkSample); sample {
-		return // only audits of drafts are played
-	}
 	if _, hold := w.(WorkHold); hold && x.audits != nil && x.audits.atHand {
 		x.work(0, l, w)
 		return

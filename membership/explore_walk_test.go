@@ -183,7 +183,7 @@ func (g *guide) restarted(w *world) *world {
 	var audits []option
 	g.ownOptions(w, func(p int, in input, by func() string) {
 		switch {
-		case in.kind == inAudit || in.kind == inAsked:
+		case in.kind == inAudit:
 			audits = append(audits, option{p, in, by})
 		case in.kind == inRestart || in.kind == inJob && g.r.IntN(4) > 0:
 			w = g.take(w, p, in, by)

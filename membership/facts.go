@@ -57,13 +57,6 @@ func (f *facts) tolerated() int {
 	return (n - 1) / 3
 }
 
-// byElectors lists those of the offers that electors made.
-func (f *facts) byElectors(offers []slot.Offer) []slot.Offer {
-	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
-		return slot.Find(f.chain.Electorate(), o.Peer) < 0
-	})
-}
-
 // settled lists those of the offers that newcomers did not make, where newcomers are few in plans:
 // what they claim of themselves, who may be many, does not count. It lists all if there are none.
 func (f *facts) settled(offers []slot.Offer) []slot.Offer {
@@ -76,10 +69,6 @@ func (f *facts) settled(offers []slot.Offer) []slot.Offer {
 	}
 	return known
 }
-
-// counts says whether leaders plan with an elector's offer whenever they have it. One that was a
-// newcomer when the open slot began, and has got its seat since, is still one of few.
-func (f *facts) counts(p slot.PeerID) bool { return !f.chain.FewNewcomers() || !f.chain.IsNewcomer(p) }
 
 // fromMember says whether a message comes from a member.
 func (f *facts) fromMember(msg wire.Message) error {

@@ -68,9 +68,10 @@ func most(groups map[uint64]map[slot.Root]bool) (n int) {
 	return n
 }
 
-// Members without a vote that show auditors nothing cost no term, however many they are, and nobody
-// refuses an honest leader: those that a leader leaves out keep the newcomers' places in the slot.
-func TestManyHidersCostNoTerms(t *testing.T) {
+// Members without a vote that show auditors nothing cost a slot one more reduction, however many
+// they are, and nobody refuses an honest leader: those that a leader leaves out keep the newcomers'
+// places in the slot.
+func TestManyHidersCostOneReduction(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		electors string
@@ -87,7 +88,7 @@ func TestManyHidersCostNoTerms(t *testing.T) {
 				return len(l.peers[1].m.chain.Members()) >= all
 			})
 			lost, groups := l.countGroups(t, 20, time.Minute, len(c.electors), nil)
-			if lost > 0 || most(groups) > 4 {
+			if lost > 20 || most(groups) > 2 {
 				t.Errorf("%d terms are lost, and a slot has %d groups\n%s", lost, most(groups), l.show())
 			}
 			for _, line := range l.log {
@@ -249,60 +250,6 @@ func TestNewcomersKeepTheirPlacesWhereAnotherFails(t *testing.T) {
 	}
 }
 
-// Strangers that fail in the reduction, for all that need them, cost ever fewer slots, though they
-// take turns and each fails now and then only.
-func TestStrangersThatFailAreLeftOutForLonger(t *testing.T) {
-	t.Parallel()
-	const most = 20 // of 40 slots: each of three fails two leaders of 18 slots, in the end
-	l, strangers := withStrangers(t, "ABCD", 3)
-	for _, p := range strangers {
-		p.broken = true
-	}
-	failed := map[uint64]bool{}
-	each := func(by *labPeer) {
-		plan := by.m.open.lead.plan
-		if slices.ContainsFunc(strangers, func(p *labPeer) bool { return plan.Place(p.id) >= 0 }) {
-			failed[plan.Slot] = true
-		}
-	}
-	l.countGroups(t, 60, time.Minute, 4, each)
-	clear(failed)
-	if lost, _ := l.countGroups(t, 40, time.Minute, 4, each); lost > 0 || len(failed) > most {
-		t.Errorf("%d terms are lost, and strangers fail in %d of 40 slots", lost, len(failed))
-	}
-	for _, p := range strangers {
-		p.broken = false
-	}
-	l.countGroups(t, 40, time.Minute, 4, nil)
-	for _, p := range strangers {
-		if len(contributed(l.peer("A"), p.id, 1)) == 0 {
-			t.Errorf("%s does not contribute though it does not fail any more", p.name)
-		}
-	}
-}
-
-// A stranger that fails one elector alone is asked for by the others, and costs no term. One with a
-// vote is left out of no further slot.
-func TestWhoFailsOneElectorIsPlannedWith(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"a", "D"} {
-		t.Run(name, func(t *testing.T) {
-			l, _ := withStrangers(t, "ABCD", 1)
-			p, a := l.peer(name), l.peer("A")
-			began := a.m.chain.OpenSlot()
-			lost, _ := l.countGroups(t, 40, time.Minute, 4, func(*labPeer) {
-				if d := a.m.open; d.last != nil && d.last.Place(p.id) >= 0 {
-					a.m.planner.hiders.fails(p.id, a.id)
-					a.m.planner.hiders.fails(p.id, l.peer("B").id)
-				}
-			})
-			if n := len(contributed(a, p.id, began)); lost > 0 || n < 25 {
-				t.Errorf("%d terms are lost, and it contributes to %d of 40 slots", lost, n)
-			}
-		})
-	}
-}
-
 // A leader that lies lists a stranger, sends it no plan, and says that it is gone, so that it seems
 // to fail all owners. The others plan with it when they lead.
 func TestALeaderHasNobodyLeftOutForLonger(t *testing.T) {
@@ -324,7 +271,6 @@ func TestALeaderKeepsNobodyOutThatFailsNowAndThen(t *testing.T) {
 	liar, began := l.peer("D"), l.peer("A").m.chain.OpenSlot()
 	tries, newest, bad := map[string]int{}, map[string]uint64{}, map[string]bool{}
 	l.countGroups(t, 100, 10*time.Minute, 4, func(by *labPeer) {
-		clear(liar.m.planner.hiders.failing)
 		plan := by.m.open.lead.plan
 		for i, p := range strangers {
 			if by != liar && plan.Place(p.id) >= 0 && newest[p.name] != plan.Slot {
@@ -339,26 +285,5 @@ func TestALeaderKeepsNobodyOutThatFailsNowAndThen(t *testing.T) {
 		if n := len(contributed(l.peer("A"), p.id, began)); n < 30 {
 			t.Errorf("%s contributes to %d of 100 slots", p.name, n)
 		}
-	}
-}
-
-// Whoever fails now and then is forgiven if something of it has counted meanwhile, and not if it
-// has only waited.
-func TestWaitingIsNotForgiven(t *testing.T) {
-	l, strangers := withStrangers(t, "ABCD", 2)
-	idle, works := strangers[0], strangers[1]
-	train(false, idle)
-	hs := l.peer("A").m.planner.hiders
-	l.countGroups(t, 6, time.Minute, 4, nil)
-	for range 5 {
-		for _, leader := range []string{"A", "B"} {
-			hs.fails(idle.id, l.peer(leader).id)
-			hs.fails(works.id, l.peer(leader).id)
-		}
-		l.countGroups(t, 6, time.Minute, 4, nil)
-	}
-	times := func(p *labPeer) int { return hs.failing[memberKey{p.id, p.inc}].times }
-	if times(idle) != 5 || times(works) != 1 {
-		t.Errorf("%d times of late count for the one that waits, and %d for the other", times(idle), times(works))
 	}
 }

@@ -69,7 +69,7 @@ func (ac *acceptor) enter(ballot uint32) {
 	}
 	if d.at(ballot).Term() != d.term() {
 		d.led, d.beat, d.revision, d.revised, d.began, d.drafted = false, wire.Beat{}, 0, 0, never, nil
-		d.fewest, d.shrunk, d.planned = 0, 0, 0
+		d.planned = 0
 	}
 	d.ballot, d.life = ballot, ac.now
 	d.plan, d.draft, d.haveSent, d.proposal, d.proposed, d.bytes = nil, nil, false, nil, false, 0

@@ -242,7 +242,7 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 	if !in || !f.hear(p.Ballot, fk.now, fk.forkPause()) {
 		return chain.Invalid("a fork in attempt %d that does not list this peer", p.Ballot)
 	}
-	if err := fk.chain.Check(r); err != nil {
+	if err := fk.chain.Check(r, 0); err != nil {
 		return err
 	}
 	if p, ok := fk.evictsInnocent(r); ok {

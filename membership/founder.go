@@ -210,7 +210,7 @@ func (fo *founder) onDraft(msg wire.Message, p wire.ForkDraft) error {
 	if !in || !f.hear(p.Ballot, fo.now, fo.foundPause()) {
 		return chain.Invalid("a founding in attempt %d that does not list this peer", p.Ballot)
 	}
-	if err := fo.chain.Check(r); err != nil {
+	if err := fo.chain.Check(r, 0); err != nil {
 		return err
 	}
 	switch s := f.fork; {

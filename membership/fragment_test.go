@@ -45,7 +45,7 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 			}
 		}
 		good := stepRecord(m, "AB")
-		if err := m.chain.Check(good); err != nil || good.Slot != open {
+		if err := m.chain.Check(good, 0); err != nil || good.Slot != open {
 			t.Fatalf("slot %d: %v", open, err)
 		}
 		plan := slot.Plan{Slot: open, Fragment: due, Offers: good.Contributions}
@@ -70,7 +70,7 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 			}
 			r, p := good, plan
 			r.Fragment, p.Fragment = other, other
-			if err := m.chain.Check(r); !errors.Is(err, chain.ErrInvalid) {
+			if err := m.chain.Check(r, 0); !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("a record of fragment %d for slot %d: %v", other, open, err)
 			}
 			if err := m.participant.checkPlan(p); !errors.Is(err, chain.ErrInvalid) {
@@ -85,7 +85,7 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 			r, p := good, plan
 			r.Segments, p.Pieces = slices.Clone(r.Segments), slices.Clone(p.Pieces)
 			r.Segments[len(r.Segments)-1].Range.End, p.Pieces[len(p.Pieces)-1].Range.End = elements, elements
-			if err := m.chain.Check(r); !errors.Is(err, chain.ErrInvalid) {
+			if err := m.chain.Check(r, 0); !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("a record of %d elements for slot %d: %v", elements, open, err)
 			}
 			if err := m.participant.checkPlan(p); !errors.Is(err, chain.ErrInvalid) {

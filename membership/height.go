@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -41,8 +40,6 @@ type following struct {
 	proposed bool          // one counted as progress
 	objected slot.Root     // the draft that an event has told an objection to
 	drafted  []slot.Root   // the outcomes of the term's drafts, each once
-	fewest   int           // contributions of one of these
-	shrunk   int           // how many of these had fewer contributions than all before
 	beat     wire.Beat     // highest counters seen
 	life     time.Duration // when the leader last showed progress
 	revision uint32        // the newest revision that counted as progress, and how many did
@@ -72,11 +69,12 @@ type holding struct {
 	outcomes  map[slot.Root]bool // on disk; and next secrets, by their commitments
 	fetching  slot.Root          // the one that the worker is asked for
 	fetchedAt time.Duration
-	audits    map[slot.Root]*audit  // of records
-	unshown   map[slot.Root]unshown // contributions of which this peer could get nothing
-	drafts    int                   // drafts of members records that were seen at this height
-	draftAt   time.Duration         // when the last of them was seen
-	accessAt  time.Duration         // when a draft of an access record was last seen
+	audits    map[slot.Root]*audit // of records
+	// contributors that showed nothing for an audit at this height, and the electors that say so
+	hidden   map[slot.PeerID]map[slot.PeerID]struct{}
+	drafts   int           // drafts of members records that were seen at this height
+	draftAt  time.Duration // when the last of them was seen
+	accessAt time.Duration // when a draft of an access record was last seen
 }
 
 // height holds the open height for the parts that decide it. Machine replaces it when the chain
@@ -96,37 +94,6 @@ func (d *openHeight) leader(ballot uint32) slot.Member {
 		return slot.Member{}
 	}
 	return d.order[d.at(ballot).Term()%uint32(len(d.order))]
-}
-
-// unshown is a contribution of which this peer could get nothing. That holds for a while, since
-// both may have been out of reach, and for the offers up to a number: a process that was started
-// again may train the same contribution, and offer it with the next number.
-type unshown struct {
-	seq   uint64
-	until time.Duration
-}
-
-// isUnshown says whether this peer could lately get nothing of the contribution of an offer.
-func (d *openHeight) isUnshown(o slot.Offer, now time.Duration) bool {
-	u, known := d.unshown[o.Root]
-	return known && o.Seq <= u.seq && now < u.until
-}
-
-// wasUnshown says whether this peer could once get nothing of the contribution of an offer, at this
-// height.
-func (d *openHeight) wasUnshown(o slot.Offer) bool {
-	_, known := d.unshown[o.Root]
-	return known
-}
-
-// hides says whether this peer could lately get nothing of one of the contributions.
-func (d *openHeight) hides(offers []slot.Offer, now time.Duration) bool {
-	return slices.ContainsFunc(offers, func(o slot.Offer) bool { return d.isUnshown(o, now) })
-}
-
-// wanted says whether this peer, which leads, has planned anew for those that wait for a member.
-func (d *openHeight) wanted(p slot.PeerID) bool {
-	return d.lead != nil && slices.Contains(d.lead.waiting.wanted, p)
 }
 
 // term returns the term of the followed ballot.
@@ -189,31 +156,14 @@ type planning struct {
 	leftOutSilent int           // how often owners that owe statements were left out
 	owing         []slot.PeerID // owners that owe statements
 	owingAt       time.Duration // the time since which these owe them
-	waiting       waiting       // electors that give no HAVE for now
-}
-
-// waiting is what electors wait for before they give a leader HAVE.
-type waiting struct {
-	of        map[slot.PeerID]objected
-	wanted    []slot.PeerID // whom electors waited for when this leader planned anew
-	replanned int           // how often this leader has planned anew for that in its term
-	shown     slot.Bitmap   // whose offers this leader last said to have
-	shownAt   time.Duration // when
-}
-
-// objected is the NOTYET of one elector.
-type objected struct {
-	group    slot.Root
-	rule     wire.Rule
-	whom     []slot.PeerID
-	reported [wire.RuleAudit + 1]bool // an event has told that it waits under a rule
-	repeated time.Duration            // when the plan was last sent to it again
+	groups        int           // that this leader has opened, or gone on with
 }
 
 // drafting is the record that the leader wants decided.
 type drafting struct {
 	draft   *wire.Draft
 	draftAt time.Duration
+	haveAt  time.Duration // when the newest HAVE for it came
 	// the newest HAVE of each peer for the draft's record: of this ballot, or carried along
 	haves map[memberKey]wire.SignedHave
 	// the same for each record that this leader has drafted in this term: a late HAVE for one that
@@ -235,6 +185,7 @@ type leading struct {
 	proposal *wire.QC
 	votes    map[slot.PeerID][]byte // signatures of equal votes, equal in the ballot too (HOLES H4)
 	decided  bool
+	since    time.Duration // when this peer was first asked to lead here
 	sentAt   time.Duration
 	beatAt   time.Duration
 }
@@ -249,15 +200,14 @@ type promise struct {
 
 // newLeading starts revisions at the store's boot count: a leader that restarts in its ballot
 // revises what it planned before.
-func newLeading(ref slot.Ref, boot uint64) *leading {
+func newLeading(ref slot.Ref, boot uint64, now time.Duration) *leading {
 	return &leading{
-		ref: ref, sentAt: never, beatAt: never,
+		ref: ref, since: now, sentAt: never, beatAt: never,
 		planning: planning{
 			revision: uint32(boot&0xffff) << 16,
 			listed:   map[slot.PeerID]struct{}{}, excluded: map[slot.PeerID]exclusion{},
 			banned: map[slot.PeerID]struct{}{}, statesTooFew: map[slot.PeerID]time.Duration{}, holdOff: never,
 			crowded: map[slot.PeerID]struct{}{},
-			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},
 		drafting: drafting{
 			draftAt: never, membersAt: never, given: map[slot.Root]map[memberKey]wire.SignedHave{},
@@ -267,7 +217,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 
 // nextTry is the leading of the next ballot of the same term: what was planned goes on.
 func (l *leading) nextTry() *leading {
-	n := newLeading(l.ref, 0)
+	n := newLeading(l.ref, 0, l.since)
 	n.ref.Ballot++
 	n.planning, n.membersAt, n.given = l.planning, l.membersAt, l.given
 	n.plan = nil

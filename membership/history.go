@@ -30,22 +30,42 @@ type history struct {
 
 // graceEnds is when the window closes. It opens once most contributors have offered, lasts
 // GraceFactor times the recent spread of finishing times, and no longer than one straggler may hold
-// up a slot; fewer than most wait four times as long for more. GraceShare keeps it in proportion: a
-// peer that slows down in the middle of a run costs the others that share of a slot, however long
-// theirs take. Where contributors train on beside a reduction, it lasts for as long as that costs
-// nobody anything.
+// up a slot. Fewer than most wait longer for more, from the first offer on that is not among as
+// many as may lie, which could offer at once; while there is none they wait longest. GraceShare
+// keeps it in proportion: a peer that slows down in the middle of a run costs the others that share
+// of a slot, however long theirs take. Where contributors train on beside a reduction, it lasts for
+// as long as that costs nobody anything.
 func (hi *history) graceEnds(offers []slot.Offer, contributors int) time.Duration {
 	t := hi.cfg.Timing
 	at := hi.presence.offerTimes(offers)
 	most := contributors/2 + 1
 	if len(at) < most {
-		return at[0] + fewWait*t.Straggler
+		few := max(1, hi.tolerated())
+		if first := max(0, min(few, contributors-few-1)); len(at) > first {
+			return at[first] + fewWait*t.Straggler
+		}
+		return hi.loneEnds(offers, contributors)
 	}
 	spread := time.Duration(t.GraceFactor * float64(slices.Max(hi.spreads[:])))
 	if t.GraceShare > 0 && hi.slotAt != never {
 		spread = min(spread, time.Duration(t.GraceShare*float64(at[most-1]-hi.slotAt)))
 	}
 	return max(at[most-1]+min(max(t.MinGrace, spread), max(t.Straggler, t.MinGrace)), hi.idleFrom(offers))
+}
+
+// These are how many times as long as for a straggler fewer than most wait for more, and so few
+// that all of them may lie.
+const fewWait, loneWait, mostDoubled = 4, 16, 4
+
+// loneEnds is when the window closes while so few have offered that all of them may lie. It doubles
+// for each recent step that such few had to themselves, up to a bound: it may have been too short
+// for all others. It does not where so few contribute that the honest ones may not be more.
+func (hi *history) loneEnds(offers []slot.Offer, contributors int) time.Duration {
+	wait := loneWait * hi.cfg.Timing.Straggler
+	if contributors > 2*hi.tolerated() {
+		wait <<= min(hi.chain.LoneSteps(), mostDoubled)
+	}
+	return hi.presence.offerTimes(offers)[0] + wait
 }
 
 // idleFrom is the latest that a reduction may begin if no contributor is to stand still because of

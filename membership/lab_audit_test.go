@@ -29,14 +29,11 @@ type labAudits struct {
 
 // labAuditor is how one peer takes part in audits.
 type labAuditor struct {
-	forges    bool               // as an owner it states bytes that are false
-	miscounts bool               // as an owner it publishes figures that are false
-	hides     string             // peers that it does not show its contribution, by name; "*": all
-	delay     time.Duration      // its audits take that long
-	blind     bool               // it finds nothing
-	late      bool               // it finds nothing before the slot is decided
-	samples   []WorkSample       // of the open slot
-	followed  map[slot.Root]bool // groups of the plans that its machine has followed
+	forges    bool          // as an owner it states bytes that are false
+	miscounts bool          // as an owner it publishes figures that are false
+	hides     string        // peers that it does not show its contribution, by name; "*": all
+	delay     time.Duration // its audits take that long
+	blind     bool          // it finds nothing
 }
 
 func newLabAudits() *labAudits {
@@ -90,40 +87,8 @@ func (a *labAudits) FalseOffer(o slot.Offer, proof []byte) error {
 	return a.check(a.offers, o.Root, proof)
 }
 
-// follows notes the plan that an event tells of.
-func (a *labAuditor) follows(e Event) {
-	if e.Kind == EventPlanned {
-		if a.followed == nil {
-			a.followed = map[slot.Root]bool{}
-		}
-		a.followed[e.Plan.Group()] = true
-	}
-}
-
-// sample keeps a sample for auditLate. What is to be sampled is what the owner has signed, by a
-// plan that this peer has followed. The plan that it follows by now may be another one: a COMMIT
-// that comes late brings all that came early for the next height with it, SEGMENTs of one group and
-// then the PLAN of the next (testdata/machine/sample-of-replaced-plan). A driver, too, gives work
-// out after a batch of messages. The auditor of a node needs no plan: it keeps what was drawn under
-// the owner and the group.
-func (p *labPeer) sample(w WorkSample) {
-	s, ok := w.Signed.Body.(wire.Segment)
-	switch {
-	case !ok || w.Signed.From != w.Owner || s.Group != w.Group ||
-		s.Segment.Range != w.Range || s.Segment.Root != w.Root ||
-		s.Inputs != wire.Inputs(w.Slot, w.Fragment, w.Usual, w.Range, w.Offers):
-		p.lab.t.Fatalf("%s is to sample another segment than its owner has signed", p.name)
-	case !p.auditor.followed[w.Group]:
-		p.lab.t.Fatalf("%s is to sample a segment of a group that it has followed no plan of", p.name)
-	}
-	p.auditor.samples = append(p.auditor.samples, w)
-}
-
 // audit checks an outcome at once, or after the peer's delay.
 func (p *labPeer) audit(w WorkAudit) {
-	if p.auditor.late {
-		return
-	}
 	if p.auditor.delay > 0 && !p.lab.manual {
 		p.later(p.auditor.delay, func() { p.report(p.audited(w)) })
 		return
@@ -131,18 +96,7 @@ func (p *labPeer) audit(w WorkAudit) {
 	p.report(p.audited(w))
 }
 
-// auditLate compares the samples of a slot that is decided.
-func (p *labPeer) auditLate() {
-	for _, w := range p.auditor.samples {
-		if p.auditor.late && p.lab.audits.lies[w.Root] && w.Owner != p.id {
-			p.report(ReportFalseStatement{Signed: w.Signed, Proof: p.lab.audits.proof(w.Root)})
-		}
-	}
-	p.auditor.samples = nil
-}
-
-// audited is what a peer finds in an outcome. A contribution that its peer does not show is asked
-// for at the leader, which is told that it could show nothing.
+// audited is what a peer finds in an outcome.
 func (p *labPeer) audited(w WorkAudit) ReportAudited {
 	a, r := p.lab.audits, ReportAudited{Ref: w.Draft.Ref, Record: w.Record}
 	a.seen++
@@ -157,14 +111,10 @@ func (p *labPeer) audited(w WorkAudit) ReportAudited {
 			r.False = append(r.False, FalseSegment{Segment: i, Figures: true, Proof: a.proof(root)})
 		}
 	}
-	leader := p.lab.peer(labName(w.Leader))
 	for _, o := range w.Draft.Contributions {
-		if by := p.lab.peer(labName(o.Peer)); by.shows(p) || by.shows(leader) && leader.shows(p) {
-			continue
-		} else if leader != p && p.lab.reaches(p, leader) && !by.shows(leader) {
-			p.later(0, func() { leader.report(ReportUnshown{Peer: o.Peer, Root: o.Root}) })
+		if !p.lab.peer(labName(o.Peer)).shows(p) {
+			r.Unshown = append(r.Unshown, o.Peer)
 		}
-		r.Unshown = append(r.Unshown, o.Peer)
 	}
 	a.found += btoi(len(r.False) > 0)
 	a.dark += btoi(len(r.Unshown) > 0)

@@ -51,7 +51,7 @@ func TestNoStrangersRecordIsReckoned(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a commit without signatures: %v", err)
 	}
-	if err := a.m.chain.Check(r); err == nil || !strings.Contains(err.Error(), "is no member") {
+	if err := a.m.chain.Check(r, 0); err == nil || !strings.Contains(err.Error(), "is no member") {
 		t.Errorf("contributions by peers that are no members: %v", err)
 	}
 	r.Members = nil

@@ -38,7 +38,7 @@ func (le *leader) resumeLead() {
 	}
 	switch {
 	case own.Have != nil && own.Have.Ballot == floor:
-		d.lead = newLeading(own.Have.Ref, le.boot)
+		d.lead = newLeading(own.Have.Ref, le.boot, le.now)
 		l := d.lead
 		l.prepared, l.grounds = true, own.Have.Grounds
 		l.draft, l.draftAt = &wire.Draft{
@@ -52,7 +52,7 @@ func (le *leader) resumeLead() {
 			l.proposal, l.votes = &own.Vote.QC, map[slot.PeerID][]byte{}
 		}
 	case floor == 0:
-		d.lead = newLeading(d.ref, le.boot)
+		d.lead = newLeading(d.ref, le.boot, le.now)
 		d.lead.prepared = true
 	}
 }
@@ -68,7 +68,7 @@ func (le *leader) takeLead() {
 	if d.lead == nil && floor > 0 && floor == d.ballot && ofMember(d.leader(floor)) == le.self &&
 		own.Promise != nil && own.Promise.Ballot == floor && (own.Have == nil || own.Have.Ballot < floor) &&
 		own.Decided == nil {
-		d.lead = newLeading(d.at(floor), le.boot)
+		d.lead = newLeading(d.at(floor), le.boot, le.now)
 	}
 }
 
@@ -129,6 +129,8 @@ func (le *leader) lead() {
 		}
 	case l.forced != nil:
 		le.drafter.draftAgain()
+	case !le.model.atTip() && le.open.owed != never && le.now-max(l.since, le.open.owed) >= le.cfg.Timing.Lost &&
+		le.planner.resign("it does not hold the newest state"):
 	case !le.model.atTip() || !le.quorum.heard(): // nothing that it starts now can be decided
 	case l.plan != nil:
 		le.closePlan()
@@ -163,13 +165,10 @@ func (le *leader) goesOn() bool {
 	l, last := le.open.lead, le.open.last
 	if last == nil || slices.Contains([]slot.Root{l.givenUp, le.open.short.group}, last.Group()) ||
 		!le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
-		le.open.hides(last.Offers, le.now) {
+		len(le.planner.withoutHiders(last.Offers)) < len(last.Offers) {
 		return false
 	}
-	ob := le.planner.objections
-	// its own revisions leave out whom they must
-	own := last.Height == l.ref.Height && last.Ref.Term() == l.ref.Term()
-	return ob.toPlan(*last, l.ref.Term()).why == "" && (own || !ob.leavesOutElectors(*last, le.planner.offers()))
+	return !le.planner.lacks(*last)
 }
 
 // propose puts the draft to the vote. The leader's own vote is on disk first (H5).
@@ -303,7 +302,7 @@ func (le *leader) closePlan() {
 		le.drafter.draftMembers()
 		return
 	}
-	if le.planner.replan() || le.planner.reviseIfLost(l.reports) {
+	if le.planner.reviseIfLost(l.reports) {
 		return
 	}
 	if segments, ok := l.stated(slot.Range{End: le.chain.Rules().Elements(l.plan.Slot)}); ok {

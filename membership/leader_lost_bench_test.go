@@ -24,7 +24,7 @@ func BenchmarkFallen(b *testing.B) {
 	for _, e := range members {
 		m.presence.meet(ofMember(e), m.now, members, m.chain.Newcomers())
 	}
-	m.open.lead = newLeading(m.open.ref, 1)
+	m.open.lead = newLeading(m.open.ref, 1, 0)
 	var reports []report
 	var dead []slot.PeerID
 	for i := range 8 {

@@ -99,8 +99,6 @@ func (m *Machine) Tick(now time.Duration) {
 	m.pacemaker.watch()
 	m.leader.repeatAsLeader()
 	m.leader.beat()
-	m.planner.showOffers()
-	m.handover.handOver()
 	// The end of the run is looked for last, by all that the calls above led to.
 	if m.exit.finish(m.competing.gathering != nil) {
 		m.announcer.alive()

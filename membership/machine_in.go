@@ -75,8 +75,11 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 	case wire.Plan:
 		return m.participant.onPlan(msg, b)
 	case wire.Segment:
-		return m.onSegment(msg, b)
+		return m.planner.onSegment(msg, b)
 	case wire.Lost:
+		if b.Reason == wire.LostSamples {
+			return m.audits.onLost(msg, b)
+		}
 		return m.planner.onLost(msg, b)
 	case wire.Draft:
 		return m.participant.onDraft(msg, b)
@@ -89,26 +92,11 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 	case wire.Promise:
 		return m.pacemaker.onPromise(msg, b)
 	case wire.Beat:
-		if err := m.acceptor.onBeat(msg, b); err != nil {
-			return err
-		}
-		return m.handover.onBeat(b)
-	case wire.NotYet:
-		return m.planner.onNotYet(msg, b)
+		return m.acceptor.onBeat(msg, b)
 	case wire.Statement:
 		return m.statements.onStatement(msg, b)
 	}
 	return chain.ErrInvalid
-}
-
-// onSegment takes an owner's statement: the leader plans with it, and electors take samples.
-func (m *Machine) onSegment(msg wire.Message, s wire.Segment) error {
-	if m.open.lead != nil {
-		if err := m.planner.onSegment(msg, s); err != nil {
-			return err
-		}
-	}
-	return m.audits.onSegment(msg, s)
 }
 
 // onDecided answers a peer that wants to lead a decided height: it sends that height's certificate.
@@ -146,14 +134,6 @@ func (m *Machine) take(r Report) {
 		m.participant.progressed(r.Bytes)
 	case ReportAudited:
 		m.audits.report(r)
-	case ReportUnshown:
-		for _, o := range m.presence.offers() {
-			if o.Root == r.Root {
-				m.audits.notShown(o)
-			}
-		}
-	case ReportFalseStatement:
-		m.audits.convictStated(r)
 	case ReportFalseOffer:
 		m.audits.convictContributor(r)
 	case ReportHeld:

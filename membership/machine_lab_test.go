@@ -469,9 +469,6 @@ func (p *labPeer) flush() {
 		for _, e := range r.Send {
 			own = append(own, p.send(e)...)
 		}
-		for _, e := range r.Events {
-			p.auditor.follows(e)
-		}
 		for _, w := range r.Work {
 			p.do(w)
 		}
@@ -537,8 +534,10 @@ func (p *labPeer) usurped(d wire.Draft) wire.Draft {
 	self, _ := chain.FindMember(d.Record.Members, p.id, p.inc)
 	d.Record = p.m.chain.Settle(d.Record, chain.Turnover{Listed: []slot.Member{self}})
 	d.Hash = d.Record.Hash()
-	p.m.open.lead.draft = &d
-	p.m.pledges.open.Have = &wire.EntryHave{Ref: d.Ref, Drafted: d.Drafted}
+	if lead := p.m.open.lead; lead != nil { // it has not resigned since
+		lead.draft = &d
+		p.m.pledges.open.Have = &wire.EntryHave{Ref: d.Ref, Drafted: d.Drafted}
+	}
 	return d
 }
 

@@ -218,22 +218,8 @@ var labLies = []labLie{
 	{"need", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
 		return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)}
 	}},
-	{"notyet", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
-		n := wire.NotYet{Ref: l.ref(), Rule: wire.Rule(1 + l.r.IntN(5)), Whom: l.bitmap()}
-		if p := m.open.plan; p != nil && l.r.IntN(3) > 0 {
-			n.About = p.Group()
-		}
-		if n.Rule == wire.RuleOffers && l.r.IntN(2) == 0 {
-			var offers []slot.Offer
-			for _, o := range m.presence.offers() {
-				if l.r.IntN(2) == 0 {
-					offers = append(offers, o)
-				}
-			}
-			slices.SortFunc(offers, func(a, b slot.Offer) int { return cmpPeer(a.Peer, b.Peer) })
-			n.Offers, n.Proofs = offers, m.proofs.of(offers)
-		}
-		return n
+	{"shown nothing", costsNothing, "", func(l *labLiar, _ *Machine) wire.Body {
+		return wire.Lost{Ref: l.ref(), Peer: l.someone().Peer, Reason: wire.LostSamples}
 	}},
 	{"fork vote", convictsLiar, "that is signed here", func(l *labLiar, m *Machine) wire.Body {
 		d, ok := lastHeard[wire.ForkDraft](l)
@@ -252,9 +238,6 @@ var labLies = []labLie{
 			p.Data = make([]byte, wire.PastPartSize)
 		}
 		return p
-	}},
-	{"beat that shows", costsNothing, "", func(l *labLiar, _ *Machine) wire.Body {
-		return wire.Beat{Ref: l.ref(), Has: l.bitmap()}
 	}},
 	{"part of a segment", convictsLiar, "", func(l *labLiar, m *Machine) wire.Body {
 		p := m.open.plan

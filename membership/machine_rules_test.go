@@ -142,7 +142,7 @@ func stepRecord(m *Machine, names string) slot.Record {
 
 func TestCheckRecord(t *testing.T) {
 	m := labOf(t, "ABC").peer("A").m
-	if err := m.chain.Check(stepRecord(m, "AB")); err != nil {
+	if err := m.chain.Check(stepRecord(m, "AB"), 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*slot.Record){
@@ -186,7 +186,7 @@ func TestCheckRecord(t *testing.T) {
 		r := stepRecord(m, "AB")
 		r.Members = slices.Clone(r.Members)
 		spoil(&r)
-		if err := m.chain.Check(r); !errors.Is(err, chain.ErrInvalid) {
+		if err := m.chain.Check(r, 0); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -42,7 +42,7 @@ func TestFallen(t *testing.T) {
 		return p
 	}
 	m := labOf(t, "ABCDE").peer("A").m
-	m.open.lead = newLeading(m.open.ref, 1)
+	m.open.lead = newLeading(m.open.ref, 1, 0)
 	expect := func(p slot.Plan, reports []report, want string) {
 		t.Helper()
 		for i := range reports {
@@ -126,8 +126,10 @@ func TestGraceWindow(t *testing.T) {
 		spread time.Duration
 		want   time.Duration
 	}{
-		// two of four are not most: four stragglers' time from the first
-		{at("AB", 1, 5), 0, 41},
+		// two of four are not most: four stragglers' time from the second, sixteen while there
+		// is one
+		{at("AB", 1, 5), 0, 45},
+		{at("A", 1), 0, 161},
 		{at("ABC", 1, 5, 6), 0, 8},     // the least grace after most have offered
 		{at("ABC", 1, 5, 6), 3, 12},    // twice the recent spread
 		{at("ABC", 1, 5, 6), 3600, 16}, // never longer than for one straggler
@@ -329,7 +331,7 @@ func TestChoose(t *testing.T) {
 		{"all but the forged", []wire.Message{none("A"), none("B"), forged}, true, nil},
 	} {
 		m := copyMachine(m)
-		m.open.lead = newLeading(ref, 1)
+		m.open.lead = newLeading(ref, 1, 0)
 		for _, p := range c.promises {
 			_ = m.pacemaker.onPromise(p, p.Body.(wire.Promise))
 		}

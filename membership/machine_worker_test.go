@@ -24,9 +24,6 @@ func (p *labPeer) do(w Work) {
 	case WorkOpen:
 		p.later(labWorkTime, func() { p.report(w.Open(func() bool { return false })) })
 		return
-	case WorkSample:
-		p.sample(w)
-		return
 	}
 	if p.lab.manual {
 		p.finish(w)
@@ -59,7 +56,6 @@ func (p *labPeer) finish(w Work) {
 		}
 	case WorkApply:
 		p.apply(w)
-		p.auditLate()
 	case WorkSync:
 		p.sync(w)
 	}

@@ -82,10 +82,10 @@ func (mo *motions) accessFailed(w WorkAccess) {
 	}
 }
 
-// checkRecord does chain.check and verifies the signatures inside the record. Those of one record
+// checkRecord does chain.Check and verifies the signatures inside the record. Those of one record
 // are verified once.
-func (mo *motions) checkRecord(r slot.Record) error {
-	if err := mo.chain.Check(r); err != nil || len(r.Decisions) == 0 {
+func (mo *motions) checkRecord(r slot.Record, ballot uint32) error {
+	if err := mo.chain.Check(r, ballot); err != nil || len(r.Decisions) == 0 {
 		return err
 	}
 	hash := r.Hash()

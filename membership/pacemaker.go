@@ -83,7 +83,7 @@ func (pm *pacemaker) checkLocked(l *wire.Locked) error {
 	if l == nil {
 		return chain.Invalid("a promise with a lock and without its record")
 	}
-	if err := pm.motions.checkRecord(l.Record); err != nil {
+	if err := pm.motions.checkRecord(l.Record, l.QC.Ballot); err != nil {
 		return err
 	}
 	return pm.chain.CheckQC(l.QC, l.Record)
@@ -98,7 +98,9 @@ func (pm *pacemaker) reached(e slot.Member) uint32 {
 }
 
 // join goes to the highest ballot that can be decided without those that have not promised it, and
-// to none below it any more. It notes when a quorum has reached the term that this peer follows.
+// to none below it any more. Where members may lie it also goes to the next term when the leader of
+// the followed one has promised that: it resigns. Its promise moves clocks and stands for no other.
+// join notes when a quorum has reached the term that this peer follows.
 func (pm *pacemaker) join() {
 	d, electors := pm.open, pm.chain.Electorate()
 	var ballots []uint32
@@ -106,6 +108,10 @@ func (pm *pacemaker) join() {
 		if b := pm.reached(e); b > d.ballot {
 			ballots = append(ballots, b)
 		}
+	}
+	if next := (d.term() + 1) * slot.Tries; pm.tolerated() > 0 && pm.reached(d.leader(d.ballot)) == next {
+		pm.acceptor.reach(next) // its leader resigns
+		return
 	}
 	slices.Sort(ballots)
 	for _, b := range slices.Backward(ballots) {

@@ -28,10 +28,7 @@ type participant struct {
 	history  *history
 
 	statements *statements
-	// against drafts of the leader's choice
-	objections *objections
 	audits     *audits
-	handover   *handover
 }
 
 // plannedEvents is the number of plans of a term of which events tell. An honest leader makes no
@@ -57,7 +54,7 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 		return nil
 	}
 	if err := pa.checkPlan(p); err != nil {
-		return err
+		return pa.acceptor.tellRefused(msg, ReasonPlan, err)
 	}
 	pa.noteOffers(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
@@ -65,7 +62,6 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	if d.draft != nil && d.draft.Ballot < p.Ballot { // that of this very ballot came first
 		d.draft = nil
 	}
-	pa.handover.saw(p)
 	pa.acceptor.sawLife(p.Revision)
 	if d.planned++; d.planned <= plannedEvents {
 		pa.event(Event{
@@ -73,9 +69,6 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 			Detail: scheduleOf(p),
 			Plan:   &p, Links: pa.history.links(p.Offers),
 		})
-	}
-	if o := pa.objections.toPlan(p, d.term()); o.why != "" {
-		pa.objections.tell(o, p)
 	}
 	if g := p.Group(); g != d.groupReports.group {
 		d.groupReports = groupReports{group: g, since: pa.now}
@@ -145,9 +138,6 @@ func (pa *participant) accuse(r ReportLost) {
 	s.lost = append(slices.Clip(s.lost), r)
 	if r.Reason == wire.LostBadValue || r.Reason == wire.LostBadBytes {
 		pa.reportBad(r.Peer)
-	}
-	if r.Reason != wire.LostOutcome && r.Reason != wire.LostRanges && openedByItsLeader(*pa.open.last) {
-		pa.handover.hiders.fails(r.Peer, pa.open.leader(pa.open.last.Ballot).Peer)
 	}
 	pa.sendLost(r)
 	pa.noteShort()
@@ -236,7 +226,10 @@ func (pa *participant) checkPlan(p slot.Plan) error {
 	if elements := c.Rules().Elements(p.Slot); at != elements {
 		return chain.Invalid("a plan for %d elements of %d", at, elements)
 	}
-	return nil
+	if n, others, most := c.Share(p.Offers).Counts(livingSet(p)); n > most {
+		return chain.Invalid("a plan with %d newcomers beside %d others; %d are the most", n, others, most)
+	}
+	return c.CheckOwners(p.Pieces, livingOf(p), p.Living())
 }
 
 // progressed counts bytes that arrive here as a sign of life, because the reduction makes progress.

@@ -41,9 +41,6 @@ func (pa *participant) takeDraft(msg wire.Message, body wire.Draft) error {
 		if err := pa.audits.checkStated(body); err != nil {
 			return err
 		}
-		if err := pa.checkShare(body); err != nil {
-			return err
-		}
 	} else if err := pa.checkDraft(msg.From, body); err != nil {
 		return err
 	} else if own.Have == nil || own.Have.Ballot < body.Ballot {
@@ -86,9 +83,6 @@ func (pa *participant) noteDraft(body wire.Draft) {
 	d := pa.open
 	pa.proofs.noteAll(body.Record.Contributions, body.Proofs)
 	pa.motions.adoptSigned(body.Record.Decisions)
-	if body.Record.Kind == slot.Step && body.Grounds.QC == nil {
-		pa.handover.saw(pa.objections.plan(body))
-	}
 	pa.acceptor.sawLife(d.revision + 1)
 	if body.Record.Kind.KeepsSlot() {
 		d.drafts, d.draftAt = d.drafts+1, pa.now
@@ -110,7 +104,7 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if err := pa.chain.CheckGrounds(body.Grounds, body.Ballot, r); err != nil {
 		return err
 	}
-	if err := pa.motions.checkRecord(r); err != nil {
+	if err := pa.motions.checkRecord(r, body.Ballot); err != nil {
 		return err
 	}
 	if r.Kind == slot.Access && pa.chain.Access().BarredBy(r, leader) {
@@ -122,10 +116,7 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if pa.motions.takenBack(r.Decisions) {
 		return fmt.Errorf("%w: a draft with an order that was taken back", ErrStale)
 	}
-	if err := pa.checkShare(body); err != nil {
-		return err
-	}
-	if err := pa.checkOutcomes(r.Outcome(), len(r.Contributions)); err != nil {
+	if err := pa.checkOutcomes(r.Outcome()); err != nil {
 		return err
 	}
 	if err := pa.statements.check(r, body.Attached); err != nil {
@@ -141,35 +132,18 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	return nil
 }
 
-// checkShare refuses a step with too many newcomers that its leader was free to draft. With a QC
-// the leader had no choice.
-func (pa *participant) checkShare(d wire.Draft) error {
-	if d.Grounds.QC != nil {
-		return nil
-	}
-	return pa.chain.CheckShare(d.Record)
-}
-
-// outcomesATerm is the number of different outcomes that one leader may have drafts of in its term.
-// Each has to be fetched, and is kept on disk. One of fewer contributions than all before does not
-// count: a leader that leaves out what nobody shows makes that.
+// outcomesATerm is the number of different outcomes that one leader may have drafts of in its term,
+// where it may lie. Each has to be fetched, and is kept on disk.
 const outcomesATerm = 3
 
 // checkOutcomes refuses a draft of one outcome too many in the followed term.
-func (pa *participant) checkOutcomes(outcome slot.Root, contributions int) error {
+func (pa *participant) checkOutcomes(outcome slot.Root) error {
 	d := pa.open
-	if outcome.IsZero() || slices.Contains(d.drafted, outcome) {
+	if pa.tolerated() == 0 || outcome.IsZero() || slices.Contains(d.drafted, outcome) {
 		return nil
 	}
-	fewer := len(d.drafted) > 0 && contributions < d.fewest
-	if !fewer && len(d.drafted)-d.shrunk >= outcomesATerm {
+	if len(d.drafted) >= outcomesATerm {
 		return chain.Invalid("a draft of a fourth outcome in term %d", d.term())
-	}
-	if fewer {
-		d.shrunk++
-	}
-	if fewer || len(d.drafted) == 0 {
-		d.fewest = contributions
 	}
 	d.drafted = append(slices.Clip(d.drafted), outcome)
 	return nil
@@ -190,17 +164,10 @@ func (pa *participant) answerDraft() {
 		!removed && !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
 		return
 	}
-	o := pa.objections.of(*d.draft)
-	if audited := pa.audits.objection(*d.draft); o.why == "" {
-		o = audited
-	}
-	if o.why != "" {
-		if o.rule != 0 {
-			pa.objections.tell(o, pa.objections.plan(*d.draft))
-		}
-		if o.why != waitsForAudit && d.objected != d.draft.Hash {
+	if why := pa.audits.objection(*d.draft); why != "" {
+		if why != waitsForAudit && d.objected != d.draft.Hash {
 			d.objected = d.draft.Hash
-			pa.reportPeer(EventObjected, "", d.leader(d.draft.Ballot).Peer, "no HAVE for its draft while "+o.why)
+			pa.reportPeer(EventObjected, "", d.leader(d.draft.Ballot).Peer, "no HAVE for its draft while "+why)
 		}
 		return
 	}

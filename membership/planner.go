@@ -21,10 +21,8 @@ type planner struct {
 	own      *own
 	acceptor *acceptor
 	history  *history
-	// what electors would hold against a plan
-	objections *objections
-	roster     *roster
-	hiders     *hiders
+	roster   *roster
+	hiders   *hiders
 }
 
 // planDue says whether the open slot's reduction should start: every member that contributes has
@@ -45,11 +43,30 @@ func (pn *planner) planDue() bool {
 			waiting = append(waiting, e)
 		}
 	}
-	return len(waiting) == 0 || pn.now >= pn.windowEnds(offers, waiting) && !pn.objections.waits(offers)
+	return len(waiting) == 0 || pn.now >= pn.windowEnds(offers, waiting)
 }
 
-// offers lists the standing offers that a plan lists: of members that showed this peer nothing
-// lately only those that electors wait for.
+// windowEnds is when those that have not offered have had their time. What others offer costs them
+// nothing, so it ends no wait for electors that contributed lately.
+func (pn *planner) windowEnds(offers []slot.Offer, waiting []slot.Member) time.Duration {
+	c, n := pn.chain, len(offers)+pn.chain.Awaited(len(offers), waiting)
+	if c.FewNewcomers() {
+		lately := c.Lately()
+		late := chain.CountMembers(waiting, func(e slot.Member) bool { return in(lately, e.Peer) })
+		known := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return !in(lately, o.Peer) })
+		switch {
+		case late > 0 && len(known) == 0:
+			return pn.history.loneEnds(offers, late)
+		case late > 0:
+			offers, n = known, len(known)+late
+		}
+	}
+	return pn.history.graceEnds(offers, n)
+}
+
+func in(set map[slot.PeerID]struct{}, p slot.PeerID) bool { _, is := set[p]; return is }
+
+// offers lists the standing offers that a plan lists.
 func (pn *planner) offers() []slot.Offer {
 	offers := pn.eligible()
 	shown := pn.withoutHiders(offers)
@@ -64,12 +81,10 @@ func (pn *planner) tooFew(offers []slot.Offer) bool {
 }
 
 // withoutHiders lists those of the offers whose members this peer does not leave out for what they
-// did in slots before, or for which electors wait.
+// did not show.
 func (pn *planner) withoutHiders(offers []slot.Offer) []slot.Offer {
-	out := pn.hiders.out()
-	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
-		return slices.Contains(out, o.Peer) && !pn.open.wanted(o.Peer)
-	})
+	out := pn.hiders.out(pn.open.ballot)
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(out, o.Peer) })
 }
 
 // standing lists the offers to the open slot that this peer can prove: nobody takes a plan with
@@ -83,6 +98,15 @@ func (pn *planner) standing() []slot.Offer {
 // eligible lists the standing offers that a plan may list.
 func (pn *planner) eligible() []slot.Offer { return pn.mayReturn(pn.standing()) }
 
+// known lists the standing offers without those of members that this peer leaves out for what they
+// did in slots before: those that hide in this one keep a newcomer's place.
+func (pn *planner) known() []slot.Offer {
+	out := pn.hiders.out(pn.open.ballot)
+	return slices.DeleteFunc(pn.standing(), func(o slot.Offer) bool {
+		return slices.Contains(out, o.Peer) && len(pn.open.hidden[o.Peer]) == 0
+	})
+}
+
 // mayReturn lists those of the offers that this leader has not left out of its groups, or not for
 // good. Without those that are left out for good there may be too few.
 func (pn *planner) mayReturn(offers []slot.Offer) []slot.Offer {
@@ -90,10 +114,9 @@ func (pn *planner) mayReturn(offers []slot.Offer) []slot.Offer {
 	if l == nil {
 		return offers
 	}
-	unshown := func(o slot.Offer) bool { return pn.open.isUnshown(o, pn.now) }
-	once := l.eligible(offers, 1, unshown)
+	once := l.eligible(offers, 1)
 	if !pn.chain.Rules().Byzantine || pn.tooFew(once) {
-		return l.eligible(offers, maxProven, unshown)
+		return l.eligible(offers, maxProven)
 	}
 	return once
 }
@@ -104,12 +127,13 @@ func (pn *planner) mayReturn(offers []slot.Offer) []slot.Offer {
 func (pn *planner) withinShare(standing []slot.Offer) []slot.Offer {
 	var before []slot.PeerID
 	for _, o := range standing {
-		if _, listed := pn.open.lead.listed[o.Peer]; listed || pn.open.wasUnshown(o) {
+		if _, listed := pn.open.lead.listed[o.Peer]; listed || len(pn.open.hidden[o.Peer]) > 0 {
 			before = append(before, o.Peer)
 		}
 	}
 	// without those that are left out, fewer others may be left
-	list := pn.chain.WithinShare(pn.mayReturn(pn.chain.WithinShare(standing, before...)), before...)
+	list := pn.withoutHiders(pn.chain.WithinShare(standing, before...))
+	list = pn.chain.WithinShare(pn.mayReturn(list), before...)
 	if !pn.open.lead.fewest {
 		return list
 	}
@@ -119,7 +143,7 @@ func (pn *planner) withinShare(standing []slot.Offer) []slot.Offer {
 
 // listed are the offers of a new group.
 func (pn *planner) listed() []slot.Offer {
-	if list := pn.withinShare(pn.withoutHiders(pn.standing())); !pn.tooFew(list) {
+	if list := pn.withinShare(pn.known()); !pn.tooFew(list) {
 		return list
 	}
 	return pn.chain.WithinShare(pn.offers())
@@ -134,14 +158,11 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 	if pn.cameDuring(e.Peer) && slices.ContainsFunc(offers, settled) {
 		return false
 	}
-	if slices.Contains(pn.hiders.out(), e.Peer) {
+	if slices.Contains(pn.hiders.out(pn.open.ballot), e.Peer) {
 		return false
 	}
 	if l := pn.open.lead; l != nil {
 		if _, out := l.excluded[e.Peer]; out {
-			return false
-		}
-		if a := pn.presence.known[ofMember(e)]; a != nil && a.offer != nil && pn.open.isUnshown(*a.offer, pn.now) {
 			return false
 		}
 	}
@@ -168,23 +189,30 @@ func (l *planning) exclude(o slot.Offer) {
 
 // eligible are the offers that are not left out of plans. A left-out peer comes back with a fresh
 // offer, so many times: each time it may have all that was reduced thrown away.
-func (l *planning) eligible(offers []slot.Offer, back int, unshown func(slot.Offer) bool) []slot.Offer {
+func (l *planning) eligible(offers []slot.Offer, back int) []slot.Offer {
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
 		e, out := l.excluded[o.Peer]
-		return out && (o.Seq <= e.seq || e.times > back) || unshown(o)
+		return out && (o.Seq <= e.seq || e.times > back)
 	})
 }
 
 // startPlan opens the reduction of the open slot by a new group.
 func (pn *planner) startPlan() {
-	l := pn.open.lead
+	l, listed := pn.open.lead, pn.listed()
 	l.attempts, l.reports = 0, nil
+	if l.groups++; l.groups > mostGroups && pn.resign("too many groups failed in the reduction") {
+		return
+	}
 	s := pn.chain.OpenSlot()
 	pn.issue(slot.Plan{
 		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: s, Fragment: pn.chain.Rules().Fragment(s),
-		Offers: pn.listed(), Usual: pn.chain.UsualWeight(),
+		Offers: listed, Usual: pn.chain.UsualWeight(),
 	})
 }
+
+// mostGroups is how many groups a leader tries in its term, where members may lie: a member that
+// fails in one may come back once.
+const mostGroups = 3
 
 // continuePlan takes up the group that was at work when its leader was lost, or when a change of
 // members came between. Its engines go on where they stand, and owners repeat their statements.
@@ -192,6 +220,7 @@ func (pn *planner) continuePlan() {
 	l, p := pn.open.lead, *pn.open.last
 	if l.group != p.Group() {
 		l.reports = nil
+		l.groups++
 	}
 	_, reports := ringReports(p, l.reports)
 	pn.issue(withGone(p, pn.fallen(p, reports)))
@@ -206,6 +235,9 @@ func (pn *planner) issue(p slot.Plan) {
 	p.Ref = l.ref
 	l.share = pn.chain.Share(p.Offers)
 	p = pn.withFewNewcomers(p)
+	if pn.lacks(p) && pn.resign("too few electors that contributed lately can take part") {
+		return
+	}
 	before := p
 	if p.Living() > 0 {
 		p.Pieces, p.Ring = pn.cfg.Plan(p, pn.history.links(p.Offers))
@@ -274,7 +306,7 @@ func (pn *planner) beginWithFewest(owner slot.PeerID) {
 // out of reach again, in another group.
 func (pn *planner) giveUpPlan() {
 	l := pn.open.lead
-	l.plan, l.segments = nil, nil
+	l.plan, l.segments, l.groups = nil, nil, 0
 	if last := pn.open.last; last != nil {
 		l.givenUp = last.Group()
 	}

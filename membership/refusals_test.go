@@ -21,14 +21,14 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 		Run: tip.Run, Height: tip.Height + 1, Kind: slot.Members, Prev: c.TipHash(), Slot: tip.Slot,
 		StateRoot: m.model.state.root, Work: tip.Work,
 	}, chain.Turnover{Listed: tip.Members})
-	if err := c.Check(good); err != nil {
+	if err := c.Check(good, 0); err != nil {
 		t.Fatal(err)
 	}
 	record := func(change func(*slot.Record)) error {
 		r := good
 		r.Members = slices.Clone(r.Members)
 		change(&r)
-		return c.Check(r)
+		return c.Check(r, 0)
 	}
 	certificate := func(change func([]slot.Signature) []slot.Signature) error {
 		commit, ok := m.Record(c.LastStep())

@@ -38,31 +38,3 @@ func TestTheEvictedStayOut(t *testing.T) {
 		t.Errorf("listed: %v; it says: %s", !out(), liar.m.View().Reason)
 	}
 }
-
-// A peer shows whom the draft of its height would give a seat, before the record does, and nobody
-// who has one. Leaders pass samples on to those: without them, a newcomer to which a contributor
-// shows nothing never gets its seat.
-func TestWhoGetsASeatIsShown(t *testing.T) {
-	rules := labRules()
-	rules.Byzantine, rules.StartPeers, rules.AuditSamples = true, 4, 8
-	l := newLab(t, rules, labTiming)
-	for _, name := range []string{"A", "B", "C", "D"} {
-		l.add(name)
-	}
-	l.connect()
-	shown := map[slot.PeerID]bool{}
-	l.awaits(t, "the entrants are shown", func() bool {
-		for _, p := range l.peers {
-			for _, e := range p.m.View().Entrants {
-				shown[e] = true
-				if slot.Find(p.m.chain.Electorate(), e) >= 0 {
-					t.Errorf("%s has a seat, and is shown as one that gets it", labName(e))
-				}
-			}
-		}
-		return len(l.peers[0].m.chain.Electorate()) == 4
-	})
-	if len(shown) != 3 {
-		t.Errorf("of the three that got a seat %d were shown before", len(shown))
-	}
-}

@@ -37,10 +37,6 @@ type Timing struct {
 // leastTerm is how long a leader has for a step at least, where members may lie.
 func (t Timing) leastTerm() time.Duration { return cmp.Or(t.Term, 4*t.Patience) }
 
-// slack is how long the rules about what others have heard allow for messages that are on their
-// way, in a term: 2 s on a WAN, a tenth of it on a LAN, and twice that in each further term.
-func (t Timing) slack(term int) time.Duration { return 2 * t.Retry / 5 << min(term, 6) }
-
 // tick is the time between two calls of Machine.Tick.
 func (t Timing) tick() time.Duration {
 	every := t.Beat / 2

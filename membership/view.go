@@ -55,7 +55,6 @@ type View struct {
 	Ref      slot.Ref      // the height being decided, and the ballot followed
 	Leader   slot.PeerID   // of that ballot
 	Plan     *slot.Plan    // the reduction that runs; never changed once made
-	Entrants []slot.PeerID // members that the draft of this height would give a seat
 	Offered  []slot.PeerID // peers with a known offer for the open slot
 	OwnOffer *slot.Offer   // this peer's standing offer
 	Reported uint64        // ReportOffers that were taken, whether their offers stand or not
@@ -114,7 +113,7 @@ func (m *Machine) View() View {
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
 		Missed: m.exit.missed, Expelled: m.news.expelled, Cloned: m.clones.own,
-		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Entrants: m.entrants(),
+		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan,
 		Offered: offerers(m.presence.offers()), OwnOffer: m.own.mine, Reported: m.own.reported, Pace: m.paced(),
 	}
 	if v.Ending = m.exit.how(); v.Ending != EndsNot {
@@ -126,19 +125,6 @@ func (m *Machine) View() View {
 	v.Parts = m.chain.Parts(m.cfg.Self)
 	v.Key, v.Removed, v.Motions = m.chain.Access().Key(), m.chain.Access().RemovedPeers(), m.motions.view()
 	return v
-}
-
-// entrants are the electors of the draft's record that have no seat yet.
-func (m *Machine) entrants() (ps []slot.PeerID) {
-	if m.open.draft == nil {
-		return nil
-	}
-	for _, e := range m.open.draft.Record.Electors() {
-		if slot.Find(m.chain.Electorate(), e.Peer) < 0 {
-			ps = append(ps, e.Peer)
-		}
-	}
-	return ps
 }
 
 func (m *Machine) viewMember(e slot.Member) MemberView {

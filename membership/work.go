@@ -32,23 +32,6 @@ type (
 		Draft slot.Draft
 		From  []slot.PeerID
 	}
-	// WorkSample says that an owner has signed a segment of the open slot, which other segments may
-	// follow: the worker may take samples of it at once. If the slot is decided before they are
-	// compared for a WorkAudit, it compares them then, and reports ReportFalseStatement if one
-	// differs. The leader may have given up the group by now.
-	WorkSample struct {
-		Signed   wire.Message // the owner's SEGMENT
-		Owner    slot.PeerID
-		Group    slot.Root // the reduction that it comes from; see slot.Plan.Group
-		Slot     uint64
-		Fragment uint32
-		Usual    uint64 // weight; see slot.Weighing
-		Range    slot.Range
-		Root     slot.Root
-		Offers   []slot.Offer // of its contributors
-		Segments int          // that the plan has
-		Quorum   int          // electors that share the samples of a segment
-	}
 	// WorkAudit asks the worker to check samples of the draft's outcome, which is held, against the
 	// contributions. Then ReportAudited.
 	WorkAudit struct {
@@ -57,8 +40,7 @@ type (
 		Owners []slot.PeerID // of the draft's segments
 		// slot.FiguresRoot of each segment, as its owner has signed it; zero: it publishes nothing
 		Figures []slot.Root
-		Leader  slot.PeerID // passes on what a contributor does not show
-		Quorum  int         // electors that share the samples of a segment
+		Quorum  int // electors that share the samples of a segment
 	}
 	// WorkApply asks the worker to apply a certified record after its predecessor. Step records
 	// take their outcome from disk or fetch it from the peers named. Then ReportApplied, or
@@ -95,7 +77,6 @@ type CertifiedState struct {
 
 func (WorkAccess) isWork() {}
 func (WorkAudit) isWork()  {}
-func (WorkSample) isWork() {}
 func (WorkFound) isWork()  {}
 func (WorkReduce) isWork() {}
 func (WorkHold) isWork()   {}
@@ -150,23 +131,11 @@ type (
 		False   []FalseSegment
 		Unshown []slot.PeerID // contributors of which nobody shows a sample
 	}
-	// ReportFalseStatement: what an owner has stated is not the outcome of its inputs. It was found
-	// when the slot had been decided.
-	ReportFalseStatement struct {
-		Signed wire.Message // WorkSample.Signed
-		Proof  []byte       // for Rules.CheckProof
-	}
 	// ReportFalseOffer: the contribution to the open slot with this offer is not what the offer
 	// commits to.
 	ReportFalseOffer struct {
 		Offer slot.Offer
 		Proof []byte // for Rules.CheckProof
-	}
-	// ReportUnshown: a peer showed nothing of its contribution with this root, neither for an own
-	// audit nor for another elector's.
-	ReportUnshown struct {
-		Peer slot.PeerID
-		Root slot.Root
 	}
 	// ReportApplied says that the state after this height is held and has this root. Record is the
 	// hash of the record at this height, kept with the state: after a change of chains a state on
@@ -214,27 +183,25 @@ type (
 	ReportLeave struct{}
 )
 
-func (ReportOffer) isReport()          {}
-func (ReportSegment) isReport()        {}
-func (ReportProgress) isReport()       {}
-func (ReportLinks) isReport()          {}
-func (ReportLost) isReport()           {}
-func (ReportHeld) isReport()           {}
-func (ReportAudited) isReport()        {}
-func (ReportFalseStatement) isReport() {}
-func (ReportFalseOffer) isReport()     {}
-func (ReportUnshown) isReport()        {}
-func (ReportApplied) isReport()        {}
-func (ReportFailed) isReport()         {}
-func (ReportConnected) isReport()      {}
-func (ReportClaims) isReport()         {}
-func (ReportContributes) isReport()    {}
-func (ReportLeave) isReport()          {}
-func (ReportRecover) isReport()        {}
-func (ReportReturned) isReport()       {}
-func (ReportClone) isReport()          {}
-func (ReportMotions) isReport()        {}
-func (ReportKey) isReport()            {}
+func (ReportOffer) isReport()       {}
+func (ReportSegment) isReport()     {}
+func (ReportProgress) isReport()    {}
+func (ReportLinks) isReport()       {}
+func (ReportLost) isReport()        {}
+func (ReportHeld) isReport()        {}
+func (ReportAudited) isReport()     {}
+func (ReportFalseOffer) isReport()  {}
+func (ReportApplied) isReport()     {}
+func (ReportFailed) isReport()      {}
+func (ReportConnected) isReport()   {}
+func (ReportClaims) isReport()      {}
+func (ReportContributes) isReport() {}
+func (ReportLeave) isReport()       {}
+func (ReportRecover) isReport()     {}
+func (ReportReturned) isReport()    {}
+func (ReportClone) isReport()       {}
+func (ReportMotions) isReport()     {}
+func (ReportKey) isReport()         {}
 
 // FalseSegment is a segment of an audited draft that is not what its contributions give.
 type FalseSegment struct {

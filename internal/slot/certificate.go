@@ -11,7 +11,7 @@ import (
 // grows.
 type MessageType uint8
 
-// The ledger's messages.
+// The ledger's messages. 23 was a message that is gone.
 const (
 	TypeOffer     MessageType = 1
 	TypePlan      MessageType = 2
@@ -35,7 +35,6 @@ const (
 	TypeForkDraft MessageType = 20
 	TypeStatement MessageType = 21
 	TypeRetired   MessageType = 22
-	TypeNotYet    MessageType = 23
 	TypeAccuse    MessageType = 24
 	TypeAsk       MessageType = 25
 	TypePast      MessageType = 26

@@ -267,7 +267,7 @@ func TestGoldenNumbers(t *testing.T) {
 			t.Errorf("message type %d stands for what %d did", typ, i+1)
 		}
 	}
-	if TypeStatement != 21 || TypeRetired != 22 || TypeNotYet != 23 {
+	if TypeStatement != 21 || TypeRetired != 22 {
 		t.Error("message types have other numbers")
 	}
 	if Fork != 1 || Step != 2 || Members != 3 || Access != 4 {

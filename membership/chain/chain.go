@@ -53,7 +53,7 @@ func (c *Chain) Extend(commit wire.Commit, verify slot.Verifier) error {
 	if err := commit.Certificate.Verify(commit.Record, c.Electorate(), c.rules.Quorum, verify); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if err := c.Check(commit.Record); err != nil {
+	if err := c.Check(commit.Record, commit.Certificate.Ballot); err != nil {
 		return err
 	}
 	if err := c.VerifyMotions(commit.Record, verify); err != nil {

@@ -15,10 +15,11 @@ func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// Check says whether a record may follow the tip. It is a pure function of the chain and the rules,
-// without clock or presence: voters ask it before they vote, and so does every peer that is shown a
-// certificate.
-func (pos *position) Check(r slot.Record) error {
+// Check says whether a record may follow the tip, if it is decided in a ballot. It is a pure
+// function of the chain and the rules, without clock or presence: voters ask it of a draft, and so
+// does every peer that is shown a certificate, which names the ballot. What is valid in one ballot
+// is valid in all higher ones.
+func (pos *position) Check(r slot.Record, ballot uint32) error {
 	tip := pos.tip
 	switch {
 	case r.Run != pos.rules.Run:
@@ -36,7 +37,7 @@ func (pos *position) Check(r slot.Record) error {
 		return Invalid("work %d, %d expected", r.Work, work)
 	}
 	if r.Kind == slot.Step { // first: what members earn is reckoned from its contributions
-		if err := pos.checkStep(r); err != nil {
+		if err := pos.checkStep(r, ballot); err != nil {
 			return err
 		}
 	}
@@ -133,7 +134,7 @@ func (pos *position) LacksPeers() bool {
 	return !pos.TakesStep() || len(pos.Members()) < pos.rules.MinPeers
 }
 
-func (pos *position) checkStep(r slot.Record) error {
+func (pos *position) checkStep(r slot.Record, ballot uint32) error {
 	switch {
 	case pos.tip.Height == 0:
 		return Invalid("a step before the founding")
@@ -146,20 +147,14 @@ func (pos *position) checkStep(r slot.Record) error {
 	case r.Slot == 1 && !pos.Starts():
 		return Invalid("slot 1 with %d members: %d must be there first", len(pos.Members()), pos.rules.StartPeers)
 	}
-	return pos.CheckOutcome(r.Fragment, r.Contributions, r.Segments)
-}
-
-// CheckOutcome enforces what a step's contributions and segments must look like: a draft's as well
-// as a record's.
-func (pos *position) CheckOutcome(fragment uint32, contributions []slot.Offer, segments []slot.Segment) error {
-	if due := pos.rules.Fragment(pos.OpenSlot()); fragment != due {
-		return Invalid("fragment %d in slot %d, which updates fragment %d", fragment, pos.OpenSlot(), due)
+	if due := pos.rules.Fragment(pos.OpenSlot()); r.Fragment != due {
+		return Invalid("fragment %d in slot %d, which updates fragment %d", r.Fragment, pos.OpenSlot(), due)
 	}
-	if n := len(contributions); n < max(1, pos.rules.MinPeers) || n > slot.MaxMembers {
+	if n := len(r.Contributions); n < max(1, pos.rules.MinPeers) || n > slot.MaxMembers {
 		return Invalid("%d contributors", n)
 	}
-	for i, o := range contributions {
-		if i > 0 && contributions[i-1].Peer >= o.Peer {
+	for i, o := range r.Contributions {
+		if i > 0 && r.Contributions[i-1].Peer >= o.Peer {
 			return Invalid("contributions are not sorted")
 		}
 		if !pos.MayContribute(o.Peer) {
@@ -169,7 +164,10 @@ func (pos *position) CheckOutcome(fragment uint32, contributions []slot.Offer, s
 			return err
 		}
 	}
-	return pos.checkSegments(len(contributions), segments)
+	if err := pos.checkSegments(len(r.Contributions), r.Segments); err != nil {
+		return err
+	}
+	return pos.checkSets(r, ballot)
 }
 
 // MayContribute says whether a peer was a member at any time since the open slot began: its
@@ -225,6 +223,23 @@ func (pos *position) checkSegments(contributors int, segments []slot.Segment) er
 	}
 	if all.Count() != contributors {
 		return Invalid("a contributor is in no segment")
+	}
+	return nil
+}
+
+// checkSets bounds the newcomers in the set of each segment (V13), and asks for the electors that
+// no set may lack (V12).
+func (pos *position) checkSets(r slot.Record, ballot uint32) error {
+	share, included := pos.Share(r.Contributions), pos.Inclusion(ballot)
+	for _, s := range r.Segments {
+		if n, others, most := share.Counts(s.Contributors); n > most {
+			return Invalid("elements %d to %d have contributions of %d newcomers beside %d others; %d are the most",
+				s.Range.Begin, s.Range.End, n, others, most)
+		}
+		if !included.Holds(r.Contributions, s.Contributors) {
+			return Invalid("elements %d to %d lack contributions of electors that contributed lately: %d of these are "+
+				"the fewest in term %d", s.Range.Begin, s.Range.End, included.least, slot.Ref{Ballot: ballot}.Term())
+		}
 	}
 	return nil
 }

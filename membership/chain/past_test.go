@@ -106,19 +106,22 @@ func (w *signedWorld) certify(r slot.Record) slot.Certificate {
 	return cert
 }
 
-// step appends a step that all members contribute to, with the members that are now in peers.
+// step appends a step that all members contribute to, as far as newcomers may, with the members
+// that are now in peers.
 func (w *signedWorld) step() {
 	s := w.OpenSlot()
 	r := slot.Record{Kind: slot.Step, Slot: s, Usual: w.UsualWeight()}
-	all := slot.NewBitmap(len(w.Members()))
 	for i, m := range w.Members() {
-		all.Set(i)
 		r.Contributions = append(r.Contributions, slot.Offer{
 			Peer: m.Peer, Slot: s, Seq: w.SpentSeq(m.Peer) + 1, Base: s - 1, Weight: 1 + uint64(i),
 			Steps: 50, StepTime: 900, Root: slot.Hash(fmt.Append(nil, s, i)), NormSq: 1.5 * float64(s),
 		})
 	}
-	n := uint64(len(w.Members()))
+	r.Contributions = w.WithinShare(r.Contributions)
+	all, n := slot.NewBitmap(len(r.Contributions)), uint64(len(w.Members()))
+	for i := range r.Contributions {
+		all.Set(i)
+	}
 	for i := range n {
 		r.Segments = append(r.Segments, slot.Segment{
 			Range:        slot.Range{Begin: i * worldElements / n, End: (i + 1) * worldElements / n},
@@ -264,13 +267,13 @@ func TestSummaryIsChecked(t *testing.T) {
 	good := w.settled()
 	next := w.Next()
 	good.Run, good.Height, good.Prev, good.Work = w.rules.Run, next.Height, next.Prev, w.Tip().Work
-	if good.Summary.IsZero() || w.Check(good) != nil {
-		t.Fatalf("record %d with summary %s: %v", good.Height, good.Summary.Short(), w.Check(good))
+	if good.Summary.IsZero() || w.Check(good, 0) != nil {
+		t.Fatalf("record %d with summary %s: %v", good.Height, good.Summary.Short(), w.Check(good, 0))
 	}
 	for _, bad := range []slot.Root{{}, slot.Hash(nil)} {
 		r := good
 		r.Summary = bad
-		if err := w.Check(r); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "summary") {
+		if err := w.Check(r, 0); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "summary") {
 			t.Errorf("summary %s: %v", bad.Short(), err)
 		}
 	}

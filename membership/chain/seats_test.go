@@ -142,7 +142,7 @@ func (w world) stay(r slot.Record) string {
 // add settles a record, checks it as any peer does, and appends it.
 func (w world) add(r slot.Record, t Turnover) string {
 	r = w.Settle(r, t)
-	if err := w.Check(r); err != nil {
+	if err := w.Check(r, 0); err != nil {
 		return err.Error()
 	}
 	w.Push(wire.Commit{Record: r})
@@ -225,7 +225,7 @@ func TestWrongStandings(t *testing.T) {
 	w.list(w.record("ab", seatElements), "abc") // d32 is absent
 	w.list(w.record("ab", seatElements), "abce!yz")
 	sound := w.Settle(w.record("abe", seatElements), turns("abce"))
-	if err := w.Check(sound); err != nil {
+	if err := w.Check(sound, 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*slot.Record){
@@ -255,7 +255,7 @@ func TestWrongStandings(t *testing.T) {
 		r.Members, r.Absent = slices.Clone(r.Members), slices.Clone(r.Absent)
 		r.Evicted = slices.Clone(r.Evicted)
 		spoil(&r)
-		if err := w.Check(r); !errors.Is(err, ErrInvalid) {
+		if err := w.Check(r, 0); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -284,7 +284,7 @@ func TestFirstMembers(t *testing.T) {
 	w := world{t, New(seatRules(4), slot.Root{})}
 	founding := slot.Record{Run: w.Rules().Run, Height: 1, Prev: w.TipHash()}
 	founding = w.SettleFork(founding, turns("a"))
-	if err := w.Check(founding); err != nil {
+	if err := w.Check(founding, 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*slot.Member){
@@ -293,7 +293,7 @@ func TestFirstMembers(t *testing.T) {
 		r := founding
 		r.Members = slices.Clone(r.Members)
 		spoil(&r.Members[0])
-		if w.Check(r) == nil {
+		if w.Check(r, 0) == nil {
 			t.Errorf("a founder %s", name)
 		}
 	}
@@ -349,8 +349,8 @@ func TestCrashRunsHaveNoCredit(t *testing.T) {
 	w := found(t, rules, "A0 B0 C0")
 	turnover := turns("abX!c")
 	r := w.Settle(w.record("ab", seatElements), turnover)
-	if got := showMembers(r); got != "A0 B0 X0" || w.Check(r) != nil || r.Members[2].Seat != 2 {
-		t.Errorf("%s, seat since %d, %v", got, r.Members[2].Seat, w.Check(r))
+	if got := showMembers(r); got != "A0 B0 X0" || w.Check(r, 0) != nil || r.Members[2].Seat != 2 {
+		t.Errorf("%s, seat since %d, %v", got, r.Members[2].Seat, w.Check(r, 0))
 	}
 	if w.Candidates(r) != nil {
 		t.Error("somebody waits for a seat")

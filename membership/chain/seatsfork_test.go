@@ -16,7 +16,7 @@ func TestSeatsOfForks(t *testing.T) {
 		r.Kind = slot.Fork
 		r = w.SettleFork(r, Turnover{Listed: listed, Evicted: evicted})
 		r.Work = w.WorkOfFork(r.Members)
-		return r, w.Check(r)
+		return r, w.Check(r, 0)
 	}
 	w := found(t, seatRules(1), "A32 B32 C32 D7 e9 f99")
 	signers := w.Electorate()[:3]
@@ -39,7 +39,7 @@ func TestSeatsOfForks(t *testing.T) {
 		bad := r
 		bad.Members = slices.Clone(r.Members)
 		spoil(&bad)
-		if w.Check(bad) == nil {
+		if w.Check(bad, 0) == nil {
 			t.Errorf("%s", name)
 		}
 	}

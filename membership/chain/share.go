@@ -27,16 +27,6 @@ func (r Rules) bounds(record slot.Record) bool {
 	return electors >= sharesFrom
 }
 
-// judge is the record by which leaders tell newcomers from others: the one with which the open slot
-// began, so that a record in mid-slot changes nobody's mind about a group that is at work. Where
-// that one bounds nothing, as the founding by one peer, leaders take few newcomers by the newest.
-func (pos *position) judge() slot.Record {
-	if began := pos.recent.began(); pos.rules.bounds(began) {
-		return began
-	}
-	return pos.tip
-}
-
 // isNewcomer says whether a peer is a newcomer by a record, and what that says of it. Whom it does
 // not list is one.
 func isNewcomer(record slot.Record, p slot.PeerID) (m slot.Member, is bool) {
@@ -46,14 +36,14 @@ func isNewcomer(record slot.Record, p slot.PeerID) (m slot.Member, is bool) {
 	return m, Newcomer(m)
 }
 
-// FewNewcomers says whether newcomers are few in plans: where votes are earned and sharesFrom are
-// taken.
-func (pos *position) FewNewcomers() bool { return pos.rules.bounds(pos.judge()) }
+// FewNewcomers says whether newcomers are few in the open slot: where votes are earned and
+// sharesFrom were taken when it began. A record in mid-slot changes nobody's mind about that.
+func (pos *position) FewNewcomers() bool { return pos.rules.bounds(pos.recent.began()) }
 
 // IsNewcomer says whether a peer has no seat, and has not earned one yet, for a plan of the open
 // slot.
 func (pos *position) IsNewcomer(p slot.PeerID) bool {
-	_, is := isNewcomer(pos.judge(), p)
+	_, is := isNewcomer(pos.recent.began(), p)
 	return is
 }
 
@@ -67,7 +57,7 @@ func (pos *position) WithinShare(offers []slot.Offer, before ...slot.PeerID) []s
 	if !pos.FewNewcomers() {
 		return offers
 	}
-	newcomers := pos.newcomersOf(pos.judge(), offers, before...)
+	newcomers := pos.newcomersOf(pos.recent.began(), offers, before...)
 	room := pos.rules.shareBeside(len(offers) - len(newcomers))
 	if len(newcomers) <= room {
 		return offers
@@ -166,20 +156,6 @@ func (s Share) Within(set slot.Bitmap, stays func(place int) bool) slot.Bitmap {
 func (s Share) Fewest(set slot.Bitmap) slot.Bitmap {
 	s.rules.NewcomerShare = 0
 	return s.Within(set, func(int) bool { return false })
-}
-
-// CheckShare says whether a step that its leader is free to draft has few newcomers, in each of its
-// sets: a leader that lies would else decide the outcome with names, which cost nothing. It is no
-// rule of validity. A record that a quorum has certified is followed, whoever drafted it.
-func (pos *position) CheckShare(r slot.Record) error {
-	share := pos.Share(r.Contributions)
-	for _, s := range r.Segments {
-		if n, others, most := share.Counts(s.Contributors); n > most {
-			return Invalid("elements %d to %d have contributions of %d newcomers beside %d others; %d are the most",
-				s.Range.Begin, s.Range.End, n, others, most)
-		}
-	}
-	return nil
 }
 
 // Awaited is how many members without an offer, beside so many offers, count as contributors that a

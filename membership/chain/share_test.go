@@ -136,7 +136,7 @@ func TestCheckShareOfEachSet(t *testing.T) {
 			}
 			r.Segments = append(r.Segments, s)
 		}
-		switch err := w.CheckShare(r); {
+		switch err := w.checkSets(r, 0); {
 		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -157,18 +157,5 @@ func TestCheckShareOfEachSet(t *testing.T) {
 				t.Errorf("%s: an owner goes on with %08b of %08b", c.name, set, s.Contributors)
 			}
 		}
-	}
-}
-
-// A certified record is followed, though its leader should have got no HAVE for it: an old program
-// has decided so.
-func TestTheShareIsNoRuleOfTheChain(t *testing.T) {
-	w := found(t, shareRules(500, 1), "A32 B32 C32 D32 w0 x0 y0 z0")
-	r := w.record("awxyz", seatElements)
-	if w.CheckShare(w.Settle(r, turns("abcdwxyz"))) == nil {
-		t.Fatal("a step of one and four newcomers is within the share")
-	}
-	if got := w.list(r, "abcdwxyz"); strings.Contains(got, ErrInvalid.Error()) {
-		t.Error(got)
 	}
 }

@@ -95,7 +95,7 @@ func TestOnlyFoundersFound(t *testing.T) {
 		for _, p := range c.members {
 			r.Members = append(r.Members, chain.Listing(slot.PeerID(p), 1))
 		}
-		if err := chain.Check(r); (err == nil) != c.ok {
+		if err := chain.Check(r, 0); (err == nil) != c.ok {
 			t.Errorf("founders %s, a founding by %s: %v", c.founders, c.members, err)
 		}
 	}

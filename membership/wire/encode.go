@@ -61,8 +61,7 @@ func (m Promise) Append(b []byte) []byte { return appendLock(m.Ref.Append(b), m.
 func (m Beat) Append(b []byte) []byte {
 	b = canonical.AppendU32(m.Ref.Append(b), m.Revision)
 	b = canonical.AppendU64(canonical.AppendU32(b, m.Offers), m.Bytes)
-	b = canonical.AppendU32(canonical.AppendU32(canonical.AppendU32(b, m.Haves), m.Votes), m.Segments)
-	return canonical.AppendBytes(b, m.Has)
+	return canonical.AppendU32(canonical.AppendU32(canonical.AppendU32(b, m.Haves), m.Votes), m.Segments)
 }
 
 // Append implements Body.
@@ -209,7 +208,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeBeat:
 		return Beat{
 			Ref: slot.ReadRef(r), Revision: r.U32(), Offers: r.U32(), Bytes: r.U64(),
-			Haves: r.U32(), Votes: r.U32(), Segments: r.U32(), Has: readSet(r),
+			Haves: r.U32(), Votes: r.U32(), Segments: r.U32(),
 		}
 	case slot.TypeAlive:
 		return readAlive(r)
@@ -227,8 +226,6 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 		return readStatement(r)
 	case slot.TypeRetired:
 		return readRetired(r)
-	case slot.TypeNotYet:
-		return readNotYet(r)
 	}
 	r.Fail("type %d is unknown: a newer version sent it, or these are no ledger messages", t)
 	return nil
@@ -267,7 +264,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN",
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
-		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED", slot.TypeNotYet: "NOTYET",
+		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED",
 		slot.TypeForkDraft: "FORKDRAFT", slot.TypeAccuse: "ACCUSE", slot.TypeAsk: "ASK", slot.TypePast: "PAST",
 		slot.TypePart: "PART",
 	}

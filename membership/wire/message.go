@@ -53,7 +53,7 @@ type (
 	}
 
 	// Lost tells the leader that a peer of the group cannot be reached or sends what may not be
-	// used.
+	// used; with LostSamples, about no group, it tells all electors.
 	Lost struct {
 		slot.Ref
 		Group  slot.Root
@@ -118,8 +118,7 @@ type (
 	}
 
 	// Beat shows that the leader's reduction makes progress: any counter that rises is a sign of
-	// life. In trust byzantine one without counters shows before the plan whose offers there are.
-	// To the electors.
+	// life. To the electors.
 	Beat struct {
 		slot.Ref
 		Revision uint32
@@ -128,8 +127,6 @@ type (
 		Haves    uint32
 		Votes    uint32
 		Segments uint32
-		// over the members: whose offers the leader has, while it has no plan; else empty
-		Has slot.Bitmap
 	}
 
 	// Alive is gossiped by members and by peers that want to be members.
@@ -250,6 +247,8 @@ const (
 	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
 	// an owner about itself: it lost so many contributors one by one that an outcome has no room
 	LostRanges LostReason = 5
+	// to all electors: it shows the sender nothing of what that wants to check of its contribution
+	LostSamples LostReason = 6
 )
 
 // Type implements Body.

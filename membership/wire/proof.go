@@ -25,8 +25,6 @@ func HasProofs(body Body) bool {
 	switch b := body.(type) {
 	case Plan:
 		return len(b.Offers) > 0
-	case NotYet:
-		return len(b.Offers) > 0
 	case Draft, Propose:
 		return true
 	case Promise:
@@ -41,8 +39,6 @@ func HasProofs(body Body) bool {
 func CheckProofs(body Body, run slot.Root, verify slot.Verifier) error {
 	switch b := body.(type) {
 	case Plan:
-		return checkProofs(b.Type(), b.Offers, b.Proofs, true, run, verify)
-	case NotYet:
 		return checkProofs(b.Type(), b.Offers, b.Proofs, true, run, verify)
 	case Draft:
 		if err := b.Grounds.check(b.Ref, run, verify); err != nil {

@@ -51,7 +51,7 @@ var messages = map[string]string{
 	"slot/left":  ", $left left",
 
 	"slot.waits":    "$detail",
-	"peer.waits":    "peer $about waits: $detail",
+	"peer.resigned": "$detail",
 	"waits":         "still waiting: $detail",
 	"waits/members": "the first slot waits for more members: $members, and start_peers is $start_peers",
 	"waits/others":  "slot $slot waits for $others",

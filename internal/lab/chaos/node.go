@@ -31,7 +31,7 @@ const standsOut = "peer.stands_out"
 var useful = []string{
 	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned",
 	"slot.committed", "slot.applied", "slot.stats", "state.synced", "run.switched",
-	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.waits", "peer.refused",
+	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.resigned", "peer.refused",
 	"peer.removed", standsOut,
 }
 

@@ -19,14 +19,13 @@ type job struct {
 	segments    []*segment
 	places      []int // of the segments in the draft
 	unshown     map[slot.PeerID]bool
-	slow        map[slot.PeerID]bool // they have left a question unanswered
 	found       []membership.FalseSegment
 	falseOffers []membership.Report
 	mu          sync.Mutex // guards unshown and falseOffers while answers come
 }
 
 func newAudit(a *Auditor, w membership.WorkAudit) *job {
-	return &job{Auditor: a, work: w, unshown: map[slot.PeerID]bool{}, slow: map[slot.PeerID]bool{}}
+	return &job{Auditor: a, work: w, unshown: map[slot.PeerID]bool{}}
 }
 
 func (j *job) report() membership.ReportAudited {
@@ -35,10 +34,9 @@ func (j *job) report() membership.ReportAudited {
 	}
 }
 
-// collect finds the segments with their samples: those that were sampled when their owners signed
-// them, and others of which samples are drawn now. Own segments are not looked at.
-func (j *job) collect(ctx context.Context) error {
-	d := j.work.Draft
+// collect draws samples of all segments but the own ones, which are not looked at.
+func (j *job) collect() error {
+	d, place := j.work.Draft, secret().Float64()
 	if len(j.work.Owners) != len(d.Segments) {
 		return errors.New("an audit without the owners of all segments")
 	}
@@ -52,10 +50,10 @@ func (j *job) collect(ctx context.Context) error {
 				offers = append(offers, o)
 			}
 		}
-		seg, err := j.sampled(ctx, audit.Statement{
+		seg, err := j.draw(audit.Statement{
 			Owner: j.work.Owners[i], Slot: d.Slot, Fragment: d.Fragment, Usual: d.Usual, Range: s.Range, Root: s.Root,
 			Offers: offers,
-		}, share{len(d.Segments), j.work.Quorum})
+		}, share{len(d.Segments), j.work.Quorum}, place, secret())
 		if err != nil {
 			return err
 		}
@@ -69,36 +67,22 @@ func (j *job) collect(ctx context.Context) error {
 func (j *job) gather(ctx context.Context) {
 	asks := map[slot.PeerID][]ask{}
 	for _, s := range j.segments {
-		missing, late := s.missing()
-		for p, list := range missing {
+		for p, list := range s.missing() {
 			asks[p] = append(asks[p], list...)
-		}
-		for _, p := range late {
-			j.slow[p] = true
 		}
 	}
 	maps.DeleteFunc(asks, func(p slot.PeerID, _ []ask) bool { return j.unshown[p] })
 	var wg sync.WaitGroup
 	for p, list := range asks {
-		wg.Go(func() { j.askFor(ctx, p, list, !j.slow[p]) })
+		wg.Go(func() {
+			if len(j.ask(ctx, p, list)) > 0 {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				j.unshown[p] = true
+			}
+		})
 	}
 	wg.Wait()
-}
-
-// askFor asks a contributor, unless it had the time for an answer before, and the leader for what
-// it does not show.
-func (j *job) askFor(ctx context.Context, p slot.PeerID, list []ask, direct bool) {
-	if direct {
-		list = j.ask(ctx, p, list)
-	}
-	if len(list) > 0 && j.work.Leader != p && j.work.Leader != j.cfg.Self {
-		list = j.ask(ctx, j.work.Leader, list)
-	}
-	if len(list) > 0 {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.unshown[p] = true
-	}
 }
 
 // forgive blames nobody for what was not shown, and says whether nothing is known then: no false
@@ -117,7 +101,6 @@ func (j *job) compare(ctx context.Context) error {
 				return err
 			}
 		}
-		s.compared.Store(true)
 	}
 	return ctx.Err()
 }

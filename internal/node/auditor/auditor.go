@@ -42,15 +42,8 @@ type Config struct {
 	Figures Figures // nil: they are not checked
 	// whether a peer may ask: a member may
 	Member func(slot.PeerID) bool
-	// takes in that a contributor has shown this peer, which was asked to pass it on, nothing of
-	// its contribution with a root
-	Unshown func(contributor slot.PeerID, root slot.Root)
-	// finds the offer of a peer with a root in the plan of the open slot
-	Planned func(peer slot.PeerID, root slot.Root) (o slot.Offer, ok bool)
-	// whether a peer has a seat, and whether the draft of the open height would give it one: what
-	// others contributed is passed on to these alone
-	Elector, Entrant func(slot.PeerID) bool
-	Liars            func() int // how many electors may lie
+	// whether a peer has a seat: all others together are shown what one elector is
+	Elector func(slot.PeerID) bool
 	// whether there is a way to a peer now, by a connection or through another member: contributors
 	// have had one lately
 	Connected func(slot.PeerID) bool
@@ -65,7 +58,6 @@ type Auditor struct {
 	out    codec.Codec // of outcomes
 	served quota
 	taken  sampling
-	early  early
 	now    func() time.Time
 }
 
@@ -77,7 +69,7 @@ func New(cfg Config) (*Auditor, error) {
 	}
 	a := &Auditor{cfg: cfg, in: in, out: out, now: time.Now}
 	a.served.all = cfg.Samples == math.MaxInt
-	a.served.mu.shown, a.served.mu.passed = map[quotaKey]uint64{}, map[quotaKey]uint64{}
+	a.served.mu.shown = map[quotaKey]uint64{}
 	return a, nil
 }
 
@@ -89,7 +81,7 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 ) {
 	au, watch := newAudit(a, w), a.watch()
 	defer watch.end()
-	if err := au.collect(ctx); err != nil {
+	if err := au.collect(); err != nil {
 		return au.report(), nil, err
 	}
 	beyond := make(chan error, 1)
@@ -109,6 +101,9 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	}
 	return au.report(), au.falseOffers, err
 }
+
+// Decided forgets what was shown of contributions to slots that are decided.
+func (a *Auditor) Decided() { a.served.forget() }
 
 // secret makes a source of samples that nobody else can guess.
 func secret() *randv2.Rand {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // difference computes a sample of a segment again. Where the outcome that is held differs, it
@@ -84,25 +83,4 @@ func (a *Auditor) openOutcome(s *segment, r slot.Range) (audit.Opening, error) {
 		return audit.Opening{}, err
 	}
 	return s.OpenOutcome(hashes, frame, r)
-}
-
-// compareLate compares what was shown of a segment of a slot that is decided, as far as it was
-// shown, and the outcome is held.
-func (a *Auditor) compareLate(s *earlySegment) {
-	<-s.asked // soon: what was not answered is given up with the slot
-	s.mu.Lock()
-	samples := slices.Clone(s.samples)
-	s.mu.Unlock()
-	for _, r := range samples {
-		proof, err := a.difference(s.segment, r)
-		if err != nil {
-			a.cfg.Logger.Debug("a sample of a decided slot was not compared", "owner", s.Owner, "slot", s.Slot,
-				"err", err)
-			return
-		}
-		if proof != nil {
-			s.report(membership.ReportFalseStatement{Signed: s.signed, Proof: proof})
-			return
-		}
-	}
 }

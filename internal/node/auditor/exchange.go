@@ -18,7 +18,7 @@ import (
 
 // Request asks for a range of a contribution.
 type Request struct {
-	Contributor slot.PeerID // the peer that is asked, or one whose answer it is to pass on
+	Contributor slot.PeerID // the peer that is asked
 	Slot        uint64
 	Root        slot.Root
 	Fragment    uint32
@@ -55,17 +55,17 @@ func (q ask) request() Request {
 	return Request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
 }
 
-// ask asks a peer for openings, and returns those that it did not get.
-func (j *job) ask(ctx context.Context, via slot.PeerID, list []ask) (missing []ask) {
-	if via == j.cfg.Self {
+// ask asks a contributor for openings, and returns those that it did not get.
+func (j *job) ask(ctx context.Context, p slot.PeerID, list []ask) (missing []ask) {
+	if p == j.cfg.Self {
 		return j.askSelf(list)
 	}
-	if !j.cfg.Connected(via) { // it is gone, or out of reach from here
+	if !j.cfg.Connected(p) { // it is gone, or out of reach from here
 		return list
 	}
 	answers := make([]*audit.Opening, len(list))
-	if err := j.exchange(ctx, via, list, answers); err != nil {
-		j.cfg.Logger.Debug("an audit's question was not answered", "peer", via, "err", err)
+	if err := j.exchange(ctx, p, list, answers); err != nil {
+		j.cfg.Logger.Debug("an audit's question was not answered", "peer", p, "err", err)
 	}
 	for i, q := range list {
 		if answers[i] == nil || !j.took(q, *answers[i]) {
@@ -101,8 +101,8 @@ func (a *Auditor) openSelf(q ask) *audit.Opening {
 }
 
 // exchange writes all requests and reads the answers that come.
-func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers []*audit.Opening) (err error) {
-	s, err := j.open(ctx, via)
+func (j *job) exchange(ctx context.Context, p slot.PeerID, list []ask, answers []*audit.Opening) (err error) {
+	s, err := j.open(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -117,12 +117,7 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	if err := s.CloseWrite(); err != nil {
 		return err
 	}
-	patience := j.patience(list)
-	// a leader may be waiting itself: to connect, and for the contributor's answers
-	if via == j.work.Leader {
-		patience += 2 * j.cfg.Timeout
-	}
-	ends := time.Now().Add(patience)
+	ends := time.Now().Add(j.patience(list))
 	for i, q := range list {
 		_ = s.SetReadDeadline(ends)
 		if answers[i], err = j.readAnswer(s, q); err != nil {

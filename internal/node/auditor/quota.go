@@ -15,8 +15,7 @@ type quota struct {
 	all bool // everything is audited
 	mu  struct {
 		sync.Mutex
-		shown  map[quotaKey]uint64
-		passed map[quotaKey]uint64 // of others' contributions
+		shown map[quotaKey]uint64
 	}
 }
 
@@ -29,7 +28,6 @@ const (
 	quotaAll   = 16      // times all of a contribution, where everything is audited
 	quotaLeast = 1 << 22 // elements that an auditor may always have
 	quotaKeys  = 1 << 16 // pairs of an auditor and a contribution
-	earlyPart  = 2       // one part in so many may be asked for before the draft
 )
 
 // most is how much an auditor is shown of a contribution of so many elements.
@@ -58,28 +56,9 @@ func (l *quota) take(from slot.PeerID, root slot.Root, cost, elements uint64) bo
 	return l.mu.shown[key] <= l.most(elements)
 }
 
-// takePassed counts a request to pass on a part of another peer's contribution, and says whether it
-// is within the share of the elector, or of all without a seat. The contributor shows this peer no
-// more than any other. So that liars cannot use that up, who would then have an honest contributor
-// seem to hide, all of them together may have half of it. Wanting says that more electors than may
-// lie want more than their share: then the contributor does hide from them.
-func (l *quota) takePassed(from slot.PeerID, root slot.Root, cost, elements uint64, liars int) (within, wanting bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	share, over := l.most(elements)/2/uint64(1+liars), 0
-	l.mu.passed[quotaKey{from, root}] += cost
-	for key, n := range l.mu.passed {
-		if key.root == root && key.from != seatless && n > share {
-			over++
-		}
-	}
-	return l.mu.passed[quotaKey{from, root}] <= share, over > liars
-}
-
 // forget forgets what was shown.
 func (l *quota) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.mu.shown)
-	clear(l.mu.passed)
 }

@@ -5,11 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -21,22 +19,9 @@ type segment struct {
 	frame   slot.Range
 	frameOf int // its place among the contributors; -1: none
 
-	compared atomic.Bool // all its samples, by an audit
-	mu       sync.Mutex
-	samples  []slot.Range                   // guarded by mu while contributors are asked
-	shown    []map[slot.Range]audit.Opening // of each contributor; guarded by mu
-	// contributors that had all the time that an answer has; guarded by mu
-	slow map[int]bool
-}
-
-// notShown takes in that a contributor has not shown what it was asked for.
-func (s *segment) notShown(place int, err error) {
-	if !wire.TimedOut(err) {
-		return // it is asked again
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slow[place] = true
+	mu      sync.Mutex
+	samples []slot.Range                   // guarded by mu while contributors are asked
+	shown   []map[slot.Range]audit.Opening // of each contributor; guarded by mu
 }
 
 // draw draws samples of a segment. place is where in the fragment, from 0 to 1, a whole frame is
@@ -47,7 +32,7 @@ func (a *Auditor) draw(s audit.Statement, samples share, place float64, rnd *ran
 		return nil, err
 	}
 	d := &segment{
-		Segment: seg, frameOf: -1, slow: map[int]bool{}, shown: make([]map[slot.Range]audit.Opening, len(s.Offers)),
+		Segment: seg, frameOf: -1, shown: make([]map[slot.Range]audit.Opening, len(s.Offers)),
 	}
 	for k := range d.shown {
 		d.shown[k] = map[slot.Range]audit.Opening{}
@@ -91,16 +76,12 @@ func (a *Auditor) count(s *segment, of share) int {
 	return min(up(a.cfg.Samples), max(affordable, up(leastSamples)))
 }
 
-// missing lists, by contributor, what was not shown yet, and the contributors that had the time for
-// it since it was called last.
-func (s *segment) missing() (asks map[slot.PeerID][]ask, slow []slot.PeerID) {
+// missing lists, by contributor, what was not shown yet.
+func (s *segment) missing() map[slot.PeerID][]ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asks = map[slot.PeerID][]ask{}
+	asks := map[slot.PeerID][]ask{}
 	for k, o := range s.Offers {
-		if s.slow[k] {
-			slow = append(slow, o.Peer)
-		}
 		wanted := s.samples
 		if s.frameOf == k {
 			wanted = append(wanted[:len(wanted):len(wanted)], s.frame)
@@ -111,8 +92,7 @@ func (s *segment) missing() (asks map[slot.PeerID][]ask, slow []slot.PeerID) {
 			}
 		}
 	}
-	clear(s.slow)
-	return asks, slow
+	return asks
 }
 
 // openings are what all contributors have shown of a sample; ok is false where one has not.

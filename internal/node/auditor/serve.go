@@ -1,7 +1,6 @@
 package auditor
 
 import (
-	"context"
 	"errors"
 	"io"
 	"slices"
@@ -52,15 +51,15 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 	}
 }
 
-// answer appends an opening of the own contribution, or what it passes on of another one. A peer
-// without a seat may be an entrant that is not known here: all of these have one share.
+// answer appends an opening of the own contribution. A peer without a seat may be an entrant that
+// is not known here: all of these have one share.
 func (a *Auditor) answer(from slot.PeerID, q Request, to []byte) ([]byte, error) {
 	if int(q.Fragment) >= len(a.cfg.Params.Fragments) || q.Range.Begin >= q.Range.End ||
 		q.Range.End > a.cfg.Params.Fragments[q.Fragment] {
 		return nil, errors.New("no such range")
 	}
 	if q.Contributor != a.cfg.Self {
-		return append(to, a.passOn(from, q)...), nil
+		return to, nil
 	}
 	own, done := a.cfg.Own(q.Root)
 	defer done()
@@ -82,90 +81,4 @@ func (a *Auditor) answer(from slot.PeerID, q Request, to []byte) ([]byte, error)
 		return nil, err
 	}
 	return o.Append(slices.Grow(to, o.Size())), nil
-}
-
-// passOn asks the contributor in the place of an auditor that gets no answer. It asks only for what
-// an honest contributor shows, and no more than it shows to this peer. So that no answer, or a
-// false one, is the contributor's fault. It asks for those alone whose HAVE may be needed: others
-// audit nothing.
-func (a *Auditor) passOn(from slot.PeerID, q Request) []byte {
-	if !a.cfg.Elector(from) {
-		if !a.cfg.Entrant(from) {
-			return nil
-		}
-		from = seatless
-	}
-	offer, planned := a.cfg.Planned(q.Contributor, q.Root)
-	if !planned {
-		return nil
-	}
-	whole := slot.Range{End: a.cfg.Params.Fragments[q.Fragment]}
-	seg, err := audit.New(a.cfg.Params, audit.Statement{
-		Owner: offer.Peer, Slot: offer.Slot, Fragment: q.Fragment, Range: whole, Offers: []slot.Offer{offer},
-	})
-	if err != nil {
-		return nil
-	}
-	cost, err := audit.Cost(a.cfg.Params, q.Fragment, q.Range)
-	if err != nil {
-		return nil
-	}
-	switch within, wanting := a.served.takePassed(from, q.Root, cost, whole.Len(), a.cfg.Liars()); {
-	case !within && !wanting:
-		return nil
-	case !within:
-		err = errors.New("it shows too many auditors too little")
-	default:
-		var b []byte
-		watch := a.watch()
-		b, err = a.fetchChecked(q, seg)
-		switch stood := watch.end(); {
-		case err == nil:
-			return b
-		case stood: // it may have had no time
-			return nil
-		}
-	}
-	a.cfg.Logger.Warn("a contributor does not show what is to be checked", "peer", q.Contributor, "err", err)
-	a.cfg.Unshown(offer.Peer, offer.Root)
-	return nil
-}
-
-// fetchChecked gets an answer that is of use to an auditor: what was offered, or what proves that
-// its contributor lies.
-func (a *Auditor) fetchChecked(q Request, seg *audit.Segment) ([]byte, error) {
-	b, err := a.fetch(q)
-	if err != nil {
-		return nil, err
-	}
-	r := wire.NewReader(b)
-	o := audit.ReadOpening(r, len(b))
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	if o.Range != q.Range {
-		return nil, errOtherRange
-	}
-	_, err = seg.CheckContribution(0, o)
-	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
-		err = nil
-	}
-	return b, err
-}
-
-// fetch gets one answer as it is.
-func (a *Auditor) fetch(q Request) (_ []byte, err error) {
-	if !a.cfg.Connected(q.Contributor) {
-		return nil, errors.New("there is no connection to it")
-	}
-	s, err := a.open(context.Background(), q.Contributor)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { wire.End(s, err) }()
-	_ = s.SetDeadline(time.Now().Add(a.cfg.Timeout))
-	if err := errors.Join(wire.WriteMessage(s, q.Append(nil)), s.CloseWrite()); err != nil {
-		return nil, err
-	}
-	return wire.ReadMessage(s, audit.MaxOpening(a.cfg.Params, q.Fragment, true))
 }

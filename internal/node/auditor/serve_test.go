@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -26,14 +25,13 @@ func testParams() allreduce.Params {
 	}
 }
 
-// house is a leader, and the contributor "c", whose streams change may spoil.
+// house has the contributor "c", whose streams change may spoil.
 type house struct {
-	t                   testing.TB
-	leader, contributor *Auditor
-	offer               slot.Offer
-	own                 *allreduce.Contribution
-	change              func(wire.Stream) wire.Stream
-	unshown             []slot.Offer
+	t           testing.TB
+	contributor *Auditor
+	offer       slot.Offer
+	own         *allreduce.Contribution
+	change      func(wire.Stream) wire.Stream
 }
 
 func newHouse(t testing.TB) *house {
@@ -47,7 +45,7 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	h.offer = slot.Offer{Peer: "c", Slot: 3, Seq: 1, Base: 2, Weight: 5, Root: h.own.Root(), NormSq: h.own.NormSq()}
-	h.leader, h.contributor = h.auditor("l"), h.auditor("c")
+	h.contributor = h.auditor("c")
 	return h
 }
 
@@ -61,16 +59,9 @@ func (h *house) auditor(self slot.PeerID) *Auditor {
 			}
 			return nil, func() {}
 		},
-		Planned: func(p slot.PeerID, root slot.Root) (slot.Offer, bool) {
-			return h.offer, p == "c" && root == h.offer.Root
-		},
-		Member: func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },
+		Member:    func(slot.PeerID) bool { return true },
 		Elector:   func(p slot.PeerID) bool { return p == "l" || strings.HasPrefix(string(p), "e") },
-		Entrant:   func(p slot.PeerID) bool { return strings.HasPrefix(string(p), "n") },
 		Connected: func(slot.PeerID) bool { return true },
-		Unshown: func(p slot.PeerID, root slot.Root) {
-			h.unshown = append(h.unshown, slot.Offer{Peer: p, Root: root})
-		},
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -102,82 +93,6 @@ func (h *house) shown(a *Auditor, from slot.PeerID, q Request) []byte {
 	return b
 }
 
-// passes says whether the leader passes on what "c" has offered.
-func (h *house) passes(from slot.PeerID, q Request) bool { return len(h.shown(h.leader, from, q)) > 0 }
-
-// until is how often a peer may ask the same before it is shown nothing.
-func (h *house) until(a *Auditor, from slot.PeerID, q Request) (times int) {
-	for len(h.shown(a, from, q)) > 0 {
-		times++
-	}
-	return times
-}
-
-// blamed fails unless so many contributions were reported as unshown.
-func (h *house) blamed(want int, what string) {
-	h.t.Helper()
-	if len(h.unshown) != want {
-		h.t.Errorf("%s: %v are blamed", what, h.unshown)
-	}
-}
-
-// An auditor that asks a leader for what no honest contributor shows, or for so much that the
-// contributor would refuse it, gets nothing, and has nobody left out. It does not use up what the
-// others may ask for.
-func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
-	h := newHouse(t)
-	for name, change := range map[string]func(q *Request){
-		"no blocks":     func(q *Request) { q.Range.Begin = 1 },
-		"two frames":    func(q *Request) { q.Range.End++ },
-		"another root":  func(q *Request) { q.Root[0] ^= 1 },
-		"no such owner": func(q *Request) { q.Contributor = "d" },
-	} {
-		q := h.request()
-		if change(&q); h.passes("e1", q) {
-			t.Errorf("%s: shown", name)
-		}
-	}
-	h.leader.Decided(h.request().Slot)
-	h.until(h.leader, "e1", h.request())
-	h.blamed(0, "what is asked for in vain, or too often")
-	if !h.passes("e2", h.request()) {
-		t.Error("one auditor uses up what the others may ask for")
-	}
-}
-
-// Members without a seat have nothing passed on, and one that would get a seat some of it. So they
-// neither have an honest contributor left out, nor use up what it shows to the leader.
-func TestMembersWithoutASeatBlameNobody(t *testing.T) {
-	h := newHouse(t)
-	for _, from := range []slot.PeerID{"m1", "m2", "n1", "n2", "n3", "n4", "n5"} {
-		if n := h.until(h.leader, from, h.request()); n > 0 && !h.leader.cfg.Entrant(from) {
-			t.Fatalf("it is passed on to %s, who has no seat", from)
-		}
-	}
-	h.blamed(0, "by members without a seat")
-	if n := h.contributor.served.mu.shown[quotaKey{"l", h.offer.Root}]; n == 0 || n > quotaLeast/2 {
-		t.Errorf("they use up %d of %d elements that the contributor shows the leader", n, quotaLeast)
-	}
-	if !h.passes("e1", h.request()) {
-		t.Error("they use up what an elector may ask for")
-	}
-}
-
-// A contributor that shows a leader other bytes, or nothing, is reported, whoever wants them.
-func TestWhatIsPassedOnIsChecked(t *testing.T) {
-	for name, change := range map[string]func(b []byte) []byte{
-		"other bytes": flip,
-		"nothing":     func([]byte) []byte { return []byte{0, 0, 0, 0} },
-	} {
-		h := newHouse(t)
-		h.change = func(s wire.Stream) wire.Stream { return changed{s, change} }
-		if h.blamed(0, name); h.passes("e1", h.request()) {
-			t.Errorf("%s are passed on", name)
-		}
-		h.blamed(1, name)
-	}
-}
-
 type changed struct {
 	wire.Stream
 	change func(b []byte) []byte
@@ -186,6 +101,14 @@ type changed struct {
 func (c changed) Write(b []byte) (int, error) {
 	_, err := c.Stream.Write(c.change(append([]byte(nil), b...)))
 	return len(b), err
+}
+
+// until is how often a peer may ask the same before it is shown nothing.
+func (h *house) until(a *Auditor, from slot.PeerID, q Request) (times int) {
+	for len(h.shown(a, from, q)) > 0 {
+		times++
+	}
+	return times
 }
 
 // A contributor shows one auditor no more of a contribution than an honest one may ask for, and
@@ -212,7 +135,7 @@ func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
 		}
 		<-ended
 		again, other := h.shown(h.contributor, "e1", q), h.shown(h.contributor, "e2", q)
-		h.contributor.Decided(q.Slot)
+		h.contributor.Decided()
 		if next := h.shown(h.contributor, "e1", q); len(again) > 0 || len(other) == 0 || len(next) == 0 {
 			t.Errorf("all %v: again %d bytes, another %d, in the next slot %d", all, len(again), len(other), len(next))
 		}
@@ -220,8 +143,7 @@ func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
 }
 
 // A part of a sample costs its auditor the whole one, so that it cannot have a message and a path
-// made for each 1 KiB; an elector that has them passed on pays as much, and none of it makes the
-// contributor seem to hide. Samples and frames cost what they have, whatever is cut short.
+// made for each 1 KiB. Samples and frames cost what they have, whatever is cut short.
 func TestPartsOfSamplesCostWholeOnes(t *testing.T) {
 	h := newHouse(t)
 	q := h.request()
@@ -229,10 +151,6 @@ func TestPartsOfSamplesCostWholeOnes(t *testing.T) {
 	if n := h.until(h.contributor, "e1", q); n != quotaLeast/frameElements {
 		t.Errorf("it is shown a part of each of %d samples", n)
 	}
-	if n := h.until(h.leader, "e2", q); n != quotaLeast/frameElements/4 {
-		t.Errorf("%d requests are passed on", n)
-	}
-	h.blamed(0, "for parts of samples")
 }
 
 // All members without a seat together are shown what one auditor is: they have nothing to audit,
@@ -263,20 +181,4 @@ func asked(s wire.Stream, q Request) ([]byte, error) {
 		return nil, err
 	}
 	return wire.ReadMessage(s, 1<<16)
-}
-
-// A frame that proves its contributor's lie is passed on: the auditor makes a proof of it.
-func TestProofsArePassedOn(t *testing.T) {
-	h := newHouse(t)
-	h.own.Leaves()[0].NormSq = 1
-	h.own.Recommit()
-	h.offer.Root, h.offer.NormSq = h.own.Root(), h.own.NormSq()
-	b := h.shown(h.leader, "e1", h.request())
-	h.blamed(0, "what is proven")
-	o := audit.ReadOpening(wire.NewReader(b), len(b))
-	if p, err := audit.ProveContribution(testParams(), h.offer, o); err != nil {
-		t.Error(err)
-	} else if guilty, err := p.Verify(testParams()); err != nil || len(guilty) != 1 {
-		t.Errorf("guilty are %v: %v", guilty, err)
-	}
 }

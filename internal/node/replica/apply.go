@@ -102,7 +102,7 @@ func (r *Replica) settle(record slot.Record) {
 	r.outcomes.decided(record.Height)
 	r.contributions.settle(record)
 	r.reductions.decided(record.Slot)
-	r.auditor.Decided(record.Slot)
+	r.auditor.Decided()
 }
 
 // Save makes a checkpoint of the state held, if there is one, and drops what newer checkpoints make

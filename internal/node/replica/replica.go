@@ -53,8 +53,9 @@ type Config struct {
 	Relayed  func() map[slot.PeerID]bool // peers connected now: true where a relay is between
 	InReach  func(slot.PeerID) bool      // peers connected now
 	// a stream of the reduction without any byte for so long is lost
-	Stall time.Duration
-	Fetch time.Duration // a donor without progress for so long is replaced
+	Stall  time.Duration
+	Answer time.Duration // that a contributor has for the answer to an audit
+	Fetch  time.Duration // a donor without progress for so long is replaced
 	// bounds of what others get; Prefer, Busy and Loose are set here
 	Serve statesync.ServerConfig
 
@@ -230,21 +231,15 @@ func (r *Replica) ServeState(from slot.PeerID, s canonical.Stream) { r.server.Se
 // ServeAudit shows samples on a stream that a peer has opened.
 func (r *Replica) ServeAudit(from slot.PeerID, s canonical.Stream) { r.auditor.Serve(from, s) }
 
-// unshown reports a contributor that shows nothing to this peer, which was asked to pass it on.
-func (r *Replica) unshown(peer slot.PeerID, root slot.Root) {
-	r.cfg.Ledger.Report(membership.ReportUnshown{Peer: peer, Root: root})
-}
-
 // auditConfig is what samples are checked with.
 func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
-		Own: r.contributions.shown, Leaves: r.reductions.leaves, Unshown: r.unshown,
+		Own: r.contributions.shown, Leaves: r.reductions.leaves,
 		Figures: r.conduct,
-		Planned: r.planned, Elector: r.isElector, Entrant: r.isEntrant, Liars: r.liars,
-		Connected: r.cfg.InReach,
-		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
-		Member:    r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
+		Elector: r.isElector, Connected: r.cfg.InReach,
+		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
+		Member:  r.isMember, Timeout: r.cfg.Answer, Logger: r.cfg.Logger,
 	}
 }
 
@@ -253,7 +248,6 @@ func (r *Replica) auditConfig() auditor.Config {
 func (r *Replica) Close(keep bool) error {
 	_ = r.engine.Close()
 	r.jobs.wait()
-	r.auditor.Close()
 	err := r.server.Close()
 	if keep {
 		r.Save()
@@ -262,23 +256,6 @@ func (r *Replica) Close(keep bool) error {
 	r.model.close()
 	return err
 }
-
-// planned finds the offer of a peer with a root in the plan of the open slot. A leader has it even
-// where it takes no part in the reduction.
-func (r *Replica) planned(p slot.PeerID, root slot.Root) (none slot.Offer, ok bool) {
-	plan := r.cfg.Ledger.View().Plan
-	if plan == nil {
-		return none, false
-	}
-	i := slices.IndexFunc(plan.Offers, func(o slot.Offer) bool { return o.Peer == p && o.Root == root })
-	if i < 0 {
-		return none, false
-	}
-	return plan.Offers[i], true
-}
-
-// liars is how many of the electors may lie.
-func (r *Replica) liars() int { return max(0, len(r.cfg.Ledger.View().Tip.Electors())-1) / 3 }
 
 // isMember says whether the newest record lists a peer.
 func (r *Replica) isMember(p slot.PeerID) bool {
@@ -290,11 +267,6 @@ func (r *Replica) isElector(p slot.PeerID) bool {
 	m := r.cfg.Ledger.View().Tip.Members
 	i := slot.Find(m, p)
 	return i >= 0 && m[i].Elects()
-}
-
-// isEntrant says whether a peer gets a seat if the draft of the open height is decided.
-func (r *Replica) isEntrant(p slot.PeerID) bool {
-	return slices.Contains(r.cfg.Ledger.View().Entrants, p)
 }
 
 // donors returns the peers known to hold states when the work was given, and the present members,

@@ -18,7 +18,6 @@ import (
 //	WorkFound  -> the initial state, on disk                state job
 //	WorkReduce -> this peer's part in a reduction           reduce job, write job
 //	WorkHold   -> an outcome's bytes, or a secret, on disk  hold job
-//	WorkSample -> samples of a segment, asked for           beside the jobs
 //	WorkAudit  -> samples of an outcome, checked            audit job
 //	WorkApply  -> the outer step with an outcome            state job
 //	WorkSync   -> a checkpoint from other peers             state job
@@ -49,10 +48,6 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 	case membership.WorkHold:
 		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
 		r.jobs.start(ctx, "hold", purpose, func(ctx context.Context) { r.hold(ctx, work, report) })
-	case membership.WorkSample:
-		if r.cfg.Passes == nil || !r.cfg.Passes(work.Slot) {
-			r.auditor.Sample(work, report)
-		}
 	case membership.WorkAudit:
 		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Record)
 		r.jobs.start(ctx, "audit", purpose, func(ctx context.Context) { r.audit(ctx, work, report) })

@@ -62,7 +62,7 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,
-		membership.EventRefused, membership.EventObjected, membership.EventWaits:
+		membership.EventRefused, membership.EventObjected, membership.EventResigned:
 		judged(e, fields)
 	case membership.EventShort:
 		fields["slot"], fields["members"], fields["detail"] = e.Slot, e.Members, e.Detail

@@ -63,20 +63,20 @@ func TestNoMoreHidersThanLiarsAreLeftOut(t *testing.T) {
 	for _, name := range []string{"A", "B", "C", "D", "Z"} {
 		hs.note(labID(name))
 	}
-	if got := hs.out(); len(got) > 0 {
+	if got := hs.out(0); len(got) > 0 {
 		t.Errorf("%s are left out of the slot in which they hid", labNames(got))
 	}
 	open := m.chain.OpenSlot()
 	l.awaits(t, "something is decided", func() bool { return m.chain.OpenSlot() > open })
-	if got := hs.out(); len(got) != 1 || got[0] == labID("A") {
+	if got := hs.out(0); len(got) != 1 || got[0] == labID("A") {
 		t.Errorf("%s are left out; want one other member", labNames(got))
 	}
 }
 
 // Contributors with credit and no vote that are all too slow for the audits are left out, however
-// many they are: the run goes on with the others, loses no term, and takes them back once they
-// show what they offer.
-func TestTenSlowContributorsCostNoTerms(t *testing.T) {
+// many they are: the run goes on with the others, loses a term now and then, and takes them back
+// once they show what they offer.
+func TestTenSlowContributorsCostFewTerms(t *testing.T) {
 	t.Parallel()
 	l := auditedLab(t, "ABCD", func(r *chain.Rules) { r.MaxElectors, r.NewcomerShare = 4, 3000 })
 	var slow []*labPeer
@@ -102,7 +102,7 @@ func TestTenSlowContributorsCostNoTerms(t *testing.T) {
 		again += btoi(len(g) > 1)
 	}
 	t.Logf("%d of %d slots are reduced again", again, slots)
-	if lost > 0 || again > slots/2 {
+	if lost > again || again > slots/2 {
 		t.Errorf("%d terms are lost, and %d of %d slots are reduced again", lost, again, slots)
 	}
 	for _, p := range l.peers[:4] {
