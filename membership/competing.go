@@ -137,7 +137,6 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 	if h := c.Record.Height; co.chain.Holds(h) {
 		own, before := co.chain.Commit(h), r.chain.At(h-1)
 		co.evidence.compare(own, c, before.Members)
-		co.evidence.showLower(own, c, before.Electors())
 	}
 	return co.choose(), nil
 }

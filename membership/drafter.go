@@ -172,7 +172,6 @@ func (dr *drafter) openDraft(drafted wire.Drafted) {
 	own := &dr.pledges.open
 	own.Have = &wire.EntryHave{Ref: l.ref, Drafted: drafted}
 	dr.persist(*own.Have)
-	dr.evidence.keepGrounds(l.ref, drafted.Grounds)
 	l.draft, l.draftAt, l.haveAt = &body, dr.now, dr.now
 	l.gather(body.Hash)
 	dr.event(Event{Kind: EventDrafted, Height: r.Height, Slot: r.Slot, Ballot: l.ref.Ballot, RecordKind: r.Kind})

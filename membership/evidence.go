@@ -52,10 +52,7 @@ type evidence struct {
 	evictions []eviction
 	claims    map[claim]wire.Message
 	claimsBy  map[memberKey]int
-	seatless  int                          // of the claims, by members without a vote
-	locks     map[memberKey][]wire.Message // the votes and promises among them
-	grounds   wire.KeptGrounds             // on disk
-	shown     []slot.Root                  // whose certificates this peer has shown
+	seatless  int // of the claims, by members without a vote
 	accusing
 }
 
@@ -94,7 +91,6 @@ func claimOf(by memberKey, b wire.Body) (key claim, value slot.Root, ok bool) {
 // watchClaims keeps what a member claims at the open position, and checks it against the member's
 // earlier claims.
 func (ev *evidence) watchClaims(msg wire.Message) {
-	ev.watchLocks(msg)
 	by := memberKey{msg.From, msg.Incarnation}
 	key, value, ok := claimOf(by, msg.Body)
 	if !ok || by == ev.self || ev.fromMember(msg) != nil {
@@ -121,8 +117,6 @@ func signed(msg wire.Message) wire.Message {
 	switch b := msg.Body.(type) {
 	case wire.Draft:
 		msg.Body = wire.Draft{Vote: b.Vote}
-	case wire.Promise:
-		msg.Body = wire.Promise{Ref: b.Ref, Lock: b.Lock}
 	}
 	return msg
 }
@@ -132,10 +126,6 @@ func evidenceOf(a, b wire.Message) wire.Evidence {
 		Kind: a.Body.Type(), Peer: a.From, Incarnation: a.Incarnation,
 		First:  wire.SignedBody{Body: a.Body.Append(nil), Sig: a.Sig},
 		Second: wire.SignedBody{Body: b.Body.Append(nil), Sig: b.Sig},
-	}
-	if b.Body.Type() == slot.TypePromise {
-		e.Kind = slot.TypePromise
-		return e
 	}
 	if bytes.Compare(e.First.Body, e.Second.Body) > 0 {
 		e.First, e.Second = e.Second, e.First
@@ -167,14 +157,8 @@ func contradicts(e wire.Evidence, proofs chain.ProofChecker) error {
 	types := e.Types()
 	first, err1 := wire.ParseBody(types[0], e.First.Body)
 	second, err2 := wire.ParseBody(types[1], e.Second.Body)
-	if err1 != nil || err2 != nil || types[0] == types[1] && bytes.Compare(e.First.Body, e.Second.Body) >= 0 {
+	if err1 != nil || err2 != nil || bytes.Compare(e.First.Body, e.Second.Body) >= 0 {
 		return chain.Invalid("evidence that cannot be read")
-	}
-	if p, ok := second.(wire.Promise); ok {
-		if v, ok := first.(wire.Vote); ok && denies(p, v.Vote) {
-			return nil
-		}
-		return chain.Invalid("evidence without a contradiction")
 	}
 	by := memberKey{e.Peer, e.Incarnation}
 	a, x, ok := claimOf(by, first)
@@ -247,8 +231,6 @@ func (ev *evidence) matters(w memberKey) int {
 
 func contradictionText(e wire.Evidence) string {
 	switch e.Kind { //nolint:exhaustive // all other kinds are of two messages of one type
-	case slot.TypePromise:
-		return "it signed a VOTE, and then a PROMISE that denies it"
 	case wire.KindFalseOutcome:
 		return "it signed an outcome that is not what the contributions give, as a proof shows"
 	case wire.KindFalseFigure:
@@ -263,12 +245,10 @@ func (ev *evidence) evicted(w memberKey) bool {
 	return slices.ContainsFunc(ev.evictions, func(v eviction) bool { return v.memberKey == w })
 }
 
-// openAt forgets what members claimed at a height that is decided or left, and grounds of long ago.
+// openAt forgets what members claimed at a height that is decided or left.
 func (ev *evidence) openAt() {
 	ev.claims, ev.claimsBy, ev.seatless = map[claim]wire.Message{}, map[memberKey]int{}, 0
-	ev.locks = map[memberKey][]wire.Message{}
 	ev.accusing.asked = map[slot.PeerID]question{}
-	ev.grounds = ev.grounds.Prune(ev.chain.Height())
 }
 
 // repeat announces evidence again while the peer is listed or asks to be, because leaders

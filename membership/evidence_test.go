@@ -250,11 +250,6 @@ func TestWordsRememberedAreBounded(t *testing.T) {
 	for i := range uint32(4 * maxClaimsBy) {
 		next.Ballot = i
 		_ = a.step(labSigned(b, wire.Vote{Vote: slot.Vote{Ref: next}}))
-		lock := wire.Lock{Ballot: max(i, 1) - 1} // each promise names the vote before it
-		_ = a.step(labSigned(b, wire.Promise{Ref: next, Lock: &lock}))
-	}
-	if n := len(a.m.evidence.locks[memberKey{b.id, b.inc}]); n == 0 || n > 64 {
-		t.Errorf("%d votes and promises of one member are kept", n)
 	}
 	if n := len(a.m.evidence.claims); n > maxClaimsBy {
 		t.Errorf("%d words of one member are kept", n)

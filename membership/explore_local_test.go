@@ -83,7 +83,6 @@ func copyMachine(m *Machine) *Machine {
 	d.outcomes, d.promised, d.ahead = maps.Clone(d.outcomes), maps.Clone(d.promised), maps.Clone(d.ahead)
 	// here an owner reduces otherwise in each ballot: what is proposed shall differ
 	c.evidence.claims, c.evidence.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
-	c.evidence.locks = map[memberKey][]wire.Message{}
 	d.groupReports.stated, d.groupReports.lost = slices.Clone(d.groupReports.stated), slices.Clone(d.groupReports.lost)
 	if d.lead != nil {
 		l := *d.lead
@@ -456,8 +455,6 @@ func fold(s wire.Saved, e wire.Entry) wire.Saved {
 		s.Have = &e
 	case wire.EntryVote:
 		s.Vote = &e
-	case wire.EntryGrounds:
-		s.Grounds = s.Grounds.Add(e)
 	case wire.EntryOffer:
 		s.OfferSeq = max(s.OfferSeq, e.Seq)
 	case wire.EntryCommit:

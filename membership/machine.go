@@ -44,7 +44,6 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m.chain = kept
 	next := m.chain.Next()
 	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
-	m.evidence.grounds = saved.Grounds
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
 	m.former.restore()

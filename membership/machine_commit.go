@@ -106,7 +106,6 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.news.reportAdopted(c, before)
 	m.former.follow(before, c.Record.Members)
 	m.countVotes(c, before)
-	m.evidence.checkLocks(c, before)
 	m.pledges.leave(c.Record.Kind)
 	if c.Record.Kind == slot.Fork {
 		m.competing.forgetJudged()

@@ -29,10 +29,10 @@ const (
 
 // labLiesBeside are lies that have most effect beside what the machine has just said.
 var labLiesBeside = map[slot.MessageType][]string{
-	slot.TypePlan:    {"plan of its own", "beat that shows"},
+	slot.TypePlan:    {"plan of its own"},
 	slot.TypeSegment: {"segment", "part of a segment", "lost"},
 	slot.TypeDraft:   {"draft", "second draft"},
-	slot.TypeHave:    {"have", "notyet"},
+	slot.TypeHave:    {"have", "shown nothing"},
 	slot.TypePropose: {"propose"},
 	slot.TypeVote:    {"vote", "commit"},
 	slot.TypePromise: {"promise", "retry"},

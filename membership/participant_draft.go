@@ -49,7 +49,6 @@ func (pa *participant) takeDraft(msg wire.Message, body wire.Draft) error {
 			own.Have.Attached, own.Have.Owners, own.Have.Grounds = wire.Attachments{}, wire.Owners{}, wire.Grounds{}
 		}
 		pa.persist(*own.Have)
-		pa.evidence.keepGrounds(body.Ref, body.Grounds)
 	}
 	if d.draft == nil {
 		pa.noteDraft(body)

@@ -52,13 +52,6 @@ func (s *ledgerScript) fork(b uint32, n byte) wire.Entry {
 	return wire.EntryFork{Ref: s.ref(b), Record: s.next(n)}
 }
 
-// grounds are kept when their height is decided, and on which chain.
-func (s *ledgerScript) grounds(b uint32) wire.Entry {
-	return wire.EntryGrounds{Ref: s.ref(b), Promises: []wire.Promised{
-		{Peer: "a", Incarnation: 1, Lock: &wire.Lock{Ballot: b - 1, Hash: testRoot(6)}, Sig: []byte("promise a")},
-		{Peer: "b", Incarnation: 2, Sig: []byte("promise b")},
-	}}
-}
 func (s *ledgerScript) offer() wire.Entry { s.seq++; return wire.EntryOffer{Seq: s.seq} }
 
 func (s *ledgerScript) commit(n byte) wire.Entry {
@@ -90,14 +83,13 @@ func (s *ledgerScript) story() [][]wire.Entry {
 		{s.commit(1)},
 		{s.offer()},
 		{s.promise(1), s.vote(1, 2)},
-		{s.promise(2), s.grounds(2)},
+		{s.promise(2)},
 		{s.commit(2), s.offer()},
 		{s.vote(0, 3)},
 		{s.rewind(0), s.commit(7), s.commit(8)},
 		{s.forget()},
 		{s.promise(1), s.vote(1, 9)},
 		{s.promise(3), s.offer()},
-		{s.grounds(3)},
 		{s.fork(2, 4)},
 	}
 }
@@ -220,9 +212,6 @@ func TestWhatWasSavedIsKept(t *testing.T) {
 		got.Vote.Record.StateRoot != testRoot(9) || got.Fork.Ballot != 2 {
 		t.Errorf("in the end: %+v", got)
 	}
-	if len(got.Grounds) != 2 || got.Grounds[0].Ballot != 2 || got.Grounds[1].Ballot != 3 {
-		t.Errorf("in the end the grounds are %+v", got.Grounds)
-	}
 	// at the tip, and where the other chain was left; what was decided below is forgotten
 	if n := len(file.mu.state.pledges); n != 2 {
 		t.Errorf("pledges at %d positions are kept", n)
@@ -243,23 +232,6 @@ func TestPledgesAreKeptByTheRecordBefore(t *testing.T) {
 	put(t, s, script.rewind(0), first)
 	if v := load(t, reopen(t, s)).Vote; v == nil || v.Ballot != 4 {
 		t.Errorf("back on the first chain its vote is %+v", v)
-	}
-}
-
-// Grounds are kept for as many heights as evidence may need them, and no longer.
-func TestGroundsAreKeptForSomeHeights(t *testing.T) {
-	script := newLedgerScript()
-	s := open(t, t.TempDir())
-	put(t, s, script.grounds(1))
-	for range 1 + wire.GroundsSpan {
-		put(t, s, script.commit(1))
-	}
-	if s = reopen(t, s); len(load(t, s).Grounds) != 1 {
-		t.Errorf("after %d heights they are gone", wire.GroundsSpan)
-	}
-	put(t, s, script.commit(1))
-	if n := len(load(t, s).Grounds); n != 0 || len(load(t, reopen(t, s)).Grounds) != 0 {
-		t.Errorf("one height later %d are kept", n)
 	}
 }
 

@@ -20,7 +20,6 @@ type state struct {
 	tip      slot.Root     // hash of the chain's last record, or of R_0
 	offerSeq uint64
 	pledges  map[wire.Position]wire.Pledge
-	grounds  wire.KeptGrounds
 	garbage  int64 // bytes of entries, without frames, that a compacted log would not have
 }
 
@@ -75,8 +74,6 @@ func (s *state) apply(e wire.Entry) error {
 		})
 	case wire.EntryOffer:
 		s.offerSeq = max(s.offerSeq, e.Seq)
-	case wire.EntryGrounds:
-		s.grounds = s.grounds.Add(e)
 	case wire.EntryCommit:
 		return s.commit(e)
 	case wire.EntryRewind:
@@ -113,7 +110,6 @@ func (s *state) commit(e wire.EntryCommit) error {
 	}
 	s.chain, s.tip = append(s.chain, wire.Commit(e)), e.Record.Hash()
 	s.peak = max(s.peak, e.Record.Height)
-	s.grounds = s.grounds.Prune(e.Record.Height)
 	return nil
 }
 
@@ -212,7 +208,7 @@ func (s *state) saved() wire.Saved {
 	}
 	return wire.Saved{
 		Incarnation: s.inc, Boot: s.boot, Past: s.past, Chain: s.chain[:len(s.chain):len(s.chain)],
-		Pledge: s.pledges[open], OfferSeq: s.offerSeq, Elsewhere: elsewhere, Grounds: s.grounds,
+		Pledge: s.pledges[open], OfferSeq: s.offerSeq, Elsewhere: elsewhere,
 	}
 }
 
@@ -231,9 +227,6 @@ func (s *state) compacted() []wire.Entry {
 	// no commit drops them.
 	for _, at := range slices.SortedFunc(maps.Keys(s.pledges), wire.Position.Compare) {
 		entries = appendPledge(entries, s.pledges[at])
-	}
-	for _, g := range s.grounds {
-		entries = append(entries, g)
 	}
 	return entries
 }

@@ -97,7 +97,7 @@ func (v *victim) save(s *File, entries ...wire.Entry) error {
 	state := newState(run, v.saved.Incarnation)
 	state.chain, state.tip, state.offerSeq, state.boot = v.saved.Chain, s.mu.state.tip, v.saved.OfferSeq, v.saved.Boot
 	maps.Copy(state.pledges, s.mu.state.pledges)
-	state.grounds, state.past = v.saved.Grounds, v.saved.Past
+	state.past = v.saved.Past
 	if err := state.fold(entries); err != nil {
 		v.t.Fatal(err)
 	}

@@ -178,11 +178,6 @@ func testBodies() []Body {
 			Second: SignedBody{Body: []byte("two"), Sig: []byte("too")},
 		},
 		Evidence{
-			Kind: slot.TypePromise, Peer: "a", Incarnation: 5,
-			First:  SignedBody{Body: Vote{testVote()}.Append(nil), Sig: []byte("signed")},
-			Second: SignedBody{Body: Promise{Ref: testRef()}.Append(nil), Sig: []byte("too")},
-		},
-		Evidence{
 			Kind: KindFalseOutcome, Peer: "a", Incarnation: 5,
 			First: SignedBody{
 				Body: Segment{Ref: ref, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)}.Append(nil),

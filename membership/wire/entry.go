@@ -42,12 +42,6 @@ type (
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
-	// EntryGrounds holds the promises that the grounds of a draft show, as they were signed. They
-	// outlive the height, as evidence (KeptGrounds).
-	EntryGrounds struct {
-		slot.Ref // of the draft
-		Promises []Promised
-	}
 	// EntryRewind says that the chain above Height is given up for another branch; EntryCommits of
 	// that one follow.
 	EntryRewind struct{ Height uint64 }
@@ -67,7 +61,6 @@ func (EntryDecided) isEntry() {}
 func (EntryOffer) isEntry()   {}
 func (EntryFork) isEntry()    {}
 func (EntryCommit) isEntry()  {}
-func (EntryGrounds) isEntry() {}
 func (EntryRewind) isEntry()  {}
 func (EntryPast) isEntry()    {}
 
@@ -80,7 +73,6 @@ type Saved struct {
 	Pledge               // at the height above the chain
 	OfferSeq    uint64
 	Elsewhere   map[Position]Pledge // at every other position (HOLES H7)
-	Grounds     KeptGrounds
 }
 
 // Pledge is what one peer has signed at one position: the newest of each kind.

@@ -29,9 +29,9 @@ const (
 	kindBoot    = 7
 	kindHave    = 8
 	kindDecided = 9
-	kindGrounds = 10
-	kindPast    = 11
-	kindPeak    = 12
+	// 10 was an entry that is gone
+	kindPast = 11
+	kindPeak = 12
 )
 
 // AppendEntry appends the canonical bytes of an entry.
@@ -51,8 +51,6 @@ func AppendEntry(b []byte, e Entry) []byte {
 		return canonical.AppendBytes(append(b, kindFork), e.Record.Append(e.Ref.Append(nil)))
 	case EntryCommit:
 		return canonical.AppendBytes(append(b, kindCommit), e.Certificate.Append(e.Record.Append(nil)))
-	case EntryGrounds:
-		return canonical.AppendBytes(append(b, kindGrounds), appendPromises(e.Ref.Append(nil), e.Promises))
 	case EntryRewind:
 		return canonical.AppendBytes(append(b, kindRewind), canonical.AppendU64(nil, e.Height))
 	case EntryPast:
@@ -100,8 +98,6 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 		e = EntryFork{slot.ReadRef(r), slot.ReadRecord(r)}
 	case kindCommit:
 		e = EntryCommit{slot.ReadRecord(r), slot.ReadCertificate(r)}
-	case kindGrounds:
-		e = EntryGrounds{slot.ReadRef(r), readPromises(r)}
 	case kindRewind:
 		e = EntryRewind{r.U64()}
 	case kindPast:

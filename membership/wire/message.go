@@ -166,12 +166,11 @@ type (
 	// Gossiped; where it is large (Evidence.Large) it is announced by Accuse, and sent to peers
 	// that Ask.
 	Evidence struct {
-		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it; or
-		// KindFalseOutcome, KindFalseOffer, KindFalseFigure
+		// of both messages; or KindFalseOutcome, KindFalseOffer, KindFalseFigure
 		Kind          slot.MessageType
 		Peer          slot.PeerID // the incarnation that signed them
 		Incarnation   slot.Incarnation
-		First, Second SignedBody // in the order of their bodies; the VOTE before the PROMISE
+		First, Second SignedBody // in the order of their bodies
 	}
 
 	// Accuse announces large evidence. Gossiped.

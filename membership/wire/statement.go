@@ -121,8 +121,6 @@ func (a Attachments) check(at Position, run slot.Root, verify slot.Verifier) err
 // Types returns the types of the two messages. A proof is no message: it has type 0.
 func (e Evidence) Types() [2]slot.MessageType {
 	switch e.Kind { //nolint:exhaustive // all other kinds are of two messages of one type
-	case slot.TypePromise:
-		return [2]slot.MessageType{slot.TypeVote, slot.TypePromise}
 	case KindFalseOutcome, KindFalseFigure:
 		return [2]slot.MessageType{slot.TypeSegment}
 	case KindFalseOffer:
