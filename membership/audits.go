@@ -119,37 +119,49 @@ func (au *audits) report(r ReportAudited) {
 	a.passed, a.unshown = len(r.Unshown) == 0 && !a.lie, r.Unshown
 	for _, o := range a.draft.Record.Contributions {
 		if slices.Contains(r.Unshown, o.Peer) {
-			au.notShown(o.Peer)
+			au.notShown(o)
 			au.hiders.note(o.Peer)
 		}
 	}
 }
 
 // notShown takes in that this peer got nothing of a contribution, and tells the electors.
-func (au *audits) notShown(p slot.PeerID) {
-	if !au.elector() || p == au.cfg.Self || !au.hides(p, au.cfg.Self) {
-		return
+func (au *audits) notShown(o slot.Offer) {
+	if au.elector() && o.Peer != au.cfg.Self && au.hides(o, au.cfg.Self) {
+		au.send(au.lost(o), without(peersOf(au.chain.Electorate()), au.cfg.Self)...)
 	}
-	au.send(au.lost(p), without(peersOf(au.chain.Electorate()), au.cfg.Self)...)
 }
 
-func (au *audits) lost(p slot.PeerID) wire.Lost {
-	return wire.Lost{Ref: au.open.at(au.open.ballot), Peer: p, Reason: wire.LostSamples}
+func (au *audits) lost(o slot.Offer) wire.Lost {
+	return wire.Lost{
+		Ref: au.open.at(au.open.ballot), Peer: o.Peer, Reason: wire.LostSamples, Round: slot.Hash(o.Append(nil)),
+	}
 }
 
-// hides notes that a contributor shows an elector nothing at this height, and says whether that is
-// news.
-func (au *audits) hides(p, from slot.PeerID) bool {
-	d := au.open
-	if d.hidden == nil {
-		d.hidden = map[slot.PeerID]map[slot.PeerID]struct{}{}
+// hides notes that an elector is shown nothing of what an offer is about, and says whether that is
+// news. A peer that was started again may train the same, and offers it with another number. No
+// more electors hide than may lie: so of an elector's word that many count. Without that one liar
+// could name them all.
+func (au *audits) hides(o slot.Offer, from slot.PeerID) bool {
+	elects := func(p slot.PeerID) bool { return slot.Find(au.chain.Electorate(), p) >= 0 }
+	named := map[slot.PeerID]struct{}{}
+	for other, by := range au.open.hidden {
+		if in(by, from) && elects(other.Peer) && other.Peer != o.Peer {
+			named[other.Peer] = struct{}{}
+		}
 	}
-	if d.hidden[p] == nil {
-		d.hidden[p] = map[slot.PeerID]struct{}{}
+	f := au.tolerated()
+	if in(au.open.hidden[o], from) || from != au.cfg.Self && f > 0 && elects(o.Peer) && len(named) >= f {
+		return false
 	}
-	_, known := d.hidden[p][from]
-	d.hidden[p][from] = struct{}{}
-	return !known
+	if au.open.hidden == nil {
+		au.open.hidden = map[slot.Offer]map[slot.PeerID]struct{}{}
+	}
+	if au.open.hidden[o] == nil {
+		au.open.hidden[o] = map[slot.PeerID]struct{}{}
+	}
+	au.open.hidden[o][from] = struct{}{}
+	return true
 }
 
 // onLost takes an elector's word that a contributor shows it nothing. It moves nothing by itself: a
@@ -158,18 +170,23 @@ func (au *audits) onLost(msg wire.Message, lost wire.Lost) error {
 	if err := au.from(msg); err != nil {
 		return err
 	}
-	if !au.chain.Rules().Audits() || !au.chain.MayContribute(lost.Peer) || lost.Peer == msg.From {
+	if !au.chain.Rules().Audits() || lost.Peer == msg.From {
 		return chain.Invalid("a report that %s shows no samples", lost.Peer.Short())
 	}
-	au.hides(lost.Peer, msg.From)
-	return nil
+	for _, known := range au.proofs.known[lost.Peer] {
+		if slot.Hash(known.Append(nil)) == lost.Round {
+			au.hides(known.Offer, msg.From)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the offer that it is about", ErrLacks)
 }
 
 // repeatTo tells the leader of a later term what this peer has told the electors at this height.
 func (au *audits) repeatTo(leader slot.PeerID) {
-	for p, from := range au.open.hidden {
-		if _, own := from[au.cfg.Self]; own && leader != au.cfg.Self {
-			au.send(au.lost(p), leader)
+	for o, from := range au.open.hidden {
+		if in(from, au.cfg.Self) && leader != au.cfg.Self {
+			au.send(au.lost(o), leader)
 		}
 	}
 }

@@ -205,22 +205,46 @@ func TestAnElectorTellsWhatItIsNotShown(t *testing.T) {
 	l := auditedLab(t, "ABCD")
 	leader := l.leading(t, func(_ *labPeer, lead *leading) bool { return lead.ref.Ballot == 0 && lead.plan != nil })
 	by, elector, height := l.aside(leader, 1), l.aside(leader, 2), leader.m.open.ref.Height
-	by.auditor.hides, leader.auditor.hides = elector.name, elector.name
+	by.auditor.hides = elector.name
 	other, told := l.aside(leader, 3), false
 	l.awaits(t, "the height is decided", func() bool {
-		told = told || len(other.m.open.hidden[by.id]) == 1
+		for o, from := range other.m.open.hidden {
+			told = told || o.Peer == by.id && len(from) == 1
+		}
 		return leader.m.chain.Height() >= height
 	})
 	if b := leader.m.chain.Commit(height).Certificate.Ballot; !told || b > 0 {
 		t.Errorf("told %v, ballot %d\n%s", told, b, l.show())
 	}
 	m := other.m
-	m.open.hidden = map[slot.PeerID]map[slot.PeerID]struct{}{by.id: {elector.id: {}}}
-	if out := m.planner.hiders.out(0); len(out) > 0 {
-		t.Errorf("in term 0 %s is left out", labNames(out))
+	offers := stepRecord(m, "ABCD").Contributions
+	of := func(name string) slot.Offer {
+		return offers[slices.IndexFunc(offers, func(o slot.Offer) bool { return o.Peer == labID(name) })]
 	}
-	if out := m.planner.hiders.out(slot.Tries); labNames(out) != by.name {
-		t.Errorf("in term 1 %s is left out", labNames(out))
+	out := func(term uint32) string { return labNames(m.planner.hiders.out(term*slot.Tries, offers)) }
+	m.open.hidden = map[slot.Offer]map[slot.PeerID]struct{}{of(by.name): {elector.id: {}}}
+	if out(0) != "" || out(1) != by.name {
+		t.Errorf("in term 0 %q are left out, in term 1 %q", out(0), out(1))
+	}
+	again := of(by.name) // it was started again
+	again.Seq++
+	if got := m.planner.hiders.out(slot.Tries, []slot.Offer{again}); len(got) > 0 {
+		t.Errorf("its next offer is left out, too: %s", labNames(got))
+	}
+	// one elector names all others: one of them counts, and two that contributed stay in any case
+	m.open.hidden = nil
+	for _, o := range offers {
+		m.audits.hides(o, elector.id)
+	}
+	if len(m.open.hidden) != 1 {
+		t.Errorf("%d names of one elector count", len(m.open.hidden))
+	}
+	m.open.hidden = map[slot.Offer]map[slot.PeerID]struct{}{}
+	for _, o := range offers {
+		m.open.hidden[o] = map[slot.PeerID]struct{}{elector.id: {}, by.id: {}}
+	}
+	if got := out(3); len(got) != 2 {
+		t.Errorf("in term 3 %q of four are left out", got)
 	}
 	l.onlyEvicted(t)
 }

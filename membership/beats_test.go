@@ -57,9 +57,9 @@ func TestTermsAreMeasured(t *testing.T) {
 		{took: 10 * time.Second, want: 30*time.Second + grace},
 		{took: 10 * time.Second, term: 3, want: 8 * (30*time.Second + grace)},
 		{took: 10 * time.Second, term: 3, cap: time.Minute, want: time.Minute},
-		{took: 10 * time.Second, term: 1 << 20, cap: time.Hour, want: time.Hour},
+		{took: 10 * time.Second, term: 1 << 20, cap: time.Hour, want: 64 * (30*time.Second + grace)},
 		{took: time.Hour, term: 20, cap: time.Hour, want: time.Hour},
-		{took: time.Hour, term: 1 << 20, want: longest},
+		{took: time.Hour, term: 1 << 20, want: 64 * (3*time.Hour + grace)},
 		{took: 10 * time.Second, members: true, want: time.Second},
 		{took: 10 * time.Second, term: 2, members: true, want: 4 * time.Second},
 	} {

@@ -330,7 +330,7 @@ func (dr *drafter) auditFailed() bool {
 	l := dr.open.lead
 	bad := false
 	for _, o := range l.draft.Record.Contributions {
-		hides := len(dr.open.hidden[o.Peer]) > dr.tolerated()
+		hides := len(dr.open.hidden[o]) > dr.tolerated()
 		if hides || dr.audits.convicted(o.Peer) {
 			l.exclude(o)
 			bad = true

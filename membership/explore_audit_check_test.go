@@ -13,8 +13,8 @@ func copyAudits(c, m *Machine) {
 	hiding := &hiders{facts: c.facts, effects: c.effects, height: c.height, of: maps.Clone(m.audits.hiders.of)}
 	c.audits.hiders, c.planner.hiders = hiding, hiding
 	c.open.hidden = maps.Clone(m.open.hidden)
-	for p, from := range c.open.hidden {
-		c.open.hidden[p] = maps.Clone(from)
+	for o, from := range c.open.hidden {
+		c.open.hidden[o] = maps.Clone(from)
 	}
 	c.open.audits = maps.Clone(m.open.audits)
 	for r, a := range c.open.audits {

@@ -43,9 +43,11 @@ func haveUnchecked(_ *explorer, m *Machine, d *wire.Draft) {
 // wordOfOne counts an elector's word that it is shown nothing for that of all.
 func wordOfOne(_ *explorer, m *Machine, msg wire.Message) wire.Message {
 	if lost, ok := msg.Body.(wire.Lost); ok && lost.Reason == wire.LostSamples {
-		for _, e := range m.chain.Electorate() {
-			if e.Peer != m.cfg.Self {
-				m.audits.hides(lost.Peer, e.Peer)
+		for _, o := range m.presence.offers() {
+			for _, e := range m.chain.Electorate() {
+				if o.Peer == lost.Peer && e.Peer != m.cfg.Self {
+					m.audits.hides(o, e.Peer)
+				}
 			}
 		}
 	}

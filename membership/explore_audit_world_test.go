@@ -247,7 +247,11 @@ func (x *explorer) segmentOf(p slot.Plan, piece slot.Piece, lie bool) wire.Segme
 
 // shownNothing says that a member shows the liar nothing of its contribution.
 func shownNothing(p slot.Plan, whom slot.PeerID) wire.Lost {
-	return wire.Lost{Ref: p.Ref, Peer: whom, Reason: wire.LostSamples}
+	lost := wire.Lost{Ref: p.Ref, Peer: whom, Reason: wire.LostSamples}
+	if i := p.Place(whom); i >= 0 {
+		lost.Round = slot.Hash(p.Offers[i].Append(nil))
+	}
+	return lost
 }
 
 func (x *explorer) accusesOffer(p wire.Plan, i int) wire.Evidence {

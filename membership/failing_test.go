@@ -167,7 +167,8 @@ func TestWhoFailsComesBackOnce(t *testing.T) {
 	}
 }
 
-// A member that hides and offers anew comes back once in a slot.
+// A member that hides and offers anew comes back once in a slot, or twice: a leader may not have
+// seen the first time yet.
 func TestWhoHidesComesBackOnce(t *testing.T) {
 	l, strangers := withStrangers(t, "ABCD", 1)
 	p := strangers[0]
@@ -180,7 +181,7 @@ func TestWhoHidesComesBackOnce(t *testing.T) {
 			offersAnew(p, lead.plan.Offers[i], l.peers[:4]...)
 		}
 	})
-	if n := most(groups); n > 3 {
+	if n := most(groups); n > 4 {
 		t.Errorf("a slot has %d groups", n)
 	}
 }

@@ -71,7 +71,7 @@ type holding struct {
 	fetchedAt time.Duration
 	audits    map[slot.Root]*audit // of records
 	// contributors that showed nothing for an audit at this height, and the electors that say so
-	hidden   map[slot.PeerID]map[slot.PeerID]struct{}
+	hidden   map[slot.Offer]map[slot.PeerID]struct{}
 	drafts   int           // drafts of members records that were seen at this height
 	draftAt  time.Duration // when the last of them was seen
 	accessAt time.Duration // when a draft of an access record was last seen

@@ -61,32 +61,63 @@ func (hs *hiders) note(p slot.PeerID) {
 	})
 }
 
-// out lists the members that a plan of this peer leaves out. What electors say of this height
-// counts once a leader has failed there: one that lies says it of anybody. All members without a
-// vote are left out, for names cost nothing; of the electors as many as f and the term, those first
-// that most electors name. A leader never leaves itself out.
-func (hs *hiders) out(ballot uint32) (out []slot.PeerID) {
-	times, open := map[slot.PeerID]int{}, hs.chain.OpenSlot()
+// out lists the members that a plan of this peer leaves out, of those that made some offers. What
+// electors say of this height counts once a leader has failed there. Members without a vote are
+// left out, however many they are, where this peer was shown nothing, or more electors than may lie
+// say so. Of the electors as many as f and the term are, those first that most name, then in the
+// order in which they lead; but so many that contributed lately stay that one is honest. A leader
+// never leaves itself out.
+func (hs *hiders) out(ballot uint32, offers []slot.Offer) (out []slot.PeerID) {
+	term, slotNow := int(slot.Ref{Ballot: ballot}.Term()), hs.chain.OpenSlot()
+	times, named := map[slot.PeerID]int{}, map[slot.PeerID]map[slot.PeerID]struct{}{}
 	for by, h := range hs.of {
-		if h.slot < open && open <= h.slot+h.leftOut() {
+		if h.slot < slotNow && slotNow <= h.slot+h.leftOut() {
 			times[by.peer] = h.times
 		}
 	}
-	term := int(slot.Ref{Ballot: ballot}.Term())
-	for p := range hs.open.hidden {
-		if term > 0 {
-			times[p] += 0
+	for _, o := range offers {
+		if from := hs.hiddenFrom(o); term > 0 && len(from) > 0 {
+			times[o.Peer] += 0 // it is one of them
+			named[o.Peer] = from
 		}
 	}
 	delete(times, hs.cfg.Self)
-	named := func(p slot.PeerID) int { return len(hs.open.hidden[p]) }
+	leads := func(p slot.PeerID) int {
+		return slices.IndexFunc(hs.open.order, func(e slot.Member) bool { return e.Peer == p })
+	}
 	out = slices.SortedFunc(maps.Keys(times), func(a, b slot.PeerID) int {
-		return cmp.Or(named(b)-named(a), times[b]-times[a], cmpPeer(a, b))
+		return cmp.Or(len(named[b])-len(named[a]), times[b]-times[a], leads(a)-leads(b), cmpPeer(a, b))
 	})
-	electors := 0
+	lately, f := hs.chain.Lately(), hs.tolerated()
+	room, stay := f+term, len(lately)-f-1
 	return slices.DeleteFunc(out, func(p slot.PeerID) bool {
-		elects := slot.Find(hs.chain.Electorate(), p) >= 0
-		electors += btoi(elects)
-		return elects && electors > hs.tolerated()+term
+		if leads(p) < 0 {
+			return times[p] == 0 && !in(named[p], hs.cfg.Self) && len(named[p]) <= f
+		}
+		if room == 0 || in(lately, p) && f > 0 && stay <= 0 {
+			return true
+		}
+		room--
+		stay -= btoi(in(lately, p))
+		return false
 	})
+}
+
+// hiddenFrom returns the electors that say that they are shown nothing of an offer. Another offer
+// of the same member is taken for shown, once at a height.
+func (hs *hiders) hiddenFrom(o slot.Offer) map[slot.PeerID]struct{} {
+	if from := hs.open.hidden[o]; len(from) > 0 {
+		return from
+	}
+	offers, all := 0, map[slot.PeerID]struct{}{}
+	for other, from := range hs.open.hidden {
+		if other.Peer == o.Peer {
+			offers++
+			maps.Copy(all, from)
+		}
+	}
+	if offers < 2 {
+		return nil
+	}
+	return all
 }

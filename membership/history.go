@@ -201,13 +201,13 @@ func (hi *history) stepTerm(term uint32) time.Duration {
 // longest keeps a term's time from overflowing.
 const longest = time.Duration(math.MaxInt64 / 4)
 
-// doubled is a term's time, doubled with each term up to the run's term_cap.
+// doubled is a term's time, doubled with each term, six times at most, up to the run's term_cap.
 func (hi *history) doubled(d time.Duration, term uint32) time.Duration {
 	most := longest
 	if c := hi.cfg.Rules.TermCap; c > 0 {
 		most = max(c, hi.cfg.Timing.Patience)
 	}
-	for ; term > 0 && d < most; term-- {
+	for term = min(term, 6); term > 0 && d < most; term-- {
 		d *= 2
 	}
 	return min(d, most)

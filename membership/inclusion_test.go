@@ -107,6 +107,43 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// where one of three may own it has all
+	m.chain.Members()[slot.Find(m.chain.Members(), labID("E"))].Credit = 0
+	whole := []slot.Piece{{Range: slot.Range{End: m.chain.Rules().Elements(m.chain.OpenSlot())}, Owner: labID("A")}}
+	if err := m.chain.CheckOwners(whole, offerers(stepRecord(m, "AEF").Contributions), 3); err != nil {
+		t.Errorf("the one that may own: %v", err)
+	}
+}
+
+// An owner states a range without electors that its group has and no step may lack. It counts no
+// more than one of too few contributors.
+func TestARangeWithoutElectors(t *testing.T) {
+	l := auditedLab(t, "ABCD")
+	l.add("e")
+	l.connect()
+	l.goesOn(t, 6)
+	leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
+		return lead.ref.Ballot == 0 && lead.plan != nil && lead.plan.Living() == 5 && len(lead.segments) == 0
+	})
+	plan, owner := *leader.m.open.lead.plan, l.aside(leader, 1)
+	if owner.name == "e" {
+		owner = l.aside(leader, 2)
+	}
+	for _, c := range []struct {
+		names string
+		fits  bool
+	}{{"ABe", false}, {"ABCe", true}} {
+		s := slot.Segment{Range: pieceOf(plan, owner), Contributors: slot.NewBitmap(5), Root: slot.Root{1}}
+		for i, o := range plan.Offers {
+			if strings.Contains(c.names, labName(o.Peer)) {
+				s.Contributors.Set(i)
+			}
+		}
+		err := leader.step(labSigned(owner, segmentOf(plan, s)))
+		if (err == nil) != c.fits || err != nil && !errors.Is(err, chain.ErrInvalid) {
+			t.Errorf("a range of %s: %v", c.names, err)
+		}
+	}
 }
 
 // A leader that plans with itself alone gets no HAVE, and the next one decides the slot.

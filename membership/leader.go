@@ -130,6 +130,7 @@ func (le *leader) lead() {
 	case l.forced != nil:
 		le.drafter.draftAgain()
 	case !le.model.atTip() && le.open.owed != never && le.now-max(l.since, le.open.owed) >= le.cfg.Timing.Lost &&
+		len(le.presence.sorted(le.presence.showsTip)) > 0 && // else all are at it
 		le.planner.resign("it does not hold the newest state"):
 	case !le.model.atTip() || !le.quorum.heard(): // nothing that it starts now can be decided
 	case l.plan != nil:

@@ -218,8 +218,14 @@ var labLies = []labLie{
 	{"need", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
 		return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)}
 	}},
-	{"shown nothing", costsNothing, "", func(l *labLiar, _ *Machine) wire.Body {
-		return wire.Lost{Ref: l.ref(), Peer: l.someone().Peer, Reason: wire.LostSamples}
+	{"shown nothing", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
+		lost := wire.Lost{Ref: l.ref(), Peer: l.someone().Peer, Reason: wire.LostSamples}
+		for _, o := range m.presence.offers() {
+			if o.Peer == lost.Peer {
+				lost.Round = slot.Hash(o.Append(nil))
+			}
+		}
+		return lost
 	}},
 	{"fork vote", convictsLiar, "that is signed here", func(l *labLiar, m *Machine) wire.Body {
 		d, ok := lastHeard[wire.ForkDraft](l)

@@ -83,7 +83,7 @@ func (pn *planner) tooFew(offers []slot.Offer) bool {
 // withoutHiders lists those of the offers whose members this peer does not leave out for what they
 // did not show.
 func (pn *planner) withoutHiders(offers []slot.Offer) []slot.Offer {
-	out := pn.hiders.out(pn.open.ballot)
+	out := pn.hiders.out(pn.open.ballot, offers)
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(out, o.Peer) })
 }
 
@@ -101,9 +101,10 @@ func (pn *planner) eligible() []slot.Offer { return pn.mayReturn(pn.standing()) 
 // known lists the standing offers without those of members that this peer leaves out for what they
 // did in slots before: those that hide in this one keep a newcomer's place.
 func (pn *planner) known() []slot.Offer {
-	out := pn.hiders.out(pn.open.ballot)
-	return slices.DeleteFunc(pn.standing(), func(o slot.Offer) bool {
-		return slices.Contains(out, o.Peer) && len(pn.open.hidden[o.Peer]) == 0
+	standing := pn.standing()
+	out := pn.hiders.out(pn.open.ballot, standing)
+	return slices.DeleteFunc(standing, func(o slot.Offer) bool {
+		return slices.Contains(out, o.Peer) && len(pn.open.hidden[o]) == 0
 	})
 }
 
@@ -127,7 +128,7 @@ func (pn *planner) mayReturn(offers []slot.Offer) []slot.Offer {
 func (pn *planner) withinShare(standing []slot.Offer) []slot.Offer {
 	var before []slot.PeerID
 	for _, o := range standing {
-		if _, listed := pn.open.lead.listed[o.Peer]; listed || len(pn.open.hidden[o.Peer]) > 0 {
+		if _, listed := pn.open.lead.listed[o.Peer]; listed || len(pn.open.hidden[o]) > 0 {
 			before = append(before, o.Peer)
 		}
 	}
@@ -158,7 +159,7 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 	if pn.cameDuring(e.Peer) && slices.ContainsFunc(offers, settled) {
 		return false
 	}
-	if slices.Contains(pn.hiders.out(pn.open.ballot), e.Peer) {
+	if slices.Contains(pn.hiders.out(pn.open.ballot, pn.standing()), e.Peer) {
 		return false
 	}
 	if l := pn.open.lead; l != nil {
@@ -342,7 +343,9 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	if err := checkStatement(pn.chain.Rules(), *l.plan, msg.From, s); err != nil {
 		return err
 	}
-	if !l.plan.Wide(s.Contributors.Count(), pn.chain.Rules().MinPeers) {
+	// one that lacks electors which no step may is no use either, if the group has them
+	lacks := !pn.lacks(*l.plan) && !pn.chain.Inclusion(l.ref.Ballot).Holds(l.plan.Offers, s.Contributors)
+	if lacks || !l.plan.Wide(s.Contributors.Count(), pn.chain.Rules().MinPeers) {
 		if _, ok := l.statesTooFew[msg.From]; !ok {
 			l.statesTooFew[msg.From] = pn.now
 		}

@@ -8,7 +8,8 @@ import (
 
 // CheckOwners says whether those who reduce some pieces for a group may (rule V14): each has a seat
 // or credit, unless nobody in the group has, and none has more frames than twice an equal share
-// among so many contributors, or than an equal share of f+1, if that is more. A leader that lies
+// among so many contributors, or those of them that may own, if these are fewer, or than an equal
+// share of f+1, if that is more. A leader that lies
 // could otherwise give all parts to one owner. It is a rule about plans: records do not say who
 // reduced them.
 func (pos *position) CheckOwners(pieces []slot.Piece, group []slot.PeerID, contributors int) error {
@@ -22,6 +23,10 @@ func (pos *position) CheckOwners(pieces []slot.Piece, group []slot.PeerID, contr
 	for _, p := range pieces {
 		n := count(p.Range.Len())
 		all, owned[p.Owner] = all+n, owned[p.Owner]+n
+	}
+	if entitled { // others own nothing
+		owners := slices.DeleteFunc(slices.Clone(group), func(p slot.PeerID) bool { return !pos.MayOwn(p) })
+		contributors = min(contributors, len(owners))
 	}
 	of := func(shares, n uint64) uint64 { return (shares*all + n - 1) / n }
 	most := max(of(2, uint64(max(1, contributors))), of(1, uint64(f+1)))

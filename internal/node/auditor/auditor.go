@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	randv2 "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -59,6 +60,10 @@ type Auditor struct {
 	served quota
 	taken  sampling
 	now    func() time.Time
+	begun  struct {
+		sync.Mutex
+		of map[slot.Root]*job // audits of the open height, by record
+	}
 }
 
 // New makes an auditor.
@@ -79,16 +84,16 @@ func New(cfg Config) (*Auditor, error) {
 func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership.ReportAudited, []membership.Report,
 	error,
 ) {
-	au, watch := newAudit(a, w), a.watch()
+	watch := a.watch()
 	defer watch.end()
-	if err := au.collect(); err != nil {
+	au, err := a.begin(w)
+	if err != nil {
 		return au.report(), nil, err
 	}
 	beyond := make(chan error, 1)
 	go func() { beyond <- au.addSuspicious() }()
 	au.gather(ctx)
-	err := <-beyond
-	if err == nil {
+	if err = <-beyond; err == nil {
 		au.gather(ctx) // of the frames beyond their bounds
 		err = au.compare(ctx)
 	}
@@ -102,8 +107,37 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	return au.report(), au.falseOffers, err
 }
 
-// Decided forgets what was shown of contributions to slots that are decided.
-func (a *Auditor) Decided() { a.served.forget() }
+// mostBegun is how many records of a height there are audits of.
+const mostBegun = 8
+
+// begin returns the audit of a record: the one before goes on with its samples, and asks for what
+// was not shown. New ones each time would use up what contributors show.
+func (a *Auditor) begin(w membership.WorkAudit) (*job, error) {
+	a.begun.Lock()
+	defer a.begun.Unlock()
+	if au := a.begun.of[w.Record]; au != nil {
+		au.work, au.found, au.falseOffers = w, nil, nil
+		clear(au.unshown)
+		return au, nil
+	}
+	au := newAudit(a, w)
+	if err := au.collect(); err != nil {
+		return au, err
+	}
+	if len(a.begun.of) >= mostBegun || a.begun.of == nil {
+		a.begun.of = map[slot.Root]*job{}
+	}
+	a.begun.of[w.Record] = au
+	return au, nil
+}
+
+// Decided forgets the height that is decided, and what was shown of contributions to it.
+func (a *Auditor) Decided() {
+	a.served.forget()
+	a.begun.Lock()
+	defer a.begun.Unlock()
+	clear(a.begun.of)
+}
 
 // secret makes a source of samples that nobody else can guess.
 func secret() *randv2.Rand {
