@@ -419,8 +419,11 @@ func TestPendingIsBounded(t *testing.T) {
 			g.wg.Go(func() { _ = e.Accept(slot.PeerID(fmt.Sprint("stranger", i/16)), s) })
 		}
 		synctest.Wait()
-		if most := e.cfg.MaxPending / 8; e.mu.waiting != most {
-			t.Errorf("%d streams of strangers wait, want %d", e.mu.waiting, most)
+		e.mu.Lock()
+		waiting := e.mu.waiting
+		e.mu.Unlock()
+		if most := e.cfg.MaxPending / 8; waiting != most {
+			t.Errorf("%d streams of strangers wait, want %d", waiting, most)
 		}
 		g.wg.Wait()
 	})
