@@ -138,7 +138,8 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	}
 	hiding := &hiders{facts: f, effects: e, height: m.height, of: map[memberKey]hider{}}
 	m.audits = &audits{
-		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs, hiders: hiding,
+		facts: f, effects: e, height: m.height, presence: m.presence, evidence: m.evidence, proofs: m.proofs,
+		hiders: hiding,
 	}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,

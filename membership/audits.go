@@ -22,6 +22,7 @@ type audits struct {
 	*facts
 	*effects
 	*height
+	presence *presence
 	evidence *evidence
 	proofs   *proofs
 	hiders   *hiders
@@ -120,7 +121,9 @@ func (au *audits) report(r ReportAudited) {
 	for _, o := range a.draft.Record.Contributions {
 		if slices.Contains(r.Unshown, o.Peer) {
 			au.notShown(o)
-			au.hiders.note(o.Peer)
+			if au.presence.connected[o.Peer] { // else it may be no fault of its own
+				au.hiders.note(o.Peer)
+			}
 		}
 	}
 }
