@@ -136,8 +136,8 @@ class Loop:
         self._counted = False  # some inner step was
         self._time = (0, 0, 0, 1)  # of this round: begin and end, and steps done and to do in it
         self.sampler_fn: Optional[Callable[[str], str]] = None
-        """Answers a prompt of the dashboard with the model, which is the newest anchor then, between
-        two rounds, in eval mode and without gradients. All ranks of a peer call theirs."""
+        """Answers a prompt of the dashboard with the model, which is the newest anchor then,
+        between two rounds, in eval mode and without gradients. All ranks of a peer call theirs."""
         self.followers: list[Callable[[], None]] = []
         """What is called when an inner step is counted, and when a round begins."""
         self._lock = threading.RLock()  # of the round
