@@ -13,7 +13,7 @@ import (
 // audits has the outcome of each step that its leader was free to draft checked by samples, before
 // this elector gives HAVE (BYZANTINE 4.1). Nobody knows which samples it takes. A record that comes
 // with a QC is taken without: f+1 honest electors have checked it, and a contributor that died
-// since must not stop the height. A lie that is found when the slot is decided evicts its owner.
+// since must not stop the height.
 //
 // A sample that differs makes a proof against the owner: it is evicted, and its segments move like
 // those of a dead owner. A sample that nobody shows proves nothing: the elector gives no HAVE, and
@@ -146,6 +146,9 @@ func (au *audits) lost(o slot.Offer) wire.Lost {
 // more electors hide than may lie: so of an elector's word that many count. Without that one liar
 // could name them all.
 func (au *audits) hides(o slot.Offer, from slot.PeerID) bool {
+	if in(au.open.hidden[o], from) {
+		return false
+	}
 	elects := func(p slot.PeerID) bool { return slot.Find(au.chain.Electorate(), p) >= 0 }
 	named := map[slot.PeerID]struct{}{}
 	for other, by := range au.open.hidden {
@@ -153,8 +156,7 @@ func (au *audits) hides(o slot.Offer, from slot.PeerID) bool {
 			named[other.Peer] = struct{}{}
 		}
 	}
-	f := au.tolerated()
-	if in(au.open.hidden[o], from) || from != au.cfg.Self && f > 0 && elects(o.Peer) && len(named) >= f {
+	if f := au.tolerated(); from != au.cfg.Self && f > 0 && elects(o.Peer) && len(named) >= f {
 		return false
 	}
 	if au.open.hidden == nil {

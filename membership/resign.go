@@ -1,10 +1,8 @@
 package membership
 
-import (
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-)
+import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
-// resign ends the term of this leader, which can not finish it, where members may lie: it promises
+// resign ends the term of this leader, which cannot finish it, where members may lie: it promises
 // the next one, whose leader may have what this one lacks. It returns false where it goes on: where
 // fewer withstand no liar, and for a while once all electors have led this height.
 func (pn *planner) resign(why string) bool {

@@ -9,9 +9,8 @@ import (
 // CheckOwners says whether those who reduce some pieces for a group may (rule V14): each has a seat
 // or credit, unless nobody in the group has, and none has more frames than twice an equal share
 // among so many contributors, or those of them that may own, if these are fewer, or than an equal
-// share of f+1, if that is more. A leader that lies
-// could otherwise give all parts to one owner. It is a rule about plans: records do not say who
-// reduced them.
+// share of f+1, if that is more. A leader that lies could otherwise give all parts to one owner. It
+// is a rule about plans: records do not say who reduced them.
 func (pos *position) CheckOwners(pieces []slot.Piece, group []slot.PeerID, contributors int) error {
 	f := pos.rules.Liars(len(pos.Electorate()))
 	if f == 0 {
