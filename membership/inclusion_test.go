@@ -214,47 +214,40 @@ func TestALeaderResignsWhereTooFewOffer(t *testing.T) {
 }
 
 // A resignation moves to the next term alone, and only if it is that of the leader that is
-// followed.
+// followed. One promise of another moves nobody.
 func TestWhoseResignationCounts(t *testing.T) {
-	l := workingLab(t, "ABCD")
-	l.rests(0)
-	var p *labPeer
-	l.awaits(t, "term 0 of a height", func() bool {
-		p = nil
-		for _, q := range l.peers {
-			if q.m.open.ballot == 0 && q.m.open.lead == nil && q.m.model.atTip() {
-				p = q
+	for name, c := range map[string]struct {
+		leader bool
+		ballot uint32
+		want   uint32
+	}{
+		"the leader's":                  {true, slot.Tries, slot.Tries},
+		"another one's":                 {false, slot.Tries, 0},
+		"the leader's, two terms ahead": {true, 2 * slot.Tries, 0},
+	} {
+		l := workingLab(t, "ABCD")
+		var p, by *labPeer
+		l.awaits(t, "term 0 of a height", func() bool {
+			i := slices.IndexFunc(l.peers, func(q *labPeer) bool {
+				return q.m.open.ballot == 0 && q.m.open.lead == nil && q.m.model.atTip()
+			})
+			if i >= 0 {
+				p = l.peers[i]
+			}
+			return i >= 0
+		})
+		leader := p.m.open.leader(0).Peer
+		for _, q := range l.others(p) {
+			if (q.id == leader) == c.leader {
+				by = q
 			}
 		}
-		return p != nil
-	})
-	m := p.m
-	leader := l.peer(labName(m.open.leader(0).Peer))
-	var other *labPeer
-	for _, q := range l.others(p) {
-		if q != leader {
-			other = q
+		if err := p.step(labSigned(by, wire.Promise{Ref: p.m.open.at(c.ballot)})); err != nil {
+			t.Fatal(name, err)
 		}
-	}
-	promise := func(by *labPeer, ballot uint32) uint32 {
-		if err := p.step(labSigned(by, wire.Promise{Ref: m.open.at(ballot)})); err != nil {
-			t.Fatal(err)
-		}
-		return m.open.ballot
-	}
-	if got := promise(other, slot.Tries); got != 0 {
-		t.Errorf("the promise of one that does not lead: ballot %d", got)
-	}
-	if got := promise(leader, slot.Tries); got != slot.Tries {
-		t.Errorf("the leader's resignation: ballot %d", got)
-	}
-	if own := m.pledges.open.Promise; own == nil || own.Ballot != slot.Tries {
-		t.Errorf("the own promise is %+v", own)
-	}
-	next := l.peer(labName(m.open.leader(slot.Tries).Peer))
-	if next != p {
-		if got := promise(next, 3*slot.Tries); got != slot.Tries {
-			t.Errorf("the promise of the term after the next: ballot %d", got)
+		own := p.m.pledges.open.Promise
+		if p.m.open.ballot != c.want || (own != nil && own.Ballot == c.want) != (c.want > 0) {
+			t.Errorf("%s: ballot %d, the own promise is %+v", name, p.m.open.ballot, own)
 		}
 	}
 }
