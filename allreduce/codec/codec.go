@@ -64,7 +64,7 @@ func New(name string) (Codec, error) {
 // NewOutcome returns the codec that the outcome of contributions travels in, by both names. An
 // empty one stands for that of the contributions, but for int4 where that is sign: what an owner
 // loses of a reduced segment nobody sends again, owners change from slot to slot, and signs alone
-// lose too much (docs/decisions/codecs-lossy.md).
+// lose too much (docs/why/decisions.md, 9).
 func NewOutcome(contributions, outcome string) (Codec, error) {
 	if outcome == "" {
 		if outcome = contributions; outcome == Sign {

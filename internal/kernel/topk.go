@@ -40,7 +40,7 @@ const (
 	topKLeastScale = (127 - 106) << (23 - topKScaleShift)
 )
 
-// Levels are multiples of a scale, rising. docs/decisions/codecs-lossy.md has the error that they
+// Levels are multiples of a scale, rising. docs/why/decisions.md, 9 has the error that they
 // leave.
 var (
 	topKLevels2 = [...]float32{14. / 16, 19. / 16}
