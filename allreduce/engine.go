@@ -54,9 +54,6 @@ type Config struct {
 	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large
 	// group take turns along the ring and no owner is flooded by all at once.
 	Lanes int
-	// Before, if set, fills values with a frame of the newest outcome of a fragment below a slot;
-	// false: it is not to be had. The figures of a few frames of each piece are compared with it.
-	Before func(slot uint64, fragment uint32, frame int, values []float32) bool
 	// Reduced is for tests of whole nodes: it takes the values of each frame that is reduced here,
 	// and may change them. Usually nil.
 	Reduced func(slot uint64, frame int, values []float32)

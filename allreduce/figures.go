@@ -13,26 +13,26 @@ func spread(row slot.FigureRow, set []*input, group int) slot.FigureRow {
 }
 
 // Figures is what the owner of a range has published of the contributions of some peers to it: a
-// row for each frame. It is done if a piece with this range in it has come from its owner, or was
-// reduced here. Then the owner has published nothing if there are no rows.
-func (r *Reduction) Figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool) {
+// row for each frame; nil if no piece with this range in it has come from its owner or was reduced
+// here, or the owner has published nothing.
+func (r *Reduction) Figures(rng slot.Range, peers []slot.PeerID) []slot.FigureRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.schedule.figures(rng, peers)
 }
 
-func (rot *rotation) figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool) {
+func (rot *rotation) figures(rng slot.Range, peers []slot.PeerID) []slot.FigureRow {
 	for _, p := range rot.own {
 		if p.holds(rng) {
-			return rot.pick(p.piece, p.figures, rng, peers), true
+			return rot.pick(p.piece, p.figures, rng, peers)
 		}
 	}
 	for _, f := range rot.feeds {
 		if f.holds(rng) {
-			return rot.pick(f.piece, f.figures, rng, peers), true
+			return rot.pick(f.piece, f.figures, rng, peers)
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // holds says whether a piece is done and a range of whole frames lies in it. The reduction's mu is

@@ -120,7 +120,7 @@ func (g *gauge) row(norms []float64) slot.FigureRow {
 	row := slot.FigureRow{Norm: Rounded(norm), Of: make([]slot.Figure, len(norms))}
 	for i := range row.Of {
 		f := &row.Of[i]
-		f.Norm, f.Along, f.Before = Rounded(norms[i]), Along(g.along[i].Value(), norm), slot.Unmeasured
+		f.Norm, f.Along = Rounded(norms[i]), Along(g.along[i].Value(), norm)
 		if g.counted > 0 {
 			f.Trimmed = uint16(uint64(g.trimmed[i]) * slot.FigureScale / uint64(g.counted))
 		}

@@ -27,7 +27,6 @@ type ownPiece struct {
 	// a row for each frame that is reduced, over the whole group; nil in a run without roots. The
 	// reducer's until all is reduced.
 	figures []slot.FigureRow
-	before  map[int][]float32 // frames of the outcome before; guarded by the reduction's mu
 	began   time.Time
 	packed  []once // reduced frames that go compressed
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
@@ -38,7 +37,7 @@ type ownPiece struct {
 func newOwnPiece(p *piece) *ownPiece {
 	own := &ownPiece{
 		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
-		rooms: make([]time.Time, p.of.window), before: map[int][]float32{},
+		rooms: make([]time.Time, p.of.window),
 	}
 	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
@@ -52,9 +51,6 @@ func newOwnPiece(p *piece) *ownPiece {
 // start starts the piece's own goroutines; those of the inputs start when their streams arrive.
 func (p *ownPiece) start() {
 	p.spawn(p.reduce)
-	if p.r.engine.cfg.Before != nil && p.r.grid.Measured() {
-		p.spawn(p.recall)
-	}
 	if in := p.inputs[p.r.self]; in != nil {
 		p.spawn(in.serveOwn)
 	}
@@ -144,7 +140,6 @@ func (p *ownPiece) reduceFrame(s *span, f int, sum []float32) {
 	if !p.r.grid.Measured() {
 		return
 	}
-	p.compareBefore(f, s.cols, row)
 	if lie := p.r.engine.cfg.Figured; lie != nil {
 		lie(p.r.slot, f, row)
 	}

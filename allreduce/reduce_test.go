@@ -73,9 +73,6 @@ func reduceFragments(t *testing.T, p Params, n int, ring bool, rng *rand.Rand) {
 	var stale atomic.Int32
 	for _, e := range g.engines {
 		e.raw.always, e.reduced.always = method, method
-		e.cfg.Before = func(_ uint64, _ uint32, _ int, values []float32) bool {
-			return copy(values, before(len(values))) > 0
-		}
 	}
 	if p.WeightRatio > 0 {
 		g.plan.Offers[rng.IntN(n)].Weight = 1 << 50
@@ -202,8 +199,8 @@ func (g *group) checkFigures() {
 			peers = append(peers, o.Peer)
 		}
 		for i, r := range g.running {
-			rows, ok := r.Figures(s.Range, peers)
-			if root := slot.FiguresRoot(rows); !ok || root != g.sinks[owner].mu.figures[s.Range] || root.IsZero() {
+			rows := r.Figures(s.Range, peers)
+			if root := slot.FiguresRoot(rows); root != g.sinks[owner].mu.figures[s.Range] || root.IsZero() {
 				g.t.Fatalf("peer %d has not the figures of %v that the owner states", i, s.Range)
 			}
 			if i != owner {
@@ -248,19 +245,7 @@ func (g *group) checkRow(row slot.FigureRow, offers []slot.Offer, vectors [][]fl
 		if got := float64(f.Trimmed) / slot.FigureScale; math.Abs(got-trimmed[i]) > most {
 			g.t.Fatalf("%v of contributor %d is said to be trimmed, want %v within %v", got, i, trimmed[i], most)
 		}
-		if f.Measured() {
-			same("a product with the outcome before", f.Before, dot(c, before(len(c)))/math.Sqrt(float64(len(c))))
-		}
 	}
-}
-
-// before is a frame of the outcome before.
-func before(n int) []float32 {
-	x := make([]float32, n)
-	for j := range x {
-		x[j] = float32(1 - 2*(j%2))
-	}
-	return x
 }
 
 func dot(x, y []float32) (sum float64) {

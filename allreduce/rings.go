@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
-	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -136,7 +135,7 @@ func (rs *rings) closed() (all []closedRange) {
 // In a ring no peer sees another one's contribution, and none has a stream from the owner of each
 // piece.
 
-func (rs *rings) coming() []Coming                                           { return nil }
-func (rs *rings) figures(slot.Range, []slot.PeerID) ([]slot.FigureRow, bool) { return nil, false }
-func (rs *rings) cosine() (none similarity.Mean)                             { return none }
-func (rs *rings) leaves(int) []slot.FrameLeaf                                { return nil }
+func (rs *rings) coming() []Coming                                   { return nil }
+func (rs *rings) figures(slot.Range, []slot.PeerID) []slot.FigureRow { return nil }
+func (rs *rings) cosine() (none CosineMean)                          { return none }
+func (rs *rings) leaves(int) []slot.FrameLeaf                        { return nil }

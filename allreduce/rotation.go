@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -18,7 +17,7 @@ type rotation struct {
 	own     map[slot.Piece]*ownPiece
 	feeds   map[slot.Piece]*feed
 	dropped slot.Bitmap        // contributors that own pieces do without
-	cosines similarity.Mean    // between contributions
+	cosines CosineMean         // between contributions
 	seen    [][]slot.FrameLeaf // leaves of others' contributions, by place; nil where none came
 }
 
@@ -149,6 +148,6 @@ func (rot *rotation) coming() (all []Coming) {
 	return all
 }
 
-func (rot *rotation) cosine() similarity.Mean { return rot.cosines }
+func (rot *rotation) cosine() CosineMean { return rot.cosines }
 
 func (rot *rotation) leaves(place int) []slot.FrameLeaf { return rot.seen[place] }

@@ -3,7 +3,6 @@ package allreduce
 import (
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -31,8 +30,8 @@ type schedule interface {
 	coming() []Coming
 
 	// What a peer has seen of others' contributions: see Reduction.Figures, Cosine and Leaves.
-	figures(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow, done bool)
-	cosine() similarity.Mean
+	figures(rng slot.Range, peers []slot.PeerID) []slot.FigureRow
+	cosine() CosineMean
 	leaves(place int) []slot.FrameLeaf
 }
 

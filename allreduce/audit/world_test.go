@@ -166,7 +166,7 @@ func (w *world) rows() (rows []slot.FigureRow) {
 			c := w.values(i, f)
 			row.Of = append(row.Of, slot.Figure{
 				Norm: float32(math.Sqrt(kernel.NormSq(c))), Along: float32(kernel.Dot(c, outcome) / math.Sqrt(norm)),
-				Before: slot.Unmeasured, Trimmed: uint16(i),
+				Trimmed: uint16(i),
 			})
 		}
 		rows = append(rows, row)

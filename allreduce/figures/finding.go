@@ -10,26 +10,26 @@ import (
 // Kind is what a finding says. The enumeration only grows.
 type Kind string
 
-// The kinds of findings by figures. Whoever notes others has names of its own.
+// The kinds of findings.
 const (
 	Opposite    Kind = "opposite"     // it points the other way than the others
-	OldNews     Kind = "old_news"     // it sends the outcome before
 	TooLarge    Kind = "too_large"    // it sends far longer vectors than the others
-	Unpublished Kind = "unpublished"  // as an owner it does not publish who contributed what
+	SameBytes   Kind = "same_bytes"   // as another member's to the same slot
+	SentAgain   Kind = "sent_again"   // the member's own, of a slot before
+	Zeros       Kind = "zeros"        // about nothing in it
+	Capped      Kind = "capped"       // claims more weight than it has
 	OwnOpposite Kind = "own_opposite" // an alarm about this peer itself
 )
 
 var words = map[Kind]string{
-	Opposite:    "sends about the opposite of what the others send",
-	OldNews:     "sends nothing new: its values are about those of the outcome before",
-	TooLarge:    "sends values far larger than those of the others",
-	Unpublished: "does not publish who contributed what to the parts that it reduces",
+	Opposite: "sends about the opposite of what the others send",
+	TooLarge: "sends values far larger than those of the others",
 	OwnOpposite: "what this peer sends is about the opposite of what the others send: probably its data, the sign of " +
 		"its loss or its optimizer is wrong (of two or three peers it may be another's); stop this peer and " +
 		"compare its trainer with another one's",
 }
 
-// Words are a kind in plain words, of which the subject is the peer.
+// Words are a kind that is told by figures in plain words, of which the subject is the peer.
 func (k Kind) Words() string { return words[k] }
 
 // Finding says that a member stands out.

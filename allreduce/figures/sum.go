@@ -23,21 +23,13 @@ type Segment struct {
 // NaN.
 type Contribution struct {
 	Peer slot.PeerID
-	// Newcomer is set by who knows it: the peer has not earned a vote. Then it does not say which
-	// way is the usual one.
-	Newcomer bool
-	// Marked is set by who knows it: owners say of more than half of its elements that it points
-	// the other way than most contributions by members with a vote (slot.Segment.Against).
-	Marked bool
-	Norm   float64 // Euclidean, over what is published
+	Norm float64 // Euclidean, over what is published
 	// Ratio is the norm over the median of all contributors' norms.
 	Ratio float64
 	// Cosine is that of the angle to the outcome without the contributor's own part: exactly for
 	// the mean. For a trimmed mean and a median its own part is taken to be its values times the
 	// share of the coordinates at which they were kept, over the number of values kept.
-	Cosine float64
-	// Before is the cosine to the outcome before, of the same fragment, on a few frames.
-	Before  float64
+	Cosine  float64
 	Trimmed float64 // share of the coordinates at which it was left out
 	Clip    float64 // mean factor by which it was clipped; 1 where it was not
 }
@@ -74,12 +66,11 @@ func Sum(p allreduce.Params, slotNumber uint64, segments []Segment) []Contributi
 
 // sums are of one contributor's frames at one owner.
 type sums struct {
-	norm           float64 // squared
-	dot, rest      float64 // with the outcome without its own part, and the squared norm of that
-	whole          float64 // squared norm of the outcome
-	clip, trimmed  float64
-	frames         float64
-	before, middle float64 // sum of the cosines to the outcome before, and their number
+	norm          float64 // squared
+	dot, rest     float64 // with the outcome without its own part, and the squared norm of that
+	whole         float64 // squared norm of the outcome
+	clip, trimmed float64
+	frames        float64
 }
 
 func add(to map[slot.PeerID]*sums, s Segment, agg *plan.Aggregation) {
@@ -125,10 +116,6 @@ func (s *sums) add(f slot.Figure, outcome, square, own float64) {
 	s.rest += outcome*outcome - 2*own*dot + own*own*square
 	s.whole += outcome * outcome
 	s.frames++
-	if f.Measured() && f.Norm > 0 {
-		s.before += clamp(float64(f.Before) / float64(f.Norm))
-		s.middle++
-	}
 }
 
 // leastRest is the least share of the outcome's squared norm that must be the others' part: below
@@ -137,17 +124,13 @@ const leastRest = 1e-6
 
 func (s *sums) contribution(medianNorm float64) Contribution {
 	c := Contribution{
-		Ratio: math.NaN(), Cosine: math.NaN(), Before: math.NaN(), Trimmed: s.trimmed / s.frames,
-		Clip: s.clip / s.frames,
+		Ratio: math.NaN(), Cosine: math.NaN(), Trimmed: s.trimmed / s.frames, Clip: s.clip / s.frames,
 	}
 	if medianNorm > 0 {
 		c.Ratio = math.Sqrt(s.norm) / medianNorm
 	}
 	if s.norm > 0 && s.rest > leastRest*s.whole {
 		c.Cosine = clamp(s.dot / math.Sqrt(s.norm) / math.Sqrt(s.rest))
-	}
-	if s.middle > 0 {
-		c.Before = s.before / s.middle
 	}
 	return c
 }
@@ -174,7 +157,6 @@ func medians(parts []Contribution) Contribution {
 	return Contribution{
 		Ratio:   of(func(c Contribution) float64 { return c.Ratio }),
 		Cosine:  of(func(c Contribution) float64 { return c.Cosine }),
-		Before:  of(func(c Contribution) float64 { return c.Before }),
 		Trimmed: of(func(c Contribution) float64 { return c.Trimmed }),
 		Clip:    of(func(c Contribution) float64 { return c.Clip }),
 	}

@@ -25,12 +25,11 @@ func printFigures(out io.Writer, members []p2pdiloco.MemberStatus) {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintln(w, "\nPEER\tSLOT\tNORM\tNORM/MEDIAN\tCOSINE TO OTHERS\tITS MEAN\tCOSINE TO LAST OUTCOME\tTRIMMED\t"+
-		"CLIP FACTOR")
+	fmt.Fprintln(w, "\nPEER\tSLOT\tNORM\tNORM/MEDIAN\tCOSINE TO OTHERS\tTRIMMED\tCLIP FACTOR")
 	for _, m := range members {
 		if f := m.Figures; f != nil {
-			fmt.Fprintf(w, "%s\t%d\t%.3g\t%s\t%s\t%s\t%s\t%.0f%%\t%.2g\n", m.Peer.Short(), f.Slot, f.Norm,
-				figure(f.Ratio), figure(f.Cosine), figure(f.MovingCosine), figure(f.Before), 100*f.Trimmed, f.Clip)
+			fmt.Fprintf(w, "%s\t%d\t%.3g\t%s\t%s\t%.0f%%\t%.2g\n", m.Peer.Short(), f.Slot, f.Norm,
+				figure(f.Ratio), figure(f.Cosine), 100*f.Trimmed, f.Clip)
 		}
 	}
 }

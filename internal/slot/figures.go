@@ -24,10 +24,7 @@ type Figure struct {
 	Norm float32 // its Euclidean norm
 	// its scalar product with the frame of the outcome, over the norm of that one; 0 where that is
 	// zero
-	Along float32
-	// the same with the frame of the outcome before, of the same fragment; NaN where the owner has
-	// not measured it
-	Before  float32
+	Along   float32
 	Trimmed uint16 // share of the coordinates that an aggregator left out, of FigureScale
 }
 
@@ -36,21 +33,14 @@ const FigureScale = 10000
 
 const (
 	figuresDomain = "p2pdiloco/figures/1"
-	figureSize    = 3*4 + 2
+	figureSize    = 2*4 + 2
 )
-
-// Unmeasured is the Before of a frame where the owner has not measured it.
-var Unmeasured = math.Float32frombits(0x7fc00000)
-
-// Measured says whether Before is known.
-func (f Figure) Measured() bool { return f.Before == f.Before }
 
 // Valid says whether an honest owner could publish these numbers, whatever the bytes are.
 func (r FigureRow) Valid() bool {
 	ok := r.Norm >= 0 && finite(r.Norm)
 	for _, f := range r.Of {
-		ok = ok && f.Norm >= 0 && finite(f.Norm) && finite(f.Along) && f.Trimmed <= FigureScale &&
-			(!f.Measured() || finite(f.Before))
+		ok = ok && f.Norm >= 0 && finite(f.Norm) && finite(f.Along) && f.Trimmed <= FigureScale
 	}
 	return ok
 }
@@ -64,7 +54,7 @@ func FigureRowSize(contributors int) int { return 4 + contributors*figureSize }
 func (r FigureRow) Append(b []byte) []byte {
 	b = appendFloat(b, r.Norm)
 	for _, f := range r.Of {
-		b = appendFloat(appendFloat(appendFloat(b, f.Norm), f.Along), f.Before)
+		b = appendFloat(appendFloat(b, f.Norm), f.Along)
 		b = append(b, byte(f.Trimmed>>8), byte(f.Trimmed))
 	}
 	return b
@@ -76,7 +66,7 @@ func ReadFigureRow(r *wire.Reader, contributors int) FigureRow {
 	row := FigureRow{Norm: readFloat(r), Of: make([]Figure, contributors)}
 	for i := range row.Of {
 		f := &row.Of[i]
-		f.Norm, f.Along, f.Before = readFloat(r), readFloat(r), readFloat(r)
+		f.Norm, f.Along = readFloat(r), readFloat(r)
 		if b := r.Take(2); len(b) == 2 {
 			f.Trimmed = uint16(b[0])<<8 | uint16(b[1])
 		}

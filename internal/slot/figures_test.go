@@ -14,7 +14,7 @@ func TestFigureRows(t *testing.T) {
 	for f := range 5 {
 		row := FigureRow{Norm: float32(f)}
 		for i := range 3 {
-			row.Of = append(row.Of, Figure{float32(i), -float32(f), Unmeasured, uint16(i * f)})
+			row.Of = append(row.Of, Figure{float32(i), -float32(f), uint16(i * f)})
 		}
 		b := row.Append(nil)
 		if len(b) != FigureRowSize(3) {
@@ -22,7 +22,7 @@ func TestFigureRows(t *testing.T) {
 		}
 		r := wire.NewReader(b)
 		got := ReadFigureRow(r, 3)
-		if err := r.Done(); err != nil || !bytes.Equal(got.Append(nil), b) || got.Of[2].Measured() {
+		if err := r.Done(); err != nil || !bytes.Equal(got.Append(nil), b) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		rows = append(rows, row)
@@ -48,14 +48,13 @@ func TestFiguresThatMakeNoSense(t *testing.T) {
 		"norm of the outcome": {Norm: -1, Of: make([]Figure, 1)},
 		"norm":                {Of: []Figure{{Norm: nan}}},
 		"product":             {Of: []Figure{{Along: float32(math.Inf(1))}}},
-		"before":              {Of: []Figure{{Before: float32(math.Inf(-1))}}},
 		"trimmed":             {Of: []Figure{{Trimmed: FigureScale + 1}}},
 	} {
 		if r.Valid() {
 			t.Errorf("%s: %+v is valid", name, r)
 		}
 	}
-	if r := (FigureRow{Norm: 1, Of: []Figure{{1, -1, nan, FigureScale}}}); !r.Valid() {
+	if r := (FigureRow{Norm: 1, Of: []Figure{{1, -1, FigureScale}}}); !r.Valid() {
 		t.Error("a row that makes sense is not valid")
 	}
 }

@@ -50,10 +50,7 @@ func full() p2pdiloco.Status {
 			},
 			{
 				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]p2pdiloco.Finding, 2),
-				Figures: &p2pdiloco.FiguresStatus{
-					Ratio: &v, Cosine: &v, Before: &v, MovingRatio: &v, MovingCosine: &v, MovingBefore: &v,
-					Trimmed: .25, Clip: 1,
-				},
+				Figures: &p2pdiloco.FiguresStatus{Ratio: &v, Cosine: &v, Trimmed: .25, Clip: 1},
 			},
 			{Peer: "late", State: "late"},
 		},

@@ -13,8 +13,6 @@ import (
 type Figures interface {
 	// Of has a row for each frame of a range of a slot, about some peers; false: none have come.
 	Of(slotNumber uint64, r slot.Range, peers []slot.PeerID) ([]slot.FigureRow, bool)
-	// Differ takes in that they are not those that the owner has signed.
-	Differ(slotNumber uint64, r slot.Range)
 }
 
 // compareFigures compares what the owners have published with what they have signed, and computes
@@ -32,9 +30,7 @@ func (j *job) compareFigures() {
 		}
 		rows, ok := j.cfg.Figures.Of(s.Slot, s.Range, peers)
 		switch {
-		case !ok:
-		case slot.FiguresRoot(rows) != j.work.Figures[place]:
-			j.cfg.Figures.Differ(s.Slot, s.Range)
+		case !ok || slot.FiguresRoot(rows) != j.work.Figures[place]:
 		case s.frameOf >= 0:
 			if err := j.compareFrame(s, place, rows); err != nil {
 				j.cfg.Logger.Debug("the figures of a frame were not checked", "owner", s.Owner, "err", err)

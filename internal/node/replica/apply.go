@@ -69,7 +69,7 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	})
 	r.tally.add(stats)
 	r.cfg.Emit("slot.stats", stats.fields())
-	r.conduct.Decided(record)
+	r.figures.Decided(record)
 	r.settle(record)
 	r.feedbackFile.reached(at)
 	failpoint.Here(failpoint.Applied)

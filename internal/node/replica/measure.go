@@ -7,7 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -106,16 +106,15 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	defer done()
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
 	s.PairCosine = finite(r.reductions.cosine(record.Slot).Value())
-	sums, err := similarity.Sampled(int(r.Fragment(record.Slot).Elements()), measuredElements,
+	sums, err := sample(int(r.Fragment(record.Slot).Elements()), measuredElements,
 		beside(r.contributions.codec, grad, own))
 	if err != nil { // the contribution was encoded here, and nothing depends on the measures
 		r.log.Warn("the own contribution was not measured", "slot", record.Slot, "err", err)
 		return s
 	}
-	norm, ownNorm := sums.Norms()
-	s.Norm = norm
+	s.Norm = math.Sqrt(sums.aa)
 	if own != nil {
-		s.OwnNorm, s.Cosine = finite(ownNorm, true), finite(sums.Cosine())
+		s.OwnNorm, s.Cosine = finite(math.Sqrt(sums.bb), true), finite(sums.cosine())
 	}
 	return s
 }
@@ -124,7 +123,7 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 // where there is none.
 func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begin, end int) (a, b []float32,
 	err error) {
-	var all, part [similarity.Block]float32
+	var all, part [sampleBlock]float32
 	return func(begin, end int) (a, b []float32, err error) {
 		a, b = all[:end-begin], part[:end-begin]
 		grad.copyFrom(begin, a)
@@ -133,6 +132,42 @@ func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begi
 		}
 		return a, b, err
 	}
+}
+
+// products are the scalar products of two vectors with themselves and each other, in float64. They
+// are for people: what peers agree on is in package kernel alone.
+type products struct{ aa, ab, bb float64 }
+
+// cosine is that of the angle between the two; ok is false where one of them is zero.
+func (s products) cosine() (c float64, ok bool) {
+	if s.aa == 0 || s.bb == 0 {
+		return 0, false
+	}
+	return max(-1, min(1, s.ab/math.Sqrt(s.aa)/math.Sqrt(s.bb))), true
+}
+
+// sampleBlock is how many elements sample takes in one place.
+const sampleBlock = 1 << 12
+
+// sample measures at most so many elements, in blocks at equal distances, and scales the products
+// to the whole vectors. get lends the elements [begin, end) of both, until it is called again.
+func sample(elements, most int, get func(begin, end int) (a, b []float32, err error)) (s products, err error) {
+	seen := 0
+	stride := max(1, (elements+most-1)/max(1, most))
+	for begin := stride / 2 * sampleBlock; begin < elements; begin += stride * sampleBlock {
+		end := min(elements, begin+sampleBlock)
+		a, b, err := get(begin, end)
+		if err != nil {
+			return products{}, err
+		}
+		s.aa, s.ab, s.bb = s.aa+kernel.NormSq(a), s.ab+kernel.Dot(a, b), s.bb+kernel.NormSq(b)
+		seen += end - begin
+	}
+	if seen > 0 && seen < elements {
+		k := float64(elements) / float64(seen)
+		s.aa, s.ab, s.bb = k*s.aa, k*s.ab, k*s.bb
+	}
+	return s, nil
 }
 
 // finite returns a value that a JSON document can hold, or nil if it cannot.

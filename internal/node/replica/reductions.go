@@ -11,7 +11,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
-	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -123,11 +122,11 @@ func (r *reductions) decided(slotNumber uint64) {
 
 // cosine returns the mean cosine between the contributions that the running reduction of a slot has
 // seen here.
-func (r *reductions) cosine(slotNumber uint64) similarity.Mean {
+func (r *reductions) cosine(slotNumber uint64) allreduce.CosineMean {
 	if current, _ := r.running(); current != nil && current.Plan().Slot == slotNumber {
 		return current.Cosine()
 	}
-	return similarity.Mean{}
+	return allreduce.CosineMean{}
 }
 
 // hold lends some of the segments as the running reduction has them, until done is called: none

@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/conduct"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -92,7 +91,7 @@ type Replica struct {
 	outcomes      *outcomes
 	fetcher       *fetcher
 	auditor       *auditor.Auditor
-	conduct       *conduct.Conduct
+	figures       *figures.Follower
 	jobs          jobs
 	faults        faults
 	tally         tally
@@ -120,13 +119,12 @@ func Open(cfg Config) (*Replica, error) {
 	if r.engine, err = allreduce.New(allreduce.Config{
 		Self: cfg.Self, Run: cfg.Run.ID, Params: cfg.Run.Params, Transport: cfg.Exchange, Logger: cfg.Logger,
 		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced, Figured: cfg.Figured,
-		Before: r.model.frameBefore,
 	}); err != nil {
 		return nil, err
 	}
 	r.reductions = &reductions{engine: r.engine, params: cfg.Run.Params, relayed: cfg.Relayed, log: cfg.Logger}
 	r.fetcher = newFetcher(cfg.Donors, statesync.Config{Timeout: cfg.Fetch, Logger: cfg.Logger}, cfg.Emit)
-	r.conduct = conduct.New(cfg.Self, cfg.Run.Params, func() *allreduce.Reduction {
+	r.figures = figures.New(cfg.Self, cfg.Run.Params, func() *allreduce.Reduction {
 		now, _ := r.reductions.running()
 		return now
 	}, cfg.Emit)
@@ -206,7 +204,7 @@ func (r *Replica) Stats() Stats { return r.tally.read() }
 func (r *Replica) Rates() map[slot.PeerID]uint32 { return r.reductions.measured() }
 
 // Contributed returns what is known of what each member contributes.
-func (r *Replica) Contributed() map[slot.PeerID]figures.Member { return r.conduct.Members() }
+func (r *Replica) Contributed() map[slot.PeerID]figures.Member { return r.figures.Members() }
 
 // Sampled says how much of the newest outcome is checked, as an elector; nil: nothing was yet.
 func (r *Replica) Sampled() *auditor.Sampled { return r.auditor.Sampled() }
@@ -236,7 +234,7 @@ func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.shown, Leaves: r.reductions.leaves,
-		Figures: r.conduct,
+		Figures: r.figures,
 		Elector: r.isElector, Connected: r.cfg.InReach,
 		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
 		Member:  r.isMember, Timeout: r.cfg.Answer, Logger: r.cfg.Logger,

@@ -8,22 +8,16 @@ import (
 )
 
 // FiguresStatus says what a member contributes, by what the owners of the parts of a slot publish:
-// in the newest slot with its contribution, and over the slots, where one counts half after three
-// more. It is for people: nothing is decided by it. What is not known is nil.
+// in the newest slot with its contribution. It is for people: nothing is decided by it. What is not
+// known is nil.
 type FiguresStatus struct {
 	Slot  uint64   `json:"slot"`
 	Norm  float64  `json:"norm"`            // Euclidean
 	Ratio *float64 `json:"ratio,omitempty"` // of the norm to the median of all contributors' norms
 	// of the angle to the outcome without its own part
-	Cosine *float64 `json:"cosine,omitempty"`
-	// of the angle to the outcome before, of the same fragment, on a few frames
-	Before  *float64 `json:"cosine_before,omitempty"`
+	Cosine  *float64 `json:"cosine,omitempty"`
 	Trimmed float64  `json:"trimmed"` // share of the coordinates at which it was left out
 	Clip    float64  `json:"clip"`    // mean factor by which it was scaled down; 1: not
-
-	MovingRatio  *float64 `json:"moving_ratio,omitempty"`
-	MovingCosine *float64 `json:"moving_cosine,omitempty"`
-	MovingBefore *float64 `json:"moving_cosine_before,omitempty"`
 }
 
 // AddFigures adds to members what is known of what they contribute. It returns the alarm that this
@@ -42,9 +36,8 @@ func AddFigures(members []MemberStatus, known map[slot.PeerID]figures.Member) (a
 		if of.Slot > 0 {
 			n := of.Newest
 			m.Figures = &FiguresStatus{
-				Slot: of.Slot, Norm: n.Norm, Ratio: finite(n.Ratio), Cosine: finite(n.Cosine), Before: finite(n.Before),
-				Trimmed: n.Trimmed, Clip: n.Clip, MovingRatio: finite(of.Moving.Ratio),
-				MovingCosine: finite(of.Moving.Cosine), MovingBefore: finite(of.Moving.Before),
+				Slot: of.Slot, Norm: n.Norm, Ratio: finite(n.Ratio), Cosine: finite(n.Cosine), Trimmed: n.Trimmed,
+				Clip: n.Clip,
 			}
 		}
 	}

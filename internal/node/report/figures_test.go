@@ -20,8 +20,7 @@ func TestAddFigures(t *testing.T) {
 	alarm := AddFigures(members, map[slot.PeerID]figures.Member{
 		"a": {Findings: []figures.Finding{about("a", figures.Opposite), about("a", figures.OwnOpposite)}},
 		"b": {
-			Slot: 9, Newest: figures.Contribution{Norm: 2, Ratio: math.NaN(), Cosine: -.5, Before: math.NaN(), Clip: 1},
-			Moving: figures.Moving{Slots: 1, Cosine: -.4, Ratio: math.Inf(1), Before: math.NaN()},
+			Slot: 9, Newest: figures.Contribution{Norm: 2, Ratio: math.NaN(), Cosine: -.5, Clip: 1},
 		},
 	})
 	if alarm != figures.OwnOpposite.Words() {
@@ -31,15 +30,14 @@ func TestAddFigures(t *testing.T) {
 		t.Errorf("the first member: %+v", members[0])
 	}
 	f := members[1].Figures
-	if f == nil || *f.Cosine != -.5 || *f.MovingCosine != -.4 || f.Ratio != nil || f.MovingRatio != nil ||
-		f.Before != nil {
+	if f == nil || *f.Cosine != -.5 || f.Ratio != nil {
 		t.Fatalf("the second member: %+v", f)
 	}
 	if members[2].Figures != nil || members[2].StandsOut != nil {
 		t.Errorf("the third member: %+v", members[2])
 	}
 	b, err := json.Marshal(members)
-	if err != nil || !strings.Contains(string(b), `"cosine":-0.5`) || strings.Contains(string(b), "cosine_before") {
+	if err != nil || !strings.Contains(string(b), `"cosine":-0.5`) || strings.Contains(string(b), "ratio") {
 		t.Errorf("%s, %v", b, err)
 	}
 }

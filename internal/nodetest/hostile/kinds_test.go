@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"encoding/json"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	lab "github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/conduct"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
@@ -135,7 +135,7 @@ func checkFigures(t *testing.T, p *nodetest.Peer) {
 	t.Helper()
 	told := map[uint64]int{}
 	for _, e := range p.Events("slot.figures") {
-		told[e.Fields["slot"].(uint64)] = len(e.Fields["contributors"].([]conduct.Figures))
+		told[e.Fields["slot"].(uint64)] = len(e.Fields["contributors"].([]figures.Figures))
 	}
 	for _, e := range p.Events("slot.stats") {
 		if n := e.Fields["slot"].(uint64); n > calmSlots && told[n] != e.Fields["contributors"] {

@@ -1,4 +1,4 @@
-package conduct
+package figures
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -16,12 +15,12 @@ import (
 type bench struct {
 	t       *testing.T
 	w       *watch
-	tracker *figures.Tracker
+	tracker *Tracker
 	slot    uint64
 }
 
 func newBench(t *testing.T) *bench {
-	return &bench{t: t, tracker: figures.NewTracker("self"), w: newWatch(func(usual uint64) slot.Weighing {
+	return &bench{t: t, tracker: NewTracker("self"), w: newWatch(func(usual uint64) slot.Weighing {
 		return slot.Weighing{Ratio: 8, Usual: usual, Empties: true}
 	})}
 }
@@ -122,7 +121,7 @@ func TestCopiesAreToldToBoth(t *testing.T) {
 	if got := b.took(again); len(got) > 0 {
 		t.Errorf("what goes on is told again: %v", got)
 	}
-	for range figures.KeptSlots {
+	for range KeptSlots {
 		b.took(map[string]gift{"ada": unseen, "bob": unseen, "cleo": unseen})
 	}
 	if len(b.words()) != 2 {

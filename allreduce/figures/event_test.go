@@ -1,4 +1,4 @@
-package conduct
+package figures
 
 import (
 	"encoding/json"
@@ -8,23 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // The event of a slot has each contributor's figures, in few digits. What is not known is left out,
 // for JSON has no word for it.
 func TestEventOfFigures(t *testing.T) {
-	got, err := json.Marshal(event(7, []figures.Contribution{
-		{Peer: "a", Norm: 1.23456789, Ratio: .98765432, Cosine: -.5, Before: math.NaN(), Trimmed: 1. / 3, Clip: 1},
-		{Peer: "b", Norm: 2e9 + 1, Ratio: math.Inf(1), Cosine: math.NaN(), Before: .25, Clip: .5},
+	got, err := json.Marshal(event(7, []Contribution{
+		{Peer: "a", Norm: 1.23456789, Ratio: .98765432, Cosine: -.5, Trimmed: 1. / 3, Clip: 1},
+		{Peer: "b", Norm: 2e9 + 1, Ratio: math.Inf(1), Cosine: math.NaN(), Clip: .5},
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, b := peerJSON(t, "a"), peerJSON(t, "b")
 	want := `{"contributors":[{"peer":` + a + `,"norm":1.235,"ratio":0.9877,"cosine":-0.5,"trimmed":0.3333,"clip":1},` +
-		`{"peer":` + b + `,"norm":2000000000,"cosine_before":0.25,"trimmed":0,"clip":0.5}],"slot":7}`
+		`{"peer":` + b + `,"norm":2000000000,"trimmed":0,"clip":0.5}],"slot":7}`
 	if string(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -40,11 +39,11 @@ func peerJSON(t *testing.T, p slot.PeerID) string {
 
 // However many contribute, the event of a slot stays small, and has those that stand out.
 func TestEventOfManyContributors(t *testing.T) {
-	var of []figures.Contribution
+	var of []Contribution
 	for i := range 500 {
-		of = append(of, figures.Contribution{
+		of = append(of, Contribution{
 			Peer: slot.PeerID(fmt.Sprintf("%038d", i)), Norm: 1.2345678 + float64(i)/1e4, Ratio: 1.0123456,
-			Cosine: .31234567 + float64(i)/1e4, Before: -.12345678, Trimmed: .12345678, Clip: .98765432,
+			Cosine: .31234567 + float64(i)/1e4, Trimmed: .12345678, Clip: .98765432,
 		})
 	}
 	of[3].Cosine = math.NaN()

@@ -1,4 +1,4 @@
-package conduct
+package figures
 
 import (
 	"fmt"
@@ -6,20 +6,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // kept is the number of a member's newest contributions that a new one is compared with.
 const kept = 64
-
-// What can be odd about a contribution, of those things that are not figures.
-const (
-	SameBytes figures.Kind = "same_bytes" // as another member's to the same slot
-	SentAgain figures.Kind = "sent_again" // the member's own, of a slot before
-	Zeros     figures.Kind = "zeros"      // about nothing in it
-	Capped    figures.Kind = "capped"     // claims more weight than it has
-)
 
 // watch keeps what the members have sent, as far as a new contribution is compared with it.
 type watch struct {
@@ -41,7 +32,7 @@ func newWatch(weighing func(usual uint64) slot.Weighing) *watch {
 
 // took takes in the record of a step, and returns what is odd about its contributions. leaves is
 // what a contribution commits to, where that was seen here.
-func (w *watch) took(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) (odd []figures.Finding) {
+func (w *watch) took(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) (odd []Finding) {
 	marks := make([]mark, len(r.Contributions))
 	for i, o := range r.Contributions {
 		if l, seen := leaves(o); seen {
@@ -75,7 +66,7 @@ func (w *watch) forget(r slot.Record) {
 }
 
 // weigh says whose claims do not count.
-func (w *watch) weigh(r slot.Record) (odd []figures.Finding) {
+func (w *watch) weigh(r slot.Record) (odd []Finding) {
 	weighing, empty := w.weighing(r.Usual), slot.Empty(r.Contributions)
 	for i, weight := range weighing.Weights(r.Contributions) {
 		o := r.Contributions[i]
@@ -85,9 +76,9 @@ func (w *watch) weigh(r slot.Record) (odd []figures.Finding) {
 			if weighing.Empties {
 				words += ": it weighs nothing and earns no credit"
 			}
-			odd = append(odd, figures.Finding{Peer: o.Peer, Kind: Zeros, Words: words})
+			odd = append(odd, Finding{Peer: o.Peer, Kind: Zeros, Words: words})
 		case weight < o.Weight:
-			odd = append(odd, figures.Finding{Peer: o.Peer, Kind: Capped, Words: fmt.Sprintf(
+			odd = append(odd, Finding{Peer: o.Peer, Kind: Capped, Words: fmt.Sprintf(
 				"weight capped: it claims %d and counts as %d, %d times the median", o.Weight, weight, weighing.Ratio)})
 		}
 	}
@@ -96,7 +87,7 @@ func (w *watch) weigh(r slot.Record) (odd []figures.Finding) {
 
 // compare finds contributions to one slot that are the same. Each is compared with the first one
 // that has an equal frame in a place, so a thousand copies cost no more than a thousand others.
-func (w *watch) compare(r slot.Record, marks []mark) (odd []figures.Finding) {
+func (w *watch) compare(r slot.Record, marks []mark) (odd []Finding) {
 	type place struct {
 		at   int
 		hash uint64
@@ -125,19 +116,19 @@ func (w *watch) compare(r slot.Record, marks []mark) (odd []figures.Finding) {
 	return odd
 }
 
-func sameBytes(p, other slot.PeerID) figures.Finding {
-	return figures.Finding{
+func sameBytes(p, other slot.PeerID) Finding {
+	return Finding{
 		Peer: p, Kind: SameBytes, Other: other,
 		Words: fmt.Sprintf("same bytes as %s: same data and seed?", other.Short()),
 	}
 }
 
 // again finds a contribution of the member itself that is the same, and keeps this one.
-func (w *watch) again(r slot.Record, p slot.PeerID, now mark) (odd []figures.Finding) {
+func (w *watch) again(r slot.Record, p slot.PeerID, now mark) (odd []Finding) {
 	before := w.sent[p]
 	for _, s := range slices.Backward(before) {
 		if s.fragment == r.Fragment && same(equal(now, s.mark), now, s.mark) {
-			odd = append(odd, figures.Finding{
+			odd = append(odd, Finding{
 				Peer: p, Kind: SentAgain, Words: fmt.Sprintf("sent the contribution of slot %d again", s.slot),
 			})
 			break

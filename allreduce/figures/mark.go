@@ -1,4 +1,4 @@
-package conduct
+package figures
 
 import (
 	"encoding/binary"

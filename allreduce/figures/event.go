@@ -1,4 +1,4 @@
-package conduct
+package figures
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -19,7 +18,6 @@ type Figures struct {
 	Norm    float64     `json:"norm"`
 	Ratio   *float64    `json:"ratio,omitempty"`
 	Cosine  *float64    `json:"cosine,omitempty"`
-	Before  *float64    `json:"cosine_before,omitempty"`
 	Trimmed float64     `json:"trimmed"`
 	Clip    float64     `json:"clip"`
 }
@@ -27,7 +25,7 @@ type Figures struct {
 // event returns the fields of the event that has the figures of a slot. Of more contributors than
 // mostFigures it lists those that point the way of the others least, and an equal number of those
 // with the largest norms: whoever spoils a model is one of the two.
-func event(slotNumber uint64, of []figures.Contribution) map[string]any {
+func event(slotNumber uint64, of []Contribution) map[string]any {
 	fields := map[string]any{"slot": slotNumber}
 	if n := len(of); n > mostFigures {
 		of = extremes(of)
@@ -36,8 +34,8 @@ func event(slotNumber uint64, of []figures.Contribution) map[string]any {
 	listed := make([]Figures, len(of))
 	for i, c := range of {
 		listed[i] = Figures{
-			Peer: c.Peer, Norm: short(c.Norm), Ratio: known(c.Ratio), Cosine: known(c.Cosine), Before: known(c.Before),
-			Trimmed: short(c.Trimmed), Clip: short(c.Clip),
+			Peer: c.Peer, Norm: short(c.Norm), Ratio: known(c.Ratio), Cosine: known(c.Cosine), Trimmed: short(c.Trimmed),
+			Clip: short(c.Clip),
 		}
 	}
 	fields["contributors"] = listed
@@ -45,20 +43,20 @@ func event(slotNumber uint64, of []figures.Contribution) map[string]any {
 }
 
 // extremes returns mostFigures of more contributions, in the order of their peers.
-func extremes(of []figures.Contribution) []figures.Contribution {
-	turned := func(c figures.Contribution) float64 {
+func extremes(of []Contribution) []Contribution {
+	turned := func(c Contribution) float64 {
 		if math.IsNaN(c.Cosine) {
 			return 2 // it says nothing, so it comes last
 		}
 		return c.Cosine
 	}
-	byCosine := slices.SortedStableFunc(slices.Values(of), func(a, b figures.Contribution) int {
+	byCosine := slices.SortedStableFunc(slices.Values(of), func(a, b Contribution) int {
 		return cmp.Compare(turned(a), turned(b))
 	})
 	kept, others := slices.Clone(byCosine[:mostFigures/2]), byCosine[mostFigures/2:]
-	slices.SortStableFunc(others, func(a, b figures.Contribution) int { return cmp.Compare(b.Norm, a.Norm) })
+	slices.SortStableFunc(others, func(a, b Contribution) int { return cmp.Compare(b.Norm, a.Norm) })
 	kept = append(kept, others[:mostFigures-len(kept)]...)
-	slices.SortFunc(kept, func(a, b figures.Contribution) int { return cmp.Compare(a.Peer, b.Peer) })
+	slices.SortFunc(kept, func(a, b Contribution) int { return cmp.Compare(a.Peer, b.Peer) })
 	return kept
 }
 
