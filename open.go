@@ -136,7 +136,7 @@ func (n *Node) openReplica() (err error) {
 		Stall: n.timing.Stall, Answer: max(n.timing.Stall, n.timing.Ledger.Patience) / 2, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Kept:  n.dir.Kept, Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
-		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Figured: n.hooks.Figured, Passes: n.hooks.Passes,
+		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Passes: n.hooks.Passes,
 	}
 	if rules.Mapped(n.spec) {
 		cfg.Scratch = n.dir.Root

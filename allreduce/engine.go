@@ -57,9 +57,6 @@ type Config struct {
 	// Reduced is for tests of whole nodes: it takes the values of each frame that is reduced here,
 	// and may change them. Usually nil.
 	Reduced func(slot uint64, frame int, values []float32)
-	// Figured is for them, too: it takes what is published of each frame that is reduced here, and
-	// may change it. Usually nil.
-	Figured func(slot uint64, frame int, row slot.FigureRow)
 }
 
 func (c Config) withDefaults() Config {

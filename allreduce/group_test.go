@@ -35,10 +35,9 @@ var testRun = slot.Hash([]byte("a run"))
 type recorder struct {
 	mu struct {
 		sync.Mutex
-		done    []slot.Segment
-		figures map[slot.Range]slot.Root // of done
-		lost    map[slot.PeerID]Reason
-		errs    []error // of the losses
+		done []slot.Segment
+		lost map[slot.PeerID]Reason
+		errs []error // of the losses
 	}
 	losses   chan slot.PeerID
 	progress func() // called with every frame, if set
@@ -52,10 +51,10 @@ func (r *recorder) Within(set slot.Bitmap) slot.Bitmap {
 	return set
 }
 
-func (r *recorder) SegmentDone(s slot.Segment, figures slot.Root, _ Alike) {
+func (r *recorder) SegmentDone(s slot.Segment, _ Alike) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.done, r.mu.figures[s.Range] = append(r.mu.done, s), figures
+	r.mu.done = append(r.mu.done, s)
 }
 
 func (r *recorder) Lost(peer slot.PeerID, reason Reason, err error) {
@@ -162,7 +161,7 @@ func (g *group) contribute() {
 		g.vectors[i] = v
 		g.offer(i, own)
 		*g.sinks[i] = recorder{losses: g.losses}
-		g.sinks[i].mu.lost, g.sinks[i].mu.figures = make(map[slot.PeerID]Reason), make(map[slot.Range]slot.Root)
+		g.sinks[i].mu.lost = make(map[slot.PeerID]Reason)
 	}
 	g.plan.Pieces = Pieces(g.params, g.plan.Fragment, g.plan.Offers)
 }

@@ -89,7 +89,6 @@ type span struct {
 	gauge *gauge
 	cols  [][]float32
 	norms []float64
-	rows  []slot.FigureRow // of its frames; none in a run without roots
 }
 
 // reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it
@@ -140,10 +139,6 @@ func (p *ownPiece) reduceFrame(s *span, f int, sum []float32) {
 	if !p.r.grid.Measured() {
 		return
 	}
-	if lie := p.r.engine.cfg.Figured; lie != nil {
-		lie(p.r.slot, f, row)
-	}
-	s.rows = append(s.rows, row)
 	p.figures = append(p.figures, spread(row, s.set, len(p.inputs)))
 }
 
@@ -249,7 +244,7 @@ func (p *ownPiece) close(s *span, end int) {
 	segment := closedRange{slot.Segment{
 		Range: p.r.grid.Elements(s.begin, end), Contributors: set,
 		Root: p.r.rootOf(s.begin, end),
-	}, slot.FiguresRoot(s.rows), Alike{}}
+	}, Alike{}}
 	if p.r.grid.Measured() {
 		segment.alike = *s.gauge.alike
 	}
@@ -257,7 +252,7 @@ func (p *ownPiece) close(s *span, end int) {
 	p.closed = append(p.closed, segment)
 	sink := p.r.mu.sink
 	p.r.mu.Unlock()
-	sink.SegmentDone(segment.Segment, segment.figures, segment.alike)
+	sink.SegmentDone(segment.Segment, segment.alike)
 }
 
 // rootOf is the root of frames [first, last) of the outcome.

@@ -273,7 +273,7 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 	p.closed = append(p.closed, s)
 	sink := g.r.mu.sink
 	g.r.mu.Unlock()
-	sink.SegmentDone(s, slot.Root{}, Alike{})
+	sink.SegmentDone(s, Alike{})
 }
 
 // alone is the circle of one: what it has is the outcome.

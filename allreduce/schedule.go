@@ -49,12 +49,10 @@ const (
 	pieceFailed             // its owner was lost: it comes by a revision, or is fetched elsewhere
 )
 
-// closedRange is a range that is reduced, the root of its figures, and how its contributions lie to
-// each other.
+// closedRange is a range that is reduced, and how its contributions lie to each other.
 type closedRange struct {
 	slot.Segment
-	figures slot.Root
-	alike   Alike
+	alike Alike
 }
 
 // Coming is how much has come of a piece that another owner reduces.

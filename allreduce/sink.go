@@ -53,11 +53,10 @@ type Sink interface {
 	// The piece goes on without them, and nobody is told that they failed.
 	Within(contributors slot.Bitmap) slot.Bitmap
 	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the
-	// bytes are in Result. figures is the root of what was measured (slot.FiguresRoot); zero where
-	// nothing is: in a ring, and in a run without roots. Then alike knows nothing either. The
-	// segment marks nobody: that is for who knows whose values say which way is the usual one
+	// bytes are in Result. In a ring, and in a run without roots, alike knows nothing. The segment
+	// marks nobody: that is for who knows whose values say which way is the usual one
 	// (Alike.Against).
-	SegmentDone(segment slot.Segment, figures slot.Root, alike Alike)
+	SegmentDone(segment slot.Segment, alike Alike)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
 	// peer. Where err is a *BadFrame or *BadTotal (errors.As) it holds what proves the peer's
 	// fault.
@@ -70,10 +69,10 @@ type Sink interface {
 // deaf is the sink of a reduction that nobody listens to any more.
 type deaf struct{}
 
-func (deaf) Within(set slot.Bitmap) slot.Bitmap         { return set }
-func (deaf) SegmentDone(slot.Segment, slot.Root, Alike) {}
-func (deaf) Lost(slot.PeerID, Reason, error)            {}
-func (deaf) Progress(sent, received uint64)             {}
+func (deaf) Within(set slot.Bitmap) slot.Bitmap { return set }
+func (deaf) SegmentDone(slot.Segment, Alike)    {}
+func (deaf) Lost(slot.PeerID, Reason, error)    {}
+func (deaf) Progress(sent, received uint64)     {}
 
 // reasonOf sorts errors by the peer at fault.
 func reasonOf(err error) Reason {

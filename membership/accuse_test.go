@@ -19,11 +19,6 @@ func (u unconvinced) FalseOutcome(slot.PeerID, wire.Segment, []byte) error {
 	return errUnconvinced
 }
 
-func (u unconvinced) FalseFigure(slot.PeerID, wire.Segment, []byte) error {
-	*u.looks++
-	return errUnconvinced
-}
-
 func (u unconvinced) FalseOffer(slot.Offer, []byte) error {
 	*u.looks++
 	return errUnconvinced

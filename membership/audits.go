@@ -60,8 +60,7 @@ func (au *audits) look(d wire.Draft) *audit {
 	if !a.passed && au.now-a.asked >= 4*au.cfg.Timing.Retry {
 		a.asked = au.now
 		au.work(WorkAudit{
-			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(),
-			Figures: d.Owners.Figures(), Quorum: au.quorum(),
+			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(), Quorum: au.quorum(),
 		})
 	}
 	return a
@@ -203,12 +202,8 @@ func (au *audits) convictOwner(d wire.Draft, f FalseSegment) (unsent bool) {
 	}
 	s := d.Owners.Stated[f.Segment]
 	body := d.Owners.Segment(f.Segment, d.Ref, d.Record)
-	kind := wire.KindFalseOutcome
-	if f.Figures {
-		kind = wire.KindFalseFigure
-	}
 	return au.convict(wire.Evidence{
-		Kind: kind, Peer: s.Peer, Incarnation: s.Incarnation,
+		Kind: wire.KindFalseOutcome, Peer: s.Peer, Incarnation: s.Incarnation,
 		First: wire.SignedBody{Body: body.Append(nil), Sig: s.Sig}, Second: wire.SignedBody{Body: f.Proof},
 	})
 }

@@ -233,8 +233,6 @@ func contradictionText(e wire.Evidence) string {
 	switch e.Kind { //nolint:exhaustive // all other kinds are of two messages of one type
 	case wire.KindFalseOutcome:
 		return "it signed an outcome that is not what the contributions give, as a proof shows"
-	case wire.KindFalseFigure:
-		return "it published a false figure of what a peer has contributed, as a proof shows"
 	case wire.KindFalseOffer:
 		return "it signed an offer of a contribution that is not what it commits to, as a proof shows"
 	}

@@ -40,11 +40,7 @@ func checkProof(e wire.Evidence, proofs chain.ProofChecker) error {
 	}
 	switch b := body.(type) {
 	case wire.Segment:
-		if e.Kind == wire.KindFalseFigure {
-			err = proofs.FalseFigure(e.Peer, b, e.Second.Body)
-		} else {
-			err = proofs.FalseOutcome(e.Peer, b, e.Second.Body)
-		}
+		err = proofs.FalseOutcome(e.Peer, b, e.Second.Body)
 	case wire.Offer:
 		if b.Peer != e.Peer {
 			return chain.Invalid("evidence of another peer's offer")

@@ -40,10 +40,6 @@ func (p explorerProofs) FalseOutcome(_ slot.PeerID, s wire.Segment, proof []byte
 	return p.holds(s.Segment.Root, proof)
 }
 
-func (p explorerProofs) FalseFigure(_ slot.PeerID, s wire.Segment, proof []byte) error {
-	return p.holds(s.Figures, proof)
-}
-
 func (p explorerProofs) FalseOffer(o slot.Offer, proof []byte) error { return p.holds(o.Root, proof) }
 
 // proofOf is the proof that a segment is false. There is one of each lie.

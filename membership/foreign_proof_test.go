@@ -15,14 +15,14 @@ import (
 // and that is said in words. So it is where a leader attaches it to a draft.
 func TestProofsWithAForeignSignature(t *testing.T) {
 	for name, kind := range map[string]slot.MessageType{
-		"outcome": wire.KindFalseOutcome, "offer": wire.KindFalseOffer, "figure": wire.KindFalseFigure,
+		"outcome": wire.KindFalseOutcome, "offer": wire.KindFalseOffer,
 	} {
 		l := auditedLab(t, "ABCD")
 		l.manual = true
 		a, b, c := l.peers[0], l.peers[1], l.peers[2]
 		root := slot.Root{byte(kind)}
-		l.audits.lies[root], l.audits.offers[root], l.audits.figures[root] = true, true, true
-		said := wire.Body(wire.Segment{Ref: a.m.chain.Next(), Figures: root, Segment: slot.Segment{Root: root}})
+		l.audits.lies[root], l.audits.offers[root] = true, true
+		said := wire.Body(wire.Segment{Ref: a.m.chain.Next(), Segment: slot.Segment{Root: root}})
 		if kind == wire.KindFalseOffer {
 			said = wire.Offer{Offer: slot.Offer{Peer: c.id, Slot: 9, Seq: 9, Weight: 1, Root: root}}
 		}

@@ -19,7 +19,6 @@ import (
 type labAudits struct {
 	lies    map[slot.Root]bool // roots of segments that are not what the contributions give
 	offers  map[slot.Root]bool // roots of contributions that are not what their offers commit to
-	figures map[slot.Root]bool // roots of figures with a false one
 	padding int                // bytes that proofs have besides what they say
 	unread  int                // messages that nobody could read: a proof in them is too large
 	seen    int                // outcomes that were audited
@@ -29,15 +28,14 @@ type labAudits struct {
 
 // labAuditor is how one peer takes part in audits.
 type labAuditor struct {
-	forges    bool          // as an owner it states bytes that are false
-	miscounts bool          // as an owner it publishes figures that are false
-	hides     string        // peers that it does not show its contribution, by name; "*": all
-	delay     time.Duration // its audits take that long
-	blind     bool          // it finds nothing
+	forges bool          // as an owner it states bytes that are false
+	hides  string        // peers that it does not show its contribution, by name; "*": all
+	delay  time.Duration // its audits take that long
+	blind  bool          // it finds nothing
 }
 
 func newLabAudits() *labAudits {
-	return &labAudits{lies: map[slot.Root]bool{}, offers: map[slot.Root]bool{}, figures: map[slot.Root]bool{}}
+	return &labAudits{lies: map[slot.Root]bool{}, offers: map[slot.Root]bool{}}
 }
 
 // proof is what convicts the signer of a root that is a lie.
@@ -77,11 +75,6 @@ func (a *labAudits) FalseOutcome(_ slot.PeerID, s wire.Segment, proof []byte) er
 	return a.check(a.lies, s.Segment.Root, proof)
 }
 
-// FalseFigure implements chain.ProofChecker.
-func (a *labAudits) FalseFigure(_ slot.PeerID, s wire.Segment, proof []byte) error {
-	return a.check(a.figures, s.Figures, proof)
-}
-
 // FalseOffer implements chain.ProofChecker.
 func (a *labAudits) FalseOffer(o slot.Offer, proof []byte) error {
 	return a.check(a.offers, o.Root, proof)
@@ -107,9 +100,6 @@ func (p *labPeer) audited(w WorkAudit) ReportAudited {
 		if a.lies[s.Root] && w.Owners[i] != p.id {
 			r.False = append(r.False, FalseSegment{Segment: i, Proof: a.proof(s.Root)})
 		}
-		if root := w.Figures[i]; a.figures[root] && w.Owners[i] != p.id {
-			r.False = append(r.False, FalseSegment{Segment: i, Figures: true, Proof: a.proof(root)})
-		}
 	}
 	for _, o := range w.Draft.Contributions {
 		if !p.lab.peer(labName(o.Peer)).shows(p) {
@@ -131,15 +121,6 @@ func (p *labPeer) forged(root slot.Root) slot.Root {
 	if p.auditor.forges {
 		root = slot.Hash(append([]byte("false"), root[:]...))
 		p.lab.audits.lies[root] = true
-	}
-	return root
-}
-
-// figures is the root of what a peer publishes of a segment.
-func (p *labPeer) figures(of slot.Root) slot.Root {
-	root := slot.Hash(append([]byte("figures"), of[:]...))
-	if p.auditor.miscounts {
-		p.lab.audits.figures[root] = true
 	}
 	return root
 }

@@ -119,7 +119,6 @@ func (p *labPeer) reduce(w WorkReduce) {
 			p.report(ReportSegment{
 				Group:   group,
 				Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root},
-				Figures: p.figures(root),
 			})
 		}
 	}

@@ -160,8 +160,7 @@ func (pa *participant) planLeader() slot.PeerID { return pa.open.leader(pa.open.
 func (pa *participant) sendStated(s ReportSegment, to ...slot.PeerID) {
 	p := pa.open.plan
 	pa.send(wire.Segment{
-		Ref: p.Ref, Group: pa.open.groupReports.group, Inputs: inputsOf(*p, s.Segment), Figures: s.Figures,
-		Segment: s.Segment,
+		Ref: p.Ref, Group: pa.open.groupReports.group, Inputs: inputsOf(*p, s.Segment), Segment: s.Segment,
 	}, to...)
 }
 

@@ -361,8 +361,7 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 		pn.noteReport(report{by: msg.From, of: msg.From, at: pn.now})
 	default:
 		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, wire.SignedSegment{
-			Peer: msg.From, Incarnation: msg.Incarnation, Contributors: s.Contributors, Figures: s.Figures,
-			Sig: msg.Sig,
+			Peer: msg.From, Incarnation: msg.Incarnation, Contributors: s.Contributors, Sig: msg.Sig,
 		}}, pn.now
 		if pn.uncheckable(*l.plan, l.segments) {
 			pn.startPlan()

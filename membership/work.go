@@ -38,9 +38,7 @@ type (
 		Draft  slot.Draft
 		Record slot.Root     // hash of the draft's record
 		Owners []slot.PeerID // of the draft's segments
-		// slot.FiguresRoot of each segment, as its owner has signed it; zero: it publishes nothing
-		Figures []slot.Root
-		Quorum  int // electors that share the samples of a segment
+		Quorum int           // electors that share the samples of a segment
 	}
 	// WorkApply asks the worker to apply a certified record after its predecessor. Step records
 	// take their outcome from disk or fetch it from the peers named. Then ReportApplied, or
@@ -101,7 +99,6 @@ type (
 	ReportSegment struct {
 		Group   slot.Root
 		Segment slot.Segment
-		Figures slot.Root // slot.FiguresRoot of who contributed what; zero: nothing is published
 	}
 	// ReportLinks: how fast this peer can send to others, and to all together, in kB/s, as
 	// measured. It takes the place of the one before.
@@ -206,7 +203,6 @@ func (ReportKey) isReport()         {}
 // FalseSegment is a segment of an audited draft that is not what its contributions give.
 type FalseSegment struct {
 	Segment int    // its index
-	Figures bool   // it is a figure of the owner's that is false
 	Proof   []byte // for Rules.CheckProof
 }
 

@@ -23,8 +23,6 @@ const (
 	// FalseContribution: a peer has offered a frame that is no encoding, has values that are not
 	// bounded, or another norm than it has committed to.
 	FalseContribution Kind = 2
-	// FalseFigures: an owner has published a figure of a contributor's frame that is not true.
-	FalseFigures Kind = 3
 	// FalseTotal: a peer states another squared norm in its offer than those of its frames add up
 	// to.
 	FalseTotal Kind = 4
@@ -32,23 +30,14 @@ const (
 
 // Proof convicts an owner or a contributor, together with the signatures on what it names: of the
 // owner on the segment and of the contributors on their offers, or of the guilty peer on its offer.
-// For FalseFigures it is enough that the owner has signed: it names the offers.
 // The bytes of a FalseOutcome are those of one block: at most two chunks of 1 KiB of each peer.
 type Proof struct {
 	Kind      Kind
-	Statement Statement // of the owner
-	Outcome   Opening   // of the owner
-	// FalseOutcome: one a contributor, of the same range as Outcome. Else one; that of FalseFigures
-	// is of the same range as Outcome, a frame.
-	Openings []Opening
-	Offer    slot.Offer       // FalseContribution and FalseTotal: of the guilty peer
-	Leaves   []slot.FrameLeaf // FalseTotal: what the contribution commits to, of each frame
-
-	// FalseFigures: the root that the owner has signed with the segment, what it has published of
-	// the frame, and the place of the contributor.
-	Figures   slot.Root
-	Published Published
-	Place     uint32
+	Statement Statement        // of the owner
+	Outcome   Opening          // of the owner
+	Openings  []Opening        // one; of a FalseOutcome one a contributor, of its range
+	Offer     slot.Offer       // FalseContribution and FalseTotal: of the guilty peer
+	Leaves    []slot.FrameLeaf // FalseTotal: what the contribution commits to, of each frame
 }
 
 // Caps on proofs.
@@ -59,19 +48,17 @@ const (
 )
 
 // MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, of one
-// frame of a contribution, of the figures of one, or of what a contribution commits to.
+// frame of a contribution, or of what a contribution commits to.
 func MaxProof(p allreduce.Params, contributors int) int {
-	in, out, err := p.Codecs()
+	in, _, err := p.Codecs()
 	if err != nil {
 		return 0
 	}
-	frame, outcome := in.EncodedSize(p.FrameElements), out.EncodedSize(p.FrameElements)
-	const statement = 256 // more than the offer and the figures of a contributor
 	leaves := 0
 	for fragment := range p.Fragments {
 		leaves = max(leaves, slot.FrameLeafSize*gridsOf(p, uint32(fragment)).in.Frames)
 	}
-	return perPeer + max(perPeer*contributors, 2*perPeer+frame+outcome+statement*contributors, leaves)
+	return perPeer + max(perPeer*contributors, in.EncodedSize(p.FrameElements), leaves)
 }
 
 // Append appends the canonical encoding.
@@ -80,8 +67,6 @@ func (p Proof) Append(b []byte) []byte {
 	switch p.Kind {
 	case FalseContribution:
 		return p.Openings[0].Append(p.Offer.Append(b))
-	case FalseFigures:
-		return p.appendFigures(b)
 	case FalseTotal:
 		return p.appendTotal(b)
 	case FalseOutcome: // it is all of the rest
@@ -112,8 +97,6 @@ func ReadProof(b []byte) (Proof, error) {
 	case FalseContribution:
 		p.Offer = slot.ReadOffer(r)
 		p.Openings = []Opening{ReadOpening(r, MaxFrameBytes)}
-	case FalseFigures:
-		p.readFigures(r)
 	case FalseTotal:
 		p.readTotal(r)
 	default:
@@ -134,8 +117,6 @@ func (p Proof) Verify(params allreduce.Params) (guilty []slot.PeerID, err error)
 		guilty, err = p.verifyOutcome(params)
 	case FalseContribution:
 		guilty, err = p.verifyContribution(params)
-	case FalseFigures:
-		guilty, err = p.verifyFigures(params)
 	case FalseTotal:
 		guilty, err = p.verifyTotal(params)
 	default:

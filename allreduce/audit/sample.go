@@ -3,7 +3,6 @@ package audit
 import (
 	"math/rand/v2"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -21,20 +20,6 @@ func (g grids) sampleElements() int {
 	unit := max(g.in.Codec.EncodedSize(g.unit()), g.out.Codec.EncodedSize(g.unit()))
 	most := max(1, sampleBytes/unit)
 	return up(units, up(units, most)) * g.unit()
-}
-
-// Cost is how many elements an opening of a range counts for: those of all samples in which it
-// lies. A sample or a frame costs what it has. A part of a sample would cost a message and a path
-// for next to nothing otherwise. The range may come from a stranger: it must be made of whole
-// blocks of one frame, or the error wraps ErrOpening.
-func Cost(p allreduce.Params, fragment uint32, r slot.Range) (elements uint64, err error) {
-	g := gridsOf(p, fragment)
-	s, err := g.span(r)
-	if err != nil {
-		return 0, err
-	}
-	size := g.sampleElements()
-	return uint64(min(up(s.end, size)*size, g.in.FrameLen(s.frame)) - s.begin/size*size), nil
 }
 
 // up is n/d, rounded up.

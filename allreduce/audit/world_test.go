@@ -2,14 +2,12 @@ package audit
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -155,44 +153,15 @@ func (w *world) bytes(r slot.Range) []byte {
 	return w.out.Frame(w.outcome, at.frame)[begin:end]
 }
 
-// rows are the figures that an honest owner publishes.
-func (w *world) rows() (rows []slot.FigureRow) {
-	first, last := w.out.FramesOf(w.Range)
-	for f := first; f < last; f++ {
-		outcome := w.decoded(f)
-		norm := kernel.NormSq(outcome)
-		row := slot.FigureRow{Norm: float32(math.Sqrt(norm))}
-		for i := range w.own {
-			c := w.values(i, f)
-			row.Of = append(row.Of, slot.Figure{
-				Norm: float32(math.Sqrt(kernel.NormSq(c))), Along: float32(kernel.Dot(c, outcome) / math.Sqrt(norm)),
-				Trimmed: uint16(i),
-			})
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// published is the row of frame f with its path.
-func (w *world) published(rows []slot.FigureRow, f int) Published {
-	return Published{rows[f-w.first], slot.FigurePath(rows, f-w.first)}
-}
-
 // proofs are those of each kind that would convict an honest peer if it had lied.
 func (w *world) proofs() []Proof {
-	frame, rows := w.in.Elements(1, 2), w.rows()
+	frame := w.in.Elements(1, 2)
 	r := slot.Range{Begin: frame.Begin, End: min(frame.Begin+uint64(w.unit()), frame.End)}
 	last := len(w.own) - 1
 	return []Proof{
 		{Kind: FalseOutcome, Statement: w.Statement, Outcome: w.opened(r), Openings: w.openings(r)},
 		{Kind: FalseContribution, Offer: w.Offers[last], Openings: w.openings(r)[last:]},
 		{Kind: FalseTotal, Offer: w.Offers[last], Leaves: w.own[last].Leaves()},
-		{
-			Kind: FalseFigures, Statement: w.Statement, Figures: slot.FiguresRoot(rows),
-			Published: w.published(rows, 1), Place: uint32(last), Outcome: w.opened(frame),
-			Openings: w.openings(frame)[last:],
-		},
 	}
 }
 

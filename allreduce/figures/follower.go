@@ -7,8 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// A Follower follows for one peer who contributes what. It implements auditor.Figures. Its methods
-// may be called from any goroutine.
+// A Follower follows for one peer who contributes what. Its methods may be called from any
+// goroutine.
 type Follower struct {
 	params  allreduce.Params
 	current func() *allreduce.Reduction // nil: none runs
@@ -29,16 +29,6 @@ func New(self slot.PeerID, params allreduce.Params, current func() *allreduce.Re
 	c := &Follower{params: params, current: current, emit: emit}
 	c.mu.tracker, c.mu.watch = NewTracker(self), newWatch(params.Weighing)
 	return c
-}
-
-// Of implements auditor.Figures.
-func (c *Follower) Of(slotNumber uint64, r slot.Range, peers []slot.PeerID) ([]slot.FigureRow, bool) {
-	now := c.current()
-	if now == nil || now.Plan().Slot != slotNumber {
-		return nil, false
-	}
-	rows := now.Figures(r, peers)
-	return rows, rows != nil
 }
 
 // Decided takes in the record of a step. The reduction of its slot is there, or what it would say

@@ -6,10 +6,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Figures say who contributed what to a reduced segment. Its owner makes a row of each frame, and
-// signs the root of all rows with the segment.
-//
-//	figures root = H("p2pdiloco/figures/1" | contributors u32 | frames u64 | root of the tree over the rows)
+// Figures say who contributed what to a reduced segment. Its owner makes a row of each frame.
 //
 // Numbers of 32 bits are sums in float64 (kernel.Dot) that were rounded once, at the end.
 
@@ -31,10 +28,7 @@ type Figure struct {
 // FigureScale is the Trimmed of a contributor that was left out everywhere.
 const FigureScale = 10000
 
-const (
-	figuresDomain = "p2pdiloco/figures/1"
-	figureSize    = 2*4 + 2
-)
+const figureSize = 2*4 + 2
 
 // Valid says whether an honest owner could publish these numbers, whatever the bytes are.
 func (r FigureRow) Valid() bool {
@@ -77,35 +71,3 @@ func ReadFigureRow(r *wire.Reader, contributors int) FigureRow {
 func appendFloat(b []byte, v float32) []byte { return wire.AppendU32(b, math.Float32bits(v)) }
 
 func readFloat(r *wire.Reader) float32 { return math.Float32frombits(r.U32()) }
-
-// FiguresRoot is what an owner signs of the rows of a segment's frames. Without rows it is zero: it
-// publishes none.
-func FiguresRoot(rows []FigureRow) Root {
-	if len(rows) == 0 {
-		return Root{}
-	}
-	return sealFigures(newTree(len(rows), figureLeaves(rows)).root(), len(rows[0].Of), len(rows))
-}
-
-// FigurePath is the path from row i to the root; see FiguresRootFrom.
-func FigurePath(rows []FigureRow, i int) []Root {
-	return newTree(len(rows), figureLeaves(rows)).Path(i)
-}
-
-// FiguresRootFrom is the FiguresRoot of so many frames, of which frame i has this row and path. It
-// is false where there is no frame i, or the path is not as long as that of this frame.
-func FiguresRootFrom(row FigureRow, i, frames int, path []Root) (Root, bool) {
-	if i < 0 || i >= frames {
-		return Root{}, false
-	}
-	tree, ok := treeFrom(leafHash(row.Append(nil)), i, frames, path)
-	return sealFigures(tree, len(row.Of), frames), ok
-}
-
-func figureLeaves(rows []FigureRow) func(i int) Root {
-	return func(i int) Root { return leafHash(rows[i].Append(nil)) }
-}
-
-func sealFigures(tree Root, contributors, frames int) Root {
-	return seal([]byte(figuresDomain), tree, contributors, uint64(frames))
-}

@@ -64,9 +64,6 @@ type Rules struct {
 type ProofChecker interface {
 	// FalseOutcome: what the owner states is not what its inputs (wire.Inputs) give.
 	FalseOutcome(owner slot.PeerID, s wire.Segment, proof []byte) error
-	// FalseFigure: what the owner has published of a contributor's frame is not what that and the
-	// frame of the outcome give.
-	FalseFigure(owner slot.PeerID, s wire.Segment, proof []byte) error
 	// FalseOffer: the contribution is not what the offer commits to.
 	FalseOffer(o slot.Offer, proof []byte) error
 }

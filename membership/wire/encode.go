@@ -20,7 +20,7 @@ func (m Plan) Append(b []byte) []byte { return appendProofs(m.Plan.Append(b), m.
 
 // Append implements Body.
 func (m Segment) Append(b []byte) []byte {
-	b = AppendRoot(AppendRoot(AppendRoot(m.Ref.Append(b), m.Group), m.Inputs), m.Figures)
+	b = AppendRoot(AppendRoot(m.Ref.Append(b), m.Group), m.Inputs)
 	return m.Segment.Append(b)
 }
 
@@ -184,7 +184,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeAsk:
 		return Ask{ReadRoot(r)}
 	case slot.TypeSegment:
-		return Segment{slot.ReadRef(r), ReadRoot(r), ReadRoot(r), ReadRoot(r), slot.ReadSegment(r)}
+		return Segment{slot.ReadRef(r), ReadRoot(r), ReadRoot(r), slot.ReadSegment(r)}
 	case slot.TypeLost:
 		return readLost(r)
 	case slot.TypeDraft:

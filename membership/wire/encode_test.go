@@ -131,7 +131,7 @@ func testBodies() []Body {
 				{Range: slot.Range{Begin: 5, End: 9}, Owner: "b"},
 			},
 		}, Proofs: testProofs()},
-		Segment{ref, slot.Root{7}, testRoot(6), testRoot(9), testSegment(5, 9, 3)},
+		Segment{ref, slot.Root{7}, testRoot(6), testSegment(5, 9, 3)},
 		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
 		Draft{
 			Vote: slot.Vote{Ref: ref, Hash: testRecord().Hash()},
@@ -386,7 +386,7 @@ func FuzzParseCarried(f *testing.F) {
 
 func testOwners() Owners {
 	return Owners{Group: testRoot(40), Stated: []SignedSegment{
-		{Peer: "a", Incarnation: 1, Contributors: slot.Bitmap{3}, Figures: testRoot(41), Sig: []byte("a's")},
+		{Peer: "a", Incarnation: 1, Contributors: slot.Bitmap{3}, Sig: []byte("a's")},
 		{Peer: "b", Incarnation: 2, Contributors: slot.Bitmap{1}, Sig: []byte("b's")},
 	}}
 }

@@ -13,7 +13,6 @@ import (
 const (
 	KindFalseOutcome slot.MessageType = 64 // a SEGMENT: the outcome is not that of its inputs
 	KindFalseOffer   slot.MessageType = 65 // an OFFER: a frame is not what its root commits to
-	KindFalseFigure  slot.MessageType = 66 // a SEGMENT: a published figure is not true
 )
 
 // MaxProof bounds a proof, in bytes, so that evidence fits into a draft: so much of all large
@@ -25,7 +24,7 @@ const maxGossiped = 8 << 10
 
 // Proven says whether evidence is a proof against one message, and not two messages.
 func (e Evidence) Proven() bool {
-	return e.Kind == KindFalseOutcome || e.Kind == KindFalseOffer || e.Kind == KindFalseFigure
+	return e.Kind == KindFalseOutcome || e.Kind == KindFalseOffer
 }
 
 // Large says whether evidence is announced by its hash.
@@ -74,17 +73,16 @@ type SignedSegment struct {
 	Peer         slot.PeerID
 	Incarnation  slot.Incarnation
 	Contributors slot.Bitmap // over the offers of the plan
-	Figures      slot.Root   // as in Segment
 	Sig          []byte
 }
 
-const signedSegmentSize = 4 + 8 + 4 + 32 + 4
+const signedSegmentSize = 4 + 8 + 4 + 4
 
 func (w Owners) append(b []byte) []byte {
 	b = canonical.AppendU32(AppendRoot(b, w.Group), uint32(len(w.Stated)))
 	for _, s := range w.Stated {
 		b = canonical.AppendU64(appendPeer(b, s.Peer), uint64(s.Incarnation))
-		b = canonical.AppendBytes(AppendRoot(canonical.AppendBytes(b, s.Contributors), s.Figures), s.Sig)
+		b = canonical.AppendBytes(canonical.AppendBytes(b, s.Contributors), s.Sig)
 	}
 	return b
 }
@@ -93,7 +91,7 @@ func readOwners(r *canonical.Reader) (w Owners) {
 	w.Group = ReadRoot(r)
 	for range r.Count(slot.MaxSegments, signedSegmentSize) {
 		w.Stated = append(w.Stated, SignedSegment{
-			readPeer(r), readIncarnation(r), readSet(r), ReadRoot(r), readSig(r),
+			readPeer(r), readIncarnation(r), readSet(r), readSig(r),
 		})
 	}
 	return w
@@ -107,14 +105,6 @@ func (w Owners) Peers() (ps []slot.PeerID) {
 	return ps
 }
 
-// Figures lists the roots of the owners' figures, in the order of their segments.
-func (w Owners) Figures() (roots []slot.Root) {
-	for _, s := range w.Stated {
-		roots = append(roots, s.Figures)
-	}
-	return roots
-}
-
 // Segment is what the owner of a record's segment i has signed in a ballot.
 func (w Owners) Segment(i int, at slot.Ref, r slot.Record) Segment {
 	s := r.Segments[i]
@@ -126,7 +116,6 @@ func (w Owners) Segment(i int, at slot.Ref, r slot.Record) Segment {
 	}
 	return Segment{
 		Ref: at, Group: w.Group, Inputs: Inputs(r.Slot, r.Fragment, r.Usual, s.Range, inputs),
-		Figures: w.Stated[i].Figures,
 		Segment: slot.Segment{
 			Range: s.Range, Contributors: w.Stated[i].Contributors, Against: s.Against, Root: s.Root,
 		},

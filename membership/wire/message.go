@@ -47,8 +47,6 @@ type (
 		// inputsOf: two statements of equal inputs with different roots are evidence; zero in a
 		// ring
 		Inputs slot.Root
-		// slot.FiguresRoot of who contributed what; zero: the owner publishes nothing of that
-		Figures slot.Root
 		slot.Segment
 	}
 
@@ -166,7 +164,7 @@ type (
 	// Gossiped; where it is large (Evidence.Large) it is announced by Accuse, and sent to peers
 	// that Ask.
 	Evidence struct {
-		// of both messages; or KindFalseOutcome, KindFalseOffer, KindFalseFigure
+		// of both messages; or KindFalseOutcome, KindFalseOffer
 		Kind          slot.MessageType
 		Peer          slot.PeerID // the incarnation that signed them
 		Incarnation   slot.Incarnation

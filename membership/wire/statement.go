@@ -121,7 +121,7 @@ func (a Attachments) check(at Position, run slot.Root, verify slot.Verifier) err
 // Types returns the types of the two messages. A proof is no message: it has type 0.
 func (e Evidence) Types() [2]slot.MessageType {
 	switch e.Kind { //nolint:exhaustive // all other kinds are of two messages of one type
-	case KindFalseOutcome, KindFalseFigure:
+	case KindFalseOutcome:
 		return [2]slot.MessageType{slot.TypeSegment}
 	case KindFalseOffer:
 		return [2]slot.MessageType{slot.TypeOffer}

@@ -97,7 +97,7 @@ func hollow(o wire.Message, size int) wire.Evidence {
 }
 
 // glutton is a stream of an audit. Once the audit has its answers, far more is asked for on it than
-// the other end shows one auditor of its own contribution, or passes on of others.
+// an honest auditor needs.
 type glutton struct {
 	canonical.Stream
 	l      *liar
@@ -124,8 +124,8 @@ func (g *glutton) Close() error {
 	return nil
 }
 
-// gluttonElements is twice what a contributor shows one auditor of a small contribution.
-const gluttonElements = 2 * (4 << 20)
+// gluttonElements is how much of each contribution is asked for.
+const gluttonElements = 8 << 20
 
 // askMore asks for each frame of everybody's contribution, again and again, and in one case of four
 // for a contribution that nobody has offered.
@@ -136,7 +136,7 @@ func (g *glutton) askMore() {
 		elements := g.l.rules.Elements(o.Slot)
 		begin := k / n * size % elements / size * size
 		q := auditor.Request{
-			Contributor: o.Peer, Slot: o.Slot, Root: o.Root, Fragment: g.l.rules.Fragment(o.Slot),
+			Slot: o.Slot, Root: o.Root, Fragment: g.l.rules.Fragment(o.Slot),
 			Range: slot.Range{Begin: begin, End: min(begin+size, elements)},
 		}
 		if k/n%4 == 3 {

@@ -1,10 +1,6 @@
 package hostile
 
-import (
-	"slices"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-)
+import "slices"
 
 // Kind is a way in which hostile peers take part, and what must come of it.
 type Kind struct {
@@ -123,14 +119,6 @@ var kinds = []Kind{
 	{
 		"owner-one-frame", "signs an outcome of which one frame is thirty times as long",
 		alone, owns(30, false), proof,
-	},
-	{
-		"owner-norm", "publishes norms of contributions that are twice the true ones",
-		alone, publishes(func(f *slot.Figure) { f.Norm *= 2 }), proof,
-	},
-	{
-		"owner-product", "publishes false products of contributions with the outcome",
-		alone, publishes(func(f *slot.Figure) { f.Along = -f.Along - 1 }), proof,
 	},
 	{"hide", "gives owners its bytes, and shows auditors nothing", alone, hides(false), hidden},
 	{"show-other", "gives owners its bytes, and shows auditors other ones", alone, hides(true), hidden},

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -33,20 +32,6 @@ func owns(by float32, all bool) func(*liar) {
 func scale(x []float32, by float32) {
 	for i := range x {
 		x[i] *= by
-	}
-}
-
-// publishes makes a kind that publishes false figures of who contributed what.
-func publishes(change func(*slot.Figure)) func(*liar) {
-	return func(l *liar) {
-		l.Figured = func(slotNumber uint64, _ int, row slot.FigureRow) {
-			l.attacking(func() {
-				for i := range row.Of {
-					change(&row.Of[i])
-				}
-				l.did("slot %d: false figures", slotNumber)
-			})
-		}
 	}
 }
 

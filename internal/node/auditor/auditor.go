@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"math"
 	randv2 "math/rand/v2"
 	"sync"
 	"time"
@@ -40,11 +39,8 @@ type Config struct {
 	// what a contributor has committed to, where the reduction of this slot has shown it
 	Leaves  func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool)
 	Segment func(root slot.Root) (Segment, error)
-	Figures Figures // nil: they are not checked
 	// whether a peer may ask: a member may
 	Member func(slot.PeerID) bool
-	// whether a peer has a seat: all others together are shown what one elector is
-	Elector func(slot.PeerID) bool
 	// whether there is a way to a peer now, by a connection or through another member: contributors
 	// have had one lately
 	Connected func(slot.PeerID) bool
@@ -54,13 +50,12 @@ type Config struct {
 
 // Auditor checks outcomes. Its methods may be called from any goroutine.
 type Auditor struct {
-	cfg    Config
-	in     codec.Codec // of contributions
-	out    codec.Codec // of outcomes
-	served quota
-	taken  sampling
-	now    func() time.Time
-	begun  struct {
+	cfg   Config
+	in    codec.Codec // of contributions
+	out   codec.Codec // of outcomes
+	taken sampling
+	now   func() time.Time
+	begun struct {
 		sync.Mutex
 		of map[slot.Root]*job // audits of the open height, by record
 	}
@@ -72,10 +67,7 @@ func New(cfg Config) (*Auditor, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Auditor{cfg: cfg, in: in, out: out, now: time.Now}
-	a.served.all = cfg.Samples == math.MaxInt
-	a.served.mu.shown = map[quotaKey]uint64{}
-	return a, nil
+	return &Auditor{cfg: cfg, in: in, out: out, now: time.Now}, nil
 }
 
 // Audit checks the outcome of a draft, which is held, and returns what it found. It fails where it
@@ -97,7 +89,6 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 		au.gather(ctx) // of the frames beyond their bounds
 		err = au.compare(ctx)
 	}
-	au.compareFigures()
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -111,7 +102,7 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 const mostBegun = 8
 
 // begin returns the audit of a record: the one before goes on with its samples, and asks for what
-// was not shown. New ones each time would use up what contributors show.
+// was not shown.
 func (a *Auditor) begin(w membership.WorkAudit) (*job, error) {
 	a.begun.Lock()
 	defer a.begun.Unlock()
@@ -131,9 +122,8 @@ func (a *Auditor) begin(w membership.WorkAudit) (*job, error) {
 	return au, nil
 }
 
-// Decided forgets the height that is decided, and what was shown of contributions to it.
+// Decided forgets the height that is decided.
 func (a *Auditor) Decided() {
-	a.served.forget()
 	a.begun.Lock()
 	defer a.begun.Unlock()
 	clear(a.begun.of)

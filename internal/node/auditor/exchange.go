@@ -18,26 +18,24 @@ import (
 
 // Request asks for a range of a contribution.
 type Request struct {
-	Contributor slot.PeerID // the peer that is asked
-	Slot        uint64
-	Root        slot.Root
-	Fragment    uint32
-	Range       slot.Range
+	Slot     uint64
+	Root     slot.Root
+	Fragment uint32
+	Range    slot.Range
 }
 
-const maxRequest = 4 + slot.MaxPeerIDLen + 8 + 32 + 4 + 16
+const maxRequest = 8 + 32 + 4 + 16
 
 // Append appends the encoding.
 func (q Request) Append(b []byte) []byte {
-	b = wire.AppendU64(wire.AppendBytes(b, q.Contributor), q.Slot)
-	b = wire.AppendU32(append(b, q.Root[:]...), q.Fragment)
+	b = wire.AppendU32(append(wire.AppendU64(b, q.Slot), q.Root[:]...), q.Fragment)
 	return wire.AppendU64(wire.AppendU64(b, q.Range.Begin), q.Range.End)
 }
 
 // ReadRequest reads what Append wrote.
 func ReadRequest(b []byte) (q Request, err error) {
 	r := wire.NewReader(b)
-	q.Contributor, q.Slot = slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), r.U64()
+	q.Slot = r.U64()
 	copy(q.Root[:], r.Take(len(q.Root)))
 	q.Fragment, q.Range = r.U32(), slot.Range{Begin: r.U64(), End: r.U64()}
 	return q, r.Done()
@@ -51,8 +49,7 @@ type ask struct {
 }
 
 func (q ask) request() Request {
-	o := q.seg.Offers[q.place]
-	return Request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
+	return Request{q.seg.Slot, q.seg.Offers[q.place].Root, q.seg.Fragment, q.r}
 }
 
 // ask asks a contributor for openings, and returns those that it did not get.

@@ -42,7 +42,7 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 		if err != nil {
 			return err
 		}
-		if room, err = a.answer(from, q, wire.BeginMessage(room)); err != nil {
+		if room, err = a.answer(q, wire.BeginMessage(room)); err != nil {
 			return err
 		}
 		if err := wire.SendMessage(s, room); err != nil {
@@ -51,30 +51,16 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 	}
 }
 
-// answer appends an opening of the own contribution. A peer without a seat may be an entrant that
-// is not known here: all of these have one share.
-func (a *Auditor) answer(from slot.PeerID, q Request, to []byte) ([]byte, error) {
+// answer appends an opening of the own contribution.
+func (a *Auditor) answer(q Request, to []byte) ([]byte, error) {
 	if int(q.Fragment) >= len(a.cfg.Params.Fragments) || q.Range.Begin >= q.Range.End ||
 		q.Range.End > a.cfg.Params.Fragments[q.Fragment] {
 		return nil, errors.New("no such range")
-	}
-	if q.Contributor != a.cfg.Self {
-		return to, nil
 	}
 	own, done := a.cfg.Own(q.Root)
 	defer done()
 	if own == nil {
 		return to, nil
-	}
-	cost, err := audit.Cost(a.cfg.Params, q.Fragment, q.Range)
-	if err != nil {
-		return nil, err
-	}
-	if !a.cfg.Elector(from) {
-		from = seatless
-	}
-	if !a.served.take(from, q.Root, cost, a.cfg.Params.Fragments[q.Fragment]) {
-		return nil, errQuota
 	}
 	o, err := audit.OpenContribution(a.cfg.Params, q.Fragment, own, q.Range)
 	if err != nil {

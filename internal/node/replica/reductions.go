@@ -177,7 +177,7 @@ func (s *sink) Within(set slot.Bitmap) slot.Bitmap {
 }
 
 // SegmentDone reports a segment, with the marks of those that point the other way.
-func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root, alike allreduce.Alike) {
+func (s *sink) SegmentDone(segment slot.Segment, alike allreduce.Alike) {
 	var judges []int
 	for i, rank := 0, 0; i < len(s.plan.Offers); i++ {
 		if segment.Contributors.Has(i) {
@@ -188,7 +188,7 @@ func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root, alike allred
 		}
 	}
 	segment.Against = alike.Against(judges)
-	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment, Figures: figures})
+	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment})
 }
 
 // Lost reports a peer that failed. A commitment that no honest peer makes proves that it lies.

@@ -71,8 +71,6 @@ type Config struct {
 	Claims func(slot, weight uint64) uint64
 	// Reduced is for them, too: see allreduce.Config.
 	Reduced func(slot uint64, frame int, values []float32)
-	// Figured is for them, too: see allreduce.Config.
-	Figured func(slot uint64, frame int, row slot.FigureRow)
 	// Passes is for them, too: whether outcomes of a slot are not checked. Usually nil.
 	Passes func(slot uint64) bool
 }
@@ -118,7 +116,7 @@ func Open(cfg Config) (*Replica, error) {
 	}
 	if r.engine, err = allreduce.New(allreduce.Config{
 		Self: cfg.Self, Run: cfg.Run.ID, Params: cfg.Run.Params, Transport: cfg.Exchange, Logger: cfg.Logger,
-		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced, Figured: cfg.Figured,
+		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced,
 	}); err != nil {
 		return nil, err
 	}
@@ -234,10 +232,9 @@ func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.shown, Leaves: r.reductions.leaves,
-		Figures: r.figures,
-		Elector: r.isElector, Connected: r.cfg.InReach,
-		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
-		Member:  r.isMember, Timeout: r.cfg.Answer, Logger: r.cfg.Logger,
+		Connected: r.cfg.InReach,
+		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
+		Member:    r.isMember, Timeout: r.cfg.Answer, Logger: r.cfg.Logger,
 	}
 }
 
@@ -258,13 +255,6 @@ func (r *Replica) Close(keep bool) error {
 // isMember says whether the newest record lists a peer.
 func (r *Replica) isMember(p slot.PeerID) bool {
 	return slot.Find(r.cfg.Ledger.View().Tip.Members, p) >= 0
-}
-
-// isElector says whether the newest record gives a peer a seat.
-func (r *Replica) isElector(p slot.PeerID) bool {
-	m := r.cfg.Ledger.View().Tip.Members
-	i := slot.Find(m, p)
-	return i >= 0 && m[i].Elects()
 }
 
 // donors returns the peers known to hold states when the work was given, and the present members,

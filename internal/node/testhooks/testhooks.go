@@ -49,9 +49,6 @@ type Hooks struct {
 	// Reduced is given the values of each frame that the node reduces as an owner, before they are
 	// encoded. It may change them.
 	Reduced func(slot uint64, frame int, values []float32)
-	// Figured is given what the node publishes of each frame that it reduces as an owner. It may
-	// change it.
-	Figured func(slot uint64, frame int, row slot.FigureRow)
 	// Unsound founds a run from any model.
 	Unsound bool
 	// Passes says of each slot whether the node gives HAVE for an outcome without checking it. Nil:
