@@ -33,7 +33,7 @@ type Event struct {
 // Reason says in a word, for programs, why a peer is suspected, gone or refused.
 type Reason string
 
-// All reasons. docs/operations/events.md says what they mean.
+// All reasons. docs/reference/events.md says what they mean.
 const (
 	ReasonLeft          Reason = "left"
 	ReasonLost          Reason = "lost"

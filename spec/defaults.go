@@ -80,7 +80,7 @@ func (s Spec) withoutMomentum() bool {
 
 // asyncDefaults fills in the defaults that mode async has of its own.
 func (s *Spec) asyncDefaults() {
-	// late steps cost least without momentum (docs/benchmarks.md)
+	// late steps cost least without momentum (docs/why/benchmarks.md)
 	s.Outer = cmp.Or(s.Outer, outeropt.SGD)
 	s.Pace = cmp.Or(s.Pace, PaceDyLU)
 	if s.Outer == outeropt.DelayedNesterov {

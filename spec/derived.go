@@ -93,7 +93,8 @@ func (s Spec) Interval(slotNumber uint64) int {
 const roundsOfPart = 16
 
 // DataAssignment is how the ledger assigns parts of the data to members: so many slots ahead, and
-// where members do different numbers of steps, parts of so many steps; else 0 (docs/data.md).
+// where members do different numbers of steps, parts of so many steps; else 0
+// (docs/how-to/data.md).
 func (s Spec) DataAssignment() (ahead, partSteps uint64) {
 	if s.Mode != ModeSync {
 		ahead = 1

@@ -14,9 +14,9 @@ type Task struct {
 	Members []PeerID // the run's members at this slot border, sorted
 
 	// Part is the part of the data that this round trains on. Parts are numbered from 0 without an
-	// end, and each is enough for PartSteps steps (docs/data.md). All peers agree on the assignment
-	// of parts to peers: no other peer gets this one until it is known that no contribution came of
-	// it.
+	// end, and each is enough for PartSteps steps (docs/how-to/data.md). All peers agree on the
+	// assignment of parts to peers: no other peer gets this one until it is known that no
+	// contribution came of it.
 	Part uint64
 	// H; 16 H where the pace is not steps; in mode streaming the steps from border to border
 	PartSteps int

@@ -1,5 +1,5 @@
 // Package attach lets the processes of a trainer, the ranks, work with a node that is a process of
-// its own (docs/attach.md).
+// its own (docs/reference/attach.md).
 //
 //	s, err := attach.Listen(attach.Config{DataDir: dir, Run: "my-run"}) // ranks may come from now on
 //	t, err := s.Trainer(ctx)          // waits until all ranks of one are there

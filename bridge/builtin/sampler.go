@@ -7,8 +7,8 @@ import (
 )
 
 // sampler draws the training sequences of one task: samples without replacement, from a part of the
-// data that no other peer has (docs/data.md). An epoch cuts the training text into windows, from an
-// offset of its own, in an order of its own.
+// data that no other peer has (docs/how-to/data.md). An epoch cuts the training text into windows,
+// from an offset of its own, in an order of its own.
 type sampler struct {
 	corpus *Corpus
 	task   trainer.Task

@@ -1,5 +1,5 @@
 /* p2pdiloco_attach.h: a trainer in C or C++ works with the node of its machine, which is a process of its own
- * (docs/attach.md). This header is the whole client: C11 and POSIX, no library, no Go. One thread may use a
+ * (docs/reference/attach.md). This header is the whole client: C11 and POSIX, no library, no Go. One thread may use a
  * struct p2pa at a time; in a child made by fork every call fails.
  *
  *     struct p2pa_config c = {.tensors = tensors, .count = 2, .params = params};   all of the model, in host memory
@@ -139,7 +139,7 @@ struct p2pa {
     char kept[4096]; /* folder of the private state of this round's beginning; empty: none, or it took long */
 };
 
-/* ---- Messages (docs/attach.md, sections 2 and 3), and the socket. ---- */
+/* ---- Messages (docs/reference/attach.md, sections 2 and 3), and the socket. ---- */
 
 static inline int p2pa_fail(struct p2pa *a, int status, const char *text) {
     snprintf(a->error, sizeof a->error, "%s", text);

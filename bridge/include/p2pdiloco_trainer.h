@@ -87,7 +87,7 @@ typedef struct p2pdiloco_trainer_task {
 	 * and a trainer that stores nothing new for the peer's --trainer-timeout counts as hung. Never NULL. */
 	volatile uint64_t *steps_done;
 	/* The part of the data that this round trains on. Parts are numbered from 0 without end, and each is enough
-	 * for part_steps steps. No other peer has this part (docs/data.md). done of its steps were trained before;
+	 * for part_steps steps. No other peer has this part (docs/how-to/data.md). done of its steps were trained before;
 	 * the task's steps follow them. */
 	uint64_t part, part_steps, done;
 	/* Where the run is when these steps begin, in inner steps of its time (H a round, however many a peer does), and

@@ -29,7 +29,7 @@ var writeRouters = flag.Bool("write", false, "have TestRouters write its table i
 
 // The table of how peers behind routers reach each other stands between the two marks.
 const (
-	routersPage  = "docs/connectivity.md"
+	routersPage  = "docs/how-to/routers.md"
 	routersBegin = "<!-- go test ./cmd/p2pdiloco -run TestRouters -args -write -->\n"
 	routersEnd   = "<!-- end -->\n"
 )

@@ -35,12 +35,12 @@ func TestNothingElseIsKnown(t *testing.T) {
 }
 
 const (
-	docs       = "../../docs/operations/settings.md"
+	docs       = "../../docs/reference/settings.md"
 	tableBegin = "<!-- settings: go test ./cmd/p2pdiloco -run TestDocs -update -->\n"
 	tableEnd   = "<!-- /settings -->\n"
 )
 
-// TestDocs holds the table of settings in docs/operations/settings.md against the flags.
+// TestDocs holds the table of settings in docs/reference/settings.md against the flags.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	must(t, err)

@@ -110,7 +110,7 @@ func TestJoinWithABadLibrary(t *testing.T) {
 
 // TestACrashedLibraryIsStartedAgain: whatever a library ends the process with, in whichever call,
 // what starts the program again does so, and the same member trains to the end of the run: the unit
-// of examples/multihost, and a loop that ends at the statuses of docs/operations.
+// of examples/multihost, and a loop that ends at the statuses of docs/reference/process.md.
 func TestACrashedLibraryIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile("../../examples/multihost/systemd/p2pdiloco-peer@.service")

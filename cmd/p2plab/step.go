@@ -46,7 +46,7 @@ model (D; its trainer has two), and how much of it is live between two rounds. A
 spreads, and goals that are met or missed.
 
 The floor is what the arithmetic, the encryption and the copies of a slot must cost: CPU seconds of all
-peers, from what each byte costs in each turn on this machine; docs/performance.md has the formula. Slots
+peers, from what each byte costs in each turn on this machine; docs/why/performance.md has the formula. Slots
 after which a checkpoint is made, those that follow them, and all others have medians of their own: with
 --step-time inner steps last long enough for a checkpoint beside them.
 

@@ -6,7 +6,7 @@
     python3 compare.py --list               # the cells, and which of them are done
 
 Each cell is a run of its own on loopback, of at most 90 seconds, and adds a line to the results
-file. Started again, the script goes on with the cells that are not there. See docs/gpu.md.
+file. Started again, the script goes on with the cells that are not there. See docs/how-to/gpu.md.
 """
 
 import argparse

@@ -264,7 +264,7 @@ func TestWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTheDocumentIsStable pins the keys of doctor --json, which docs/operations/status.md lists:
+// TestTheDocumentIsStable pins the keys of doctor --json, which docs/reference/doctor.md lists:
 // scripts read them.
 func TestTheDocumentIsStable(t *testing.T) {
 	v := sample()
@@ -281,7 +281,7 @@ func TestTheDocumentIsStable(t *testing.T) {
 	if err := json.Unmarshal(b, &doc); err != nil {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile("../../docs/operations/status.md")
+	docs, err := os.ReadFile("../../docs/reference/doctor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestTheDocumentIsStable(t *testing.T) {
 		}
 		for _, key := range want {
 			if !strings.Contains(string(docs), "`"+key+"`") {
-				t.Errorf("docs/operations/status.md says nothing of %s in %q", key, name)
+				t.Errorf("docs/reference/doctor.md says nothing of %s in %q", key, name)
 			}
 		}
 	}

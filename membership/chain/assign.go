@@ -7,8 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Which member trains on which part of the data follows from the chain alone (docs/data.md). Parts
-// are numbered from 0, without an end. Each is in one place at a time:
+// Which member trains on which part of the data follows from the chain alone (docs/how-to/data.md).
+// Parts are numbered from 0, without an end. Each is in one place at a time:
 //
 //	never assigned (next and above) -> a member's share for a slot -> contributed, as a record lists
 //	                                         ^                '----> back: no record can list it, or a rest is left

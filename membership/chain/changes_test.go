@@ -18,7 +18,7 @@ import (
 // What a newcomer takes in of runs whose members come and go, by how many changes of who votes
 // there were. Signatures are noise that nobody checks, so the times are those of all else: reading,
 // hashing the lists that the differences lead to, and the rules. How many signatures there are to
-// check is told beside, and how long one takes. The figures are in docs/operations/peers.md.
+// check is told beside, and how long one takes. The figures are in docs/reference/process.md.
 //
 //	P2PDILOCO_TEST=nightly go test ./membership/chain -run TestPastOfManyChanges -v -timeout 1h
 func TestPastOfManyChanges(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // A run of 8 members with a join and a loss every 20 slots, of which each record changes who votes:
 // 1,000 slots, or 10,000 in the nightly run. What a member keeps stays small, and so does what a
-// newcomer takes in. The figures are in docs/performance.md.
+// newcomer takes in. The figures are in docs/why/performance.md.
 //
 //	P2PDILOCO_TEST=nightly go test ./membership/chain -run TestLongChainStaysSmall -v
 func TestLongChainStaysSmall(t *testing.T) {

@@ -1,6 +1,7 @@
-// Package box is the node's side of the attach protocol (docs/attach.md) as a pure machine. A box
-// is one machine's node with the ranks of its trainer. What comes in is a method call, and what is
-// to be done for it comes out as effects. There are no goroutines here, no clock and no sockets.
+// Package box is the node's side of the attach protocol (docs/reference/attach.md) as a pure
+// machine. A box is one machine's node with the ranks of its trainer. What comes in is a method
+// call, and what is to be done for it comes out as effects. There are no goroutines here, no clock
+// and no sockets.
 //
 //	b := box.New(box.Config{Run: "my-run", DataDir: dir, PID: 71, Timeout: 10 * time.Minute})
 //	for _, effect := range b.Receive(now, conn, id, message) { … }

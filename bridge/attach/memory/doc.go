@@ -1,5 +1,5 @@
 // Package memory makes and maps the vectors that a node shares with the ranks of a trainer
-// (docs/attach.md, section 5).
+// (docs/reference/attach.md, section 5).
 //
 //	f, err := memory.New(ctx, size)   // refuses what this machine has no room for
 //	region, err := memory.Reserve(size)

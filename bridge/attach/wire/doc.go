@@ -1,5 +1,6 @@
 // Package wire has the messages of the attach protocol, in which the ranks of a trainer and the
-// node of their machine talk over a Unix socket (docs/attach.md). All integers are little-endian.
+// node of their machine talk over a Unix socket (docs/reference/attach.md). All integers are
+// little-endian.
 //
 // A message is a header of 16 bytes and a body of tagged fields:
 //

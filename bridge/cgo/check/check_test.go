@@ -109,11 +109,11 @@ func TestTasksHaveTheTimeOfTheRun(t *testing.T) {
 	}
 }
 
-// TestTheExample: the trainer that docs/bridge.md begins with builds as the page says, without a
-// warning, and passes.
+// TestTheExample: the trainer that docs/reference/bridge.md begins with builds as the page says,
+// without a warning, and passes.
 func TestTheExample(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/bridge.md")
+	page, err := os.ReadFile("../../../docs/reference/bridge.md")
 	if err != nil || !strings.Contains(string(page), "make -C examples/c libmine.so\n") {
 		t.Fatalf("the page builds it otherwise: %v", err)
 	}

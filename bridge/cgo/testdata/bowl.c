@@ -1,6 +1,6 @@
 /*
  * A small, well-behaved trainer: gradient descent with momentum on |x - target|^2 / 2. The skeleton of
- * docs/bridge.md in full.
+ * docs/reference/bridge.md in full.
  *
  * Configuration (JSON, all numbers, all optional): size, target, pause_ms (rest after each step), journal (1: a
  * line for each run in the file journal of the data directory).

@@ -177,7 +177,7 @@ func TestNames(t *testing.T) {
 }
 
 const (
-	docs  = "../../../docs/operations/status.md"
+	docs  = "../../../docs/reference/metrics.md"
 	begin = "<!-- metrics: go test ./bridge/internal/metrics -run TestDocs -update -->\n"
 	end   = "<!-- /metrics -->"
 )

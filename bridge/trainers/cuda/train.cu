@@ -220,7 +220,7 @@ static uint64_t mix(uint64_t z) { /* the finalizer of SplitMix64 (Steele, Lea an
 	return z ^ z >> 31;
 }
 
-/* Where the sequence at a place of the run's endless sequence begins (docs/data.md). An epoch cuts
+/* Where the sequence at a place of the run's endless sequence begins (docs/how-to/data.md). An epoch cuts
  * the text into windows, in the order of a Feistel network that is applied again until the result
  * is one of their numbers. */
 static uint64_t find_window(uint64_t train, uint64_t seed, uint64_t place, uint64_t length) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Exit statuses, as docs/operations/peers.md lists them.
+// Exit statuses, as docs/reference/process.md lists them.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1

@@ -81,7 +81,7 @@ func TestDescribe(t *testing.T) {
 // What a trainer's people read names no flag and nothing of Go's, but in a command to copy. Each
 // line is of an event that the page has, or of the narrator.
 func TestMessages(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operations/events.md")
+	page, err := os.ReadFile("../../../docs/reference/events.md")
 	if err != nil {
 		t.Fatal(err)
 	}

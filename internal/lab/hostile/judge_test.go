@@ -220,7 +220,7 @@ func TestJudge(t *testing.T) {
 
 // TestWhatIsSaidIsDocumented: the judge looks for names that events have.
 func TestWhatIsSaidIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operations/events.md")
+	page, err := os.ReadFile("../../../docs/reference/events.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Event is one thing that happened on a node: one line of an events file. docs/operations/events.md
+// Event is one thing that happened on a node: one line of an events file. docs/reference/events.md
 // lists the names and their fields, and a test holds it against the code. They are stable: scripts
 // rely on them. Others may come; readers skip the names they do not know.
 type Event struct {

@@ -15,10 +15,10 @@ import (
 	"testing"
 )
 
-// Scripts are written by docs/operations/events.md: an event that the page lacks is found by
+// Scripts are written by docs/reference/events.md: an event that the page lacks is found by
 // nobody, and one that no code emits is waited for in vain.
 func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operations/events.md")
+	page, err := os.ReadFile("../../../docs/reference/events.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +33,12 @@ func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
 	emitted := eventsInCode(t)
 	for _, name := range slices.Sorted(maps.Keys(emitted)) {
 		if !documented[name] {
-			t.Errorf("docs/operations/events.md lacks %s", name)
+			t.Errorf("docs/reference/events.md lacks %s", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
 		if !emitted[name] {
-			t.Errorf("docs/operations/events.md has %s, which no code names", name)
+			t.Errorf("docs/reference/events.md has %s, which no code names", name)
 		}
 	}
 	code, err := os.ReadFile("../../../membership/event.go")
@@ -48,7 +48,7 @@ func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
 	reasons := regexp.MustCompile(`Reason = "(\w+)"`).FindAllSubmatch(code, -1)
 	for _, reason := range reasons {
 		if !strings.Contains(rows, "`"+string(reason[1])+"`") {
-			t.Errorf("docs/operations/events.md lacks the reason %s", reason[1])
+			t.Errorf("docs/reference/events.md lacks the reason %s", reason[1])
 		}
 	}
 	if len(reasons) == 0 {

@@ -180,7 +180,7 @@ func TestSlotMetricsAreDifferences(t *testing.T) {
 
 // The schema has the keys that a line has where all is known, and demands those that each has.
 func TestSchemaOfALine(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "metrics.schema.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "metrics.schema.json"))
 	noError(t, err)
 	var schema struct {
 		Properties map[string]any

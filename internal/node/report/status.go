@@ -88,8 +88,8 @@ type Status struct {
 	Process ProcessStatus `json:"process"`
 }
 
-// TaskStatus is a round of inner steps, for programs that keep their own loop. docs/data.md says
-// how the parts of the data are assigned.
+// TaskStatus is a round of inner steps, for programs that keep their own loop. docs/how-to/data.md
+// says how the parts of the data are assigned.
 type TaskStatus struct {
 	Slot  uint64 `json:"slot"`        // that this round contributes to, from 1
 	Steps int    `json:"inner_steps"` // H; in mode streaming those to the next border: begin

@@ -18,7 +18,7 @@ type attack struct {
 	leave    []uint64 // instead, each leaves after that slot
 	free     bool     // must cost nothing but the data of those that are evicted
 	opposite bool     // bad peers point the other way than honest ones
-	// how many of so many bad peers must be named in time; nil: all (docs/operations/trust.md)
+	// how many of so many bad peers must be named in time; nil: all (docs/why/trust.md)
 	least func(bad int) int
 }
 

@@ -1,4 +1,4 @@
-"""The client of the attach protocol (docs/attach.md): a trainer's ranks and their machine's node.
+"""The client of the attach protocol (docs/reference/attach.md): a trainer's ranks and their node.
 
 The node is a process of its own. Its model lies in memory that the ranks map, and messages over
 a Unix socket say who may read and write it when. Nothing here needs more than Python's standard

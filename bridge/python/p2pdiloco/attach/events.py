@@ -8,7 +8,7 @@ import pathlib
 from typing import Any, Callable, Optional
 
 Event = dict[str, Any]
-"""What happened on a node: "event" is its name, and docs/operations/events.md has the others."""
+"""What happened on a node: "event" is its name, and docs/reference/events.md has the others."""
 
 
 class Events:

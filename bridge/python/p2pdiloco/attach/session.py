@@ -1,8 +1,8 @@
 """One rank's conversation with the node: who speaks when, and what happens when one is gone.
 
-The node asks and the ranks answer (docs/attach.md, section 3). A training loop calls border()
-when it begins and whenever the steps of a TRAIN are done; border answers the node's requests until
-it asks for inner steps. All of it happens in the thread that calls.
+The node asks and the ranks answer (docs/reference/attach.md, section 3). A training loop calls
+border() when it begins and whenever the steps of a TRAIN are done; border answers the node's
+requests until it asks for inner steps. All of it happens in the thread that calls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RETRY = 0.2  # seconds between two attempts to connect
 _IDLE = 0.5  # seconds between two calls of idle
 _GATHERS = 10.0  # seconds between two looks whether a node lives that waits for other ranks
 
-# Codes of ERROR (docs/attach.md, section 6).
+# Codes of ERROR (docs/reference/attach.md, section 6).
 _KINDS: dict[int, type[Error]] = {
     3: Invalid,  # another run
     4: Busy,

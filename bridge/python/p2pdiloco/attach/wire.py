@@ -1,4 +1,4 @@
-"""Messages of the attach protocol and their bytes (docs/attach.md, sections 2 and 3)."""
+"""Messages of the attach protocol and their bytes (docs/reference/attach.md, sections 2 and 3)."""
 
 from __future__ import annotations
 

@@ -57,8 +57,9 @@ func warmStart(ctx context.Context, c Config) (w *warm, err error) {
 // train trains data-parallel from the warm start: as many steps as each peer does, each averaged
 // over all peers' batches. In each round, from 1, the parts of the data are those that the peers of
 // a run of that seed are dealt if all are there from the first slot on and none is late
-// (docs/data.md). In modes that overlap, the same parts come in another order. The loss is that of
-// held-out text. An inner optimizer that the warm start did not have begins without a state.
+// (docs/how-to/data.md). In modes that overlap, the same parts come in another order. The loss is
+// that of held-out text. An inner optimizer that the warm start did not have begins without a
+// state.
 func (w *warm) train(ctx context.Context, c Config, seed, rounds, steps uint64,
 ) (t *builtin.Trainer, loss float64, err error) {
 	together := c.Model.Config

@@ -36,7 +36,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestGoals: the cases of docs/performance.md have the goals that are told there.
+// TestGoals: the cases of docs/why/performance.md have the goals that are told there.
 func TestGoals(t *testing.T) {
 	with := func(change func(*Case)) string {
 		c := sampleConfig().Cases[0]
