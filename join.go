@@ -11,9 +11,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -38,7 +38,7 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n := &Node{
-		origin: from, life: life.New(from.cfg.Logger),
+		origin: from, life: round.NewLife(from.cfg.Logger),
 		events: report.NewEvents(from.cfg.Logger, from.cfg.OnEvent),
 	}
 	n.shut = sync.OnceValue(n.close)

@@ -10,7 +10,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
@@ -24,7 +23,7 @@ import (
 // the rest may be called from any.
 type Node struct {
 	origin
-	life   *life.Life
+	life   *round.Life
 	shut   func() error // closes, once
 	events *report.Events
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
@@ -119,9 +118,9 @@ var (
 	ErrOtherRun = errors.New("p2pdiloco: another run of this name")
 	// ErrGivenUp ends a node whose run nobody but it ever was in, for another run of the name.
 	// Close it, and Join again with the same configuration: that looks for the other run.
-	ErrGivenUp = life.ErrGivenUp
+	ErrGivenUp = round.ErrGivenUp
 	// ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
-	ErrClosed = life.ErrClosed
+	ErrClosed = round.ErrClosed
 	// ErrCloned ends a node whose identity another process uses at the same time, or whose data
 	// directory is an old copy.
 	ErrCloned = errors.New("p2pdiloco: the identity is used twice")

@@ -17,14 +17,14 @@ func TestDelayedNesterovFollowsItsEquations(t *testing.T) {
 			t.Fatal(err)
 		}
 		next, at := noise(), At{}
-		params := vector(next, n)
+		params := randoms(next, n)
 		theta, m, sum := make([]float64, n), make([]float64, n), make([]float64, n)
 		for j, p := range params {
 			theta[j] = float64(p)
 		}
 		open := uint64(0)
 		for step, contributions := range []uint64{1, 1, 4, 2, 1, 7, 12, 3, 1, 1, 5} {
-			g := vector(next, n)
+			g := randoms(next, n)
 			at = At{Step: uint64(step) + 1, Contributions: contributions, Open: cfg.OpenAfter(at)}
 			opt.Step(params, g, at)
 			for range contributions {

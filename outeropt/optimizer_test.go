@@ -96,7 +96,7 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 		whole, _ := New(cfg, n)
 		parts, _ := New(cfg, n)
 		next := noise()
-		p, g := vector(next, n), vector(next, n)
+		p, g := randoms(next, n), randoms(next, n)
 		q := slices.Clone(p)
 		open := uint64(0)
 		for round := range uint64(9) {
@@ -138,7 +138,7 @@ func TestStepBeyondTheModelOrBeforeTheFirstPanics(t *testing.T) {
 func BenchmarkStep(b *testing.B) {
 	const n = 1 << 20
 	next := noise()
-	p, g := vector(next, n), vector(next, n)
+	p, g := randoms(next, n), randoms(next, n)
 	for _, cfg := range kinds {
 		opt, _ := New(cfg, n)
 		name := cfg.Name

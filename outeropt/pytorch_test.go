@@ -29,7 +29,7 @@ func noise() func() float32 {
 	}
 }
 
-func vector(next func() float32, n int) []float32 {
+func randoms(next func() float32, n int) []float32 {
 	v := make([]float32, n)
 	for j := range v {
 		v[j] = next()
@@ -112,10 +112,10 @@ func TestEqualsPyTorch(t *testing.T) {
 				t.Fatalf("%d steps and %d vectors in the file", len(c.steps), len(c.last))
 			}
 			next := noise()
-			params := vector(next, torchElements)
+			params := randoms(next, torchElements)
 			wrong := 0
 			for i, want := range c.steps {
-				opt.Step(params, vector(next, torchElements), At{Step: uint64(i) + 1})
+				opt.Step(params, randoms(next, torchElements), At{Step: uint64(i) + 1})
 				if got := checksum(params, opt.State()); got != want && wrong == 0 {
 					wrong = i + 1
 				}

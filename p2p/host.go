@@ -19,10 +19,10 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -107,7 +107,7 @@ func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.O
 // besides those seen, ports that the router is asked to forward, others that try this peer's
 // addresses, and relays. Holes are punched by holes.
 func reaching(cfg Config, hints *nat.Hints) []libp2p.Option {
-	announcing := addr.Announcing(cfg.Announce)
+	announcing := peers.Announcing(cfg.Announce)
 	opts := []libp2p.Option{
 		libp2p.AddrsFactory(func(addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
 			return hints.Relayed(announcing(addrs))

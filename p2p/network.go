@@ -15,14 +15,12 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -39,7 +37,7 @@ type Network struct {
 	discovery *discovery.Discovery
 	life      life
 	probes    *prober
-	ranks     *dial.Ranks
+	ranks     *peers.Ranks
 	answers   *limits.Budget // of the peers that are greeted
 	rtts      rtts
 	nat       *nat.NAT
@@ -79,8 +77,8 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 		opt(&o)
 	}
 	n := &Network{
-		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
-		ranks: dial.NewRanks(), streams: newStreams(),
+		cfg: cfg, env: peers.Env{Tasks: peers.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
+		ranks: peers.NewRanks(), streams: newStreams(),
 		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)

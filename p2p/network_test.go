@@ -16,7 +16,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
@@ -116,7 +115,7 @@ func TestQUICWhereTCPIsMissing(t *testing.T) {
 func TestPortInUse(t *testing.T) {
 	first := loopback(t, LAN())
 	for _, a := range first.Host().Network().ListenAddresses() {
-		if addr.IsRelayed(a) {
+		if peers.IsRelayed(a) {
 			continue
 		}
 		_, err := New(t.Context(), Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", a.String()}})

@@ -12,9 +12,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Ways to a peer.
@@ -69,7 +69,7 @@ func (n *Network) Relayed() map[slot.PeerID]bool {
 	relayed := make(map[slot.PeerID]bool)
 	for _, id := range n.env.Host.Network().Peers() {
 		if best, ok := n.env.BestConn(id); ok && !best.Stat().Limited {
-			relayed[slot.PeerID(id)] = addr.IsRelayed(best.RemoteMultiaddr())
+			relayed[slot.PeerID(id)] = peers.IsRelayed(best.RemoteMultiaddr())
 		}
 	}
 	return relayed
@@ -81,11 +81,11 @@ func pathOf(c network.Conn) Path {
 		Peer: slot.PeerID(c.RemotePeer()), Way: WayDirect, Transport: c.ConnState().Transport, Addr: a.String(),
 		Since: c.Stat().Opened, Limited: c.Stat().Limited,
 	}
-	if !addr.IsRelayed(a) {
+	if !peers.IsRelayed(a) {
 		return p
 	}
 	p.Way, p.Transport = WayRelayed, ""
-	if id, ok := addr.Relay(a); ok {
+	if id, ok := peers.Relay(a); ok {
 		p.Relay = slot.PeerID(id)
 	}
 	return p
@@ -149,11 +149,11 @@ func (r *rtts) measure(n *Network, id peer.ID, conn string) {
 func (n *Network) Site(id slot.PeerID) string {
 	site := "unknown"
 	for _, c := range n.env.Host.Network().ConnsToPeer(peer.ID(id)) {
-		if addr.IP(c.RemoteMultiaddr()).IsLoopback() {
+		if peers.IP(c.RemoteMultiaddr()).IsLoopback() {
 			return ""
 		}
-		site = addr.Subscriber(c.RemoteMultiaddr())
-		if !addr.IsRelayed(c.RemoteMultiaddr()) {
+		site = peers.Subscriber(c.RemoteMultiaddr())
+		if !peers.IsRelayed(c.RemoteMultiaddr()) {
 			break
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const maxPortsFile = 4096 // bytes
@@ -112,7 +112,7 @@ func loadPorts(path string) ([]string, error) {
 // listeningAs are the addresses listened on that a default address, with port 0, stands for.
 func listeningAs(h host.Host, a string) (out []string) {
 	for _, l := range h.Network().ListenAddresses() {
-		if s := l.String(); !addr.IsRelayed(l) && anyPort(s) == a {
+		if s := l.String(); !peers.IsRelayed(l) && anyPort(s) == a {
 			out = append(out, s)
 		}
 	}

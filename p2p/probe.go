@@ -18,7 +18,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // A probe is one stream, on which nothing is answered that was not asked for:
@@ -114,7 +114,7 @@ func (p *prober) answer(from peer.ID, s wire.Stream) error {
 		return err
 	}
 	seen := p.n.remoteAddr(from)
-	site := addr.Subscriber(seen)
+	site := peers.Subscriber(seen)
 	give, take = p.allow(site, give), p.allow(site, take)
 	b := wire.AppendU32(wire.AppendU32(nil, uint32(give)), uint32(take))
 	if err := wire.WriteMessage(s, wire.AppendBytes(b, seen.String())); err != nil {

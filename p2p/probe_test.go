@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // probed makes two connected Networks with links of 20 Mbit/s and 10 ms each way, of which the
@@ -82,7 +82,7 @@ func TestProbesAreBounded(t *testing.T) {
 func TestProbesOfManyIdentities(t *testing.T) {
 	p := &prober{}
 	p.mu.used = make(map[string]int)
-	ask := func(from string) int { return p.allow(addr.Subscriber(multiaddr.StringCast(from)), 1<<20) }
+	ask := func(from string) int { return p.allow(peers.Subscriber(multiaddr.StringCast(from)), 1<<20) }
 	sum := 0
 	for i := range 256 {
 		sum += ask(fmt.Sprintf("/ip6/2001:db8:0:1%02x::1/tcp/4001", i))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // TestAnnouncedAddresses are told before those that are listened on, and the list that libp2p gave
@@ -15,7 +15,7 @@ import (
 func TestAnnouncedAddresses(t *testing.T) {
 	const announced = "/ip4/203.0.113.1/tcp/4001"
 	seen := []multiaddr.Multiaddr{somewhereLocal}
-	if got := addr.Announcing([]string{announced, "junk"})(seen); len(got) != 2 || got[0].String() != announced ||
+	if got := peers.Announcing([]string{announced, "junk"})(seen); len(got) != 2 || got[0].String() != announced ||
 		!got[1].Equal(seen[0]) || len(seen) != 1 {
 		t.Errorf("told %v", got)
 	}

@@ -16,10 +16,9 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -132,7 +131,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	s.inlet.Came(k)
 	if !s.n.ownHost {
 		s.n.count.LogRecvMessageStream(int64(max(k, 0)), s.Protocol(), "")
-		if relay, relayed := addr.Relay(s.Conn().RemoteMultiaddr()); relayed {
+		if relay, relayed := peers.Relay(s.Conn().RemoteMultiaddr()); relayed {
 			s.n.count.LogRecvMessageStream(int64(max(k, 0)), proto.ProtoIDv2Stop, relay)
 		}
 	}
@@ -153,7 +152,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	}
 	if !s.n.ownHost {
 		s.n.count.LogSentMessageStream(int64(n), s.Protocol(), "")
-		if addr.IsRelayed(s.Conn().RemoteMultiaddr()) {
+		if peers.IsRelayed(s.Conn().RemoteMultiaddr()) {
 			s.n.count.sent[circuit].Add(uint64(max(n, 0)))
 		}
 	}
@@ -164,14 +163,14 @@ func (s *stream) Write(b []byte) (n int, err error) {
 // if there is one through another relay: a relay may carry handshakes and pulses, and hold back all
 // that is larger. Where the other end was slow instead, that costs a dial.
 func (s *stream) failed(err error) error {
-	relay, relayed := addr.Relay(s.Conn().RemoteMultiaddr())
+	relay, relayed := peers.Relay(s.Conn().RemoteMultiaddr())
 	if err == nil || errors.Is(err, io.EOF) || !relayed || !protocols[s.Protocol()].bulky {
 		return err
 	}
 	id, book := s.Conn().RemotePeer(), s.n.env.Host.Peerstore()
 	var through, others []multiaddr.Multiaddr
 	for _, a := range book.Addrs(id) {
-		if by, is := addr.Relay(a); is && by == relay {
+		if by, is := peers.Relay(a); is && by == relay {
 			through = append(through, a)
 		} else if is {
 			others = append(others, a)
@@ -254,7 +253,7 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) error {
 	if n.apart(to) {
 		n.env.Dialer.Again(to)
-		return dial.ErrApart
+		return peers.ErrApart
 	}
 	if err := n.env.Dialer.Connect(ctx, peer.AddrInfo{ID: to}); err != nil {
 		return err

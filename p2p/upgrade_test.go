@@ -14,13 +14,13 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // relayedConns counts the connections of a to b through relays.
 func relayedConns(a, b *Network) (count int) {
 	for _, c := range a.Host().Network().ConnsToPeer(peer.ID(b.ID())) {
-		if addr.IsRelayed(c.RemoteMultiaddr()) {
+		if peers.IsRelayed(c.RemoteMultiaddr()) {
 			count++
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -39,7 +39,7 @@ func boxes(rounds, peers int, more ...string) []string {
 }
 
 // read reads the report of a peer that has ended.
-func read(t *testing.T, p *clitest.Program) (r report.Peer) {
+func read(t *testing.T, p *clitest.Program) (r eventlog.Peer) {
 	t.Helper()
 	p.Exits(t, cli.ExitOK)
 	p.Read(t, &r)

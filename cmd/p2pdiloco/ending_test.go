@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -79,7 +79,7 @@ func (g *gated) begin(p gatedPeer) gatedPeer {
 // ends waits for the end of a process, which must have an exit status, and say in its report how it
 // ended, and in its events and to people what its last state is. Where that is the run's, they may
 // take the model and stop the peer.
-func (p gatedPeer) ends(t *testing.T, code int, how p2pdiloco.Phase, as string) (r report.Peer) {
+func (p gatedPeer) ends(t *testing.T, code int, how p2pdiloco.Phase, as string) (r eventlog.Peer) {
 	t.Helper()
 	said := p.Exits(t, code)
 	p.Read(t, &r)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -18,7 +18,7 @@ func TestLingerForever(t *testing.T) {
 	name := swarm.RunName("test")
 	stays, events := startBare(t, t.TempDir(), "--run", name, "--trainer", "none", "--linger", "forever")
 	addr, flags := clitest.Await(t, events, "peer.started").Addrs[0], library(t)
-	trains := func(more ...string) (r report.Peer) {
+	trains := func(more ...string) (r eventlog.Peer) {
 		t.Helper()
 		p, _ := startBare(t, t.TempDir(), slices.Concat(flags, more, []string{"--run", name, "--bootstrap", addr})...)
 		p.Exits(t, cli.ExitOK, "the model of slot 3, the last one, is final", "p2pdiloco export --data-dir ")

@@ -16,8 +16,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	measures "github.com/p2pdiloco/p2pdiloco/internal/node/report"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -183,7 +183,7 @@ func TestJoinStatusLeave(t *testing.T) {
 		answers(t, home, c.code, c.want, c.args...)
 	}
 	leave(t, p)
-	var r report.Peer
+	var r eventlog.Peer
 	if p.Read(t, &r); r.Ended || r.Run != name || r.LossFirst == nil {
 		t.Errorf("report %+v", r)
 	}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk/torture"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -24,7 +24,7 @@ var tortureConfig = Config{Shape: Shape{Elements: 300, Optimizer: 1}, FrameBytes
 type victim struct {
 	t        *testing.T
 	where    string
-	disk     *torture.Disk
+	disk     *powerfs.Disk
 	log      bytes.Buffer
 	states   map[uint64]bool // true: acknowledged and needed; false: may be there
 	outcomes map[uint64]bool
@@ -229,8 +229,8 @@ func (v *victim) Next() error {
 }
 
 // lives makes a plan for lives of victims.
-func lives(t *testing.T, seeds uint64) torture.Plan {
-	return torture.Plan{Seeds: seeds, Start: func(how string, d *torture.Disk) torture.Victim {
+func lives(t *testing.T, seeds uint64) powerfs.Plan {
+	return powerfs.Plan{Seeds: seeds, Start: func(how string, d *powerfs.Disk) powerfs.Victim {
 		return &victim{t: t, where: how, disk: d, states: map[uint64]bool{}, outcomes: map[uint64]bool{}}
 	}}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -91,7 +90,7 @@ func (p *Peer) Ask(ctx context.Context) (status p2pdiloco.Status, raw []byte, er
 }
 
 // Report is what the newest process printed at its end; ok is false if it did not come so far.
-func (p *Peer) Report() (r report.Peer, ok bool) {
+func (p *Peer) Report() (r eventlog.Peer, ok bool) {
 	if p.Process == nil {
 		return r, false
 	}

@@ -1,12 +1,11 @@
 // Package vector does arithmetic on whole vectors with all cores. Each element is computed by
-// itself, so the result has the same bits however the work is divided.
+// itself, so the result has the same bits however the work is divided (Ranges).
 package vector
 
 import (
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
 )
 
 // Sub sets dst = a - b, and returns the index of the first element of dst that kernel.Bounded
@@ -14,7 +13,7 @@ import (
 func Sub(dst, a, b []float32) (bad int) {
 	var first atomic.Int64
 	first.Store(int64(len(dst)))
-	parallel.Ranges(len(dst), func(begin, end int) {
+	Ranges(len(dst), func(begin, end int) {
 		kernel.Sub(dst[begin:end], a[begin:end], b[begin:end])
 		if at := int64(kernel.Bounded(dst[begin:end])); at >= 0 {
 			at += int64(begin)
@@ -30,10 +29,10 @@ func Sub(dst, a, b []float32) (bad int) {
 
 // Add sets dst = a + b.
 func Add(dst, a, b []float32) {
-	parallel.Ranges(len(dst), func(begin, end int) { kernel.Add(dst[begin:end], a[begin:end], b[begin:end]) })
+	Ranges(len(dst), func(begin, end int) { kernel.Add(dst[begin:end], a[begin:end], b[begin:end]) })
 }
 
 // Mix sets dst = alpha a + (1 - alpha) b.
 func Mix(dst, a, b []float32, alpha float32) {
-	parallel.Ranges(len(dst), func(begin, end int) { kernel.Mix(dst[begin:end], a[begin:end], b[begin:end], alpha) })
+	Ranges(len(dst), func(begin, end int) { kernel.Mix(dst[begin:end], a[begin:end], b[begin:end], alpha) })
 }

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestVectorsOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	r := rand.New(rand.NewPCG(1, 2))
-	const n = 3*parallel.Block + 17
+	const n = 3*Block + 17
 	random := func() []float32 {
 		x := make([]float32, n)
 		for j := range x {
@@ -47,12 +46,12 @@ func TestVectorsOnAllCores(t *testing.T) {
 
 func TestSubFindsTheFirstBadValueOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
-	const n = 4*parallel.Block + 3
+	const n = 4*Block + 3
 	x, zeros := make([]float32, n), make([]float32, n)
 	if at := Sub(x, zeros, zeros); at != -1 {
 		t.Errorf("of zeros: %d", at)
 	}
-	for _, at := range []int{n - 1, 3*parallel.Block + 9, parallel.Block, parallel.Block - 1, 0} {
+	for _, at := range []int{n - 1, 3*Block + 9, Block, Block - 1, 0} {
 		x[at] = float32(math.Inf(1))
 		if got := Sub(x, x, zeros); got != at {
 			t.Errorf("got %d, want %d", got, at)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk/torture"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -22,7 +22,7 @@ const tortureDir = "/home/peer/books"
 type victim struct {
 	t      testing.TB
 	where  string
-	disk   *torture.Disk
+	disk   *powerfs.Disk
 	script *ledgerScript
 	log    bytes.Buffer
 	drawn  byte // incarnations
@@ -33,7 +33,7 @@ type victim struct {
 	inc     map[slot.Incarnation]bool
 }
 
-func newVictim(t testing.TB, where string, d *torture.Disk) *victim {
+func newVictim(t testing.TB, where string, d *powerfs.Disk) *victim {
 	v := &victim{t: t, where: where, disk: d, script: newLedgerScript(), inc: map[slot.Incarnation]bool{}}
 	v.saved = newState(run, 0).saved()
 	v.waiting = v.saved
@@ -149,10 +149,10 @@ func (v *victim) Next() error {
 }
 
 // lives runs a plan, and demands that the log says this at the end of some life.
-func lives(t *testing.T, said string, p torture.Plan) {
+func lives(t *testing.T, said string, p powerfs.Plan) {
 	seen, last := false, (*victim)(nil)
 	look := func() { seen = seen || last != nil && strings.Contains(last.log.String(), said) }
-	p.Start = func(how string, d *torture.Disk) torture.Victim {
+	p.Start = func(how string, d *powerfs.Disk) powerfs.Victim {
 		look()
 		last = newVictim(t, how, d)
 		return last
@@ -166,20 +166,20 @@ func lives(t *testing.T, said string, p torture.Plan) {
 // The power goes before and after every operation on the disk, and what was not synced survives in
 // many ways.
 func TestPowerCutAtEveryOperationOfTheLog(t *testing.T) {
-	lives(t, "torn end of the ledger log", torture.Plan{Seeds: 6})
+	lives(t, "torn end of the ledger log", powerfs.Plan{Seeds: 6})
 }
 
 // The process dies at every operation, the kernel lives on, the next process works, and then the
 // power goes: what it was told is safe must not rest on anything that the first one left unsynced.
 func TestKillThenPowerCutOfTheLog(t *testing.T) {
-	lives(t, "compacted the ledger log", torture.Plan{Seeds: 6, Kill: true})
+	lives(t, "compacted the ledger log", powerfs.Plan{Seeds: 6, Kill: true})
 }
 
 // The power goes while the log recovers from a power cut, or from the one after a kill.
 func TestPowerCutDuringRecoveryOfTheLog(t *testing.T) {
 	for again := range 13 {
 		for _, kill := range []bool{false, true} {
-			lives(t, "", torture.Plan{Seeds: 1, Again: 1 + again, Kill: kill})
+			lives(t, "", powerfs.Plan{Seeds: 1, Again: 1 + again, Kill: kill})
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestPowerCutDuringRecoveryOfTheLog(t *testing.T) {
 // in the kernel's cache. After a power cut all that was acknowledged to either is there: a sync
 // that failed is not made good by one that succeeds.
 func TestFailingDiskUnderTheLog(t *testing.T) {
-	lives(t, "", torture.Plan{Seeds: 6, Kill: true, Errs: []error{syscall.EIO, syscall.ENOSPC}})
+	lives(t, "", powerfs.Plan{Seeds: 6, Kill: true, Errs: []error{syscall.EIO, syscall.ENOSPC}})
 }
 
 // What was acknowledged and is changed or lost later is never taken for a torn end, as long as

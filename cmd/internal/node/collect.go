@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -78,14 +78,14 @@ func (c *collector) since(p p2pdiloco.Phase) p2pdiloco.Phase {
 const statusLeft = "left"
 
 // sumUp completes a node's last status.
-func (c *collector) sumUp(s p2pdiloco.Status, wall time.Duration) report.Peer {
+func (c *collector) sumUp(s p2pdiloco.Status, wall time.Duration) eventlog.Peer {
 	status := statusLeft
 	if ended(s.Phase) {
 		status = string(s.Phase)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return report.Peer{
+	return eventlog.Peer{
 		Run: s.Run, RunID: s.RunID.String(), PeerID: s.Peer.String(), Parameters: s.Parameters,
 		Ended: s.Phase == p2pdiloco.PhaseEnded, Status: status,
 		Slot: s.Slot, StateRoot: s.StateRoot.String(), RoundsApplied: c.mu.applied,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 func TestReport(t *testing.T) {
@@ -36,7 +36,7 @@ func TestNoLossIsNull(t *testing.T) {
 
 // A model is the run's only where all know it so: a branch, provisional or not, says what it is.
 func TestHowAPeerEnded(t *testing.T) {
-	for phase, want := range map[p2pdiloco.Phase]report.Peer{
+	for phase, want := range map[p2pdiloco.Phase]eventlog.Peer{
 		p2pdiloco.PhaseEnded:            {Ended: true, Status: "ended"},
 		p2pdiloco.PhaseEndedProvisional: {Status: "ended_provisional"},
 		p2pdiloco.PhaseEndedBranch:      {Status: "ended_branch"},

@@ -13,8 +13,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // printing is a participant whose report is written to out, as JSON.
@@ -75,7 +75,7 @@ func TestAPeerThatLeavesAtTheEndHasEnded(t *testing.T) {
 			see()
 		}
 		err := p.finish(node, node)
-		var r report.Peer
+		var r eventlog.Peer
 		if unread := errors.Join(p.end(outputTime), json.Unmarshal([]byte(out.String()), &r)); unread != nil {
 			t.Fatal(unread)
 		}
@@ -115,7 +115,7 @@ func TestANodeThatLeavesAtTheEndHasEnded(t *testing.T) {
 		}
 		s.Start(s.Peers...)
 		s.Finish(time.Minute, s.But(peer)...)
-		err, r := s.Outcome(peer, time.After(time.Minute)), report.Peer{}
+		err, r := s.Outcome(peer, time.After(time.Minute)), eventlog.Peer{}
 		if err := errors.Join(err, p.end(outputTime), json.Unmarshal([]byte(out.String()), &r)); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // messages are all lines about a run that a node says to people: join prints them, and trainers
@@ -216,7 +216,7 @@ func handy(addrs []string) (few []string) {
 func longer(hash string) string { return hash[:min(16, len(hash))] }
 
 // closing sums up a peer's part in two lines.
-func closing(r report.Peer) string {
+func closing(r eventlog.Peer) string {
 	line := message("end", fields{
 		"how": messages["end/"+r.Status], "slot": r.Slot, "run_id": longer(r.RunID),
 		"state_root": r.StateRoot[:min(8, len(r.StateRoot))],

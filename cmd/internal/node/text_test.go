@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 func TestDescribe(t *testing.T) {
@@ -224,7 +224,7 @@ func TestWarnTrim(t *testing.T) {
 
 func TestClosing(t *testing.T) {
 	first, last := 3.0, 2.0
-	got := closing(report.Peer{
+	got := closing(eventlog.Peer{
 		Ended: true, Status: "ended", Slot: 7, BytesSent: 1500, LossFirst: &first, LossLast: &last,
 	})
 	for _, want := range []string{"the run has ended at slot 7", "sent 1.5 kB", "3.0000 at first, 2.0000 at last"} {
@@ -232,7 +232,7 @@ func TestClosing(t *testing.T) {
 			t.Errorf("%q is missing: %s", want, got)
 		}
 	}
-	got = closing(report.Peer{Status: statusLeft})
+	got = closing(eventlog.Peer{Status: statusLeft})
 	if !strings.Contains(got, "left the run") || strings.Contains(got, "loss") {
 		t.Errorf("closing without a loss: %s", got)
 	}

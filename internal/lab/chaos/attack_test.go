@@ -10,7 +10,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -94,7 +93,7 @@ func besieged(t *testing.T) (*assault, *mutant) {
 		p.lines = append([]eventlog.Line{started(p.ID)}, life(1, 8, "")...)
 		p.lines = append(p.lines, eventlog.Line{Event: "members.changed", Members: a.ledger.members})
 		p.Process = &swarm.Process{Stdout: filepath.Join(t.TempDir(), "out")}
-		m.reports(i, report.Peer{Ended: true, Slot: 7, StateRoot: rootOf(8, "")})
+		m.reports(i, eventlog.Peer{Ended: true, Slot: 7, StateRoot: rootOf(8, "")})
 	}
 	return a, m
 }
@@ -106,7 +105,7 @@ func TestVerdictHasAllChecks(t *testing.T) {
 		"":        func(*assault, *mutant) {},
 		CheckHang: func(_ *assault, m *mutant) { m.failure = errors.New("no record") },
 		CheckRoots: func(_ *assault, m *mutant) {
-			m.reports(2, report.Peer{Ended: true, Slot: 7, StateRoot: "other"})
+			m.reports(2, eventlog.Peer{Ended: true, Slot: 7, StateRoot: "other"})
 		},
 		CheckExits:        func(a *assault, _ *mutant) { a.ended = []string{"peer 1 ended by itself"} },
 		CheckLogs:         func(_ *assault, m *mutant) { m.panics() },

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -42,7 +41,7 @@ func fine(t *testing.T) *mutant {
 	for i, p := range m.nodes {
 		dir := t.TempDir()
 		p.lines, p.Process = logs[i], &swarm.Process{Stdout: filepath.Join(dir, "out"), Log: filepath.Join(dir, "log")}
-		m.reports(i, report.Peer{Ended: true, Status: "ended", Slot: ends[i].slot, StateRoot: ends[i].root})
+		m.reports(i, eventlog.Peer{Ended: true, Status: "ended", Slot: ends[i].slot, StateRoot: ends[i].root})
 	}
 	return m
 }
@@ -55,7 +54,7 @@ func (m *mutant) writes(path, text string) {
 }
 
 // reports is what a peer printed at its end.
-func (m *mutant) reports(i int, r report.Peer) {
+func (m *mutant) reports(i int, r eventlog.Peer) {
 	m.t.Helper()
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -95,7 +94,7 @@ func (m *mutant) panics() {
 // mutants are, for each check of a run, a change that it is there to find.
 var mutants = map[string]func(m *mutant){
 	CheckRoots: func(m *mutant) {
-		m.reports(2, report.Peer{Ended: true, Slot: lastSlot, StateRoot: "other"})
+		m.reports(2, eventlog.Peer{Ended: true, Slot: lastSlot, StateRoot: "other"})
 	},
 	CheckRecords: func(m *mutant) {
 		logs := m.logs()
@@ -165,12 +164,12 @@ func TestEachCheckHasAMutant(t *testing.T) {
 // TestProcessesThatEndByThemselves: the end of a process is a fault of the run, but where it was
 // told to end, must end by what is done to it, or has finished the run.
 func TestProcessesThatEndByThemselves(t *testing.T) {
-	done := &report.Peer{Ended: true}
+	done := &eventlog.Peer{Ended: true}
 	for name, c := range map[string]struct {
 		command string
 		asked   bool
 		doing   string // of a fault that hurts it; empty: none does
-		report  *report.Peer
+		report  *eventlog.Peer
 		want    int
 	}{
 		"finished":                 {"exit 0", false, "", done, 0},

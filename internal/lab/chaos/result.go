@@ -12,7 +12,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // Result is what a run ends with: the document that chaos --json prints.
@@ -83,7 +82,7 @@ func passed(checks []Check) bool {
 
 // finished says whether a peer went to the end of the run: of a provisional branch, too, which the
 // check of equal endings then compares.
-func finished(rep report.Peer) bool {
+func finished(rep eventlog.Peer) bool {
 	return rep.Ended || rep.Status == string(p2pdiloco.PhaseEndedProvisional)
 }
 

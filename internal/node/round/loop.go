@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -25,7 +24,7 @@ type Loop struct {
 	mode    Mode
 	ledger  *membership.Driver
 	replica *replica.Replica
-	life    *life.Life
+	life    *Life
 	gauges  *gauges
 	rate    *stepRate
 	clock   *clock
@@ -85,7 +84,7 @@ type Config struct {
 	Trainer trainer.Trainer // nil where the caller keeps its own loop, or trains nothing
 	Ledger  *membership.Driver
 	Replica *replica.Replica
-	Life    *life.Life
+	Life    *Life
 
 	Emit     func(name string, fields map[string]any) // takes an event
 	FS       disk.FS

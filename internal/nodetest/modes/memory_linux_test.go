@@ -20,8 +20,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
-	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -317,7 +317,7 @@ func (n *noiseTrainer) LoadRange(_ context.Context, begin int, src []float32) er
 }
 
 func (n *noiseTrainer) Train(_ context.Context, task trainer.Task) (trainer.Stats, error) {
-	parallel.Ranges(len(n.x), func(begin, end int) {
+	vector.Ranges(len(n.x), func(begin, end int) {
 		random := uint32(begin+1)*2654435761 ^ uint32(task.Slot)
 		for i := begin; i < end; i++ {
 			random ^= random << 13

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
-	"github.com/p2pdiloco/p2pdiloco/internal/svg"
 )
 
 // mostPoints of a series are drawn: a picture has no more pixels.
@@ -97,11 +96,11 @@ var graphs = []graph{
 // draw draws the graph, with each n-th slot where there are many. ok is false where nothing is
 // known of it.
 func (g graph) draw(peers []Peer) (picture []byte, ok bool) {
-	p := svg.Plot{Title: g.title, X: g.x, Y: g.y}
+	p := Plot{Title: g.title, X: g.x, Y: g.y}
 	for _, peer := range peers {
 		step := len(peer.Slots)/mostPoints + 1
 		for _, l := range g.lines {
-			s := svg.Series{Name: l.name}
+			s := Series{Name: l.name}
 			if len(peers) > 1 || l.name == "" {
 				s.Name = peer.Name + " " + l.name
 			}

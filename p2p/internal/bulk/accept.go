@@ -12,7 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -59,7 +59,7 @@ func (b *Conns) serve(in tcpnet.Incoming) error {
 		return err
 	}
 	defer c.close()
-	if err := b.admit(c, addr.Site(in.From)); err != nil {
+	if err := b.admit(c, peers.Site(in.From)); err != nil {
 		return err
 	}
 	defer func() { c.place.Return() }()
@@ -102,7 +102,7 @@ func (b *Conns) accompanied(id peer.ID) error {
 // shake is the handshake, after which the connection counts as the peer's. Until then nobody knows
 // whose it is.
 func (b *Conns) shake(in tcpnet.Incoming) (*conn, error) {
-	place := b.shaking.Take(addr.Site(in.From), func() { _ = in.Close() })
+	place := b.shaking.Take(peers.Site(in.From), func() { _ = in.Close() })
 	if place == nil {
 		return nil, errors.New("too many connections shake hands")
 	}

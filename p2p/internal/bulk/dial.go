@@ -14,7 +14,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -90,11 +90,11 @@ func dialable(conns []network.Conn, known []multiaddr.Multiaddr) []multiaddr.Mul
 	hosts := make(map[netip.Addr]bool)
 	for _, c := range conns {
 		a := c.RemoteMultiaddr()
-		if addr.IsRelayed(a) {
+		if peers.IsRelayed(a) {
 			continue
 		}
-		hosts[addr.IP(a)] = true
-		if addr.IsPlainTCP(a) && c.Stat().Direction == network.DirOutbound {
+		hosts[peers.IP(a)] = true
+		if peers.IsPlainTCP(a) && c.Stat().Direction == network.DirOutbound {
 			best = append(best, a)
 		}
 	}
@@ -103,14 +103,14 @@ func dialable(conns []network.Conn, known []multiaddr.Multiaddr) []multiaddr.Mul
 	}
 	for _, a := range known {
 		switch {
-		case !addr.IsPlainTCP(a):
-		case hosts[addr.IP(a)]:
+		case !peers.IsPlainTCP(a):
+		case hosts[peers.IP(a)]:
 			good = append(good, a)
 		default:
 			rest = append(rest, a)
 		}
 	}
-	return addr.First(maxAddrs, best, good, rest)
+	return peers.First(maxAddrs, best, good, rest)
 }
 
 // parked is a dialled connection between two streams. A goroutine reads from it: nothing may come,

@@ -27,7 +27,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -70,7 +69,7 @@ type node struct {
 
 func newNode(t testing.TB, h host.Host, inlet *tcpnet.Inlet) *node {
 	t.Helper()
-	group := tasks.NewGroup(context.Background())
+	group := peers.NewGroup(context.Background())
 	n := &node{host: h, count: &counted{}}
 	n.served.handlers = make(map[string]func(slot.PeerID, wire.Stream))
 	var err error

@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // peerConns is what is known of the way to one peer.
@@ -204,7 +204,7 @@ func (b *Conns) EndWhere(dead func(id peer.ID, local netip.Addr, opened time.Tim
 	if b == nil {
 		return
 	}
-	gone := b.connsOf(func(c *conn) bool { return dead(c.peer, addr.OfNet(c.raw.LocalAddr()), c.opened) })
+	gone := b.connsOf(func(c *conn) bool { return dead(c.peer, peers.OfNet(c.raw.LocalAddr()), c.opened) })
 	for _, c := range gone {
 		c.close()
 		b.anew(c.peer)

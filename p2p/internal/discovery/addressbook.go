@@ -17,7 +17,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -49,7 +49,7 @@ type remembered struct {
 type addressBook struct {
 	env   Env
 	file  string       // empty: nothing is remembered
-	fresh tasks.Signal // somebody new was met, or has other addresses
+	fresh peers.Signal // somebody new was met, or has other addresses
 	mu    struct {
 		sync.Mutex
 		peers   map[peer.ID]remembered
@@ -58,7 +58,7 @@ type addressBook struct {
 }
 
 func newAddressBook(env Env, file string) *addressBook {
-	b := &addressBook{env: env, file: file, fresh: tasks.NewSignal()}
+	b := &addressBook{env: env, file: file, fresh: peers.NewSignal()}
 	b.mu.peers = make(map[peer.ID]remembered)
 	if file == "" {
 		return b

@@ -9,7 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -27,7 +27,7 @@ type advertiser struct {
 	every  time.Duration
 	places *Places
 	isNode func(peer.ID) bool // says whether a peer is a bootstrap node
-	came   tasks.Signal       // a peer connected that has to be told
+	came   peers.Signal       // a peer connected that has to be told
 }
 
 // onConnection has newcomers told while the swarm is small, and bootstrap nodes always: one that

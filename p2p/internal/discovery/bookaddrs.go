@@ -8,7 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // addrsOf are a peer's addresses as the host knows them, as many as the file has of one. A machine
@@ -18,7 +18,7 @@ import (
 func (b *addressBook) addrsOf(id peer.ID) []multiaddr.Multiaddr {
 	inUse := make(map[netip.Addr]bool)
 	for _, c := range b.env.Host.Network().ConnsToPeer(id) {
-		if ip := addr.IP(c.RemoteMultiaddr()); ip.IsValid() && !addr.IsRelayed(c.RemoteMultiaddr()) {
+		if ip := peers.IP(c.RemoteMultiaddr()); ip.IsValid() && !peers.IsRelayed(c.RemoteMultiaddr()) {
 			inUse[ip] = true
 		}
 	}
@@ -29,8 +29,8 @@ func (b *addressBook) addrsOf(id peer.ID) []multiaddr.Multiaddr {
 func bestAddrs(addrs []multiaddr.Multiaddr, inUse map[netip.Addr]bool) []multiaddr.Multiaddr {
 	worth := func(a multiaddr.Multiaddr) int {
 		rank := addrRank(a)
-		switch isName := !addr.IP(a).IsValid(); {
-		case inUse[addr.IP(a)] && !addr.IsRelayed(a):
+		switch isName := !peers.IP(a).IsValid(); {
+		case inUse[peers.IP(a)] && !peers.IsRelayed(a):
 			return -1
 		case rank == rankPublic && !isName:
 			return 0

@@ -14,8 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -60,7 +59,7 @@ type bootstrapper struct {
 	env  Env
 	cfg  Config
 	book *addressBook
-	wake tasks.Signal // the next round begins at once
+	wake peers.Signal // the next round begins at once
 	mu   struct {
 		sync.Mutex
 		BootstrapState
@@ -70,7 +69,7 @@ type bootstrapper struct {
 }
 
 func newBootstrapper(env Env, cfg Config, book *addressBook) *bootstrapper {
-	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: tasks.NewSignal()}
+	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: peers.NewSignal()}
 	b.mu.underWay = make(map[string]bool)
 	_ = b.add(cfg.Bootstrap) // Validate has refused what does not parse
 	env.OnConnection(func(id peer.ID, connected bool) {
@@ -261,7 +260,7 @@ func (b *bootstrapper) dial(p peer.AddrInfo) error {
 	}
 	b.env.Dialer.ForgetFailures(p.ID)
 	if err := b.env.Dialer.Dial(ctx, p); err != nil {
-		return &dial.Fault{Peer: p.ID, Err: err}
+		return &peers.Fault{Peer: p.ID, Err: err}
 	}
 	return b.answered(ctx, p.ID)
 }
@@ -287,7 +286,7 @@ func (b *bootstrapper) answered(ctx context.Context, id peer.ID) error {
 		case <-pause.C:
 		}
 		if ctx.Err() != nil || b.env.Host.Network().Connectedness(id) == network.NotConnected {
-			return &dial.Fault{Peer: id, Err: errors.Join(err, errNoAnswer)}
+			return &peers.Fault{Peer: id, Err: errors.Join(err, errNoAnswer)}
 		}
 	}
 }

@@ -9,16 +9,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // Env is what discovery needs of the Network around it.
 type Env struct {
 	peers.Env
 	DHT   *dht.IpfsDHT
-	Ranks *dial.Ranks
+	Ranks *peers.Ranks
 }
 
 // Config says where peers are looked for, and how often. All of it is set.
@@ -95,7 +93,7 @@ func (d *Discovery) AddBootstrap(addrs []string) error {
 // small: a record put while only the bootstrap node was known would die with it.
 func (d *Discovery) Advertise(ctx context.Context, places *Places) {
 	a := &advertiser{
-		env: d.env, every: d.cfg.AdvertiseEvery, places: places, isNode: d.boot.isNode, came: tasks.NewSignal(),
+		env: d.env, every: d.cfg.AdvertiseEvery, places: places, isNode: d.boot.isNode, came: peers.NewSignal(),
 	}
 	d.env.Tasks.Go(func() {
 		ctx, cancel := d.env.Tasks.Join(ctx)

@@ -19,9 +19,7 @@ import (
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,11 +39,11 @@ func newNode(t *testing.T, h host.Host, cfg Config) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := tasks.NewGroup(context.Background())
+	group := peers.NewGroup(context.Background())
 	n := &node{}
 	find := func(ctx context.Context, id peer.ID) (peer.AddrInfo, error) { return n.Lookup(ctx, id) }
 	env := peers.NewEnv(h, group, find, slog.New(slog.DiscardHandler))
-	n.Discovery = New(Env{env, kad, dial.NewRanks()}, cfg)
+	n.Discovery = New(Env{env, kad, peers.NewRanks()}, cfg)
 	n.Start()
 	n.close = sync.OnceValue(func() error {
 		group.Stop()

@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // Protocol is the ID of the streams on which peers ask for admission.
@@ -62,7 +61,7 @@ type Gate struct {
 	keeper      Keeper                 // nil: only the list counts
 	listed      func(slot.PeerID) bool // nil: everybody
 	unsubscribe func()
-	calls       *tasks.Group // goroutines that may call keeper; stopped when the gate is lifted
+	calls       *peers.Group // goroutines that may call keeper; stopped when the gate is lifted
 	mu          struct {
 		sync.Mutex
 		// and connected: at the other end of a new connection may be a new process, which does not
@@ -77,7 +76,7 @@ type Gate struct {
 // keeper, if it is not nil, has not admitted. The caller serves Protocol with Answer where there is
 // a keeper, and lifts the gate.
 func New(env Env, keeper Keeper, listed func(slot.PeerID) bool) *Gate {
-	g := &Gate{env: env, keeper: keeper, listed: listed, calls: tasks.NewGroup(env.Tasks.Context())}
+	g := &Gate{env: env, keeper: keeper, listed: listed, calls: peers.NewGroup(env.Tasks.Context())}
 	g.mu.admitted, g.mu.asking = make(map[peer.ID]struct{}), make(map[peer.ID]*asking)
 	g.unsubscribe = env.OnConnection(func(id peer.ID, connected bool) {
 		if !connected && !env.Connected(id) {

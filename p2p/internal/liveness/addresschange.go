@@ -12,7 +12,6 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
@@ -58,7 +57,7 @@ func NewAddressChanges(env peers.Env, pulses *Pulses, hurry func(), endBulk Bulk
 	}
 	env.Notify(dropStale(func(c network.Conn) bool {
 		have := localAddrs()
-		return len(have) > 0 && !have[addr.IP(c.LocalMultiaddr())]
+		return len(have) > 0 && !have[peers.IP(c.LocalMultiaddr())]
 	}))
 	env.Notify(&network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) { ac.supersede(c) }})
 	return ac
@@ -68,11 +67,11 @@ func NewAddressChanges(env peers.Env, pulses *Pulses, hurry func(), endBulk Bulk
 // once, or over two transports, keep all.
 func (ac *AddressChanges) supersede(by network.Conn) {
 	id, before := by.RemotePeer(), by.Stat().Opened.Add(-outrun)
-	if by.Stat().Direction != network.DirInbound || addr.IsRelayed(by.RemoteMultiaddr()) {
+	if by.Stat().Direction != network.DirInbound || peers.IsRelayed(by.RemoteMultiaddr()) {
 		return
 	}
 	for _, c := range ac.env.Host.Network().ConnsToPeer(id) {
-		if c.Stat().Opened.Before(before) && !addr.IsRelayed(c.RemoteMultiaddr()) {
+		if c.Stat().Opened.Before(before) && !peers.IsRelayed(c.RemoteMultiaddr()) {
 			ac.env.Tasks.Go(func() { _ = c.Close() }) // it is gone in any case
 			ac.endBulk(func(of peer.ID, _ netip.Addr, opened time.Time) bool {
 				return of == id && opened.Before(before)
@@ -145,7 +144,7 @@ func (ac *AddressChanges) goBack(anew bool) {
 func (ac *AddressChanges) noteSources() {
 	via := make(map[string]netip.Addr)
 	for _, c := range ac.env.Host.Network().Conns() {
-		if addr.IsRelayed(c.RemoteMultiaddr()) || !addr.IP(c.LocalMultiaddr()).IsUnspecified() {
+		if peers.IsRelayed(c.RemoteMultiaddr()) || !peers.IP(c.LocalMultiaddr()).IsUnspecified() {
 			continue
 		}
 		a, known := ac.via[c.ID()]
@@ -159,7 +158,7 @@ func (ac *AddressChanges) noteSources() {
 
 // from is the address that a connection sends from; the zero value where it is not known.
 func (ac *AddressChanges) from(c network.Conn) netip.Addr {
-	if a := addr.IP(c.LocalMultiaddr()); !a.IsUnspecified() {
+	if a := peers.IP(c.LocalMultiaddr()); !a.IsUnspecified() {
 		return a
 	}
 	return ac.via[c.ID()]
@@ -174,7 +173,7 @@ func localAddrs() map[netip.Addr]bool {
 	}
 	have := make(map[netip.Addr]bool, len(all))
 	for _, a := range all {
-		have[addr.OfNet(a)] = true
+		have[peers.OfNet(a)] = true
 	}
 	return have
 }
@@ -194,5 +193,5 @@ func SourceTo(to multiaddr.Multiaddr) netip.Addr {
 		return netip.Addr{}
 	}
 	defer c.Close() //nolint:errcheck // nothing was sent
-	return addr.OfNet(c.LocalAddr())
+	return peers.OfNet(c.LocalAddr())
 }

@@ -11,9 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 var before, after = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.1")
@@ -33,7 +31,7 @@ func TestAMoveIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
 		old := b.host.Network().ConnsToPeer(a.host.ID())
-		local := addr.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		local := peers.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
 		if local.IsUnspecified() {
 			local = before
 		}
@@ -84,7 +82,7 @@ func TestAnotherAddressIsNoMove(t *testing.T) {
 func TestWhoIsLeftIsDialledForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
-		local := addr.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		local := peers.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
 		if local.IsUnspecified() {
 			local = before
 		}
@@ -141,7 +139,7 @@ func TestADialGoesOnWhereNothingWent(t *testing.T) {
 func TestBulkOfBeforeAChangeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
-		local := addr.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		local := peers.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
 		if local.IsUnspecified() {
 			local = before
 		}
@@ -179,7 +177,7 @@ func TestTwoThatDialEachOtherKeepBoth(t *testing.T) {
 		"by a relay":          {paperConn{addr: here + circuit}, paperConn{addr: here, age: 2 * outrun}, false},
 		"dialled here":        {paperConn{addr: here, dialled: true}, paperConn{addr: here, age: 2 * outrun}, false},
 	} {
-		group := tasks.NewGroup(t.Context())
+		group := peers.NewGroup(t.Context())
 		ac := &AddressChanges{
 			env:     peers.Env{Host: paperHost{net: paperNetwork{conns: []network.Conn{&c.old}}}, Tasks: group},
 			endBulk: func(func(peer.ID, netip.Addr, time.Time) bool) {},

@@ -17,9 +17,7 @@ import (
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // each.
 type node struct {
 	host    host.Host
-	dialer  *dial.Dialer
+	dialer  *peers.Dialer
 	members *peers.Members
 	signs   *Signs
 	pulses  *Pulses
@@ -40,7 +38,7 @@ type node struct {
 
 func newNode(t *testing.T, s *sim.Net, i int) *node {
 	t.Helper()
-	h, group, log := s.Hosts[i], tasks.NewGroup(context.Background()), slog.New(slog.DiscardHandler)
+	h, group, log := s.Hosts[i], peers.NewGroup(context.Background()), slog.New(slog.DiscardHandler)
 	env := peers.NewEnv(h, group, nil, log)
 	n := &node{host: h, signs: NewSigns(), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // lies has a host say that it reached whatever it is asked to try. Its proof comes over the
@@ -58,7 +57,7 @@ func TestOnlyTrustedPeersSayWhatIsReachable(t *testing.T) {
 		s := sim.New(t, liars+1, 10*time.Millisecond)
 		s.Options = []libp2p.Option{libp2p.Peerstore(known)}
 		h := s.Hosts[s.Add()]
-		group := tasks.NewGroup(t.Context())
+		group := peers.NewGroup(t.Context())
 		defer func() { group.Stop(); group.Wait() }()
 		env := Env{Env: peers.Env{Host: h, Tasks: group, Members: peers.NewMembers(h.ConnManager())}}
 		env.Nodes = func() []peer.AddrInfo { return nil }

@@ -18,7 +18,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // holeTimeout is for one dial, and for one try to punch a hole: long enough for two SYNs that are
@@ -97,7 +97,7 @@ func (n *NAT) PunchHoles(announce []string) error {
 	}
 	seen.Start(n.env.Host.Network())
 	n.holes.seen = seen
-	announced := addr.Announcing(announce)
+	announced := peers.Announcing(announce)
 	return n.PunchAt(func() []multiaddr.Multiaddr {
 		// one that sees it is enough: nothing is lost by a vain try
 		addrs := append(announced(own.AllAddrs()), seen.Addrs(1)...)
@@ -127,15 +127,15 @@ type punchAddrs struct {
 
 // FilterLocal adds TCP's addresses to those that are announced.
 func (p *punchAddrs) FilterLocal(_ peer.ID, addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	p.quic.Store(slices.ContainsFunc(addrs, addr.OverQUIC))
+	p.quic.Store(slices.ContainsFunc(addrs, peers.OverQUIC))
 	return multiaddr.Unique(append(addrs, p.guesses(addrs)...))
 }
 
 // FilterRemote leaves TCP's addresses out where both have QUIC: of two connections that come about
 // at once, the end of one might be taken for the peer's.
 func (p *punchAddrs) FilterRemote(_ peer.ID, addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	if p.quic.Load() && slices.ContainsFunc(addrs, addr.OverQUIC) {
-		return slices.DeleteFunc(slices.Clone(addrs), addr.OverTCP)
+	if p.quic.Load() && slices.ContainsFunc(addrs, peers.OverQUIC) {
+		return slices.DeleteFunc(slices.Clone(addrs), peers.OverTCP)
 	}
 	return addrs
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -36,7 +36,7 @@ func newInbound(env Env, p *punched) *inbound {
 	in.mu.outward = make(map[netip.Addr]time.Time)
 	note := func(_ network.Network, c network.Conn) {
 		if isOutward(c) {
-			in.wentTo(addr.IP(c.RemoteMultiaddr()), time.Now())
+			in.wentTo(peers.IP(c.RemoteMultiaddr()), time.Now())
 		}
 	}
 	env.Notify(&network.NotifyBundle{ConnectedF: note, DisconnectedF: note})
@@ -44,7 +44,7 @@ func newInbound(env Env, p *punched) *inbound {
 }
 
 func isOutward(c network.Conn) bool {
-	return c.Stat().Direction != network.DirInbound && !addr.IsRelayed(c.RemoteMultiaddr())
+	return c.Stat().Direction != network.DirInbound && !peers.IsRelayed(c.RemoteMultiaddr())
 }
 
 func (in *inbound) wentTo(ip netip.Addr, now time.Time) {
@@ -64,12 +64,12 @@ func (in *inbound) came(now time.Time) bool {
 	conns := in.env.Host.Network().Conns()
 	for _, c := range conns {
 		if isOutward(c) {
-			in.wentTo(addr.IP(c.RemoteMultiaddr()), now)
+			in.wentTo(peers.IP(c.RemoteMultiaddr()), now)
 		}
 	}
 	for _, c := range conns {
 		if c.Stat().Direction == network.DirInbound && now.Sub(c.Stat().Opened) > punchTime &&
-			!addr.IsRelayed(c.RemoteMultiaddr()) && manet.IsPublicAddr(c.RemoteMultiaddr()) &&
+			!peers.IsRelayed(c.RemoteMultiaddr()) && manet.IsPublicAddr(c.RemoteMultiaddr()) &&
 			!in.punched.made(c) && in.env.trusted(c.RemotePeer()) && !in.was(c) {
 			return true
 		}
@@ -82,6 +82,6 @@ func (in *inbound) came(now time.Time) bool {
 func (in *inbound) was(c network.Conn) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	at, went := in.mu.outward[addr.IP(c.RemoteMultiaddr())]
+	at, went := in.mu.outward[peers.IP(c.RemoteMultiaddr())]
 	return went && c.Stat().Opened.Sub(at) < outwardTerm || len(in.mu.outward) >= maxOutward
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // paperConn is a connection that is only written down.
@@ -49,7 +48,7 @@ func (s *paperStream) Reset() error       { return nil }
 func TestRelayTurnsAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Relay{allowed: limits.NewAllowances(1000)}
-		r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
+		r.env.Tasks, r.env.Members = peers.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 		opened := func() *meteredStream {
 			return r.meter(&paperStream{conn: paperConn{addr: "/ip4/203.0.113.1/tcp/1"}}, true)
 		}
@@ -79,7 +78,7 @@ func TestStrangersDoNotHoldUpMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total = 100_000
 		r := &Relay{allowed: limits.NewAllowances(total)}
-		r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
+		r.env.Tasks, r.env.Members = peers.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 		r.env.Members.Set(map[peer.ID]struct{}{"member": {}})
 		opened := func(id peer.ID) *meteredStream {
 			return r.meter(&paperStream{conn: paperConn{peer: id, addr: "/ip4/203.0.113.1/tcp/1"}}, true)
@@ -123,7 +122,7 @@ func TestStrangersDoNotHoldUpMembers(t *testing.T) {
 // two could be within its share, and the newcomer beyond.
 func TestStrangersHaveFewCircuits(t *testing.T) {
 	r := newRelay(Env{}, Config{Relay: RelayConfig{Open: true}.WithDefaults()})
-	r.env.Tasks, r.env.Members = tasks.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
+	r.env.Tasks, r.env.Members = peers.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 	r.env.Log = slog.New(slog.DiscardHandler)
 	from := multiaddr.StringCast("/ip4/203.0.113.1/tcp/1")
 	var streams []*meteredStream

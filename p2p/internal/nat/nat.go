@@ -15,7 +15,6 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
@@ -101,7 +100,7 @@ func (n *NAT) RelaysInUse() map[peer.ID]bool {
 		used[id] = true
 	}
 	for _, c := range n.env.Host.Network().Conns() {
-		if id, ok := addr.Relay(c.RemoteMultiaddr()); ok {
+		if id, ok := peers.Relay(c.RemoteMultiaddr()); ok {
 			used[id] = true
 		}
 	}
@@ -157,7 +156,7 @@ func newReachability(env Env, announce []string, in *inbound) (*Reachability, er
 		new(event.EvtHostReachableAddrsChanged), new(event.EvtLocalReachabilityChanged),
 		new(event.EvtLocalAddressesUpdated),
 	}, eventbus.BufSize(64))
-	return &Reachability{env: env, announce: addr.Parse(announce), inbound: in, sub: sub}, err
+	return &Reachability{env: env, announce: peers.Parse(announce), inbound: in, sub: sub}, err
 }
 
 // run takes in what libp2p finds out, and calls follow after each change.
@@ -195,13 +194,13 @@ func (r *Reachability) take(ev any) {
 func (r *Reachability) public() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.said() || slices.ContainsFunc(r.mu.tried, addr.FromEverywhere)
+	return r.said() || slices.ContainsFunc(r.mu.tried, peers.FromEverywhere)
 }
 
 // said says whether this peer's user, or the maker of its host, says that it is reachable. mu is
 // held.
 func (r *Reachability) said() bool {
-	return r.mu.forced == network.ReachabilityPublic || slices.ContainsFunc(r.announce, addr.FromEverywhere)
+	return r.mu.forced == network.ReachabilityPublic || slices.ContainsFunc(r.announce, peers.FromEverywhere)
 }
 
 // direct says whether this peer needs no relay: it is known to be reachable, and besides somebody
@@ -211,7 +210,7 @@ func (r *Reachability) direct() bool {
 	shown := r.inbound.came(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tried := slices.ContainsFunc(r.mu.tried, addr.FromEverywhere)
+	tried := slices.ContainsFunc(r.mu.tried, peers.FromEverywhere)
 	r.mu.shown = tried && (r.mu.shown || shown)
 	return r.said() || r.mu.shown
 }

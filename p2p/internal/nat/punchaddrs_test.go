@@ -8,13 +8,13 @@ import (
 
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 func TestPunchAddrs(t *testing.T) {
 	const quic, tcp, guess = "/ip4/1.2.3.4/udp/7/quic-v1", "/ip4/1.2.3.4/tcp/9", "/ip4/1.2.3.4/tcp/4009"
 	f := &punchAddrs{guesses: func(seen []multiaddr.Multiaddr) (addrs []multiaddr.Multiaddr) {
-		if slices.ContainsFunc(seen, addr.OverQUIC) {
+		if slices.ContainsFunc(seen, peers.OverQUIC) {
 			return multiaddrs(guess)
 		}
 		return nil

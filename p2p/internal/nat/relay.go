@@ -10,8 +10,8 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -119,7 +119,7 @@ func (r *Relay) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
 	if !r.mayUse(p, from) {
 		return false
 	}
-	if !r.guests.take(p, addr.Subscriber(from), r.guestRules(), time.Now()) {
+	if !r.guests.take(p, peers.Subscriber(from), r.guestRules(), time.Now()) {
 		r.env.Log.Info("not relaying for a peer: all places are taken, or kept for members", "peer", p, "from", from)
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -45,7 +45,7 @@ func (r *Relay) ask(p peer.ID, from multiaddr.Multiaddr) bool {
 	if len(r.cfg.Relay.Runs) == 0 {
 		return false
 	}
-	q, mine := r.asked.find(p, addr.Subscriber(from), time.Now())
+	q, mine := r.asked.find(p, peers.Subscriber(from), time.Now())
 	if q == nil {
 		return false
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -49,7 +48,7 @@ type Reservations struct {
 	punched *punched
 	hints   *Hints
 	tell    event.Emitter
-	wake    tasks.Signal
+	wake    peers.Signal
 	told    []multiaddr.Multiaddr // of the goroutine of run
 	turned  time.Time             // when a place was last given up; of the goroutine of run
 	mu      struct {
@@ -73,7 +72,7 @@ type reserveTry struct {
 }
 
 func newReservations(env Env, reach *Reachability, punched *punched, hints *Hints) (*Reservations, error) {
-	r := &Reservations{env: env, reach: reach, punched: punched, hints: hints, wake: tasks.NewSignal()}
+	r := &Reservations{env: env, reach: reach, punched: punched, hints: hints, wake: peers.NewSignal()}
 	r.mu.held = make(map[peer.ID]reservation)
 	r.mu.tries = make(map[peer.ID]reserveTry)
 	var err error
@@ -215,7 +214,7 @@ func (r *Reservations) wayRank(id peer.ID) int {
 	best := 2
 	for _, c := range r.env.Host.Network().ConnsToPeer(id) {
 		switch {
-		case addr.IsRelayed(c.RemoteMultiaddr()) || r.punched.made(c):
+		case peers.IsRelayed(c.RemoteMultiaddr()) || r.punched.made(c):
 		case c.Stat().Direction == network.DirOutbound:
 			return 0
 		default:
@@ -311,12 +310,12 @@ func (r *Reservations) throughRelay(id peer.ID) (addrs []multiaddr.Multiaddr) {
 	}
 	var taken []multiaddr.Multiaddr
 	for _, c := range r.env.Host.Network().ConnsToPeer(id) {
-		if c.Stat().Direction == network.DirOutbound && !addr.IsRelayed(c.RemoteMultiaddr()) {
+		if c.Stat().Direction == network.DirOutbound && !peers.IsRelayed(c.RemoteMultiaddr()) {
 			taken = append(taken, c.RemoteMultiaddr())
 		}
 	}
 	known := slices.DeleteFunc(slices.Clone(r.env.Host.Peerstore().Addrs(id)), func(a multiaddr.Multiaddr) bool {
-		return addr.IsRelayed(a) || manet.IsIPLoopback(a)
+		return peers.IsRelayed(a) || manet.IsIPLoopback(a)
 	})
 	slices.SortFunc(known, func(a, b multiaddr.Multiaddr) int {
 		return cmp.Or(preference(a)-preference(b),
@@ -326,7 +325,7 @@ func (r *Reservations) throughRelay(id peer.ID) (addrs []multiaddr.Multiaddr) {
 	if r.env.Members.Has(id) {
 		most = maxMemberAddrs
 	}
-	for _, a := range addr.First(most, taken, known) {
+	for _, a := range peers.First(most, taken, known) {
 		addrs = append(addrs, a.Encapsulate(circuit))
 	}
 	return addrs

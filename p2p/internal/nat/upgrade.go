@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -46,11 +46,11 @@ func newUpgrades(env Env, holes *Holes) *upgrades {
 // nobody does who is connected. Where packets of the two are dropped on the way one side finds that
 // out first, and here the old connection would look alive for a minute.
 func (u *upgrades) givenUp(nw network.Network, c network.Conn) {
-	if c.Stat().Direction != network.DirInbound || !addr.IsRelayed(c.RemoteMultiaddr()) {
+	if c.Stat().Direction != network.DirInbound || !peers.IsRelayed(c.RemoteMultiaddr()) {
 		return
 	}
 	for _, old := range nw.ConnsToPeer(c.RemotePeer()) {
-		if !addr.IsRelayed(old.RemoteMultiaddr()) && c.Stat().Opened.Sub(old.Stat().Opened) > sameDial {
+		if !peers.IsRelayed(old.RemoteMultiaddr()) && c.Stat().Opened.Sub(old.Stat().Opened) > sameDial {
 			u.env.Tasks.Go(func() { _ = old.Close() }) // it is gone in any case
 		}
 	}
@@ -68,7 +68,7 @@ func (u *upgrades) run() {
 func (u *upgrades) endReplaced(now time.Time) {
 	seen := make(map[string]bool)
 	for _, c := range u.env.Host.Network().Conns() {
-		if !addr.IsRelayed(c.RemoteMultiaddr()) || !u.env.ConnectedDirectly(c.RemotePeer()) {
+		if !peers.IsRelayed(c.RemoteMultiaddr()) || !u.env.ConnectedDirectly(c.RemotePeer()) {
 			continue
 		}
 		seen[c.ID()] = true
@@ -115,13 +115,13 @@ func (u *upgrades) wantedDirectly(id peer.ID, now time.Time) bool {
 // tryDirectly begins one try, and says whether there was a way to.
 func (u *upgrades) tryDirectly(id peer.ID) bool {
 	for _, c := range u.env.Host.Network().ConnsToPeer(id) {
-		if c.Stat().Direction == network.DirInbound && addr.IsRelayed(c.RemoteMultiaddr()) &&
+		if c.Stat().Direction == network.DirInbound && peers.IsRelayed(c.RemoteMultiaddr()) &&
 			u.holes.again(c, u.env.Host.Network()) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(u.env.Host.Peerstore().Addrs(id),
-		func(a multiaddr.Multiaddr) bool { return !addr.IsRelayed(a) }) &&
+		func(a multiaddr.Multiaddr) bool { return !peers.IsRelayed(a) }) &&
 		u.env.Tasks.Go(func() { u.dialDirect(id) })
 }
 

@@ -11,27 +11,23 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // Env is what the parts of one Network have in common.
 type Env struct {
 	Host    host.Host
-	Tasks   *tasks.Group
-	Dialer  *dial.Dialer
+	Tasks   *Group
+	Dialer  *Dialer
 	Members *Members
 	Greeted *Greeted
 	Log     *slog.Logger
 }
 
 // NewEnv is the Env of a host. Its dialer asks lookup where a peer is.
-func NewEnv(h host.Host, group *tasks.Group, lookup dial.Lookup, log *slog.Logger) Env {
+func NewEnv(h host.Host, group *Group, lookup Lookup, log *slog.Logger) Env {
 	members := NewMembers(h.ConnManager())
 	return Env{
-		Host: h, Tasks: group, Dialer: dial.NewDialer(h, group, lookup, members.Has, log), Members: members,
+		Host: h, Tasks: group, Dialer: NewDialer(h, group, lookup, members.Has, log), Members: members,
 		Greeted: NewGreeted(), Log: log,
 	}
 }
@@ -77,7 +73,7 @@ func (e Env) Connected(id peer.ID) bool {
 // ConnectedDirectly says whether there is a connection to a peer that goes through no relay.
 func (e Env) ConnectedDirectly(id peer.ID) bool {
 	return slices.ContainsFunc(e.Host.Network().ConnsToPeer(id), func(c network.Conn) bool {
-		return !c.IsClosed() && !addr.IsRelayed(c.RemoteMultiaddr())
+		return !c.IsClosed() && !IsRelayed(c.RemoteMultiaddr())
 	})
 }
 
@@ -96,7 +92,7 @@ func wayRank(c network.Conn) int {
 	switch {
 	case c.Stat().Limited:
 		return 2
-	case addr.IsRelayed(c.RemoteMultiaddr()):
+	case IsRelayed(c.RemoteMultiaddr()):
 		return 1
 	}
 	return 0

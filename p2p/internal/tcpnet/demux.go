@@ -14,8 +14,8 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -85,7 +85,7 @@ func (d *demux) identify(c manet.Conn, scope network.ConnManagementScope) {
 // firstBytes are what a connection says first.
 func (d *demux) firstBytes(c manet.Conn) (first tcpreuse.Prefix, err error) {
 	// of those without a stream there is always one that goes for another
-	defer d.silent.Take(addr.Site(c.RemoteMultiaddr()), func() { _ = c.Close() }).Return()
+	defer d.silent.Take(peers.Site(c.RemoteMultiaddr()), func() { _ = c.Close() }).Return()
 	if err = c.SetReadDeadline(time.Now().Add(firstBytesTimeout)); err != nil {
 		return first, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // listener is a host that listens on one TCP port of the loopback device.
@@ -35,7 +35,7 @@ func onTCP(t *testing.T, observes func(multiaddr.Multiaddr) bool) (l listener, o
 		t.Fatal(err)
 	}
 	addrs := h.Network().ListenAddresses()
-	return listener{h, ports}, addrs[slices.IndexFunc(addrs, addr.OverTCP)]
+	return listener{h, ports}, addrs[slices.IndexFunc(addrs, peers.OverTCP)]
 }
 
 func nobody(multiaddr.Multiaddr) bool { return false }

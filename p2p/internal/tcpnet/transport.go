@@ -14,7 +14,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Transport is libp2p's TCP transport, whose port takes bulk connections as well: these begin with
@@ -119,7 +119,7 @@ func (p *Ports) listen(a multiaddr.Multiaddr) (manet.Listener, error) {
 
 // to is the local address to punch a hole to another one from.
 func (p *Ports) to(a multiaddr.Multiaddr) (from netip.AddrPort, ok bool) {
-	to := addr.IP(a)
+	to := peers.IP(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.mu.listening {
@@ -147,8 +147,8 @@ func (p *Ports) Guesses(seen []multiaddr.Multiaddr) (addrs []multiaddr.Multiaddr
 		return nil
 	}
 	for _, a := range seen {
-		ip := addr.IP(a)
-		if !ip.IsValid() || addr.OverTCP(a) {
+		ip := peers.IP(a)
+		if !ip.IsValid() || peers.OverTCP(a) {
 			continue
 		}
 		if from, ok := p.to(a); ok {

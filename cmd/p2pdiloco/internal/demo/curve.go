@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/svg"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
 // drawCurve writes an SVG of the held-out loss by round.
 func drawCurve(path string, peers int, swarm, alone []float64) error {
-	p := svg.Plot{Title: "Held-out loss", X: "round", Y: "nats per byte", Series: []svg.Series{
+	p := document.Plot{Title: "Held-out loss", X: "round", Y: "nats per byte", Series: []document.Series{
 		{Name: fmt.Sprintf("swarm of %d peers", peers), Y: swarm},
 		{Name: "one peer alone, as many steps of its own", Y: alone},
 	}}

@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -117,7 +116,7 @@ type peer struct {
 	measured []eventlog.Line // of trainers: the held-out loss after a round
 	sent     []sample        // bytes, by the second of the Unix epoch
 	payload  float64         // bytes sent for the all-reduce, as far as they were seen
-	report   report.Peer
+	report   eventlog.Peer
 }
 
 func second(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

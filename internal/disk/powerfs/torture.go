@@ -1,22 +1,14 @@
-// Package torture tries what programs that keep files promise: whatever was acknowledged is there,
-// and nothing is torn, after the power goes, the process is killed or the disk fails at any
-// operation of a life.
-//
-// A test says in a Plan how to make a Victim on a disk and what happens to it. Run has many lives,
-// one for each operation and seed, breaks each at that operation, and demands that the next
-// processes find what they must, and work. Nothing here has goroutines.
-package torture
+package powerfs
 
 import (
 	"errors"
 	"fmt"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // Disk is what a Victim lives on. What is on it changes when the power goes.
-type Disk struct{ *powerfs.FS }
+type Disk struct{ *FS }
 
 // Victim is a program over all its processes. It knows what was acknowledged to it.
 type Victim interface {
@@ -46,16 +38,16 @@ type Plan struct {
 // Run breaks lives before each operation and after the last one. Seeds from 4 on, and all with a
 // second cut, are mixed ways of what survives, other ones for each operation.
 func (p Plan) Run() {
-	n := p.life(-1, 0, powerfs.Fault{}, nil)
+	n := p.life(-1, 0, Fault{}, nil)
 	for i := range n + 1 {
 		for seed := range testlevel.Choose(min(p.Seeds, 2), p.Seeds, 10*p.Seeds) {
-			at, fault, says := i, powerfs.Fault{Cut: powerfs.Before}, powerfs.ErrPowerCut
+			at, fault, says := i, Fault{Cut: Before}, ErrPowerCut
 			if i == n {
-				at, fault.Cut = n-1, powerfs.After
+				at, fault.Cut = n-1, After
 			}
 			if len(p.Errs) > 0 {
 				says = p.Errs[seed%uint64(len(p.Errs))]
-				fault = powerfs.Fault{Err: says}
+				fault = Fault{Err: says}
 			}
 			if seed >= 4 || p.Again > 0 {
 				seed += 4 + 1000*uint64(i)
@@ -66,14 +58,14 @@ func (p Plan) Run() {
 }
 
 // life breaks one life at an operation, and returns how many there were.
-func (p Plan) life(at int, seed uint64, fault powerfs.Fault, says error) int {
-	d := &Disk{powerfs.New()}
+func (p Plan) life(at int, seed uint64, fault Fault, says error) int {
+	d := &Disk{New()}
 	v := p.Start(fmt.Sprintf("%+v at operation %d, seed %d", fault, at, seed), d)
-	d.Plan(func(op powerfs.Op) powerfs.Fault {
+	d.Plan(func(op Op) Fault {
 		if op.N == at {
 			return fault
 		}
-		return powerfs.Fault{}
+		return Fault{}
 	})
 	if err := v.Live(); !errors.Is(err, says) {
 		v.Fatalf("it says %v", err)
@@ -87,7 +79,7 @@ func (p Plan) life(at int, seed uint64, fault powerfs.Fault, says error) int {
 	if p.Again == 0 {
 		next(v)
 	} else {
-		d.CutAt(p.Again-1, powerfs.Before)
+		d.CutAt(p.Again-1, Before)
 		_ = v.Next()
 	}
 	if p.Kill || p.Again > 0 {

@@ -1,6 +1,4 @@
-// Package parallel spreads work over a long vector over all cores, for kernels whose elements do
-// not depend on each other, so that the result equals that of one call for the whole vector.
-package parallel
+package vector
 
 import (
 	"runtime"

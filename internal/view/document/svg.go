@@ -1,6 +1,4 @@
-// Package svg draws curves as an SVG picture: two axes with round numbers on them, a title, and a
-// line for each series with its name in a legend. Any floats and any text give well-formed XML.
-package svg
+package document
 
 import (
 	"bytes"
@@ -11,7 +9,8 @@ import (
 	"strconv"
 )
 
-// Plot is a picture. Its zero value is an empty one.
+// Plot is a picture of curves as SVG. Any floats and any text give well-formed XML. Its zero value
+// is an empty one.
 type Plot struct {
 	Title, X, Y string // X and Y say what the axes show, in which unit
 	Series      []Series

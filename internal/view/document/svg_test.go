@@ -1,4 +1,4 @@
-package svg
+package document
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func elements(t interface{ Fatalf(string, ...any) }, picture []byte) (tags map[s
 	}
 }
 
-func TestPicture(t *testing.T) {
+func TestPictureOfCurves(t *testing.T) {
 	p := Plot{Title: "Held-out <loss>", X: "round", Y: "nats & bits", Series: []Series{
 		{"swarm", []float64{0, 1, 2}, []float64{3, 2.5, 2.25}},
 		{"\"alone\"\x00", []float64{0, 1, 2, 3}, []float64{3, 2.75, math.NaN(), 2.5}},

@@ -1,4 +1,4 @@
-package dial
+package peers
 
 import (
 	"slices"
@@ -8,8 +8,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 )
 
 const (
@@ -49,7 +47,7 @@ func (r *Ranks) PreferQUIC(addrs ...multiaddr.Multiaddr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range addrs {
-		if manet.IsPublicAddr(a) && !addr.IsRelayed(a) && len(r.mu.quicFirst) < maxQUICFirst {
+		if manet.IsPublicAddr(a) && !IsRelayed(a) && len(r.mu.quicFirst) < maxQUICFirst {
 			r.mu.quicFirst[string(a.Bytes())] = true
 		}
 	}
@@ -67,9 +65,9 @@ func (r *Ranks) Rank(addrs []multiaddr.Multiaddr) []network.AddrDelay {
 	var tcp, quic, relayed []multiaddr.Multiaddr
 	for _, a := range addrs {
 		switch {
-		case addr.IsRelayed(a):
+		case IsRelayed(a):
 			relayed = append(relayed, a)
-		case addr.OverTCP(a):
+		case OverTCP(a):
 			tcp = append(tcp, a)
 		default:
 			quic = append(quic, a)

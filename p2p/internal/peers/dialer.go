@@ -1,4 +1,4 @@
-package dial
+package peers
 
 import (
 	"context"
@@ -15,8 +15,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // connectTimeout bounds connecting to one peer.
@@ -32,7 +30,7 @@ type Dialer struct {
 	host   host.Host
 	lookup Lookup
 	log    *slog.Logger
-	group  *tasks.Group
+	group  *Group
 	apart  *apart
 	mu     struct {
 		sync.Mutex
@@ -42,7 +40,7 @@ type Dialer struct {
 
 // NewDialer dials from a host until the goroutines of the group have ended. What it knows of
 // members is the last that it forgets.
-func NewDialer(h host.Host, group *tasks.Group, lookup Lookup, member func(peer.ID) bool, log *slog.Logger) *Dialer {
+func NewDialer(h host.Host, group *Group, lookup Lookup, member func(peer.ID) bool, log *slog.Logger) *Dialer {
 	d := &Dialer{host: h, lookup: lookup, log: log, group: group, apart: newApart(member)}
 	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})
 	news := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {

@@ -1,6 +1,4 @@
-// Package tasks owns the goroutines of a Network: they end with one context, and its end waits for
-// all of them.
-package tasks
+package peers
 
 import (
 	"context"
@@ -11,7 +9,8 @@ import (
 	"time"
 )
 
-// Group is a set of goroutines with a common end. Its methods may be called from any goroutine.
+// Group is the goroutines of a Network. They end with one context, and its end waits for all of
+// them. Its methods may be called from any goroutine.
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -1,6 +1,4 @@
-// Package report has what a peer reports when its part in a run is over: Peer is the document that
-// `join --json` prints, and that demo and the benches read.
-package report
+package eventlog
 
 // Peer sums up one peer's part in a run.
 type Peer struct {

@@ -1,14 +1,10 @@
-package parallel
+package vector
 
 import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRangesCoverEachElementOnce(t *testing.T) {
 	for _, procs := range []int{1, 2, 5} {

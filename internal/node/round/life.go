@@ -1,5 +1,4 @@
-// Package life ends a node, and waits for the goroutines that work for it.
-package life
+package round
 
 import (
 	"context"
@@ -32,8 +31,8 @@ type Life struct {
 	wg    sync.WaitGroup
 }
 
-// New begins a life.
-func New(log *slog.Logger) *Life {
+// NewLife begins one.
+func NewLife(log *slog.Logger) *Life {
 	l := &Life{log: log, began: time.Now()}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
@@ -42,7 +41,7 @@ func New(log *slog.Logger) *Life {
 // Context returns a context that ends with the node.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Age is the time since New.
+// Age is the time since NewLife.
 func (l *Life) Age() time.Duration { return time.Since(l.began) }
 
 // Over says whether the node is closed, or has ended by itself.
