@@ -20,13 +20,13 @@ import (
 // The signatures of the attachments were checked before (wire.CheckProofs), those of orders are
 // checked with the record. The function is pure.
 func checkDrops(rules chain.Rules, electors, before []slot.Member, r slot.Record, a wire.Attachments) error {
-	for i, m := range before {
+	for _, m := range before {
 		if _, stays := chain.FindMember(r.Members, m.Peer, m.Incarnation); stays {
 			continue
 		}
 		switch {
 		case leaves(a, m), retires(a, m), convicts(a, m, rules.CheckProof), ordered(r, m):
-		case states(rules, electors, len(before), i, a):
+		case states(rules, electors, before, m, a.Statements, false):
 		default:
 			return chain.Invalid("a draft drops %s without proof: it has not left, its vote log is not gone, "+
 				"it did not contradict itself, nobody ordered its removal, and no quorum of the %d electors "+
@@ -37,10 +37,15 @@ func checkDrops(rules chain.Rules, electors, before []slot.Member, r slot.Record
 }
 
 // checkEntries says whether a record has proof for what it makes of those that it leaves out: only
-// evidence evicts a key, and only LEAVE and RETIRED end the credit of a member.
+// evidence evicts a key, and only LEAVE, RETIRED and statements that it is idle end the credit of a
+// member.
 func checkEntries(c *chain.Chain, r slot.Record, a wire.Attachments) error {
 	t := chain.Turnover{
-		Listed: r.Members, Deleted: func(m slot.Member) bool { return leaves(a, m) || retires(a, m) },
+		Listed: r.Members,
+		Deleted: func(m slot.Member) bool {
+			return leaves(a, m) || retires(a, m) ||
+				states(c.Rules(), c.Electorate(), c.Members(), m, a.Statements, true)
+		},
 	}
 	for _, p := range r.Evicted {
 		switch {
@@ -83,12 +88,16 @@ func ordered(r slot.Record, m slot.Member) bool {
 	})
 }
 
-// states says whether a quorum of the electors has stated that the member at index i of n is lost.
-func states(rules chain.Rules, electors []slot.Member, n, i int, a wire.Attachments) bool {
-	return rules.Quorum(electors, func(e slot.Member) bool {
-		return slices.ContainsFunc(a.Statements, func(s wire.SignedStatement) bool {
+// states says whether a quorum of the electors has stated that a member is lost, or, of an idle
+// one, that it takes no part.
+func states(
+	rules chain.Rules, electors, members []slot.Member, m slot.Member, said []wire.SignedStatement, idle bool,
+) bool {
+	i, n := slot.Find(members, m.Peer), len(members)
+	return i >= 0 && ofMember(members[i]) == ofMember(m) && rules.Quorum(electors, func(e slot.Member) bool {
+		return slices.ContainsFunc(said, func(s wire.SignedStatement) bool {
 			return s.Peer == e.Peer && s.Incarnation == e.Incarnation && s.Unheard.Fits(n) && s.Mute.Fits(n) &&
-				(s.Unheard.Has(i) || s.Mute.Has(i))
+				(s.Mute.Has(i) || !idle && s.Unheard.Has(i))
 		})
 	})
 }

@@ -164,13 +164,13 @@ func TestOneStatementOfAnElectorCounts(t *testing.T) {
 		t.Errorf("one that says more: %v, %d are kept", err, len(a.m.statements.held))
 	}
 	for _, p := range l.peers[2:4] {
-		if a.m.statements.stated(d) {
+		if a.m.statements.stated(a.m.chain.Members(), d, false) {
 			t.Error("fewer than a quorum's statements prove something")
 		}
 		_ = a.step(labSigned(p, statement(a, "D")))
 	}
 	_ = a.step(labSigned(a, statement(a, "D")))
-	if !a.m.statements.stated(d) {
+	if !a.m.statements.stated(a.m.chain.Members(), d, false) {
 		t.Error("statements of a quorum prove nothing")
 	}
 	if a.m.statements.mayDrop(d) {
@@ -294,6 +294,14 @@ func TestDropsKeepCreditAndKey(t *testing.T) {
 	convicted := wire.Attachments{Evidence: []wire.Evidence{evidenceOf(
 		wire.Message{From: m.Peer, Incarnation: m.Incarnation, Body: wire.Vote{Vote: slot.Vote{Hash: slot.Root{1}}}},
 		wire.Message{From: m.Peer, Incarnation: m.Incarnation, Body: wire.Vote{Vote: slot.Vote{Hash: slot.Root{2}}}})}}
+	var idle, unheard wire.Attachments
+	for _, p := range l.peers[:3] {
+		s := wire.SignedStatement{Peer: p.id, Incarnation: p.inc, Unheard: named(""), Mute: named("D")}
+		idle.Statements = append(idle.Statements, s)
+		s.Unheard, s.Mute = s.Mute, s.Unheard
+		unheard.Statements = append(unheard.Statements, s)
+	}
+	fewer := wire.Attachments{Statements: idle.Statements[:2]}
 	turnover := chain.Turnover{Listed: slices.DeleteFunc(slices.Clone(a.m.chain.Members()),
 		func(e slot.Member) bool { return e == m })}
 	deleted, evicted := turnover, turnover
@@ -308,6 +316,11 @@ func TestDropsKeepCreditAndKey(t *testing.T) {
 		"deleted without proof":      {deleted, wire.Attachments{}, false},
 		"deleted as it left":         {deleted, left, true},
 		"absent though it left":      {turnover, left, false},
+		"deleted as it is idle":      {deleted, idle, true},
+		"absent though it is idle":   {turnover, idle, false},
+		"deleted as it is not heard": {deleted, unheard, false},
+		"absent as it is not heard":  {turnover, unheard, true},
+		"deleted by fewer":           {deleted, fewer, false},
 		"evicted without evidence":   {evicted, wire.Attachments{}, false},
 		"evicted because it left":    {evicted, left, false},
 		"evicted for what it signed": {evicted, convicted, true},
@@ -316,5 +329,34 @@ func TestDropsKeepCreditAndKey(t *testing.T) {
 		if err := checkEntries(a.m.chain, r, c.a); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// An elector that leads in vain is put out, and earns its vote anew: nobody lists it for the time
+// of three slots, and of six when that happens again, and it has no credit.
+func TestWhoLeadsInVainEarnsItsVoteAgain(t *testing.T) {
+	l := labOf(t, "ABCD", func(r *chain.Rules) { r.Byzantine, r.StartPeers = true, 4 })
+	l.filters = []*labFilter{{from: "D", kind: "plan,draft,propose", left: -1}}
+	train(true, l.peers...)
+	a, d := l.peers[0], l.peers[3]
+	listed := func() bool { return slot.Find(a.m.chain.Members(), d.id) >= 0 }
+	for _, slots := range []time.Duration{3, 6} {
+		l.within(t, 20*time.Minute, "D is put out", func() bool { return !listed() })
+		if slot.Find(a.m.chain.Tip().Absent, d.id) >= 0 {
+			t.Fatal("it keeps its credit")
+		}
+		out, rests := l.now, slots*a.m.history.slotTook
+		l.within(t, 20*time.Minute, "D is listed again", listed)
+		m, _ := chain.FindMember(a.m.chain.Members(), d.id, d.inc)
+		if l.now-out < rests || m.Credit > 0 || m.Elects() {
+			t.Errorf("D is listed again after %v, want %v: %+v", l.now-out, rests, m)
+		}
+		l.within(t, time.Hour, "it has a vote", func() bool {
+			m, _ := chain.FindMember(a.m.chain.Members(), d.id, d.inc)
+			if m.Elects() && m.Credit < 32 {
+				t.Fatalf("it has a vote for %d contributions", m.Credit/8)
+			}
+			return m.Elects()
+		})
 	}
 }

@@ -26,6 +26,7 @@ type history struct {
 	steps     [usualSteps]time.Duration
 	ringsFrom uint64        // the slot from which plans of this peer's may have rings
 	slotAt    time.Duration // when the open slot began; the value never while that is not known
+	slotTook  time.Duration // the slot before
 }
 
 // graceEnds is when the window closes. It opens once most contributors have offered, lasts
@@ -166,18 +167,13 @@ const usualSteps = 9
 
 // noteStep remembers how long the step that is decided took, if this peer has seen it owed. Terms
 // that came to nothing do not count: else terms that are lost make the next ones longer, and those
-// cost more when they are lost. They do count if the group that they began got the step decided: a
-// reduction takes as long as it takes.
+// cost more when they are lost.
 func (hi *history) noteStep() {
-	since := hi.open.owed
-	if since == never {
+	if hi.open.owed == never {
 		return
 	}
-	if d := hi.open; d.last == nil || d.last.Opened.Term() == d.term() {
-		since = max(since, d.began)
-	}
 	copy(hi.steps[1:], hi.steps[:])
-	hi.steps[0] = max(1, hi.now-since)
+	hi.steps[0] = max(1, hi.now-max(hi.open.owed, hi.open.began))
 }
 
 // usualStep is the median of what the newest steps took here; 0: not known.
@@ -191,11 +187,9 @@ func (hi *history) usualStep() time.Duration {
 }
 
 // stepTerm is how long a leader has for a step where members may lie: three times what a step
-// usually takes here, from the time when work was owed to the certificate, and the grace window,
-// which the leader may see open for longer.
+// usually takes here, from the time when work was owed to the certificate.
 func (hi *history) stepTerm(term uint32) time.Duration {
-	t := hi.cfg.Timing
-	return hi.doubled(max(t.leastTerm(), 3*hi.usualStep()+t.MinGrace), term)
+	return hi.doubled(max(hi.cfg.Timing.leastTerm(), 3*hi.usualStep()), term)
 }
 
 // longest keeps a term's time from overflowing.

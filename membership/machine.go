@@ -70,7 +70,7 @@ func (m *Machine) Step(now time.Duration, msg wire.Message) error {
 // Report takes a report of the worker or the node.
 func (m *Machine) Report(now time.Duration, r Report) {
 	m.now = max(m.now, now)
-	m.presence.noticeStop()
+	m.presence.watchHearing()
 	m.take(r)
 	m.settle()
 }

@@ -88,7 +88,7 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 		m.history.noteSpread(spread)
 		m.history.noteReduction(r)
 		m.history.noteStep()
-		m.history.slotAt = m.now
+		m.history.slotTook, m.history.slotAt = min(m.now, m.now-m.history.slotAt), m.now
 	}
 	m.passOn(msg.From, before, c)
 	m.adopted(c, before)
@@ -106,6 +106,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.news.reportAdopted(c, before)
 	m.former.follow(before, c.Record.Members)
 	m.countVotes(c, before)
+	m.statements.noteIdle(before, m.history.slotTook)
 	m.pledges.leave(c.Record.Kind)
 	if c.Record.Kind == slot.Fork {
 		m.competing.forgetJudged()

@@ -226,8 +226,7 @@ func (pm *pacemaker) reducing() bool {
 // cut off.
 func (pm *pacemaker) succeeds() bool {
 	leader := ofMember(pm.open.leader(pm.open.ballot))
-	_, gone := pm.presence.goneSince(leader)
-	gone = gone || pm.presence.onAnotherBranch(leader) || pm.motions.barred(leader.peer)
+	gone := !pm.presence.around(leader) || pm.presence.onAnotherBranch(leader) || pm.motions.barred(leader.peer)
 	_, runs := pm.counting()
 	return gone && runs && pm.quorum.heard()
 }

@@ -152,7 +152,7 @@ func (pn *planner) listed() []slot.Offer {
 
 // mayStillOffer says whether a member without an offer is worth waiting for.
 func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
-	if hasOffer(offers, e.Peer) || pn.presence.missing(ofMember(e)) {
+	if hasOffer(offers, e.Peer) || !pn.presence.around(ofMember(e)) {
 		return false
 	}
 	settled := func(o slot.Offer) bool { return !pn.cameDuring(o.Peer) }

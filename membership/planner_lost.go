@@ -105,7 +105,7 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 	acc := pn.weigh(p, alive, reports)
 	for _, peer := range alive {
 		e := slot.Find(pn.chain.Members(), peer)
-		if e < 0 || pn.presence.missing(ofMember(pn.chain.Members()[e])) ||
+		if e < 0 || !pn.presence.around(ofMember(pn.chain.Members()[e])) ||
 			slices.Contains(acc.against[peer], peer) || pn.roster.evidence.lies(ofMember(pn.chain.Members()[e])) {
 			return peer
 		}

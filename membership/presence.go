@@ -46,7 +46,7 @@ func newPresence(f *facts, e *effects) *presence {
 	return &presence{
 		facts: f, effects: e,
 		known: map[memberKey]*contact{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{},
-		hearing: hearing{deafSince: never, over: never, watched: never, stoppedAt: never, resumed: never},
+		hearing: hearing{watched: never},
 	}
 }
 

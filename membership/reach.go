@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"time"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -66,18 +64,6 @@ func (pr *presence) reachable() (witnesses []*contact, missing map[slot.PeerID]*
 func (pr *presence) gone(a *contact) bool {
 	over := a.reach.noneFor + pr.cfg.Timing.Gone
 	return pr.cfg.Timing.Gone > 0 && a.reach.none && pr.now >= over && a.heard <= over
-}
-
-// goneSince says when a peer ceased to be around, if it has.
-func (pr *presence) goneSince(w memberKey) (since time.Duration, is bool) {
-	a := pr.known[w]
-	switch {
-	case a == nil || pr.around(w):
-		return 0, false
-	case pr.gone(a):
-		return min(a.reach.noneFor+pr.cfg.Timing.Gone, a.heard+pr.cfg.Timing.Lost), true
-	}
-	return a.heard + pr.cfg.Timing.Lost, true
 }
 
 // noteConnection notes whether a connection exists, and which way it leads. It returns news if one

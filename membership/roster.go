@@ -130,7 +130,8 @@ func (ro *roster) onOffer(msg wire.Message, o wire.Offer) error {
 
 // joining says whether a peer that is no member asked lately to be one.
 func (ro *roster) joining(a *contact) bool {
-	if ro.now-a.joinHeard > ro.cfg.Timing.Lost || ro.motions.barred(a.peer) || ro.expelled(a.peer) {
+	if ro.now-a.joinHeard > ro.cfg.Timing.Lost || ro.motions.barred(a.peer) || ro.expelled(a.peer) ||
+		ro.now < ro.statements.rests[a.peer] {
 		return false
 	}
 	_, listed := chain.FindMember(ro.chain.Members(), a.peer, a.inc)
@@ -154,7 +155,7 @@ func (ro *roster) unwelcome(w memberKey) bool {
 // stays says whether a member is to be in the next record, as far as this peer sees: one that is
 // gone has Timing.Lost to come back, as its process may be starting again.
 func (ro *roster) stays(e slot.Member) bool {
-	return !ro.presence.silent(ofMember(e)) && ro.fits(e)
+	return ro.presence.heardLately(ofMember(e)) && ro.fits(e)
 }
 
 // fits says whether a member is on this branch, and neither evicted nor removed.

@@ -38,7 +38,7 @@ func (ro *roster) turnover(r slot.Record, ready func(*contact) bool) chain.Turno
 	t := chain.Turnover{Listed: ro.nextMembers(r, ready)}
 	t.Deleted = func(e slot.Member) bool {
 		_, retired := ro.statements.retired[ofMember(e)]
-		return retired || ro.statements.hasLeft(e)
+		return retired || ro.statements.hasLeft(e) || ro.statements.stated(ro.chain.Members(), e, true)
 	}
 	for _, e := range ro.chain.Members() {
 		if _, stays := chain.FindMember(t.Listed, e.Peer, e.Incarnation); !stays && ro.evidence.evicted(ofMember(e)) {

@@ -33,6 +33,7 @@ type statements struct {
 	leaves  map[memberKey]wire.SignedLeave     // of members
 	retired map[memberKey]wire.SignedRetired   // by the member that is retired
 	told    map[memberKey]bool                 // members that an event has reported as mute
+	rests   map[slot.PeerID]time.Duration      // until when leaders do not list again who was idle
 
 	twinAt    time.Duration // when another process was last heard under this peer's name
 	retiredAt time.Duration // when RETIRED was last announced
@@ -44,7 +45,7 @@ func newStatements(f *facts, e *effects, p *presence, ev *evidence, q *quorum, t
 		facts: f, effects: e, presence: p, evidence: ev, quorum: q, turnout: tu,
 		held:   map[memberKey]wire.SignedStatement{},
 		leaves: map[memberKey]wire.SignedLeave{}, retired: map[memberKey]wire.SignedRetired{},
-		told:   map[memberKey]bool{},
+		told: map[memberKey]bool{}, rests: map[slot.PeerID]time.Duration{},
 		twinAt: never, retiredAt: never, oldSince: never, sentAt: never,
 	}
 }
@@ -105,7 +106,7 @@ func (st *statements) look() (more bool) {
 		}
 		why, fault := st.turnout.fault(w)
 		switch {
-		case st.presence.silent(w):
+		case !st.presence.heardLately(w):
 			next.Unheard.Set(i)
 			more = true
 		case fault != "":
@@ -210,13 +211,33 @@ func (st *statements) retire() {
 	}
 }
 
-// stated says whether the statements that are held here prove that a member may be dropped.
-func (st *statements) stated(m slot.Member) bool {
-	i := slot.Find(st.members(), m.Peer)
-	return i >= 0 && st.chain.Rules().Quorum(st.chain.Electorate(), func(e slot.Member) bool {
-		s, ok := st.held[ofMember(e)]
-		return ok && (s.Unheard.Has(i) || s.Mute.Has(i))
-	})
+// stated says whether the statements that are held here prove that one of the members of the record
+// before may be dropped, or, of an idle one, that its entry may be deleted.
+func (st *statements) stated(members []slot.Member, m slot.Member, idle bool) bool {
+	electors := slot.Record{Members: members}.Electors()
+	return states(st.cfg.Rules, electors, members, m, st.said(electors), idle)
+}
+
+// said lists the statements of some electors that are held.
+func (st *statements) said(electors []slot.Member) (said []wire.SignedStatement) {
+	for _, e := range electors {
+		if s, ok := st.held[ofMember(e)]; ok {
+			said = append(said, s)
+		}
+	}
+	return said
+}
+
+// noteIdle keeps this peer from listing those members of the record before again that were put out
+// as idle, for as long as three slots take, and six from the second time on. It goes by the clock:
+// there may be no slot without them.
+func (st *statements) noteIdle(before []slot.Member, slotTook time.Duration) {
+	for _, m := range before {
+		if _, stays := st.member(ofMember(m)); !stays && st.stated(before, m, true) {
+			_, again := st.rests[m.Peer]
+			st.rests[m.Peer] = st.now + 3*slotTook<<btoi(again)
+		}
+	}
 }
 
 // charge says, in plain words, what the electors have stated of this peer when a record dropped it;
@@ -239,7 +260,7 @@ func (st *statements) mayDrop(m slot.Member) bool {
 		return true
 	}
 	why, _ := st.turnout.fault(w)
-	return w != st.self && (st.presence.silent(w) || why != "") && st.stated(m)
+	return w != st.self && (!st.presence.heardLately(w) || why != "") && st.stated(st.members(), m, false)
 }
 
 // hasLeft says whether a member's LEAVE is held here.
@@ -280,7 +301,6 @@ func (st *statements) carries(m slot.Member, room *int) bool {
 
 // attach collects what proves the drops of a record.
 func (st *statements) attach(r slot.Record) (a wire.Attachments) {
-	stated := false
 	for _, m := range st.members() {
 		if _, stays := chain.FindMember(r.Members, m.Peer, m.Incarnation); stays {
 			continue
@@ -293,14 +313,7 @@ func (st *statements) attach(r slot.Record) (a wire.Attachments) {
 		} else if x, ok := st.retired[w]; ok {
 			a.Retired = append(a.Retired, x)
 		} else {
-			stated = stated || !ordered(r, m)
-		}
-	}
-	if stated {
-		for _, e := range st.chain.Electorate() {
-			if s, ok := st.held[ofMember(e)]; ok {
-				a.Statements = append(a.Statements, s)
-			}
+			a.Statements = st.said(st.chain.Electorate())
 		}
 	}
 	return a

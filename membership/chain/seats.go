@@ -16,11 +16,12 @@ const (
 	contributionCredit = 8   // of a step record that lists a contribution
 	mostCredit         = 256 // of a member
 	seatCredit         = 32  // is needed for a seat: four contributions
-	firstSeatCredit    = 8   // is enough while fewer than fullSeats are taken
-	fullSeats          = 4   // the fewest electors that withstand a liar
-	moreSeats          = 3   // as many again withstand one liar more
-	maxElectors        = 31  // unless the rules say otherwise
-	replaceEvery       = 8   // records, at least, between two that replace an elector
+	firstSeatCredit    = 8   // is enough while fewer than firstSeats are taken
+	firstSeats         = 3
+	fullSeats          = 4  // the fewest electors that withstand a liar
+	moreSeats          = 3  // as many again withstand one liar more
+	maxElectors        = 31 // unless the rules say otherwise
+	replaceEvery       = 8  // records, at least, between two that replace an elector
 )
 
 // seating is what the records of a chain say about seats beside what its tip lists. It is
@@ -215,7 +216,7 @@ func (pos *position) seatKeepsQuorum(r slot.Record, p slot.PeerID) bool {
 // record leaves to it.
 func (pos *position) eligible(m slot.Member) bool {
 	need := uint16(seatCredit)
-	if len(pos.Electorate()) < fullSeats {
+	if len(pos.Electorate()) < firstSeats {
 		need = firstSeatCredit
 	}
 	_, was := FindMember(pos.seating.leftOut, m.Peer, m.Incarnation)

@@ -19,7 +19,7 @@ func (r Rules) ProgressOf(tip slot.Record, p slot.PeerID) (way Progress, ok bool
 		return Progress{}, false
 	}
 	n, need := len(tip.Electors()), seatCredit
-	if n < fullSeats {
+	if n < firstSeats {
 		need = firstSeatCredit
 	}
 	way.Needed = need / contributionCredit

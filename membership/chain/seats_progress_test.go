@@ -19,6 +19,8 @@ func TestProgressToASeat(t *testing.T) {
 	}{
 		{seatRules(1), "A32 b0", "b", Progress{Needed: 1}, true},
 		{seatRules(1), "A32 b8", "b", Progress{Contributions: 1, Needed: 1}, true},
+		{seatRules(1), "A32 B32 c0", "c", Progress{Needed: 1}, true},
+		{seatRules(1), "A32 B32 C32 d8", "d", Progress{Contributions: 1, Needed: 4}, true},
 		{seatRules(1), "A32 B32 C32 D32 e0", "e", Progress{Needed: 4, Others: 2}, true},
 		{seatRules(1), "A32 B32 C32 D32 e24", "e", Progress{Contributions: 3, Needed: 4, Others: 2}, true},
 		{seatRules(1), "A32 B32 C32 D32 e23", "e", Progress{Contributions: 2, Needed: 4, Others: 2}, true},

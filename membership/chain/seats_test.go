@@ -177,7 +177,9 @@ func TestCreditsAndSeats(t *testing.T) {
 		"the second in a members record":  {"A32 b8", "", "aB", "A32 B8"},
 		"for a newcomer":                  {"A32", "", "aX", ""},
 		"for an elector":                  {"A32 B8", "", "aB", ""},
-		"the fourth":                      {"A32 B32 C32 d8", "", "abcD", "A32 B32 C32 D8"},
+		"the third":                       {"A32 B32 c8", "", "abC", "A32 B32 C8"},
+		"the fourth, too early":           {"A32 B32 C32 d31", "", "abcD", ""},
+		"the fourth":                      {"A32 B32 C32 d32", "", "abcD", "A32 B32 C32 D32"},
 		"the fifth, alone":                {"A32 B32 C32 D32 e99", "", "abcdE", ""},
 		"the fifth, with two that wait": {
 			"A32 B32 C32 D32 e32 f40 g32", "", "abcdefG", "A32 B32 C32 D32 e32 f40 G32",

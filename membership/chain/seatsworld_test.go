@@ -238,7 +238,7 @@ func (w *seatworld) valid(before map[slot.PeerID]*naiveMember, turn Turnover) bo
 		return true
 	}
 	need, waiting, least := 32, 0, 1000
-	if electors < 4 {
+	if electors < 3 {
 		need = 8
 	}
 	var loser *naiveMember

@@ -113,7 +113,6 @@ func TestCheckShareOfEachSet(t *testing.T) {
 		{"credit for a seat is enough", "A32 B32 C32 w32 x0", "", 500, 1, []string{"abcwx"}, ""},
 		{"two bound nobody", "A32 B8 w0 x0 y0 z0", "", 500, 1, []string{"wxyz"}, ""},
 		{"listed since", "A32 B32 C32 w0", "abcwx", 500, 1, []string{"abcwx"}, "2 newcomers beside 3 others; 1"},
-		{"a seat since", "A32 B32 C32 w8 x0", "abcWx", 500, 1, []string{"abcwx"}, "2 newcomers beside 3 others; 1"},
 		{"dropped since", "A32 B32 C32 D32 w0 x0", "abcwx", 500, 1, []string{"abcdwx"}, ""},
 		{"three since", "A32 B8 w8 x0 y0", "abWxy", 500, 1, []string{"abwxy"}, ""},
 	} {
