@@ -31,19 +31,12 @@ type gauge struct {
 	counted int
 	sorted  []float32
 	decoded []float32
-	alike   *Alike // of all frames so far
-	// every so manyth part is compared, and the number of the next part, by which they are counted
-	stride, next int
 }
 
-// newGauge makes the gauge of a range in a piece of so many elements. at says where the parts begin
-// that are compared.
-func newGauge(agg *plan.Aggregation, c codec.Codec, contributors, elements, at int) *gauge {
-	stride := alikeStride(elements, contributors)
+func newGauge(agg *plan.Aggregation, c codec.Codec, contributors int) *gauge {
 	return &gauge{
 		agg: agg, codec: c, part: make([][]float32, contributors), along: make([]kernel.DotSum, contributors),
 		trimmed: make([]uint32, contributors), sorted: make([]float32, contributors),
-		alike: NewAlike(contributors), stride: stride, next: at % stride,
 	}
 }
 
@@ -101,10 +94,6 @@ func (g *gauge) measure(outcome []float32, at int) {
 	for i, c := range g.part {
 		g.along[i].Add(c, outcome)
 	}
-	if g.next%g.stride == 0 {
-		g.alike.Add(g.part)
-	}
-	g.next++
 	if g.agg.Trims() == 0 {
 		return
 	}

@@ -51,7 +51,7 @@ func (r *recorder) Within(set slot.Bitmap) slot.Bitmap {
 	return set
 }
 
-func (r *recorder) SegmentDone(s slot.Segment, _ Alike) {
+func (r *recorder) SegmentDone(s slot.Segment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.done = append(r.mu.done, s)

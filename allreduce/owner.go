@@ -22,8 +22,8 @@ type ownPiece struct {
 	inputs []*input
 	// bytes of hashes and frames of all contributors: what alive messages tell
 	taken  atomic.Uint64
-	root   slot.Root     // of the reduced piece; set before input.ready says that all is reduced
-	closed []closedRange // ranges that are reduced; guarded by the reduction's mu
+	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
+	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
 	// a row for each frame that is reduced, over the whole group; nil in a run without roots. The
 	// reducer's until all is reduced.
 	figures []slot.FigureRow
@@ -185,11 +185,8 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}
-	// Nobody knows the group when it commits to its contribution, so nobody can tell which parts
-	// are compared.
-	at, elements := int(p.r.group[0])<<8|int(p.r.group[1]), int(p.Range.Len())
 	return &span{
-		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set), elements, at),
+		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set)),
 		cols:  make([][]float32, len(set)),
 		norms: make([]float64, len(set)),
 	}
@@ -241,18 +238,14 @@ func (p *ownPiece) close(s *span, end int) {
 	for _, in := range s.set {
 		set.Set(in.place)
 	}
-	segment := closedRange{slot.Segment{
-		Range: p.r.grid.Elements(s.begin, end), Contributors: set,
-		Root: p.r.rootOf(s.begin, end),
-	}, Alike{}}
-	if p.r.grid.Measured() {
-		segment.alike = *s.gauge.alike
+	segment := slot.Segment{
+		Range: p.r.grid.Elements(s.begin, end), Contributors: set, Root: p.r.rootOf(s.begin, end),
 	}
 	p.r.mu.Lock()
 	p.closed = append(p.closed, segment)
 	sink := p.r.mu.sink
 	p.r.mu.Unlock()
-	sink.SegmentDone(segment.Segment, segment.alike)
+	sink.SegmentDone(segment)
 }
 
 // rootOf is the root of frames [first, last) of the outcome.

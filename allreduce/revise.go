@@ -27,7 +27,7 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 	closed := r.schedule.closed()
 	r.mu.Unlock()
 	for _, s := range closed {
-		sink.SegmentDone(s.Segment, s.alike)
+		sink.SegmentDone(s)
 	}
 	return nil
 }

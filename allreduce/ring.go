@@ -273,7 +273,7 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 	p.closed = append(p.closed, s)
 	sink := g.r.mu.sink
 	g.r.mu.Unlock()
-	sink.SegmentDone(s, Alike{})
+	sink.SegmentDone(s)
 }
 
 // alone is the circle of one: what it has is the outcome.

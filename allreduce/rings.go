@@ -123,11 +123,9 @@ func (rs *rings) status(p slot.Piece) pieceStatus {
 	return pieceOpen
 }
 
-func (rs *rings) closed() (all []closedRange) {
+func (rs *rings) closed() (all []slot.Segment) {
 	for _, p := range rs.round {
-		for _, s := range p.closed {
-			all = append(all, closedRange{Segment: s})
-		}
+		all = append(all, p.closed...)
 	}
 	return all
 }

@@ -131,7 +131,7 @@ func (rot *rotation) status(p slot.Piece) pieceStatus {
 	return pieceOpen
 }
 
-func (rot *rotation) closed() (all []closedRange) {
+func (rot *rotation) closed() (all []slot.Segment) {
 	for _, p := range rot.own {
 		all = append(all, p.closed...)
 	}

@@ -25,7 +25,7 @@ type schedule interface {
 	// not begun.
 	status(p slot.Piece) pieceStatus
 	// closed lists the own ranges that are reduced.
-	closed() []closedRange
+	closed() []slot.Segment
 	// coming lists the pieces of other owners that are under way.
 	coming() []Coming
 
@@ -48,12 +48,6 @@ const (
 	pieceDone               // its bytes are in the result
 	pieceFailed             // its owner was lost: it comes by a revision, or is fetched elsewhere
 )
-
-// closedRange is a range that is reduced, and how its contributions lie to each other.
-type closedRange struct {
-	slot.Segment
-	alike Alike
-}
 
 // Coming is how much has come of a piece that another owner reduces.
 type Coming struct {

@@ -53,10 +53,8 @@ type Sink interface {
 	// The piece goes on without them, and nobody is told that they failed.
 	Within(contributors slot.Bitmap) slot.Bitmap
 	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the
-	// bytes are in Result. In a ring, and in a run without roots, alike knows nothing. The segment
-	// marks nobody: that is for who knows whose values say which way is the usual one
-	// (Alike.Against).
-	SegmentDone(segment slot.Segment, alike Alike)
+	// bytes are in Result.
+	SegmentDone(segment slot.Segment)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
 	// peer. Where err is a *BadFrame or *BadTotal (errors.As) it holds what proves the peer's
 	// fault.
@@ -70,7 +68,7 @@ type Sink interface {
 type deaf struct{}
 
 func (deaf) Within(set slot.Bitmap) slot.Bitmap { return set }
-func (deaf) SegmentDone(slot.Segment, Alike)    {}
+func (deaf) SegmentDone(slot.Segment)           {}
 func (deaf) Lost(slot.PeerID, Reason, error)    {}
 func (deaf) Progress(sent, received uint64)     {}
 

@@ -112,15 +112,6 @@ func TestADraftThatOwnersHaveNotSigned(t *testing.T) {
 			}
 		}
 	}
-	// a leader marks nobody in the place of an owner
-	marked := draft
-	marked.Record.Segments = slices.Clone(draft.Record.Segments)
-	marked.Record.Segments[0].Against = slot.Bitmap{1}
-	marked.Hash = marked.Record.Hash()
-	if err := l.aside(leader, 2).step(labSigned(leader, marked)); !errors.Is(err, chain.ErrInvalid) ||
-		!strings.Contains(err.Error(), "did not sign") {
-		t.Errorf("marks of the leader's own: %v", err)
-	}
 	l.goesOn(t, 1)
 }
 

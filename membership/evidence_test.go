@@ -203,45 +203,6 @@ func TestStatementsNameTheirInputs(t *testing.T) {
 	}
 }
 
-// Marks have one form, and a run whose members are trusted has none: a leader that took others
-// would draft what nobody takes. An owner that marks others than before contradicts nothing.
-func TestStatementsWithMarks(t *testing.T) {
-	for _, trusted := range []bool{false, true} {
-		l, leader := plannedLab(t, "ABC", false)
-		if !trusted {
-			l = workingLab(t, "ABCDE")
-			leader = l.leading(t, func(_ *labPeer, lead *leading) bool {
-				return lead.plan != nil && len(lead.plan.Offers) == 5
-			})
-		}
-		owner, plan := l.aside(leader, 1), *leader.m.open.lead.plan
-		all := slot.NewBitmap(len(plan.Offers))
-		for k := range plan.Offers {
-			all.Set(k)
-		}
-		for _, c := range []struct {
-			marks slot.Bitmap
-			fits  bool
-		}{
-			{slot.Bitmap{0}, false},
-			{slot.Bitmap{0xff}, false},
-			{slot.Bitmap{1, 0}, false},
-			{slot.Bitmap{0b10}, !trusted},
-			{slot.Bitmap{0b100}, !trusted},
-			{nil, true},
-		} {
-			s := slot.Segment{Range: pieceOf(plan, owner), Contributors: all, Against: c.marks, Root: slot.Root{1}}
-			err := leader.step(labSigned(owner, segmentOf(plan, s)))
-			if (err == nil) != c.fits || err != nil && !errors.Is(err, chain.ErrInvalid) {
-				t.Errorf("members are trusted: %v, marks %08b: %v", trusted, c.marks, err)
-			}
-		}
-		if len(leader.m.evidence.evictions) > 0 {
-			t.Error("an owner is evicted for its marks")
-		}
-	}
-}
-
 // What is remembered of one member and of all is bounded.
 func TestWordsRememberedAreBounded(t *testing.T) {
 	l := labOf(t, "AB")

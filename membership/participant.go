@@ -80,7 +80,7 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	case p.Gone.Has(i):
 		pa.work(WorkReduce{Plan: p}) // it ends
 	case pa.own.mine != nil && *pa.own.mine == p.Offers[i] && !pa.model.state.diverged:
-		pa.work(WorkReduce{p, pa.chain.Judges(p.Offers), pa.chain.Share(p.Offers)})
+		pa.work(WorkReduce{p, pa.chain.Share(p.Offers)})
 		pa.repeat()
 	default: // the bytes of this offer were lost in a restart
 		pa.accuse(ReportLost{Group: d.groupReports.group, Peer: pa.cfg.Self, Reason: wire.LostConnection})

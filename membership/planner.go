@@ -340,7 +340,7 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	if l == nil || l.plan == nil || s.Ref != l.ref || s.Group != l.group {
 		return ErrStale
 	}
-	if err := checkStatement(pn.chain.Rules(), *l.plan, msg.From, s); err != nil {
+	if err := checkStatement(*l.plan, msg.From, s); err != nil {
 		return err
 	}
 	// one that lacks electors which no step may is no use either, if the group has them

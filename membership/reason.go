@@ -124,19 +124,8 @@ func (m *Machine) whyJoining() string {
 			"agreed to drop that entry"
 	}
 	if !m.roster.mayCome(m.cfg.Self, m.roster.room()) {
-		return m.whyWaiting()
+		return fmt.Sprintf("this open run takes %d newcomers a slot, and has them: this peer waits for the next slot",
+			m.chain.Newcomers().Quota())
 	}
 	return "this peer has asked to be a member and waits for the next record"
-}
-
-// whyWaiting says why a newcomer of an open run may not be listed yet.
-func (m *Machine) whyWaiting() string {
-	c := m.chain.Newcomers()
-	if s := m.chain.Tip().Slot; c.BacksOff(m.cfg.Self, s) {
-		times, until := c.BackOff(m.cfg.Self)
-		return fmt.Sprintf("this peer came and went %d times without contributing: it may be a member after "+
-			"slot %d", times, until)
-	}
-	return fmt.Sprintf("this open run takes %d newcomers a slot, and has them: this peer waits for the next slot",
-		c.Quota())
 }

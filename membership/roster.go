@@ -62,7 +62,7 @@ func (ro *roster) contributes(e slot.Member) bool {
 }
 
 // admissible lists the peers that ask to be members and that the next record may list. In an open
-// run, a peer that never contributed waits for room, and for the end of its back-off.
+// run, a peer that never contributed waits for room.
 func (ro *roster) admissible() []*contact {
 	all := ro.presence.sorted(ro.joining)
 	room := ro.room()
@@ -73,8 +73,7 @@ func (ro *roster) admissible() []*contact {
 }
 
 func (ro *roster) mayCome(p slot.PeerID, room int) bool {
-	c := ro.chain.Newcomers()
-	return c.Contributed(p) || room > 0 && !c.BacksOff(p, ro.chain.Tip().Slot)
+	return room > 0 || ro.chain.Newcomers().Contributed(p)
 }
 
 // concerns says whether evidence against a peer matters here: the peer is a member, or asks to be.

@@ -17,14 +17,12 @@ type (
 	// WorkReduce: take part in the reduction (as contributor and owner) by this plan. A plan of the
 	// group that runs revises it, any other replaces it; one in which this peer is gone ends it.
 	// Then ReportSegment for every range of an own piece, ReportLost for peers that fail,
-	// ReportProgress now and then. Judges are those of the plan's offers whose values say what
-	// points the other way: of members with a vote, or none. Share bounds the newcomers in each
-	// range: an owner that loses other contributors goes on without as many newcomers as are too
-	// many beside those that are left, or its range is refused.
+	// ReportProgress now and then. Share bounds the newcomers in each range: an owner
+	// that loses other contributors goes on without as many newcomers as are too many beside those
+	// that are left, or its range is refused.
 	WorkReduce struct {
-		Plan   slot.Plan
-		Judges slot.Bitmap
-		Share  chain.Share
+		Plan  slot.Plan
+		Share chain.Share
 	}
 	// WorkHold asks the worker to get all bytes of the draft's outcome on disk, from the reduction
 	// or from the peers named; of an access record, the secret that its key names. Then ReportHeld.

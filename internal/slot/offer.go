@@ -242,52 +242,23 @@ type Segment struct {
 	// Contributors is over the plan's offers, or over the record's contributions (both sorted by
 	// peer).
 	Contributors Bitmap
-	// Against are those of the contributors whose values point the other way than those of most
-	// members with a vote do, by its owner's word: indices into Contributors, in their order. It is
-	// empty if there are none.
-	Against Bitmap
 	// Root is the FrameRoot of the reduced bytes in the run's codec, before any general
 	// compression.
 	Root Root
 }
 
-// MarksFit says whether Against has its canonical form.
-func (s Segment) MarksFit() bool {
-	return len(s.Against) == 0 || s.Against.Fits(s.Contributors.Count()) && s.Against.Count() > 0
-}
-
-// Marked is Against over the list that Contributors is over.
-func (s Segment) Marked() Bitmap {
-	if len(s.Against) == 0 {
-		return nil
-	}
-	all, k := make(Bitmap, len(s.Contributors)), 0
-	for i := range 8 * len(all) {
-		if s.Contributors.Has(i) {
-			if s.Against.Has(k) {
-				all.Set(i)
-			}
-			k++
-		}
-	}
-	return all
-}
-
 // Append appends the canonical encoding.
 func (s Segment) Append(b []byte) []byte {
-	return appendRoot(wire.AppendBytes(wire.AppendBytes(appendRange(b, s.Range), s.Contributors), s.Against), s.Root)
+	return appendRoot(wire.AppendBytes(appendRange(b, s.Range), s.Contributors), s.Root)
 }
 
 // ReadSegment reads what Append wrote. The caller checks whether the bitmap fits the plan
 // (Bitmap.Fits), because the plan is not part of the encoding.
 func ReadSegment(r *wire.Reader) Segment {
-	return Segment{
-		Range: readRange(r), Contributors: append(Bitmap{}, r.Bytes(MaxMembers/8)...),
-		Against: append(Bitmap(nil), r.Bytes(MaxMembers/8)...), Root: readRoot(r),
-	}
+	return Segment{readRange(r), append(Bitmap{}, r.Bytes(MaxMembers/8)...), readRoot(r)}
 }
 
-const segmentSize = 16 + 4 + 4 + 32
+const segmentSize = 16 + 4 + 32
 
 func appendSegments(b []byte, ss []Segment) []byte {
 	b = wire.AppendU32(b, uint32(len(ss)))
@@ -308,9 +279,6 @@ func readSegments(r *wire.Reader, contributions int) []Segment {
 		}
 		if !s.Contributors.Fits(contributions) {
 			r.Fail("a segment's contributors are no bitmap over %d contributions", contributions)
-		}
-		if !s.MarksFit() {
-			r.Fail("those that a segment marks are no bitmap over its %d contributors", s.Contributors.Count())
 		}
 		ss = append(ss, s)
 	}

@@ -211,9 +211,6 @@ func (pos *position) checkSegments(contributors int, segments []slot.Segment) er
 			return Invalid("a set of %d contributors in %d bytes, over %d", s.Contributors.Count(), len(s.Contributors),
 				contributors)
 		}
-		if err := pos.rules.CheckMarks(s); err != nil {
-			return err
-		}
 		for i := range all {
 			all[i] |= s.Contributors[i]
 		}

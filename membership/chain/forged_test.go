@@ -223,8 +223,6 @@ func TestOpenRefusesWhatRecordsDoNotLeadTo(t *testing.T) {
 			"nobody contributed": func(s *state) { clear(s.newcomers.proven) },
 			"newcomers":          func(s *state) { s.newcomers.quota++ },
 			"newcomers listed":   func(s *state) { s.newcomers.admitted++ },
-			"away for long":      func(s *state) { s.newcomers.leavers["p"] = backOff{1, 1 << 40} },
-			"away for no time":   func(s *state) { s.newcomers.leavers["p"] = backOff{0, 1} },
 			"another elector":    func(s *state) { s.electors = slices.Repeat(s.electors, 2) },
 			"a fork": func(s *state) {
 				s.provisional = []Provisional{{Height: 9, Electors: s.electors}}

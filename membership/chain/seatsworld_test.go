@@ -3,7 +3,6 @@ package chain
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -158,21 +157,6 @@ func (w *seatworld) next(peers string, trainers map[slot.PeerID]bool) {
 	w.compare(r)
 }
 
-// judged says whether three electors have contributed, if three are able to.
-func judged(members map[slot.PeerID]*naiveMember, contributors string) bool {
-	able, judges := 0, 0
-	for p, m := range members {
-		switch contributes := strings.Contains(contributors, string(p)); {
-		case m.seat == 0 || m.absent:
-		case contributes:
-			able, judges = able+1, judges+1
-		case m.credit > 0:
-			able++
-		}
-	}
-	return able < 3 || judges >= 3
-}
-
 // follow changes the naive world as the record says, whether or not it is valid.
 func (w *seatworld) follow(
 	r slot.Record, turn Turnover, deleted map[slot.PeerID]bool, contributors string, share uint64,
@@ -185,12 +169,9 @@ func (w *seatworld) follow(
 		if r.Kind == slot.Step {
 			in := slices.Contains([]rune(contributors), rune(p[0])) &&
 				(2*share >= seatElements || contributors[0] == p[0])
-			switch {
-			case in && (judged(old, contributors) || c.seat > 0 && !c.absent):
+			if in {
 				c.credit = min(c.credit+8, 256)
-			case in:
-				c.credit = min(c.credit+1, 256)
-			default:
+			} else {
 				c.credit = max(c.credit-1, 0)
 			}
 		}

@@ -158,22 +158,16 @@ func (a *Access) stated(tip slot.Record) bool {
 	return a.keys[slot.Root{}] && a.keys[a.key] && !slices.ContainsFunc(tip.Members, absent)
 }
 
-// statesNewcomers says whether the newcomers of the open slot are those that the window lists, and
-// others stay away for as long as a peer may have to.
+// statesNewcomers says whether the newcomers of the open slot are those that the window lists.
 func (s statedPast) statesNewcomers() bool {
-	step, tip := s.At(s.stepHeight), s.Tip()
-	now := Newcomers{proven: s.newcomers.proven, leavers: map[slot.PeerID]backOff{}}
+	step := s.At(s.stepHeight)
+	now := Newcomers{proven: s.newcomers.proven}
 	now.nextSlot(step)
 	for h := s.stepHeight + 1; h <= s.Height(); h++ {
-		now.admitted += now.eachUnproven(s.At(h).Members, s.At(h-1).Members, func(slot.PeerID) {})
-	}
-	for _, v := range s.newcomers.leavers {
-		if v.times < 1 || uint64(v.times) > tip.Height || v.until > tip.Slot+1<<maxBackOff {
-			return false
-		}
+		now.admitted += now.unproven(s.At(h).Members, s.At(h-1).Members)
 	}
 	n := s.newcomers
-	return n.quota == now.quota && n.admitted == now.admitted && len(n.leavers) <= maxLeavers
+	return n.quota == now.quota && n.admitted == now.admitted
 }
 
 func (s seating) stated(tip slot.Record) bool {

@@ -70,9 +70,6 @@ func (a *Access) append(b []byte, proven map[slot.PeerID]struct{}) []byte {
 }
 
 func (c *Newcomers) append(b []byte) []byte {
-	b = appendMap(b, c.leavers, func(b []byte, v backOff) []byte {
-		return canonical.AppendU64(canonical.AppendU32(b, uint32(v.times)), v.until)
-	})
 	return canonical.AppendU32(canonical.AppendU32(b, uint32(c.quota)), uint32(c.admitted))
 }
 
@@ -136,7 +133,6 @@ func parseSummary(rules Rules, b []byte, most int) (s state, err error) {
 	s.spent = readMap(r, 16, func() spending { return spending{r.U64(), r.U64()} })
 	s.newcomers = &Newcomers{proven: map[slot.PeerID]struct{}{}}
 	s.access = readAccess(r, s.newcomers.proven)
-	s.newcomers.leavers = readMap(r, 12, func() backOff { return backOff{int(r.U32()), r.U64()} })
 	s.newcomers.quota, s.newcomers.admitted = int(r.U32()), int(r.U32())
 	s.electors = readMembers(r)
 	for range r.Count(r.most, 13) {

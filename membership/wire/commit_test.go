@@ -77,13 +77,13 @@ func TestGoldenDraftByPlan(t *testing.T) {
 	d := Draft{Drafted: Drafted{Record: slot.Record{
 		Run: slot.Root{0x11}, Height: 9, Kind: slot.Step, Contributions: []slot.Offer{testOffer("a")},
 		Segments: []slot.Segment{{
-			Range: slot.Range{End: 5}, Contributors: slot.Bitmap{1}, Against: slot.Bitmap{1}, Root: slot.Root{0x55},
+			Range: slot.Range{End: 5}, Contributors: slot.Bitmap{1}, Root: slot.Root{0x55},
 		}},
 	}}}
 	d = d.Brief(slot.Root{0x33}, slot.Bitmap{2})
 	zeros := func(n int) string { return strings.Repeat("00", n) }
 	want := "01 33" + zeros(31) + " 00000001 02 00000001 " + zeros(8) +
-		"0000000000000005 00000001 01 00000001 01 55" + zeros(31) +
+		"0000000000000005 00000001 01 55" + zeros(31) +
 		hex.EncodeToString(d.Drafted.append(nil))
 	if got := hex.EncodeToString(d.appendCarried(nil)); got != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("carried bytes:\n%s, want\n%s", got, want)

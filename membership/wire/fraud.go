@@ -117,7 +117,7 @@ func (w Owners) Segment(i int, at slot.Ref, r slot.Record) Segment {
 	return Segment{
 		Ref: at, Group: w.Group, Inputs: Inputs(r.Slot, r.Fragment, r.Usual, s.Range, inputs),
 		Segment: slot.Segment{
-			Range: s.Range, Contributors: w.Stated[i].Contributors, Against: s.Against, Root: s.Root,
+			Range: s.Range, Contributors: w.Stated[i].Contributors, Root: s.Root,
 		},
 	}
 }

@@ -46,7 +46,7 @@ func (r *reductions) start(ctx context.Context, work membership.WorkReduce, own 
 	r.mu.Lock()
 	r.mu.rates = maps.Clone(speeds)
 	r.mu.Unlock()
-	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, work.Judges, work.Share, r.params, report, r.log})
+	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, work.Share, r.params, report, r.log})
 	if errors.Is(err, allreduce.ErrNotInGroup) { // what came so far may still be of use
 		return nil
 	}
@@ -163,7 +163,6 @@ func (r *reductions) leaves(o slot.Offer) ([]slot.FrameLeaf, bool) {
 // sink turns what the engine reports of one reduction into reports to the ledger.
 type sink struct {
 	plan   slot.Plan
-	judges slot.Bitmap // over the plan's offers
 	share  chain.Share
 	params allreduce.Params
 	report func(membership.Report)
@@ -176,18 +175,8 @@ func (s *sink) Within(set slot.Bitmap) slot.Bitmap {
 	return s.share.Within(set, s.plan.OwnsPiece)
 }
 
-// SegmentDone reports a segment, with the marks of those that point the other way.
-func (s *sink) SegmentDone(segment slot.Segment, alike allreduce.Alike) {
-	var judges []int
-	for i, rank := 0, 0; i < len(s.plan.Offers); i++ {
-		if segment.Contributors.Has(i) {
-			if s.judges.Has(i) {
-				judges = append(judges, rank)
-			}
-			rank++
-		}
-	}
-	segment.Against = alike.Against(judges)
+// SegmentDone reports a segment.
+func (s *sink) SegmentDone(segment slot.Segment) {
 	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment})
 }
 

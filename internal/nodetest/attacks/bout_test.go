@@ -66,8 +66,6 @@ type trial struct {
 	Last    []uint64 // of each bad peer: the slot of its last contribution
 	Left    float64  // loss if they leave then; 0: not measured
 	Accused []string
-	Bad     marks // of contributions by bad peers
-	Honest  marks // of contributions by honest ones
 }
 
 // play runs a bout in virtual time.
@@ -85,7 +83,6 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 				named: map[*nodetest.Peer][]uint64{}, gone: map[*nodetest.Peer]bool{},
 			}
 			b.run(t, sc, bad)
-			b.marked(&r.Honest, &r.Bad)
 			r.Loss, r.Accused = b.loss(), b.wrong
 			for _, p := range b.bad {
 				r.take(b, p)

@@ -14,7 +14,6 @@ func TestGoals(t *testing.T) {
 		return attacks[slices.IndexFunc(attacks, func(a attack) bool { return a.kind == name })]
 	}
 	late := func(n int) []string { return slices.Repeat([]string{"a bad peer is not named"}, n) }
-	marked := func(n int) marks { return marks{Marked: n, Of: 20} }
 	for name, c := range map[string]struct {
 		attack string
 		bad    int
@@ -33,10 +32,9 @@ func TestGoals(t *testing.T) {
 		"an auditor is not named":  {"bad-auditor", 1, trial{Loss: 2, Late: late(1)}, "is not named"},
 		"an honest peer accused":   {"flip-10", 1, trial{Loss: 2, Named: 1, Accused: []string{"slot 5"}}, "accused"},
 		"one of two opposites":     {"flip", 2, trial{Loss: 2, Named: 1, Late: late(1)}, "and 2 must be"},
-		"one of three opposites":   {"flip", 3, trial{Loss: 2, Named: 1, Late: late(2), Bad: marked(20)}, ""},
-		"none of three opposites":  {"flip", 3, trial{Loss: 2, Late: late(3), Bad: marked(20)}, "and 1 must be"},
-		"named too late, of three": {"flip", 3, trial{Loss: 2, Named: 1, Late: late(3), Bad: marked(20)}, "named"},
-		"opposites without marks":  {"flip", 3, trial{Loss: 2, Named: 3, Bad: marked(9)}, "owners mark 9 of 20"},
+		"one of three opposites":   {"flip", 3, trial{Loss: 2, Named: 1, Late: late(2)}, ""},
+		"none of three opposites":  {"flip", 3, trial{Loss: 2, Late: late(3)}, "and 1 must be"},
+		"named too late, of three": {"flip", 3, trial{Loss: 2, Named: 1, Late: late(3)}, "named"},
 		"a little, by one":         {"little", 1, trial{Loss: 2, Late: late(1)}, ""},
 		"a little, by two":         {"little", 2, trial{Loss: 2, Named: 1, Late: late(1)}, "and 2 must be"},
 		"a little, by three":       {"little", 3, trial{Loss: 2, Named: 2, Late: late(1)}, ""},

@@ -14,20 +14,19 @@ import (
 
 // attack is what bad peers do, and what it may cost.
 type attack struct {
-	kind     string   // of package hostile
-	leave    []uint64 // instead, each leaves after that slot
-	free     bool     // must cost nothing but the data of those that are evicted
-	opposite bool     // bad peers point the other way than honest ones
+	kind  string   // of package hostile
+	leave []uint64 // instead, each leaves after that slot
+	free  bool     // must cost nothing but the data of those that are evicted
 	// how many of so many bad peers must be named in time; nil: all (docs/why/trust.md)
 	least func(bad int) int
 }
 
 var attacks = []attack{
-	{kind: "flip", opposite: true, least: oneBeyondLiars},
+	{kind: "flip", least: oneBeyondLiars},
 	{kind: "flip-10"},
 	{kind: "scale"},
 	{kind: "little", least: twoOfSeveral},
-	{kind: "inner-product", opposite: true, least: oneBeyondLiars},
+	{kind: "inner-product", least: oneBeyondLiars},
 	{kind: "replay"},
 	{kind: "zeros"},
 	{kind: "copy"},

@@ -24,8 +24,6 @@ type row struct {
 	After   uint64  // at most
 	Evicted int
 	Missed  []string // goals
-	Liars   marks
-	Honest  marks
 	Trials  []trial
 }
 
@@ -35,7 +33,6 @@ type honest struct {
 	Alone  int     // how many; 0: eight peers
 	Loss   float64 // mean over seeds
 	Spread float64 // the greatest over the least; 0.01: 1%
-	Marks  marks
 	Trials []trial
 }
 
@@ -144,7 +141,6 @@ func (h *honest) sumUp() {
 	least, most, sum := infinite, 0.0, 0.0
 	for _, x := range h.Trials {
 		least, most, sum = min(least, x.Loss), max(most, x.Loss), sum+x.Loss
-		h.Marks.add(x.Honest)
 	}
 	if len(h.Trials) > 0 {
 		h.Loss, h.Spread = sum/float64(len(h.Trials)), most/least-1
@@ -165,8 +161,6 @@ func (w *row) sumUp(a attack, base honest) {
 		}
 		w.Named, w.Of, w.Evicted = w.Named+x.Named, w.Of+x.Lied, w.Evicted+x.Evicted
 		w.After = max(w.After, x.After)
-		w.Liars.add(x.Bad)
-		w.Honest.add(x.Honest)
 		for _, said := range x.Accused {
 			w.Missed = append(w.Missed, "an honest peer was accused: "+said)
 		}
@@ -196,9 +190,6 @@ func (w *row) sumUp(a attack, base honest) {
 			100*cost, what, 100*base.Spread))
 	}
 	w.Missed = append(w.Missed, w.late(a)...)
-	if a.opposite && w.Bad > liars && 2*w.Liars.Marked < w.Liars.Of {
-		w.Missed = append(w.Missed, fmt.Sprintf("owners mark %v contributions of bad peers", w.Liars))
-	}
 }
 
 // late says of whom it was not said in time what it does, where it is more than need not be named.
@@ -239,8 +230,8 @@ func (r *result) print(out io.Writer) {
 		if h.Alone > 0 {
 			who = fmt.Sprintf("%d founders alone", h.Alone)
 		}
-		fmt.Fprintf(table, "%s, %s: held-out loss %.4f, seeds' spread %.2f%%, marked: %v\n", h.Mode, who, h.Loss,
-			100*h.Spread, h.Marks)
+		fmt.Fprintf(table, "%s, %s: held-out loss %.4f, seeds' spread %.2f%%\n", h.Mode, who, h.Loss,
+			100*h.Spread)
 		for _, x := range h.Trials {
 			for _, said := range x.Accused {
 				fmt.Fprintf(table, "seed %d: an honest peer was accused: %s\n", x.Seed, said)
@@ -248,7 +239,7 @@ func (r *result) print(out io.Writer) {
 		}
 	}
 	fmt.Fprintln(table, "mode\tattack\tbad\tloss over honest\tover leaving\tnamed\tafter slots\tevicted"+
-		"\tmarked, bad\tmarked, honest\tgoals")
+		"\tgoals")
 	for _, w := range r.Rows {
 		goals := "hold"
 		if len(w.Missed) > 0 {
@@ -258,7 +249,7 @@ func (r *result) print(out io.Writer) {
 		if w.Named == 0 {
 			after = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%+.2f%%\t%s\t%d of %d\t%s\t%d\t%v\t%v\t%s\n", w.Mode, w.Attack, w.Bad,
-			100*w.Over, w.beyond(), w.Named, w.Of, after, w.Evicted, w.Liars, w.Honest, goals)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%+.2f%%\t%s\t%d of %d\t%s\t%d\t%s\n", w.Mode, w.Attack, w.Bad,
+			100*w.Over, w.beyond(), w.Named, w.Of, after, w.Evicted, goals)
 	}
 }

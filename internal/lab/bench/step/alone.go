@@ -129,9 +129,9 @@ func (p *alone) End(_ uint64, r *Reduced) error {
 }
 
 // Within and the methods that follow are what a reduction tells.
-func (p *alone) Within(set slot.Bitmap) slot.Bitmap        { return set }
-func (p *alone) SegmentDone(slot.Segment, allreduce.Alike) {}
-func (p *alone) Progress(uint64, uint64)                   {}
+func (p *alone) Within(set slot.Bitmap) slot.Bitmap { return set }
+func (p *alone) SegmentDone(slot.Segment)           {}
+func (p *alone) Progress(uint64, uint64)            {}
 func (p *alone) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	p.fail(fmt.Errorf("peer %s was lost (%s): %w", peer.Short(), reason, err))
 }

@@ -7,24 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
-
-// marks counts contributions, and those of them that owners have marked as against the others in
-// more than half of the elements.
-type marks struct {
-	Marked int
-	Of     int
-}
-
-func (m *marks) add(of marks) { m.Marked, m.Of = m.Marked+of.Marked, m.Of+of.Of }
-
-func (m marks) String() string {
-	if m.Of == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%d of %d", m.Marked, m.Of)
-}
 
 // steps are the records of all steps.
 func (b *bout) steps() iter.Seq[slot.Record] {
@@ -71,28 +54,4 @@ func (b *bout) late(p *nodetest.Peer) string {
 			judged)
 	}
 	return ""
-}
-
-// marked counts the marks in the records of all steps in which bad peers may lie.
-func (b *bout) marked(honest, bad *marks) {
-	liar := map[slot.PeerID]bool{}
-	for _, p := range b.bad {
-		liar[b.s.ID(p)] = true
-	}
-	for r := range b.steps() {
-		if r.Slot < firstLie && b.founders == 0 {
-			continue
-		}
-		against := chain.Against(r)
-		for i, o := range r.Contributions {
-			to := honest
-			if liar[o.Peer] {
-				to = bad
-			}
-			to.Of++
-			if against.Has(i) {
-				to.Marked++
-			}
-		}
-	}
 }
