@@ -1,0 +1,2 @@
+// Package late tests peers that come late, and what newcomers are given.
+package late

@@ -1,0 +1,17 @@
+package rounds
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+type (
+	swarm    = nodetest.Swarm
+	peer     = nodetest.Peer
+	scenario = nodetest.Scenario
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
