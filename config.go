@@ -130,10 +130,6 @@ type Config struct {
 	// since the oldest of them; default 2. With two, a peer whose newest one is corrupt takes the
 	// other. And a peer that fetches one can finish, although the next one is written meanwhile.
 	KeepCheckpoints int
-	// KeepRecords keeps all records of the run's chain. Without it, the node forgets records that
-	// are older than some hundred and that no peer needs any more. It keeps a summary of them, and
-	// the heads of the records that changed who votes.
-	KeepRecords bool
 
 	// StateBytesPerSecond bounds what this peer sends to peers that fetch states and outcomes from
 	// it. Default: 4 MB a core, which takes some 2% of the machine's processors. While a reduction

@@ -16,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/store"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -36,7 +37,7 @@ type Node struct {
 	spec    Spec
 	run     Root
 	timing  timing.Preset
-	store   membership.Store
+	store   *store.File
 	edge    *edge.Ledger
 	ledger  *report.Ledger
 	driver  *membership.Driver

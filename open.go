@@ -68,14 +68,14 @@ func (n *Node) open() error {
 
 // openLedger opens the ledger, and the way of its messages. The log may have been lost.
 func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
-	if len(saved.Chain) > 0 {
+	if saved.Height > 0 {
 		lost = false
 		if err := n.forgetLoss(); err != nil {
 			return err
 		}
 	}
 	foundsNothing := n.foundsNothing(lost)
-	if foundsNothing != "" && len(saved.Chain) == 0 {
+	if foundsNothing != "" && saved.Height == 0 {
 		n.emit("run.searching", map[string]any{"run": n.cfg.Spec.Name, "detail": foundsNothing})
 	}
 	n.edge = edge.NewLedger(edge.LedgerConfig{
@@ -88,8 +88,7 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 		Timing: n.ledgerTiming(),
 		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: foundsNothing != "",
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
-		KeepRecords: n.keepRecords(),
-		Logger:      n.cfg.Logger, OnEvent: n.ledger.Tell,
+		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
 	}))
 	if err != nil {
 		return err
@@ -112,15 +111,6 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 }
 
 func (n *Node) keepClose(v membership.View) { n.edge.KeepClose(v.Peers(), v.Barred()) }
-
-// keepRecords is how many of the newest records are kept at least: twice as many as there are slots
-// since the oldest checkpoint, so that each checkpoint that is kept can be exported.
-func (n *Node) keepRecords() uint64 {
-	if n.cfg.KeepRecords {
-		return membership.KeepAllRecords
-	}
-	return 2 * n.checkpointEvery() * uint64(n.cfg.KeepCheckpoints+1)
-}
 
 // openReplica opens the model that this peer holds, and lets other peers in: to the reduction, and
 // to what they fetch.

@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
-	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -98,8 +97,7 @@ func (n *Node) Status() Status {
 		s.Detail = n.life.Err(nil).Error()
 	}
 	s.Provisional, s.TermsLost = v.Provisional, n.ledger.Lost()
-	s.Pin, s.Floor = v.Lasting, v.Floor
-	s.PastBytes, s.PastMost = uint64(v.PastBytes), wire.MaxPast
+	s.Pin, s.LedgerBytes = v.Lasting, uint64(n.store.Size())
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
 	if s.Sync = n.replica.Fetching(); s.Sync != nil && s.Sync.Total > 0 && s.Phase != PhaseClosed {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)

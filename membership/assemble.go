@@ -42,7 +42,6 @@ type branches struct {
 	exit      *exit
 	announcer *announcer
 	news      *news
-	pastSize  *pastSize
 }
 
 // decision is what decides the open height. It changes with the rules of ballots.
@@ -99,7 +98,6 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 	m.abandoned = &abandoned{facts: f}
 	m.catchup = &catchup{
 		facts: f, effects: e, presence: m.presence, doubts: m.doubts, abandoned: m.abandoned, need: need{at: never},
-		past: past{facts: f, effects: e},
 	}
 	m.fork = &fork{
 		facts: f, effects: e, presence: m.presence, quorum: m.quorum, model: m.model, own: m.own, roster: m.roster,
@@ -128,7 +126,6 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 		facts: f, effects: e, presence: m.presence, motions: m.motions, own: m.own, catchup: m.catchup,
 		turnout: m.turnout, statements: m.statements,
 	}
-	m.pastSize = &pastSize{facts: f, effects: e}
 }
 
 func (m *Machine) makeDecision(f *facts, e *effects) {

@@ -10,8 +10,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// commitsAtOnce bounds the answer to one NEED.
-const commitsAtOnce = 16
+// These bound the answer to one NEED. It ends with the record that reaches either.
+const (
+	commitsAtOnce = 128
+	bytesAtOnce   = 1 << 20
+)
 
 // catchup fetches records from the peers that are further on the chain.
 type catchup struct {
@@ -20,30 +23,26 @@ type catchup struct {
 	presence  *presence
 	doubts    *doubts
 	abandoned *abandoned
-	past      past
 	need      need
 	early     early // messages for the height after the open one
 }
 
 // need is the newest question for certified records.
 type need struct {
-	from   uint64
-	at     time.Duration
-	times  int           // asked without an answer
-	asked  []slot.PeerID // of late, the newest last
-	beside slot.PeerID   // the one asked last while a stranger shows what is in the record's place
-	passes int           // how often all were asked so
+	from  uint64
+	at    time.Duration
+	times int // asked without an answer
+	bytes int // of the answer, so far
 }
 
-// maxAsked is how many of the peers that were asked last may still answer with a past: an answer
-// takes longer than Timing.Retry on a slow link.
-const maxAsked = 4
-
-// of asks a peer.
-func (n *need) of(p slot.PeerID) wire.Need {
-	n.asked = append(n.asked, p)
-	n.asked = n.asked[max(0, len(n.asked)-maxAsked):]
-	return wire.Need{From: n.from}
+// ends says whether a record is the last of the answer to the question.
+func (n *need) ends(c wire.Commit) bool {
+	records := c.Record.Height - n.from + 1
+	if n.from == 0 || records > commitsAtOnce || n.bytes >= bytesAtOnce {
+		return false // that question was answered long ago
+	}
+	n.bytes += c.Size()
+	return records == commitsAtOnce || n.bytes >= bytesAtOnce
 }
 
 // ask asks a peer for the records above the tip, unless that was asked just now.
@@ -56,7 +55,7 @@ func (cu *catchup) ask(p slot.PeerID) {
 		return
 	}
 	*n = need{from: from, at: cu.now}
-	cu.send(n.of(p), p)
+	cu.send(wire.Need{From: from}, p)
 }
 
 // catchUp asks a peer that is further, another one each time, until the chain is as long as the
@@ -80,7 +79,7 @@ func (cu *catchup) catchUp() {
 		ahead = members
 	}
 	p := ahead[n.times/2%len(ahead)]
-	cu.send(n.of(p), p)
+	cu.send(wire.Need{From: n.from}, p)
 }
 
 // chainGrows says whether a peer has more of the chain and is likely to send it. A peer that only
@@ -117,17 +116,21 @@ func (cu *catchup) further(may func(slot.PeerID) bool) []slot.PeerID {
 	return ps
 }
 
-// onNeed answers with a few certified records. Any peer may ask, since newcomers are not known yet.
+// onNeed answers with certified records. Any peer may ask, since newcomers are not known yet.
 func (cu *catchup) onNeed(msg wire.Message, n wire.Need) error {
-	switch {
-	case n.From > 0 && n.From <= cu.chain.Floor():
-		return cu.past.show(msg.From, 0)
-	case !cu.chain.Holds(n.From):
+	if n.From == 0 || n.From > cu.chain.Height() {
 		return ErrStale
 	}
-	commits := cu.chain.Above(n.From - 1)
-	for _, c := range commits[:min(commitsAtOnce, len(commits))] {
+	answer := need{from: n.From}
+	for height := n.From; height <= cu.chain.Height(); height++ {
+		c, err := cu.chain.Read(height)
+		if err != nil {
+			return err
+		}
 		cu.send(c, msg.From)
+		if answer.ends(c) {
+			return nil
+		}
 	}
 	return nil
 }

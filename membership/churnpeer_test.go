@@ -50,10 +50,10 @@ func churnPlanner(p slot.Plan, _ slot.Links) ([]slot.Piece, []uint16) {
 // start runs the machine on a chain. The first peers hold the state, newcomers fetch it.
 func (p *churnPeer) start(commits []wire.Commit, holds bool) {
 	w := p.w
-	p.m = NewMachine(Config{
+	p.m = machineOn(Config{
 		Self: p.id, Incarnation: p.inc, Rules: w.rules, Timing: churnTiming, Plan: churnPlanner,
 		Verify: func(slot.PeerID, []byte, []byte) bool { return true },
-	}, wire.Saved{Incarnation: p.inc, Boot: 1, Chain: commits})
+	}, wire.Saved{Incarnation: p.inc, Boot: 1, Height: uint64(len(commits))}, heldRecords(commits))
 	p.m.now = w.now
 	for _, a := range p.m.presence.known {
 		a.heard = w.now

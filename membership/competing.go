@@ -14,14 +14,12 @@ import (
 // branch is another branch of the run, gathered and verified beside the own chain, from the newest
 // record that both have.
 type branch struct {
-	claim wire.Alive // what its holder announces of it
-	from  slot.PeerID
-	base  uint64       // the record at this height may be common; those above it are asked for
-	back  uint64       // how far the next guess at the common record goes back
-	chain *chain.Chain // nil until a common record is found
-	past  *incoming    // nil: none is being gathered
-	// a past was verified, and the time for that does not count; it does for further ones
-	opened bool
+	claim  wire.Alive // what its holder announces of it
+	from   slot.PeerID
+	base   uint64       // the record at this height may be common; those above it are asked for
+	back   uint64       // how far the next guess at the common record goes back
+	chain  *chain.Chain // nil until a common record is found
+	answer need         // to the newest question
 	asked  time.Duration
 	began  time.Duration
 	got    time.Duration // when its newest full answer came
@@ -30,7 +28,7 @@ type branch struct {
 
 const (
 	// of records gathered before a branch must have shown that it is better
-	maxBranchBytes = 64 << 20
+	maxBranchBytes = 256 << 20
 	// how far below a claim the first guess at the common record lies; the next goes twice as far
 	firstProbe   = 8
 	maxGathering = 256 // Timing.Retry for the whole of a branch: others' claims wait as long
@@ -44,8 +42,7 @@ const youngSlots = 16
 // records do.
 func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
-	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || co.isForeign(p, a.Branch) ||
-		!co.worthGathering(a) {
+	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || !co.worthGathering(a) {
 		return
 	}
 	base := min(co.chain.Height(), a.Height-1)
@@ -67,9 +64,6 @@ func (co *competing) worthGathering(a wire.Alive) bool {
 	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.BranchKind() != chain.IsRun {
 		return true // it claims to be at the run's end, which comes before this branch
 	}
-	if co.cfg.Rules.Byzantine && co.chain.Pinned() && a.Height <= co.chain.Start() {
-		return false // nobody goes back that far without an operator
-	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
 	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work || co.cfg.Rules.Byzantine
 }
@@ -87,12 +81,8 @@ func (co *competing) pursue() {
 		return
 	}
 	if co.now-r.asked >= co.cfg.Timing.Retry {
-		r.asked = co.now
-		if r.past != nil {
-			co.send(wire.NeedPart{Height: r.past.height, Part: uint32(len(r.past.got))}, r.from)
-			return
-		}
-		co.send(wire.Need{From: r.next()}, r.from)
+		r.asked, r.answer = co.now, need{from: r.next()}
+		co.send(wire.Need{From: r.answer.from}, r.from)
 	}
 }
 
@@ -115,7 +105,7 @@ func (r *branch) next() uint64 {
 // awaits says whether a record is the one that was asked for.
 func (co *competing) awaits(msg wire.Message, c wire.Commit) bool {
 	r := co.gathering
-	if r == nil || r.past != nil || c.Record.Height != r.next() {
+	if r == nil || c.Record.Height != r.next() {
 		return false
 	}
 	return r.chain == nil && msg.From == r.from || r.chain != nil && c.Record.Prev == r.chain.TipHash()
@@ -125,7 +115,9 @@ func (co *competing) awaits(msg wire.Message, c wire.Commit) bool {
 // chain to be on.
 func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 	r := co.gathering
+	whole := r.answer.ends(c)
 	if r.chain == nil && !co.findCommon(c) {
+		co.askFurther(whole)
 		return nil, nil
 	}
 	if err := r.chain.Extend(c, co.cfg.Verify); err != nil {
@@ -133,79 +125,100 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		co.gathering = nil
 		return nil, err
 	}
-	r.bytes += len(c.Append(nil))
+	r.bytes += c.Size()
 	if h := c.Record.Height; co.chain.Holds(h) {
 		own, before := co.chain.Commit(h), r.chain.At(h-1)
 		co.evidence.compare(own, c, before.Members)
 	}
-	return co.choose(), nil
+	if better := co.choose(); better != nil {
+		return better, nil
+	}
+	co.askFurther(whole)
+	return nil, nil
 }
 
 // choose gives the gathered chain if that is the one to be on by now.
 func (co *competing) choose() (better *branch) {
 	r := co.gathering
 	switch {
-	case co.isBelowOwn(r):
-		co.askFurther()
-	case !co.chain.Meets(r.chain):
-		return co.chooseAnew()
 	case co.cfg.Rules.Byzantine:
 		return co.chooseOnceShown()
 	case co.prefers(r.chain):
 		return co.decide()
 	case r.chain.Height() >= r.claim.Height:
 		co.judge()
-	default:
-		co.askFurther()
 	}
 	return nil
 }
 
-// isBelowOwn says whether a chain that is gathered from the own founding has not come to where this
-// peer's records begin. There is nothing to compare yet, and each comparison reads all of it.
-func (co *competing) isBelowOwn(r *branch) bool {
-	return r.chain.Start() == 0 && r.chain.Height() < min(co.chain.Lowest(), r.claim.Height) &&
-		r.chain.Founding() == co.chain.Founding()
-}
-
 // askFurther asks for the next records once an answer is complete: record by record a branch could
 // be drawn out for ever.
-func (co *competing) askFurther() {
-	if r := co.gathering; (r.chain.Height()-r.base)%commitsAtOnce == 0 {
+func (co *competing) askFurther(whole bool) {
+	if r := co.gathering; r != nil && whole {
 		r.got, r.asked = co.now, never
 		co.pursue()
 	}
 }
 
-// findCommon says whether a record follows one of the own chain. If not, the common record lies
-// further back.
+// findCommon says whether a record is the first that the own chain has another one for, or none. If
+// it does not follow one of the own chain, the common record lies further back.
 func (co *competing) findCommon(c wire.Commit) bool {
 	r := co.gathering
-	if r.base >= co.chain.Start() && co.chain.Has(r.base, c.Record.Prev) {
-		r.chain = co.chain.UpTo(r.base)
-		return true
-	}
-	if r.base == 0 { // they parted before what this peer holds, and the other one holds all
-		return co.beginAtFounding(c)
-	}
-	r.back *= 2
-	r.base -= min(r.base, r.back)
-	r.got, r.asked = co.now, never
-	co.pursue()
-	return false
-}
-
-// beginAtFounding has a branch gathered from the run's first record on.
-func (co *competing) beginAtFounding(c wire.Commit) bool {
-	r := co.gathering
-	if co.chain.Pinned() && c.Record.Hash() != co.chain.Founding() {
-		co.foreign = appendRecent(co.foreign, shownBy(r.from, r.claim.Branch))
-		co.doubts.add(r.from, ReasonBadChain, "its chain has another founding")
-		co.gathering = nil
+	switch {
+	case !co.chain.Has(r.base, c.Record.Prev):
+		co.goBack()
+		return false
+	case co.chain.Has(r.base+1, c.Record.Hash()) && r.base+1 < r.claim.Height:
+		r.base++
+		return false
+	case r.base < co.chain.Floor() && !co.worthReading(c):
 		return false
 	}
-	r.chain = chain.New(co.cfg.Rules, co.cfg.Pin)
+	on, err := co.chain.Reread(r.base)
+	if err != nil {
+		co.gathering = nil // the disk fails: the store says so
+		return false
+	}
+	r.chain = on
 	return true
+}
+
+// goBack asks for older records of the branch. The own ones that are held come first.
+func (co *competing) goBack() {
+	r := co.gathering
+	if r.base == 0 {
+		co.doubts.add(r.from, ReasonBadChain, "its chain does not follow from the run's spec")
+		co.gathering = nil
+		return
+	}
+	r.back *= 2
+	to := r.base - min(r.base, r.back)
+	if floor := co.chain.Floor(); r.base > floor {
+		to = max(to, floor)
+	}
+	r.base, r.got, r.asked = to, co.now, never
+	co.pursue()
+}
+
+// worthReading says whether a branch that parts from the own chain below the records that are held
+// may be moved to: only then those below are read, which takes long.
+func (co *competing) worthReading(c wire.Commit) bool {
+	r := co.gathering
+	electors, err := co.chain.ElectorsAt(r.base)
+	if err == nil {
+		err = c.Certificate.Verify(c.Record, electors, co.cfg.Rules.Quorum, co.cfg.Verify)
+	}
+	switch {
+	case err != nil:
+		co.doubts.add(r.from, ReasonBadChain, "its chain does not verify: "+err.Error())
+		co.gathering = nil
+		return false
+	case co.mayGiveUp(r.base, &c):
+		return true
+	}
+	co.gathering = nil
+	co.refuse(r, r.base, c.Record.Hash())
+	return false
 }
 
 // judge ends the gathering of a chain that is all there and not the one to be on. The claim
@@ -218,6 +231,10 @@ func (co *competing) judge() {
 		return
 	}
 	co.judged = appendRecent(co.judged, r.claim.Tip)
+	if !r.chain.Pinned() {
+		co.doubts.add(r.from, ReasonNoPin, "its chain does not have the pinned record: it is another run, or another "+
+			"branch of it")
+	}
 }
 
 // forgetJudged has other branches judged again: the own chain is another one now, or has less work
@@ -240,9 +257,6 @@ type competing struct {
 	known     chain.Tree  // of these branches, in trust byzantine
 	judged    []slot.Root // tips of branches that were gathered and are not better
 	refused   []slot.Root // better branches that were reported to be out of reach
-	foreign   []slot.Root // chains that this peer cannot be on, by who has shown them: shownBy
-
-	toldForgot bool // that the pin leads to where this peer has forgotten its votes
 }
 
 // endsTheRun says whether a chain certifies the last state of the run as all know it.
@@ -279,6 +293,26 @@ func (co *competing) prefers(c *chain.Chain) bool {
 	return bytes.Compare(theirs[:], ours[:]) < 0
 }
 
+// ofRun says whether a peer is a member of the tip, or decided before a fork of this chain that is
+// provisional: those that were cut off show the branch that they went on with.
+func (co *competing) ofRun(p slot.PeerID) bool {
+	cut, _ := co.chain.Provisional()
+	return slot.Find(co.chain.Members(), p) >= 0 || slot.Find(cut.Electors, p) >= 0
+}
+
+// makeWay ends the gathering of what a stranger shows, if a member announces a branch that this
+// peer might switch to: strangers, one after the other, would keep the members of two branches
+// apart.
+func (co *competing) makeWay(p slot.PeerID, a wire.Alive) {
+	r := co.gathering
+	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
+	if r == nil || co.ofRun(r.from) || !co.ofRun(p) || known || co.own.left || co.doubts.has(p) ||
+		!co.worthGathering(a) {
+		return
+	}
+	co.gathering = nil
+}
+
 // mayFollow says whether a certified successor of the own tip may be followed whatever its work is.
 // Regular ones always may. A fork may be followed by the members that signed it, and by a member
 // that may move on. Other peers, which decide nothing here, follow the tip's members,
@@ -303,20 +337,17 @@ func (co *competing) mayMoveOn() bool {
 }
 
 // mayGiveUp says whether this peer may give up its own records above a height without an operator,
-// for another chain that goes on from there; nil: for none. Where members may lie, another founding
+// for another record that follows there; nil: for none. Where members may lie, another founding
 // is no reason to give up a run that has had a second member: anybody can found one, of whatever
 // work (BYZANTINE 9).
-func (co *competing) mayGiveUp(above uint64, other *chain.Chain) bool {
+func (co *competing) mayGiveUp(above uint64, other *wire.Commit) bool {
 	c := co.chain
-	if above < c.Start() {
-		return false
-	}
-	young := c.Tip().Slot-c.At(above).Slot < youngSlots
+	young := c.Tip().Slot-c.SlotAt(above) < youngSlots
 	switch {
 	case !c.Pinned():
 		return true
 	case !co.cfg.Rules.Byzantine:
-		return young || !c.SharedSince(above) || other != nil && above > 0 && other.AsAgreed(c, above+1)
+		return young || !c.SharedSince(above) || other != nil && above > 0 && c.AsAgreed(*other)
 	case above > 0:
 		return c.Height()-above <= chain.MaxSiblingAge
 	}
@@ -334,7 +365,7 @@ func (co *competing) decide() (better *branch) {
 		co.refuseRemoval(r, common)
 		return nil
 	}
-	if co.mayGiveUp(common, r.chain) {
+	if first := r.chain.Commit(common + 1); co.mayGiveUp(common, &first) {
 		return r
 	}
 	co.refused = appendRecent(co.refused, r.claim.Branch)
@@ -343,7 +374,7 @@ func (co *competing) decide() (better *branch) {
 			"height %d, and the one here is %d slots old since then: too old to be given up for it. The other "+
 			"branch's peers come here once this one has more work. To move this peer, start it again with --pin %s; "+
 			"else stop the peers of the other branch", common,
-			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, r.chain.LastingAbove(common)))
+			co.chain.Tip().Slot-co.chain.SlotAt(common), r.chain.Hash(common+1)))
 	return nil
 }
 

@@ -97,7 +97,10 @@ func (f *forger) serve(d time.Duration, spoil func(*wire.Commit)) (asked int) {
 			_ = p.step(labSigned(f.labPeer, f.alive()))
 			for r := p.m.competing.gathering; r != nil && r.from == f.id &&
 				r.next() <= f.chain.Height(); r = p.m.competing.gathering {
-				c := f.chain.Commits()[r.next()-1]
+				c, err := f.chain.Read(r.next())
+				if err != nil {
+					panic(err)
+				}
 				if spoil != nil {
 					spoil(&c)
 				}

@@ -11,8 +11,7 @@ import (
 // gathered one is all there: the work at its end may matter.
 func (co *competing) chooseOnceShown() (better *branch) {
 	r := co.gathering
-	if r.chain.Height() < r.claim.Height {
-		co.askFurther()
+	if r.chain.Height() < r.claim.Height && (co.chain.Pinned() || !r.chain.Pinned()) {
 		return nil
 	}
 	common := co.chain.CommonHeight(r.chain)
@@ -28,7 +27,7 @@ func (co *competing) chooseOnceShown() (better *branch) {
 		r.chain.Tip().Work <= co.chain.Tip().Work:
 		// It is left to those that decide at the tip, until the others are further.
 	case !co.mayGiveUp(common, nil):
-		if first := r.chain.LastingAbove(common); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
+		if first := r.chain.Hash(common + 1); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
 			co.refuse(r, common, first)
 		}
 	default:
@@ -47,14 +46,9 @@ func (co *competing) refuse(r *branch, common uint64, first slot.Root) {
 	if r.claim.Branch != co.chain.Branch() {
 		co.refused = appendRecent(co.refused, r.claim.Branch)
 	}
-	without := ""
-	if co.forgot(r.chain) {
-		without = "move this peer's ledger.log and state/ away (it has forgotten what it voted where they parted, " +
-			"and comes back as a new member), and "
-	}
 	co.reportPeer(EventRefused, ReasonOldBranch, r.from,
 		fmt.Sprintf("it shows another branch of the run, and the one here has grown by %d records since they "+
-			"parted at height %d: too many to be given up by itself. If that branch is the right one, %sstart this "+
+			"parted at height %d: too many to be given up by itself. If that branch is the right one, start this "+
 			"peer again with --pin %s; else stop the peers of the other branch", co.chain.Height()-common, common,
-			without, first))
+			first))
 }

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -36,12 +35,6 @@ type Config struct {
 	Follow []slot.PeerID // whose motions this peer makes its own
 	// hash of a record: a chain without it is neither joined nor moved to. Zero: none
 	Pin slot.Root
-	// how many of the newest records are kept at least, where older ones are forgotten;
-	// KeepAllRecords: all are. 64 are kept in any case
-	KeepRecords uint64
 	// random numbers, for the order in which peers are asked for states and outcomes; nil: by IDs
 	Rand func() uint64
 }
-
-// KeepAllRecords has a peer keep all records (Config.KeepRecords).
-const KeepAllRecords = math.MaxUint64

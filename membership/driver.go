@@ -37,12 +37,11 @@ type DriverConfig struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier
-	NeverFounds bool // see Config, also for the next five
+	NeverFounds bool // see Config, also for the next four
 	PauseOnLoss bool
 	Open        bool
 	Follow      []slot.PeerID
 	Pin         slot.Root
-	KeepRecords uint64
 	Logger      *slog.Logger // nil: silent
 	// OnEvent, if set, is called from the driver's loop, in order. It must not block.
 	OnEvent func(Event)
@@ -96,12 +95,16 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the ledger: %w", err)
 	}
+	on, err := chain.Resume(cfg.Rules, cfg.Pin, cfg.Store, saved.Height)
+	if err != nil {
+		return nil, fmt.Errorf("load the ledger: %w", err)
+	}
 	verify := newVerified(cfg.Verify).check
 	machine := NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
 		Plan: cfg.Plan, Verify: verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open,
-		Follow: cfg.Follow, Pin: cfg.Pin, KeepRecords: cfg.KeepRecords, Rand: rand.Uint64,
-	}, saved)
+		Follow: cfg.Follow, Pin: cfg.Pin, Rand: rand.Uint64,
+	}, saved, on)
 	d := &Driver{
 		cfg: cfg, core: newCore(machine), views: newViews(machine.View()), inbox: newInbox(), inputs: newInputs(),
 		done: make(chan struct{}),

@@ -11,15 +11,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// One short question is answered with up to commitsAtOnce records, each signed anew and up to a
-// megabyte long, and anybody may ask. So each asker has a bucket of answers, and all questions for
-// many records share one more. A flood of those costs the same under one name and under many. An
-// honest peer that catches up asks once a round trip.
+// One short question is answered with a megabyte of records, each signed anew, and anybody may ask.
+// So each asker has a bucket of answers, and all questions for many records share one more. A flood
+// of those costs the same under one name and under many. An honest peer that catches up asks once a
+// round trip.
 const (
 	answersPerPeer = 32 // a second
 	answersBurst   = 256
 	answersInAll   = 256 // a second
 	answersMost    = 2048
+	answersOfMany  = 8                   // that an answer of many records counts as
 	answersPeers   = 4 * slot.MaxMembers // askers remembered
 )
 
@@ -28,7 +29,7 @@ var errTooManyQuestions = errors.New("asks for records faster than they are give
 // recordsWanted tells whether a body may be answered with certified records, and whether with many.
 func recordsWanted(b wire.Body) (some, many bool) {
 	switch b.(type) {
-	case wire.Need, wire.NeedPart:
+	case wire.Need:
 		return true, true
 	case wire.Promise, wire.Retry, wire.Propose: // one, if their height is decided
 		return true, false
@@ -70,8 +71,9 @@ func (a *answers) allow(to slot.PeerID, b wire.Body, now time.Time) bool {
 		one = rate.NewLimiter(answersPerPeer, answersBurst)
 		a.mu.by[to] = one
 	}
-	if many && a.mu.all.TokensAt(now) < 1 || !one.AllowN(now, 1) {
-		return false
+	if !many {
+		return one.AllowN(now, 1)
 	}
-	return !many || a.mu.all.AllowN(now, 1)
+	return a.mu.all.TokensAt(now) >= answersOfMany && one.AllowN(now, answersOfMany) &&
+		a.mu.all.AllowN(now, answersOfMany)
 }

@@ -51,7 +51,7 @@ func (r *recorder) check(b []byte) {
 	if a, ok := m.Body.(wire.Alive); ok && r.mu.alive == nil {
 		r.mu.alive = &a
 	}
-	tip := uint64(len(saved.Chain))
+	tip := saved.Height
 	switch body := m.Body.(type) {
 	case wire.Offer:
 		if saved.OfferSeq < body.Seq {
@@ -89,6 +89,8 @@ func (r *recorder) Save(entries []wire.Entry) error {
 	r.mu.cut = r.mu.cut || err != nil
 	return err
 }
+
+func (r *recorder) Record(height uint64) (wire.Commit, error) { return r.disk.ledger.Record(height) }
 
 func (r *recorder) Load() (wire.Saved, error) { return r.disk.ledger.Load() }
 func (r *recorder) Close() error              { return r.disk.ledger.Close() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -20,7 +19,6 @@ type loop struct {
 	blame  *blame
 	worker Worker
 
-	opening   sync.WaitGroup // a past that is verified beside the loop
 	sender    *sender
 	started   time.Time
 	seen      time.Time                       // when the machine last got the time
@@ -39,7 +37,6 @@ func newLoop(cfg DriverConfig, core *core, views *views, inputs *inputs, blame *
 func (l *loop) run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Timing.tick())
 	defer tick.Stop()
-	defer l.opening.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.step() // what the node reported before Start comes before the first tick
@@ -165,10 +162,6 @@ func (l *loop) flush(ctx context.Context) error {
 		}
 	}
 	for _, w := range ready.Work {
-		if o, own := w.(WorkOpen); own {
-			l.opening.Go(func() { l.inputs.report(o.Open(func() bool { return ctx.Err() != nil })) })
-			continue
-		}
 		l.worker.Do(ctx, w, l.inputs.report)
 	}
 	for _, e := range ready.Events {

@@ -99,7 +99,7 @@ func (p *powerPeer) boot() {
 	}
 	saved := load(t, p.store)
 	p.remembers(saved)
-	for _, c := range saved.Chain {
+	for _, c := range recordsOf(p.store) {
 		p.certified(wire.EntryCommit(c))
 	}
 	old := p.simPeer
@@ -129,7 +129,7 @@ func (p *powerPeer) die(seed uint64) {
 func (p *powerPeer) remembers(saved wire.Saved) {
 	p.said.Lock()
 	defer p.said.Unlock()
-	t, tip := p.swarm.t, uint64(len(saved.Chain))
+	t, tip := p.swarm.t, saved.Height
 	if saved.OfferSeq < p.said.offer {
 		t.Errorf("peer %s said OFFER %d, and remembers %d", p.name.name, p.said.offer, saved.OfferSeq)
 	}
@@ -260,8 +260,9 @@ func (p *powerPeer) cutSoon() {
 	})
 }
 
-func (p *powerPeer) Load() (wire.Saved, error) { return p.store.Load() }
-func (p *powerPeer) Close() error              { return p.store.Close() }
+func (p *powerPeer) Record(height uint64) (wire.Commit, error) { return p.store.Record(height) }
+func (p *powerPeer) Load() (wire.Saved, error)                 { return p.store.Load() }
+func (p *powerPeer) Close() error                              { return p.store.Close() }
 
 // Do implements Worker: outcomes and states are on the peer's disk. A state is the hash of all
 // outcomes applied. What is to be applied must be on disk by now.

@@ -57,7 +57,6 @@ const (
 	ReasonUnshownState  Reason = "unshown_state"
 	ReasonOldBranch     Reason = "old_branch"
 	ReasonFewBranch     Reason = "few_branch"
-	ReasonForgotten     Reason = "forgotten"
 	ReasonNoPin         Reason = "no_pin"
 )
 
@@ -88,8 +87,6 @@ const (
 	EventForked      EventKind = "run.forked"
 	EventConfirmed   EventKind = "run.confirmed"
 	EventSwitched    EventKind = "run.switched"
-	EventSummary     EventKind = "run.summary"      // the chain here begins with that of a peer
-	EventLarge       EventKind = "run.large"        // soon its past is too large for newcomers
 	EventFinal       EventKind = "run.final"        // the last slot is applied here and certified
 	EventDone        EventKind = "run.done"         // and all have it, or have had the time
 	EventBranchEnded EventKind = "run.branch_ended" // it was that of a branch that is not it

@@ -121,7 +121,7 @@ func running(l local) bool { return l.m != nil }
 func (x *explorer) checkHad(w *world) {
 	var tip wire.Commit
 	for _, p := range w.peers {
-		if c := x.locals[p].disk.saved.Chain; len(c) > 0 && c[len(c)-1].Record.Height > tip.Record.Height {
+		if c := x.locals[p].disk.chain; len(c) > 0 && c[len(c)-1].Record.Height > tip.Record.Height {
 			tip = c[len(c)-1]
 		}
 	}

@@ -37,6 +37,7 @@ type local struct {
 // changed.
 type localDisk struct {
 	saved    wire.Saved
+	chain    heldRecords
 	segments map[slot.Root]bool
 	height   uint64 // of the model state
 	root     slot.Root
@@ -192,7 +193,8 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			return append(b, 'n')
 		}
 		if v.Type() == reflect.TypeFor[*chain.Chain]() { // the tip names all records below it
-			return appendValue(b, v.Elem().FieldByName("hashes").Index(v.Elem().FieldByName("hashes").Len()-1))
+			index := v.Elem().FieldByName("index")
+			return appendValue(b, index.Index(index.Len()-1).FieldByName("hash"))
 		}
 		return appendValue(fmt.Append(append(b, 'p'), v.Elem().Type().String()), v.Elem())
 	case reflect.Struct:
@@ -207,7 +209,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			b = appendValue(b, v.Field(i))
 		}
 	case reflect.Slice, reflect.Array:
-		if v.Type() == reflect.TypeFor[[]wire.Commit]() {
+		if v.Type() == reflect.TypeFor[heldRecords]() {
 			if v.Len() > 0 {
 				// it names the records below it
 				b = appendValue(b, v.Index(v.Len()-1).FieldByName("Record"))
@@ -315,7 +317,7 @@ func (x *explorer) step(m *Machine, msg wire.Message) {
 // restart makes a machine from the disk alone. Time stands still, and nobody is taken for lost.
 func (x *explorer) restart(p int, l local) (local, []parcel, string) {
 	l.disk.saved.Boot++
-	l.m = NewMachine(x.config(p), l.disk.saved)
+	l.m = machineOn(x.config(p), l.disk.saved, l.disk.chain)
 	l.m.now, l.m.announcer.aliveAt = x.now, x.now
 	for _, a := range l.m.presence.known {
 		a.heard = x.now
@@ -340,7 +342,7 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 		}
 		for _, e := range r.Persist {
 			if x.plant.keep == nil || x.plant.keep(e) {
-				l.disk.saved = fold(l.disk.saved, e)
+				l.disk.fold(e)
 			}
 		}
 		var own []wire.Message
@@ -443,11 +445,12 @@ func (x *explorer) contribute(l local) {
 }
 
 func certifiedOn(d localDisk, r slot.Record) bool {
-	return uint64(len(d.saved.Chain)) >= r.Height && d.saved.Chain[r.Height-1].Record.Hash() == r.Hash()
+	return uint64(len(d.chain)) >= r.Height && d.chain[r.Height-1].Record.Hash() == r.Hash()
 }
 
 // fold is the store: the newest promise and vote at the open height.
-func fold(s wire.Saved, e wire.Entry) wire.Saved {
+func (d *localDisk) fold(e wire.Entry) {
+	s := &d.saved
 	switch e := e.(type) {
 	case wire.EntryPromise:
 		s.Promise = &e
@@ -458,10 +461,10 @@ func fold(s wire.Saved, e wire.Entry) wire.Saved {
 	case wire.EntryOffer:
 		s.OfferSeq = max(s.OfferSeq, e.Seq)
 	case wire.EntryCommit:
-		s.Chain = append(slices.Clip(s.Chain), wire.Commit(e))
+		d.chain = append(slices.Clip(d.chain), wire.Commit(e))
+		s.Height, s.Tip = e.Record.Height, e.Record.Hash()
 		s.Pledge = wire.Pledge{}
 	}
-	return s
 }
 
 // crashed is what a crash leaves of a disk.

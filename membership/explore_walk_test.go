@@ -87,7 +87,7 @@ func (x *explorer) tell(w *world, kind slot.MessageType, ballot uint32, about sl
 // undecided counts the honest electors that do not know the attacked height's record.
 func (x *explorer) undecided(w *world) (n int) {
 	for _, id := range w.peers {
-		if l := x.locals[id]; !l.dead && uint64(len(l.disk.saved.Chain)) < x.liar.ref.Height {
+		if l := x.locals[id]; !l.dead && l.disk.saved.Height < x.liar.ref.Height {
 			n++
 		}
 	}

@@ -110,7 +110,7 @@ func (x *explorer) void(w *world, p parcel) bool {
 		return false
 	}
 	l := x.locals[w.peers[p.to]]
-	return l.dead || p.height > 0 && p.height <= uint64(len(l.disk.saved.Chain))
+	return l.dead || p.height > 0 && p.height <= l.disk.saved.Height
 }
 
 // newExplorer starts from a run of n members made in the lab, and newcomers who have the state and
@@ -150,7 +150,7 @@ func explorerOf(l *lab, slots uint64) (*explorer, *world) {
 	for i, p := range l.peers {
 		saved, _ := p.store.Load()
 		h, s, _ := p.state()
-		lo, sent, _ := x.restart(i, local{disk: localDisk{saved: saved, height: h, root: s.root}})
+		lo, sent, _ := x.restart(i, local{disk: localDisk{saved: saved, chain: recordsOf(p.store), height: h, root: s.root}})
 		w.peers = append(w.peers, x.internLocal(lo))
 		x.post(w, sent)
 	}

@@ -13,13 +13,6 @@ type doubts struct {
 	*effects
 	peers []slot.PeerID // the newest last
 	since time.Duration // when the first of them was added
-	long  []longDoubt   // those of peers that cost much time, the newest last
-}
-
-// longDoubt is about a peer that is passed over until a time.
-type longDoubt struct {
-	peer  slot.PeerID
-	until time.Duration
 }
 
 // These bound how many peers with false claims are passed over, and for how many Timing.Retry since
@@ -44,17 +37,7 @@ func (do *doubts) add(p slot.PeerID, why Reason, detail string) {
 	do.reportPeer(EventRefused, why, p, detail)
 }
 
-// addLong passes over a peer for at least as long as it took to see that its claim is false.
-func (do *doubts) addLong(p slot.PeerID, why Reason, detail string, took time.Duration) {
-	do.add(p, why, detail)
-	do.long = append(do.long, longDoubt{p, do.now + took})
-	do.long = do.long[max(0, len(do.long)-maxDoubted):]
-}
-
 func (do *doubts) has(p slot.PeerID) bool {
-	if slices.ContainsFunc(do.long, func(d longDoubt) bool { return d.peer == p && do.now < d.until }) {
-		return true
-	}
 	if len(do.peers) > 0 && do.now-do.since > doubtFor*do.cfg.Timing.Retry {
 		do.peers = nil
 	}

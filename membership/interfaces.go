@@ -17,6 +17,7 @@ type Planner func(plan slot.Plan, links slot.Links) (pieces []slot.Piece, ring [
 // Store is the disk under the ledger. Save appends entries in order and returns once they are
 // durable; on an error nothing may be sent that depends on them, and the driver stops.
 type Store interface {
+	wire.Records // on disk by now
 	Load() (wire.Saved, error)
 	Save(entries []wire.Entry) error
 	Close() error

@@ -69,7 +69,7 @@ func TestNoStrangersRecordIsReckoned(t *testing.T) {
 // its outcome turns out not to be had. The peer fetches a newer state then; it panicked.
 func TestAnOutcomeThatCannotBeHadForLong(t *testing.T) {
 	t.Parallel()
-	l := forgetful(t, false)
+	l := longLab(t, false)
 	d := l.peers[3]
 	d.trains = false
 	l.awaits(t, "it is idle", func() bool { return d.m.model.atTip() && d.m.model.state.applying == 0 })
@@ -91,7 +91,7 @@ func TestAnOutcomeThatCannotBeHadForLong(t *testing.T) {
 // peer fetches a newer one then; it waited for ever.
 func TestAStateThatTakesLongToFetch(t *testing.T) {
 	t.Parallel()
-	l := forgetful(t, false)
+	l := longLab(t, false)
 	d := l.peers[3]
 	tip := d.m.chain.Height()
 	late := d.states[tip-1]

@@ -28,7 +28,7 @@ const (
 // restore finds the lost members in the newest records of a chain that was on disk.
 func (fo *former) restore() {
 	height := fo.chain.Height()
-	for h := max(height-min(height, formerHeights), fo.chain.Lowest()); h < height; h++ {
+	for h := max(height-min(height, formerHeights), fo.chain.Floor()); h < height; h++ {
 		fo.follow(fo.chain.At(h).Members, fo.chain.At(h+1).Members)
 	}
 }

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -10,8 +9,9 @@ import (
 )
 
 // Machine is one peer's side of the slot ledger, as a pure function of its inputs: Step, Report and
-// Tick put in, Ready takes out. It reads no clock, draws no random numbers and does no I/O; time is
-// the caller's argument. It is not safe for concurrent use.
+// Tick put in, Ready takes out. It reads no clock, draws no random numbers and does no I/O, except
+// that its chain reads old records from disk; time is the caller's argument. It is not safe for
+// concurrent use.
 //
 // Its parts own their state. Each is given the facts, which it only reads, the effects, which it
 // only writes, and the parts that are listed before it; none knows a part that comes after it.
@@ -26,22 +26,20 @@ type Machine struct {
 	branches
 	decision
 
+	saved    uint64     // the chain is on disk up to this height
 	switches uint64     // how often this peer has switched to another branch
 	pacing   chain.Pace // of the chain with the tip pacedAt
 	pacedAt  slot.Root
 }
 
-// NewMachine restores what was saved. It verifies nothing again: the store vouches for its bytes.
-// If the node holds a model state it reports it with ReportApplied before the first Tick.
-func NewMachine(cfg Config, saved wire.Saved) *Machine {
+// NewMachine restores what was saved, on the chain that was resumed with it. It verifies nothing
+// again: the store vouches for its bytes. If the node holds a model state it reports it with
+// ReportApplied before the first Tick.
+func NewMachine(cfg Config, saved wire.Saved, on *chain.Chain) *Machine {
 	f := newFacts(cfg, saved.Boot)
 	m := assemble(f, &effects{facts: f})
 	m.own.offerSeq = saved.OfferSeq
-	kept, err := chain.Resume(cfg.Rules, cfg.Pin, saved.Past, saved.Chain)
-	if err != nil {
-		panic(fmt.Sprintf("membership: the store gives what no machine has saved: %v", err))
-	}
-	m.chain = kept
+	m.chain = on
 	next := m.chain.Next()
 	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
 	m.founder.founding = newFounding(saved.Fork)
@@ -88,12 +86,8 @@ func (m *Machine) Tick(now time.Duration) {
 	m.takeBack()
 	m.goOn()
 	m.repeat()
-	if m.pursuePast() {
-		m.catchup.catchUp()
-	}
-	if r := m.competing.gathering; r == nil || r.past == nil || !r.past.opening {
-		m.competing.pursue()
-	}
+	m.catchup.catchUp()
+	m.competing.pursue()
 	m.founder.consider()
 	m.pacemaker.watch()
 	m.leader.repeatAsLeader()
@@ -127,17 +121,18 @@ func (m *Machine) repeat() {
 	m.news.reportMembership()
 }
 
-// Ready drains what the inputs since the last call led to.
+// Ready drains what the inputs since the last call led to. What the call before it gave is on disk
+// by now.
 func (m *Machine) Ready() Ready {
+	m.chain.Release(m.saved)
+	m.saved = m.chain.Height()
 	return m.drain()
 }
 
-// Record is the certified record at a height, from 1, if it is held.
+// Record is the certified record at a height, from 1. It may come from disk.
 func (m *Machine) Record(height uint64) (wire.Commit, bool) {
-	if !m.chain.Holds(height) {
-		return wire.Commit{}, false
-	}
-	return m.chain.Commit(height), true
+	c, err := m.chain.Read(height)
+	return c, err == nil
 }
 
 // Alone says whether no record that is certified or signed here lists another peer, in the run's

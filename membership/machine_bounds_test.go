@@ -97,21 +97,6 @@ func TestEarlyMessagesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestNeedIsBounded: an answer is a few records, whatever is asked for.
-func TestNeedIsBounded(t *testing.T) {
-	l := labOf(t, "A")
-	m := l.peer("A").m
-	for range 40 {
-		m.chain.Push(wire.Commit{Record: stepRecord(m, "A")})
-	}
-	for from, want := range map[uint64]int{0: 0, 1: commitsAtOnce, 30: 12, 41: 1, 42: 0, math.MaxUint64: 0} {
-		_ = m.Step(l.now, wire.Message{From: labID("Z"), Body: wire.Need{From: from}})
-		if got := len(m.Ready().Send); got != want {
-			t.Errorf("from %d: %d records, not %d", from, got, want)
-		}
-	}
-}
-
 // TestWordsStayAtTheirPlace: a promise made on a chain that was given up holds when the machine is
 // there again (H7).
 func TestWordsStayAtTheirPlace(t *testing.T) {
@@ -125,7 +110,7 @@ func TestWordsStayAtTheirPlace(t *testing.T) {
 		map[wire.Position]wire.Pledge{{Height: 9, Prev: elsewhere.Prev}: {
 			Promise: &wire.EntryPromise{Ref: elsewhere}, Vote: &wire.EntryVote{Ref: elsewhere},
 		}}
-	m := NewMachine(p.m.cfg, saved)
+	m := machineOn(p.m.cfg, saved, p.store)
 	if m.pledges.open.Floor() != 5 || m.pledges.open.Vote != nil {
 		t.Errorf("the open place has %+v", m.pledges.open)
 	}
@@ -220,7 +205,7 @@ func TestFoundingResumed(t *testing.T) {
 		attempt uint32
 		signed  bool
 	}{{fork.Record.StateRoot, 0, false}, {slot.Root{1}, 1, true}} {
-		m := NewMachine(p.m.cfg, saved)
+		m := machineOn(p.m.cfg, saved, p.store)
 		m.Tick(0)
 		if w := m.Ready().Work; len(w) != 1 || w[0] != (WorkFound{}) {
 			t.Fatalf("asked for %v", w)

@@ -92,7 +92,7 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 	}
 	m.passOn(msg.From, before, c)
 	m.adopted(c, before)
-	if m.catchup.need.from > 0 && r.Height == m.catchup.need.from+commitsAtOnce-1 {
+	if m.catchup.need.ends(c) {
 		m.catchup.ask(msg.From)
 	}
 	return nil
@@ -112,7 +112,6 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 		m.competing.forgetJudged()
 	}
 	m.presence.meetMembers(before)
-	m.forgetRecords()
 	m.openNext()
 	m.model.compareState()
 	m.own.spendOffer()
@@ -158,7 +157,6 @@ func (m *Machine) openNext() {
 			d.last, d.groupReports, d.short, d.progressAt = old.last, old.groupReports, old.short, old.progressAt
 		}
 	}
-	m.pastSize.measure()
 	m.motions.verified = slot.Root{}
 	m.evidence.openAt()
 	m.statements.openAt()

@@ -81,11 +81,11 @@ func TestMembersAreAmongTheSources(t *testing.T) {
 
 // A stranger that claims a height must not use up every question of a peer that is behind.
 func TestALiarDoesNotKeepALaggardBehind(t *testing.T) {
-	m := NewMachine(Config{
+	m := machineOn(Config{
 		Self: labID("c"), Incarnation: 1, Rules: labRules(), Timing: labTiming, Plan: labPlanner,
 		Verify: labVerify,
 	},
-		wire.Saved{Incarnation: 1})
+		wire.Saved{Incarnation: 1}, nil)
 	asked := map[slot.PeerID]int{}
 	now := time.Duration(0)
 	step := func(name string, a wire.Alive) {

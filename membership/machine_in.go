@@ -22,10 +22,6 @@ func (m *Machine) receive(msg wire.Message) error {
 		return m.statements.onRetired(msg, b)
 	case wire.Need:
 		return m.catchup.onNeed(msg, b)
-	case wire.NeedPart:
-		return m.catchup.past.onNeedPart(msg, b)
-	case wire.PastPart:
-		return m.onPastPart(msg, b)
 	case wire.Commit:
 		return m.onCommit(msg, b)
 	case wire.ForkVote:
@@ -142,8 +138,6 @@ func (m *Machine) take(r Report) {
 		m.takeApplied(r)
 	case ReportFailed:
 		m.failed(r)
-	case ReportOpened:
-		m.onOpened(r)
 	case ReportConnected:
 		m.announcer.hurry = m.presence.noteConnection(r) || m.announcer.hurry
 	case ReportContributes:

@@ -187,7 +187,6 @@ type labPeer struct {
 	wants    []slot.Motion       // of its operator; on disk
 	follows  []slot.PeerID
 	never    bool                  // from its next start it founds nothing
-	archives bool                  // from its next start it keeps all records
 	keep     func(wire.Entry) bool // nil: the disk keeps all
 	ahead    time.Duration         // its clock is, of the others'
 	lies     *labLiar              // nil: it is honest
@@ -284,12 +283,11 @@ func (p *labPeer) start() {
 	if err != nil {
 		p.lab.t.Fatal(err)
 	}
-	p.lab.watch.loaded(p, saved.Chain)
-	p.m = NewMachine(Config{
+	p.lab.watch.loaded(p, recordsOf(p.store))
+	p.m = machineOn(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
 		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows, NeverFounds: p.never,
-		KeepRecords: uint64(btoi(p.archives)) * KeepAllRecords,
-	}, saved)
+	}, saved, p.store)
 	p.m.now = p.clock()
 	for _, a := range p.m.presence.known {
 		// the lab has one clock for all; a driver's starts at 0 with its machine

@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"slices"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -237,14 +235,6 @@ var labLies = []labLie{
 		}
 		return wire.ForkVote{Vote: slot.Vote{Ref: d.At(), Hash: d.Record.Hash()}}
 	}},
-	{"part of a past", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
-		p := wire.PastPart{Floor: m.chain.Height() + l.r.Uint64N(4), Parts: 1 + uint32(l.r.IntN(2))}
-		p.Height, p.Part = p.Floor+l.r.Uint64N(20), uint32(l.r.IntN(int(p.Parts)))
-		if p.Data = make([]byte, 1+l.r.IntN(200)); p.Part+1 < p.Parts {
-			p.Data = make([]byte, wire.PastPartSize)
-		}
-		return p
-	}},
 	{"part of a segment", convictsLiar, "", func(l *labLiar, m *Machine) wire.Body {
 		p := m.open.plan
 		if p == nil || len(p.Pieces) == 0 {
@@ -268,11 +258,3 @@ var labLies = []labLie{
 		}
 	}},
 }
-
-// labPastLies are about what peers keep in the place of old records. They get nowhere while nobody
-// has forgotten any, so TestRandomForgets has them told.
-var labPastLies = append(slices.DeleteFunc(slices.Clone(labLies), func(k labLie) bool {
-	return !slices.Contains([]string{"alive", "alive with another state", "join", "need", "part of a past"}, k.name)
-}), labLie{"need of a part", costsNothing, "", func(l *labLiar, m *Machine) wire.Body {
-	return wire.NeedPart{Height: l.r.Uint64N(m.chain.Height() + 2), Part: uint32(l.r.IntN(3))}
-}})

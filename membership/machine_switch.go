@@ -14,21 +14,10 @@ import (
 // certified it: if a later switch leads back below one, it is still decided.
 func (m *Machine) switchTo(r *branch, common uint64) {
 	given := m.chain
-	if !given.Meets(r.chain) {
-		m.beginAnew(r)
-		m.goOnWith(r, given, common)
+	if !m.giveUp(common) {
 		return
 	}
-	if r.chain.Start() != given.Start() {
-		r.chain = given.GrownTo(r.chain) // the disk has the own past
-	}
 	m.pledges.setAside()
-	if common < given.Height() {
-		m.persist(wire.EntryRewind{Height: common})
-		for _, c := range given.Above(common) {
-			m.pledges.keepDecided(c)
-		}
-	}
 	for _, c := range r.chain.Above(common) {
 		m.clones.checkOwnSignatures(c, r.chain, m.pledges.of(c.Record), m.own.offerSeq)
 		m.persist(wire.EntryCommit(c))
@@ -41,6 +30,29 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 		m.own.mine = nil
 	}
 	m.goOnWith(r, given, common)
+}
+
+// giveUp notes that the chain is left above a height. It fails where that cannot be read.
+func (m *Machine) giveUp(height uint64) bool {
+	var given []wire.Commit
+	for h := height + 1; h <= m.chain.Height(); h++ {
+		c, err := m.chain.Read(h)
+		if err != nil {
+			return false
+		}
+		given = append(given, c)
+	}
+	if len(given) > 0 {
+		m.persist(wire.EntryRewind{Height: height})
+	}
+	for _, c := range given {
+		if c.Record.Kind != slot.Fork { // which decides nothing among its siblings
+			m.persist(wire.EntryDecided(c))
+			m.pledges.keepDecided(c)
+		}
+	}
+	m.saved = min(m.saved, height)
+	return true
 }
 
 // moveTo makes a chain the own one, and forgets what was noted about the one before.
@@ -59,7 +71,6 @@ func (m *Machine) goOnWith(r *branch, given *chain.Chain, common uint64) {
 		m.model.state = modelState{retryAt: never}
 	}
 	m.presence.meetMembers(given.Members())
-	m.forgetRecords()
 	m.openNext()
 	m.model.compareState()
 	m.own.dropIfDiverged()
@@ -75,7 +86,7 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 	switch {
 	case common < given.Height():
 		e.Kind = EventSwitched
-		before := given.At(max(common, given.Lowest())).Slot
+		before := given.SlotAt(common)
 		e.Detail = fmt.Sprintf("%d records above height %d, with %d slots after slot %d, are given up for the better "+
 			"branch of %s, which has %d slots there", given.Height()-common, common, given.Tip().Slot-before, before,
 			r.from.Short(), r.chain.Tip().Slot-before)
@@ -96,12 +107,12 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 	for _, p := range slices.Concat(m.presence.appliedBy(height + 1)...) {
 		m.doubts.add(p, ReasonUnshownState, "the state that it says it holds is not to be had of it")
 	}
-	m.pledges.setAside()
-	m.persist(wire.EntryRewind{Height: height})
-	for _, c := range given.Above(height) {
-		m.pledges.keepDecided(c)
+	on, err := given.Reread(height)
+	if err != nil || !m.giveUp(height) {
+		return
 	}
-	m.chain, m.abandoned.above, m.abandoned.given = given.UpTo(height), height, given
+	m.pledges.setAside()
+	m.chain, m.abandoned.above, m.abandoned.given = on, height, given
 	m.competing.forgetJudged()
 	m.turnout.restart()
 	m.catchup.early, m.catchup.need, m.exit.ending, m.own.mine = nil, need{at: never}, ending{}, nil

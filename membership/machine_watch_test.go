@@ -35,10 +35,6 @@ func (w *watcher) fault(format string, args ...any) {
 func (w *watcher) persisted(p *labPeer, entries []wire.Entry) {
 	for _, e := range entries {
 		switch e := e.(type) {
-		case wire.EntryPast:
-			if e.Fresh {
-				delete(w.hashes, p.name)
-			}
 		case wire.EntryRewind:
 			maps.DeleteFunc(w.hashes[p.name], func(height uint64, _ slot.Root) bool { return height > e.Height })
 		case wire.EntryCommit:

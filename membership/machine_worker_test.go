@@ -17,12 +17,8 @@ func (p *labPeer) do(w Work) {
 	if a, ok := w.(WorkApply); ok && p.lies == nil {
 		p.lab.watch.applies(p, a.Record)
 	}
-	switch w := w.(type) {
-	case WorkAudit:
-		p.audit(w)
-		return
-	case WorkOpen:
-		p.later(labWorkTime, func() { p.report(w.Open(func() bool { return false })) })
+	if a, ok := w.(WorkAudit); ok {
+		p.audit(a)
 		return
 	}
 	if p.lab.manual {

@@ -9,6 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/store"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -68,6 +69,38 @@ func (s *memoryStore) Save(entries []wire.Entry) error {
 		s.mu.saves--
 	}
 	return s.File.Save(entries)
+}
+
+// heldRecords stand for a disk.
+type heldRecords []wire.Commit
+
+func (d heldRecords) Record(height uint64) (wire.Commit, error) {
+	if height == 0 || height > uint64(len(d)) {
+		return wire.Commit{}, errors.New("no such record")
+	}
+	return d[height-1], nil
+}
+
+// machineOn makes a machine of what a disk holds.
+func machineOn(cfg Config, saved wire.Saved, disk wire.Records) *Machine {
+	on, err := chain.Resume(cfg.Rules, cfg.Pin, disk, saved.Height)
+	if err != nil {
+		panic(err)
+	}
+	return NewMachine(cfg, saved, on)
+}
+
+// recordsOf reads all records that a store has.
+func recordsOf(s Store) (all []wire.Commit) {
+	saved, err := s.Load()
+	for h := uint64(1); err == nil && h <= saved.Height; h++ {
+		c, failed := s.Record(h)
+		if failed != nil {
+			panic(failed)
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 func load(t testing.TB, s Store) wire.Saved {

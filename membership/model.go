@@ -58,14 +58,24 @@ func (md *model) advanceState(chainGrows func() bool) {
 	case !s.known || s.diverged:
 		md.sync(0)
 	case s.height >= md.chain.Height():
-	case (s.resync || !md.chain.Holds(s.height+1)) && s.height+1 < md.chain.Height():
+	case s.resync && s.height+1 < md.chain.Height():
 		md.sync(s.height + 1)
 	default:
-		s.fromDisk, s.resync, s.applying = false, false, s.height+1
-		r := md.chain.At(s.height + 1)
-		from := append(md.presence.appliedBy(r.Height), offerers(r.Contributions), peersOf(r.Members))
-		md.work(WorkApply{Record: r, From: md.presence.sources(from...)})
+		md.applyNext()
 	}
+}
+
+func (md *model) applyNext() {
+	s := &md.state
+	c, err := md.chain.Read(s.height + 1)
+	if err != nil {
+		s.resync = true
+		return
+	}
+	r := c.Record
+	s.fromDisk, s.resync, s.applying = false, false, r.Height
+	from := append(md.presence.appliedBy(r.Height), offerers(r.Contributions), peersOf(r.Members))
+	md.work(WorkApply{Record: r, From: md.presence.sources(from...)})
 }
 
 // maxRoots bounds how many certified states a worker may choose from. Many, because checkpoints are
@@ -77,11 +87,10 @@ const maxRoots = 256
 func (md *model) sync(least uint64) {
 	s := &md.state
 	var roots []CertifiedState
-	for h := md.chain.Height(); h > max(least, md.chain.Lowest()) && len(roots) < maxRoots; h-- {
+	for h := md.chain.Height(); h > least && len(roots) < maxRoots; h-- {
 		root, _ := md.chain.StateRoot(h - 1)
 		roots = append(roots, CertifiedState{
-			Height: h - 1, Slot: md.chain.At(h - 1).Slot, Root: root,
-			Record: md.chain.Hash(h - 1),
+			Height: h - 1, Slot: md.chain.SlotAt(h - 1), Root: root, Record: md.chain.Hash(h - 1),
 		})
 	}
 	from := md.presence.sources(md.presence.appliedBy(least)...)
@@ -100,9 +109,7 @@ func (md *model) failed(w Work) {
 	s := &md.state
 	switch w := w.(type) {
 	case WorkApply:
-		// a record may be forgotten while it is applied
-		if s.applying == w.Record.Height &&
-			(!md.chain.Holds(s.applying) || md.chain.At(s.applying).Hash() == w.Record.Hash()) {
+		if s.applying > 0 && md.chain.Has(w.Record.Height, w.Record.Hash()) && s.applying == w.Record.Height {
 			s.applying, s.resync, s.retryAt = 0, true, md.now+md.cfg.Timing.Retry
 		}
 	case WorkSync:
@@ -122,12 +129,6 @@ func (md *model) applied(r ReportApplied) (taken bool) {
 	switch {
 	case r.Height > md.chain.Height():
 		return false // a state without its chain is worthless
-	case r.Height < md.chain.Lowest():
-		// it took longer than records are kept: a newer one is to be had
-		if s.syncing || s.applying == r.Height {
-			s.applying, s.syncing, s.resync, s.retryAt = 0, false, true, md.now
-		}
-		return false
 	case !r.Record.IsZero() && r.Record != md.chain.Hash(r.Height):
 		return false // the state of a chain given up
 	case certified && root != r.StateRoot:
@@ -139,7 +140,7 @@ func (md *model) applied(r ReportApplied) (taken bool) {
 		return false
 	}
 	*s = modelState{
-		known: true, height: r.Height, slot: md.chain.At(r.Height).Slot, root: r.StateRoot, fromDisk: s.fromDisk,
+		known: true, height: r.Height, slot: md.chain.SlotAt(r.Height), root: r.StateRoot, fromDisk: s.fromDisk,
 		retryAt: never,
 	}
 	return true
@@ -154,7 +155,7 @@ func (md *model) wrongState(r ReportApplied) {
 	case r.Height == 0:
 		*s = modelState{retryAt: never}
 	default:
-		md.diverge(r.Height, md.chain.At(r.Height).Slot, r.StateRoot)
+		md.diverge(r.Height, md.chain.SlotAt(r.Height), r.StateRoot)
 	}
 }
 

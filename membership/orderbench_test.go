@@ -13,10 +13,10 @@ import (
 func BenchmarkOrder(b *testing.B) {
 	for _, n := range []int{64, 512, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			m := NewMachine(Config{
+			m := machineOn(Config{
 				Self: "p0000", Incarnation: 1, Rules: labRules(), Timing: labTiming,
 				Plan: labPlanner, Verify: labVerify,
-			}, wire.Saved{Incarnation: 1})
+			}, wire.Saved{Incarnation: 1}, nil)
 			var ms []slot.Member
 			for i := range n {
 				id := slot.PeerID(fmt.Sprintf("p%04d", i))

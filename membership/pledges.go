@@ -65,12 +65,8 @@ func (pl *pledges) leave(kind slot.Kind) {
 	pl.setAside()
 }
 
-// keepDecided remembers a certified record of a branch that is left. A fork decides nothing among
-// its siblings.
+// keepDecided remembers a certified record of a branch that is left.
 func (pl *pledges) keepDecided(c wire.Commit) {
-	if c.Record.Kind == slot.Fork {
-		return
-	}
 	at := wire.Position{Height: c.Record.Height, Prev: c.Record.Prev}
 	w := pl.kept[at]
 	decided := wire.EntryDecided(c)
@@ -89,11 +85,4 @@ func (pl *pledges) pass(r slot.Record) {
 	if delete(pl.kept, at); w.Fork != nil {
 		pl.kept[at] = wire.Pledge{Fork: w.Fork}
 	}
-}
-
-// forget drops what was promised, voted and decided at heights up to that of the summary which the
-// chain begins with: no rule takes this peer back there (competing.forgot). The store does the
-// same.
-func (pl *pledges) forget(height uint64) {
-	maps.DeleteFunc(pl.kept, func(at wire.Position, _ wire.Pledge) bool { return at.Height <= height })
 }

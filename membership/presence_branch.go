@@ -18,7 +18,7 @@ func (pr *presence) along(a *contact) bool {
 // branches need no fork for that: a leader that votes twice may have a record certified on either
 // side.
 func (pr *presence) parted(a wire.Alive) bool {
-	return pr.chain.Holds(a.Height) && !pr.chain.Has(a.Height, a.Tip)
+	return a.Height > 0 && a.Height <= pr.chain.Height() && !pr.chain.Has(a.Height, a.Tip)
 }
 
 // memberShows says whether this peer has lately received an ALIVE of any member of the tip that is

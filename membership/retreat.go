@@ -21,7 +21,7 @@ func (re *retreat) consider(gathering bool) (height uint64, now bool) {
 		return 0, false
 	}
 	height, ok := re.fork.newestHeld()
-	if !ok || height == re.chain.Height() || height == 0 || height < re.chain.Start() || re.chain.Ended() ||
+	if !ok || height == re.chain.Height() || height == 0 || re.chain.Ended() ||
 		re.own.left || re.own.leaving || re.fork.follows(gathering) {
 		f.unheldSince = never
 		return 0, false

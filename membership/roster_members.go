@@ -83,7 +83,7 @@ func (ro *roster) comesTooOften(p slot.PeerID) bool {
 		return slices.ContainsFunc(ro.chain.At(h).Members, func(m slot.Member) bool { return m.Peer == p })
 	}
 	times := 0
-	for h := ro.chain.Height(); h > ro.chain.Floor()+1 && ro.chain.At(h).Kind != slot.Step; h-- {
+	for h := ro.chain.Height(); h > ro.chain.Floor() && ro.chain.At(h).Kind != slot.Step; h-- {
 		if in(h) && !in(h-1) {
 			times++
 		}

@@ -99,10 +99,10 @@ func TestH28TheChoiceIsOneOrder(t *testing.T) {
 		chains = append(chains, f.chain)
 	}
 	better := func(a, b *chain.Chain) bool {
-		m := NewMachine(Config{
+		m := machineOn(Config{
 			Self: labID("X"), Rules: l.rules, Timing: labTiming, Plan: labPlanner,
 			Verify: labVerify,
-		}, wire.Saved{})
+		}, wire.Saved{}, nil)
 		m.chain = b
 		m.openNext()
 		return m.competing.prefers(a)

@@ -16,13 +16,8 @@ type View struct {
 	// records is void
 	ChainSwitches uint64
 	Tip           slot.Record
-	// hash of the newest record that stays for ever: a pin that newcomers can check at any time
+	// hash of the newest record that changed who decides the next ones: the pin of newcomers
 	Lasting slot.Root
-	// up to this height the records are forgotten, and a summary is in their place; 0: all are held
-	Floor uint64
-	// that a newcomer has to take in the place of the records below Floor; above wire.MaxPast none
-	// can join
-	PastBytes int
 
 	Synced      bool // a state is held and not known to be wrong
 	Diverged    bool
@@ -107,7 +102,6 @@ func (m *Machine) View() View {
 	s, d := m.model.state, m.open
 	v := View{
 		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), Lasting: m.chain.Lasting(),
-		Floor: m.chain.Floor(), PastBytes: m.pastSize.bytes,
 		NoQuorum: m.fork.without, TooFew: m.tooFew(),
 		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,

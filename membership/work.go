@@ -6,8 +6,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// Work is a task that the machine gives to the worker: one of the types below. WorkOpen the driver
-// does itself.
+// Work is a task that the machine gives to the worker: one of the types below.
 type Work interface{ isWork() }
 
 type (

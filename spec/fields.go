@@ -131,9 +131,6 @@ var table = []Field{
 	field("term_cap", func(s *Spec) any { return &s.TermCap }, "1h", wholeSeconds(time.Second, 7*24*time.Hour),
 		"longest `duration` of one leader's term, like 90m: a leader that brings no round to its end is given more "+
 			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
-	field("summary_every", func(s *Spec) any { return &s.SummaryEvery }, "64", between(minSummary, maxSummary),
-		"`number` of records from one summary of the chain to the next; newcomers may start from a summary (founder's "+
-			"default 64)"),
 	field("outcome_codec", func(s *Spec) any { return &s.OutcomeCodec }, "", checkOutcomeCodec,
 		"`codec` in which what was reduced travels back: f32, bf16, int8, int4 or topk:K:BITS. What it loses is lost "+
 			"(founder's default: that of --codec; int4 for sign; for topk the union of 4 or --start-peers "+

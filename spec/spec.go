@@ -63,10 +63,7 @@ type Spec struct {
 	// give HAVE, those of a quorum together; 0: none
 	AuditSamples string
 	// the longest that one leader has for a record; longer than the slowest reduction
-	TermCap time.Duration
-	// every so many records one names a summary of those before it: newcomers start from there, and
-	// peers need not keep older ones
-	SummaryEvery uint64
+	TermCap      time.Duration
 	OutcomeCodec string // how the outcome travels; empty: as Codec, or int4 where that is sign
 
 	Layout trainer.Layout // the model's tensors; comes from the trainer

@@ -100,13 +100,6 @@ const (
 	maxSamples     = 1 << 20
 )
 
-// Bounds of summary_every: a summary takes some time to make, and a peer keeps up to twice as many
-// records.
-const (
-	minSummary = 16
-	maxSummary = 1 << 12
-)
-
 // MinFrame is the least number of elements of a frame (Spec.Frame).
 const MinFrame = 1 << 10
 

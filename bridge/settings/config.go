@@ -26,9 +26,7 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 		return p2pdiloco.Config{}, Invalid(err)
 	}
 	cfg.DataDir = s.DataDir
-	if s.Stays() {
-		cfg.KeepRecords = true
-	} else {
+	if !s.Stays() {
 		cfg.Linger = s.linger
 	}
 	cfg.StateBytesPerSecond = 1_000_000 * s.stateRate

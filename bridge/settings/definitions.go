@@ -174,12 +174,10 @@ func (s *Settings) keeping() []definition {
 			"peer is the same member (default one under the user's state directory)"},
 		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
 			"to serve the final model, after the last round, to members of the last hour that do not show that " +
-			"they have it (default 30s with --preset lan, 10m with wan); forever: stay until the peer is stopped, " +
-			"serve the model to all that come, and keep all records as --keep-records does"},
+			"they have it (default 30s with --preset lan, 10m with wan); forever: stay until the peer is stopped, and " +
+			"serve the model to all that come"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
-		{"keep-records", 0, &s.cfg.KeepRecords, "keep all records of the run's chain, for newcomers and " +
-			"for later; else those that nobody needs any more are forgotten (summary_every)"},
 		{"state-rate", 0, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
 			"(default 4 a core)"},
 		{"newcomer-states", 0, &s.cfg.NewcomerStates, "full states given in an hour to one peer that was no member " +

@@ -186,15 +186,15 @@ func TestEverythingFromAFile(t *testing.T) {
 	}
 }
 
-// A peer that stays keeps all records, and its node ends as ever.
+// The node of a peer that stays ends as ever.
 func TestLinger(t *testing.T) {
 	for text, want := range map[string]struct {
 		linger time.Duration
 		stays  bool
 	}{"90s": {90 * time.Second, false}, "0s": {}, "forever": {0, true}} {
 		cfg, s := config(t, []string{"P2PDILOCO_LINGER=" + text}, "--run", "x")
-		if cfg.Linger != want.linger || s.Stays() != want.stays || cfg.KeepRecords != want.stays {
-			t.Errorf("%s: %v, stays %v, keeps records %v", text, cfg.Linger, s.Stays(), cfg.KeepRecords)
+		if cfg.Linger != want.linger || s.Stays() != want.stays {
+			t.Errorf("%s: %v, stays %v", text, cfg.Linger, s.Stays())
 		}
 	}
 	for _, text := range []string{"soon", "-1ns", "10"} {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -264,13 +265,18 @@ func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Pe
 }
 
 // needOf is the disk space that a model needs.
-func needOf(spec map[string]string, parameters uint64) doctor.Need {
+func needOf(spec map[string]string, parameters uint64, members int) doctor.Need {
 	vectors := map[string]uint64{"sgd": 1, "nesterov": 2}[spec["outer"]] // with the anchor
 	if vectors == 0 {
 		vectors = 3
 	}
 	out, _ := codec.NewOutcome(spec["codec"], spec["outcome_codec"])
-	return doctor.Need{State: 4 * parameters * vectors, Outcome: encoded(out, parameters)}
+	rounds, _ := strconv.ParseUint(spec["rounds"], 10, 64)
+	fragments, _ := strconv.ParseUint(spec["fragments"], 10, 64)
+	return doctor.Need{
+		State: 4 * parameters * vectors, Outcome: encoded(out, parameters), Records: min(rounds*max(1, fragments), 1<<20),
+		Members: members,
+	}
 }
 
 // slotOf is what a round of a run exchanges.

@@ -24,7 +24,7 @@ func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string)
 	v := &doctor.View{Run: s.Run, Node: s.Peer.String(), Addrs: s.Addrs, Own: ownAddresses(), Reach: reachOf(s.Reach)}
 	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}
 	var probes []p2pdiloco.PeerProbe
-	l.dir, l.need, l.view = p.Dir, needOf(s.Spec, s.Parameters), v
+	l.dir, l.need, l.view = p.Dir, needOf(s.Spec, s.Parameters, len(s.Members)), v
 	if err := api.Probe(ctx, p.Addr, p.Token, &probes); err != nil && len(s.Members) > 1 {
 		l.extra = append(l.extra, doctor.Finding{
 			Check: "probe", Level: doctor.Warn,
@@ -135,7 +135,7 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 	}
 	v.Mapped, v.Reach = mapped(ctx, f.bootstrap), reachOf(n.Reach())
 	if spec != nil {
-		l.need = needOf(spec.Fields(), spec.Layout.Elements())
+		l.need = needOf(spec.Fields(), spec.Layout.Elements(), int(spec.StartPeers))
 		v.Slot = slotOf(*spec, spec.Layout.Elements(), len(found)+1)
 	}
 	return nil

@@ -79,7 +79,7 @@ func printTrust(w io.Writer, s p2pdiloco.Status) {
 	if !s.RunID.IsZero() {
 		fmt.Fprintf(w, "height\t%d\n", s.Height)
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
-		fmt.Fprintf(w, "record\t%s%s\n", s.Tip, inBrackets(s.Floor == 0, summedUp(s)))
+		fmt.Fprintf(w, "record\t%s (%s of records on disk)\n", s.Tip, humanize.Bytes(s.LedgerBytes))
 		fmt.Fprintf(w, "trust\t%s\n", pinned(s))
 		fmt.Fprintf(w, "to pin\t%s\n", s.Pin)
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
@@ -154,12 +154,6 @@ func bounds(s p2pdiloco.Status) string {
 		parts = append(parts, humanize.Bytes(uint64(s.MaxDownload))+" received")
 	}
 	return inBrackets(len(parts) == 0, "at most "+strings.Join(parts, " and ")+" a second")
-}
-
-// summedUp says which records are not kept, and how much is in their place.
-func summedUp(s p2pdiloco.Status) string {
-	return fmt.Sprintf("records up to %d are summed up: a newcomer takes %s of the past, of %s at most", s.Floor,
-		humanize.Bytes(s.PastBytes), humanize.Bytes(s.PastMost))
 }
 
 // pinned says why the chain is trusted to be that of the run.

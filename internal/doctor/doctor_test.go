@@ -59,10 +59,11 @@ func TestLocal(t *testing.T) {
 	}{
 		{
 			"disk", func(*machine) {}, need, OK,
-			"100 GiB free in /data; 3 checkpoints of this model and the rounds between take 36 GiB",
+			"100 GiB free in /data; 3 checkpoints of this model, the rounds between and all records take 36 GiB",
 		},
 		{"disk", func(m *machine) { m.free = 40 * gib }, need, Warn, ""},
 		{"disk", func(m *machine) { m.free = 30 * gib }, need, Fail, ""},
+		{"disk", func(*machine) {}, Need{State: gib, Records: 1 << 20, Members: 500}, Fail, "all records take 164 GiB"},
 		{"disk", func(m *machine) { m.free = gib }, Need{}, Warn, "by a guess"},
 		{"disk", func(m *machine) { m.err = os.ErrPermission }, need, Fail, "permission"},
 		{"disk", func(m *machine) { m.err = errors.ErrUnsupported }, need, OK, "cannot be read"},

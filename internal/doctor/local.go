@@ -27,6 +27,8 @@ type Machine interface {
 type Need struct {
 	State   uint64 // bytes of anchor and optimizer state
 	Outcome uint64 // bytes of a round's outcome, encoded
+	Records uint64 // records that the run ends with
+	Members int    // each of which a record lists
 }
 
 const (
@@ -34,6 +36,7 @@ const (
 	// outcomes of the rounds between them are there, too.
 	checkpoints, outcomes = 3, 12
 	unknownNeed           = 2 << 30
+	recordBytes           = 330 // of each member, in a record that is kept for ever
 
 	slowSync  = 100 * time.Millisecond
 	slowWrite = 30e6 // bytes a second
@@ -47,7 +50,7 @@ func (n Need) bytes() uint64 {
 	if n.State == 0 {
 		return unknownNeed
 	}
-	return checkpoints*n.State + outcomes*n.Outcome
+	return checkpoints*n.State + outcomes*n.Outcome + n.Records*uint64(n.Members)*recordBytes
 }
 
 // Local runs the checks of this machine, with a peer's data in dir.
@@ -62,7 +65,7 @@ func disk(m Machine, dir string, need Need) Finding {
 	}
 	want, of := need.bytes(), "a run's checkpoints, by a guess"
 	if need.State > 0 {
-		of = fmt.Sprintf("%d checkpoints of this model and the rounds between", checkpoints)
+		of = fmt.Sprintf("%d checkpoints of this model, the rounds between and all records", checkpoints)
 	}
 	// a model that is not known may be a small one
 	level := levelOf(free < want && need.State > 0, free < 2*want)

@@ -37,8 +37,6 @@ const (
 	TypeRetired   MessageType = 22
 	TypeAccuse    MessageType = 24
 	TypeAsk       MessageType = 25
-	TypePast      MessageType = 26
-	TypePart      MessageType = 27
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.

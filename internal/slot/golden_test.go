@@ -81,8 +81,7 @@ type parsed struct {
 
 func parsers() []parsed {
 	readRecord := reads(ReadRecord)
-	summed, members, graded := goldenStep, goldenStep, goldenStep
-	summed.Summary = fill(0x44)
+	members, graded := goldenStep, goldenStep
 	members.Kind, members.Contributions, members.Usual, members.Segments = Members, nil, 0, nil
 	access := members
 	access.Kind, access.Key = Access, fill(0x55)
@@ -102,7 +101,6 @@ func parsers() []parsed {
 				"00000000000005dc 00000002 6263 00000002 0001 0000", reads(ReadPlan),
 		},
 		{"step record", goldenStep, recordHex, readRecord},
-		{"step record with a summary", summed, summedHex(fillHex("44")), readRecord},
 		{
 			"step record with seats and credits", graded,
 			strings.NewReplacer(
@@ -137,12 +135,6 @@ func parsers() []parsed {
 			"00000002 00000001 77 02 0000000000000002 0000000000000003  00000005 7363616c65 00", reads(ReadLayout),
 		},
 	}
-}
-
-// summedHex is the record with a summary.
-func summedHex(summary string) string {
-	s := strings.Replace(recordHex, "09 02", "09 42", 1)
-	return strings.Replace(s, fillHex("33"), fillHex("33")+summary, 1)
 }
 
 func unhex(s string) []byte {

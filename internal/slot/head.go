@@ -36,22 +36,14 @@ func (c Record) appendHead(b []byte) []byte {
 	b = appendRoot(b, c.Prev)
 	b = wire.AppendU64(b, c.Slot)
 	b = appendRoot(b, c.StateRoot)
-	if !c.Summary.IsZero() {
-		b = appendRoot(b, c.Summary)
-	}
 	b = c.appendRoster(b)
 	return wire.AppendU64(b, c.Work)
 }
 
 func readHead(r *wire.Reader) Record {
 	c := Record{Run: readRoot(r), Height: r.U64()}
-	graded, summed := c.readKind(r)
+	graded := c.readKind(r)
 	c.Prev, c.Slot, c.StateRoot = readRoot(r), r.U64(), readRoot(r)
-	if summed {
-		if c.Summary = readRoot(r); c.Summary.IsZero() {
-			r.Fail("a summary that goes without saying")
-		}
-	}
 	c.readRoster(r, graded)
 	c.Work = r.U64()
 	return c

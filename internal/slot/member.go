@@ -64,9 +64,6 @@ func Find(members []Member, p PeerID) int {
 // is an elector, without credit, since it was first listed. Records of trust crash never do.
 const gradedKind = 0x80
 
-// summedKind is set in the kind of an encoded record that has a summary.
-const summedKind = 0x40
-
 func (c Record) graded() bool {
 	plain := func(m Member) bool { return m.Seat == m.Since && m.Credit == 0 }
 	return len(c.Absent) > 0 || len(c.Evicted) > 0 ||
@@ -78,16 +75,13 @@ func (c Record) appendKind(b []byte) []byte {
 	if c.graded() {
 		k |= gradedKind
 	}
-	if !c.Summary.IsZero() {
-		k |= summedKind
-	}
 	return wire.AppendU8(b, k)
 }
 
-func (c *Record) readKind(r *wire.Reader) (graded, summed bool) {
+func (c *Record) readKind(r *wire.Reader) (graded bool) {
 	k := r.U8()
-	c.Kind = kindOf(r, k&^(gradedKind|summedKind))
-	return k&gradedKind != 0, k&summedKind != 0
+	c.Kind = kindOf(r, k&^gradedKind)
+	return k&gradedKind != 0
 }
 
 // appendRoster appends the members, and of a graded record their seats and credits, the absent

@@ -53,9 +53,6 @@ type Record struct {
 	Prev      Root   // hash of the record at Height-1; zero at height 0
 	Slot      uint64 // outer steps done once this record is applied
 	StateRoot Root   // state after the record at Height-1; zero at height 0
-	// Summary is the hash of what the records up to Height-1 amount to (membership/chain), in those
-	// records that a newcomer may start from; zero in others
-	Summary Root
 	// Members take part from now on, and those with a seat decide Height+1; sorted by peer; none at
 	// height 0.
 	Members []Member

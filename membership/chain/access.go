@@ -11,7 +11,7 @@ import (
 // Access is what the records of a chain say about the peers that may be members. Like everything in
 // this package it is a pure function of the records.
 type Access struct {
-	ever    map[slot.PeerID]uint64  // were members: the height of the newest record that lists them
+	ever    map[slot.PeerID]bool    // were members, or contributed
 	removed map[slot.PeerID]Removal // may not be members, since a decision
 	// the number of decisions about each peer; that of rotations is under the empty ID
 	turns map[slot.PeerID]uint64
@@ -34,7 +34,7 @@ func (r Removal) String() string {
 
 func newAccess() *Access {
 	return &Access{
-		ever: map[slot.PeerID]uint64{}, removed: map[slot.PeerID]Removal{}, turns: map[slot.PeerID]uint64{},
+		ever: map[slot.PeerID]bool{}, removed: map[slot.PeerID]Removal{}, turns: map[slot.PeerID]uint64{},
 		keys: map[slot.Root]bool{{}: true},
 	}
 }
@@ -46,8 +46,8 @@ func (a *Access) clone() *Access {
 	return &b
 }
 
-// Ever says whether a peer is remembered as a member: see names.go.
-func (a *Access) Ever(p slot.PeerID) bool { return a.ever[p] > 0 }
+// Ever says whether a record lists a peer. It stays admitted to a private run for ever.
+func (a *Access) Ever(p slot.PeerID) bool { return a.ever[p] }
 
 // Removed says whether a decision keeps a peer from being a member.
 func (a *Access) Removed(p slot.PeerID) bool { return a.removed[p] != Removal{} }
@@ -67,8 +67,14 @@ func (a *Access) Used(key slot.Root) bool { return a.keys[key] }
 // Newest returns the hash of the newest access record, or zero while there is none.
 func (a *Access) Newest() slot.Root { return a.newest }
 
-// follow takes in what the next record decides.
+// follow takes in whom the next record lists, and what it decides.
 func (a *Access) follow(r slot.Record, hash slot.Root) {
+	for _, o := range r.Contributions { // also of members that went before their slot was decided
+		a.ever[o.Peer] = true
+	}
+	for _, e := range r.Members {
+		a.ever[e.Peer] = true
+	}
 	if r.Kind != slot.Access {
 		return
 	}
@@ -124,9 +130,6 @@ func (pos *position) CheckAccess(r slot.Record) error {
 	}
 	renew := false
 	for i, d := range r.Decisions {
-		if pos.access.full(d) {
-			return Invalid("more decisions about peers than a run may have: a new run is due")
-		}
 		if i > 0 && r.Decisions[i-1].Compare(d) >= 0 {
 			return Invalid("decisions are not sorted")
 		}

@@ -7,11 +7,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// Chain holds certified records, from R_0 on without a gap, or from a height where it begins with a
-// summary of the older ones (Past). It only grows: records after another fork form another chain.
+// Chain holds the certified records of a run, from R_0 on without a gap: the newest in memory, the
+// others on disk. It only grows: records after another fork form another chain.
 type Chain struct {
 	records
 	position
+	base position // of the record at the floor: where the chain can be taken back to from memory
 }
 
 // New makes a chain of R_0 alone, the record that follows from the run spec. If the pin is not
@@ -19,31 +20,75 @@ type Chain struct {
 func New(rules Rules, pin slot.Root) *Chain {
 	genesis := slot.Genesis(rules.Run)
 	hash := genesis.Hash()
+	begin := func() position { return position{rules, genesis, hash, newState(rules), newRecent(rules)} }
 	return &Chain{
-		records{genesis: genesis, pin: pin, pinned: pin.IsZero() || pin == hash, hashes: []slot.Root{hash}},
-		position{rules, genesis, hash, newState(rules), newRecent(rules)},
+		records{ground: genesis, pin: pin, pinned: pin.IsZero() || pin == hash, index: []indexed{{hash: hash}}},
+		begin(), begin(),
 	}
 }
 
-// UpTo returns a new chain with the records up to a height, which is not below Start.
-func (c *Chain) UpTo(height uint64) *Chain {
-	if height == c.Height() {
-		return c.clone()
+// Resume makes the chain whose records up to a height are on disk. It verifies nothing: this peer
+// has done so before they got there.
+func Resume(rules Rules, pin slot.Root, disk wire.Records, height uint64) (*Chain, error) {
+	c := New(rules, pin)
+	c.disk = disk
+	for h := uint64(1); h <= height; h++ {
+		commit, err := disk.Record(h)
+		if err != nil {
+			return nil, err
+		}
+		if h+HeldRecords > height {
+			c.Push(commit)
+			continue
+		}
+		hash := commit.Record.Hash()
+		c.note(commit.Record, hash)
+		c.position.follow(commit.Record, hash)
+		if h+HeldRecords == height {
+			c.floor, c.ground, c.base = h, commit.Record, c.position.clone()
+		}
 	}
-	b := c.beginning()
-	for h := b.Height() + 1; h <= height; h++ {
-		b.pushHashed(c.Commit(h), c.Hash(h))
+	return c, nil
+}
+
+// UpTo returns a new chain with the records up to a height, which is not below Floor.
+func (c *Chain) UpTo(height uint64) *Chain {
+	b := &Chain{c.records.upTo(height), c.base.clone(), c.base.clone()}
+	if height == c.Height() {
+		b.position = c.position.clone()
+		return b
+	}
+	for h := c.floor + 1; h <= height; h++ {
+		b.position.follow(c.At(h), c.Hash(h))
 	}
 	return b
 }
 
-// clone returns a new chain with the same records.
-func (c *Chain) clone() *Chain {
-	b := *c
-	b.state = c.state.clone()
-	b.records.clip()
-	b.recent.clip()
-	return &b
+// Reread returns a new chain with the records up to any height. It reads those that are not held
+// from disk.
+func (c *Chain) Reread(height uint64) (*Chain, error) {
+	if height >= c.floor {
+		return c.UpTo(height), nil
+	}
+	b, err := Resume(c.rules, c.pin, reader{c}, height)
+	if err == nil {
+		b.disk = c.disk
+	}
+	return b, err
+}
+
+// reader reads a chain.
+type reader struct{ *Chain }
+
+// Record implements wire.Records.
+func (r reader) Record(height uint64) (wire.Commit, error) { return r.Read(height) }
+
+// Release leaves to the disk the records that are there, up to a height, but the newest ones.
+func (c *Chain) Release(saved uint64) {
+	for c.floor < saved && c.floor+HeldRecords < c.Height() {
+		c.base.follow(c.commits[0].Record, c.Hash(c.floor+1))
+		c.floor, c.ground, c.commits = c.floor+1, c.commits[0].Record, c.commits[1:]
+	}
 }
 
 // Extend verifies a commit as the successor of the tip and appends it; the chain is unchanged on an
@@ -69,22 +114,4 @@ func (c *Chain) Push(commit wire.Commit) { c.pushHashed(commit, commit.Record.Ha
 func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 	c.add(commit, hash)
 	c.position.follow(commit.Record, hash)
-}
-
-// CommonHeight returns the height of the newest record that two chains of one run are known to
-// share. Meets says whether both hold it.
-func (c *Chain) CommonHeight(o *Chain) uint64 { return c.commonHeight(&o.records) }
-
-// Meets says whether both chains hold the newest record that they share, and can be taken back to
-// it.
-func (c *Chain) Meets(o *Chain) bool { return c.meets(&o.records) }
-
-// GoesOn says whether a chain goes on from this one, whose tip it may not hold any more: it has all
-// links of this one, and no other ones up to its tip.
-func (c *Chain) GoesOn(o *Chain) bool { return c.goesOn(&o.records) }
-
-// BeginsWith says whether another chain ends below this one's tip, and has no record that is known
-// to be another one: it is a beginning of this chain, which may have forgotten the records there.
-func (c *Chain) BeginsWith(o *Chain) bool {
-	return o.Height() <= c.Height() && !c.partedBy(&o.records)
 }

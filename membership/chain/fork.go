@@ -97,20 +97,6 @@ func newProvisional(fork slot.Record, before []slot.Member) Provisional {
 	}
 }
 
-// ForkedFrom says whether this chain parted from another one by a fork that is provisional still,
-// where those who decide went on with the other chain. It goes by the links alone, so both chains
-// may have forgotten the record where they parted. Nobody else can make it true: the other chain's
-// next link, or the record that names its summary, has the certificate of a quorum of the same
-// electors.
-func (c *Chain) ForkedFrom(o *Chain) bool {
-	common := c.commonLink(&o.records)
-	at, forked := c.linkAbove(common)
-	if _, theirs := o.linkAbove(common); common == 0 || !forked || theirs {
-		return false
-	}
-	return slices.ContainsFunc(c.provisional, func(p Provisional) bool { return p.Height+1 == at })
-}
-
 // stillProvisional lists the forks that are provisional once a record follows the tip.
 func (s *state) stillProvisional(rules Rules, r slot.Record) []Provisional {
 	forks := slices.Clone(s.provisional)

@@ -3,14 +3,21 @@ package chain
 import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
 // position is the newest record with all that the rules ask about the records up to it: which
-// record may come next, by whom, and with what. It has no records by height, so that a chain that
-// has forgotten the old ones judges the next one as all others do (HOLES H31).
+// record may come next, by whom, and with what. It has no records by height.
 type position struct {
 	rules   Rules
 	tip     slot.Record
 	tipHash slot.Root
 	state
 	recent recent
+}
+
+// clone returns a position that follows other records.
+func (pos *position) clone() position {
+	b := *pos
+	b.state = pos.state.clone()
+	b.recent.clip()
+	return b
 }
 
 // follow takes in the chain's next record.
@@ -41,6 +48,10 @@ func (pos *position) Newcomers() *Newcomers { return pos.newcomers }
 
 // Parts returns the parts of the data that a peer was assigned, by slot.
 func (pos *position) Parts(p slot.PeerID) []Part { return pos.assigner.parts(p) }
+
+// Lasting returns the hash of the newest record that changed who decides the next ones, or zero: a
+// ticket names it as the pin of who comes.
+func (pos *position) Lasting() slot.Root { return pos.lasting }
 
 // Founding returns the hash of the record at height 1, or zero while there is none.
 func (pos *position) Founding() slot.Root { return pos.founding }

@@ -7,8 +7,7 @@ import (
 )
 
 // recent holds the newest records, which are all that the rules look at whole: what they ask of
-// older ones is in state. So a chain keeps these below its summary, and forgets the others. A copy
-// is clipped before it follows.
+// older ones is in state. A copy is clipped before it follows.
 type recent struct {
 	window int           // how many steps it holds at most
 	steps  []slot.Record // the newest steps, the oldest first

@@ -25,9 +25,6 @@ type Rules struct {
 	// of its weight, a contribution counts at most so many times the median of the newest steps'
 	// contributions, in the outcome and in the chain's work; 0: no bound
 	MaxWeightRatio uint64
-	// a record whose height is a multiple of it names the hash of a summary of those below it: a
-	// newcomer may start from there, and older records need not be kept. 0: none does
-	SummaryEvery uint64
 	// more than half of them must sign the founding record, and nobody else; empty: any one peer
 	// may
 	Founders []slot.PeerID

@@ -60,9 +60,8 @@ type Turnover struct {
 }
 
 // Settle returns a record of the height above the tip, which is no fork, with the members, absent
-// members and evicted keys that follow from a turnover, and the summary that it has to name.
+// members and evicted keys that follow from a turnover.
 func (pos *position) Settle(r slot.Record, t Turnover) slot.Record {
-	r.Summary = pos.SummaryAbove()
 	r.Members, r.Absent, r.Evicted = nil, nil, nil
 	if !pos.rules.Byzantine {
 		for _, m := range t.Listed {

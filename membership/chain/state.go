@@ -5,21 +5,18 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // state is what the records of a chain amount to, beside the newest ones themselves (recent): the
-// rules ask for no other record. All peers with the same records have the same, so a record can
-// name its hash (Summary).
+// rules ask for no other record. All peers with the same records have the same.
 type state struct {
-	height   uint64
 	founding slot.Root // hash of the record at height 1; zero: there is none
 	// hash of the newest fork record: it names the chain. Zero while there is only R_0
 	branch     slot.Root
-	stepWork   uint64 // what the newest step added to the work: the measure of a fork's penalty
-	stepHeight uint64 // of the newest step; 0 while there is none
-	shared     uint64 // height of the newest record that lists a second member; 0: there is none
-	linked     linked
+	stepWork   uint64    // what the newest step added to the work: the measure of a fork's penalty
+	stepHeight uint64    // of the newest step; 0 while there is none
+	shared     uint64    // height of the newest record that lists a second member; 0: there is none
+	lasting    slot.Root // hash of the newest record that changed who decides
 	spent      map[slot.PeerID]spending
 	access     *Access
 	newcomers  *Newcomers
@@ -28,7 +25,6 @@ type state struct {
 	provisional []Provisional
 	seating     seating
 	assigner    *assigner
-	summed      *slot.Root // hash of this summary; nil: not known yet
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -49,7 +45,6 @@ func (s state) clone() state {
 
 // follow takes in the chain's next record, which comes after tip.
 func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Record) {
-	s.summed = nil
 	switch r.Kind {
 	case slot.Fork:
 		s.branch = hash
@@ -63,10 +58,9 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 	if len(r.Members) > 1 {
 		s.shared = r.Height
 	}
-	if isLink(r, s.electors) {
-		s.linked = s.linked.with(hash)
+	if r.Kind == slot.Fork || !sameElectors(r.Electors(), s.electors) {
+		s.lasting = hash
 	}
-	s.height = r.Height
 	s.provisional = s.stillProvisional(rules, r)
 	s.newcomers.follow(r, tip.Members)
 	s.seating = s.seating.follow(r, s.electors, rules.StartPeers)
@@ -74,7 +68,6 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 	for _, o := range r.Contributions {
 		s.spent[o.Peer] = spending{o.Seq, r.Slot}
 	}
-	s.access.meet(r, tip.Members, rules.Private, s.newcomers.proven)
 	s.access.follow(r, hash)
 	s.assigner.follow(r, func(p slot.PeerID) uint64 { return s.spent[p].slot })
 	// Entries of peers long gone would fill the map. Their old offers cannot come back, because an
@@ -84,24 +77,6 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 			delete(s.spent, p)
 		}
 	}
-}
-
-// linked counts the links of a chain, and names all of them by one hash.
-type linked struct {
-	count  uint64
-	root   slot.Root
-	newest slot.Root // hash of the newest link
-}
-
-func (l linked) with(hash slot.Root) linked {
-	b := wire.AppendRoot(wire.AppendRoot([]byte("p2pdiloco/link/1"), l.root), hash)
-	return linked{l.count + 1, slot.Hash(b), hash}
-}
-
-// isLink says whether a record is one that a newcomer needs to see, however old it is: it changes
-// who decides the next ones.
-func isLink(r slot.Record, before []slot.Member) bool {
-	return r.Kind == slot.Fork || !sameElectors(r.Electors(), before)
 }
 
 // sameElectors says whether two lists of electors decide alike, whatever their credit is.

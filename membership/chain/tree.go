@@ -50,15 +50,21 @@ func (c *Chain) successor(height uint64) Successor {
 	return s
 }
 
-// AsAgreed says whether those who decide after the record before a height agreed on this chain's
-// record there as much as on another chain's: a certificate is more than a fork, and a fork more
-// than one that fewer of them signed. One that none of them signed is not agreed on.
-func (c *Chain) AsAgreed(o *Chain, height uint64) bool {
-	ours, theirs := c.known(height).successor(), o.known(height).successor()
-	if !ours.Fork || !theirs.Fork {
-		return !ours.Fork
+// AsAgreed says whether those who decide after the record before another one agreed on that one as
+// much as on this chain's record there: a certificate is more than a fork, and a fork more than one
+// that fewer of them signed. One that none of them signed is not agreed on.
+func (c *Chain) AsAgreed(other wire.Commit) bool {
+	height := other.Record.Height
+	electors, err := c.ElectorsAt(height - 1)
+	own, failed := c.Read(height)
+	if err != nil || failed != nil {
+		return false
 	}
-	return ours.Signers > 0 && ours.Signers >= theirs.Signers
+	ours, theirs := knownAfter(electors, own, c.Hash(height)), knownAfter(electors, other, slot.Root{})
+	if theirs.commit.Record.Kind != slot.Fork || ours.commit.Record.Kind != slot.Fork {
+		return theirs.commit.Record.Kind != slot.Fork
+	}
+	return theirs.signers > 0 && theirs.signers >= ours.signers
 }
 
 // MaxSiblingAge is how many heights a chain may have grown since it parted from another branch, for
@@ -102,9 +108,13 @@ func (k known) successor() Successor {
 }
 
 func (c *Chain) known(height uint64) known {
-	k := known{commit: c.Commit(height), hash: c.Hash(height)}
+	return knownAfter(c.At(height-1).Electors(), c.Commit(height), c.Hash(height))
+}
+
+func knownAfter(electors []slot.Member, commit wire.Commit, hash slot.Root) known {
+	k := known{commit: commit, hash: hash}
 	if k.commit.Record.Kind == slot.Fork {
-		k.signers = signersOf(c.At(height-1).Electors(), k.commit.Record)
+		k.signers = signersOf(electors, k.commit.Record)
 	}
 	return k
 }
@@ -164,7 +174,7 @@ func (t *Tree) prune(own *Chain) {
 		t.sides = slices.Delete(t.sides, 0, 1)
 	}
 	t.sides = slices.DeleteFunc(t.sides, func(s side) bool {
-		return s.base+MaxSiblingAge < own.Height() || s.base < own.Start()
+		return s.base+MaxSiblingAge < own.Height()
 	})
 }
 

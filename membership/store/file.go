@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -20,13 +19,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// compactAbove is the garbage, in bytes, that a log of any size may carry when it is opened, and
-// compactLive what it may carry when records have just been forgotten. The log of a peer that
-// forgets none is not compacted while it runs: that could take long.
-const (
-	compactAbove = 4 << 20
-	compactLive  = 512 << 10
-)
+// compactAbove is the garbage, in bytes, that a log of any size may carry.
+const compactAbove = 4 << 20
 
 var errClosed = fmt.Errorf("ledger store: %w", net.ErrClosed)
 
@@ -35,14 +29,15 @@ type File struct {
 	path string
 	fs   disk.FS
 	lock io.Closer
-	live int64 // garbage above which the log is compacted while it is open
+	live int64 // garbage above which the log is compacted
 	mu   struct {
 		sync.Mutex
-		file  disk.File
-		end   int64
-		sum   logSum
-		state *state
-		err   error // final: after a failed write nobody knows what is on disk
+		records recordFile
+		file    disk.File
+		end     int64
+		sum     logSum
+		state   *state
+		err     error // final: after a failed write nobody knows what is on disk
 	}
 }
 
@@ -75,15 +70,16 @@ func openWith(fsys disk.FS, dir string, run slot.Root, reached uint64, rand io.R
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	s := &File{fs: fsys, path: filepath.Join(dir, logName), lock: lock, live: min(compactLive, garbage)}
-	if err := s.open(run, reached, rand, logger, garbage); err != nil {
+	s := &File{fs: fsys, path: filepath.Join(dir, logName), lock: lock, live: garbage}
+	s.mu.records.path = filepath.Join(dir, recordsName)
+	if err := s.open(run, reached, rand, logger); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *File) open(run slot.Root, reached uint64, rand io.Reader, logger *slog.Logger, garbage int64) error {
+func (s *File) open(run slot.Root, reached uint64, rand io.Reader, logger *slog.Logger) error {
 	file, err := s.fs.OpenFile(s.path, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.create(run, reached, rand)
@@ -95,7 +91,7 @@ func (s *File) open(run slot.Root, reached uint64, rand io.Reader, logger *slog.
 	if err := s.load(run, reached, logger); err != nil {
 		return err
 	}
-	return s.boot(garbage, logger)
+	return s.boot(logger)
 }
 
 // load reads the log, cuts off a torn end, and makes the rest durable.
@@ -125,7 +121,21 @@ func (s *File) load(run slot.Root, reached uint64, logger *slog.Logger) error {
 		}
 	}
 	s.mu.end, s.mu.sum, s.mu.state = at, log.frames.sum, log.state
+	if err := s.openRecords(logger); err != nil {
+		return err
+	}
 	return s.settle(log.frames.last)
+}
+
+// openRecords opens the file of the records that the log points at.
+func (s *File) openRecords(logger *slog.Logger) error {
+	head, sum := appendHead(nil, s.mu.state.run, s.mu.state.inc)
+	cut, err := s.mu.records.open(s.fs, head, sum, s.mu.state.chain)
+	if cut > 0 {
+		logger.Warn("cut off the end of the ledger's records: the last write before a crash or power cut",
+			"file", s.mu.records.path, "offset", s.mu.records.end, "bytes", cut)
+	}
+	return err
 }
 
 // settle makes durable what was read. The process before may have died between a write and its
@@ -150,14 +160,22 @@ func (s *File) create(run slot.Root, reached uint64, rand io.Reader) error {
 	}
 	s.mu.state = newState(run, slot.Incarnation(binary.BigEndian.Uint64(inc[:])))
 	s.mu.state.boot, s.mu.state.peak = 1, reached
+	if err := s.openRecords(nil); err != nil {
+		return err
+	}
 	return s.rewrite()
 }
 
-// boot counts this opening on disk. It compacts the log if that saves a third of it and more than
-// garbage bytes.
-func (s *File) boot(garbage int64, logger *slog.Logger) error {
+// wasteful says whether to compact the log saves a third of it, and enough bytes.
+func (s *File) wasteful() bool {
+	g := s.mu.state.garbage
+	return g > s.live && g >= s.mu.end/3
+}
+
+// boot counts this opening on disk. It compacts the log if that is wasteful.
+func (s *File) boot(logger *slog.Logger) error {
 	s.mu.state.boot++
-	if g := s.mu.state.garbage; g <= garbage || g < s.mu.end/3 {
+	if !s.wasteful() {
 		return s.append([]wire.Entry{
 			wire.EntryBoot{Count: s.mu.state.boot}, wire.EntryPeak{Height: s.mu.state.peak},
 		})
@@ -254,20 +272,61 @@ func (s *File) Save(entries []wire.Entry) error {
 	if s.mu.err != nil || len(entries) == 0 {
 		return s.mu.err
 	}
-	if err := s.mu.state.fold(entries); err != nil {
+	logged, err := s.fold(entries)
+	if err != nil {
 		s.mu.err = fmt.Errorf("%s: refused an entry: %w", s.path, err)
 		return s.mu.err
 	}
-	if err := s.append(entries); err != nil {
+	err = s.mu.records.flush() // first: the log points at them
+	if err == nil {
+		err = s.append(logged)
+	}
+	if err != nil {
 		s.mu.err = fmt.Errorf("%s: %w; free or repair the disk and start again", s.path, err)
 	}
-	forgot := slices.ContainsFunc(entries, func(e wire.Entry) bool { _, ok := e.(wire.EntryPast); return ok })
-	if g := s.mu.state.garbage; s.mu.err == nil && forgot && g > s.live && g >= s.mu.end/3 {
+	if s.mu.err == nil && s.wasteful() {
 		if err := s.compact(); err != nil {
 			s.mu.err = fmt.Errorf("%w; free or repair the disk and start again", err)
 		}
 	}
 	return s.mu.err
+}
+
+// fold folds entries, gives the records among them their places, and returns what the log gets.
+func (s *File) fold(entries []wire.Entry) (logged []wire.Entry, err error) {
+	for _, e := range entries {
+		if err := s.mu.state.apply(e); err != nil {
+			return nil, err
+		}
+		if c, ok := e.(wire.EntryCommit); ok {
+			at := &s.mu.state.chain[s.mu.state.height()-1]
+			at.Offset = s.mu.records.add(c)
+			e = *at
+		}
+		logged = append(logged, e)
+	}
+	return logged, nil
+}
+
+// Record implements wire.Records, with the records that are on disk now.
+func (s *File) Record(height uint64) (wire.Commit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.mu.err, errClosed) {
+		return wire.Commit{}, s.mu.err
+	}
+	at, err := place(s.mu.state.chain, height)
+	if err != nil {
+		return wire.Commit{}, err
+	}
+	return readRecord(s.mu.records.file, s.mu.records.path, s.mu.records.sum, at)
+}
+
+// Size returns the bytes of the log and of the records.
+func (s *File) Size() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.end + s.mu.records.end
 }
 
 // compact rewrites the log without its garbage.
@@ -290,8 +349,10 @@ func (s *File) Close() error {
 	}
 	s.mu.err = errClosed
 	var err error
-	if s.mu.file != nil {
-		err = s.mu.file.Close()
+	for _, f := range []disk.File{s.mu.file, s.mu.records.file} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	return errors.Join(err, s.lock.Close())
 }

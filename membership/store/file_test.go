@@ -24,7 +24,6 @@ import (
 type ledgerScript struct {
 	chain []slot.Record // chain[0] is R_0
 	seq   uint64
-	start int // height of the newest summary
 }
 
 func newLedgerScript() *ledgerScript {
@@ -67,31 +66,25 @@ func (s *ledgerScript) rewind(h int) wire.Entry {
 	return wire.EntryRewind{Height: uint64(h)}
 }
 
-// forget puts a summary in the place of the records below the tip.
-func (s *ledgerScript) forget() wire.Entry {
-	s.start = len(s.chain) - 1
-	return wire.EntryPast{Past: wire.Past{
-		Floor: uint64(s.start) - 1, Height: uint64(s.start), Links: [][]byte{{1, byte(s.start)}, {2}},
-		Summary: bytes.Repeat([]byte{byte(s.start)}, 50), Pin: testRoot(3),
-	}}
-}
+// decided is what a machine keeps of a commit that is given up.
+func decided(commit wire.Entry) wire.Entry { return wire.EntryDecided(commit.(wire.EntryCommit)) }
 
 // story has each kind of entry, a change of chain, and words left open at the end.
 func (s *ledgerScript) story() [][]wire.Entry {
-	return [][]wire.Entry{
-		{s.fork(1, 1)},
-		{s.commit(1)},
+	mark, first := s.fork(1, 1), s.commit(1)
+	early := [][]wire.Entry{
+		{mark},
+		{first},
 		{s.offer()},
 		{s.promise(1), s.vote(1, 2)},
 		{s.promise(2)},
-		{s.commit(2), s.offer()},
-		{s.vote(0, 3)},
-		{s.rewind(0), s.commit(7), s.commit(8)},
-		{s.forget()},
-		{s.promise(1), s.vote(1, 9)},
-		{s.promise(3), s.offer()},
-		{s.fork(2, 4)},
 	}
+	second := s.commit(2)
+	return append(
+		early, []wire.Entry{second, s.offer()}, []wire.Entry{s.vote(0, 3)},
+		[]wire.Entry{s.rewind(0), decided(first), decided(second), s.commit(7), s.commit(8)},
+		[]wire.Entry{s.promise(1), s.vote(1, 9)}, []wire.Entry{s.promise(3), s.offer()}, []wire.Entry{s.fork(2, 4)},
+	)
 }
 
 func save(t testing.TB, s *File, saves ...[]wire.Entry) {
@@ -171,16 +164,15 @@ func reopen(t testing.TB, s *File) *File {
 // sameButBoot compares what a store gives back, whatever the number of its openings.
 func sameButBoot(a, b wire.Saved) bool {
 	a.Boot, b.Boot = 0, 0
-	if len(a.Chain) == 0 && len(b.Chain) == 0 {
-		a.Chain, b.Chain = nil, nil
-	}
 	return reflect.DeepEqual(a, b)
 }
 
 func apply(t *testing.T, s *state, entries []wire.Entry) {
 	t.Helper()
-	if err := s.fold(entries); err != nil {
-		t.Fatal(err)
+	for _, e := range entries {
+		if err := s.apply(e); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -205,15 +197,17 @@ func TestWhatWasSavedIsKept(t *testing.T) {
 		}
 	}
 	got := load(t, file)
-	if p := got.Past; p == nil || p.Floor != 1 || p.Height != 2 || len(p.Links) != 2 || len(p.Summary) != 50 {
-		t.Errorf("in the end: %+v in the place of old records", p)
+	for height, c := range map[uint64]byte{1: 7, 2: 8} {
+		if k, err := file.Record(height); err != nil || k.Record.StateRoot != testRoot(c) {
+			t.Errorf("in the end: record %d is %+v, %v", height, k, err)
+		}
 	}
-	if len(got.Chain) != 1 || got.OfferSeq != 3 || got.Promise.Ballot != 3 || got.Vote.Ballot != 1 ||
+	if got.Height != 2 || got.OfferSeq != 3 || got.Promise.Ballot != 3 || got.Vote.Ballot != 1 ||
 		got.Vote.Record.StateRoot != testRoot(9) || got.Fork.Ballot != 2 {
 		t.Errorf("in the end: %+v", got)
 	}
-	// at the tip, and where the other chain was left; what was decided below is forgotten
-	if n := len(file.mu.state.pledges); n != 2 {
+	// at the tip, where the other chain was left, and what was decided there
+	if n := len(file.mu.state.pledges); n != 4 {
 		t.Errorf("pledges at %d positions are kept", n)
 	}
 }
@@ -276,7 +270,7 @@ func TestKilledBeforeRename(t *testing.T) {
 	}
 	fresh := t.TempDir()
 	write(t, filepath.Join(fresh, newName), half[:20])
-	if got := load(t, open(t, fresh)); got.Boot != 1 || len(got.Chain) != 0 {
+	if got := load(t, open(t, fresh)); got.Boot != 1 || got.Height != 0 {
 		t.Errorf("a creation that died left %+v", got)
 	}
 }
@@ -298,7 +292,7 @@ func TestForeignFiles(t *testing.T) {
 		"newer":       {newer, ErrForeign},
 		"another run": {other, ErrRun},
 	} {
-		if _, err := openBytes(t, dir, c.b, io.Discard); !errors.Is(err, c.want) {
+		if _, err := openBytes(t, dir, c.b, nil, io.Discard); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if kept, err := os.ReadFile(filepath.Join(dir, logName)); err != nil || !bytes.Equal(kept, c.b) {
@@ -339,7 +333,7 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 		t.Error("a chain with a hole was saved")
 	}
 	s = reopen(t, s)
-	if got := load(t, s); len(got.Chain) != 0 {
+	if got := load(t, s); got.Height != 0 {
 		t.Errorf("the refused entry is on disk: %+v", got)
 	}
 	if _, err := Open(disk.OS, t.TempDir(), run, 0, strings.NewReader("short"), nil); !errors.Is(

@@ -16,9 +16,10 @@ import (
 
 // Names in the data directory.
 const (
-	logName  = "ledger.log"
-	newName  = "ledger.log.new" // being written; never read
-	lockName = "ledger.lock"
+	logName     = "ledger.log"
+	newName     = "ledger.log.new" // being written; never read
+	recordsName = "ledger.records"
+	lockName    = "ledger.lock"
 )
 
 // The log file, all integers big-endian:

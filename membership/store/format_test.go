@@ -21,6 +21,13 @@ import (
 // written is a log and where its frames end.
 func written(t testing.TB) (b []byte, ends []int, states []wire.Saved) {
 	t.Helper()
+	b, _, ends, states = writtenBoth(t)
+	return b, ends, states
+}
+
+// writtenBoth is that with the file of the records.
+func writtenBoth(t testing.TB) (b, records []byte, ends []int, states []wire.Saved) {
+	t.Helper()
 	s := open(t, t.TempDir())
 	note := func() { ends, states = append(ends, int(s.end())), append(states, load(t, s)) }
 	note()
@@ -28,12 +35,13 @@ func written(t testing.TB) (b []byte, ends []int, states []wire.Saved) {
 		save(t, s, entries)
 		note()
 	}
-	return contents(t, s.path), ends, states
+	return contents(t, s.path), contents(t, s.mu.records.path), ends, states
 }
 
-// openBytes opens a store on a log of these bytes.
-func openBytes(t testing.TB, dir string, b []byte, log io.Writer) (wire.Saved, error) {
+// openBytes opens a store on a log of these bytes, beside its records.
+func openBytes(t testing.TB, dir string, b, records []byte, log io.Writer) (wire.Saved, error) {
 	t.Helper()
+	write(t, filepath.Join(dir, recordsName), records)
 	write(t, filepath.Join(dir, logName), b)
 	s, err := Open(disk.OS, dir, run, 0, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
@@ -56,7 +64,8 @@ func readBytes(b []byte) (saved wire.Saved, whole int, torn bool, err error) {
 
 // wholeAt is the state and the end of the last frame that n bytes of a log hold whole.
 func wholeAt(n int, ends []int, states []wire.Saved) (want wire.Saved, whole int) {
-	want.Incarnation, whole = states[0].Incarnation, headSize // before any save
+	// before any save
+	want.Incarnation, want.Tip, whole = states[0].Incarnation, states[0].Tip, headSize
 	for i, end := range ends {
 		if end <= n {
 			want, whole = states[i], end
@@ -101,12 +110,12 @@ func TestZeroedTail(t *testing.T) {
 
 // On a disk: the torn end is cut off and logged, once, and what is saved next stays.
 func TestTornTailIsCutOff(t *testing.T) {
-	b, ends, states := written(t)
+	b, records, ends, states := writtenBoth(t)
 	for _, n := range []int{ends[3] + 1, ends[6] - 1, len(b) - frameTail} {
 		want, whole := wholeAt(n, ends, states)
 		var log bytes.Buffer
 		dir := t.TempDir()
-		got, err := openBytes(t, dir, b[:n], &log)
+		got, err := openBytes(t, dir, b[:n], records, &log)
 		if err != nil || !sameButBoot(got, want) {
 			t.Fatalf("%d bytes: %v\ngot  %+v\nwant %+v", n, err, got, want)
 		}
@@ -145,7 +154,7 @@ func TestFlippedByteAnywhere(t *testing.T) {
 	}
 	b[len(b)/2] ^= 1
 	dir := t.TempDir()
-	_, err := openBytes(t, dir, b, io.Discard)
+	_, err := openBytes(t, dir, b, nil, io.Discard)
 	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), filepath.Join(dir, logName)+" at byte ") {
 		t.Errorf("the error does not say where: %v", err)
 	}
@@ -164,7 +173,7 @@ func TestSplicedLogs(t *testing.T) {
 		"a frame of another log":  append(bytes.Clone(b[:ends[1]]), other[otherEnds[1]:]...),
 		"the end of a compaction": append(bytes.Clone(b), b[headSize:]...),
 	} {
-		if _, err := openBytes(t, dir, bad, io.Discard); !errors.Is(err, ErrCorrupt) {
+		if _, err := openBytes(t, dir, bad, nil, io.Discard); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -184,13 +193,7 @@ func TestStoreProperty(t *testing.T) {
 					func() wire.Entry { return script.promise(b) }, func() wire.Entry { return script.vote(b, n) },
 					func() wire.Entry { return script.fork(b, n) }, script.offer,
 					func() wire.Entry { return script.commit(n) },
-					func() wire.Entry { return script.rewind(script.start + int(n)%(len(script.chain)-script.start)) },
-					func() wire.Entry {
-						if len(script.chain) < script.start+3 {
-							return script.offer()
-						}
-						return script.forget()
-					},
+					func() wire.Entry { return script.rewind(int(n) % len(script.chain)) },
 				}).Draw(t, "kind")()
 				if err := state.apply(e); err != nil {
 					t.Fatal(err)

@@ -35,7 +35,7 @@ func TestALogCutShortIsRefused(t *testing.T) {
 	}
 	shut(t, s)
 	path := filepath.Join(dir, logName)
-	whole := contents(t, path)
+	whole, records := contents(t, path), contents(t, s.mu.records.path)
 	for height, end := range ends {
 		zeros := append(bytes.Clone(whole[:end]), make([]byte, 99)...)
 		for _, cut := range [][]byte{whole[:end], whole[:end+20], zeros} {
@@ -50,6 +50,7 @@ func TestALogCutShortIsRefused(t *testing.T) {
 			if err := openAt(dir, uint64(height)); err != nil {
 				t.Errorf("%d records, and nothing shows more: %v", height, err)
 			}
+			write(t, s.mu.records.path, records)
 		}
 	}
 	write(t, path, whole)

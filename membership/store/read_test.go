@@ -20,8 +20,14 @@ func TestReadBesideAnOpenOne(t *testing.T) {
 	for _, entries := range newLedgerScript().story() {
 		save(t, s, entries)
 		got, err := Read(dir, run)
-		if want := load(t, s); err != nil || !sameButBoot(got, want) || got.Boot != want.Boot {
-			t.Fatalf("read %+v, %v\nwant %+v", got, err, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := load(t, s); !sameButBoot(got.Saved, want) || got.Boot != want.Boot {
+			t.Fatalf("read %+v\nwant %+v", got, want)
+		}
+		if c, err := got.Record(got.Height); got.Height > 0 && (err != nil || c.Record.Hash() != got.Tip) {
+			t.Fatalf("its newest record is %+v, %v", c, err)
 		}
 	}
 	if _, err := Read(dir, slot.Root{8}); !errors.Is(err, ErrRun) {

@@ -15,31 +15,32 @@ import (
 // Read returns what the log in dir holds, without opening the store. It changes nothing, and a peer
 // may be running on the log. It does not see a write that is under way. The errors are those of
 // Open, and os.ErrNotExist if there is no log.
-func Read(dir string, run slot.Root) (wire.Saved, error) {
+func Read(dir string, run slot.Root) (*Reading, error) {
 	path := filepath.Join(dir, logName)
 	file, err := os.Open(path)
 	if err != nil {
-		return wire.Saved{}, fmt.Errorf("ledger log: %w", err)
+		return nil, fmt.Errorf("ledger log: %w", err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return wire.Saved{}, err
+		return nil, err
 	}
 	log, err := readHead(path, io.LimitReader(file, info.Size()), info.Size(), run)
 	if err != nil {
-		return wire.Saved{}, err
+		return nil, err
 	}
 	if _, err := log.replay(); err != nil {
-		return wire.Saved{}, err
+		return nil, err
 	}
-	return log.state.saved(), nil
+	return newReading(dir, log.state.saved(), log.head, log.state.chain), nil
 }
 
 // reader reads a log from its beginning and folds the entries.
 type reader struct {
 	path   string // for errors
 	state  *state
+	head   logSum
 	frames frameReader
 }
 
@@ -61,15 +62,13 @@ func readHead(path string, r io.Reader, size int64, run slot.Root) (*reader, err
 		return nil, fmt.Errorf("%s: %w: %s, this is %s; give each run a data directory of its own", path, ErrRun,
 			theirs.Short(), run.Short())
 	}
-	return &reader{path: path, state: newState(run, inc), frames: frameReader{
+	return &reader{path: path, state: newState(run, inc), head: sum, frames: frameReader{
 		r: r, at: int64(headSize), size: size, sum: sum,
 	}}, nil
 }
 
-// replay folds all whole frames. It tells whether a torn end follows them. What the newest summary
-// makes needless is dropped in the end.
+// replay folds all whole frames. It tells whether a torn end follows them.
 func (l *reader) replay() (torn bool, err error) {
-	defer l.state.forgetWords()
 	for {
 		switch err := l.next(); {
 		case err == nil:

@@ -51,6 +51,9 @@ func (m ForkVote) Append(b []byte) []byte { return m.Vote.Append(b) }
 // Append implements Body.
 func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(b) }
 
+// Size is the bytes of the record and its certificate.
+func (m Commit) Size() int { return len(m.Certificate.Append(m.Record.Append(nil))) }
+
 // Append implements Body.
 func (m Retry) Append(b []byte) []byte { return m.Ref.Append(b) }
 
@@ -89,37 +92,6 @@ func (m Leave) Append(b []byte) []byte { return canonical.AppendU64(b, m.Since) 
 
 // Append implements Body.
 func (m Need) Append(b []byte) []byte { return canonical.AppendU64(b, m.From) }
-
-// Append implements Body.
-func (m PastPart) Append(b []byte) []byte {
-	b = canonical.AppendU64(canonical.AppendU64(b, m.Floor), m.Height)
-	return canonical.AppendBytes(canonical.AppendU32(canonical.AppendU32(b, m.Part), m.Parts), m.Data)
-}
-
-// readNeeded reads what peers say of old records.
-func readNeeded(t slot.MessageType, r *canonical.Reader) Body {
-	switch t { //nolint:exhaustive // readBody knows the others
-	case slot.TypePast:
-		return readPastPart(r)
-	case slot.TypePart:
-		return NeedPart{Height: r.U64(), Part: r.U32()}
-	}
-	return Need{From: r.U64()}
-}
-
-func readPastPart(r *canonical.Reader) PastPart {
-	m := PastPart{Floor: r.U64(), Height: r.U64(), Part: r.U32(), Parts: r.U32()}
-	m.Data = append([]byte{}, r.Bytes(PastPartSize)...)
-	if r.Err() == nil && (m.Part >= m.Parts || m.Floor >= m.Height) {
-		r.Fail("part %d of %d of a summary at height %d over records above %d", m.Part, m.Parts, m.Height, m.Floor)
-	}
-	return m
-}
-
-// Append implements Body.
-func (m NeedPart) Append(b []byte) []byte {
-	return canonical.AppendU32(canonical.AppendU64(b, m.Height), m.Part)
-}
 
 // Append implements Body.
 func (m Motion) Append(b []byte) []byte { return m.Motion.Append(b) }
@@ -220,8 +192,8 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 		return readEvidence(r)
 	case slot.TypeMotion:
 		return Motion{slot.ReadMotion(r)}
-	case slot.TypeNeed, slot.TypePast, slot.TypePart:
-		return readNeeded(t, r)
+	case slot.TypeNeed:
+		return Need{From: r.U64()}
 	case slot.TypeStatement:
 		return readStatement(r)
 	case slot.TypeRetired:
@@ -265,8 +237,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
 		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED",
-		slot.TypeForkDraft: "FORKDRAFT", slot.TypeAccuse: "ACCUSE", slot.TypeAsk: "ASK", slot.TypePast: "PAST",
-		slot.TypePart: "PART",
+		slot.TypeForkDraft: "FORKDRAFT", slot.TypeAccuse: "ACCUSE", slot.TypeAsk: "ASK",
 	}
 	if int(t) < len(names) && names[t] != "" {
 		return names[t]

@@ -168,8 +168,6 @@ func testBodies() []Body {
 		Join{Contributes: true},
 		Leave{Since: 5},
 		Need{From: 4},
-		PastPart{Floor: 5, Height: 63, Part: 1, Parts: 3, Data: []byte("packed")},
-		NeedPart{Height: 63, Part: 2},
 		Motion{Motion: slot.Motion{Action: slot.Remove, Peer: "c", Turn: 2, From: 5}},
 		Motion{Motion: slot.Motion{Action: slot.Rotate, From: 5}},
 		Evidence{
@@ -243,7 +241,7 @@ func TestBodiesRoundTrip(t *testing.T) {
 			t.Errorf("%s with a byte too many: %v", TypeName(want.Type()), err)
 		}
 	}
-	for typ := slot.TypeOffer; typ <= slot.TypePart; typ++ {
+	for typ := slot.TypeOffer; typ <= slot.TypeAsk; typ++ {
 		if used := !strings.HasPrefix(TypeName(typ), "type "); used && !seen[typ] {
 			t.Errorf("%s is not tested", TypeName(typ))
 		}

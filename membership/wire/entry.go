@@ -42,16 +42,9 @@ type (
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
-	// EntryRewind says that the chain above Height is given up for another branch; EntryCommits of
-	// that one follow.
+	// EntryRewind says that the chain above Height is given up for another branch. EntryDecided of
+	// what it had certified there follow, and EntryCommits of the other branch.
 	EntryRewind struct{ Height uint64 }
-	// EntryPast says that the records up to a floor are not kept any more, and what is in their
-	// place. Of the links it holds those that are new. If Fresh is set, it holds all links, and the
-	// chain begins anew: EntryCommits of the heights above the floor follow.
-	EntryPast struct {
-		Past
-		Fresh bool
-	}
 )
 
 func (EntryPromise) isEntry() {}
@@ -62,17 +55,22 @@ func (EntryOffer) isEntry()   {}
 func (EntryFork) isEntry()    {}
 func (EntryCommit) isEntry()  {}
 func (EntryRewind) isEntry()  {}
-func (EntryPast) isEntry()    {}
 
 // Saved is what a store returns at the start.
 type Saved struct {
 	Incarnation slot.Incarnation
-	Boot        uint64   // rises by one with every opening of the store
-	Past        *Past    // nil: all records are kept
-	Chain       []Commit // of the heights above the floor of Past, without gap
-	Pledge               // at the height above the chain
+	Boot        uint64    // rises by one with every opening of the store
+	Height      uint64    // of the chain's newest record
+	Tip         slot.Root // its hash
+	Pledge                // at the height above
 	OfferSeq    uint64
 	Elsewhere   map[Position]Pledge // at every other position (HOLES H7)
+}
+
+// Records gives the certified records of a chain that are on disk.
+type Records interface {
+	// Record returns the record at a height, from 1 on.
+	Record(height uint64) (Commit, error)
 }
 
 // Pledge is what one peer has signed at one position: the newest of each kind.

@@ -12,6 +12,17 @@ type EntryBoot struct{ Count uint64 }
 
 func (EntryBoot) isEntry() {}
 
+// EntryRecord stands for an EntryCommit in the log: it says where the record is in the file of
+// records. It never leaves the store.
+type EntryRecord struct {
+	Height uint64
+	Kind   slot.Kind
+	Hash   slot.Root
+	Offset uint64
+}
+
+func (EntryRecord) isEntry() {}
+
 // EntryPeak says that the log once had a record at a height above its chain's, or that the peer has
 // files of such a height from a log before; it never leaves the store.
 type EntryPeak struct{ Height uint64 }
@@ -29,9 +40,9 @@ const (
 	kindBoot    = 7
 	kindHave    = 8
 	kindDecided = 9
-	// 10 was an entry that is gone
-	kindPast = 11
-	kindPeak = 12
+	// 10 and 11 were entries that are gone
+	kindPeak   = 12
+	kindRecord = 13
 )
 
 // AppendEntry appends the canonical bytes of an entry.
@@ -53,14 +64,22 @@ func AppendEntry(b []byte, e Entry) []byte {
 		return canonical.AppendBytes(append(b, kindCommit), e.Certificate.Append(e.Record.Append(nil)))
 	case EntryRewind:
 		return canonical.AppendBytes(append(b, kindRewind), canonical.AppendU64(nil, e.Height))
-	case EntryPast:
-		return canonical.AppendBytes(append(b, kindPast), canonical.AppendBool(e.Past.appendKept(nil), e.Fresh))
+	case EntryRecord:
+		fields := AppendRoot(canonical.AppendU8(canonical.AppendU64(nil, e.Height), uint8(e.Kind)), e.Hash)
+		return canonical.AppendBytes(append(b, kindRecord), canonical.AppendU64(fields, e.Offset))
 	case EntryBoot:
 		return canonical.AppendBytes(append(b, kindBoot), canonical.AppendU64(nil, e.Count))
 	case EntryPeak:
 		return canonical.AppendBytes(append(b, kindPeak), canonical.AppendU64(nil, e.Height))
 	}
 	panic(fmt.Sprintf("membership: entry %T has no encoding", e))
+}
+
+// ParseKept reads a record that was kept with its certificate. Errors wrap canonical.ErrMalformed.
+func ParseKept(b []byte) (Commit, error) {
+	r := canonical.NewReader(b)
+	c := Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)}
+	return c, r.Done()
 }
 
 // ParseEntries takes a frame's payload apart. Errors wrap canonical.ErrMalformed.
@@ -100,8 +119,8 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 		e = EntryCommit{slot.ReadRecord(r), slot.ReadCertificate(r)}
 	case kindRewind:
 		e = EntryRewind{r.U64()}
-	case kindPast:
-		e = EntryPast{readKeptPast(r), r.Bool()}
+	case kindRecord:
+		e = EntryRecord{r.U64(), slot.Kind(r.U8()), ReadRoot(r), r.U64()}
 	case kindBoot:
 		e = EntryBoot{r.U64()}
 	case kindPeak:

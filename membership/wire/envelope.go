@@ -120,5 +120,5 @@ func MayFallBack(b []byte) bool {
 
 // isDirect says whether messages of a type are for one peer alone.
 func isDirect(t slot.MessageType) bool {
-	return t == slot.TypeNeed || t == slot.TypeAsk || t == slot.TypePast || t == slot.TypePart
+	return t == slot.TypeNeed || t == slot.TypeAsk
 }

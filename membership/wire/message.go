@@ -184,23 +184,8 @@ type (
 	// Motion says what its sender's operator wants done about the membership. Gossiped.
 	Motion struct{ slot.Motion }
 
-	// Need asks a peer for certified records from a height on, answered with a few Commits, or with
-	// the first PastPart, if the peer does not keep the first of them. Direct.
+	// Need asks a peer for certified records from a height on, answered with some Commits. Direct.
 	Need struct{ From uint64 }
-
-	// PastPart says that its sender keeps no record up to a floor, and has a summary of those up to
-	// a height: it is a part of what PackPast made of them. Direct.
-	PastPart struct {
-		Floor, Height uint64
-		Part, Parts   uint32
-		Data          []byte
-	}
-
-	// NeedPart asks for another part of what a PastPart began. Direct.
-	NeedPart struct {
-		Height uint64
-		Part   uint32
-	}
 )
 
 // MaxClaims bounds the claims of an ALIVE, in bytes.
@@ -307,12 +292,6 @@ func (Leave) Type() slot.MessageType { return slot.TypeLeave }
 
 // Type implements Body.
 func (Need) Type() slot.MessageType { return slot.TypeNeed }
-
-// Type implements Body.
-func (PastPart) Type() slot.MessageType { return slot.TypePast }
-
-// Type implements Body.
-func (NeedPart) Type() slot.MessageType { return slot.TypePart }
 
 // Type implements Body.
 func (Evidence) Type() slot.MessageType { return slot.TypeEvidence }

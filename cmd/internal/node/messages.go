@@ -82,8 +82,6 @@ var messages = map[string]string{
 	"run.forked":       "forked: $detail",
 	"run.confirmed":    "$detail",
 	"run.switched":     "$detail",
-	"run.large":        "$detail",
-	"run.summary":      "$detail",
 	"run.branch_ended": "none of the others was found yet; this peer goes on looking until it is stopped (Ctrl-C)",
 	"state.diverged":   "diverged: $detail",
 	"run.final":        "$detail",

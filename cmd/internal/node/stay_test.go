@@ -58,7 +58,7 @@ func TestAPeerThatStaysOutlivesTheEndOfABranch(t *testing.T) {
 		ends := make(chan error, 1)
 		archive.Config = func(c *p2pdiloco.Config) {
 			nodetest.WithoutTrainer(c)
-			c.OnQuorumLoss, c.KeepRecords = p2pdiloco.OnLossPause, true
+			c.OnQuorumLoss = p2pdiloco.OnLossPause
 		}
 		archive.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
 			err := p.partake(ctx, n)

@@ -6,7 +6,8 @@
 //	ports        that were listened on, where none were given, or 0
 //	run.spec     the settled run spec
 //	preset       name of the run's timing
-//	ledger.log   incarnation, promises, votes, certified records
+//	ledger.log   incarnation, promises, votes, and where each record is
+//	ledger.records  all certified records
 //	orders       motions of this peer's operator, about which peers may be in the run
 //	ledger.lock  held while that log is open
 //	metrics.jsonl  what this peer measured, a line a slot
@@ -42,6 +43,7 @@ const (
 	PeersFile     = "peers"
 	PortsFile     = "ports"
 	LedgerFile    = "ledger.log"
+	RecordsFile   = "ledger.records"
 	StateFolder   = "state"
 	TrainerFolder = "trainer.state"
 	OrdersFile    = "orders"
@@ -225,7 +227,7 @@ func (d Dir) forget() (err error) {
 		return nil
 	}
 	for _, name := range []string{
-		LedgerFile, LostFile, StateFolder, TrainerFolder, OrdersFile, MetricsFile, presetFile,
+		LedgerFile, RecordsFile, LostFile, StateFolder, TrainerFolder, OrdersFile, MetricsFile, presetFile,
 	} {
 		err = errors.Join(err, os.RemoveAll(d.Path(name)))
 	}

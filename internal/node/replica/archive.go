@@ -9,6 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/store"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -16,21 +17,18 @@ import (
 // nothing.
 type Archive struct {
 	model    *model
-	floor    uint64        // the records up to this height are not kept
-	chain    []wire.Commit // of the heights above
-	wanted   *uint64       // slot; nil: the newest
-	restored uint64        // slot of the checkpoint
+	records  wire.Records
+	height   uint64  // of the newest one
+	wanted   *uint64 // slot; nil: the newest
+	restored uint64  // slot of the checkpoint
 }
 
 // OpenArchive loads the newest checkpoint in dir, up to the wanted slot, that the records which are
 // kept certify.
-func OpenArchive(fsys disk.FS, run Run, dir string, kept wire.Saved, wanted *uint64, log *slog.Logger) (*Archive,
+func OpenArchive(fsys disk.FS, run Run, dir string, kept *store.Reading, wanted *uint64, log *slog.Logger) (*Archive,
 	error,
 ) {
-	a := &Archive{chain: kept.Chain, wanted: wanted}
-	if kept.Past != nil {
-		a.floor = kept.Past.Floor
-	}
+	a := &Archive{records: kept, height: kept.Height, wanted: wanted}
 	var err error
 	cfg := checkpoint.Config{Logger: log, FS: fsys, ReadOnly: true}
 	if a.model, err = openModel(run, dir, "", cfg, a.record); err != nil {
@@ -41,13 +39,9 @@ func OpenArchive(fsys disk.FS, run Run, dir string, kept wire.Saved, wanted *uin
 
 // record returns the certified record at a height.
 func (a *Archive) record(height uint64) (wire.Commit, bool) {
-	if height <= a.floor || height > a.height() {
-		return wire.Commit{}, false
-	}
-	return a.chain[height-a.floor-1], true
+	c, err := a.records.Record(height)
+	return c, err == nil
 }
-
-func (a *Archive) height() uint64 { return a.floor + uint64(len(a.chain)) }
 
 func (a *Archive) restore() error {
 	oldest, found := uint64(0), false
@@ -72,11 +66,10 @@ func (a *Archive) restore() error {
 // there.
 func (a *Archive) Advance(ctx context.Context) error {
 	s := a.model.state
-	for at, _ := s.position(); at.Height < a.height(); at, _ = s.position() {
-		c, ok := a.record(at.Height + 1)
-		if !ok {
-			return fmt.Errorf("the record at height %d is not kept any more: the newest checkpoint is older",
-				at.Height+1)
+	for at, _ := s.position(); at.Height < a.height; at, _ = s.position() {
+		c, err := a.records.Record(at.Height + 1)
+		if err != nil {
+			return err
 		}
 		r := c.Record
 		if err := ctx.Err(); err != nil {
@@ -85,7 +78,7 @@ func (a *Archive) Advance(ctx context.Context) error {
 		if a.wanted != nil && r.Kind == slot.Step && r.Slot > *a.wanted {
 			return nil
 		}
-		err := a.apply(r)
+		err = a.apply(r)
 		if a.wanted == nil && errors.Is(err, checkpoint.ErrNotHeld) {
 			return nil // this is the newest state that is on disk
 		}

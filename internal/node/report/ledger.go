@@ -77,11 +77,9 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root,
 			e.Detail
-	case membership.EventForked, membership.EventConfirmed, membership.EventSwitched, membership.EventSummary:
+	case membership.EventForked, membership.EventConfirmed, membership.EventSwitched:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 		fields["record"], fields["detail"] = e.Root, e.Detail
-	case membership.EventLarge:
-		fields["slot"], fields["height"], fields["detail"] = e.Slot, e.Height, e.Detail
 	case membership.EventPaused, membership.EventResumed:
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
 	case membership.EventFinal, membership.EventBranchEnded, membership.EventDone:

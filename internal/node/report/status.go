@@ -35,14 +35,10 @@ type Status struct {
 	StateRoot  slot.Root         `json:"state_root"`     // of the state after it
 	// hash of the newest certified record known
 	Tip slot.Root `json:"tip"`
-	// of the newest one that changed who votes, which no peer forgets: what another peer may pin
+	// of the newest one that changed who votes: what another peer may pin
 	Pin slot.Root `json:"pin"`
-	// up to this height the records are forgotten here, and a summary is in their place
-	Floor uint64 `json:"floor"`
-	// bytes that a newcomer has to take of the chain in the place of those records, and the most
-	// that it takes
-	PastBytes uint64 `json:"past_bytes"`
-	PastMost  uint64 `json:"past_most"`
+	// bytes of all records and of what this peer has voted, on disk
+	LedgerBytes uint64 `json:"ledger_bytes"`
 	// a record of the chain is pinned; else the first peers met were trusted with it
 	Pinned bool `json:"pinned"`
 	// why it is paused or no member yet, in plain words

@@ -36,8 +36,7 @@ func Ledger(s spec.Spec, run slot.Root) chain.Rules {
 	return chain.Rules{
 		Byzantine: s.Byzantine(), Founders: s.Founders, MaxWeightRatio: s.WeightRatio(),
 		MaxElectors: int(s.MaxElectors), NewcomerShare: s.NewcomerShare, TermCap: s.TermCap,
-		SummaryEvery: s.SummaryEvery,
-		Ahead:        ahead, PartSteps: partSteps, Run: run, InitRoot: initRoot(s), LastSlot: s.LastSlot(),
+		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: initRoot(s), LastSlot: s.LastSlot(),
 		StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.FragmentElements(),
 		Frame: s.Frame,
