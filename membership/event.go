@@ -44,7 +44,6 @@ const (
 	ReasonFailed        Reason = "failed"
 	ReasonBadBytes      Reason = "bad_bytes"
 	ReasonManyNewcomers Reason = "many_newcomers"
-	ReasonEndedStreams  Reason = "ended_streams"
 	ReasonLargeProof    Reason = "large_proof"
 	ReasonUnknownOffers Reason = "unknown_offers"
 	ReasonPlan          Reason = "plan"

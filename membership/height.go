@@ -146,7 +146,6 @@ type planning struct {
 	listed   map[slot.PeerID]struct{}  // peers that some plan had
 	excluded map[slot.PeerID]exclusion // peers left out of plans
 	banned   map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
-	ranges   rangesLost                // what owners say of their ranges
 	holdOff  time.Duration             // no plan before this time
 	failures int                       // attempts that were given up at this height
 	parted   []slot.PeerID             // left out of rings because a neighbour reported them

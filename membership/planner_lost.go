@@ -28,8 +28,7 @@ func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
 	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
 		return nil // settled
 	}
-	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostRanges ||
-		lost.Reason == wire.LostRanges && lost.Peer != msg.From {
+	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostOutcome {
 		// this bounds the reports of one peer
 		return chain.Invalid("a report for reason %d", lost.Reason)
 	}
@@ -47,7 +46,6 @@ func (pn *planner) noteReport(r report) {
 	again := func(o report) bool { return o.by == r.by && o.of == r.of && o.reason == r.reason }
 	if !slices.ContainsFunc(l.reports, again) {
 		l.reports = append(l.reports, r)
-		pn.noteRanges(r)
 	}
 }
 
@@ -62,9 +60,6 @@ func (pn *planner) someLost(reports []report) bool {
 // heard any more, to others.
 func (pn *planner) reviseIfLost(reports []report) bool {
 	l := pn.open.lead
-	if pn.beginWithoutDroppers() {
-		return true
-	}
 	ring, reports := ringReports(*l.plan, reports)
 	out := pn.fallen(*l.plan, reports)
 	if len(out) == 0 {
@@ -146,7 +141,7 @@ func (pn *planner) weigh(p slot.Plan, alive []slot.PeerID, reports []report) acc
 		in[peer] = true
 	}
 	for _, r := range reports {
-		if !in[r.by] || !in[r.of] || pn.awaitsMore(r) {
+		if !in[r.by] || !in[r.of] {
 			continue
 		}
 		acc.against[r.of] = append(acc.against[r.of], r.by)

@@ -227,8 +227,6 @@ const (
 	// bytes that do not hash to what it offered, or break the protocol
 	LostBadBytes LostReason = 3
 	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
-	// an owner about itself: it lost so many contributors one by one that an outcome has no room
-	LostRanges LostReason = 5
 	// to all electors: it shows the sender nothing of what that wants to check of its contribution
 	LostSamples LostReason = 6
 )

@@ -186,7 +186,7 @@ func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	why := map[allreduce.Reason]wire.LostReason{
 		allreduce.Connection: wire.LostConnection, allreduce.BadValue: wire.LostBadValue,
 		allreduce.BadBytes: wire.LostBadBytes, allreduce.FalseNorm: wire.LostBadBytes,
-		allreduce.TooManyRanges: wire.LostRanges,
+		allreduce.TooManyRanges: wire.LostConnection,
 	}
 	if r, ok := why[reason]; ok {
 		s.report(membership.ReportLost{Group: s.plan.Group(), Peer: peer, Reason: r, Round: s.plan.Round()})
