@@ -158,15 +158,41 @@ func TestPrecedence(t *testing.T) {
 
 func TestEverythingFromAFile(t *testing.T) {
 	pin := p2pdiloco.Root{1}
-	file := write(t, "run.json", fmt.Sprintf(`{"run": "x", "rounds": 5, "outer_lr": "0.5",
-		"bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true, "preset": "lan",
-		"on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6,
-		"keep_checkpoints": 3, "state_rate": 2, "newcomer_states": 7, "site_newcomers": -1,
-		"max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "events_size": 7, "events_keep": 9,
-		"track": "tensorboard:board",
-		"api": "off", "metrics": ":9464",
-		"json": true, "log_level": "debug", "model": "layers=2,optimizer=muon", "threads": 3, "data": ["a", "b"],
-		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
+	file := write(t, "run.toml", fmt.Sprintf(`
+run = "x"
+rounds = 5
+outer_lr = "0.5"
+bootstrap = ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"]
+listen = ["/l"]
+found = true
+preset = "lan"
+on_quorum_loss = "pause"
+pin = %q
+init = "m.safetensors"
+data_dir = "dir"
+checkpoint_every = 6
+keep_checkpoints = 3
+state_rate = 2
+newcomer_states = 7
+site_newcomers = -1
+max_upload = "20mbit"
+max_download = "40mbit"
+events = "e.jsonl"
+events_size = 7
+events_keep = 9
+track = "tensorboard:board"
+api = "off"
+metrics = ":9464"
+json = true
+log_level = "debug"
+model = "layers=2,optimizer=muon"
+threads = 3
+data = ["a", "b"]
+pause = "1s"
+gate = "g"
+peers = 8
+identity = "k"
+`, pin.String()))
 	cfg, s := config(t, nil, "--config", file)
 	want := p2pdiloco.Config{
 		Spec: p2pdiloco.Spec{Name: "x", Rounds: 5, OuterLR: "0.5"}, DataDir: "dir", Listen: []string{"/l"},
@@ -363,7 +389,7 @@ func TestTrust(t *testing.T) {
 	for name, given := range map[string]struct{ environ, args []string }{
 		"flags": {nil, []string{"--run", "x", "--trust", "byzantine", "--founders", b, "--founders", a}},
 		"environment": {
-			[]string{"P2PDILOCO_FOUNDERS=" + b + " " + a, "P2PDILOCO_TRUST=byzantine"},
+			[]string{"P2PDILOCO_FOUNDERS=" + b + ", " + a, "P2PDILOCO_TRUST=byzantine"},
 			[]string{"--run", "x"},
 		},
 		"file": {nil, []string{"--spec", file}},

@@ -149,7 +149,7 @@ func TestHelp(t *testing.T) {
 	clitest.Answers(t, newRoot, cli.ExitOK, []clitest.Case{
 		{"", "p2pdiloco demo"},
 		{"--help", "Available Commands"},
-		{"join --help", "Examples:"},
+		{"join --help-all", "Examples:"},
 		{"demo --help", "exit status is 0 only if"},
 		{"bootstrap --help", "--addr-file"},
 		{"status --help", "--json"},

@@ -12,6 +12,6 @@
 //	run.toml: rounds = 0: allowed: 1 to 4294967295
 //
 // A flag --inner-steps is the variable P2PDILOCO_INNER_STEPS and the key inner_steps. A variable
-// that is empty counts as not set, and so does null in JSON. Files are flat, and every key in them
+// that is empty counts as not set. Files are flat, and every key in them
 // must be the name of a flag: of the set, or of another command that reads the same file.
 package sources

@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -23,18 +22,4 @@ func Clean(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
 		return strings.HasPrefix(v, Prefix) && !strings.HasPrefix(v, testPrefix) && !strings.HasPrefix(v, testLevel)
 	})
-}
-
-// Mistyped are warnings of variables that look like settings and are none. Others' variables with
-// the same prefix are left alone.
-func Mistyped(environ []string, known Known) (warnings []string) {
-	for key := range variables(environ) {
-		near := known.nearest(key)
-		if near != "" && !known.has(key) && !strings.HasPrefix(Variable(key), testPrefix) {
-			warnings = append(warnings, fmt.Sprintf("%s in the environment is no setting: did you mean %s?",
-				Variable(key), Variable(near)))
-		}
-	}
-	slices.Sort(warnings)
-	return warnings
 }

@@ -2,14 +2,10 @@ package sources
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -39,14 +35,6 @@ func ReadTOML(path string, most int64) ([]Entry, error) {
 	}
 	values, err := parseTOML(text)
 	return inOrder(values), err
-}
-
-// parse reads a config file whose name ends in .json, or else is TOML.
-func parse(path string, text []byte) (map[string]Entry, error) {
-	if strings.EqualFold(filepath.Ext(path), ".json") {
-		return parseJSON(text)
-	}
-	return parseTOML(text)
 }
 
 // parseTOML reads a flat TOML file. Errors name the line.
@@ -108,52 +96,4 @@ func lines(text []byte) map[string]int {
 		}
 	}
 	return found
-}
-
-// parseJSON reads an object of settings. Errors name the line.
-func parseJSON(text []byte) (map[string]Entry, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	line := func() int { return 1 + bytes.Count(text[:d.InputOffset()], []byte{'\n'}) }
-	values := make(map[string]Entry)
-	if err := readObject(d, line, values); err != nil {
-		return nil, fmt.Errorf("line %d: %w", line(), err)
-	}
-	return values, nil
-}
-
-func readObject(d *json.Decoder, line func() int, values map[string]Entry) error {
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("not a JSON object: it begins with {, and every setting in it is a \"key\": value")
-	}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return unended(err)
-		}
-		key, _ := t.(string) // the decoder takes nothing else for a key
-		at := line()
-		if _, twice := values[key]; twice {
-			return fmt.Errorf("%s is given twice", printable(key))
-		}
-		var decoded any
-		if err := d.Decode(&decoded); err != nil {
-			return fmt.Errorf("%s: %w", printable(key), unended(err))
-		}
-		values[key] = Entry{key, at, decoded}
-	}
-	if _, err := d.Token(); err != nil {
-		return unended(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the object")
-	}
-	return nil
-}
-
-func unended(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the object has no end: } is missing")
-	}
-	return err
 }

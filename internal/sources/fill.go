@@ -56,8 +56,9 @@ func expand(fs *pflag.FlagSet) {
 func (s Source) fill(f *pflag.Flag, rank int) error {
 	key := Key(f.Name)
 	e := s.values[key]
-	// help and version are flags that only the command line can give
-	if e.Value == nil || fault(e.Value) != "" || f.Changed || f.Name == "help" || f.Name == "version" {
+	// these are flags that only the command line can give
+	if e.Value == nil || fault(e.Value) != "" || f.Changed || f.Name == "help" || f.Name == "help-all" ||
+		f.Name == "version" {
 		return nil
 	}
 	if f.Annotations == nil {
@@ -75,7 +76,7 @@ func (s Source) fill(f *pflag.Flag, rank int) error {
 func (s Source) set(to pflag.Value, value any) error {
 	list, many := to.(*List)
 	if many && s.name == "" {
-		*list.values = append(*list.values, list.split(text(value))...)
+		*list.values = append(*list.values, split(text(value))...)
 		return nil
 	}
 	elements, isList := value.([]any)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/pflag"
 )
@@ -51,27 +50,21 @@ func OneOf[T ~string](at *T, kind string, allowed []string) pflag.Value {
 // Plain shows a text as it is.
 func Plain[T ~string](v T) string { return string(v) }
 
-// List is the value of a flag that may be repeated. Its default is an empty list.
+// List is the value of a flag that may be repeated. In the environment commas separate its
+// elements. Its default is an empty list.
 type List struct {
 	values *[]string
 	kind   string
-	apart  func(rune) bool // what separates the elements in one text
 }
 
-// Addresses is a list whose elements hold no white space and no comma: both separate them in the
-// environment. (The list separator of the system, a colon on Unix, is part of many multiaddrs.)
-func Addresses(p *[]string) *List { return &List{p, "addresses", commaOrSpace} }
+// Addresses is a list of multiaddrs.
+func Addresses(p *[]string) *List { return &List{p, "addresses"} }
 
 // Peers is a list of peer IDs.
-func Peers(p *[]string) *List { return &List{p, "peers", commaOrSpace} }
+func Peers(p *[]string) *List { return &List{p, "peers"} }
 
-// Paths is a list of files and folders, whose names may hold spaces: commas and line ends separate
-// them in the environment.
-func Paths(p *[]string) *List {
-	return &List{p, "paths", func(r rune) bool { return strings.ContainsRune(",\n\r", r) }}
-}
-
-func commaOrSpace(r rune) bool { return r == ',' || unicode.IsSpace(r) }
+// Paths is a list of files and folders.
+func Paths(p *[]string) *List { return &List{p, "paths"} }
 
 // Set adds one element, as it is.
 func (l *List) Set(s string) error {
@@ -86,8 +79,8 @@ func (l *List) Type() string { return l.kind }
 
 // split is the elements of a list in one text: without white space around them, and without empty
 // ones.
-func (l *List) split(text string) (elements []string) {
-	for part := range strings.FieldsFuncSeq(text, l.apart) {
+func split(text string) (elements []string) {
+	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {
 			elements = append(elements, part)
 		}

@@ -54,7 +54,7 @@ func (k Known) advice(key string) string {
 	if key == "name" { // as a spec file has it
 		return ": did you mean run?"
 	}
-	return ": p2pdiloco join --help lists them; more of a run's own goes into the --spec file"
+	return ": p2pdiloco join --help-all lists them; more of a run's own goes into the --spec file"
 }
 
 const (

@@ -2,7 +2,6 @@ package sources
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +19,7 @@ type Source struct {
 type Entry struct {
 	Key   string
 	Line  int // where it stands in a file, from 1
-	Value any // as a decoder made it; nil is as good as not given
+	Value any // as a decoder made it
 }
 
 // String is the value in one line.
@@ -48,15 +47,12 @@ func text(value any) string {
 // fault is why a value can be no flag's; "" if it can.
 func fault(value any) string {
 	switch v := value.(type) {
-	case nil, string, bool, int64, float64, json.Number:
+	case string, bool, int64, float64:
 		return ""
 	case map[string]any, []map[string]any:
-		return "settings are flat: it cannot be a table or an object"
+		return "settings are flat: it cannot be a table"
 	case []any:
 		for _, element := range v {
-			if element == nil {
-				return "null in a list"
-			}
 			if _, nested := element.([]any); nested {
 				return "a list in a list"
 			}
@@ -87,13 +83,13 @@ func Environment(environ []string) Source {
 	return s
 }
 
-// File reads a config file: JSON if its name ends in .json, else TOML. Its own errors name the line
-// and not the file; what it returns names both.
+// File reads a config file in TOML. Its own errors name the line and not the file; what it returns
+// names both.
 func File(path string) (Source, error) {
 	s := Source{name: path}
 	text, err := read(path, maxFile)
 	if err == nil {
-		s.values, err = parse(path, text)
+		s.values, err = parseTOML(text)
 	}
 	return s, err
 }
@@ -115,7 +111,7 @@ func (s Source) check(known Known) (errs []error) {
 	for _, e := range inOrder(s.values) {
 		why := ": " + fault(e.Value)
 		switch {
-		case e.Key == ConfigFlag && e.Value != nil:
+		case e.Key == ConfigFlag:
 			why = ": a config file cannot name another one: leave it out"
 		case !known.has(e.Key):
 			why = " is no setting" + known.advice(e.Key)

@@ -23,6 +23,7 @@ func NewRoot(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.SetVersionTemplate(root.Name() + " {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().String(sources.ConfigFlag, "", configUsage)
+	root.PersistentFlags().Bool(helpAll, false, "help with all flags")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(commands...)
 	return root
@@ -53,13 +54,13 @@ const lastWordsTime = 3 * time.Second
 // Execute runs one command line and returns its exit status.
 func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	quietTransport()
-	root.SetArgs(args)
+	root.SetArgs(askHelp(root, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	started := false
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		started = true
-		return fill(cmd, stderr)
+		return fill(cmd)
 	}
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,7 @@ contribution that was already offered still counts. At the second it stops at on
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
+	cli.ShortHelp(cmd, slices.Concat([]cli.HelpGroup{whichRun}, often)...)
 	return cmd
 }
 
@@ -106,6 +108,7 @@ is, and ends with status 4. Name a new one (--data-dir) to have a second run of 
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
+	cli.ShortHelp(cmd, often...)
 	return cmd
 }
 
