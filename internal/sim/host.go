@@ -27,6 +27,8 @@ type node struct {
 	ip    net.IP
 	rate  int // bits a second
 	id    peer.ID
+	// of a host that sends packets
+	sockets []*simnet.SimConn
 
 	addr      multiaddr.Multiaddr // it listens there
 	conns     chan *memoryConn    // made by others, not accepted yet
@@ -100,7 +102,9 @@ func (n *node) simulatedQUIC() libp2p.Option {
 		},
 		quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return n, nil }),
 		quicreuse.OverrideListenUDP(func(_ string, a *net.UDPAddr) (net.PacketConn, error) {
-			return n.net.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), nil
+			c := n.net.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link})
+			n.sockets = append(n.sockets, c)
+			return c, nil
 		}),
 	)
 }

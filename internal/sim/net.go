@@ -200,6 +200,19 @@ func (s *Net) close() {
 	}
 }
 
+// headers is the size of those of UDP and IPv4.
+const headers = 28
+
+// Sent returns the bytes that a host has sent in packets, whether they came or not.
+func (s *Net) Sent(i int) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.mu.nodes[i].sockets {
+		n += c.Stats().BytesSent + headers*c.Stats().PacketsSent
+	}
+	return n
+}
+
 // route returns the latency of a packet. One that is lost goes nowhere.
 func (s *Net) route(p *simnet.Packet) time.Duration {
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 const (
 	// between the first searches; doubles up to Config.FindEvery
 	findFirst   = 250 * time.Millisecond
+	findCalm    = 30 * time.Second // or FindEvery: while all found are connected
 	findTimeout = 20 * time.Second
 )
 
@@ -101,6 +102,11 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			f.consider(ctx, p)
 		case c := <-f.changes:
 			f.connection(c)
+			if !c.connected && wait > f.cfg.FindEvery && !f.calm() {
+				if wait = f.cfg.FindEvery; !searching {
+					timer.Reset(wait)
+				}
+			}
 			// it may know more than those that were asked so far
 			if c.connected && f.isNode(c.id) {
 				f.nodes++
@@ -122,7 +128,11 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			searching = false
 			f.answered = f.answered || nodes == f.nodes
 			timer.Reset(wait)
-			wait = min(2*wait, f.cfg.FindEvery)
+			most := f.cfg.FindEvery
+			if f.calm() {
+				most = max(most, findCalm)
+			}
+			wait = min(2*wait, most)
 		case reply := <-f.asks:
 			reply <- f.looked()
 		case <-changed:
@@ -163,6 +173,16 @@ func (f *finder) search(ctx context.Context, names []string, nodes int) {
 		}
 	}
 	all.Wait()
+}
+
+// calm says whether peers were found, and all of them are connected: who is new looks for them.
+func (f *finder) calm() bool {
+	for _, c := range f.candidates {
+		if !f.connected(c) {
+			return false
+		}
+	}
+	return len(f.candidates) > 0
 }
 
 // hasLooked asks the loop whether this peer has looked around.
