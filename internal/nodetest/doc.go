@@ -10,6 +10,12 @@
 //		s.Finish(time.Minute, s.Peers...) // all ended well, with equal states after every slot
 //	})
 //
-// The tests are in the packages below this one. They see nodes through the exported API, and
-// through internal/node/testhooks where they inject faults or read the ledger.
+// The tests see nodes through the exported API, and through internal/node/testhooks where they
+// inject faults or read the ledger. What takes longest (modes, faults, partitions, hostile peers)
+// is in packages below this one, which run side by side.
+//
+// TestTable measures what attacks cost a run: an honest run in each seed and each attack beside it.
+// It prints the table of docs/why/trust.md. By default it tries one attack at tiny sizes:
+//
+//	go test ./internal/nodetest -run TestTable -timeout 2h -v -args -attacks all -bad 1,2
 package nodetest
