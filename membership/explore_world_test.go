@@ -150,7 +150,8 @@ func explorerOf(l *lab, slots uint64) (*explorer, *world) {
 	for i, p := range l.peers {
 		saved, _ := p.store.Load()
 		h, s, _ := p.state()
-		lo, sent, _ := x.restart(i, local{disk: localDisk{saved: saved, chain: recordsOf(p.store), height: h, root: s.root}})
+		on := localDisk{saved: saved, chain: recordsOf(p.store), height: h, root: s.root}
+		lo, sent, _ := x.restart(i, local{disk: on})
 		w.peers = append(w.peers, x.internLocal(lo))
 		x.post(w, sent)
 	}

@@ -102,7 +102,8 @@ func TestAllRecordsAreFetched(t *testing.T) {
 		l.until(t, away+130, l.peers...)
 		for _, p := range []*labPeer{d, e} {
 			if p.m.chain.Floor() == 0 || p.view().ChainSwitches > 0 {
-				t.Errorf("byzantine %v: %s holds all of %d records, or has moved", byzantine, p.name, p.m.chain.Height())
+				t.Errorf("byzantine %v: %s holds all of %d records, or has moved", byzantine, p.name,
+					p.m.chain.Height())
 			}
 			holdsAll(t, p, abc[0])
 			p.crash()

@@ -67,15 +67,6 @@ func upTo(high uint64) func(string) string {
 	}
 }
 
-func between(low, high uint64) func(string) string {
-	return func(v string) string {
-		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= low && n <= high {
-			return ""
-		}
-		return fmt.Sprintf("allowed: %d to %d", low, high)
-	}
-}
-
 // upToText is upTo of a number that may be 0 and is spelt as text, since 0 differs from not given.
 func upToText(high uint64) func(string) string {
 	return func(v string) string {

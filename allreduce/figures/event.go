@@ -34,8 +34,8 @@ func event(slotNumber uint64, of []Contribution) map[string]any {
 	listed := make([]Figures, len(of))
 	for i, c := range of {
 		listed[i] = Figures{
-			Peer: c.Peer, Norm: short(c.Norm), Ratio: known(c.Ratio), Cosine: known(c.Cosine), Trimmed: short(c.Trimmed),
-			Clip: short(c.Clip),
+			Peer: c.Peer, Norm: short(c.Norm), Ratio: known(c.Ratio), Cosine: known(c.Cosine),
+			Trimmed: short(c.Trimmed), Clip: short(c.Clip),
 		}
 	}
 	fields["contributors"] = listed

@@ -277,7 +277,8 @@ func checkNamed(t *testing.T, name string, r *run, i int, kind Kind, found []Fin
 	}
 	for j := range r.attack {
 		if !named[r.peers[j]] {
-			t.Errorf("%s: to peer %d the bad %s does not stand out: %+v", name, i, r.peers[j], *r.trackers[i].members[r.peers[j]])
+			t.Errorf("%s: to peer %d the bad %s does not stand out: %+v", name, i, r.peers[j],
+				*r.trackers[i].members[r.peers[j]])
 		}
 	}
 	_, bad := r.attack[i]

@@ -187,10 +187,3 @@ func (t *Tracker) Members() map[slot.PeerID]Member {
 	}
 	return all
 }
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -174,7 +174,8 @@ func (s *Settings) keeping() []definition {
 			"peer is the same member (default one under the user's state directory)"},
 		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
 			"to serve the final model, after the last round, to members of the last hour that do not show that " +
-			"they have it (default 30s with --preset lan, 10m with wan); forever: stay until the peer is stopped, and " +
+			"they have it (default 30s with --preset lan, 10m with wan); forever: stay until the peer is stopped, " +
+			"and " +
 			"serve the model to all that come"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},

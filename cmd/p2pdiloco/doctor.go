@@ -274,7 +274,8 @@ func needOf(spec map[string]string, parameters uint64, members int) doctor.Need 
 	rounds, _ := strconv.ParseUint(spec["rounds"], 10, 64)
 	fragments, _ := strconv.ParseUint(spec["fragments"], 10, 64)
 	return doctor.Need{
-		State: 4 * parameters * vectors, Outcome: encoded(out, parameters), Records: min(rounds*max(1, fragments), 1<<20),
+		State: 4 * parameters * vectors, Outcome: encoded(out, parameters),
+		Records: min(rounds*max(1, fragments), 1<<20),
 		Members: members,
 	}
 }

@@ -27,8 +27,8 @@ func TestHelpIsShort(t *testing.T) {
 			t.Errorf("%s --help-all says\n%s", command, all)
 		}
 	}
-	if code, out, _ := clitest.Line(newRoot(), "join", "--run", "x", "--rounds", "none", "--", "echo", "--help-all"); code !=
-		cli.ExitUsage {
+	args := []string{"join", "--run", "x", "--rounds", "none", "--", "echo", "--help-all"}
+	if code, out, _ := clitest.Line(newRoot(), args...); code != cli.ExitUsage {
 		t.Errorf("status %d: %s", code, out)
 	}
 }

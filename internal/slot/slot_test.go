@@ -70,7 +70,7 @@ func TestStrictness(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"seats and credits that go without saying": ungraded(0),
-		"members beyond their cap":                 wire.AppendU32(Record{Kind: Members}.Append(nil)[:32+8+1+32+8+32], MaxMembers+1),
+		"members beyond their cap":                 wire.AppendU32(Record{Kind: Members}.Append(nil)[:113], MaxMembers+1),
 	} {
 		if _, err := parseRecord(b); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)

@@ -171,8 +171,8 @@ func TestFaults(t *testing.T) {
 		"outer-lr = \"3\"\n":  "PATH, line 1: outer-lr is no setting: did you mean outer_lr?",
 		"Rounds = 3\n":        "PATH, line 1: Rounds is no setting: did you mean rounds?",
 		"name = \"x\"\n":      "PATH, line 1: name is no setting: did you mean run?",
-		"codec = \"f32\"\n": "PATH, line 1: codec is no setting: p2pdiloco join --help-all lists them; more of a run's " +
-			"own goes into the --spec file",
+		"codec = \"f32\"\n": "PATH, line 1: codec is no setting: p2pdiloco join --help-all lists them; more of a " +
+			"run's own goes into the --spec file",
 		"wibblewobble = 3\n":             "wibblewobble is no setting: p2pdiloco join --help-all lists them",
 		"run = \"x\"\n[rounds]\nn = 3\n": "PATH, line 2: rounds: settings are flat",
 		"rounds.n = 3\n":                 "PATH, line 1: rounds: settings are flat",

@@ -141,19 +141,6 @@ func (w *signedWorld) settled() slot.Record {
 	return w.Settle(slot.Record{Kind: slot.Members, Slot: w.Tip().Slot}, Turnover{Listed: w.listed()})
 }
 
-// fork has the members that are peers now go on without the others.
-func (w *signedWorld) fork() {
-	var forkers []slot.Member
-	for _, m := range w.Members() {
-		if slices.Contains(w.peers, m.Peer) {
-			forkers = append(forkers, m)
-		}
-	}
-	w.append(w.SettleFork(slot.Record{
-		Kind: slot.Fork, Slot: w.Tip().Slot, Work: w.WorkOfFork(forkers),
-	}, Turnover{Listed: forkers}))
-}
-
 // churned is a world after some slots.
 func churned(byzantine bool, slots, most, period int) *signedWorld {
 	w := newSignedWorld(signedRules(byzantine))

@@ -3,11 +3,12 @@ package hostile
 import (
 	"context"
 	"encoding/json"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"

@@ -33,7 +33,9 @@ func TestWhoStallsCostsFewSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		began = time.Now()
-		s.Until(time.Duration(slots)*time.Minute, "slots", func() bool { return s.Peers[0].Applied() >= 2*calmSlots+slots })
+		s.Until(time.Duration(slots)*time.Minute, "slots", func() bool {
+			return s.Peers[0].Applied() >= 2*calmSlots+slots
+		})
 		took := time.Since(began)
 		share := float64(calm) * float64(slots) / float64(took)
 		t.Logf("a slot takes %v; %d slots took %v: %.1f%%", calm, slots, took, 100*share)
