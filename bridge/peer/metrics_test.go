@@ -16,7 +16,10 @@ func TestMetrics(t *testing.T) {
 	started := make(chan p2pdiloco.Event, 1)
 	p := open(
 		t,
-		read(t, oneRound+`, "linger": "1s", "metrics": "127.0.0.1:0", "api": "127.0.0.1:0"`),
+		read(t, oneRound+`
+linger = "1s"
+metrics = "127.0.0.1:0"
+api = "127.0.0.1:0"`),
 		Options{Trainer: (&stepper{trains: func() {}}).trainer, OnEvent: func(e p2pdiloco.Event) {
 			if e.Name == "peer.started" {
 				started <- e

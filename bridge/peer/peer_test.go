@@ -32,12 +32,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // runName is a run that no other test on this network takes part in: peers find each other by it.
 var runName = "test-" + rand.Text()
 
-// read is settings of a peer that keeps to this machine, and more of them as members of a JSON
-// object.
+// read is settings of a peer that keeps to this machine, and more of them as lines of TOML.
 func read(t *testing.T, more string) *settings.Settings {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "run.json")
-	text := fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, runName, more)
+	file := filepath.Join(t.TempDir(), "run.toml")
+	text := fmt.Appendf(nil, `
+run = %q
+preset = "lan"
+listen = ["/ip4/127.0.0.1/tcp/0"]%s
+`, runName, more)
 	must(t, os.WriteFile(file, text, 0o600))
 	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(flags)
@@ -46,7 +49,10 @@ func read(t *testing.T, more string) *settings.Settings {
 	return s
 }
 
-const oneRound = `, "rounds": 1, "outer": "sgd", "outer_lr": "1.0"`
+const oneRound = `
+rounds = 1
+outer = "sgd"
+outer_lr = "1.0"`
 
 // stepper is a model of four parameters whose inner steps move the first one by 3.
 type stepper struct {
@@ -80,7 +86,8 @@ func (s *stepper) trainer(context.Context, p2pdiloco.Config) (p2pdiloco.Trainer,
 }
 
 // nowhere is a bootstrap address where nobody answers: the run is never found.
-const nowhere = `, "bootstrap": ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"]`
+const nowhere = `
+bootstrap = ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"]`
 
 // open starts a peer, which the test's end closes.
 func open(t *testing.T, s *settings.Settings, o Options) *Peer {
@@ -102,7 +109,9 @@ func TestOneRound(t *testing.T) {
 	events := filepath.Join(home, "events")
 	var heard sync.Map
 	model := &stepper{}
-	p := open(t, read(t, oneRound+fmt.Sprintf(`, "linger": "1s", "events": %q`, events)), Options{
+	p := open(t, read(t, oneRound+fmt.Sprintf(`
+linger = "1s"
+events = %q`, events)), Options{
 		Trainer: model.trainer,
 		OnEvent: func(e p2pdiloco.Event) { heard.Store(e.Name, e) },
 		Notice:  func(text string) { t.Error(text) },
@@ -186,7 +195,8 @@ func TestBeforeTheRunIsFound(t *testing.T) {
 		"close": func(p *Peer) error { return p.Close() },
 	} {
 		started := make(chan struct{})
-		p := open(t, read(t, nowhere+fmt.Sprintf(`, "data_dir": %q`, t.TempDir())),
+		p := open(t, read(t, nowhere+fmt.Sprintf(`
+data_dir = %q`, t.TempDir())),
 			Options{OnEvent: func(e p2pdiloco.Event) {
 				if e.Name == "run.searching" {
 					close(started)
@@ -227,11 +237,17 @@ func TestRefused(t *testing.T) {
 		more, want string
 		invalid    bool
 	}{
-		{`, "min_peers": 3, "start_peers": 2`, "min_peers = 3", true},
-		{`, "init": "m.safetensors"`, "InitFile needs", true},
-		{fmt.Sprintf(`, "events": %q`, home), "events file", false},
-		{fmt.Sprintf(`, "data_dir": "%s/file/x"`, home), "not a directory", false},
-		{fmt.Sprintf(`, "api": "unix:%s/none/x"`, home), "--api", false},
+		{`
+min_peers = 3
+start_peers = 2`, "min_peers = 3", true},
+		{`
+init = "m.safetensors"`, "InitFile needs", true},
+		{fmt.Sprintf(`
+events = %q`, home), "events file", false},
+		{fmt.Sprintf(`
+data_dir = "%s/file/x"`, home), "not a directory", false},
+		{fmt.Sprintf(`
+api = "unix:%s/none/x"`, home), "--api", false},
 	} {
 		must(t, os.WriteFile(filepath.Join(home, "file"), nil, 0o600))
 		p, err := Open(t.Context(), read(t, c.more), Options{})
@@ -299,7 +315,8 @@ func TestADirectoryThatIsServedIsNotTaken(t *testing.T) {
 // that API is found, failed, and removed them. The trainer fails, and that is said.
 func TestADirectoryIsLockedWhileTheTrainerStarts(t *testing.T) {
 	dir := t.TempDir()
-	of := read(t, fmt.Sprintf(`, "data_dir": %q`, dir))
+	of := read(t, fmt.Sprintf(`
+data_dir = %q`, dir))
 	starts, second := make(chan struct{}), make(chan struct{})
 	p := open(t, of, Options{
 		Trainer: func(_ context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
