@@ -47,7 +47,7 @@ func fromFlags() (c config, err error) {
 	}
 	chosen, bad, modes := "all", "1,2", "sync"
 	if *attacksFlag == "" {
-		c.slots, c.honest, c.inner, c.warm, c.data = 7, 1, 2, 20, "../../../docs"
+		c.slots, c.honest, c.inner, c.warm, c.data = 7, 1, 2, 20, "../../docs"
 		c.model = builtin.Config{Layers: 1, Width: 16, Heads: 2, Context: 8, Batch: 2, HeldOut: 32}
 		chosen, bad = "owner-1", "1"
 	}
