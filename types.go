@@ -105,7 +105,7 @@ const (
 )
 
 // Codecs are the values that Spec.Codec may have: f32 loses nothing, the others something, for
-// fewer bytes (docs/protocol.md, section 5).
+// fewer bytes (docs/spec/reduction.md).
 func Codecs() []string { return spec.Codecs() }
 
 // ParseSpec reads a settled spec as another peer encoded it.

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// The layout of docs/protocol.md, by hand.
+// The layout of docs/spec/connections.md, by hand.
 func TestGoldenAnnouncement(t *testing.T) {
 	a := announcement{kind: 1, boot: 2, counter: 0x0102030405060708, body: []byte("hi")}
 	want := "01" + "0000000000000002" + "0102030405060708" + "00000002" + "6869"

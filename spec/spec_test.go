@@ -104,10 +104,10 @@ func TestSpecsOfAnotherVersionAreNamed(t *testing.T) {
 	}
 }
 
-// A second implementation is written by docs/protocol.md: with a stale number of fields, default or
+// A second implementation is written by docs/spec/run.md: with a stale number of fields, default or
 // example it makes other run IDs, and meets nobody.
 func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
-	b, err := os.ReadFile("../docs/protocol.md")
+	b, err := os.ReadFile("../docs/spec/run.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,14 +120,14 @@ func TestTheProtocolPageHasTheFieldsAndTheExample(t *testing.T) {
 			len(s.Append(nil)), s.RunID()),
 	} {
 		if !strings.Contains(string(b), want) {
-			t.Errorf("docs/protocol.md does not say %q", want)
+			t.Errorf("docs/spec/run.md does not say %q", want)
 		}
 	}
-	_, section, _ := strings.Cut(string(b), "\n## 4. ")
+	_, section, _ := strings.Cut(string(b), "\n## Spec and run ID")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, f := range table {
 		if f.Name != "protocol" && f.Name != "kernel" && !strings.Contains(section, "\n| "+f.Name+" | ") {
-			t.Errorf("docs/protocol.md has no field %s in its table", f.Name)
+			t.Errorf("docs/spec/run.md has no field %s in its table", f.Name)
 		}
 	}
 }

@@ -60,7 +60,7 @@ const (
 )
 
 // Codecs are the values that Spec.Codec may have: f32 loses nothing, the others lose something and
-// send fewer bytes (docs/protocol.md, section 5).
+// send fewer bytes (docs/spec/reduction.md).
 func Codecs() []string { return codec.Names() }
 
 // Versions that this release speaks: those of wire.Version and kernel.Version, as a spec spells

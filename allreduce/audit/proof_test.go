@@ -340,7 +340,7 @@ func TestRangesThatCannotBeShown(t *testing.T) {
 	}
 }
 
-// The bytes of proofs are those of docs/protocol.md: another program, written from it alone, has
+// The bytes of proofs are those of docs/spec/audits.md: another program, written from it alone, has
 // the same hashes.
 func TestGoldenProofs(t *testing.T) {
 	p := testParams(600, 512)

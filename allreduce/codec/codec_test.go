@@ -84,7 +84,7 @@ func checkContract(t *rapid.T, c Codec) {
 	}
 }
 
-// What a peer pays, exactly. docs/protocol.md says the same.
+// What a peer pays, exactly. docs/spec/reduction.md says the same.
 func TestEncodedSize(t *testing.T) {
 	want := map[string][5]int{ // bytes of 0, 1, 1023, 1024 and 1 Mi elements
 		F32:  {0, 4, 4092, 4096, 4 << 20},

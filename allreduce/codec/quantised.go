@@ -9,7 +9,7 @@ import (
 )
 
 // The codecs that lose something. Their bytes are those of the kernels (internal/kernel/quant.go);
-// docs/protocol.md has the formats.
+// docs/spec/reduction.md has the formats.
 const (
 	BF16 = "bf16" // the upper half of each float32: 2 bytes an element
 	Int8 = "int8" // blocks of 256 with a common scale: 1.015625 bytes an element

@@ -52,7 +52,7 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 	}
 }
 
-// The layout of docs/protocol.md, by hand; the root is another implementation's BLAKE3 of these
+// The layout of docs/spec/state.md, by hand; the root is another implementation's BLAKE3 of these
 // bytes.
 func TestGoldenState(t *testing.T) {
 	vs := [][]float32{{1, -2, 0.5}, {0, 1, 2}}

@@ -10,7 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The layouts of docs/protocol.md, written down by hand: bytes that were signed, sent or hashed
+// The layouts of docs/spec/ledger.md, written down by hand: bytes that were signed, sent or hashed
 // once must not change. A test that fails here says that the wire format has changed, and with it
 // protocol versions and domains.
 
@@ -207,7 +207,7 @@ func FuzzParsers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) { all[int(which)%len(all)].checkCanonical(t, b) })
 }
 
-// The hashes agree with another implementation of BLAKE3 over the bytes that docs/protocol.md says.
+// The hashes agree with another implementation of BLAKE3 over the bytes of docs/spec/ledger.md.
 func TestGoldenHashes(t *testing.T) {
 	data := bytes.Repeat([]byte{7}, 10)
 	for _, c := range []struct {

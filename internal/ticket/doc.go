@@ -7,6 +7,6 @@
 //
 // The text is Prefix and base32 in small letters: it can be read out over the phone, capitals and
 // line breaks do no harm, and a text that lost its tail can be distinguished from one that was
-// changed. docs/protocol.md, section 3, has the layout. The package is pure: it knows no clock and
+// changed. docs/spec/run.md has the layout. The package is pure: it knows no clock and
 // no network.
 package ticket

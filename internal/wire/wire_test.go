@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The layouts of docs/protocol.md, by hand.
+// The layouts of docs/spec, by hand.
 func TestGoldenLayouts(t *testing.T) {
 	b := AppendU64(AppendU32(AppendU16(AppendU8(nil, 1), 2), 3), 4)
 	b = AppendBytes(AppendBool(AppendBool(b, true), false), "hi")

@@ -10,7 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// The layouts of docs/protocol.md, written down by hand: peers of other releases, and other
+// The layouts of docs/spec/state.md, written down by hand: peers of other releases, and other
 // programs, speak them.
 func TestGoldenLayouts(t *testing.T) {
 	root, rootHex := slot.Root(bytes.Repeat([]byte{0xab}, 32)), strings.Repeat("ab", 32)

@@ -10,7 +10,7 @@ import (
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The layout of docs/protocol.md, written down by hand, of both forms of a COMMIT: they have the
+// The layout of docs/spec/ledger.md, written down by hand, of both forms of a COMMIT: they have the
 // same signed bytes.
 func TestGoldenCommit(t *testing.T) {
 	r := slot.Record{Run: slot.Root{0x11}, Height: 9, Kind: slot.Members, Prev: slot.Root{0x22}}
@@ -71,7 +71,7 @@ func TestSealedInBrief(t *testing.T) {
 	}
 }
 
-// The layout of docs/protocol.md, written down by hand, of what a draft carries to a peer that was
+// The layout of docs/spec/ledger.md, by hand, of what a draft carries to a peer that was
 // sent the plan.
 func TestGoldenDraftByPlan(t *testing.T) {
 	d := Draft{Drafted: Drafted{Record: slot.Record{

@@ -91,7 +91,7 @@ class Contributor(typing.NamedTuple):
 
 
 def id_bytes(peer):
-    """A peer ID's bytes, of base58. Their order is that of the sums (docs/protocol.md, section 1
+    """A peer ID's bytes, of base58. Their order is that of the sums (docs/spec/README.md
     and 11)."""
     alphabet, n = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", 0
     for letter in peer:
@@ -103,7 +103,7 @@ def id_bytes(peer):
 def replay(contributors, steps, rounds, lr=0.7, momentum=0.9, theta=None):
     """What a run ends with whose slots all of them contribute to, with aggregator mean, clip off
     and codec f32: the inner steps of box_peer.py; the weighted mean of the pseudo-gradients, as
-    section 11 of docs/protocol.md has it; then Nesterov, as section 12 has it. Each operation is
+    docs/spec/reduction.md has it; then Nesterov, as docs/spec/state.md has it. Each operation is
     rounded to float32, in that order. theta: what the run begins with; None is box_peer.py's own
     model."""
     f = numpy.float32
