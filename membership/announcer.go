@@ -18,6 +18,7 @@ type announcer struct {
 	roster   *roster
 
 	aliveAt time.Duration // when ALIVE was last announced
+	pause   time.Duration // until the next one
 	hurry   bool          // there is news of connections
 	askedAt time.Duration // when JOIN or LEAVE was last announced
 }
@@ -45,7 +46,12 @@ func (an *announcer) announce() {
 // waits for it. One that never founds the run announces nothing before it hears of a chain, since
 // those that may found it would wait for it to do so.
 func (an *announcer) alive() {
+	if an.hurry {
+		an.pause = 0
+	}
 	an.aliveAt, an.hurry = an.now, false
+	least := an.cfg.Timing.Alive
+	an.pause = min(max(least, 2*an.pause), max(least, an.presence.quiet()))
 	if an.own.left || an.cfg.NeverFounds && an.chain.Height() == 0 && !an.presence.hearsChain() {
 		return
 	}
@@ -82,9 +88,10 @@ func (an *announcer) since() uint64 {
 	return self.Since
 }
 
-// aliveDue says whether it is time for an ALIVE. News of connections are announced early, but not
-// each time that a link flaps.
+// aliveDue says whether it is time for an ALIVE. News of connections and of strangers are announced
+// early, but not each time that a link flaps.
 func (an *announcer) aliveDue() bool {
 	since := an.now - an.aliveAt
-	return since >= an.cfg.Timing.Alive || an.hurry && since >= an.cfg.Timing.Gone/2
+	return since >= an.pause || an.presence.busy != never && since >= an.cfg.Timing.Alive ||
+		an.hurry && since >= an.cfg.Timing.Gone/2
 }

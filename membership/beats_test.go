@@ -108,15 +108,44 @@ func TestALiarsSlotsDoNotLengthenTerms(t *testing.T) {
 	}
 }
 
-// TestLostTermsDoNotLengthenTerms: a step that a third term got decided took what it took in that
-// term, whoever opened its group.
+// TestReductionsLongerThanATerm: where a reduction takes a little longer than the least term, the
+// next leader goes on with the group. All are honest, and stay electors.
+func TestReductionsLongerThanATerm(t *testing.T) {
+	for _, took := range []time.Duration{4300 * time.Millisecond, 5 * time.Second} {
+		rules := labRules()
+		rules.StartPeers, rules.MaxStaleness, rules.Byzantine = 4, 1, true
+		l := newLab(t, rules, labTiming)
+		for _, n := range "ABCD" {
+			l.add(string(n))
+		}
+		l.connect()
+		l.until(t, 12, l.peers...)
+		l.reducing = took
+		l.run(200*time.Second, func() bool { return false })
+		m := l.peers[0].m
+		if n := len(m.chain.Electorate()); n != 4 || m.history.usualStep() < took {
+			t.Errorf("%v: %d electors are left, and a step is said to take %v", took, n, m.history.usualStep())
+		}
+		if l.tells("terms in a row without a record") {
+			t.Errorf("%v: an honest elector is said to lead in vain", took)
+		}
+	}
+}
+
+// TestLostTermsDoNotLengthenTerms: a step that a third term got decided, with a group of its own,
+// took what it took in that term. A group that an earlier term opened counts from its beginning.
 func TestLostTermsDoNotLengthenTerms(t *testing.T) {
 	d := &openHeight{}
 	d.ballot, d.owed, d.began = 2*slot.Tries+1, 0, 59*time.Second
-	d.last = &slot.Plan{} // of the first term
+	d.last = &slot.Plan{}
+	d.last.Opened.Ballot = d.ballot
 	hi := &history{facts: &facts{}, height: &height{open: d}}
 	hi.now = time.Minute
 	if hi.noteStep(); hi.usualStep() != time.Second {
 		t.Errorf("the step took %v", hi.usualStep())
+	}
+	d.last.Opened.Ballot = 0
+	if hi.noteStep(); hi.steps[0] != time.Minute {
+		t.Errorf("the step took %v, with a group of the first term", hi.steps[0])
 	}
 }

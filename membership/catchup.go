@@ -29,10 +29,13 @@ type catchup struct {
 
 // need is the newest question for certified records.
 type need struct {
-	from  uint64
-	at    time.Duration
-	times int // asked without an answer
-	bytes int // of the answer, so far
+	from   uint64
+	at     time.Duration
+	times  int    // asked without an answer
+	bytes  int    // of the answer, so far
+	newest uint64 // record of the answer
+	top    uint64 // the highest that any peer said it had then
+	over   bool   // the answer has come whole
 }
 
 // ends says whether a record is the last of the answer to the question.
@@ -41,20 +44,21 @@ func (n *need) ends(c wire.Commit) bool {
 	if n.from == 0 || records > commitsAtOnce || n.bytes >= bytesAtOnce {
 		return false // that question was answered long ago
 	}
-	n.bytes += c.Size()
-	return records == commitsAtOnce || n.bytes >= bytesAtOnce
+	n.bytes, n.newest = n.bytes+c.Size(), c.Record.Height
+	n.over = records == commitsAtOnce || n.bytes >= bytesAtOnce
+	return n.over
 }
 
 // ask asks a peer for the records above the tip, unless that was asked just now.
 func (cu *catchup) ask(p slot.PeerID) {
 	n := &cu.need
 	from := cu.chain.Height() + 1
-	if p == cu.cfg.Self || n.from == from {
+	if p == cu.cfg.Self || n.from == from || cu.comes() {
 		// catchUp asks again, and chooses the peer, so that the peer that sends most does not get
 		// every question
 		return
 	}
-	*n = need{from: from, at: cu.now}
+	*n = need{from: from, at: cu.now, top: cu.top()}
 	cu.send(wire.Need{From: from}, p)
 }
 
@@ -65,11 +69,11 @@ func (cu *catchup) catchUp() {
 	if len(ahead) == 0 { // peers that could not answer for a while are doubted, too
 		ahead = cu.further(func(slot.PeerID) bool { return true })
 	}
-	if len(ahead) == 0 || n.from == cu.chain.Height()+1 && cu.now-n.at < cu.cfg.Timing.Retry {
+	if len(ahead) == 0 || n.from == cu.chain.Height()+1 && cu.now-n.at < cu.cfg.Timing.Retry || cu.comes() {
 		return
 	}
 	if n.from != cu.chain.Height()+1 {
-		*n = need{from: cu.chain.Height() + 1, times: -1}
+		*n = need{from: cu.chain.Height() + 1, times: -1, top: cu.top()}
 	}
 	n.at = cu.now
 	n.times++
@@ -80,6 +84,25 @@ func (cu *catchup) catchUp() {
 	}
 	p := ahead[n.times/2%len(ahead)]
 	cu.send(wire.Need{From: n.from}, p)
+}
+
+// top is the greatest height that a peer says it has.
+func (cu *catchup) top() (height uint64) {
+	for _, a := range cu.presence.known {
+		if a.alive != nil {
+			height = max(height, a.alive.Height)
+		}
+	}
+	return height
+}
+
+// comes says whether records come without another question: the rest of an answer is on its way,
+// over a link that may be slow, or competing gathers them up to the pin.
+func (cu *catchup) comes() bool {
+	n := &cu.need
+	return !cu.chain.Pinned() ||
+		!n.over && n.newest == cu.chain.Height() && (n.top == 0 || n.newest < n.top) &&
+			cu.now-n.at < cu.cfg.Timing.Retry
 }
 
 // chainGrows says whether a peer has more of the chain and is likely to send it. A peer that only

@@ -32,6 +32,7 @@ const (
 	// how far below a claim the first guess at the common record lies; the next goes twice as far
 	firstProbe   = 8
 	maxGathering = 256 // Timing.Retry for the whole of a branch: others' claims wait as long
+	fewRecords   = 16  // that must come within 8 Timing.Retry
 )
 
 // youngSlots bounds what is given up without an operator: a branch of fewer slots, or one that
@@ -116,6 +117,10 @@ func (co *competing) awaits(msg wire.Message, c wire.Commit) bool {
 func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 	r := co.gathering
 	whole := r.answer.ends(c)
+	// A slow link brings an answer little by little, but not record by record.
+	if r.asked = co.now; r.next()%fewRecords == 0 {
+		r.got = co.now
+	}
 	if r.chain == nil && !co.findCommon(c) {
 		co.askFurther(whole)
 		return nil, nil

@@ -22,7 +22,7 @@ func (pr *presence) watchHearing() {
 	stopped := h.watched != never && pr.now-h.watched > pr.cfg.Timing.Lost/3
 	hears := pr.cfg.Rules.Quorum(pr.chain.Electorate(), func(e slot.Member) bool {
 		a := pr.known[ofMember(e)]
-		return ofMember(e) == pr.self || a != nil && pr.now-a.heard <= 2*pr.cfg.Timing.Lost/3
+		return ofMember(e) == pr.self || a != nil && pr.now-max(a.heard, pr.busy) <= 2*pr.lost()/3
 	})
 	if stopped || hears && h.deaf {
 		for _, a := range pr.known {

@@ -167,13 +167,18 @@ const usualSteps = 9
 
 // noteStep remembers how long the step that is decided took, if this peer has seen it owed. Terms
 // that came to nothing do not count: else terms that are lost make the next ones longer, and those
-// cost more when they are lost.
+// cost more when they are lost. A term whose group the deciding one finished did not come to
+// nothing: else terms would stay shorter than a reduction for good.
 func (hi *history) noteStep() {
 	if hi.open.owed == never {
 		return
 	}
 	copy(hi.steps[1:], hi.steps[:])
-	hi.steps[0] = max(1, hi.now-max(hi.open.owed, hi.open.began))
+	since := hi.open.owed
+	if p := hi.open.last; p == nil || p.Opened.Term() == hi.open.term() {
+		since = max(since, hi.open.began)
+	}
+	hi.steps[0] = max(1, hi.now-since)
 }
 
 // usualStep is the median of what the newest steps took here; 0: not known.

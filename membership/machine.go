@@ -57,7 +57,7 @@ func NewMachine(cfg Config, saved wire.Saved, on *chain.Chain) *Machine {
 // but that its sender is alive.
 func (m *Machine) Step(now time.Duration, msg wire.Message) error {
 	m.now = max(m.now, now)
-	m.presence.heard(msg)
+	m.announcer.hurry = m.presence.heard(msg) || m.announcer.hurry
 	if err := m.receive(msg); err != nil {
 		return err
 	}
@@ -78,6 +78,7 @@ func (m *Machine) Report(now time.Duration, r Report) {
 func (m *Machine) Tick(now time.Duration) {
 	m.now = max(m.now, now)
 	// What is seen of other peers comes first: all that follows asks which of them are reached.
+	m.presence.watchWork()
 	m.presence.watchHearing()
 	m.presence.watchReach()
 	m.announcer.announce()

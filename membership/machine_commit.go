@@ -92,8 +92,10 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 	}
 	m.passOn(msg.From, before, c)
 	m.adopted(c, before)
-	if m.catchup.need.ends(c) {
+	if n := &m.catchup.need; n.ends(c) {
 		m.catchup.ask(msg.From)
+	} else if n.newest == r.Height {
+		n.at = m.now
 	}
 	return nil
 }
@@ -116,7 +118,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.model.compareState()
 	m.own.spendOffer()
 	if c.Record.Height == 1 {
-		m.announcer.aliveAt = never // other peers wait for news that there is a run
+		m.announcer.pause = 0 // other peers wait for news that there is a run
 	}
 	m.replayEarly()
 }

@@ -142,7 +142,7 @@ func (m *Machine) take(r Report) {
 		m.announcer.hurry = m.presence.noteConnection(r) || m.announcer.hurry
 	case ReportContributes:
 		if m.own.contributes != r.Contributes {
-			m.announcer.aliveAt = never // the leader waits for contributors, and for nobody else
+			m.announcer.pause = 0 // the leader waits for contributors, and for nobody else
 		}
 		m.own.contributes, m.own.steps = r.Contributes, r.Steps
 	case ReportClaims:
@@ -180,6 +180,7 @@ func (m *Machine) takeApplied(r ReportApplied) {
 	}
 	m.founder.sign()
 	if m.model.atTip() && m.chain.Height() > 0 {
+		m.announcer.pause = 0
 		m.announcer.alive()
 	}
 }

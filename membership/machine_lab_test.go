@@ -126,6 +126,8 @@ type lab struct {
 	seeded   bool           // all peers make the same initial state
 	stepTime uint32         // everybody's
 	pins     map[string]slot.Root
+	slow     *slowLink      // nil: none
+	reducing time.Duration  // how long a group takes, whoever leads it; 0: labWorkTime
 	planner  Planner        // nil: labPlanner
 	meter    *costMeter     // nil: nothing is counted
 	heard    []wire.Message // of late, by anybody who listens; for liars to say again
@@ -162,8 +164,9 @@ type labPeer struct {
 	id    slot.PeerID
 	inc   slot.Incarnation
 	store *memoryStore
-	m     *Machine // nil while down
-	life  int      // counts starts; what was scheduled for an earlier one is void
+	began map[slot.Root]time.Duration // of groups, for lab.reducing
+	m     *Machine                    // nil while down
+	life  int                         // nil: none
 
 	trains   bool
 	training uint64 // slot that is trained for
@@ -557,6 +560,13 @@ func (l *lab) route(m labMessage) {
 	delays := []time.Duration{labLatency}
 	if l.delays != nil {
 		delays = l.delays()
+	}
+	if l.slow != nil && m.to.name == l.slow.to && kind == "commit" {
+		wait, fits := l.slow.queue(l.now)
+		if !fits {
+			return
+		}
+		delays = []time.Duration{labLatency + wait}
 	}
 	for _, d := range delays {
 		l.at(l.now+d, func() {

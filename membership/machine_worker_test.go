@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -25,7 +26,18 @@ func (p *labPeer) do(w Work) {
 		p.finish(w)
 		return
 	}
-	p.later(labWorkTime, func() { p.finish(w) })
+	after := labWorkTime
+	if r, ok := w.(WorkReduce); ok && p.lab.reducing > 0 {
+		if p.began == nil {
+			p.began = map[slot.Root]time.Duration{}
+		}
+		group := r.Plan.Group()
+		if _, goesOn := p.began[group]; !goesOn {
+			p.began[group] = p.lab.now
+		}
+		after = max(labWorkTime, p.began[group]+p.lab.reducing-p.lab.now)
+	}
+	p.later(after, func() { p.finish(w) })
 }
 
 func (p *labPeer) finish(w Work) {

@@ -40,13 +40,14 @@ type presence struct {
 	apart   map[slot.PeerID]bool
 	speeds  ReportLinks // the newest
 	hearing hearing
+	busy    time.Duration // since when there is work; never: there is none
 }
 
 func newPresence(f *facts, e *effects) *presence {
 	return &presence{
 		facts: f, effects: e,
 		known: map[memberKey]*contact{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{},
-		hearing: hearing{watched: never},
+		hearing: hearing{watched: never}, busy: never,
 	}
 }
 
@@ -124,18 +125,18 @@ func (pr *presence) sorted(in func(*contact) bool) []*contact {
 	return all
 }
 
-// heard notes a sign of life. Only ALIVE and JOIN make a stranger known.
-func (pr *presence) heard(msg wire.Message) {
+// heard notes a sign of life. Only ALIVE and JOIN make a stranger known; it says whether one has.
+func (pr *presence) heard(msg wire.Message) (stranger bool) {
 	w := memberKey{msg.From, msg.Incarnation}
 	a := pr.known[w]
 	switch msg.Body.(type) {
 	case wire.Alive, wire.Join:
-		if a == nil {
+		if stranger = a == nil; stranger {
 			a = pr.meet(w, pr.now, pr.chain.Members(), pr.chain.Newcomers())
 		}
 	}
 	if a == nil {
-		return
+		return false
 	}
 	if pr.now-pr.hearing.watched > pr.cfg.Timing.tick() {
 		pr.watchHearing() // this process did not run for a moment
@@ -144,6 +145,7 @@ func (pr *presence) heard(msg wire.Message) {
 	if pr.hearing.deaf {
 		pr.watchHearing()
 	}
+	return stranger && pr.cfg.Timing.Quiet > 0
 }
 
 // around says whether any peer has heard this one lately, and it is not known to be gone since. It
@@ -153,11 +155,46 @@ func (pr *presence) around(w memberKey) bool {
 	return w == pr.self || pr.heardLately(w) && !pr.gone(a)
 }
 
-// heardLately says whether a peer was heard within Timing.Lost. It holds for this peer itself,
-// always.
+// watchWork notes when the first member offers to the open slot: from then on the others wait for
+// each other, and ALIVEs come as often as Timing has it.
+func (pr *presence) watchWork() {
+	open := pr.chain.OpenSlot()
+	work := pr.chain.Ended() || slices.ContainsFunc(pr.chain.Members(), func(e slot.Member) bool {
+		a := pr.known[ofMember(e)]
+		return a != nil && a.offer != nil && a.offer.Slot >= open
+	})
+	switch {
+	case !work || pr.cfg.Timing.Quiet == 0:
+		pr.busy = never
+	case pr.busy == never:
+		pr.busy = pr.now
+	}
+}
+
+// quiet is the longest time between two ALIVEs of a member: 0 while there is work, Timing.Alive.
+func (pr *presence) quiet() time.Duration {
+	if pr.busy != never {
+		return 0
+	}
+	n := time.Duration(len(pr.chain.Members()))
+	return n * n * pr.cfg.Timing.Quiet
+}
+
+// lost is for how long a peer is not heard that is lost: three of its ALIVEs, where they are rare.
+func (pr *presence) lost() time.Duration { return max(pr.cfg.Timing.Lost, 3*pr.quiet()) }
+
+// heardLately says whether a peer is not lost. It holds for this peer itself, always. Where ALIVEs
+// are rare, pulses stand for them: a peer that nobody is connected to any more is lost after
+// Timing.Lost.
 func (pr *presence) heardLately(w memberKey) bool {
 	a := pr.known[w]
-	return w == pr.self || a != nil && pr.now-a.heard <= pr.cfg.Timing.Lost
+	if w == pr.self || a == nil {
+		return w == pr.self
+	}
+	if pr.quiet() > 0 && pr.gone(a) {
+		return pr.now-a.reach.noneFor <= pr.cfg.Timing.Lost
+	}
+	return pr.now-max(a.heard, pr.busy) <= pr.lost()
 }
 
 // meetMembers makes entries for the tip's members. New members get the full time to be heard.

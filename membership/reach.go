@@ -43,7 +43,7 @@ func (pr *presence) reachable() (witnesses []*contact, missing map[slot.PeerID]*
 	missing = map[slot.PeerID]*contact{}
 	for _, e := range pr.chain.Members() {
 		a := pr.known[ofMember(e)]
-		if a == nil || a.memberKey == pr.self || pr.now-a.heard > pr.cfg.Timing.Lost {
+		if a == nil || a.memberKey == pr.self || pr.now-max(a.heard, pr.busy) > pr.lost() {
 			continue
 		}
 		switch {

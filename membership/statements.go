@@ -84,7 +84,7 @@ func (st *statements) repeat() {
 		return
 	}
 	more := st.look()
-	if st.own.Unheard != nil && (more || st.now-st.sentAt >= st.cfg.Timing.Alive) {
+	if st.own.Unheard != nil && (more || st.now-st.sentAt >= max(st.cfg.Timing.Alive, st.presence.quiet())) {
 		st.sentAt = st.now
 		st.gossip(st.own, st.cfg.Self)
 	}

@@ -8,6 +8,10 @@ import (
 // Timing decides only when a peer acts; no record is checked against it.
 type Timing struct {
 	Alive time.Duration // between ALIVEs
+	// of the square of the members' number: as long is the time between two ALIVEs at most, to
+	// which it doubles after each news while nothing is offered. Each ALIVE goes to all members,
+	// and to some more than once. 0: they come every Alive
+	Quiet time.Duration
 	Beat  time.Duration // between a leader's BEATs
 	// How long a leader has for a record without a step, doubled with each term. In trust crash
 	// progress within Patience x 2^min(term,5) keeps the leader, also in a step.

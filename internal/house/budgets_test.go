@@ -4,7 +4,7 @@ package house
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
 	{most: 446_000, without: agreement},
-	{most: 165_900, in: agreement},
+	{most: 166_500, in: agreement},
 	{most: 70_000, in: []string{"p2p", "gossip"}},
 	{most: 67_000, in: []string{"bridge"}},
 }
@@ -15,7 +15,7 @@ var agreement = []string{
 }
 
 const (
-	pageBytes = 389_600 // of all pages together
+	pageBytes = 390_200 // of all pages together
 	// words of comments for each 1000 tokens, at least: four fifths of 217,641 beside 685,937
 	commentWords = 254
 )

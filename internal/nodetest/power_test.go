@@ -113,14 +113,15 @@ func TestADiskThatTakesNothingEndsItsNodeAlone(t *testing.T) {
 	}
 }
 
-// A disk that takes two seconds for every sync slows what waits for it, and nothing else: slots are
-// decided by the others' quorum, and the peer stays a member.
+// A disk that takes a second and a half for every sync, of which a record needs two, slows what
+// waits for it, and nothing else: slots are decided by the others' quorum, and the peer stays a
+// member.
 func TestASlowDiskSlowsItsOwnPeer(t *testing.T) {
 	Once(t, 5, 4, func(s *Swarm) {
 		disks, slow := onPower(s), s.Peers[1]
 		disks[slow].Plan(func(op powerfs.Op) powerfs.Fault {
 			if op.Kind == powerfs.Sync || op.Kind == powerfs.SyncDir {
-				return powerfs.Fault{Delay: 2 * time.Second}
+				return powerfs.Fault{Delay: 1500 * time.Millisecond}
 			}
 			return powerfs.Fault{}
 		})

@@ -35,14 +35,6 @@ func (v *recent) follow(r slot.Record) {
 // clip has records that are added later leave those of a copy alone.
 func (v *recent) clip() { v.open = slices.Clip(v.open) }
 
-// floor returns the height below the oldest record that it holds; false: it could hold more steps.
-func (v *recent) floor() (height uint64, full bool) {
-	if len(v.steps) < v.window {
-		return 0, false
-	}
-	return v.steps[0].Height - 1, true
-}
-
 // began returns the record with which the open slot began: the newest step, or before the first one
 // the founding, or a fork above it.
 func (v *recent) began() (r slot.Record) {

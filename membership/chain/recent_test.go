@@ -15,7 +15,7 @@ func TestRecentHoldsTheNewest(t *testing.T) {
 	if v.window != paceWindow+1+2 {
 		t.Fatalf("a window of %d steps", v.window)
 	}
-	if _, full := v.floor(); full || v.lists("A") || v.usualWeight() != 0 {
+	if v.lists("A") || v.usualWeight() != 0 {
 		t.Errorf("of no records it holds %+v", v)
 	}
 	height := uint64(0)
@@ -33,8 +33,8 @@ func TestRecentHoldsTheNewest(t *testing.T) {
 		t.Error("the first slot has other members than the records since the fork list")
 	}
 	for w := range 2 * v.window {
-		if floor, full := v.floor(); full != (w >= v.window) || full && floor != height-uint64(v.window) {
-			t.Fatalf("after %d steps: above height %d, %v", w, floor, full)
+		if n := len(v.steps); n != min(w, v.window) || n > 0 && v.steps[0].Height != height-uint64(n)+1 {
+			t.Fatalf("after %d steps it holds %d", w, n)
 		}
 		push(slot.Step, member("C"), uint64(w))
 	}

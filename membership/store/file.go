@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
@@ -30,6 +31,7 @@ type File struct {
 	fs   disk.FS
 	lock io.Closer
 	live int64 // garbage above which the log is compacted
+	size atomic.Int64
 	mu   struct {
 		sync.Mutex
 		records recordFile
@@ -76,6 +78,7 @@ func openWith(fsys disk.FS, dir string, run slot.Root, reached uint64, rand io.R
 		_ = s.Close()
 		return nil, err
 	}
+	s.noteSize()
 	return s, nil
 }
 
@@ -269,6 +272,7 @@ func (s *File) Load() (wire.Saved, error) {
 func (s *File) Save(entries []wire.Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.noteSize()
 	if s.mu.err != nil || len(entries) == 0 {
 		return s.mu.err
 	}
@@ -322,12 +326,11 @@ func (s *File) Record(height uint64) (wire.Commit, error) {
 	return readRecord(s.mu.records.file, s.mu.records.path, s.mu.records.sum, at)
 }
 
-// Size returns the bytes of the log and of the records.
-func (s *File) Size() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.end + s.mu.records.end
-}
+// Size returns the bytes of the log and of the records. It does not wait for the disk.
+func (s *File) Size() int64 { return s.size.Load() }
+
+// noteSize is called with mu held, once what is on disk has changed.
+func (s *File) noteSize() { s.size.Store(s.mu.end + s.mu.records.end) }
 
 // compact rewrites the log without its garbage.
 func (s *File) compact() error {
