@@ -166,7 +166,7 @@ type labPeer struct {
 	store *memoryStore
 	began map[slot.Root]time.Duration // of groups, for lab.reducing
 	m     *Machine                    // nil while down
-	life  int                         // nil: none
+	life  int                         // counts starts; what an earlier one scheduled is void
 
 	trains   bool
 	training uint64 // slot that is trained for
