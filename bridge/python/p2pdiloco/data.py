@@ -1,7 +1,8 @@
 """Which data is a peer's own.
 
 All peers of a run agree which part of the data each of them trains on in a round
-(docs/how-to/data.md). A part is part_steps inner steps' worth; parts are numbered from 0 without an end.
+(docs/how-to/data.md). A part is part_steps inner steps' worth; parts are numbered from 0 without an
+end.
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ class Swarm(SwarmCase):
 
     def test_go_and_pytorch_in_one_run(self):
         sizes = dict(layers=2, width=32, heads=4, context=16, batch=8)
-        data, model = str(EXAMPLE.parents[2] / "docs/spec/deciding.md"), str(self.folder / "model.pt")
+        data = str(EXAMPLE.parents[2] / "docs/spec/deciding.md")
+        model = str(self.folder / "model.pt")
         go = Process(self, "go", [
             self.program, "join", "--run", self.run_name, "--bootstrap", self.bootstrap, "--found",
             "--listen", LISTEN, "--preset", "lan", "--rounds", "5", "--inner-steps", "10",
