@@ -45,7 +45,8 @@ func TestAJoinerOnASlowLinkAsksOnce(t *testing.T) {
 		if !l.run(time.Minute, func() bool { return e.m.member() }) {
 			t.Errorf("pinned %v: it has not joined, %d records were sent for %d heights", pinned, l.slow.sent, tip)
 		} else if took, due := l.now-began, 3*time.Duration(tip)*time.Second/60; took > due {
-			t.Errorf("pinned %v: it has joined after %v, with %d records for %d heights", pinned, took, l.slow.sent, tip)
+			t.Errorf("pinned %v: it has joined after %v, with %d records for %d heights", pinned, took,
+				l.slow.sent, tip)
 		}
 	}
 }

@@ -68,9 +68,10 @@ func TestStrictness(t *testing.T) {
 			t.Errorf("%s: parsed", name)
 		}
 	}
+	upToMembers := Record{Kind: Members}.Append(nil)[:113]
 	for name, b := range map[string][]byte{
 		"seats and credits that go without saying": ungraded(0),
-		"members beyond their cap":                 wire.AppendU32(Record{Kind: Members}.Append(nil)[:113], MaxMembers+1),
+		"members beyond their cap":                 wire.AppendU32(upToMembers, MaxMembers+1),
 	} {
 		if _, err := parseRecord(b); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
