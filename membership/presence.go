@@ -191,7 +191,7 @@ func (pr *presence) heardLately(w memberKey) bool {
 	if w == pr.self || a == nil {
 		return w == pr.self
 	}
-	if pr.quiet() > 0 && pr.gone(a) {
+	if pr.cfg.Timing.Quiet > 0 && pr.gone(a) { // also where each offer begins the time anew
 		return pr.now-a.reach.noneFor <= pr.cfg.Timing.Lost
 	}
 	return pr.now-max(a.heard, pr.busy) <= pr.lost()
