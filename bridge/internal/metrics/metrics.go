@@ -50,7 +50,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, d := range definitions {
 		desc := d.desc()
 		d.tell(s, func(value float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(desc, d.kind, value, labels...)
+			out <- prometheus.MustNewConstMetric(desc, d.kind(), value, labels...)
 		})
 	}
 }

@@ -191,7 +191,7 @@ func table() string {
 		if len(d.labels) > 0 {
 			name += "{" + strings.Join(d.labels, ", ") + "}"
 		}
-		if d.kind == prometheus.CounterValue {
+		if d.kind() == prometheus.CounterValue {
 			kind = "counter"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kind, d.help)
