@@ -17,8 +17,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 // dial opens a stream from one peer's name to another's engine, for tests that speak the protocol
@@ -30,7 +30,7 @@ func (g *group) dial(from, to int) (*link, wire.Stream) {
 
 // play has the test answer the stream that peer 0 opens.
 func (g *group) play() *link {
-	theirs, ours := wiretest.Pipe(1 << 20)
+	theirs, ours := testutil.Pipe(1 << 20)
 	g.engines[0].cfg.Transport = opens{theirs}
 	return &link{s: ours, stall: time.Minute, sent: new(atomic.Uint64)}
 }
@@ -89,7 +89,7 @@ func (g *group) begin(l *link, from, to, frames int) {
 
 // accept runs Accept on bytes that end, and returns its error.
 func (g *group) accept(from, to int, b []byte) error {
-	a, s := wiretest.Pipe(len(b) + 1)
+	a, s := testutil.Pipe(len(b) + 1)
 	_, _ = a.Write(b)
 	_ = a.CloseWrite()
 	return g.engines[to].Accept(peerName(from), s)
@@ -415,7 +415,7 @@ func TestPendingIsBounded(t *testing.T) {
 		}
 		e.cfg.MaxPending = 1024
 		for i := range 1600 {
-			_, s := wiretest.Pipe(1) // says nothing: the stall limit ends it
+			_, s := testutil.Pipe(1) // says nothing: the stall limit ends it
 			g.wg.Go(func() { _ = e.Accept(slot.PeerID(fmt.Sprint("stranger", i/16)), s) })
 		}
 		synctest.Wait()
@@ -434,7 +434,7 @@ func TestPendingIsBounded(t *testing.T) {
 func TestAHelloIsNotDripped(t *testing.T) {
 	const stall = 4 * time.Second
 	bubble(t, testParams(1000, 100), 2, stall, func(g *group) {
-		a, s := wiretest.Pipe(helloSize)
+		a, s := testutil.Pipe(helloSize)
 		go func() {
 			for _, b := range g.opening(1, 0)[:helloSize] {
 				_, _ = a.Write([]byte{b})

@@ -21,11 +21,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
+
+func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -198,7 +199,7 @@ func (tr transport) Open(_ context.Context, peer slot.PeerID) (wire.Stream, erro
 		return nil, errors.New("no such peer")
 	}
 	var a, b wire.Stream
-	a, b = wiretest.Pipe(tr.size)
+	a, b = testutil.Pipe(tr.size)
 	if tr.wrap != nil {
 		a, b = tr.wrap(tr.self, to, a), tr.wrap(to, tr.self, b)
 	}

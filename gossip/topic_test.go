@@ -13,10 +13,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"go.uber.org/goleak"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

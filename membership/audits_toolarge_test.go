@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -34,7 +34,7 @@ func TestAProofThatIsTooLarge(t *testing.T) {
 				}
 			}
 			height := leader.m.open.ref.Height
-			l.goesOn(t, testlevel.Choose[uint64](4, 4, 12))
+			l.goesOn(t, testutil.Choose[uint64](4, 4, 12))
 			l.onlyEvicted(t)
 			for _, k := range leader.m.chain.Commits()[height-1:] {
 				if knows := all || k.Record.Height == height; knows && k.Certificate.Term() > 1 {

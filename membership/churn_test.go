@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // allRestart is the rule of systems that start a reduction over when anybody is lost, on the same
@@ -102,9 +102,9 @@ func TestChurn(t *testing.T) {
 	var table strings.Builder
 	table.WriteString(churnHead)
 	for _, c := range []churnConfig{
-		{peers: 8, slots: testlevel.Choose(10, 10, 60), coarse: churnTiming.Beat / 2},
-		{peers: 64, slots: testlevel.Choose(1, 1, 12), coarse: churnTiming.Beat},
-		{peers: 500, slots: testlevel.Choose(0, 0, 3), coarse: churnTiming.Beat},
+		{peers: 8, slots: testutil.Choose(10, 10, 60), coarse: churnTiming.Beat / 2},
+		{peers: 64, slots: testutil.Choose(1, 1, 12), coarse: churnTiming.Beat},
+		{peers: 500, slots: testutil.Choose(0, 0, 3), coarse: churnTiming.Beat},
 	} {
 		if c.slots == 0 {
 			continue

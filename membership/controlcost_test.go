@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -236,11 +236,11 @@ func TestControlCost(t *testing.T) {
 	t.Parallel()
 	lines := []string{costTable}
 	for _, s := range costSizes {
-		slots := testlevel.Choose(2, 2, 6)
+		slots := testutil.Choose(2, 2, 6)
 		if s.members > 31 {
 			slots = 1
 		}
-		if slots == 1 && !testlevel.Nightly() {
+		if slots == 1 && !testutil.Nightly() {
 			break
 		}
 		lines = append(lines, s.specified)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -77,7 +77,7 @@ var powerPoints = []struct {
 // by the others, and what was said is on disk.
 func TestPowerCutAtEachWriteOfTheList(t *testing.T) {
 	t.Parallel()
-	seeds := testlevel.Choose[uint64](1, 1, 20)
+	seeds := testutil.Choose[uint64](1, 1, 20)
 	for _, what := range onDiskBefore {
 		for _, at := range powerPoints {
 			if at.file && what.of != nil {
@@ -97,7 +97,7 @@ func TestPowerCutAtEachWriteOfTheList(t *testing.T) {
 // The same, and all three lose power at that moment.
 func TestPowerCutOfAllAtEachWriteOfTheList(t *testing.T) {
 	t.Parallel()
-	seeds := testlevel.Choose[uint64](1, 1, 10)
+	seeds := testutil.Choose[uint64](1, 1, 10)
 	for _, what := range onDiskBefore {
 		t.Run(what.name, func(t *testing.T) {
 			for _, at := range powerPoints[:3] {

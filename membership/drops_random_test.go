@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestNobodyThatVotesIsMute runs seven members over links that lose messages and take up to 350 ms,
 // while one after the other dies and comes back. None is taken for one that does not vote or lead.
 func TestNobodyThatVotesIsMute(t *testing.T) {
 	t.Parallel()
-	for seed := range testlevel.Choose[uint64](1, 1, 4) {
+	for seed := range testutil.Choose[uint64](1, 1, 4) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		rules := labRules()
 		rules.Byzantine, rules.StartPeers = true, 7

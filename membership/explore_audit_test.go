@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestExploreAudits lets one of four electors lie where outcomes are audited: as an owner, as a
 // contributor, as an auditor, as the leader.
 func TestExploreAudits(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("nightly")
 	}
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestExploreAudits(t *testing.T) {
 // TestExploreAuditsFindsFaults takes one rule of the audits away at a time, and expects the search
 // to say what breaks.
 func TestExploreAuditsFindsFaults(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("nightly")
 	}
 	for _, c := range []struct {

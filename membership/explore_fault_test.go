@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // TestExploreLiar lets one of four electors lie, as the leader and as a voter, and finds no two
 // records certified and no honest elector that contradicts itself.
 func TestExploreLiar(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("nightly")
 	}
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestExploreLiar(t *testing.T) {
 // TestExploreLiarFindsFaults takes one rule away from the honest machines and expects the liar to
 // break what it protects.
 func TestExploreLiarFindsFaults(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("nightly")
 	}
 	type world struct {

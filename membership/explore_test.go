@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -21,7 +21,7 @@ var arrangements = func() map[slot.MessageType]bool {
 // TestExplore visits what real machines can get into, breadth first, up to a
 // number of worlds, and finds no invariant broken.
 func TestExplore(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("nightly")
 	}
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestExplore(t *testing.T) {
 // TestExplorerFindsFaults takes one rule away from the disk and expects the explorer to say what
 // breaks.
 func TestExplorerFindsFaults(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("nightly")
 	}
 	forget := func(forgets func(wire.Entry) bool) func(wire.Entry) bool {

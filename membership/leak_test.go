@@ -6,8 +6,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(300) // a tenth less CPU time, for some 300 MB

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -44,7 +44,7 @@ func (c lieCounts) sum(l *labLiar) {
 // check expects each kind of lie to have got somewhere, in a night. By day there are few worlds.
 func (c lieCounts) check(t *testing.T, of []labLie) {
 	for _, k := range of {
-		if n := c[k.name]; n.heard == 0 && testlevel.Nightly() {
+		if n := c[k.name]; n.heard == 0 && testutil.Nightly() {
 			t.Errorf("lie %q got nowhere, told %d times: mend it, or drop it", k.name, n.told)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -22,7 +22,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	slow := []string{"silent-newcomers", "newcomers-promise", "fork-old-heavy"} // half of the time
 	datadriven.Walk(t, "testdata/machine", func(t *testing.T, path string) {
-		if slices.Contains(slow, filepath.Base(path)) && !testlevel.Nightly() {
+		if slices.Contains(slow, filepath.Base(path)) && !testutil.Nightly() {
 			t.Skip("at night")
 		}
 		var l *lab

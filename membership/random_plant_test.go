@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -26,7 +26,7 @@ var randomPlants = map[string]func(wire.Entry) bool{
 // one search that mixes all that can go wrong, to find what that breaks within a minute. It runs in
 // a process of its own, since it ends a test to say so.
 func TestRandomFindsFaults(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("it takes a minute or so")
 	}
 	found := regexp.MustCompile(`failed after (\d+) tests`)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestRandom is the one random world. Peers come with a trainer or without, leave, are removed, die
@@ -32,8 +32,8 @@ import (
 // The worlds are the same each time, so that a change is to blame for what it breaks. Nightly they
 // are others each time.
 func TestRandom(t *testing.T) {
-	setFlag(t, "rapid.checks", testlevel.Choose("40", "40", "3000"))
-	if flag.Lookup("rapid.seed").Value.String() == "0" && !testlevel.Nightly() {
+	setFlag(t, "rapid.checks", testutil.Choose("40", "40", "3000"))
+	if flag.Lookup("rapid.seed").Value.String() == "0" && !testutil.Nightly() {
 		setFlag(t, "rapid.seed", "20261125")
 	}
 	sum, heard := map[string]int{}, lieCounts{}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -51,7 +51,7 @@ func TestACommitReachesAll(t *testing.T) {
 // A leader of many sends a COMMIT to a few, all apply it at once nevertheless, and those behind a
 // peer that passes nothing on get it soon.
 func TestALargeSwarmPassesCommitsOn(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("for .ci/nightly: it takes ten seconds")
 	}
 	const first, n = maxStrangers - 4, directMost + 16

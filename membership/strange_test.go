@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
-	"github.com/p2pdiloco/p2pdiloco/internal/vary"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -23,7 +22,7 @@ func TestNoVariedMessageEndsAPeer(t *testing.T) {
 		"crash": {}, "crash, rings": {rings: true}, "byzantine": {byzantine: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for world := range testlevel.Choose(2, 4, 100) {
+			for world := range testutil.Choose(2, 4, 100) {
 				sayStrangeThings(t, rules.byzantine, rules.rings, uint64(world))
 			}
 		})
@@ -31,7 +30,7 @@ func TestNoVariedMessageEndsAPeer(t *testing.T) {
 }
 
 func sayStrangeThings(t *testing.T, byzantine, rings bool, world uint64) {
-	r := rand.New(rand.NewPCG(world, testlevel.Random(t).Uint64()))
+	r := rand.New(rand.NewPCG(world, testutil.Random(t).Uint64()))
 	rules := labRules()
 	rules.Byzantine, rules.Rings, rules.StartPeers = byzantine, rings, 4
 	l := newLab(t, rules, labTiming)
@@ -72,7 +71,7 @@ func varied(l *lab, by *labPeer, heard wire.Message, r *rand.Rand) (said wire.Me
 	body := reflect.New(reflect.TypeOf(heard.Body))
 	body.Elem().Set(reflect.ValueOf(heard.Body))
 	for range 1 + r.IntN(3) {
-		vary.Value(body.Interface(), r.IntN)
+		testutil.Vary(body.Interface(), r.IntN)
 	}
 	changed := body.Elem().Interface().(wire.Body)
 	if a, is := changed.(wire.Alive); is { // on the wire each peer has its link

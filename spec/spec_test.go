@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -84,7 +84,7 @@ func TestGoldenSpecs(t *testing.T) {
 		s := Spec{Name: "demo", Trust: trust, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
 		fmt.Fprintf(&text, "trust %s\nrun ID %s\n%s", trust, s.RunID(), hex.Dump(s.Append(nil)))
 	}
-	testlevel.Golden(t, "testdata/golden.txt", text.String())
+	testutil.Golden(t, "testdata/golden.txt", text.String())
 }
 
 // A spec of version 2 is refused by name, and one that is no spec is not taken for it.

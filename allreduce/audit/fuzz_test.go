@@ -10,8 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
-	"github.com/p2pdiloco/p2pdiloco/internal/vary"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -107,7 +106,7 @@ func (w *world) convictsNobody(t *testing.T, p Proof) {
 // segments are of few contributors, with what a run has by default: empty contributions weigh
 // nothing, and claims are capped.
 func TestNoVariedProofEndsAPeer(t *testing.T) {
-	r := testlevel.Random(t)
+	r := testutil.Random(t)
 	var worlds []*world
 	var proofs [][]Proof
 	for n, aggregator := range append(allreduce.Aggregators(), allreduce.TrimmedMean) {
@@ -118,7 +117,7 @@ func TestNoVariedProofEndsAPeer(t *testing.T) {
 			worlds, proofs = append(worlds, w), append(proofs, w.proofs())
 		}
 	}
-	for range testlevel.Choose(5_000, 10_000, 2_000_000) {
+	for range testutil.Choose(5_000, 10_000, 2_000_000) {
 		at := r.IntN(len(worlds))
 		p := proofs[at][r.IntN(len(proofs[at]))]
 		p.Statement.Offers = slices.Clone(p.Statement.Offers)
@@ -127,7 +126,7 @@ func TestNoVariedProofEndsAPeer(t *testing.T) {
 			for i := range p.Statement.Offers {
 				parts = append(parts, &p.Statement.Offers[i])
 			}
-			vary.Value(parts[r.IntN(len(parts))], r.IntN)
+			testutil.Vary(parts[r.IntN(len(parts))], r.IntN)
 		}
 		if len(p.Openings) == 0 && p.Kind == FalseContribution {
 			continue // there is no such proof on the wire

@@ -12,7 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 const (
@@ -165,7 +165,7 @@ func simParams(a allreduce.Aggregator, clip bool, name string) allreduce.Params 
 // the model has come to rest, whatever the aggregator is. In few of the many runs of a night they
 // do: where a mean without noise is about to come to rest.
 func TestHonestPeersDoNotStandOut(t *testing.T) {
-	runs, slots := testlevel.Choose(4, 8, 480), uint64(100) // with each aggregator
+	runs, slots := testutil.Choose(4, 8, 480), uint64(100) // with each aggregator
 	if testing.Short() {
 		slots = 40
 	}

@@ -7,11 +7,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
+func init() { testutil.OneCPU() }
+
 func TestMain(m *testing.M) {
-	testlevel.Parallel(16)
+	testutil.Parallel(16)
 	goleak.VerifyTestMain(m)
 }

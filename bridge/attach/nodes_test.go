@@ -16,7 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -224,7 +224,7 @@ func TestShards(t *testing.T) {
 		pieces func(l trainer.Layout, rank, world uint64) []wire.Piece
 	}{
 		{0, nil}, {2, nil}, {4, flat}, {3, rows}, {2, flat}, {5, rows},
-	}[:testlevel.Choose(3, 4, 6)]
+	}[:testutil.Choose(3, 4, 6)]
 	last := make([]p2pdiloco.Status, len(cases))
 	t.Run("runs", func(t *testing.T) {
 		for i, c := range cases {

@@ -18,7 +18,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -82,7 +82,7 @@ func wantOneJournal(t *testing.T, all []*attachtest.Rank) []string {
 // same inner steps, and all end with one model.
 func TestBoxesAndAPeer(t *testing.T) {
 	t.Parallel()
-	for _, mode := range testlevel.Choose([]string{p2pdiloco.ModeStreaming}, []string{p2pdiloco.ModeStreaming},
+	for _, mode := range testutil.Choose([]string{p2pdiloco.ModeStreaming}, []string{p2pdiloco.ModeStreaming},
 		strings.Fields("streaming sync delayed eager async"),
 	) {
 		t.Run(mode, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestBoxesAndAPeer(t *testing.T) {
 // its ranks save. All of them do each of it after the same steps, although their speeds differ.
 func TestRanksPauseSaveAndStopAtOneStep(t *testing.T) {
 	t.Parallel()
-	for _, mode := range testlevel.Choose([]string{p2pdiloco.ModeSync}, []string{p2pdiloco.ModeSync},
+	for _, mode := range testutil.Choose([]string{p2pdiloco.ModeSync}, []string{p2pdiloco.ModeSync},
 		[]string{p2pdiloco.ModeSync, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming}) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -15,10 +15,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
+
+func init() { testutil.OneCPU() }
 
 // asChild makes the test binary a process that opens a library and uses it: see TestCrashes.
 const asChild = "P2PDILOCO_TEST_CHILD"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(asChild); text != "" {
 		os.Exit(beChild(text))
 	}
-	testlevel.Parallel(4)
+	testutil.Parallel(4)
 	dir, err := os.MkdirTemp("", "p2pdiloco-cgo-test-")
 	if err == nil {
 		built = dir

@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 // What fails again and again is said once in ten seconds. Other lines come as they are.
 func TestNoLineComesTwiceInTenSeconds(t *testing.T) {

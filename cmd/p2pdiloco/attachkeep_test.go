@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // staysBox is a node and a rank that outlives it.
@@ -78,7 +78,7 @@ func TestRanksBeginTheRoundAgainWhenTheNodeIsKilled(t *testing.T) {
 	box := staysBox(t, home, args())
 	box.hold(slow)
 	box.start()
-	random := testlevel.Random(t)
+	random := testutil.Random(t)
 	for range 2 {
 		box.killNode(random, time.Second)
 	}

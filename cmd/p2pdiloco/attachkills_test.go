@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // backWithin is how long a box may take from a kill until it trains again, the slots without it
@@ -87,13 +87,13 @@ func (b *hurtBox) back() {
 func TestBoxesSurviveKills(t *testing.T) {
 	t.Parallel()
 	modes := []string{"sync", "delayed", "eager", "async", "streaming"}
-	if i := testlevel.Random(t).IntN(len(modes)); !testlevel.Nightly() {
+	if i := testutil.Random(t).IntN(len(modes)); !testutil.Nightly() {
 		modes = modes[i : i+1]
 	}
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			survive(t, mode, testlevel.Choose(1, 2, 40))
+			survive(t, mode, testutil.Choose(1, 2, 40))
 		})
 	}
 }
@@ -111,7 +111,7 @@ func survive(t *testing.T, mode string, kills int) {
 		rankCommand(t, 0, 1, 1, log)...)...)
 	clitest.Await(t, events, "run.founded")
 	box := newHurtBox(t, home, args)
-	random := testlevel.Random(t)
+	random := testutil.Random(t)
 	for range kills {
 		box.start()
 		early := random.IntN(2) == 0
@@ -187,7 +187,7 @@ func TestABoxSurvivesEarlyKills(t *testing.T) {
 	box := newHurtBox(t, home, args)
 	for i, moment := range []string{gathering, filling, loading} {
 		for victim := range 3 {
-			if victim != i && !testlevel.Nightly() {
+			if victim != i && !testutil.Nightly() {
 				continue
 			}
 			box.hold(moment)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // crowd is a run of some peers, with a bootstrap node, to which others come.
@@ -67,7 +67,7 @@ func (c *crowd) restart() {
 	c.t.Helper()
 	dir, files := filepath.Join(c.t.TempDir(), "data"), slices.Clone(c.events)
 	var p *clitest.Program
-	for i := range testlevel.Choose(2, 3, 12) {
+	for i := range testutil.Choose(2, 3, 12) {
 		if p != nil {
 			p.Signal(c.t, syscall.SIGKILL)
 			p.Exits(c.t, -1)

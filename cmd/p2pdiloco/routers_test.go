@@ -21,7 +21,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -77,7 +77,7 @@ type routed struct {
 
 // newRouted makes a world where that is allowed, with a host for each kind.
 func newRouted(t *testing.T, kinds ...nat.Kind) *routed {
-	if !testlevel.Nightly() && !*writeRouters {
+	if !testutil.Nightly() && !*writeRouters {
 		t.Skip("takes minutes, and root")
 	}
 	t.Setenv(clitest.AsProgram, "1")

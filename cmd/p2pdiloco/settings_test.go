@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 func TestEveryFlagIsASetting(t *testing.T) { clitest.FlagsAreSettings(t, newRoot) }
@@ -50,7 +50,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no place for the table", docs)
 	}
 	want := before + tableBegin + settingsTable() + tableEnd + after
-	if *testlevel.Update {
+	if *testutil.Update {
 		must(t, os.WriteFile(docs, []byte(want), 0o644))
 		return
 	}

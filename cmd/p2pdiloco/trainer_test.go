@@ -15,7 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // trainerLibrary builds one of the bridge's test trainers.
@@ -127,7 +127,7 @@ func TestACrashedLibraryIsStartedAgain(t *testing.T) {
 		{"abort", "load", "load"},
 		{"exit", "evaluate", "evaluate"},
 	}
-	for _, c := range ways[:testlevel.Choose(3, 3, len(ways))] {
+	for _, c := range ways[:testutil.Choose(3, 3, len(ways))] {
 		t.Run(c.in+"/"+c.how, func(t *testing.T) {
 			t.Parallel()
 			home, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")

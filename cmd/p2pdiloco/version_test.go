@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // version2 refuses what is of version 2, with what can finish its run.
@@ -47,7 +47,7 @@ func TestDirectoriesAndTicketsOfVersion2AreRefused(t *testing.T) {
 // A peer of version 2 and one of this version see each other, and each says why the other one may
 // not take part in its run. Each goes on with a run of its own.
 func TestPeersOfVersion2AreRefused(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("builds the program of an earlier commit: only with P2PDILOCO_TEST=nightly")
 	}
 	g := newGated(t, "--run", swarm.RunName("versions"), "--trust", "crash", "--rounds", "12", "--inner-steps", "2")

@@ -9,13 +9,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestSoak runs two small swarms beside each other. So short a run says little about the goals, but
 // the exit status must say the same of them as the result.
 func TestSoak(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("two swarms for half a minute: nightly")
 	}
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestSoak(t *testing.T) {
 
 // TestSoakInterrupted: Ctrl-C ends both swarms, and neither a process nor a folder is left.
 func TestSoakInterrupted(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("two swarms: nightly")
 	}
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestRootsAreCompared runs roots.sh on logs of two peers.
@@ -190,7 +190,7 @@ func TestDifferentRootsFail(t *testing.T) {
 
 // TestReadmeOnNamespaces types what README.md says of a swarm without hosts, with the real program.
 func TestReadmeOnNamespaces(t *testing.T) {
-	if !testlevel.Nightly() || os.Getuid() != 0 {
+	if !testutil.Nightly() || os.Getuid() != 0 {
 		t.Skip("needs root, and minutes")
 	}
 	text, err := os.ReadFile("README.md")

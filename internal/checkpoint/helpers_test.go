@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 var testShape = Shape{Elements: 100_003, Optimizer: 1} // 4 groups, the last one short
 

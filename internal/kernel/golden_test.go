@@ -10,7 +10,7 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // noise fills a vector of n elements with values of magnitude 2^-20 to 2^12, made from integers so
@@ -118,5 +118,5 @@ func TestGolden(t *testing.T) {
 	if got != plain {
 		t.Errorf("the fast paths give\n%sthe plain loops\n%s", got, plain)
 	}
-	testlevel.Golden(t, "testdata/golden.txt", got)
+	testutil.Golden(t, "testdata/golden.txt", got)
 }

@@ -5,7 +5,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // usage is what the process uses once garbage is collected.
@@ -44,7 +44,7 @@ func measure() (u usage) {
 //
 // It is not parallel: what it measures is the whole process.
 func TestMemoryAndGoroutinesAreFlat(t *testing.T) {
-	if !testlevel.Nightly() {
+	if !testutil.Nightly() {
 		t.Skip("for .ci/nightly: it takes 20 seconds")
 	}
 	const visits, warm, elements = 30, 10, 200_000

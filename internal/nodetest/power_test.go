@@ -12,7 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // onPower puts peers on disks that lose power.
@@ -44,7 +44,7 @@ func lose(s *Swarm, p *Peer, d *powerfs.FS) {
 // at a time, and of all at once. All come back on what their disks hold, and nothing agreed is
 // lost.
 func TestPowerCutsOfWholeNodes(t *testing.T) {
-	for seed := range testlevel.Choose[uint64](1, 1, 4) {
+	for seed := range testutil.Choose[uint64](1, 1, 4) {
 		t.Run("", func(t *testing.T) {
 			Once(t, 14, 3, func(s *Swarm) {
 				rng, disks := rand.New(rand.NewPCG(seed, 0)), onPower(s)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // Scenario is the swarm of a test of what holds in several modes and with either trust.
@@ -34,7 +34,7 @@ func Play(t *testing.T, c Scenario, f func(s *Swarm)) {
 	_, _ = h.Write([]byte(t.Name()))
 	drawn := int(h.Sum32() % uint32(len(modes)*len(trusts)))
 	for i := range len(modes) * len(trusts) {
-		if i != drawn && !testlevel.Nightly() {
+		if i != drawn && !testutil.Nightly() {
 			continue
 		}
 		spec := c.spec(modes[i/len(trusts)], trusts[i%len(trusts)])

@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
+
+func init() { testutil.OneCPU() }
 
 // Peers of one process make garbage fast, and tests have memory to spare.
 func init() {
@@ -63,7 +64,7 @@ func Once(t *testing.T, slots uint64, peers int, f func(s *Swarm)) {
 // the network moves bytes from queue to queue, at night the hosts exchange QUIC packets.
 func RunNow(t *testing.T, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
 	open := sim.NewMemory
-	if testlevel.Nightly() {
+	if testutil.Nightly() {
 		open = sim.New
 	}
 	RunOver(t, open, spec, n, f)

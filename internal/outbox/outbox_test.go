@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 func missed(n int) []byte { return fmt.Appendf(nil, "(%d missing)\n", n) }
 

@@ -10,8 +10,10 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	"go.uber.org/goleak"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

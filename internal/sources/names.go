@@ -11,7 +11,7 @@ const Prefix = "P2PDILOCO_"
 // testPrefix begins those that are for tests, and are no settings.
 const testPrefix = Prefix + "TEST_"
 
-// testLevel is what package testlevel reads.
+// testLevel is what package testutil reads.
 const testLevel = Prefix + "TEST="
 
 // ConfigFlag is the flag that names a config file.

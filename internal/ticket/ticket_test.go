@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -67,7 +67,7 @@ func TestGoldenText(t *testing.T) {
 		Run: "demo", RunID: slot.Root{1}, Height: 9, Pin: slot.Root{2},
 		Addrs: []string{"/ip4/192.0.2.1/tcp/4001/p2p/" + idA},
 	}
-	testlevel.Golden(t, "testdata/golden.txt", text(t, small)+"\n")
+	testutil.Golden(t, "testdata/golden.txt", text(t, small)+"\n")
 }
 
 // White space, capitals, quotes and what nobody sees come of mail programs and the telephone.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 // A watcher asks for the events after those that it has, goes on where a peer has none, and keeps
 // what it knows, with the reason, while the peer does not answer.

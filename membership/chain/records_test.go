@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -123,7 +123,7 @@ func TestPinsOnDisk(t *testing.T) {
 func TestALongChainTakesLittleMemory(t *testing.T) {
 	w := newSignedWorld(signedRules(true))
 	w.mute = true
-	slots := testlevel.Choose(300, 2000, 10_000)
+	slots := testutil.Choose(300, 2000, 10_000)
 	begun := uint64(0)
 	for i := range slots {
 		w.churn(1, 8, 20, func() {})

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/vary"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	pack "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -31,7 +31,7 @@ func TestNoStrangersRecordEndsAPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			vary.Value(&r, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
+			testutil.Vary(&r, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
 		}
 		if rapid.IntRange(0, 3).Draw(t, "what is easy to get right is right") > 0 {
 			next := from.Next()

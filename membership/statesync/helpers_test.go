@@ -13,10 +13,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
+
+func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -206,7 +206,7 @@ func TestGoldenMessages(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "%s, %d bytes: %s\n", TypeName(body.Type()), len(b), shown)
 	}
-	testlevel.Golden(t, "testdata/golden.txt", text.String())
+	testutil.Golden(t, "testdata/golden.txt", text.String())
 }
 
 func TestBodiesRoundTrip(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -24,7 +24,7 @@ var program string // testdata/client.c; empty: there is no C compiler
 
 // TestMain compiles the program that all tests run. The sanitizers stop it at a fault.
 func TestMain(m *testing.M) {
-	testlevel.Parallel(8)
+	testutil.Parallel(8)
 	dir, err := os.MkdirTemp("", "cclient")
 	if _, none := exec.LookPath("cc"); err == nil && none == nil {
 		program = filepath.Join(dir, "client")

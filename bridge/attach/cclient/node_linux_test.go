@@ -18,7 +18,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // said is a part of what a node says. With its first byte may go descriptors.
@@ -148,7 +148,7 @@ func listen(t *testing.T) *net.UnixListener {
 // memory than SHARE said it died of a SIGBUS.
 func TestWhateverANodeSays(t *testing.T) {
 	t.Parallel()
-	cases, l, random := testlevel.Choose(20, 40, 20_000), listen(t), testlevel.Random(t)
+	cases, l, random := testutil.Choose(20, 40, 20_000), listen(t), testutil.Random(t)
 	cmd, out, errs := client(t, l.Addr().String(), "train", "1e-9", fmt.Sprint(cases))
 	do(t, cmd.Start())
 	files := []int{vector(t, memory.Size(10)), vector(t, memory.Size(10)), vector(t, 4096)}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -78,7 +78,7 @@ func TestGolden(t *testing.T) {
 	for _, g := range golden {
 		b := Append(nil, g.id, g.m)
 		path := filepath.Join("..", "testdata", "wire", g.file+".hex")
-		testlevel.Golden(t, path, lines(b))
+		testutil.Golden(t, path, lines(b))
 		h, m, err := Read(bytes.NewReader(b))
 		if err != nil || h.ID != g.id || h.Type != TypeOf(g.m) || !reflect.DeepEqual(m, g.m) {
 			t.Errorf("%s: %+v %+v %v", g.file, h, m, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -211,7 +211,7 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no place for the table", docs)
 	}
 	want := before + begin + table() + end + after
-	if *testlevel.Update {
+	if *testutil.Update {
 		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // AsProgram is set in the environment to make the test binary be the program: then tests start real
@@ -28,7 +28,7 @@ func Main(m *testing.M, program func()) {
 	if os.Getenv(AsProgram) != "" {
 		program()
 	}
-	testlevel.Parallel(6)
+	testutil.Parallel(6)
 	for _, v := range os.Environ() { // the user's settings are not the tests'
 		if len(sources.Clean([]string{v})) == 0 {
 			name, _, _ := strings.Cut(v, "=")

@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 // paper is a terminal that may be stopped.
 type paper struct {

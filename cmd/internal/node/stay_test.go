@@ -14,8 +14,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 // staying is a participant with --linger forever, and what it says.
 func staying(t *testing.T) (p *participant, said *nodetest.Lines) {

@@ -14,8 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 const many = 200 // seeds
 

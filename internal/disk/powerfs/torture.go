@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // Disk is what a Victim lives on. What is on it changes when the power goes.
@@ -40,7 +40,7 @@ type Plan struct {
 func (p Plan) Run() {
 	n := p.life(-1, 0, Fault{}, nil)
 	for i := range n + 1 {
-		for seed := range testlevel.Choose(min(p.Seeds, 2), p.Seeds, 10*p.Seeds) {
+		for seed := range testutil.Choose(min(p.Seeds, 2), p.Seeds, 10*p.Seeds) {
 			at, fault, says := i, Fault{Cut: Before}, ErrPowerCut
 			if i == n {
 				at, fault.Cut = n-1, After

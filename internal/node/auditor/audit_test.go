@@ -12,11 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
+
+func init() { testutil.OneCPU() }
 
 // reduced is the outcome of "c" alone, in two segments of which "o" is the owner.
 type reduced struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 const elements, frameElements = 5000, 1024
@@ -68,7 +68,7 @@ func (h *house) auditor(self slot.PeerID) *Auditor {
 // Open opens a stream of the leader to the contributor, which does not serve it if change returns
 // nil.
 func (h *house) Open(context.Context, slot.PeerID) (wire.Stream, error) {
-	here, there := wiretest.Pipe(1 << 16)
+	here, there := testutil.Pipe(1 << 16)
 	if served := h.change(there); served != nil {
 		go h.contributor.Serve("l", served)
 	}

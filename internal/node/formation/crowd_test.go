@@ -6,11 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
+
+func init() { testutil.OneCPU() }
 
 // stranger is the ID of one of many strangers, above or below all others.
 func stranger(first byte, i int) slot.PeerID {

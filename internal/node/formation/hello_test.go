@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 
 	"github.com/libp2p/go-libp2p/core/network"
 
@@ -16,6 +16,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
+
+func init() { testutil.OneCPU() }
 
 // exchangeAll exchanges hellos until the run's spec is settled, and returns how long that took.
 func exchangeAll(t *testing.T, g *hellos) time.Duration {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 
 	"github.com/libp2p/go-libp2p/core/host"
 
@@ -17,6 +17,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
+
+func init() { testutil.OneCPU() }
 
 // sightedCase is what a peer hears, that knows the name of a run alone, and what it does. Peers are
 // numbers of hosts: 0 is the peer itself, any other is in the run that it has founded.

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	ledger "github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -66,7 +66,7 @@ func TestGoldenClaims(t *testing.T) {
 		b.WriteString(string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
 	}
 	b.WriteByte('\n')
-	testlevel.Golden(t, "testdata/claims.txt", b.String())
+	testutil.Golden(t, "testdata/claims.txt", b.String())
 }
 
 // hostile are claims that a liar sends to terminals, pages and files of others.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // The leader of a slot vanishes at one moment after another, from its plan to past its commit: with
@@ -21,7 +21,7 @@ func TestTheLeaderVanishesAtAnyMomentOfItsSlot(t *testing.T) {
 		after time.Duration
 	}
 	moments := []moment{{4, "slot.planned", 0}, {4, "slot.committed", 0}, {4, "slot.applied", 0}}
-	steps := testlevel.Choose(2, 2, 14)
+	steps := testutil.Choose(2, 2, 14)
 	for step := range steps {
 		after := time.Duration(step) * 154 * time.Millisecond / time.Duration(steps)
 		moments = append(moments, moment{2, "slot.planned", after})

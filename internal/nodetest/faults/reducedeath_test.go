@@ -9,7 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // A reduction that takes seconds, because links are slow, in which somebody dies.
@@ -81,7 +81,7 @@ func TestADeathInAReduction(t *testing.T) {
 		{byzantine, false, false, time.Second},
 		{crash, false, true, 3 * time.Second},
 	}
-	for _, c := range deaths[:testlevel.Choose(3, 3, len(deaths))] {
+	for _, c := range deaths[:testutil.Choose(3, 3, len(deaths))] {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			quiet, _ := dies(t, c.trust, 0, func(*swarm) *peer { return nil })

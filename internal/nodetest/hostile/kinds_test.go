@@ -15,7 +15,7 @@ import (
 	lab "github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // byDay are the kinds of hostile peers that are tried by day; at night all are.
@@ -28,12 +28,12 @@ const calmSlots = 4 // undisturbed, before the attack begins
 func TestKinds(t *testing.T) {
 	for _, k := range lab.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
-			if !testlevel.Nightly() && !slices.Contains(strings.Fields(byDay), k.Name) {
+			if !testutil.Nightly() && !slices.Contains(strings.Fields(byDay), k.Name) {
 				t.Skip("a test for the night")
 			}
-			mode := strings.Fields(nodetest.Modes)[testlevel.Random(t).IntN(5)]
+			mode := strings.Fields(nodetest.Modes)[testutil.Random(t).IntN(5)]
 			t.Logf("mode %s", mode)
-			play(t, k, 3, mode, testlevel.Choose[uint64](12, 12, 200))
+			play(t, k, 3, mode, testutil.Choose[uint64](12, 12, 200))
 		})
 	}
 }

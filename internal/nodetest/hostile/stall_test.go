@@ -8,13 +8,13 @@ import (
 	lab "github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestWhoStallsCostsFewSlots: one of four leads in vain for as long as it may, in slots of ten
 // seconds. The others get at least nine in ten of the slots that they get without it.
 func TestWhoStallsCostsFewSlots(t *testing.T) {
-	slots := testlevel.Choose[uint64](30, 30, 300)
+	slots := testutil.Choose[uint64](30, 30, 300)
 	spec := nodetest.Spec(1<<20, 4)
 	spec.InnerSteps = 4
 	nodetest.RunOver(t, sim.NewMemory, spec, 4, func(s *nodetest.Swarm) {

@@ -20,7 +20,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -60,7 +60,7 @@ func TestMemoryOfANode(t *testing.T) {
 		}
 		return
 	}
-	elements := testlevel.Choose[uint64](0, 1<<24, 1<<26)
+	elements := testutil.Choose[uint64](0, 1<<24, 1<<26)
 	if elements == 0 {
 		t.Skip("it takes a minute")
 	}
@@ -83,7 +83,7 @@ func TestMemoryOfANode(t *testing.T) {
 		"trainer's rooms": {streaming, true, true, 2. / 8, 1./8 + 2*rounds},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.nightly && !testlevel.Nightly() {
+			if c.nightly && !testutil.Nightly() {
 				t.Skip("at night")
 			}
 			s := c.spec

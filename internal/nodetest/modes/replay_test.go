@@ -12,7 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
@@ -51,7 +51,7 @@ func TestModesAreTheirEquations(t *testing.T) {
 		{p2pdiloco.ModeStreaming, outeropt.Nesterov, "", 1, 10, "4", "0.5", strided, 0},
 		{p2pdiloco.ModeStreaming, outeropt.SGD, "", 4, 8, "1", "0", sequential, 0},
 	}
-	for i, c := range equations[:testlevel.Choose(10, 10, len(equations))] {
+	for i, c := range equations[:testutil.Choose(10, 10, len(equations))] {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			spec := nodetest.Spec(5, 3)
 			spec.Mode, spec.Outer, spec.Codec = c.mode, cmp.Or(c.outer, outeropt.Nesterov), c.codec

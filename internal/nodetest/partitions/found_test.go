@@ -6,7 +6,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // TestANewcomerLooksAroundBeforeItFounds: on a slow network, as on a busy machine, the bootstrap
@@ -34,7 +34,7 @@ func TestANewcomerLooksAroundBeforeItFounds(t *testing.T) {
 func TestPairsThatNeverConnectedFoundOneRun(t *testing.T) {
 	t.Parallel()
 	all := [][2][2]int{{{2, 4}, {1, 3}}, {{0, 1}, {2, 3}}, {{0, 3}, {1, 2}}}
-	for _, cut := range all[:testlevel.Choose(1, 1, 3)] {
+	for _, cut := range all[:testutil.Choose(1, 1, 3)] {
 		nodetest.RunNow(t, nodetest.Spec(6, 5), 5, func(s *swarm) {
 			s.Net.Latency = 100 * time.Millisecond
 			s.Pace(50 * time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // pairs is a run of five over the internet (100 ms), some pairs of which have trouble.
@@ -76,7 +76,7 @@ func TestCutPairsCostLittle(t *testing.T) {
 	cases := [][]pairs{{{}, {cut: 2}}, {{}, {cut: 1}}, {
 		{rate: slowLink}, {cut: 1, rate: slowLink}, {cut: 2, rate: slowLink},
 	}}
-	for _, c := range cases[:testlevel.Choose(1, 1, len(cases))] {
+	for _, c := range cases[:testutil.Choose(1, 1, len(cases))] {
 		usual := c[0].slotTime(t)
 		for _, disturbed := range c[1:] {
 			took := disturbed.slotTime(t)
@@ -151,7 +151,7 @@ func TestPairsCutInMidSlot(t *testing.T) {
 	cuts := [][][2]int{
 		{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}, {{0, 1}, {2, 3}}, {{0, 1}, {0, 2}},
 	}
-	for _, cut := range cuts[:testlevel.Choose(1, 1, 3)] {
+	for _, cut := range cuts[:testutil.Choose(1, 1, 3)] {
 		nodetest.RunNow(t, nodetest.Spec(26, 5), 5, func(s *swarm) {
 			s.Pace(20 * time.Millisecond)
 			s.Start(s.Peers...)

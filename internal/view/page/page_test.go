@@ -19,12 +19,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
+
+func init() { testutil.OneCPU() }
 
 // large is a run of 500 members in some slot, of which each says what it can.
 func large(slotNumber uint64) report.Status {

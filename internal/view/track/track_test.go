@@ -16,8 +16,10 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
-	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+func init() { testutil.OneCPU() }
 
 // event is what a reader of event files finds in a record.
 type event struct {

@@ -1,29 +1,26 @@
-// Package vary changes values at random, for tests of what takes in values from strangers: a
-// number becomes an extreme one, a list loses, doubles or swaps elements, and all of it at any
-// depth. So most of a valid value stays valid, and checks that stand behind others are reached.
-package vary
+package testutil
 
 import (
 	"math"
 	"reflect"
 )
 
-// Value changes something in what v points to. pick draws a number below n. Fields that are not
+// Vary changes something in what v points to. pick draws a number below n. Fields that are not
 // exported stay as they are. Slices are copied before they are changed: others may share them.
-func Value(v any, pick func(n int) int) { value(reflect.ValueOf(v).Elem(), pick) }
+func Vary(v any, pick func(n int) int) { varyIn(reflect.ValueOf(v).Elem(), pick) }
 
-func value(v reflect.Value, pick func(n int) int) {
+func varyIn(v reflect.Value, pick func(n int) int) {
 	switch v.Kind() {
 	case reflect.Struct:
 		if f := v.Field(pick(v.NumField())); f.CanSet() {
-			value(f, pick)
+			varyIn(f, pick)
 		}
 	case reflect.Pointer:
-		pointer(v, pick)
+		varyPointer(v, pick)
 	case reflect.Slice:
-		list(v, pick)
+		varyList(v, pick)
 	case reflect.Array:
-		value(v.Index(pick(v.Len())), pick)
+		varyIn(v.Index(pick(v.Len())), pick)
 	case reflect.Bool:
 		v.SetBool(!v.Bool())
 	case reflect.String:
@@ -39,7 +36,7 @@ func value(v reflect.Value, pick func(n int) int) {
 	}
 }
 
-func pointer(v reflect.Value, pick func(n int) int) {
+func varyPointer(v reflect.Value, pick func(n int) int) {
 	fresh := reflect.New(v.Type().Elem())
 	switch {
 	case v.IsNil():
@@ -48,12 +45,12 @@ func pointer(v reflect.Value, pick func(n int) int) {
 		v.SetZero()
 	default:
 		fresh.Elem().Set(v.Elem())
-		value(fresh.Elem(), pick)
+		varyIn(fresh.Elem(), pick)
 		v.Set(fresh)
 	}
 }
 
-func list(v reflect.Value, pick func(n int) int) {
+func varyList(v reflect.Value, pick func(n int) int) {
 	n := v.Len()
 	changed := reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, n+1), v)
 	how := pick(6)
@@ -71,7 +68,7 @@ func list(v reflect.Value, pick func(n int) int) {
 	case how == 4:
 		reflect.Swapper(changed.Interface())(pick(n), pick(n))
 	default:
-		value(changed.Index(pick(n)), pick)
+		varyIn(changed.Index(pick(n)), pick)
 	}
 	v.Set(changed)
 }

@@ -1,6 +1,4 @@
-// Package wiretest has streams in memory for tests, with bounded buffers and deadlines: what blocks
-// on a network blocks there, too.
-package wiretest
+package testutil
 
 import (
 	"errors"
@@ -13,8 +11,8 @@ import (
 // ErrReset is what both ends of a stream get that was reset.
 var ErrReset = errors.New("stream reset")
 
-// half is one direction of an in-memory stream: a bounded buffer with deadlines.
-type half struct {
+// direction is one direction of an in-memory stream: a bounded buffer with deadlines.
+type direction struct {
 	mu struct {
 		sync.Mutex
 		buf                []byte
@@ -27,8 +25,8 @@ type half struct {
 	moved *sync.Cond
 }
 
-func newHalf(size int) *half {
-	h := &half{}
+func newDirection(size int) *direction {
+	h := &direction{}
 	h.mu.buf = make([]byte, size)
 	h.moved = sync.NewCond(&h.mu)
 	return h
@@ -36,7 +34,7 @@ func newHalf(size int) *half {
 
 func expired(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
 
-func (h *half) Read(b []byte) (int, error) {
+func (h *direction) Read(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -58,7 +56,7 @@ func (h *half) Read(b []byte) (int, error) {
 	}
 }
 
-func (h *half) Write(b []byte) (done int, err error) {
+func (h *direction) Write(b []byte) (done int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(b) > 0 {
@@ -84,13 +82,13 @@ func (h *half) Write(b []byte) (done int, err error) {
 }
 
 // late says whether the writer's deadline has passed, and it has not ended this direction.
-func (h *half) late() bool {
+func (h *direction) late() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.mu.eof && expired(h.mu.writeEnd)
 }
 
-func (h *half) end(err error) {
+func (h *direction) end(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
@@ -106,7 +104,7 @@ func (h *half) end(err error) {
 	h.moved.Broadcast()
 }
 
-func (h *half) deadline(t time.Time, end *time.Time, tick **time.Timer) {
+func (h *direction) deadline(t time.Time, end *time.Time, tick **time.Timer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*end = t
@@ -120,11 +118,11 @@ func (h *half) deadline(t time.Time, end *time.Time, tick **time.Timer) {
 }
 
 // Stream is one end of a stream in memory. It implements wire.Stream.
-type Stream struct{ in, out *half }
+type Stream struct{ in, out *direction }
 
 // Pipe makes a stream, of which each direction buffers so many bytes.
 func Pipe(size int) (a, b *Stream) {
-	x, y := newHalf(size), newHalf(size)
+	x, y := newDirection(size), newDirection(size)
 	return &Stream{x, y}, &Stream{y, x}
 }
 

@@ -1,4 +1,4 @@
-package testlevel
+package testutil
 
 import (
 	"flag"
