@@ -26,10 +26,10 @@ const (
 	inPython = "bridge/python/tests"
 )
 
-// The index, docs/promises.md, has a row for each promise: with tests and mutants, or in words why
-// there are none.
+// The index, docs/why/promises.md, has a row for each promise: with tests and mutants, or in words
+// why there are none.
 func TestPromisesHaveTestsAndMutants(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/promises.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/why/promises.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +55,13 @@ func TestPromisesHaveTestsAndMutants(t *testing.T) {
 	for letter, most := range promises {
 		for n := 1; n <= most; n++ {
 			if row := fmt.Sprintf("%c%d", letter, n); !slices.Contains(rows, row) {
-				t.Errorf("docs/promises.md has no row %s", row)
+				t.Errorf("docs/why/promises.md has no row %s", row)
 			}
 		}
 	}
 	for _, file := range mutantFiles(t) {
 		if name := strings.TrimSuffix(filepath.Base(file), ".patch"); !slices.Contains(named, name) {
-			t.Errorf("docs/promises.md does not name %s", file)
+			t.Errorf("docs/why/promises.md does not name %s", file)
 		} else {
 			named = slices.DeleteFunc(named, func(s string) bool { return s == name })
 		}

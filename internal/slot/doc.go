@@ -9,6 +9,6 @@
 //
 // Encodings are the ones that package internal/wire describes: reading what Append wrote gives the
 // value back, and appending what was read gives the bytes back. docs/spec/ledger.md has them,
-// and golden_test.go pins them. "HOLES Hn" in comments names the schedule in docs/holes.md that a
-// rule is there for.
+// and golden_test.go pins them. "HOLES Hn" in comments names the schedule in
+// docs/why/holes.md that a rule is there for.
 package slot

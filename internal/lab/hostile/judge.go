@@ -229,7 +229,7 @@ func (s *Story) checkPlaces() Check {
 // checkStrangers says whether a slot was committed with more contributions of hostile newcomers
 // than the spec lets in beside the others, and whether one of them has earned a vote. Owners mark
 // what points the other way only where three with a vote contribute. So a slot with fewer of these,
-// as a busy machine has, may earn a stranger its vote (docs/holes.md).
+// as a busy machine has, may earn a stranger its vote (docs/why/holes.md).
 func (s *Story) checkStrangers(steps []step) Check {
 	c := Check{Name: CheckStrange}
 	most, blind, voters := 0, false, 0
