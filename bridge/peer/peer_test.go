@@ -164,11 +164,12 @@ func checkAPI(t *testing.T, p *Peer) {
 	addr, err := api.ParseAddress(strings.TrimSpace(string(address)))
 	must(t, err)
 	var s p2pdiloco.Status
-	if _, err := api.Get(t.Context(), addr, strings.TrimSpace(string(token)), &s); err != nil || s.Run != runName ||
+	client := api.Client{Addr: addr, Token: strings.TrimSpace(string(token))}
+	if _, err := client.Get(t.Context(), &s); err != nil || s.Run != runName ||
 		s.Phase != p2pdiloco.PhaseRunning {
 		t.Errorf("status %+v, %v", s, err)
 	}
-	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil ||
+	if err := client.Recover(t.Context()); err == nil ||
 		!strings.Contains(p2pdiloco.ErrQuorum.Error(), strings.TrimPrefix(err.Error(), "the peer refuses: ")) {
 		t.Errorf("ordered to recover: %v", err)
 	}

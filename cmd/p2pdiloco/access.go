@@ -95,7 +95,7 @@ func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
 	if _, err := slot.ParsePeerID(given); err != nil && given != "" && len(given) != shortName {
 		return cli.UsageError(notNamed(given))
 	}
-	addr, token, s, err := askStatus(ctx, c.Operator)
+	peer, s, err := askStatus(ctx, c.Operator)
 	if err != nil {
 		return err
 	}
@@ -107,10 +107,10 @@ func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
 		}
 		about = p.String()
 	}
-	if err := api.Move(ctx, addr, token, c.action, about); err != nil {
+	if err := peer.Move(ctx, c.action, about); err != nil {
 		return err
 	}
-	text, err := c.became(ctx, addr, token, about)
+	text, err := c.became(ctx, peer, about)
 	if err != nil {
 		return err
 	}
@@ -172,10 +172,10 @@ func notNamed(given string) error {
 const shown = 2 * time.Second
 
 // became says what the peer makes of the motion, as soon as that can be seen.
-func (c *motion) became(ctx context.Context, addr api.Address, token, about string) (string, error) {
+func (c *motion) became(ctx context.Context, peer api.Client, about string) (string, error) {
 	for end := time.Now().Add(shown); ; time.Sleep(shown / 20) {
 		var s p2pdiloco.Status
-		if _, err := api.Get(ctx, addr, token, &s); err != nil {
+		if _, err := peer.Get(ctx, &s); err != nil {
 			return "", err
 		}
 		for _, o := range s.Motions {

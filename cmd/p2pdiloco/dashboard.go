@@ -50,7 +50,7 @@ To look from another machine, make a tunnel there, and open the same address:
 func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr string) error {
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
-	if _, _, err := operator.Peer(ctx); err != nil {
+	if _, err := operator.Peer(ctx); err != nil {
 		return err
 	}
 	end, err := servePage(ctx, out, operator, "addr", addr)

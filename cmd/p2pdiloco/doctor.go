@@ -249,12 +249,12 @@ func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Pe
 	if !local.Names(f.api) && (err != nil || local.OtherVersion(f.dir) != nil) {
 		return nil, nil, nil // no peer of this version runs with its data there
 	}
-	addr, token, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
+	client, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := local.Peer{Addr: addr, Dir: f.dir, Token: token}
-	_, p.Mute = api.Get(ctx, addr, token, &p.Status)
+	p := local.Peer{Client: client, Dir: f.dir}
+	_, p.Mute = p.Get(ctx, &p.Status)
 	switch {
 	case p.Mute == nil:
 		return &p, nil, nil

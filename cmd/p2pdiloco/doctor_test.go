@@ -51,7 +51,7 @@ func TestDoctor(t *testing.T) {
 			"20ms")...)
 		addr, err := api.ParseAddress(clitest.Await(t, events, "peer.started").API)
 		must(t, err)
-		if _, err := api.Get(t.Context(), addr, "", &s); err != nil {
+		if _, err := (api.Client{Addr: addr}).Get(t.Context(), &s); err != nil {
 			t.Fatal(err)
 		}
 		return addr, s
@@ -59,7 +59,7 @@ func TestDoctor(t *testing.T) {
 	addr, s := join(home)
 	join(t.TempDir(), "--bootstrap", s.Addrs[0])
 	clitest.Until(t, "two members", func() bool {
-		_, err := api.Get(t.Context(), addr, "", &s)
+		_, err := (api.Client{Addr: addr}).Get(t.Context(), &s)
 		return err == nil && len(s.Members) == 2
 	})
 

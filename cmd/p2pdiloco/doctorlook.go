@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -25,7 +24,7 @@ func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string)
 	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}
 	var probes []p2pdiloco.PeerProbe
 	l.dir, l.need, l.view = p.Dir, needOf(s.Spec, s.Parameters, len(s.Members)), v
-	if err := api.Probe(ctx, p.Addr, p.Token, &probes); err != nil && len(s.Members) > 1 {
+	if err := p.Probe(ctx, &probes); err != nil && len(s.Members) > 1 {
 		l.extra = append(l.extra, doctor.Finding{
 			Check: "probe", Level: doctor.Warn,
 			What: "the peer that runs here did not probe its members: " + err.Error(),

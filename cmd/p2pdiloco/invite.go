@@ -66,11 +66,11 @@ func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error 
 	if o.uses < 0 || o.uses > ticket.MaxUses {
 		return cli.UsageError(sources.Faultf("uses", o.uses, "allowed: 1 to %d", ticket.MaxUses))
 	}
-	addr, token, err := o.peer(ctx, stderr)
+	peer, err := o.peer(ctx, stderr)
 	if err != nil {
 		return err
 	}
-	text, err := api.Invite(ctx, addr, token, api.Invitation{TTL: o.ttl, Uses: o.uses})
+	text, err := peer.Invite(ctx, api.Invitation{TTL: o.ttl, Uses: o.uses})
 	if err != nil {
 		return err
 	}
@@ -89,19 +89,19 @@ const (
 )
 
 // peer finds the peer to ask. With --wait it waits until there is one that is a member of a run.
-func (o *invitation) peer(ctx context.Context, stderr io.Writer) (addr api.Address, token string, err error) {
+func (o *invitation) peer(ctx context.Context, stderr io.Writer) (peer api.Client, err error) {
 	var told time.Time
 	for {
-		addr, token, err = o.Peer(ctx)
+		peer, err = o.Peer(ctx)
 		var s p2pdiloco.Status
 		if err == nil && o.wait {
-			if _, err = api.Get(ctx, addr, token, &s); err == nil && len(s.Members) == 0 {
+			if _, err = peer.Get(ctx, &s); err == nil && len(s.Members) == 0 {
 				err = errors.New("the peer is still looking for the run")
 			}
 		}
 		if err == nil || !o.wait || errors.Is(err, local.ErrSeveral) || errors.Is(err, fs.ErrPermission) ||
 			errors.Is(err, api.ErrToken) || cli.IsUsage(err) {
-			return addr, token, err
+			return peer, err
 		}
 		if time.Since(told) >= waitTells {
 			told = time.Now()
@@ -109,7 +109,7 @@ func (o *invitation) peer(ctx context.Context, stderr io.Writer) (addr api.Addre
 		}
 		select {
 		case <-ctx.Done():
-			return addr, "", ctx.Err()
+			return peer, ctx.Err()
 		case <-time.After(waitAgain):
 		}
 	}

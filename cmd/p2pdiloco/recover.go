@@ -50,7 +50,7 @@ Without --yes the command only says what it would do.`,
 }
 
 func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes bool) error {
-	addr, token, s, err := askStatus(ctx, o)
+	peer, s, err := askStatus(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 	if !yes {
 		return cli.NothingDone("nothing was done: repeat the command with --yes to do it")
 	}
-	if err := api.Recover(ctx, addr, token); err != nil {
+	if err := peer.Recover(ctx); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(out, "the peer goes on; p2pdiloco status shows how")
@@ -71,12 +71,11 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 }
 
 // askStatus returns the status of a running peer, and how to reach its API.
-func askStatus(ctx context.Context, o local.Operator) (addr api.Address, token string, s p2pdiloco.Status, err error) {
-	if addr, token, err = o.Peer(ctx); err != nil {
-		return addr, "", s, err
+func askStatus(ctx context.Context, o local.Operator) (peer api.Client, s p2pdiloco.Status, err error) {
+	if peer, err = o.Peer(ctx); err == nil {
+		_, err = peer.Get(ctx, &s)
 	}
-	_, err = api.Get(ctx, addr, token, &s)
-	return addr, token, s, err
+	return peer, s, err
 }
 
 // pointless says why a peer in this state has nothing to recover from. One that joins may have: it

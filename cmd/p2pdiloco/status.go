@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 )
 
@@ -46,10 +45,10 @@ whoever started it.`,
 
 func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJSON, all bool) error {
 	var s p2pdiloco.Status
-	addr, token, err := operator.Peer(ctx)
+	peer, err := operator.Peer(ctx)
 	var raw []byte
 	if err == nil {
-		raw, err = api.Get(ctx, addr, token, &s)
+		raw, err = peer.Get(ctx, &s)
 	}
 	if err != nil && operator.Dir != "" {
 		if _, _, fault := (doctor.Host{}).Sync(operator.Dir); fault != nil {

@@ -38,7 +38,7 @@ func showTop(ctx context.Context, in io.Reader, out io.Writer, operator local.Op
 	}
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
-	if _, _, err := operator.Peer(ctx); err != nil {
+	if _, err := operator.Peer(ctx); err != nil {
 		return err
 	}
 	p := &watched{operator: operator}

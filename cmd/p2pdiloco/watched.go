@@ -22,8 +22,7 @@ type watched struct {
 	operator local.Operator
 	mu       struct {
 		sync.Mutex
-		addr  api.Address
-		token string
+		peer  api.Client
 		known bool
 		dir   string // of its data; empty: unknown
 	}
@@ -33,24 +32,24 @@ type watched struct {
 
 // place is where the peer's API is. It is looked for again after the peer has not answered: one
 // that was started again may be elsewhere.
-func (p *watched) place(ctx context.Context) (addr api.Address, token string, err error) {
+func (p *watched) place(ctx context.Context) (peer api.Client, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.known {
 		if p.operator.Dir == "" && !local.Names(p.operator.API) {
 			var only local.Peer
 			only, err = local.Only(ctx)
-			p.mu.addr, p.mu.token, p.mu.dir = only.Addr, only.Token, only.Dir
+			p.mu.peer, p.mu.dir = only.Client, only.Dir
 		} else {
-			p.mu.addr, p.mu.token, err = p.operator.Peer(ctx)
+			p.mu.peer, err = p.operator.Peer(ctx)
 			p.mu.dir = p.operator.Dir
 		}
 		if err != nil {
-			return addr, "", err
+			return peer, err
 		}
 		p.mu.known = true
 	}
-	return p.mu.addr, p.mu.token, nil
+	return p.mu.peer, nil
 }
 
 // watch asks the peer again and again, until end is called.
@@ -69,9 +68,9 @@ func (p *watched) watch(ctx context.Context) (w *view.Watcher, end func()) {
 }
 
 func (p *watched) status(ctx context.Context) (s p2pdiloco.Status, err error) {
-	addr, token, err := p.place(ctx)
+	peer, err := p.place(ctx)
 	if err == nil {
-		_, err = api.Get(ctx, addr, token, &s)
+		_, err = peer.Get(ctx, &s)
 	}
 	if err != nil {
 		p.mu.Lock()
@@ -82,11 +81,11 @@ func (p *watched) status(ctx context.Context) (s p2pdiloco.Status, err error) {
 }
 
 func (p *watched) events(ctx context.Context, after uint64) ([]json.RawMessage, uint64, error) {
-	addr, token, err := p.place(ctx)
+	peer, err := p.place(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := api.Events(ctx, addr, token, after)
+	r, err := peer.Events(ctx, after)
 	return r.Events, r.Next, err
 }
 
@@ -129,17 +128,17 @@ func (p *watched) doctor(ctx context.Context) ([]doctor.Finding, error) {
 }
 
 func (p *watched) move(ctx context.Context, action, about string) error {
-	addr, token, err := p.place(ctx)
+	peer, err := p.place(ctx)
 	if err != nil {
 		return err
 	}
-	return api.Move(ctx, addr, token, action, about)
+	return peer.Move(ctx, action, about)
 }
 
 func (p *watched) ask(ctx context.Context, prompt string) (api.Answer, error) {
-	addr, token, err := p.place(ctx)
+	peer, err := p.place(ctx)
 	if err != nil {
 		return api.Answer{}, err
 	}
-	return api.Ask(ctx, addr, token, prompt)
+	return peer.Ask(ctx, prompt)
 }

@@ -82,7 +82,7 @@ func TestServeAndGet(t *testing.T) {
 			t.Fatalf("the address %s that is printed cannot be read: %v", s.Addr(), err)
 		}
 		var got sample
-		raw, err := Get(t.Context(), parsed, testKeys.Token, &got)
+		raw, err := (Client{parsed, testKeys.Token}).Get(t.Context(), &got)
 		want, _ := sampleStatus()
 		if err != nil || !reflect.DeepEqual(any(got), want) {
 			t.Errorf("%s: got %+v, %v", addr, got, err)
@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 
 func TestStarting(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", testKeys, Content{Status: func() (any, bool) { return nil, false }})
-	if _, err := Get(t.Context(), s.Addr(), testKeys.Token, &sample{}); err == nil ||
+	if _, err := (Client{s.Addr(), testKeys.Token}).Get(t.Context(), &sample{}); err == nil ||
 		!strings.Contains(err.Error(), "starting") {
 		t.Errorf("got %v", err)
 	}
@@ -231,7 +231,7 @@ func TestGetFromStrangers(t *testing.T) {
 			_, _ = c.Read(make([]byte, 1024))
 			_, _ = io.WriteString(c, answer)
 		}()
-		if _, err := Get(context.Background(), Address{"tcp", l.Addr().String()}, "", &sample{}); err == nil {
+		if _, err := (Client{Address{"tcp", l.Addr().String()}, ""}).Get(context.Background(), &sample{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		l.Close()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -19,17 +20,71 @@ const (
 	maxStatus     = 8 << 20 // bytes; a run of 1024 members takes about 300 kB
 )
 
-// Get asks the peer at addr for its status and decodes it into status, a pointer to what that peer
-// serves. It returns the JSON unchanged. A peer at a HOST:PORT asks for its token.
-func Get(ctx context.Context, addr Address, token string, status any) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
-	b, err := ask(ctx, addr, http.MethodGet, "/status", token)
-	if err != nil {
-		return nil, at(addr, err)
+// Client asks a peer. One at a HOST:PORT wants its token.
+type Client struct {
+	Addr  Address
+	Token string
+}
+
+// Get asks the peer for its status and decodes it into status, a pointer to what that peer serves.
+// It returns the JSON unchanged.
+func (c Client) Get(ctx context.Context, status any) ([]byte, error) {
+	return c.call(ctx, clientTimeout, http.MethodGet, "/status", status)
+}
+
+// Events asks for the events after those that an earlier answer had.
+func (c Client) Events(ctx context.Context, after uint64) (r Recent, err error) {
+	_, err = c.call(ctx, clientTimeout, http.MethodGet, fmt.Sprintf("/events?after=%d", after), &r)
+	return r, err
+}
+
+// Invite asks for a ticket.
+func (c Client) Invite(ctx context.Context, i Invitation) (string, error) {
+	text, err := c.call(ctx, clientTimeout, http.MethodPost, "/invite?"+i.query(), nil)
+	return strings.TrimSpace(string(text)), err
+}
+
+// Move gives the peer a motion.
+func (c Client) Move(ctx context.Context, action, peer string) error {
+	q := url.Values{"action": {action}, "peer": {peer}}.Encode()
+	_, err := c.call(ctx, clientTimeout, http.MethodPost, "/change?"+q, nil)
+	return err
+}
+
+// Recover makes the peer go on without a quorum.
+func (c Client) Recover(ctx context.Context) error {
+	_, err := c.call(ctx, clientTimeout, http.MethodPost, "/recover", nil)
+	return err
+}
+
+// Probe makes the peer probe its members, and decodes the result.
+func (c Client) Probe(ctx context.Context, result any) error {
+	_, err := c.call(ctx, probeTimeout+clientTimeout, http.MethodPost, "/probe", result)
+	return err
+}
+
+// Ask has the peer's model go on with a prompt. It waits for the next round to begin, or until ctx
+// ends.
+func (c Client) Ask(ctx context.Context, prompt string) (a Answer, err error) {
+	_, err = c.call(ctx, 0, http.MethodPost, "/ask?"+url.Values{"prompt": {prompt}}.Encode(), &a)
+	return a, err
+}
+
+// call sends a request, which may take so long, or for ever with 0, and decodes the answer unless
+// result is nil.
+func (c Client) call(
+	ctx context.Context, most time.Duration, method, path string, result any,
+) (b []byte, err error) {
+	if most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
 	}
-	if err := json.Unmarshal(b, status); err != nil {
-		return nil, fmt.Errorf("status API at %s: not a status: %w", addr, err)
+	if b, err = c.ask(ctx, method, path); err == nil && result != nil {
+		err = json.Unmarshal(b, result)
+	}
+	if err != nil {
+		return nil, at(c.Addr, err)
 	}
 	return b, nil
 }
@@ -60,11 +115,9 @@ const maxRefusal = 1 << 10
 
 // at adds the address of the API to an error, unless the error is a refusal.
 func at(addr Address, err error) error {
-	if r := refusal(""); errors.As(err, &r) {
-		return r
-	}
-	if r := notReady(""); errors.As(err, &r) {
-		return r
+	switch err.(type) { //nolint:errorlint // as ask makes them
+	case refusal, notReady:
+		return err
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("no peer listens at %s, where its API was: it has ended or crashed. Start it again as "+
@@ -74,25 +127,24 @@ func at(addr Address, err error) error {
 }
 
 // request sends a request, whose answer the caller closes.
-func request(ctx context.Context, addr Address, method, path, token string) (*http.Response, error) {
+func (c Client) request(ctx context.Context, method, path string) (*http.Response, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, addr.network, addr.place)
+		return new(net.Dialer).DialContext(ctx, c.Addr.network, c.Addr.place)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", bearer+token)
+	if c.Token != "" {
+		req.Header.Set("Authorization", bearer+c.Token)
 	}
 	// the connection ends with the answer
 	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, Proxy: nil}
 	return (&http.Client{Transport: t}).Do(req)
 }
 
-func ask(ctx context.Context, addr Address, method, path, token string) ([]byte, error) {
-	resp, err := request(ctx, addr, method, path, token)
+func (c Client) ask(ctx context.Context, method, path string) ([]byte, error) {
+	resp, err := c.request(ctx, method, path)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 )
 
@@ -33,54 +33,71 @@ type Invitation struct {
 	Uses int           // newcomers; 0: the default
 }
 
+// Answer is what a model made of a prompt.
+type Answer struct {
+	Text string `json:"text"`
+	Slot uint64 `json:"slot"` // of the anchor that the model is
+}
+
 // handle adds the commands that the peer has functions for.
 func (c Commands) handle(addr Address, keys Keys, mux *http.ServeMux) {
-	if c.Recover != nil {
-		mux.HandleFunc("POST /recover", keys.guard(addr, carryOut(func(w http.ResponseWriter, _ *http.Request) error {
-			err := c.Recover()
-			if err == nil {
-				w.WriteHeader(http.StatusAccepted)
-			}
-			return err
-		})))
-	}
-	if c.Change != nil {
-		mux.HandleFunc("POST /change", keys.guard(addr, carryOut(func(w http.ResponseWriter, r *http.Request) error {
-			err := c.Change(Motion{r.URL.Query().Get("action"), r.URL.Query().Get("peer")})
-			if err == nil {
-				w.WriteHeader(http.StatusAccepted)
-			}
-			return err
-		})))
-	}
-	if c.Invite != nil {
-		mux.HandleFunc("POST /invite", keys.guard(addr, carryOut(func(w http.ResponseWriter, r *http.Request) error {
-			asked, err := invitationOf(r.URL.Query())
+	var probing sync.Mutex
+	for _, command := range []struct {
+		name  string
+		known bool
+		do    func(ctx context.Context, q url.Values) (any, error)
+	}{
+		{"recover", c.Recover != nil, func(context.Context, url.Values) (any, error) { return nil, c.Recover() }},
+		{"change", c.Change != nil, func(_ context.Context, q url.Values) (any, error) {
+			return nil, c.Change(Motion{q.Get("action"), q.Get("peer")})
+		}},
+		{"invite", c.Invite != nil, func(_ context.Context, q url.Values) (any, error) {
+			asked, err := invitationOf(q)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			text, err := c.Invite(asked)
-			if err != nil {
-				return err
+			return c.Invite(asked)
+		}},
+		{"probe", c.Probe != nil, func(ctx context.Context, _ url.Values) (any, error) {
+			if !probing.TryLock() { // it uses the links of all
+				return nil, errors.New("another probe is under way: ask again when it has ended")
 			}
-			w.Header().Set("Cache-Control", "no-store")
-			_, _ = fmt.Fprintln(w, text)
-			return nil
-		})))
-	}
-	if c.Probe != nil {
-		mux.HandleFunc("POST /probe", keys.guard(addr, carryOut(c.probes())))
-	}
-	if c.Ask != nil {
-		mux.HandleFunc("POST /ask", keys.guard(addr, carryOut(c.questions())))
+			defer probing.Unlock()
+			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+			defer cancel()
+			return c.Probe(ctx)
+		}},
+		{"ask", c.Ask != nil, func(ctx context.Context, q url.Values) (any, error) {
+			return c.Ask(ctx, q.Get("prompt"))
+		}},
+	} {
+		if command.known {
+			mux.HandleFunc("POST /"+command.name, keys.guard(addr, carryOut(command.do)))
+		}
 	}
 }
 
-// carryOut answers a command, whose error is a refusal.
-func carryOut(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// probeTimeout bounds the probing of all members.
+const probeTimeout = 2 * time.Minute
+
+// carryOut answers a command, which may take as long as the client waits. Its error is a refusal.
+func carryOut(do func(context.Context, url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := do(w, r); err != nil {
+		deadlines := http.NewResponseController(w)
+		_ = deadlines.SetReadDeadline(time.Time{}) // the request's context ends with its connection
+		_ = deadlines.SetWriteDeadline(time.Time{})
+		answer, err := do(r.Context(), r.URL.Query())
+		_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout))
+		switch text, isText := answer.(string); {
+		case err != nil:
 			http.Error(w, err.Error(), http.StatusConflict)
+		case answer == nil:
+			w.WriteHeader(http.StatusAccepted)
+		case isText:
+			w.Header().Set("Cache-Control", "no-store")
+			_, _ = fmt.Fprintln(w, text)
+		default:
+			writeJSON(w, answer)
 		}
 	}
 }
@@ -94,36 +111,4 @@ func invitationOf(q url.Values) (i Invitation, err error) {
 	i.TTL, errs[0] = time.ParseDuration(q.Get("ttl"))
 	i.Uses, errs[1] = strconv.Atoi(q.Get("uses"))
 	return i, errors.Join(errs[:]...)
-}
-
-// Invite asks the peer at addr for a ticket.
-func Invite(ctx context.Context, addr Address, token string, i Invitation) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
-	text, err := ask(ctx, addr, http.MethodPost, "/invite?"+i.query(), token)
-	if err != nil {
-		return "", at(addr, err)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-// Move gives a motion to the peer at addr.
-func Move(ctx context.Context, addr Address, token, action, peer string) error {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
-	q := url.Values{"action": {action}, "peer": {peer}}.Encode()
-	if _, err := ask(ctx, addr, http.MethodPost, "/change?"+q, token); err != nil {
-		return at(addr, err)
-	}
-	return nil
-}
-
-// Recover makes the peer at addr go on without a quorum.
-func Recover(ctx context.Context, addr Address, token string) error {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
-	if _, err := ask(ctx, addr, http.MethodPost, "/recover", token); err != nil {
-		return at(addr, err)
-	}
-	return nil
 }

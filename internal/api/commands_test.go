@@ -30,13 +30,13 @@ func TestCommands(t *testing.T) {
 		{socket.Addr(), "", 1, ""},
 	} {
 		called = 0
-		err := Recover(t.Context(), c.addr, c.token)
+		err := (Client{c.addr, c.token}).Recover(t.Context())
 		if called != c.want || (err == nil) != (c.part == "") || err != nil && !strings.Contains(err.Error(), c.part) {
 			t.Errorf("%s, token %q: called %d times, %v", c.addr, c.token, called, err)
 		}
 	}
 	answer = errors.New("nothing to recover from")
-	if err := Recover(t.Context(), tcp.Addr(), testKeys.Token); err == nil ||
+	if err := (Client{tcp.Addr(), testKeys.Token}).Recover(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), answer.Error()) {
 		t.Errorf("got %v", err)
 	}
@@ -52,7 +52,7 @@ func TestCommands(t *testing.T) {
 	}
 	// Without a token no command is taken on a loopback address.
 	keys.Token = ""
-	if err := Recover(t.Context(), start("127.0.0.1:0").Addr(), ""); err == nil || called > 0 {
+	if err := (Client{start("127.0.0.1:0").Addr(), ""}).Recover(t.Context()); err == nil || called > 0 {
 		t.Errorf("called %d times, %v", called, err)
 	}
 }
@@ -70,18 +70,18 @@ func TestInvite(t *testing.T) {
 	}}
 	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
 	want := Invitation{TTL: 90 * time.Minute, Uses: 3}
-	if _, err := Invite(t.Context(), s.Addr(), "another", want); err == nil || len(asked) > 0 {
+	if _, err := (Client{s.Addr(), "another"}).Invite(t.Context(), want); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)
 	}
-	if text, err := Invite(t.Context(), s.Addr(), testKeys.Token, want); err != nil || text != "ticket" ||
+	if text, err := (Client{s.Addr(), testKeys.Token}).Invite(t.Context(), want); err != nil || text != "ticket" ||
 		len(asked) != 1 || asked[0] != want {
 		t.Errorf("got %q, %v, asked %v", text, err, asked)
 	}
-	if _, err := Invite(t.Context(), s.Addr(), testKeys.Token, Invitation{Uses: 6}); err == nil ||
+	if _, err := (Client{s.Addr(), testKeys.Token}).Invite(t.Context(), Invitation{Uses: 6}); err == nil ||
 		!strings.Contains(err.Error(), "too many") {
 		t.Errorf("refused: %v", err)
 	}
-	if err := Recover(t.Context(), s.Addr(), testKeys.Token); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := (Client{s.Addr(), testKeys.Token}).Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a command that the peer does not have: %v", err)
 	}
 }
@@ -103,30 +103,30 @@ func TestAsk(t *testing.T) {
 		return Answer{Text: prompt + " and on", Slot: 7}, nil
 	}}
 	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
-	if a, err := Ask(t.Context(), s.Addr(), "another", "x"); err == nil || len(asked) > 0 {
+	if a, err := (Client{s.Addr(), "another"}).Ask(t.Context(), "x"); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %+v, %v", a, err)
 	}
 	if got := answerAs(t, s.Addr(), "GET", "/ask?prompt=x", "", testKeys.Token); got != 405 || len(asked) > 0 {
 		t.Error("GET:", got)
 	}
 	const odd = "a\nb & c=é?#"
-	if a, err := Ask(t.Context(), s.Addr(), testKeys.Token, odd); err != nil || <-asked != odd ||
+	if a, err := (Client{s.Addr(), testKeys.Token}).Ask(t.Context(), odd); err != nil || <-asked != odd ||
 		a != (Answer{odd + " and on", 7}) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	const want = "the peer refuses: nothing answers here"
-	if _, err := Ask(t.Context(), s.Addr(), testKeys.Token, "refuse"); err == nil || err.Error() != want {
+	if _, err := (Client{s.Addr(), testKeys.Token}).Ask(t.Context(), "refuse"); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 	<-asked
 	long := strings.Repeat("é", 16<<10)
-	if a, err := Ask(t.Context(), s.Addr(), testKeys.Token, long); err == nil || len(asked) > 0 {
+	if a, err := (Client{s.Addr(), testKeys.Token}).Ask(t.Context(), long); err == nil || len(asked) > 0 {
 		t.Errorf("a prompt of %d bytes: %+v, %v", len(long), a, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() {
-		_, err := Ask(ctx, s.Addr(), testKeys.Token, "wait")
+		_, err := (Client{s.Addr(), testKeys.Token}).Ask(ctx, "wait")
 		gone <- err
 	}()
 	<-asked

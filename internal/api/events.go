@@ -1,9 +1,7 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 )
@@ -28,18 +26,4 @@ func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(v)
-}
-
-// Events asks the peer at addr for its events after those that an earlier answer had.
-func Events(ctx context.Context, addr Address, token string, after uint64) (r Recent, err error) {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
-	b, err := ask(ctx, addr, http.MethodGet, fmt.Sprintf("/events?after=%d", after), token)
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil {
-		return r, at(addr, err)
-	}
-	return r, nil
 }

@@ -13,10 +13,10 @@ func TestEvents(t *testing.T) {
 		asked = append(asked, after)
 		return Recent{Next: 9, Events: []json.RawMessage{[]byte(`{"event":"x"}`)}}
 	}})
-	if _, err := Events(t.Context(), s.Addr(), "", 7); !errors.Is(err, ErrToken) || len(asked) > 0 {
+	if _, err := (Client{s.Addr(), ""}).Events(t.Context(), 7); !errors.Is(err, ErrToken) || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)
 	}
-	r, err := Events(t.Context(), s.Addr(), testKeys.Token, 7)
+	r, err := (Client{s.Addr(), testKeys.Token}).Events(t.Context(), 7)
 	if err != nil || r.Next != 9 || len(r.Events) != 1 || string(r.Events[0]) != `{"event":"x"}` || asked[0] != 7 {
 		t.Errorf("%+v, %v, asked %v", r, err, asked)
 	}

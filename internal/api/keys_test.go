@@ -40,7 +40,7 @@ func TestWhoMayRead(t *testing.T) {
 // answerTo is the status code that a request gets.
 func answerTo(t *testing.T, addr Address, path, token string) int {
 	t.Helper()
-	res, err := request(t.Context(), addr, http.MethodGet, path, token)
+	res, err := (Client{addr, token}).request(t.Context(), http.MethodGet, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,14 @@ func TestProbe(t *testing.T) {
 		return []string{"far", "near"}, nil
 	}}
 	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
-	if err := Probe(t.Context(), s.Addr(), "", nil); err == nil || !strings.Contains(err.Error(), "401") {
+	if err := (Client{s.Addr(), ""}).Probe(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("without the token: %v", err)
 	}
 	answered := make(chan error)
 	var got []string
-	go func() { answered <- Probe(t.Context(), s.Addr(), testKeys.Token, &got) }()
+	go func() { answered <- (Client{s.Addr(), testKeys.Token}).Probe(t.Context(), &got) }()
 	<-began
-	if err := Probe(t.Context(), s.Addr(), testKeys.Token, nil); err == nil ||
+	if err := (Client{s.Addr(), testKeys.Token}).Probe(t.Context(), nil); err == nil ||
 		!strings.Contains(err.Error(), "under way") {
 		t.Errorf("the second at once: %v", err)
 	}

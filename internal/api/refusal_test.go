@@ -14,10 +14,10 @@ func TestThePeerIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "no peer listens at " + addr.String() + ", where its API was: it has ended or crashed. Start it again"
-	if _, err := Get(t.Context(), addr, "", nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if _, err := (Client{addr, ""}).Get(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("status: %v", err)
 	}
-	if err := Move(t.Context(), addr, "", "rotate", ""); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if err := (Client{addr, ""}).Move(t.Context(), "rotate", ""); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("a motion: %v", err)
 	}
 }
@@ -33,15 +33,15 @@ func TestRefusedMotion(t *testing.T) {
 		return nil
 	}}
 	s := serve(t, "127.0.0.1:0", testKeys, Content{Commands: commands})
-	if err := Move(t.Context(), s.Addr(), "another", "remove", "p"); err == nil || len(asked) > 0 {
+	if err := (Client{s.Addr(), "another"}).Move(t.Context(), "remove", "p"); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)
 	}
-	if err := Move(t.Context(), s.Addr(), testKeys.Token, "remove", "p"); err != nil || len(asked) != 1 ||
+	if err := (Client{s.Addr(), testKeys.Token}).Move(t.Context(), "remove", "p"); err != nil || len(asked) != 1 ||
 		asked[0] != (Motion{"remove", "p"}) {
 		t.Errorf("%v, asked %v", err, asked)
 	}
 	const want = "the peer refuses: the motion cannot be made: the run is open"
-	if err := Move(t.Context(), s.Addr(), testKeys.Token, "rotate", ""); err == nil || err.Error() != want {
+	if err := (Client{s.Addr(), testKeys.Token}).Move(t.Context(), "rotate", ""); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }

@@ -85,7 +85,7 @@ func (p *Peer) Ask(ctx context.Context) (status p2pdiloco.Status, raw []byte, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	raw, err = api.Get(ctx, addr, "", &status)
+	raw, err = api.Client{Addr: addr}.Get(ctx, &status)
 	return status, raw, err
 }
 

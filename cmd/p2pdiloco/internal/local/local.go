@@ -29,11 +29,10 @@ import (
 
 // Peer is a peer on this machine that runs.
 type Peer struct {
-	Addr   api.Address
-	Dir    string // of its data; empty: not known
-	Token  string // for orders; empty: not known
-	Status p2pdiloco.Status
-	Mute   error // why it gives no status: it is starting, or does not answer; nil: it does
+	api.Client        // its Token, for orders, is empty where it is not known
+	Dir        string // of its data; empty: not known
+	Status     p2pdiloco.Status
+	Mute       error // why it gives no status: it is starting, or does not answer; nil: it does
 }
 
 // Names says whether a value of --api names a peer. The setting of a peer that chooses its port, or
@@ -50,7 +49,7 @@ func Peers(ctx context.Context) (all []Peer, err error) {
 	var asking sync.WaitGroup
 	for i := range found {
 		p := &found[i]
-		asking.Go(func() { _, p.Mute = api.Get(ctx, p.Addr, p.Token, &p.Status) })
+		asking.Go(func() { _, p.Mute = p.Get(ctx, &p.Status) })
 	}
 	asking.Wait()
 	return slices.DeleteFunc(found, func(p Peer) bool { return p.Mute != nil && !api.Runs(p.Mute) }), err
@@ -178,36 +177,36 @@ func (o *Operator) Register(fs *pflag.FlagSet) {
 
 // Peer finds the peer that the flags name, or else the only one, and the token that it asks for
 // where its API is a HOST:PORT.
-func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err error) {
+func (o Operator) Peer(ctx context.Context) (peer api.Client, err error) {
 	switch {
 	case o.Dir != "":
 		if err := OtherVersion(o.Dir); err != nil {
-			return addr, "", err
+			return peer, err
 		}
 		text, err := os.ReadFile(filepath.Join(o.Dir, statedir.APIFile))
 		if err != nil {
-			return addr, "", notRunning(o.Dir, err)
+			return peer, notRunning(o.Dir, err)
 		}
-		if token, err = readToken(o.Dir); err != nil {
-			return addr, "", fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
+		if peer.Token, err = readToken(o.Dir); err != nil {
+			return peer, fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
 				"give it orders; run this command as that user", err)
 		}
-		addr, err = Address(strings.TrimSpace(string(text)))
-		return addr, token, err
+		peer.Addr, err = Address(strings.TrimSpace(string(text)))
+		return peer, err
 	case !Names(o.API):
 		only, err := Only(ctx)
-		return only.Addr, only.Token, err
+		return only.Client, err
 	}
-	if addr, err = Address(o.API); err != nil {
-		return addr, "", err
+	if peer.Addr, err = Address(o.API); err != nil {
+		return peer, err
 	}
 	all, err := started()
 	for _, p := range all {
-		if p.Addr == addr {
-			token = p.Token
+		if p.Addr == peer.Addr {
+			peer = p.Client
 		}
 	}
-	return addr, token, err
+	return peer, err
 }
 
 // OtherVersion refuses a data directory of another protocol version, and says what can finish its
