@@ -340,8 +340,8 @@ func TestRangesThatCannotBeShown(t *testing.T) {
 	}
 }
 
-// The bytes of proofs are those of docs/spec/audits.md: another program, written from it alone, has
-// the same hashes.
+// The bytes of proofs are those of docs/spec/reduction.md: another program, written from it alone,
+// has the same hashes.
 func TestGoldenProofs(t *testing.T) {
 	p := testParams(600, 512)
 	p.Aggregator, p.Clip = allreduce.Mean, false
