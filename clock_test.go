@@ -44,7 +44,7 @@ var wallClock = []string{
 	// the same; a jump forwards has one audit blame nobody
 	"internal/node/auditor/standstill.go: Round",
 	// Certificates hold at all times, so these two are no times of day.
-	"p2p/internal/tcpnet/certificate.go: Unix", "p2p/internal/tcpnet/certificate.go: Date",
+	"p2p/internal/bulk/certificate.go: Unix", "p2p/internal/bulk/certificate.go: Date",
 }
 
 // Nothing in agreement, liveness or transfer uses the wall clock: a jump of it changes nothing.

@@ -18,8 +18,8 @@ import (
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	"github.com/multiformats/go-multiaddr"
 
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 // circuitsHost is the host as libp2p's client of relays sees it. A relay is dialled directly: two
@@ -48,7 +48,7 @@ func openCircuits(env peers.Env, security string, key crypto.PrivKey) error {
 		return nil
 	}
 	mux := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: muxer()}}
-	tls, err := tcpnet.NewLargeTLS(libp2ptls.ID, key, mux)
+	tls, err := bulk.NewLargeTLS(libp2ptls.ID, key, mux)
 	if err != nil {
 		return err
 	}

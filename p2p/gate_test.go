@@ -18,7 +18,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // porter admits everybody but one, and does something first.
@@ -92,11 +92,11 @@ func TestExpelled(t *testing.T) {
 		if a.env.Greeted.Has(peer.ID(id), time.Now()) || !a.env.Greeted.Has(peer.ID(other.ID()), time.Now()) {
 			t.Error("who is relayed for")
 		}
-		time.Sleep(2 * gate.AskAgain)
+		time.Sleep(2 * peers.AskAgain)
 		if b, err := roundTrip(t.Context(), out, a.ID(), protocolEcho, []byte("x")); err == nil && len(b) > 0 {
 			t.Errorf("it is let in again: %q", b)
 		}
-		if _, err := a.Open(t.Context(), id, protocolEcho); !errors.Is(err, gate.ErrNotAdmitted) {
+		if _, err := a.Open(t.Context(), id, protocolEcho); !errors.Is(err, peers.ErrNotAdmitted) {
 			t.Errorf("it is gone to: %v", err)
 		}
 		if err := open[1].CloseWrite(); err != nil {
@@ -117,7 +117,7 @@ func TestNobodySlipsInWhileOthersAreExpelled(t *testing.T) {
 		a, b := nets[0], nets[1]
 		for i, way := range [][2]*Network{{a, b}, {b, a}} {
 			_ = a.env.Host.Network().ClosePeer(b.env.Host.ID())
-			time.Sleep(2 * gate.AskAgain)
+			time.Sleep(2 * peers.AskAgain)
 			meanwhile := func() { a.Expel(func(slot.PeerID) bool { return true }) }
 			porters[0].first.Store(&meanwhile)
 			s, err := way[0].Open(t.Context(), way[1].ID(), protocolEcho)
@@ -127,7 +127,7 @@ func TestNobodySlipsInWhileOthersAreExpelled(t *testing.T) {
 			if a.gate().Knows(b.env.Host.ID()) {
 				t.Errorf("way %d: let in by a decision from before", i)
 			}
-			time.Sleep(2 * gate.AskAgain)
+			time.Sleep(2 * peers.AskAgain)
 			if got, err := roundTrip(t.Context(), way[0], way[1].ID(), protocolEcho, []byte("x")); err != nil ||
 				string(got) != "x" {
 				t.Errorf("way %d, again: %q, %v", i, got, err)
@@ -170,12 +170,12 @@ func TestExpelledWhileAStreamIsOpened(t *testing.T) {
 			_ = s.Reset()
 			plain := a.env.Host
 			a.env.Host = expelling{plain, func() { a.gate().Purge(func(slot.PeerID) bool { return true }) }}
-			if s, err = open(); !errors.Is(err, gate.ErrNotAdmitted) {
+			if s, err = open(); !errors.Is(err, peers.ErrNotAdmitted) {
 				t.Errorf("%s: %v", name, err)
 				_ = s.Reset()
 			}
 			a.env.Host = plain
-			time.Sleep(2 * gate.AskAgain)
+			time.Sleep(2 * peers.AskAgain)
 		}
 	})
 }

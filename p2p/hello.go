@@ -15,7 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/pb"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be
@@ -186,7 +186,7 @@ func answerHello(from slot.PeerID, s wire.Stream, memory *limits.Budget,
 
 // replyTo is the encoded answer to a hello.
 func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) ([]byte, error) {
-	reply := &pb.HelloReply{}
+	reply := &peers.HelloReply{}
 	if ours, err := decide(from, theirs, f); err != nil {
 		reply.Refusal = oneLine(err.Error(), maxRefusal)
 	} else {
@@ -195,7 +195,7 @@ func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, 
 	return proto.Marshal(reply)
 }
 
-func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*pb.Hello, error) {
+func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*peers.Hello, error) {
 	if theirs.Version != wire.Version {
 		return nil, &wire.VersionError{What: "your program", Theirs: fmt.Sprint(theirs.Version)}
 	}
@@ -208,7 +208,7 @@ func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, e
 }
 
 func parseReply(from slot.PeerID, b []byte) (Hello, error) {
-	var reply pb.HelloReply
+	var reply peers.HelloReply
 	if err := proto.Unmarshal(b, &reply); err != nil {
 		return Hello{}, fmt.Errorf("answer of %s: %w: %w", from.Short(), wire.ErrMalformed, err)
 	}
@@ -227,7 +227,7 @@ func parseReply(from slot.PeerID, b []byte) (Hello, error) {
 
 // parseHello reads an encoded hello.
 func parseHello(b []byte) (Hello, error) {
-	var p pb.Hello
+	var p peers.Hello
 	if err := proto.Unmarshal(b, &p); err != nil {
 		return Hello{}, fmt.Errorf("hello: %w: %w", wire.ErrMalformed, err)
 	}
@@ -243,14 +243,14 @@ func appendHello(b []byte, h Hello) ([]byte, error) {
 	return proto.MarshalOptions{}.MarshalAppend(b, p)
 }
 
-func toProto(h Hello) (*pb.Hello, error) {
+func toProto(h Hello) (*peers.Hello, error) {
 	if h.UserAgent == "" {
 		h.UserAgent = userAgent
 	}
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	p := &pb.Hello{
+	p := &peers.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
 		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing,
 		Slot: h.Slot, Members: h.Members,
@@ -261,7 +261,7 @@ func toProto(h Hello) (*pb.Hello, error) {
 	return p, nil
 }
 
-func fromProto(p *pb.Hello) (Hello, error) {
+func fromProto(p *peers.Hello) (Hello, error) {
 	h := Hello{
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
 		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,

@@ -16,7 +16,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/pb"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
@@ -177,7 +176,7 @@ func TestHelloBounds(t *testing.T) {
 		if _, err := appendHello(nil, h); !errors.Is(err, wire.ErrTooLarge) {
 			t.Errorf("%s: encoded, error %v", name, err)
 		}
-		raw, err := proto.Marshal(&pb.Hello{Run: h.Run, Spec: h.Spec, Given: h.Given, Timing: h.Timing})
+		raw, err := proto.Marshal(&peers.Hello{Run: h.Run, Spec: h.Spec, Given: h.Given, Timing: h.Timing})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 const (
@@ -37,7 +36,7 @@ const (
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
+func newHost(n *Network, inlet *bulk.Inlet) (host.Host, error) {
 	cfg := n.cfg
 	limits, err := limits.NewResourceManager(bulk.MaxConns)
 	if err != nil {
@@ -80,22 +79,22 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.Option, err error) {
+func ways(cfg Config, ports *bulk.Ports, inlet *bulk.Inlet) (opts []libp2p.Option, err error) {
 	switch {
 	case inlet != nil:
-		opts = append(opts, libp2p.Transport(tcpnet.New(ports, inlet)))
+		opts = append(opts, libp2p.Transport(bulk.NewTransport(ports, inlet)))
 	case slices.Contains(cfg.Transports, TransportTCP):
 		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()))
 	}
 	if slices.Contains(cfg.Transports, TransportQUIC) {
-		certified, err := tcpnet.Certified()
+		certified, err := bulk.Certified()
 		if err != nil {
 			return nil, err
 		}
 		opts = append(opts, libp2p.Transport(quic.NewTransport, quic.WithTLSIdentityOption(certified)))
 	}
 	if cfg.Security != SecurityNoise {
-		opts = append(opts, libp2p.Security(libp2ptls.ID, tcpnet.NewLargeTLS))
+		opts = append(opts, libp2p.Security(libp2ptls.ID, bulk.NewLargeTLS))
 	}
 	if cfg.Security != SecurityTLS {
 		opts = append(opts, libp2p.Security(noise.ID, noise.New))

@@ -16,12 +16,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 // Network is a libp2p host with what a run needs around it. Its methods may be called from any
@@ -32,8 +29,8 @@ type Network struct {
 	ownHost   bool
 	key       crypto.PrivKey
 	count     traffic
-	ports     *tcpnet.Ports // nil without, as bulk
-	bulk      *bulk.Conns   // nil without TCP, TLS or a host of its own
+	ports     *bulk.Ports // nil without, as bulk
+	bulk      *bulk.Conns // nil without TCP, TLS or a host of its own
 	discovery *discovery.Discovery
 	life      life
 	probes    *prober
@@ -49,16 +46,16 @@ type Network struct {
 
 // closure is a gate, with the protocols that were handled when it was set.
 type closure struct {
-	*gate.Gate
+	*peers.Gate
 	before map[protocol.ID]bool
 }
 
 // life is which peers are alive, and over which connections.
 type life struct {
-	signs   *liveness.Signs
-	relays  *liveness.Relays
-	pulses  *liveness.Pulses
-	changes *liveness.AddressChanges
+	signs   *peers.Signs
+	relays  *peers.Relays
+	pulses  *peers.Pulses
+	changes *peers.AddressChanges
 }
 
 // New makes a Network, listens, and begins to look for the bootstrap addresses. It does not wait
@@ -79,7 +76,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: peers.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
 		ranks: peers.NewRanks(), streams: newStreams(),
-		hints: &nat.Hints{}, life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
+		hints: &nat.Hints{}, life: life{signs: peers.NewSigns(), relays: peers.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = n.life.relays.Saw
@@ -92,9 +89,9 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 
 // open makes the parts, bottom up. What it made is for Close to undo, also after an error.
 func (n *Network) open(o options) (err error) {
-	var inlet *tcpnet.Inlet // nil: no bulk connections
+	var inlet *bulk.Inlet // nil: no bulk connections
 	if o.host == nil && slices.Contains(n.cfg.Transports, TransportTCP) && n.cfg.Security != SecurityNoise {
-		inlet = tcpnet.NewInlet()
+		inlet = bulk.NewInlet()
 	}
 	if err := n.openHost(o, inlet); err != nil {
 		return err
@@ -113,14 +110,14 @@ func (n *Network) open(o options) (err error) {
 		return err
 	}
 	pulsed := func(from slot.PeerID, pulse []byte) { n.life.signs.Pulsed(peer.ID(from), pulse) }
-	post := n.NewMessenger(ProtocolPulse, liveness.PulseSize, pulsed, nil)
-	n.life.pulses = liveness.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
+	post := n.NewMessenger(ProtocolPulse, peers.PulseSize, pulsed, nil)
+	n.life.pulses = peers.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
 	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad, Ranks: n.ranks}, discovery.Config{
 		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,
 		AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery, Announced: len(n.cfg.Announce) > 0,
 	})
-	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
-		liveness.SourceTo)
+	n.life.changes = peers.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
+		peers.SourceTo)
 	n.probes = serveProbes(n)
 	if err := n.openReach(); err != nil {
 		return err
@@ -133,7 +130,7 @@ func (n *Network) open(o options) (err error) {
 }
 
 // listen has the Network's own host take connections.
-func (n *Network) listen(inlet *tcpnet.Inlet) (err error) {
+func (n *Network) listen(inlet *bulk.Inlet) (err error) {
 	if inlet != nil {
 		if n.bulk, err = n.newBulk(inlet); err != nil {
 			return err
@@ -160,7 +157,7 @@ func (n *Network) openReach() (err error) {
 	return n.nat.Start()
 }
 
-func (n *Network) openHost(o options, inlet *tcpnet.Inlet) (err error) {
+func (n *Network) openHost(o options, inlet *bulk.Inlet) (err error) {
 	if o.host != nil {
 		n.env.Host = o.host
 		if n.key = n.env.Host.Peerstore().PrivKey(n.env.Host.ID()); n.key == nil {
@@ -173,7 +170,7 @@ func (n *Network) openHost(o options, inlet *tcpnet.Inlet) (err error) {
 		return err
 	}
 	if inlet != nil {
-		n.ports = tcpnet.NewPorts(func(a multiaddr.Multiaddr) bool { return n.ranks.PrefersQUIC(a) })
+		n.ports = bulk.NewPorts(func(a multiaddr.Multiaddr) bool { return n.ranks.PrefersQUIC(a) })
 	}
 	if n.env.Host, err = newHost(n, inlet); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
@@ -131,7 +130,7 @@ func (r *rtts) of(n *Network, id peer.ID, c network.Conn) time.Duration {
 func (r *rtts) measure(n *Network, id peer.ID, conn string) {
 	ctx, cancel := context.WithTimeout(n.env.Tasks.Context(), rttTimeout)
 	defer cancel()
-	took, err := liveness.Ping(ctx, n.env.Host, id)
+	took, err := peers.Ping(ctx, n.env.Host, id)
 	if err != nil {
 		return
 	}

@@ -5,14 +5,14 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Gatekeeper decides which peers are let into a private run.
-type Gatekeeper = gate.Keeper
+type Gatekeeper = peers.Gatekeeper
 
 // gate is the one that is set; nil if there is none.
-func (n *Network) gate() *gate.Gate {
+func (n *Network) gate() *peers.Gate {
 	if c := n.closure.Load(); c != nil {
 		return c.Gate
 	}
@@ -25,7 +25,7 @@ func (n *Network) gate() *gate.Gate {
 // (identify, the DHT) stays open, and so does hello where there is no keeper: a peer that is not
 // listed learns there that it is refused. SetGate must be called before protocols are handled.
 func (n *Network) SetGate(keeper Gatekeeper, listed func(slot.PeerID) bool) error {
-	g := gate.New(gate.Env{Env: n.env, Open: n.Open, Greeting: ProtocolHello}, keeper, listed)
+	g := peers.NewGate(peers.GateConfig{Env: n.env, Open: n.Open, Greeting: ProtocolHello}, keeper, listed)
 	if !n.closure.CompareAndSwap(nil, &closure{g, n.streams.handled()}) {
 		g.Lift()
 		return errors.New("the network is closed for another run already: a private run needs one of its own")
@@ -74,5 +74,5 @@ func (n *Network) Host() host.Host {
 	if n.gate() == nil {
 		return n.env.Host
 	}
-	return gate.Host(n.env.Host, n.gate)
+	return peers.GatedHost(n.env.Host, n.gate)
 }

@@ -4,20 +4,19 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Protocol IDs of the streams between peers.
 const (
-	ProtocolAdmit = gate.Protocol // of private runs: proofs, before anything else
+	ProtocolAdmit = peers.ProtocolAdmit // of private runs: proofs, before anything else
 	// of private runs: a member gets the secret in force, once it is admitted
 	ProtocolKey      = "/p2pdiloco/key/1.0.0"
 	ProtocolHello    = "/p2pdiloco/hello/1.0.0"      // who are you, which run is this
 	ProtocolLedger   = "/p2pdiloco/ledger/3.0.0-dev" // one-way ledger messages
 	ProtocolExchange = "/p2pdiloco/exchange/1.0.0"   // frames of the all-reduce
 	// a byte now and then between members: still there
-	ProtocolPulse = liveness.ProtocolPulse
+	ProtocolPulse = peers.ProtocolPulse
 	ProtocolState = "/p2pdiloco/state/1.0.0" // checkpoints and outcomes, fetched by root
 	ProtocolAudit = "/p2pdiloco/audit/1.0.0" // samples of contributions, for auditors
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it

@@ -14,7 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // served is what a Network's host serves, in alphabetical order, before a run adds its own.
@@ -34,7 +34,7 @@ type refuser struct{}
 
 func (refuser) Ask(slot.PeerID) []byte                    { return nil }
 func (refuser) Answer(slot.PeerID, []byte) ([]byte, bool) { return []byte("no"), false }
-func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return gate.ErrNotAdmitted }
+func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return peers.ErrNotAdmitted }
 
 // TestStrangersAtEveryProtocol has one without a token begin as much as it can with everything that
 // a peer of a private run serves: it takes little memory, nothing that is handled gets a stream,

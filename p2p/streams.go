@@ -19,7 +19,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 type handlerFunc = func(from slot.PeerID, s wire.Stream)
@@ -325,7 +324,7 @@ func (n *Network) streamsAtOnce(proto protocol.ID) int {
 }
 
 // newBulk makes the bulk connections of the Network's own host.
-func (n *Network) newBulk(inlet *tcpnet.Inlet) (*bulk.Conns, error) {
+func (n *Network) newBulk(inlet *bulk.Inlet) (*bulk.Conns, error) {
 	return bulk.New(bulk.Env{
 		Env: n.env, Key: n.key, Upload: n.count.upload, Download: n.count.download, Count: &n.count,
 		Saw: func(from peer.ID) { n.life.signs.Saw(from, true) }, Admit: n.admitBulk,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 const (
@@ -25,7 +24,7 @@ const (
 )
 
 // take accepts connections until the task group ends, and then ends all.
-func (b *Conns) take(inlet *tcpnet.Inlet) {
+func (b *Conns) take(inlet *Inlet) {
 	for {
 		select {
 		case in := <-inlet.Conns():
@@ -40,7 +39,7 @@ func (b *Conns) take(inlet *tcpnet.Inlet) {
 }
 
 // accept takes a connection, and returns at once.
-func (b *Conns) accept(in tcpnet.Incoming) {
+func (b *Conns) accept(in Incoming) {
 	started := b.env.Tasks.Go(func() {
 		if err := b.serve(in); err != nil {
 			b.env.Log.Debug("a bulk connection ended", "from", in.From, "err", err)
@@ -53,7 +52,7 @@ func (b *Conns) accept(in tcpnet.Incoming) {
 }
 
 // serve carries the streams of one connection, one after the other, to their handlers.
-func (b *Conns) serve(in tcpnet.Incoming) error {
+func (b *Conns) serve(in Incoming) error {
 	c, err := b.shake(in)
 	if err != nil {
 		return err
@@ -101,7 +100,7 @@ func (b *Conns) accompanied(id peer.ID) error {
 
 // shake is the handshake, after which the connection counts as the peer's. Until then nobody knows
 // whose it is.
-func (b *Conns) shake(in tcpnet.Incoming) (*conn, error) {
+func (b *Conns) shake(in Incoming) (*conn, error) {
 	place := b.shaking.Take(peers.Site(in.From), func() { _ = in.Close() })
 	if place == nil {
 		return nil, errors.New("too many connections shake hands")

@@ -18,13 +18,12 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 // What one connection may take, in bytes, as the resource manager counts it: the buffers of records
 // and TLS's own. A stranger counts among all others that shake hands, and gets small ones.
 const (
-	shakeMemory = 2*tcpnet.MaxHandshake + tcpnet.RecordsSmall
+	shakeMemory = 2*MaxHandshake + RecordsSmall
 	connMemory  = 768 << 10
 )
 
@@ -35,7 +34,7 @@ type conn struct {
 	peer    peer.ID
 	dialled bool // by this side
 	raw     net.Conn
-	records *tcpnet.RecordConn
+	records *RecordConn
 	tls     *tls.Conn
 	scope   network.ConnManagementScope
 	opened  time.Time
@@ -63,13 +62,13 @@ func (b *Conns) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope n
 	conf.NextProtos = []string{alpn}
 	conf.DynamicRecordSizingDisabled = true
 	c := &conn{
-		b: b, dialled: to != "", raw: raw, opened: time.Now(), records: tcpnet.NewRecordConn(raw), scope: scope,
+		b: b, dialled: to != "", raw: raw, opened: time.Now(), records: NewRecordConn(raw), scope: scope,
 		out: make([]byte, 0, headerSize+maxProtocolName),
 	}
 	if c.tls = tls.Server(c.records, conf); c.dialled {
 		c.tls = tls.Client(c.records, conf)
 	}
-	c.records.Restrain(tcpnet.MaxHandshake)
+	c.records.Restrain(MaxHandshake)
 	if err := c.tls.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func (b *Conns) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope n
 
 // proven is whose identity was proved in a handshake.
 func (b *Conns) proven(keys <-chan crypto.PubKey) (peer.ID, error) {
-	id, _, err := tcpnet.Proven(keys)
+	id, _, err := Proven(keys)
 	if err == nil && id == b.env.Host.ID() {
 		err = errors.New("that is this peer itself")
 	}
@@ -196,7 +195,7 @@ func (c *conn) room() int {
 		return 0
 	}
 	free -= messageSpare
-	return min(free-(free/recordSize+1)*recordOverhead, tcpnet.RecordsAtOnce)
+	return min(free-(free/recordSize+1)*recordOverhead, RecordsAtOnce)
 }
 
 // A TLS 1.3 connection should not carry more than 2^24.5 records under one key (RFC 8446, 5.5), and

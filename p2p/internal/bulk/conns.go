@@ -18,7 +18,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 const (
@@ -80,13 +79,13 @@ type Conns struct {
 }
 
 // New begins to take connections out of inlet. All ends with the task group.
-func New(env Env, inlet *tcpnet.Inlet) (*Conns, error) {
+func New(env Env, inlet *Inlet) (*Conns, error) {
 	b := &Conns{env: env, shaking: limits.NewPool(maxShaking), strangers: limits.NewPool(maxStrangers)}
 	b.reach = b.dial
 	b.mu.peers = make(map[peer.ID]*peerConns)
 	b.mu.taken = make(map[*conn]struct{})
 	var err error
-	if b.identity, err = tcpnet.NewIdentity(env.Key); err != nil {
+	if b.identity, err = NewIdentity(env.Key); err != nil {
 		return nil, fmt.Errorf("making a TLS certificate: %w", err)
 	}
 	b.news = b.watch()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 // maxAddrs is how many of a peer's addresses are tried for a bulk connection.
@@ -66,7 +65,7 @@ func (b *Conns) dialScoped(ctx context.Context, to peer.ID, a multiaddr.Multiadd
 	if err != nil {
 		return nil, err
 	}
-	tcpnet.PrepareTCP(raw)
+	PrepareTCP(raw)
 	shaking, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	defer context.AfterFunc(shaking, func() { _ = raw.Close() })()

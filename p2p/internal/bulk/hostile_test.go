@@ -16,7 +16,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 var elsewhere = multiaddr.StringCast("/ip4/198.51.100.1/tcp/4001")
@@ -48,7 +47,7 @@ func TestBulkMemoryIsCounted(t *testing.T) {
 		near, far := bulkPair(t)
 		x, y := net.Pipe()
 		scope := &notedScope{}
-		far.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: scope})
+		far.accept(Incoming{Conn: y, From: somewhere, Scope: scope})
 		c, err := near.handshake(t.Context(), x, far.id(), &network.NullScope{})
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +64,7 @@ func TestBulkMemoryIsCounted(t *testing.T) {
 		}
 		c.close()
 		x, y = net.Pipe()
-		far.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &notedScope{refuse: true}})
+		far.accept(Incoming{Conn: y, From: somewhere, Scope: &notedScope{refuse: true}})
 		if n, err := x.Write([]byte{0x16}); n != 0 || err == nil {
 			t.Error("read from a connection for which there is no memory")
 		}
@@ -85,7 +84,7 @@ func TestBulkNeedsLibp2psConnection(t *testing.T) {
 			near := simulated(t, s, 0)
 			far := simulated(t, s, 1)
 			x, y := net.Pipe()
-			far.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
+			far.accept(Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
 			c, err := near.handshake(t.Context(), x, far.id(), &network.NullScope{})
 			if err != nil {
 				t.Fatal(err)
@@ -115,7 +114,7 @@ func TestBulkLongHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, far := bulkPair(t)
 		x, y := net.Pipe()
-		far.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
+		far.accept(Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
 		// a ClientHello of nearly 64 KiB begins
 		hello := append([]byte{1, 0, 0xff, 0xf0}, make([]byte, 16<<10-4)...)
 		said := 0
@@ -128,8 +127,8 @@ func TestBulkLongHandshake(t *testing.T) {
 			said += n
 			clear(hello[:4])
 		}
-		if said > tcpnet.MaxHandshake+tcpnet.RecordsSmall {
-			t.Errorf("%d bytes were taken of a handshake, want at most %d", said, tcpnet.MaxHandshake)
+		if said > MaxHandshake+RecordsSmall {
+			t.Errorf("%d bytes were taken of a handshake, want at most %d", said, MaxHandshake)
 		}
 	})
 }
@@ -141,7 +140,7 @@ func TestBulkManyHandshakes(t *testing.T) {
 		silent := make([]net.Conn, 2*maxShaking)
 		for i := range silent {
 			x, y := net.Pipe()
-			far.accept(tcpnet.Incoming{Conn: y, From: elsewhere, Scope: &network.NullScope{}})
+			far.accept(Incoming{Conn: y, From: elsewhere, Scope: &network.NullScope{}})
 			silent[i] = x
 			synctest.Wait()
 			if n := far.known(); n > maxShaking {
@@ -149,7 +148,7 @@ func TestBulkManyHandshakes(t *testing.T) {
 			}
 		}
 		x, y := net.Pipe()
-		far.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
+		far.accept(Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
 		c, err := near.handshake(t.Context(), x, far.id(), &network.NullScope{})
 		if err != nil {
 			t.Fatalf("a handshake beside many: %v", err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 // piped is a bulk connection between two simulated peers, over a pipe without a buffer. between
@@ -27,7 +26,7 @@ func piped(t *testing.T, between func(net.Conn) net.Conn) (b [2]*node, c *conn, 
 	done = new(atomic.Int32)
 	to := b[1].id()
 	x, y := net.Pipe()
-	b[1].accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &countedScope{done: done}})
+	b[1].accept(Incoming{Conn: y, From: somewhere, Scope: &countedScope{done: done}})
 	if between != nil {
 		x = between(x)
 	}

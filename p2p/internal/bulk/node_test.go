@@ -27,7 +27,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 func init() { testutil.OneCPU() }
@@ -69,7 +68,7 @@ type node struct {
 	}
 }
 
-func newNode(t testing.TB, h host.Host, inlet *tcpnet.Inlet) *node {
+func newNode(t testing.TB, h host.Host, inlet *Inlet) *node {
 	t.Helper()
 	group := peers.NewGroup(context.Background())
 	n := &node{host: h, count: &counted{}}
@@ -135,7 +134,7 @@ func (n *node) OpenBulk(ctx context.Context, to peer.ID, proto string) (wire.Str
 
 // simulated makes a node on simulated host i. Nothing comes to it by itself.
 func simulated(t *testing.T, s *sim.Net, i int) *node {
-	return newNode(t, s.Hosts[i], tcpnet.NewInlet())
+	return newNode(t, s.Hosts[i], NewInlet())
 }
 
 // loopback makes a node that listens on TCP.
@@ -149,10 +148,10 @@ func loopback(t testing.TB) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inlet := tcpnet.NewInlet()
-	ports := tcpnet.NewPorts(func(multiaddr.Multiaddr) bool { return false })
-	h, err := libp2p.New(libp2p.Identity(key), libp2p.Transport(tcpnet.New(ports, inlet)), libp2p.NoListenAddrs,
-		libp2p.Security(libp2ptls.ID, tcpnet.NewLargeTLS), libp2p.ResourceManager(limiter), libp2p.DisableMetrics())
+	inlet := NewInlet()
+	ports := NewPorts(func(multiaddr.Multiaddr) bool { return false })
+	h, err := libp2p.New(libp2p.Identity(key), libp2p.Transport(NewTransport(ports, inlet)), libp2p.NoListenAddrs,
+		libp2p.Security(libp2ptls.ID, NewLargeTLS), libp2p.ResourceManager(limiter), libp2p.DisableMetrics())
 	if err != nil {
 		t.Fatal(err)
 	}

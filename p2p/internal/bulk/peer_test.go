@@ -14,7 +14,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 // bulkPair is the bulk connections of two simulated peers that are connected.
@@ -146,7 +145,7 @@ func newBreaking(t *testing.T) *breaking {
 	k.near.reach = func(ctx context.Context, to peer.ID) (*conn, error) {
 		x, y := net.Pipe()
 		k.last = y
-		k.far.accept(tcpnet.Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
+		k.far.accept(Incoming{Conn: y, From: somewhere, Scope: &network.NullScope{}})
 		c, err := k.near.handshake(ctx, x, to, &network.NullScope{})
 		if err == nil {
 			_, err = c.expect(kindReady, time.Now().Add(handshakeTimeout))

@@ -7,12 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
-
 	"github.com/libp2p/go-libp2p/core/peer"
 )
-
-func init() { testutil.OneCPU() }
 
 func TestApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,32 @@
-// Package peers keeps what the parts of one Network have in common (Env): its host, its goroutines
-// (Group), and what it knows of its peers: which ones are members of the run, and which ones
-// greeted it. Only Network writes that. A Dialer makes connections to peers: in which order a
-// peer's addresses are tried, when a dial that is under way ends or begins again, and what is said
-// when all addresses failed. The functions about addresses have no state.
+// Package peers is what the parts of one Network have in common (Env): its host, its goroutines
+// (Group), and what it knows of its peers: which ones are members of the run, which ones greeted it
+// (by the messages of hello.proto), which ones are admitted, and which ones are alive. A Dialer
+// makes connections to peers: in which order a peer's addresses are tried, when a dial that is
+// under way ends or begins again, and what is said when all addresses failed.
+//
+// # Admission
+//
+// A Gate closes a Network for everybody but the peers of one private run. It asks a peer for
+// admission before the first stream to it, and answers those that ask here. Everything that a
+// Network serves goes through Admits, everything that it opens through Pass and then StillPasses. A
+// Gate is set on a Network before protocols are handled, and lifted when the run ends. A nil Gate
+// lets everybody through.
+//
+// # Liveness
+//
+// libp2p takes 30 to 45 s to notice that a connection over QUIC, or over a link that was cut, is
+// dead. Here
+//
+//   - members send each other pulses, and one that is silent for three of them is disconnected
+//     (Signs, Pulses);
+//   - relays in use that leave a ping unanswered are disconnected (Relays);
+//   - connections from an address that this machine has lost end at once, where they led is dialled
+//     again, and the other end closes its own when it is dialled (AddressChanges);
+//   - a TCP connection that ends takes the QUIC connections to the same peer with it.
+//
+// The caller makes Signs and Relays first, since whatever reads bytes reports to them, and then the
+// loops on them. The loops belong to the caller's task group.
 package peers
+
+// It needs protoc (Debian: protobuf-compiler), and protoc-gen-go of the version in go.mod.
+//go:generate protoc --go_out=. --go_opt=paths=source_relative hello.proto

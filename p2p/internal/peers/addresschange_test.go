@@ -1,4 +1,4 @@
-package liveness
+package peers
 
 import (
 	"net/netip"
@@ -10,8 +10,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 var before, after = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.1")
@@ -31,7 +29,7 @@ func TestAMoveIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
 		old := b.host.Network().ConnsToPeer(a.host.ID())
-		local := peers.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		local := IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
 		if local.IsUnspecified() {
 			local = before
 		}
@@ -82,7 +80,7 @@ func TestAnotherAddressIsNoMove(t *testing.T) {
 func TestWhoIsLeftIsDialledForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
-		local := peers.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		local := IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
 		if local.IsUnspecified() {
 			local = before
 		}
@@ -139,7 +137,7 @@ func TestADialGoesOnWhereNothingWent(t *testing.T) {
 func TestBulkOfBeforeAChangeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
-		local := peers.IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
+		local := IP(a.host.Network().ConnsToPeer(b.host.ID())[0].LocalMultiaddr())
 		if local.IsUnspecified() {
 			local = before
 		}
@@ -177,9 +175,9 @@ func TestTwoThatDialEachOtherKeepBoth(t *testing.T) {
 		"by a relay":          {paperConn{addr: here + circuit}, paperConn{addr: here, age: 2 * outrun}, false},
 		"dialled here":        {paperConn{addr: here, dialled: true}, paperConn{addr: here, age: 2 * outrun}, false},
 	} {
-		group := peers.NewGroup(t.Context())
+		group := NewGroup(t.Context())
 		ac := &AddressChanges{
-			env:     peers.Env{Host: paperHost{net: paperNetwork{conns: []network.Conn{&c.old}}}, Tasks: group},
+			env:     Env{Host: paperHost{net: paperNetwork{conns: []network.Conn{&c.old}}}, Tasks: group},
 			endBulk: func(func(peer.ID, netip.Addr, time.Time) bool) {},
 		}
 		ac.supersede(&c.by)

@@ -1,4 +1,4 @@
-package tcpnet
+package bulk
 
 import (
 	"context"
@@ -26,7 +26,8 @@ type listener struct {
 func onTCP(t *testing.T, observes func(multiaddr.Multiaddr) bool) (l listener, on multiaddr.Multiaddr) {
 	t.Helper()
 	ports := NewPorts(observes)
-	h, err := libp2p.New(libp2p.Transport(New(ports, NewInlet())), libp2p.NoListenAddrs, libp2p.DisableMetrics())
+	h, err := libp2p.New(libp2p.Transport(NewTransport(ports, NewInlet())), libp2p.NoListenAddrs,
+		libp2p.DisableMetrics())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +40,6 @@ func onTCP(t *testing.T, observes func(multiaddr.Multiaddr) bool) (l listener, o
 }
 
 func nobody(multiaddr.Multiaddr) bool { return false }
-
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func punch(ctx context.Context, n listener, to peer.ID, a multiaddr.Multiaddr, client bool) (network.Conn, error) {
 	ctx = network.WithForceDirectDial(network.WithSimultaneousConnect(ctx, client, "test"), "test")

@@ -1,4 +1,4 @@
-package tcpnet
+package bulk
 
 import (
 	"fmt"
@@ -14,8 +14,6 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-var somewhere = multiaddr.StringCast("/ip4/192.0.2.1/tcp/4001")
-
 // pipeConn is one end of a net.Pipe with an address.
 type pipeConn struct{ net.Conn }
 
@@ -28,13 +26,6 @@ type pipeListener struct {
 	closed chan struct{}
 	done   *atomic.Int32
 }
-
-type countedScope struct {
-	network.NullScope
-	done *atomic.Int32
-}
-
-func (s *countedScope) Done() { s.done.Add(1) }
 
 func (l *pipeListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
 	select {

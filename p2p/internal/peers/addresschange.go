@@ -1,4 +1,4 @@
-package liveness
+package peers
 
 import (
 	"maps"
@@ -11,8 +11,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -35,7 +33,7 @@ type BulkEnder func(dead func(id peer.ID, local netip.Addr, opened time.Time) bo
 //
 // An address that stays while the router's changes is not noticed here; pulses show that.
 type AddressChanges struct {
-	env     peers.Env
+	env     Env
 	pulses  *Pulses
 	hurry   func()
 	endBulk BulkEnder
@@ -49,7 +47,7 @@ type AddressChanges struct {
 // NewAddressChanges watches connections that come and end. hurry has bootstrap nodes dialled at
 // once, source is the address that this machine sends from to another one (SourceTo). The caller
 // runs it where the host is its own.
-func NewAddressChanges(env peers.Env, pulses *Pulses, hurry func(), endBulk BulkEnder,
+func NewAddressChanges(env Env, pulses *Pulses, hurry func(), endBulk BulkEnder,
 	source func(multiaddr.Multiaddr) netip.Addr,
 ) *AddressChanges {
 	ac := &AddressChanges{
@@ -57,7 +55,7 @@ func NewAddressChanges(env peers.Env, pulses *Pulses, hurry func(), endBulk Bulk
 	}
 	env.Notify(dropStale(func(c network.Conn) bool {
 		have := localAddrs()
-		return len(have) > 0 && !have[peers.IP(c.LocalMultiaddr())]
+		return len(have) > 0 && !have[IP(c.LocalMultiaddr())]
 	}))
 	env.Notify(&network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) { ac.supersede(c) }})
 	return ac
@@ -67,11 +65,11 @@ func NewAddressChanges(env peers.Env, pulses *Pulses, hurry func(), endBulk Bulk
 // once, or over two transports, keep all.
 func (ac *AddressChanges) supersede(by network.Conn) {
 	id, before := by.RemotePeer(), by.Stat().Opened.Add(-outrun)
-	if by.Stat().Direction != network.DirInbound || peers.IsRelayed(by.RemoteMultiaddr()) {
+	if by.Stat().Direction != network.DirInbound || IsRelayed(by.RemoteMultiaddr()) {
 		return
 	}
 	for _, c := range ac.env.Host.Network().ConnsToPeer(id) {
-		if c.Stat().Opened.Before(before) && !peers.IsRelayed(c.RemoteMultiaddr()) {
+		if c.Stat().Opened.Before(before) && !IsRelayed(c.RemoteMultiaddr()) {
 			ac.env.Tasks.Go(func() { _ = c.Close() }) // it is gone in any case
 			ac.endBulk(func(of peer.ID, _ netip.Addr, opened time.Time) bool {
 				return of == id && opened.Before(before)
@@ -144,7 +142,7 @@ func (ac *AddressChanges) goBack(anew bool) {
 func (ac *AddressChanges) noteSources() {
 	via := make(map[string]netip.Addr)
 	for _, c := range ac.env.Host.Network().Conns() {
-		if peers.IsRelayed(c.RemoteMultiaddr()) || !peers.IP(c.LocalMultiaddr()).IsUnspecified() {
+		if IsRelayed(c.RemoteMultiaddr()) || !IP(c.LocalMultiaddr()).IsUnspecified() {
 			continue
 		}
 		a, known := ac.via[c.ID()]
@@ -158,7 +156,7 @@ func (ac *AddressChanges) noteSources() {
 
 // from is the address that a connection sends from; the zero value where it is not known.
 func (ac *AddressChanges) from(c network.Conn) netip.Addr {
-	if a := peers.IP(c.LocalMultiaddr()); !a.IsUnspecified() {
+	if a := IP(c.LocalMultiaddr()); !a.IsUnspecified() {
 		return a
 	}
 	return ac.via[c.ID()]
@@ -173,7 +171,7 @@ func localAddrs() map[netip.Addr]bool {
 	}
 	have := make(map[netip.Addr]bool, len(all))
 	for _, a := range all {
-		have[peers.OfNet(a)] = true
+		have[OfNet(a)] = true
 	}
 	return have
 }
@@ -193,5 +191,5 @@ func SourceTo(to multiaddr.Multiaddr) netip.Addr {
 		return netip.Addr{}
 	}
 	defer c.Close() //nolint:errcheck // nothing was sent
-	return peers.OfNet(c.LocalAddr())
+	return OfNet(c.LocalAddr())
 }

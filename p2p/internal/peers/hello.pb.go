@@ -4,7 +4,7 @@
 // 	protoc        v3.21.12
 // source: hello.proto
 
-package pb
+package peers
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -217,7 +217,7 @@ const file_hello_proto_rawDesc = "" +
 	"\n" +
 	"HelloReply\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.p2pdiloco.hello.v1.HelloR\x05hello\x12\x18\n" +
-	"\arefusal\x18\x02 \x01(\tR\arefusalB0Z.github.com/p2pdiloco/p2pdiloco/p2p/internal/pbb\x06proto3"
+	"\arefusal\x18\x02 \x01(\tR\arefusalB3Z1github.com/p2pdiloco/p2pdiloco/p2p/internal/peersb\x06proto3"
 
 var (
 	file_hello_proto_rawDescOnce sync.Once

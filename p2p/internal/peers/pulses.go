@@ -1,4 +1,4 @@
-package liveness
+package peers
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // ProtocolPulse is the ID of the streams on which members send pulses.
@@ -37,7 +36,7 @@ const redialTimeout = 5 * time.Second
 // bulk in the other direction may take their time. A connection that breaks is dialled once more at
 // once: a peer that lives comes back in a moment.
 type Pulses struct {
-	env   peers.Env
+	env   Env
 	every time.Duration
 	signs *Signs
 	post  func(to slot.PeerID, msg []byte)
@@ -50,7 +49,7 @@ type Pulses struct {
 
 // NewPulses begins to pulse. post sends one message on ProtocolPulse and does not wait; the caller
 // has the messages that come there noted in signs. It ends with the task group.
-func NewPulses(env peers.Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
+func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
 	p := &Pulses{env: env, every: every, signs: signs, post: post}
 	p.pulse = appendPulse(nil, rand.Uint64())
 	p.mu.redialled = make(map[peer.ID]struct{})

@@ -1,4 +1,4 @@
-package liveness
+package peers
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 func init() { testutil.OneCPU() }
@@ -28,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // each.
 type node struct {
 	host    host.Host
-	dialer  *peers.Dialer
-	members *peers.Members
+	dialer  *Dialer
+	members *Members
 	signs   *Signs
 	pulses  *Pulses
 	changes *AddressChanges
@@ -40,8 +39,8 @@ type node struct {
 
 func newNode(t *testing.T, s *sim.Net, i int) *node {
 	t.Helper()
-	h, group, log := s.Hosts[i], peers.NewGroup(context.Background()), slog.New(slog.DiscardHandler)
-	env := peers.NewEnv(h, group, nil, log)
+	h, group, log := s.Hosts[i], NewGroup(context.Background()), slog.New(slog.DiscardHandler)
+	env := NewEnv(h, group, nil, log)
 	n := &node{host: h, signs: NewSigns(), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
 		if b, err := io.ReadAll(s); err == nil {

@@ -1,4 +1,4 @@
-package gate
+package peers
 
 import (
 	"context"
@@ -14,15 +14,14 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
-// Protocol is the ID of the streams on which peers ask for admission.
-const Protocol = "/p2pdiloco/admit/1.0.0"
+// ProtocolAdmit is the ID of the streams on which peers ask for admission.
+const ProtocolAdmit = "/p2pdiloco/admit/1.0.0"
 
-// Keeper decides which peers are let into a private run. Its methods are called from any goroutine
-// and must not block for long. The contents of asks and answers are opaque here.
-type Keeper interface {
+// Gatekeeper decides which peers are let into a private run. Its methods are called from any
+// goroutine and must not block for long. The contents of asks and answers are opaque here.
+type Gatekeeper interface {
 	// Ask is what this peer says first to another one.
 	Ask(to slot.PeerID) []byte
 	// Answer judges the ask of another peer, and says what to answer. true admits it.
@@ -46,9 +45,9 @@ const (
 	maxAsked = 4096 // peers whose last failure is remembered
 )
 
-// Env is what a Gate needs of the Network that it closes.
-type Env struct {
-	peers.Env
+// GateConfig is what a Gate needs of the Network that it closes.
+type GateConfig struct {
+	Env
 	Open func(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error)
 	// Greeting is the protocol that stays open where there is no keeper: a peer that is not listed
 	// learns there that it is refused.
@@ -57,11 +56,11 @@ type Env struct {
 
 // Gate knows which peers are admitted.
 type Gate struct {
-	env         Env
-	keeper      Keeper                 // nil: only the list counts
+	env         GateConfig
+	keeper      Gatekeeper             // nil: only the list counts
 	listed      func(slot.PeerID) bool // nil: everybody
 	unsubscribe func()
-	calls       *peers.Group // goroutines that may call keeper; stopped when the gate is lifted
+	calls       *Group // goroutines that may call keeper; stopped when the gate is lifted
 	mu          struct {
 		sync.Mutex
 		// and connected: at the other end of a new connection may be a new process, which does not
@@ -72,11 +71,11 @@ type Gate struct {
 	}
 }
 
-// New makes a Gate that refuses the peers that listed refuses (nil refuses nobody), and those that
-// keeper, if it is not nil, has not admitted. The caller serves Protocol with Answer where there is
-// a keeper, and lifts the gate.
-func New(env Env, keeper Keeper, listed func(slot.PeerID) bool) *Gate {
-	g := &Gate{env: env, keeper: keeper, listed: listed, calls: peers.NewGroup(env.Tasks.Context())}
+// NewGate makes a Gate that refuses the peers that listed refuses (nil refuses nobody), and those
+// that keeper, if it is not nil, has not admitted. The caller serves Protocol with Answer where
+// there is a keeper, and lifts the gate.
+func NewGate(env GateConfig, keeper Gatekeeper, listed func(slot.PeerID) bool) *Gate {
+	g := &Gate{env: env, keeper: keeper, listed: listed, calls: NewGroup(env.Tasks.Context())}
 	g.mu.admitted, g.mu.asking = make(map[peer.ID]struct{}), make(map[peer.ID]*asking)
 	g.unsubscribe = env.OnConnection(func(id peer.ID, connected bool) {
 		if !connected && !env.Connected(id) {
@@ -99,7 +98,7 @@ func (g *Gate) Admits(from peer.ID, proto protocol.ID) bool {
 	switch {
 	case g == nil:
 		return true
-	case g.keeper != nil && proto == Protocol, g.keeper == nil && proto == g.env.Greeting:
+	case g.keeper != nil && proto == ProtocolAdmit, g.keeper == nil && proto == g.env.Greeting:
 		return true // there a refusal is put in words
 	}
 	return g.Knows(from)
@@ -108,7 +107,7 @@ func (g *Gate) Admits(from peer.ID, proto protocol.ID) bool {
 // Pass lets a stream out, once the peer has admitted us and we it.
 func (g *Gate) Pass(ctx context.Context, to peer.ID, proto protocol.ID) error {
 	switch {
-	case g == nil || g.keeper != nil && proto == Protocol || g.Knows(to):
+	case g == nil || g.keeper != nil && proto == ProtocolAdmit || g.Knows(to):
 		return nil
 	case g.keeper == nil || !g.lists(to):
 		return fmt.Errorf("%w: it is not on the list", ErrNotAdmitted)
@@ -194,8 +193,9 @@ type gatedHost struct {
 	gate func() *Gate
 }
 
-// Host is a host whose streams go through the gate that is set at the time; nil: there is none.
-func Host(h host.Host, gate func() *Gate) host.Host { return gatedHost{h, gate} }
+// GatedHost is a host whose streams go through the gate that is set at the time; nil: there is
+// none.
+func GatedHost(h host.Host, gate func() *Gate) host.Host { return gatedHost{h, gate} }
 
 // SetStreamHandler implements host.Host.
 func (h gatedHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {

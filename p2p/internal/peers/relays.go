@@ -1,4 +1,4 @@
-package liveness
+package peers
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // leastRelaySilence is how long a relay may leave a ping unanswered at least: what is relayed may
@@ -39,7 +37,7 @@ func NewRelays() *Relays {
 
 // Watch pings the relays in use at an interval, until the task group ends. Those that are members
 // are judged by their pulses.
-func (r *Relays) Watch(env peers.Env, every time.Duration, inUse func() map[peer.ID]bool) {
+func (r *Relays) Watch(env Env, every time.Duration, inUse func() map[peer.ID]bool) {
 	w := relayWatch{r, env, every}
 	env.Tasks.Every(every, func(time.Time) {
 		for id := range inUse() {
@@ -51,7 +49,7 @@ func (r *Relays) Watch(env peers.Env, every time.Duration, inUse func() map[peer
 // relayWatch judges relays by what is known of them.
 type relayWatch struct {
 	*Relays
-	env   peers.Env
+	env   Env
 	every time.Duration
 }
 

@@ -1,4 +1,4 @@
-package tcpnet
+package bulk
 
 import (
 	"bytes"

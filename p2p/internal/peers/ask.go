@@ -1,4 +1,4 @@
-package gate
+package peers
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func (g *Gate) dropFailures() {
 func (g *Gate) exchange(to peer.ID) error {
 	ctx, cancel := context.WithTimeout(g.calls.Context(), admitTimeout)
 	defer cancel()
-	s, err := g.env.Open(ctx, slot.PeerID(to), Protocol)
+	s, err := g.env.Open(ctx, slot.PeerID(to), ProtocolAdmit)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,9 @@
-package liveness
+package peers
 
 import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // outrun is how old a connection may be that ends because another one of the same dial was there
@@ -23,11 +21,11 @@ const outrun = 3 * time.Second
 // there first, and ends the other, which may be there for us by then.
 func dropStale(moved func(network.Conn) bool) *network.NotifyBundle {
 	return &network.NotifyBundle{DisconnectedF: func(n network.Network, c network.Conn) {
-		if !peers.OverTCP(c.RemoteMultiaddr()) || time.Since(c.Stat().Opened) < outrun || moved(c) {
+		if !OverTCP(c.RemoteMultiaddr()) || time.Since(c.Stat().Opened) < outrun || moved(c) {
 			return
 		}
 		for _, other := range n.ConnsToPeer(c.RemotePeer()) {
-			if !peers.IsRelayed(other.RemoteMultiaddr()) && !peers.OverTCP(other.RemoteMultiaddr()) {
+			if !IsRelayed(other.RemoteMultiaddr()) && !OverTCP(other.RemoteMultiaddr()) {
 				_ = other.Close() // it is gone in any case
 			}
 		}

@@ -1,4 +1,4 @@
-package tcpnet
+package bulk
 
 import (
 	"context"
@@ -31,8 +31,8 @@ type Transport struct {
 	listens atomic.Bool
 }
 
-// New returns a constructor for libp2p.Transport.
-func New(ports *Ports, inlet *Inlet) func(transport.Upgrader, network.ResourceManager) (*Transport, error) {
+// NewTransport returns a constructor for libp2p.Transport.
+func NewTransport(ports *Ports, inlet *Inlet) func(transport.Upgrader, network.ResourceManager) (*Transport, error) {
 	return func(u transport.Upgrader, limits network.ResourceManager) (*Transport, error) {
 		plain, err := tcp.NewTCPTransport(u, limits, nil, tcp.DisableReuseport())
 		if err != nil {
