@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,129 +17,131 @@ import (
 
 // Field is one field of a spec as text.
 type Field struct {
-	// Name is what TOML files, hellos and errors call it. Its flag has - in place of _; the name's
-	// own flag is --run.
+	// Name is what TOML files, hellos and errors call it: that of the field in Go, in small letters
+	// and with _ between words. Its flag has - in place of _; the name's own flag is --run.
 	Name    string
-	Default string // empty where it depends on other fields or is required
+	Default string                   // empty where it depends on other fields or is required
+	check   func(text string) string // returns what is allowed, or "" if the text is
 	// Help is that of its flag, with what the value is called in backquotes; empty: it has no flag.
 	Help string
-	// At returns a pointer to the field: *string, *uint64, *[]uint64, *time.Duration or
-	// *[]trainer.PeerID.
-	At    func(*Spec) any
-	check func(text string) string // returns what is allowed, or "" if the text is
 }
 
 // Table is the table of all fields, in the order of the canonical encoding.
 func Table() []Field { return slices.Clone(table) }
 
-// Each field has its name, its place in a spec, its default, its check, and the help of its flag.
+// Each field has its name, its default, its check, and the help of its flag.
 var table = []Field{
-	field("name", func(s *Spec) any { return &s.Name }, "", checkName,
-		"`name` of the run: peers that give the same name find each other"),
-	field("nonce", func(s *Spec) any { return &s.Nonce }, "", nil, ""),
-	field("protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion), ""),
-	field("kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, checkKernel, ""),
-	field("mode", func(s *Spec) any { return &s.Mode }, ModeSync,
+	{"name", "", checkName,
+		"`name` of the run: peers that give the same name find each other"},
+	{"nonce", "", nil, ""},
+	{"protocol", ProtocolVersion, oneOf(ProtocolVersion), ""},
+	{"kernel", KernelVersion, checkKernel, ""},
+	{"mode", ModeSync,
 		oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
-		"`mode`: how rounds follow each other: sync; delayed or eager, in which the reduction runs beside "+
-			"the next inner steps; streaming, in which fragments of the model take turns; or async, which is "+
-			"eager without waiting for slow peers (founder's default sync)"),
-	field("rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32),
-		"rounds of the run (founder's default 100)"),
-	field("inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(MaxSteps),
-		"inner `steps` of a round, H (founder's default 500)"),
-	field("outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, checkOuter,
-		"outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in "+
-			"mode async)"),
-	field("outer_lr", func(s *Spec) any { return &s.OuterLR }, defaultLR, decimal(1e-6, 100),
-		"outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)"),
-	field("momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999),
-		"outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped "+
-			"modes unless delayed_nesterov, which has 0.6 in mode async)"),
-	field("dn_every", func(s *Spec) any { return &s.DNEvery }, "4", upTo(1<<20),
-		"contributions from one use of the momentum to the next, with --outer delayed_nesterov: about as many "+
-			"as peers contribute to a round (founder's default 4)"),
-	field("beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999),
-		"beta2 of --outer adam, a `decimal` (founder's default 0.99)"),
-	field("fragments", func(s *Spec) any { return &s.Fragments }, "1", upTo(slot.MaxFragments),
-		"fragments of the model, of which each slot reduces one in turn: that much less is sent at a time; "+
-			"for mode streaming (founder's default 1)"),
-	field("fragment_order", func(s *Spec) any { return &s.FragmentOrder }, OrderStrided,
+		"`mode`: how rounds follow each other: sync; delayed or eager, in which the reduction runs beside " +
+			"the next inner steps; streaming, in which fragments of the model take turns; or async, which is " +
+			"eager without waiting for slow peers (founder's default sync)"},
+	{"rounds", "100", upTo(math.MaxUint32),
+		"rounds of the run (founder's default 100)"},
+	{"inner_steps", "500", upTo(MaxSteps),
+		"inner `steps` of a round, H (founder's default 500)"},
+	{"outer", outeropt.Nesterov, checkOuter,
+		"outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in " +
+			"mode async)"},
+	{"outer_lr", defaultLR, decimal(1e-6, 100),
+		"outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)"},
+	{"momentum", "0.9", decimal(0, 0.9999),
+		"outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped " +
+			"modes unless delayed_nesterov, which has 0.6 in mode async)"},
+	{"dn_every", "4", upTo(1 << 20),
+		"contributions from one use of the momentum to the next, with --outer delayed_nesterov: about as many " +
+			"as peers contribute to a round (founder's default 4)"},
+	{"beta2", "0.99", decimal(0.0001, 0.999999),
+		"beta2 of --outer adam, a `decimal` (founder's default 0.99)"},
+	{"fragments", "1", upTo(slot.MaxFragments),
+		"fragments of the model, of which each slot reduces one in turn: that much less is sent at a time; " +
+			"for mode streaming (founder's default 1)"},
+	{"fragment_order", OrderStrided,
 		oneOf(OrderStrided, OrderSequential),
-		"`order` in which tensors are put into fragments: strided over the layers, or sequential (founder's default "+
-			"strided)"),
-	field("fragment_delay", func(s *Spec) any { return &s.FragmentDelay }, "0", upToText(MaxSteps),
-		"inner `steps` after which a fragment of the model that was sent off lands again, in mode streaming "+
-			"(founder's default a tenth of the inner steps)"),
-	field("fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 1),
-		"how much of what was trained stays where a fragment of the model lands, a `decimal` up to 1, in mode "+
-			"streaming (founder's default 0)"),
-	field("pace", func(s *Spec) any { return &s.Pace }, PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
-		"`pace`: how many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; "+
-			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)"),
-	field("round_time", func(s *Spec) any { return &s.RoundTime }, "0", decimal(0, 1e6),
-		"`seconds` of a round with --pace deadline, a decimal"),
-	field("aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean",
+		"`order` in which tensors are put into fragments: strided over the layers, or sequential (founder's default " +
+			"strided)"},
+	{"fragment_delay", "0", upToText(MaxSteps),
+		"inner `steps` after which a fragment of the model that was sent off lands again, in mode streaming " +
+			"(founder's default a tenth of the inner steps)"},
+	{"fragment_alpha", "0", decimal(0, 1),
+		"how much of what was trained stays where a fragment of the model lands, a `decimal` up to 1, in mode " +
+			"streaming (founder's default 0)"},
+	{"pace", PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
+		"`pace`: how many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; " +
+			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)"},
+	{"round_time", "0", decimal(0, 1e6),
+		"`seconds` of a round with --pace deadline, a decimal"},
+	{"aggregator", "trimmed_mean",
 		oneOf("mean", "trimmed_mean", "median"),
-		"`aggregator`: how contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"),
-	field("trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499),
-		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)"),
-	field("clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off"),
-		"`on|off`: scale contributions to at most the median norm (founder's default: on unless mean)"),
-	field("codec", func(s *Spec) any { return &s.Codec }, codec.F32, checkCodec,
-		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, the 64 "+
-			"largest of each 4096 values at 2 bits, and topk:K:BITS, K of them. What is lost is made up for later "+
-			"(founder's default f32)"),
-	field("schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring"),
-		"`schedule`: how contributions are combined over the network: rotation, in which every peer sends each "+
-			"piece to its owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups "+
-			"that trust each other's software and keep running; or auto: of a mean, the cheaper one that can be "+
-			"reached (founder's default rotation)"),
-	field("frame", func(s *Spec) any { return &s.Frame }, "", frameSize, ""),
-	field("init", func(s *Spec) any { return &s.Init }, "founder", checkInit, ""),
-	field("seed", func(s *Spec) any { return &s.Seed }, "1", nil,
-		"number from which the initial model and the data's division among the peers follow (founder's default 1)"),
-	field("start_peers", func(s *Spec) any { return &s.StartPeers }, "1", upTo(slot.MaxMembers),
-		"members the first round waits for (founder's default 1)"),
-	field("min_peers", func(s *Spec) any { return &s.MinPeers }, "1", upTo(slot.MaxMembers),
-		"contributors with which a round may close (founder's default 1)"),
-	field("max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1<<40), upTo(1<<56), ""),
-	field("max_weight_ratio", func(s *Spec) any { return &s.MaxWeightRatio }, "", upToText(1<<16),
-		"most weight of a contribution, as a `ratio` to the median weight of the last 16 rounds; 0: no limit "+
-			"(founder's default 8 with trust byzantine, else 0)"),
-	field("discount", func(s *Spec) any { return &s.Discount }, "1000", nil, ""),
-	field("access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate),
-		"`access`: who may take part: open, or private, for peers with a ticket or the admission secret alone "+
-			"(founder's default open)"),
-	field("trust", func(s *Spec) any { return &s.Trust }, "", oneOf(TrustCrash, TrustByzantine),
-		"`trust`: what the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or "+
-			"are gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and "+
-			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)"),
-	field("founders", func(s *Spec) any { return &s.Founders }, "", nil,
-		"`peer` that founds the run, may be repeated: more than half of them must sign its first record "+
-			"(founder's default: with trust byzantine the peer that settles the run's settings, else any "+
-			"peer)"),
-	field("max_electors", func(s *Spec) any { return &s.MaxElectors }, "31", upTo(maxElectors),
-		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other "+
-			"members contribute without one (founder's default 31)"),
-	field("newcomer_share", func(s *Spec) any { return &s.NewcomerShare }, "500", upTo(1000),
-		"with trust byzantine, the most newcomers in a round, a `number` for each 1000 of its other contributors "+
-			"(500: a third of all); one is always taken (founder's default 500)"),
-	field("audit_samples", func(s *Spec) any { return &s.AuditSamples }, "", samplesText,
-		"with trust byzantine, the `number` of audit samples of each piece of a round that the electors of a "+
-			"quorum check together before they agree to it, or all; fewer where they would cost more than a twentieth "+
-			"of a round's bytes (founder's default 24 with trust byzantine, else 0)"),
-	field("term_cap", func(s *Spec) any { return &s.TermCap }, "1h", wholeSeconds(time.Second, 7*24*time.Hour),
-		"longest `duration` of one leader's term, like 90m: a leader that brings no round to its end is given more "+
-			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
-	field("outcome_codec", func(s *Spec) any { return &s.OutcomeCodec }, "", checkOutcomeCodec,
-		"`codec` in which what was reduced travels back: f32, bf16, int8, int4 or topk:K:BITS. What it loses is lost "+
-			"(founder's default: that of --codec; int4 for sign; for topk the union of 4 or --start-peers "+
-			"contributions at 4 bits, while that has at most 1024 values, else int4)"),
+		"`aggregator`: how contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"},
+	{"trim_permille", "200", upTo(499),
+		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)"},
+	{"clip", "", oneOf("on", "off"),
+		"`on|off`: scale contributions to at most the median norm (founder's default: on unless mean)"},
+	{"codec", codec.F32, checkCodec,
+		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, the 64 " +
+			"largest of each 4096 values at 2 bits, and topk:K:BITS, K of them. What is lost is made up for later " +
+			"(founder's default f32)"},
+	{"schedule", "rotation", oneOf("auto", "rotation", "ring"),
+		"`schedule`: how contributions are combined over the network: rotation, in which every peer sends each " +
+			"piece to its owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups " +
+			"that trust each other's software and keep running; or auto: of a mean, the cheaper one that can be " +
+			"reached (founder's default rotation)"},
+	{"frame", "", frameSize, ""},
+	{"init", "founder", checkInit, ""},
+	{"seed", "1", nil,
+		"number from which the initial model and the data's division among the peers follow (founder's default 1)"},
+	{"start_peers", "1", upTo(slot.MaxMembers),
+		"members the first round waits for (founder's default 1)"},
+	{"min_peers", "1", upTo(slot.MaxMembers),
+		"contributors with which a round may close (founder's default 1)"},
+	{"max_weight", strconv.Itoa(1 << 40), upTo(1 << 56), ""},
+	{"max_weight_ratio", "", upToText(1 << 16),
+		"most weight of a contribution, as a `ratio` to the median weight of the last 16 rounds; 0: no limit " +
+			"(founder's default 8 with trust byzantine, else 0)"},
+	{"discount", "1000", nil, ""},
+	{"access", AccessOpen, oneOf(AccessOpen, AccessPrivate),
+		"`access`: who may take part: open, or private, for peers with a ticket or the admission secret alone " +
+			"(founder's default open)"},
+	{"trust", "", oneOf(TrustCrash, TrustByzantine),
+		"`trust`: what the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or " +
+			"are gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and " +
+			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)"},
+	{"founders", "", nil,
+		"`peer` that founds the run, may be repeated: more than half of them must sign its first record " +
+			"(founder's default: with trust byzantine the peer that settles the run's settings, else any " +
+			"peer)"},
+	{"max_electors", "31", upTo(maxElectors),
+		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other " +
+			"members contribute without one (founder's default 31)"},
+	{"newcomer_share", "500", upTo(1000),
+		"with trust byzantine, the most newcomers in a round, a `number` for each 1000 of its other contributors " +
+			"(500: a third of all); one is always taken (founder's default 500)"},
+	{"audit_samples", "", samplesText,
+		"with trust byzantine, the `number` of audit samples of each piece of a round that the electors of a " +
+			"quorum check together before they agree to it, or all; fewer where they would cost more than a twentieth " +
+			"of a round's bytes (founder's default 24 with trust byzantine, else 0)"},
+	{"term_cap", "1h", wholeSeconds(time.Second, 7*24*time.Hour),
+		"longest `duration` of one leader's term, like 90m: a leader that brings no round to its end is given more " +
+			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"},
+	{"outcome_codec", "", checkOutcomeCodec,
+		"`codec` in which what was reduced travels back: f32, bf16, int8, int4 or topk:K:BITS. What it loses is lost " +
+			"(founder's default: that of --codec; int4 for sign; for topk the union of 4 or --start-peers " +
+			"contributions at 4 bits, while that has at most 1024 values, else int4)"},
 }
 
-func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {
-	return Field{Name: name, At: at, Default: byDefault, check: check, Help: help}
+// At returns a pointer to the field: *string, *uint64, *[]uint64, *time.Duration or
+// *[]trainer.PeerID.
+func (f Field) At(s *Spec) any {
+	name := strings.ReplaceAll(f.Name, "_", "")
+	return reflect.ValueOf(s).Elem().FieldByNameFunc(func(field string) bool {
+		return strings.EqualFold(field, name)
+	}).Addr().Interface()
 }
 
 // mayLack says whether a settled spec may leave the field empty.
