@@ -241,22 +241,33 @@ func pour(w io.Writer, n int) error {
 	return err
 }
 
-// drain reads n bytes and says how fast the second half came, in bytes a second: in the first a
-// connection finds its rate.
+// drain reads n bytes and says how fast they came, in bytes a second: the least rate of those after
+// a moment in the second quarter, because a connection finds its rate in the first, and because
+// after a moment at which this process did not run, bytes that came meanwhile are read at once. So
+// the rate is at most twice that of all bytes, too.
 func drain(r io.Reader, n int) (rate float64, err error) {
-	var since time.Time
-	half, got := n, 0
-	for b := make([]byte, min(n, probeChunk)); got < n; {
+	type moment struct {
+		at  time.Time
+		got int
+	}
+	moments := []moment{{time.Now(), 0}}
+	for b, got := make([]byte, min(n, probeChunk)), 0; got < n; {
 		k, err := r.Read(b[:min(len(b), n-got)])
-		if got += k; got >= n/2 && since.IsZero() {
-			since, half = time.Now(), got
+		if got += k; got >= n/4 && got <= n/2 {
+			moments = append(moments, moment{time.Now(), got})
 		}
 		if err != nil && got < n {
 			return 0, err
 		}
 	}
-	if took := time.Since(since).Seconds(); n > half && took > 0 {
-		rate = float64(n-half) / took
+	for i, m := range moments {
+		later := float64(n-m.got) / max(time.Since(m.at), time.Nanosecond).Seconds()
+		if i == 0 {
+			later *= 2
+		}
+		if rate == 0 || later < rate {
+			rate = later
+		}
 	}
 	return rate, nil
 }

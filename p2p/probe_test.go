@@ -54,6 +54,38 @@ func TestProbe(t *testing.T) {
 	})
 }
 
+// busy reads 1 MB/s, and does not run for a while when half of so many bytes are read: what came
+// meanwhile is there at once.
+type busy struct {
+	began time.Time
+	got   int
+	half  int
+	pause time.Duration
+}
+
+func (r *busy) Read(b []byte) (int, error) {
+	before := r.got
+	r.got += len(b)
+	time.Sleep(time.Until(r.began.Add(time.Duration(r.got) * time.Microsecond)))
+	if before < r.half && r.got >= r.half {
+		time.Sleep(r.pause)
+	}
+	return len(b), nil
+}
+
+// A process that did not run for a while takes no link for faster than it is.
+func TestAMeasuredRateIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 4 << 20
+		for _, pause := range []time.Duration{0, time.Second, 2 * time.Second} {
+			rate, err := drain(&busy{began: time.Now(), half: n / 2, pause: pause}, n)
+			if err != nil || rate < .9e6 || rate > 1.1e6 {
+				t.Errorf("%.0f bytes/s of 1000000 after a pause of %v, %v", rate, pause, err)
+			}
+		}
+	})
+}
+
 // Who probes again and again is given no more than its share in a window, and is still told the
 // time.
 func TestProbesAreBounded(t *testing.T) {

@@ -34,6 +34,7 @@ func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string)
 	for _, r := range probes {
 		v.Peers = append(v.Peers, peerOf(r, true))
 	}
+	v.Load = doctor.Load()
 	v.Mapped = mapped(ctx, bootstrap)
 	spec := p2pdiloco.Spec{Codec: s.Spec["codec"], Mode: s.Spec["mode"]}
 	// 0 before there is a spec
@@ -132,7 +133,7 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		}
 		v.Peers = append(v.Peers, peerOf(p, slices.Contains(found, id)))
 	}
-	v.Mapped, v.Reach = mapped(ctx, f.bootstrap), reachOf(n.Reach())
+	v.Load, v.Mapped, v.Reach = doctor.Load(), mapped(ctx, f.bootstrap), reachOf(n.Reach())
 	if spec != nil {
 		l.need = needOf(spec.Fields(), spec.Layout.Elements(), int(spec.StartPeers))
 		v.Slot = slotOf(*spec, spec.Layout.Elements(), len(found)+1)

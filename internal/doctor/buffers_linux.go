@@ -22,3 +22,11 @@ func number(path string) (uint64, error) {
 	}
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 }
+
+// Load is how many processes run or wait for a core, in the mean of the last minute; 0: unknown.
+func Load() (load float64) {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	load, _ = strconv.ParseFloat(first, 64)
+	return load
+}

@@ -210,6 +210,7 @@ func TestView(t *testing.T) {
 			func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = -time.Minute, -time.Minute },
 			"clock|warn|ahead of those of the others",
 		},
+		{func(v *View) { v.Load = 3.5 }, "peer ooWpeer0|ok|40 Mbit/s down, measured under a load of 3.5 on "},
 		{func(v *View) { v.Slot.Steps = 100 }, "slot|warn|"},
 		{func(v *View) { v.Slot.Steps, v.Slot.Beside = 100, true }, "slot|ok|runs beside it"},
 		{func(v *View) { v.Slot.Steps, v.Slot.Beside = 20, true }, "slot|warn|"},
@@ -269,7 +270,7 @@ func TestWhatToDo(t *testing.T) {
 // scripts read them.
 func TestTheDocumentIsStable(t *testing.T) {
 	v := sample()
-	v.Node, v.Addrs, v.Bootstrap.Err = "n", []string{"/a"}, "x"
+	v.Node, v.Addrs, v.Bootstrap.Err, v.Load = "n", []string{"/a"}, "x", 1
 	v.Reach = &Reach{Public: true, Tried: []string{"/a"}, Failed: []string{"/b"}, Relays: []string{"r"}}
 	v.Peers[0].Error, v.Peers[0].Offset = "x", time.Second
 	v.Peers = v.Peers[:2]
@@ -287,7 +288,7 @@ func TestTheDocumentIsStable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"":          {"addrs", "bootstrap", "mapped", "node", "peers", "reach", "run", "slot"},
+		"":          {"addrs", "bootstrap", "load", "mapped", "node", "peers", "reach", "run", "slot"},
 		"bootstrap": {"answered", "error", "given"},
 		"reach":     {"failed", "public", "relays", "tried"},
 		"peers":     {"addr", "down", "error", "member", "observed", "offset_ns", "peer", "rtt_ns", "up"},

@@ -33,6 +33,19 @@ func finding(check string, level Level, what, do string) Finding {
 	return Finding{check, level, what, do}
 }
 
+// row is what a check says in one case.
+type row struct {
+	holds    bool
+	level    Level
+	what, do string
+}
+
+// table is a check: its first row that holds.
+func table(check string, rows ...row) Finding {
+	r := rows[slices.IndexFunc(rows, func(r row) bool { return r.holds })]
+	return finding(check, r.level, r.what, r.do)
+}
+
 // levelOf is the level of something that fails, or works less well than it could.
 func levelOf(fails, warns bool) Level {
 	switch {

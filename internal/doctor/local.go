@@ -88,13 +88,8 @@ func sync(m Machine, dir string, need Need) Finding {
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}
-	return finding(
-		"fsync",
-		levelOf(false, small > slowSync || rate < slowWrite),
-		what,
-		"every slot waits for this disk: put --data-dir on a local SSD, not on a "+
-			"network share or a card",
-	)
+	return finding("fsync", levelOf(false, small > slowSync || rate < slowWrite), what,
+		"every slot waits for this disk: put --data-dir on a local SSD, not on a network share or a card")
 }
 
 func files(m Machine) Finding {

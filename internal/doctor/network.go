@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -10,33 +11,35 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
+const letThrough = "check that this machine's firewall lets TCP and UDP out, and that "
+
 func (v *View) bootstrap() Finding {
 	b := v.Bootstrap
 	reached := slices.ContainsFunc(v.Peers, func(p Peer) bool { return p.Error == "" })
-	switch {
-	case b.Answered && v.Node != "":
-		return finding("bootstrap", OK, "the peer that runs here has found its run", "")
-	case b.Answered:
-		return finding("bootstrap", OK, "a bootstrap address answers", "")
-	case len(b.Given) > 0 && reached:
-		return finding("bootstrap", Warn, "no bootstrap address answers, but peers were found: "+b.Err,
-			"newcomers may not find the run: give addresses of peers that run now")
-	case len(b.Given) > 0 && !v.networked():
-		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err, noNetwork)
-	case len(b.Given) > 0 && v.Ticket:
-		return finding("bootstrap", Fail, "none of the ticket's addresses answers: "+b.Err,
-			"if the run's peers have ended or have new addresses, ask a peer that runs for a new ticket (p2pdiloco "+
-				"invite); otherwise check that this machine's firewall lets TCP and UDP out, and that theirs lets "+
-				"them in")
-	case len(b.Given) > 0:
-		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err,
-			"check the addresses (a bootstrap node prints them, with its peer ID), and that the node runs and its "+
-				"firewall lets its port in")
-	case reached:
-		return finding("bootstrap", OK, "not needed: peers were found on the local network, or were remembered", "")
-	}
-	return finding("bootstrap", Warn, "no address was given, and no peer was found on the local network",
-		"give a ticket, or --bootstrap with the address of a bootstrap node or of any peer")
+	given, none := len(b.Given) > 0, "no bootstrap address answers: "+b.Err
+	return table("bootstrap",
+		row{b.Answered && v.Node != "", OK, "the peer that runs here has found its run", ""},
+		row{b.Answered, OK, "a bootstrap address answers", ""},
+		row{
+			given && reached, Warn, "no bootstrap address answers, but peers were found: " + b.Err,
+			"newcomers may not find the run: give addresses of peers that run now",
+		},
+		row{given && !v.networked(), Fail, none, noNetwork},
+		row{
+			given && v.Ticket, Fail, "none of the ticket's addresses answers: " + b.Err,
+			"if the run's peers have ended or have new addresses, ask a peer that runs for a new ticket (p2pdiloco " +
+				"invite); otherwise " + letThrough + "theirs lets them in",
+		},
+		row{
+			given, Fail, none, "check the addresses (a bootstrap node prints them, with its peer ID), and that the " +
+				"node runs and its firewall lets its port in",
+		},
+		row{reached, OK, "not needed: peers were found on the local network, or were remembered", ""},
+		row{
+			true, Warn, "no address was given, and no peer was found on the local network",
+			"give a ticket, or --bootstrap with the address of a bootstrap node or of any peer",
+		},
+	)
 }
 
 // seen are the IP addresses at which others see this peer.
@@ -63,22 +66,20 @@ func (v *View) addresses() Finding {
 			behind = append(behind, ip.String())
 		}
 	}
-	switch {
-	case len(behind) > 0:
-		return finding("address", OK, fmt.Sprintf("others see this machine at %s, which it does not have itself: it "+
-			"is behind NAT", strings.Join(behind, ", ")), "")
-	case len(own) > 0:
-		return finding("address", OK, "others see this machine at an address of its own: "+strings.Join(own, ", "), "")
-	}
-	switch {
-	case !v.networked():
-		return finding("address", Warn, "this machine has no address but loopback ones", noNetwork)
-	case v.Bootstrap.Answered:
-		return finding("address", Warn, "no peer has reported at which address it sees this machine",
-			"the peers that answered report it only to members, or not at all: join, then run this again")
-	}
-	return finding("address", Warn, "no peer has reported yet at which address it sees this machine",
-		"find peers first: see bootstrap")
+	return table("address",
+		row{len(behind) > 0, OK, fmt.Sprintf("others see this machine at %s, which it does not have itself: it is "+
+			"behind NAT", strings.Join(behind, ", ")), ""},
+		row{len(own) > 0, OK, "others see this machine at an address of its own: " + strings.Join(own, ", "), ""},
+		row{!v.networked(), Warn, "this machine has no address but loopback ones", noNetwork},
+		row{
+			v.Bootstrap.Answered, Warn, "no peer has reported at which address it sees this machine",
+			"the peers that answered report it only to members, or not at all: join, then run this again",
+		},
+		row{
+			true, Warn, "no peer has reported yet at which address it sees this machine",
+			"find peers first: see bootstrap",
+		},
+	)
 }
 
 const noNetwork = "connect this machine to a network: it can reach only itself now"
@@ -91,7 +92,6 @@ func (v *View) networked() bool {
 // mapping says how the NAT maps UDP ports, which decides whether two peers behind NAT can punch a
 // hole. It compares the ports at which two peers see one socket.
 func (v *View) mapping() Finding {
-	const check = "nat"
 	ports := make(map[endpoint]bool)
 	for _, a := range v.Mapped {
 		if e, ok := parse(a); ok && !slices.Contains(v.Own, e.ip) {
@@ -99,60 +99,60 @@ func (v *View) mapping() Finding {
 		}
 	}
 	behind := slices.ContainsFunc(v.seen(), func(ip netip.Addr) bool { return !slices.Contains(v.Own, ip) })
-	switch {
-	case !behind:
-		return finding(check, OK, "no NAT was seen", "")
-	case len(ports) > 1:
-		return finding(check, Warn, fmt.Sprintf("the NAT gives one socket another port for each peer (%d "+
-			"seen), so that holes cannot be punched", len(ports)),
-			"forward a TCP and a UDP port in the router, and give --listen with that port; otherwise a relay carries "+
-				"this peer's bytes to other peers behind NAT")
-	case len(v.Mapped) > 1:
-		return finding(check, OK, "the NAT keeps a socket's port for all peers: holes can be punched to peers "+
-			"behind similar ones", "")
-	}
-	return finding(check, OK, "how the NAT maps ports is not known: that needs UDP answers from peers at two addresses",
-		"")
+	return table("nat",
+		row{!behind, OK, "no NAT was seen", ""},
+		row{
+			len(ports) > 1, Warn, fmt.Sprintf("the NAT gives one socket another port for each peer (%d seen), so that "+
+				"holes cannot be punched", len(ports)),
+			"forward a TCP and a UDP port in the router, and give --listen with that port; otherwise a relay carries " +
+				"this peer's bytes to other peers behind NAT",
+		},
+		row{len(v.Mapped) > 1, OK, "the NAT keeps a socket's port for all peers: holes can be punched to peers " +
+			"behind similar ones", ""},
+		row{
+			true, OK, "how the NAT maps ports is not known: that needs UDP answers from peers at two addresses", "",
+		},
+	)
 }
 
 func (v *View) reached() Finding {
-	r := v.Reach
 	const do = "forward a TCP and a UDP port in the router to this machine, --listen there and --announce the " +
 		"router's address"
-	switch {
-	case r.Public && len(r.Tried) > 0:
-		return finding("reach", OK, "others reach this peer at "+strings.Join(r.Tried, ", "), "")
-	case r.Public:
-		return finding("reach", OK, "other peers can connect to this one", "")
-	case len(r.Tried) > 0 && len(r.Relays) > 0:
-		return finding("reach", OK, fmt.Sprintf("others reach this peer at %s, and otherwise through %d relays",
-			strings.Join(r.Tried, ", "), len(r.Relays)), "")
-	case len(r.Tried) > 0:
-		return finding("reach", Warn, fmt.Sprintf("others reach this peer at %s, except those with IPv4 only",
-			strings.Join(r.Tried, ", ")), do+", or let a public peer or bootstrap node relay")
-	case len(r.Relays) > 0 && len(r.Failed) == 0:
-		return finding("reach", OK, fmt.Sprintf("%d relays lead to this peer; whether it can be reached directly is "+
-			"not known yet", len(r.Relays)), "")
-	case len(r.Relays) > 0:
-		return finding("reach", Warn, fmt.Sprintf("others cannot reach this peer directly; %d relays lead to it",
-			len(r.Relays)), do+": direct connections are faster")
-	case len(r.Failed) > 0:
-		return finding("reach", Warn, "others could not reach "+strings.Join(r.Failed, ", "),
-			do+", or let a public peer or bootstrap node relay")
-	}
-	return finding("reach", OK, "no peer has tried to reach this one yet", "")
+	const relay = do + ", or let a public peer or bootstrap node relay"
+	r := v.Reach
+	tried, relays := strings.Join(r.Tried, ", "), len(r.Relays)
+	return table("reach",
+		row{r.Public && tried != "", OK, "others reach this peer at " + tried, ""},
+		row{r.Public, OK, "other peers can connect to this one", ""},
+		row{
+			tried != "" && relays > 0, OK,
+			fmt.Sprintf("others reach this peer at %s, and otherwise through %d relays", tried, relays), "",
+		},
+		row{tried != "", Warn, "others reach this peer at " + tried + ", except those with IPv4 only", relay},
+		row{relays > 0 && len(r.Failed) == 0, OK, fmt.Sprintf("%d relays lead to this peer; whether it can be reached "+
+			"directly is not known yet", relays), ""},
+		row{
+			relays > 0, Warn, fmt.Sprintf("others cannot reach this peer directly; %d relays lead to it", relays),
+			do + ": direct connections are faster",
+		},
+		row{len(r.Failed) > 0, Warn, "others could not reach " + strings.Join(r.Failed, ", "), relay},
+		row{true, OK, "no peer has tried to reach this one yet", ""},
+	)
 }
 
 const slowTrip = 400 * time.Millisecond
 
 // members has a finding for each peer, and one more if there is none or none answers.
 func (v *View) members() (all []Finding) {
-	failed, members := 0, 0
+	failed, members, load := 0, 0, ""
+	if v.Load > 0 {
+		load = fmt.Sprintf(", measured under a load of %.1f on %d cores", v.Load, runtime.NumCPU())
+	}
 	for _, p := range v.Peers {
 		if p.Member {
 			members++
 		}
-		f := p.check()
+		f := p.check(load)
 		if f.Level == Fail {
 			f.Level = Warn // the other members may suffice
 			if p.Member {
@@ -161,22 +161,30 @@ func (v *View) members() (all []Finding) {
 		}
 		all = append(all, f)
 	}
-	switch {
-	case members == 0 && v.Run != "" && v.Slot.Members != 1 && v.Ticket:
-		all = append(all, finding("members", Warn, "no peer of the ticket's run "+v.Run+" was found",
-			"if the run goes on, ask one of its peers for a new ticket, and see bootstrap"))
-	case members == 0 && v.Run != "" && v.Slot.Members != 1:
-		all = append(all, finding("members", Warn, "no other peer of run "+v.Run+" was found",
-			"check the run's name (the peers of a private run are found with a ticket only), and see bootstrap"))
-	case failed > 0 && failed == members:
-		all = append(all, finding("members", Fail, "no peer of the run can be reached",
-			"check that this machine's firewall lets TCP and UDP out, and that the others run"))
+	alone := members == 0 && v.Run != "" && v.Slot.Members != 1
+	f := table("members",
+		row{
+			alone && v.Ticket, Warn, "no peer of the ticket's run " + v.Run + " was found",
+			"if the run goes on, ask one of its peers for a new ticket, and see bootstrap",
+		},
+		row{
+			alone, Warn, "no other peer of run " + v.Run + " was found",
+			"check the run's name (the peers of a private run are found with a ticket only), and see bootstrap",
+		},
+		row{
+			failed > 0 && failed == members, Fail, "no peer of the run can be reached", letThrough + "the others run",
+		},
+		row{holds: true},
+	)
+	if f.Level != "" {
+		all = append(all, f)
 	}
 	return all
 }
 
-// check says how a peer is reached and how fast. The level is Fail if it is not reached.
-func (p Peer) check() Finding {
+// check says how a peer is reached and how fast, measured under a load. The level is Fail if it is
+// not reached.
+func (p Peer) check(load string) Finding {
 	check := "peer " + p.ID[max(0, len(p.ID)-8):]
 	if p.Error != "" {
 		return finding(check, Fail, "no answer: "+strings.Join(strings.Fields(p.Error), " "),
@@ -187,23 +195,17 @@ func (p Peer) check() Finding {
 	if e.relay {
 		way = "a relay"
 	}
-	what := fmt.Sprintf("over %s, round trip %s, %s", way, short(p.RTT), p.speeds())
-	switch {
-	case e.relay:
-		return finding(check, Warn, what, "relays are slow and have limits: open a port on one of the two sides")
-	case p.RTT > slowTrip:
-		return finding(check, Warn, what, "every slot takes some round trips, which is fine for long inner phases; "+
-			"other "+
-			"traffic may fill the link (limit this peer's with --max-upload)")
+	speeds := "speed not measured (the peer answers few probes at a time)"
+	if p.Up > 0 || p.Down > 0 {
+		speeds = fmt.Sprintf("%s up, %s down%s", bits(p.Up), bits(p.Down), load)
 	}
-	return finding(check, OK, what, "")
-}
-
-func (p Peer) speeds() string {
-	if p.Up == 0 && p.Down == 0 {
-		return "speed not measured (the peer answers few probes at a time)"
-	}
-	return fmt.Sprintf("%s up, %s down", bits(p.Up), bits(p.Down))
+	what := fmt.Sprintf("over %s, round trip %s, %s", way, short(p.RTT), speeds)
+	return table(check,
+		row{e.relay, Warn, what, "relays are slow and have limits: open a port on one of the two sides"},
+		row{p.RTT > slowTrip, Warn, what, "every slot takes some round trips, which is fine for long inner phases; " +
+			"other traffic may fill the link (limit this peer's with --max-upload)"},
+		row{true, OK, what, ""},
+	)
 }
 
 // bits is a rate in bits, as network providers give it.

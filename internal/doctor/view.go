@@ -21,6 +21,8 @@ type View struct {
 	Mapped []string `json:"mapped,omitempty"`
 	Peers  []Peer   `json:"peers"`
 	Slot   Slot     `json:"slot"`
+	// of this machine while it was probed: processes that run or wait for a core; 0: unknown
+	Load float64 `json:"load,omitempty"`
 }
 
 // Bootstrap says whether the bootstrap addresses answer.
