@@ -21,10 +21,10 @@ var stripping = []string{
 // wallClock are the places that may know the time of day: what they make of it is shown, or
 // survives a jump (TestAClockThatJumpsForgetsNobody).
 var wallClock = []string{
-	"internal/node/report/event.go: UTC",    // an event's time, to be read
-	"internal/eventlog/line.go: Time",       // the same
-	"internal/node/report/history.go: Time", // a slot's, to be read
-	"internal/node/report/history.go: UTC",  // the same
+	"events.go: UTC",                  // an event's time, to be read
+	"internal/eventlog/line.go: Time", // the same
+	"metrics.go: Time",                // a slot's, to be read
+	"metrics.go: UTC",                 // the same
 	// A page, a terminal and a tracker show when things were.
 	"internal/view/events.go: Time", "internal/view/events.go: Parse", "internal/view/history.go: Unix",
 	"internal/view/top/screen.go: Local", "internal/view/track/tensorboard.go: Unix",
@@ -34,7 +34,7 @@ var wallClock = []string{
 	// Tickets end at a date.
 	"internal/node/admission/guard.go: Unix", "internal/ticket/encode.go: Unix", "internal/ticket/encode.go: UTC",
 	"internal/ticket/ticket.go: Unix",
-	"operator.go: UTC", "admission.go: Local",
+	"node.go: UTC", "admission.go: Local",
 	// A probe compares two clocks.
 	"p2p/probe.go: UnixNano", "p2p/probe.go: Unix", "p2p/probe.go: Round",
 	// A hello tells the time, and nobody looks at it.

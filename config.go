@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -230,7 +229,7 @@ func (c Config) Validate() error {
 	refuse(!named, "preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN)
 	refuse(c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause,
 		"on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause)
-	unfit := report.CheckName(c.PeerName)
+	unfit := CheckPeerName(c.PeerName)
 	refuse(unfit != nil, "PeerName %q: %v", c.PeerName, unfit)
 	refuse(c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload,
 		"MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload)

@@ -27,7 +27,8 @@
 //
 // This package puts the parts of a node together: join.go finds the run, open.go opens what needs
 // its spec and then does what the ledger's newest view asks for, and node.go has the calls of a
-// training program, operator.go those of an operator. The parts are packages of their own:
+// training program and of an operator. What it reports is in status.go, members.go and events.go:
+// they only observe. The parts are packages of their own:
 //
 //	spec, trainer           what a run is agreed on, and what a trainer is: import these, too
 //	internal/node/round     one round, from the inner steps to the new anchor (round.go), and the
@@ -36,7 +37,6 @@
 //	internal/node/formation finding the run, and which spec holds
 //	internal/node/admission private runs: secrets, tickets, operators' motions
 //	internal/node/edge      messages and streams on their way to the network
-//	internal/node/report    events and status; they only observe
 //	membership              which peers take part, and what was agreed: the slot ledger
 //	allreduce, outeropt     the reduction of contributions, and the outer step
 //	p2p, gossip             hosts, discovery, streams; announcements

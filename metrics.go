@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -23,13 +23,13 @@ const (
 // keeps it: the newest slots whole, and of older ones fewer. A slot may be there twice, where the
 // run has changed its branch; the later one holds.
 func (n *Node) SlotMetrics() ([]SlotMetrics, error) {
-	return report.ReadHistory(n.dir.Path(datadir.MetricsFile))
+	return eventlog.ReadHistory[SlotMetrics](n.dir.Path(datadir.MetricsFile))
 }
 
 // teller says how the training goes: to the metrics file, and to the other members.
 type teller struct {
 	*Node
-	history *report.History
+	history *eventlog.History
 	failed  bool        // the newest line is missing in the file
 	slot    Status      // when the newest slot was applied
 	newest  SlotMetrics // of that slot
@@ -39,7 +39,7 @@ type teller struct {
 
 // tellMetrics tells, until the node closes.
 func (n *Node) tellMetrics() {
-	t := teller{Node: n, history: report.NewHistory(n.hooks.Disk, n.dir.Path(datadir.MetricsFile))}
+	t := teller{Node: n, history: eventlog.NewHistory(n.hooks.Disk, n.dir.Path(datadir.MetricsFile))}
 	defer t.history.Close() //nolint:errcheck // what is in it is written
 	t.slot.Slot = n.driver.View().AppliedSlot
 	for !n.life.Over() {
@@ -79,7 +79,7 @@ func (t *teller) concerns(v membership.View) bool {
 func (t *teller) look(v membership.View) {
 	s := t.Status()
 	if s.Slot != t.slot.Slot {
-		t.newest = s.SlotMetricsSince(t.slot, v.Tip.Work, time.Now())
+		t.newest = s.slotMetricsSince(t.slot, v.Tip.Work, time.Now())
 		t.slot = s
 		err := t.history.Add(t.newest)
 		if err != nil && !t.failed {
@@ -105,11 +105,11 @@ func (t *teller) due(s Status) bool {
 
 // claim has the next ALIVE say how this peer's training goes.
 func (t *teller) claim(s Status) {
-	c := t.newest.Claims()
+	c := t.newest.claims()
 	c.Name, c.Version = cmp.Or(t.cfg.PeerName, hostName()), programVersion()
-	c.Measure(s, t.claimed)
+	c.measure(s, t.claimed)
 	t.claims.Store(&c)
-	t.driver.Report(membership.ReportClaims(c.Append(nil)))
+	t.driver.Report(membership.ReportClaims(c.encode(nil)))
 	t.claimed = s
 }
 
@@ -118,7 +118,7 @@ func hostName() string {
 	if err != nil {
 		return ""
 	}
-	return report.HostName(host)
+	return shortHostName(host)
 }
 
 const modulePath = "github.com/p2pdiloco/p2pdiloco"
@@ -150,4 +150,68 @@ func shortVersion(version string) string {
 		return ProtocolVersion
 	}
 	return version
+}
+
+// SlotMetrics is what a peer measured from one applied slot to the next: a line of its metrics
+// file. What is not known is nil.
+type SlotMetrics struct {
+	Time      time.Time `json:"time"` // when the slot was applied here
+	Slot      uint64    `json:"slot"`
+	Height    uint64    `json:"height"` // of the newest record
+	StateRoot Root      `json:"state_root"`
+
+	Loss        *float64 `json:"loss,omitempty"`          // training, mean over the newest round
+	HeldOut     *float64 `json:"held_out_loss,omitempty"` // the newest measured
+	HeldOutSlot uint64   `json:"held_out_slot,omitempty"` // of the anchor that it was measured on
+
+	// or samples: behind this peer's contributions since the line before, behind all contributions
+	// to this slot, and, up to the caps on weights, behind all of the run
+	Tokens          uint64   `json:"tokens"`
+	SlotTokens      uint64   `json:"slot_tokens"`
+	RunTokens       uint64   `json:"run_tokens"`
+	TokensPerSecond *float64 `json:"tokens_per_second,omitempty"` // of Tokens in Seconds
+
+	Members      int `json:"members"`
+	Contributors int `json:"contributors"`
+
+	// Since the line before, or the start of the process. Training is the time in inner steps,
+	// stalled the time that the trainer stood still and waited for others.
+	Seconds         float64  `json:"seconds"`
+	TrainingSeconds float64  `json:"training_seconds"`
+	StalledSeconds  float64  `json:"stalled_seconds"`
+	StalledShare    *float64 `json:"stalled_share,omitempty"` // of both
+	StepSeconds     *float64 `json:"step_seconds,omitempty"`  // of one inner step, the newest known
+	BytesSent       uint64   `json:"bytes_sent"`
+	BytesReceived   uint64   `json:"bytes_received"`
+
+	Norm    float64  `json:"norm"`               // of the outcome
+	OwnNorm *float64 `json:"own_norm,omitempty"` // of this peer's pseudo-gradient
+	Cosine  *float64 `json:"cosine,omitempty"`   // of the angle between the two
+}
+
+// slotMetricsSince puts together what was measured since another moment of the peer; the zero
+// Status is its start. work is that of the newest record.
+func (s Status) slotMetricsSince(before Status, work uint64, now time.Time) SlotMetrics {
+	m := SlotMetrics{
+		Time: now.UTC(), Slot: s.Slot, Height: s.Height, StateRoot: s.StateRoot,
+		Loss: s.Stats.TrainLoss, HeldOut: s.Stats.Loss, HeldOutSlot: s.Stats.LossSlot,
+		Tokens: s.Stats.Tokens - before.Stats.Tokens, SlotTokens: s.Stats.Weight, RunTokens: work,
+		Members: len(s.Members), Contributors: s.Stats.Contributors,
+		Seconds:         (s.Uptime - before.Uptime).Seconds(),
+		TrainingSeconds: (s.Training - before.Training).Seconds(), StalledSeconds: (s.Stall - before.Stall).Seconds(),
+		BytesSent: s.Sent - before.Sent, BytesReceived: s.Received - before.Received,
+		Norm: s.Stats.Norm, OwnNorm: s.Stats.OwnNorm, Cosine: s.Stats.Cosine,
+	}
+	if busy := m.TrainingSeconds + m.StalledSeconds; busy > 0 {
+		m.StalledShare = finite(m.StalledSeconds / busy)
+	}
+	if m.Tokens > 0 && m.Seconds > 0 {
+		m.TokensPerSecond = finite(float64(m.Tokens) / m.Seconds)
+	}
+	for _, member := range s.Members {
+		if c := member.Contribution; member.Self && c != nil && c.StepTime > 0 {
+			m.StepSeconds = finite(c.StepTime.Seconds())
+		}
+	}
+	return m
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
@@ -82,7 +81,7 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 		Network: n.net, Run: n.run, Boot: saved.Boot, Heartbeat: n.timing.Heartbeat, Guard: n.guard,
 		Logger: n.cfg.Logger,
 	})
-	n.ledger = report.NewLedger(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
+	n.ledger = newLedgerEvents(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
 	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
 		Timing: n.ledgerTiming(),
@@ -246,7 +245,7 @@ func (n *Node) tellVote(last, tip slot.Record) {
 		return
 	}
 	ledger := rules.Ledger(n.spec, n.run)
-	now, before := report.VoteOf(ledger, tip, n.Self()), report.VoteOf(ledger, last, n.Self())
+	now, before := voteOf(ledger, tip, n.Self()), voteOf(ledger, last, n.Self())
 	switch {
 	case now != nil && (before == nil || *now != *before):
 		n.emit("vote.progress", map[string]any{

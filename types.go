@@ -6,7 +6,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -51,9 +50,6 @@ type (
 
 // Root is a BLAKE3-256 hash: of a state, an outcome, a record or a run spec.
 type Root = slot.Root
-
-// Event is one thing that happened on a node.
-type Event = report.Event
 
 // The run spec: see package spec.
 type (

@@ -31,108 +31,172 @@ func Table() []Field { return slices.Clone(table) }
 
 // Each field has its name, its default, its check, and the help of its flag.
 var table = []Field{
-	{"name", "", checkName,
-		"`name` of the run: peers that give the same name find each other"},
+	{
+		"name", "", checkName,
+		"`name` of the run: peers that give the same name find each other",
+	},
 	{"nonce", "", nil, ""},
 	{"protocol", ProtocolVersion, oneOf(ProtocolVersion), ""},
 	{"kernel", KernelVersion, checkKernel, ""},
-	{"mode", ModeSync,
+	{
+		"mode", ModeSync,
 		oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
 		"`mode`: how rounds follow each other: sync; delayed or eager, in which the reduction runs beside " +
 			"the next inner steps; streaming, in which fragments of the model take turns; or async, which is " +
-			"eager without waiting for slow peers (founder's default sync)"},
-	{"rounds", "100", upTo(math.MaxUint32),
-		"rounds of the run (founder's default 100)"},
-	{"inner_steps", "500", upTo(MaxSteps),
-		"inner `steps` of a round, H (founder's default 500)"},
-	{"outer", outeropt.Nesterov, checkOuter,
+			"eager without waiting for slow peers (founder's default sync)",
+	},
+	{
+		"rounds", "100", upTo(math.MaxUint32),
+		"rounds of the run (founder's default 100)",
+	},
+	{
+		"inner_steps", "500", upTo(MaxSteps),
+		"inner `steps` of a round, H (founder's default 500)",
+	},
+	{
+		"outer", outeropt.Nesterov, checkOuter,
 		"outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in " +
-			"mode async)"},
-	{"outer_lr", defaultLR, decimal(1e-6, 100),
-		"outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)"},
-	{"momentum", "0.9", decimal(0, 0.9999),
+			"mode async)",
+	},
+	{
+		"outer_lr", defaultLR, decimal(1e-6, 100),
+		"outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)",
+	},
+	{
+		"momentum", "0.9", decimal(0, 0.9999),
 		"outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped " +
-			"modes unless delayed_nesterov, which has 0.6 in mode async)"},
-	{"dn_every", "4", upTo(1 << 20),
+			"modes unless delayed_nesterov, which has 0.6 in mode async)",
+	},
+	{
+		"dn_every", "4", upTo(1 << 20),
 		"contributions from one use of the momentum to the next, with --outer delayed_nesterov: about as many " +
-			"as peers contribute to a round (founder's default 4)"},
-	{"beta2", "0.99", decimal(0.0001, 0.999999),
-		"beta2 of --outer adam, a `decimal` (founder's default 0.99)"},
-	{"fragments", "1", upTo(slot.MaxFragments),
+			"as peers contribute to a round (founder's default 4)",
+	},
+	{
+		"beta2", "0.99", decimal(0.0001, 0.999999),
+		"beta2 of --outer adam, a `decimal` (founder's default 0.99)",
+	},
+	{
+		"fragments", "1", upTo(slot.MaxFragments),
 		"fragments of the model, of which each slot reduces one in turn: that much less is sent at a time; " +
-			"for mode streaming (founder's default 1)"},
-	{"fragment_order", OrderStrided,
+			"for mode streaming (founder's default 1)",
+	},
+	{
+		"fragment_order", OrderStrided,
 		oneOf(OrderStrided, OrderSequential),
 		"`order` in which tensors are put into fragments: strided over the layers, or sequential (founder's default " +
-			"strided)"},
-	{"fragment_delay", "0", upToText(MaxSteps),
+			"strided)",
+	},
+	{
+		"fragment_delay", "0", upToText(MaxSteps),
 		"inner `steps` after which a fragment of the model that was sent off lands again, in mode streaming " +
-			"(founder's default a tenth of the inner steps)"},
-	{"fragment_alpha", "0", decimal(0, 1),
+			"(founder's default a tenth of the inner steps)",
+	},
+	{
+		"fragment_alpha", "0", decimal(0, 1),
 		"how much of what was trained stays where a fragment of the model lands, a `decimal` up to 1, in mode " +
-			"streaming (founder's default 0)"},
-	{"pace", PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
+			"streaming (founder's default 0)",
+	},
+	{
+		"pace", PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
 		"`pace`: how many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; " +
-			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)"},
-	{"round_time", "0", decimal(0, 1e6),
-		"`seconds` of a round with --pace deadline, a decimal"},
-	{"aggregator", "trimmed_mean",
+			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)",
+	},
+	{
+		"round_time", "0", decimal(0, 1e6),
+		"`seconds` of a round with --pace deadline, a decimal",
+	},
+	{
+		"aggregator", "trimmed_mean",
 		oneOf("mean", "trimmed_mean", "median"),
-		"`aggregator`: how contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"},
-	{"trim_permille", "200", upTo(499),
-		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)"},
-	{"clip", "", oneOf("on", "off"),
-		"`on|off`: scale contributions to at most the median norm (founder's default: on unless mean)"},
-	{"codec", codec.F32, checkCodec,
+		"`aggregator`: how contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)",
+	},
+	{
+		"trim_permille", "200", upTo(499),
+		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)",
+	},
+	{
+		"clip", "", oneOf("on", "off"),
+		"`on|off`: scale contributions to at most the median norm (founder's default: on unless mean)",
+	},
+	{
+		"codec", codec.F32, checkCodec,
 		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, the 64 " +
 			"largest of each 4096 values at 2 bits, and topk:K:BITS, K of them. What is lost is made up for later " +
-			"(founder's default f32)"},
-	{"schedule", "rotation", oneOf("auto", "rotation", "ring"),
+			"(founder's default f32)",
+	},
+	{
+		"schedule", "rotation", oneOf("auto", "rotation", "ring"),
 		"`schedule`: how contributions are combined over the network: rotation, in which every peer sends each " +
 			"piece to its owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups " +
 			"that trust each other's software and keep running; or auto: of a mean, the cheaper one that can be " +
-			"reached (founder's default rotation)"},
+			"reached (founder's default rotation)",
+	},
 	{"frame", "", frameSize, ""},
 	{"init", "founder", checkInit, ""},
-	{"seed", "1", nil,
-		"number from which the initial model and the data's division among the peers follow (founder's default 1)"},
-	{"start_peers", "1", upTo(slot.MaxMembers),
-		"members the first round waits for (founder's default 1)"},
-	{"min_peers", "1", upTo(slot.MaxMembers),
-		"contributors with which a round may close (founder's default 1)"},
+	{
+		"seed", "1", nil,
+		"number from which the initial model and the data's division among the peers follow (founder's default 1)",
+	},
+	{
+		"start_peers", "1", upTo(slot.MaxMembers),
+		"members the first round waits for (founder's default 1)",
+	},
+	{
+		"min_peers", "1", upTo(slot.MaxMembers),
+		"contributors with which a round may close (founder's default 1)",
+	},
 	{"max_weight", strconv.Itoa(1 << 40), upTo(1 << 56), ""},
-	{"max_weight_ratio", "", upToText(1 << 16),
+	{
+		"max_weight_ratio", "", upToText(1 << 16),
 		"most weight of a contribution, as a `ratio` to the median weight of the last 16 rounds; 0: no limit " +
-			"(founder's default 8 with trust byzantine, else 0)"},
+			"(founder's default 8 with trust byzantine, else 0)",
+	},
 	{"discount", "1000", nil, ""},
-	{"access", AccessOpen, oneOf(AccessOpen, AccessPrivate),
+	{
+		"access", AccessOpen, oneOf(AccessOpen, AccessPrivate),
 		"`access`: who may take part: open, or private, for peers with a ticket or the admission secret alone " +
-			"(founder's default open)"},
-	{"trust", "", oneOf(TrustCrash, TrustByzantine),
+			"(founder's default open)",
+	},
+	{
+		"trust", "", oneOf(TrustCrash, TrustByzantine),
 		"`trust`: what the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or " +
 			"are gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and " +
-			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)"},
-	{"founders", "", nil,
+			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)",
+	},
+	{
+		"founders", "", nil,
 		"`peer` that founds the run, may be repeated: more than half of them must sign its first record " +
 			"(founder's default: with trust byzantine the peer that settles the run's settings, else any " +
-			"peer)"},
-	{"max_electors", "31", upTo(maxElectors),
+			"peer)",
+	},
+	{
+		"max_electors", "31", upTo(maxElectors),
 		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other " +
-			"members contribute without one (founder's default 31)"},
-	{"newcomer_share", "500", upTo(1000),
+			"members contribute without one (founder's default 31)",
+	},
+	{
+		"newcomer_share", "500", upTo(1000),
 		"with trust byzantine, the most newcomers in a round, a `number` for each 1000 of its other contributors " +
-			"(500: a third of all); one is always taken (founder's default 500)"},
-	{"audit_samples", "", samplesText,
+			"(500: a third of all); one is always taken (founder's default 500)",
+	},
+	{
+		"audit_samples", "", samplesText,
 		"with trust byzantine, the `number` of audit samples of each piece of a round that the electors of a " +
 			"quorum check together before they agree to it, or all; fewer where they would cost more than a twentieth " +
-			"of a round's bytes (founder's default 24 with trust byzantine, else 0)"},
-	{"term_cap", "1h", wholeSeconds(time.Second, 7*24*time.Hour),
+			"of a round's bytes (founder's default 24 with trust byzantine, else 0)",
+	},
+	{
+		"term_cap", "1h", wholeSeconds(time.Second, 7*24*time.Hour),
 		"longest `duration` of one leader's term, like 90m: a leader that brings no round to its end is given more " +
-			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"},
-	{"outcome_codec", "", checkOutcomeCodec,
+			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)",
+	},
+	{
+		"outcome_codec", "", checkOutcomeCodec,
 		"`codec` in which what was reduced travels back: f32, bf16, int8, int4 or topk:K:BITS. What it loses is lost " +
 			"(founder's default: that of --codec; int4 for sign; for topk the union of 4 or --start-peers " +
-			"contributions at 4 bits, while that has at most 1024 values, else int4)"},
+			"contributions at 4 bits, while that has at most 1024 values, else int4)",
+	},
 }
 
 // At returns a pointer to the field: *string, *uint64, *[]uint64, *time.Duration or

@@ -7,7 +7,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -65,7 +64,7 @@ func (s *Settings) check() (errs sources.Faults) {
 		_, err := api.ParseMetricsAddress(s.Metrics)
 		errs.Add(err != nil, "metrics", s.Metrics, "%v", err)
 	}
-	unfit := report.CheckName(s.cfg.PeerName)
+	unfit := p2pdiloco.CheckPeerName(s.cfg.PeerName)
 	errs.Add(unfit != nil, "peer-name", s.cfg.PeerName, "%v", unfit)
 	errs.Add(s.cfg.Found && s.cfg.RunID != "", "found", s.cfg.Found,
 		"--run NAME@%s is a run that exists: leave one of them out", s.cfg.RunID)

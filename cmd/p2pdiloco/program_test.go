@@ -17,7 +17,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	measures "github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -57,7 +56,7 @@ func TestDemo(t *testing.T) {
 		!strings.Contains(string(b), ">peer-1<") || strings.Count(string(b), "<svg ") < 5 {
 		t.Errorf("report %s of %d bytes: %v", r.Report, len(b), err)
 	}
-	slots, err := measures.ReadHistory(filepath.Join(kept, "peer-1", "metrics.jsonl"))
+	slots, err := eventlog.ReadHistory[p2pdiloco.SlotMetrics](filepath.Join(kept, "peer-1", "metrics.jsonl"))
 	if n := len(slots); err != nil || n == 0 || slots[n-1].Slot != 2 || slots[n-1].HeldOutSlot != 2 {
 		t.Errorf("the last slot's loss is not in peer 1's metrics: %+v, %v", slots, err)
 	}

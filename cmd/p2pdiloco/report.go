@@ -11,10 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
@@ -85,7 +86,7 @@ func measured(ctx context.Context, from []string) (peers []document.Peer, err er
 		} else if p.Name == datadir.MetricsFile {
 			p.Name = filepath.Base(filepath.Dir(path))
 		}
-		if p.Slots, err = report.ReadHistory(path); err != nil {
+		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](path); err != nil {
 			return nil, err
 		}
 		if len(p.Slots) == 0 {

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // A report is of what peers have measured: of a data directory and of a file, each by its folder's
@@ -20,10 +21,10 @@ func TestReport(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		path := filepath.Join(dir, name, "metrics.jsonl")
-		h := report.NewHistory(disk.OS, path)
+		h := eventlog.NewHistory(disk.OS, path)
 		for slot := range uint64(3) {
 			loss := float64(3 - slot)
-			must(t, h.Add(report.SlotMetrics{Slot: slot + 1, Loss: &loss, Members: 2}))
+			must(t, h.Add(p2pdiloco.SlotMetrics{Slot: slot + 1, Loss: &loss, Members: 2}))
 		}
 		must(t, h.Close())
 		from = append(from, path)

@@ -81,7 +81,8 @@ func TestInvite(t *testing.T) {
 		!strings.Contains(err.Error(), "too many") {
 		t.Errorf("refused: %v", err)
 	}
-	if err := (Client{s.Addr(), testKeys.Token}).Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := (Client{s.Addr(), testKeys.Token}).Recover(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "404") {
 		t.Errorf("a command that the peer does not have: %v", err)
 	}
 }

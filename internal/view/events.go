@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -25,7 +25,7 @@ type Event struct {
 }
 
 // parseEvent reads an event as a peer's API and its events file have it.
-func parseEvent(line []byte) (e report.Event, err error) {
+func parseEvent(line []byte) (e p2pdiloco.Event, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber() // heights and bytes keep their digits
 	if err := d.Decode(&e.Fields); err != nil {
@@ -56,7 +56,7 @@ const shortID = 6 // characters
 
 // add adds an event that has words. In the place of its ID a peer has the name that it says, and
 // its short name.
-func (all *events) add(e report.Event, text string, grave bool, names map[string]string) {
+func (all *events) add(e p2pdiloco.Event, text string, grave bool, names map[string]string) {
 	text, _, _ = strings.Cut(text, "\n") // what follows is for a terminal
 	if text == "" {
 		return

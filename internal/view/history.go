@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // MaxPoints bounds a history: where there are more slots, each second one of the older half goes.
@@ -36,7 +36,7 @@ type history struct {
 
 // takeLine adds a line of the peer's metrics file.
 func (h *history) takeLine(line []byte) {
-	var m report.SlotMetrics
+	var m p2pdiloco.SlotMetrics
 	if json.Unmarshal(line, &m) != nil || m.Slot == 0 {
 		return // it was cut off
 	}
@@ -50,7 +50,7 @@ func (h *history) takeLine(line []byte) {
 // take adds what a status says, of a peer whose metrics file is not read. The held-out loss is
 // often that of an earlier slot. The training loss is of the newest round, which is that of the
 // newest slot only just after it was applied.
-func (h *history) take(s report.Status) {
+func (h *history) take(s p2pdiloco.Status) {
 	if h.filed || s.RunID.IsZero() || s.Stats.Slot == 0 {
 		h.takeLoss(s.Stats)
 		return
@@ -69,7 +69,7 @@ func (h *history) take(s report.Status) {
 }
 
 // takeLoss adds a held-out loss, which may be measured after the slot has its line.
-func (h *history) takeLoss(s report.StatsStatus) {
+func (h *history) takeLoss(s p2pdiloco.StatsStatus) {
 	known := func(p Point) bool { return p.Slot == s.LossSlot }
 	if s.Loss != nil && slices.ContainsFunc(h.points, known) {
 		h.put(Point{Slot: s.LossSlot, Loss: s.Loss})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -39,8 +39,8 @@ type Member struct {
 	// in seconds; 0: it is heard
 	HeardAgo int64 `json:"heard_s"`
 	// what it says of itself, which may be wrong
-	Says     *report.Claims `json:"says,omitempty"`
-	Warnings []string       `json:"warnings,omitempty"`
+	Says     *p2pdiloco.Claims `json:"says,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
 }
 
 // Ways of members to which no connection leads.
@@ -52,7 +52,7 @@ const (
 // quietFor is how long a member is silent before a view says so.
 const quietFor = 5 * time.Second
 
-func membersOf(s report.Status) []Member {
+func membersOf(s p2pdiloco.Status) []Member {
 	all := make([]Member, 0, len(s.Members))
 	var steps uint64 // of all in the newest slot
 	for _, m := range s.Members {
@@ -71,7 +71,7 @@ func membersOf(s report.Status) []Member {
 	return all
 }
 
-func memberOf(m report.MemberStatus) Member {
+func memberOf(m p2pdiloco.MemberStatus) Member {
 	v := Member{
 		ID: m.Peer.String(), Short: m.Peer.Short(), Self: m.Self, State: m.State, Role: roleOf(m),
 		Contributes: m.State != "voting" && m.State != "idle", Slot: m.Slot, Steps: m.Steps, Of: m.Assigned,
@@ -106,7 +106,7 @@ func memberOf(m report.MemberStatus) Member {
 	return v
 }
 
-func roleOf(m report.MemberStatus) string {
+func roleOf(m p2pdiloco.MemberStatus) string {
 	switch {
 	case m.Leader:
 		return "leader"
@@ -117,7 +117,7 @@ func roleOf(m report.MemberStatus) string {
 }
 
 // warningsOf says what is wrong with a member, and what to do.
-func warningsOf(m report.MemberStatus) (all []string) {
+func warningsOf(m p2pdiloco.MemberStatus) (all []string) {
 	switch m.State {
 	case "late":
 		all = append(all, "It is late: most others have offered their part of the slot.")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Stage is how far the slot is that is under way.
@@ -27,8 +27,8 @@ const (
 
 // stageOf says how far the slot is. Where a slot is combined beside the inner steps of the next
 // one, it is the inner steps that are shown, and the text has both.
-func stageOf(s report.Status, beside *clock) *Stage {
-	self, others := report.MemberStatus{}, []report.MemberStatus{}
+func stageOf(s p2pdiloco.Status, beside *clock) *Stage {
+	self, others := p2pdiloco.MemberStatus{}, []p2pdiloco.MemberStatus{}
 	for _, m := range s.Members {
 		if m.Self {
 			self = m
@@ -57,7 +57,7 @@ func stageOf(s report.Status, beside *clock) *Stage {
 	return waitingOf(s, others)
 }
 
-func trainingOf(s report.Status, self report.MemberStatus) *Stage {
+func trainingOf(s p2pdiloco.Status, self p2pdiloco.MemberStatus) *Stage {
 	st := &Stage{Name: Training, Slot: s.Slot + 1, Steps: uint64(self.Steps), Of: uint64(self.Assigned)}
 	if s.Task != nil {
 		st.Slot, st.Of = s.Task.Slot, uint64(s.Task.Steps)
@@ -70,7 +70,7 @@ func trainingOf(s report.Status, self report.MemberStatus) *Stage {
 }
 
 // waitingOf is the stage of a peer that has nothing to do before others have trained.
-func waitingOf(s report.Status, others []report.MemberStatus) *Stage {
+func waitingOf(s p2pdiloco.Status, others []p2pdiloco.MemberStatus) *Stage {
 	st := &Stage{Name: Waiting, Slot: s.Slot + 1, Text: fmt.Sprintf("slot %d: this peer is ready for it", s.Slot+1)}
 	if len(others) > 0 {
 		st.Text = fmt.Sprintf("slot %d: %d of %d members train", s.Slot+1, len(others), len(s.Members))
@@ -85,7 +85,7 @@ func waitingOf(s report.Status, others []report.MemberStatus) *Stage {
 }
 
 // stepTime is how long an inner step of a member took in its newest contribution; 0: unknown.
-func stepTime(m report.MemberStatus) time.Duration {
+func stepTime(m p2pdiloco.MemberStatus) time.Duration {
 	if m.Contribution == nil {
 		return 0
 	}

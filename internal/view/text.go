@@ -7,7 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Bounds on what a view has of what other peers say.
@@ -36,7 +36,7 @@ func clip(text string, most int) string {
 }
 
 // reachedBy says how other peers reach this one.
-func reachedBy(s report.Status) string {
+func reachedBy(s p2pdiloco.Status) string {
 	r := s.Reach
 	text := "Others reach this peer directly where its network lets connections in."
 	switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -96,7 +96,7 @@ type Motion struct {
 }
 
 // build makes a view of a status. waits says what the peer waits for.
-func build(s report.Status, waits string, beside *clock) View {
+func build(s p2pdiloco.Status, waits string, beside *clock) View {
 	v := View{Run: runOf(s), Now: nowOf(s, waits, beside), Bytes: bytesOf(s), Members: membersOf(s)}
 	if !s.RunID.IsZero() {
 		v.Agreement = agreementOf(s)
@@ -104,7 +104,7 @@ func build(s report.Status, waits string, beside *clock) View {
 	return v
 }
 
-func runOf(s report.Status) Run {
+func runOf(s p2pdiloco.Status) Run {
 	r := Run{
 		Name: clip(s.Run, maxName), Private: s.Spec["access"] != spec.AccessOpen, Peer: s.Peer.String(), Addrs: s.Addrs,
 		Mode: s.Spec["mode"], Codec: s.Spec["codec"], Outer: s.Spec["outer"], Aggregator: s.Spec["aggregator"],
@@ -116,14 +116,14 @@ func runOf(s report.Status) Run {
 	return r
 }
 
-func nowOf(s report.Status, waits string, beside *clock) Now {
+func nowOf(s p2pdiloco.Status, waits string, beside *clock) Now {
 	n := Now{
 		Phase: string(s.Phase), Slot: s.Slot, LastSlot: s.LastSlot, Loss: s.Stats.Loss, LossSlot: s.Stats.LossSlot,
 		TrainLoss: s.Stats.TrainLoss, UpSeconds: s.Uptime.Seconds(), Notes: []string{},
 	}
-	if s.Phase == report.PhaseRunning {
+	if s.Phase == p2pdiloco.PhaseRunning {
 		n.Stage = stageOf(s, beside)
-		if left := s.CostSince(report.Status{}).Left; left > 0 {
+		if left := s.CostSince(p2pdiloco.Status{}).Left; left > 0 {
 			n.LeftSeconds = new(left.Seconds())
 		}
 	}
@@ -131,7 +131,7 @@ func nowOf(s report.Status, waits string, beside *clock) Now {
 		n.StallShare = new(s.Stall.Seconds() / all.Seconds())
 	}
 	switch {
-	case waits != "" && (s.Phase != report.PhaseEnded || s.Detail == ""):
+	case waits != "" && (s.Phase != p2pdiloco.PhaseEnded || s.Detail == ""):
 		n.Headline = waits
 	case n.Stage != nil:
 		n.Headline = n.Stage.Text
@@ -147,10 +147,10 @@ func nowOf(s report.Status, waits string, beside *clock) Now {
 	return n
 }
 
-func bytesOf(s report.Status) Bytes {
+func bytesOf(s p2pdiloco.Status) Bytes {
 	t := s.Traffic
 	return Bytes{
-		Sent: s.Sent, Received: s.Received, Parallel: s.CostSince(report.Status{}).Parallel, Relayed: t.Relayed.Sent,
+		Sent: s.Sent, Received: s.Received, Parallel: s.CostSince(p2pdiloco.Status{}).Parallel, Relayed: t.Relayed.Sent,
 		For: []PurposeBytes{
 			{"all-reduce", t.Exchange.Sent},
 			{"states for newcomers", t.State.Sent},
@@ -161,7 +161,7 @@ func bytesOf(s report.Status) Bytes {
 	}
 }
 
-func agreementOf(s report.Status) *Agreement {
+func agreementOf(s p2pdiloco.Status) *Agreement {
 	a := &Agreement{
 		Height: s.Height, StateRoot: s.StateRoot.String(), Motions: []Motion{}, Removed: []string{},
 	}
@@ -182,7 +182,7 @@ func agreementOf(s report.Status) *Agreement {
 }
 
 // termsLost counts the terms that were lost, and says when.
-func termsLost(s report.Status) (all uint64, text string) {
+func termsLost(s p2pdiloco.Status) (all uint64, text string) {
 	now := uint64(slot.Ref{Ballot: s.Ballot}.Term())
 	if all = now + s.TermsLost.Terms; all == 0 {
 		return 0, "none since this peer started"
@@ -200,7 +200,7 @@ func termsLost(s report.Status) (all uint64, text string) {
 
 // motionOf is a motion with how many more a quorum takes. All electors decide about it, but for the
 // one that it is about.
-func motionOf(s report.Status, m report.MotionStatus) Motion {
+func motionOf(s p2pdiloco.Status, m p2pdiloco.MotionStatus) Motion {
 	v := Motion{Action: m.Action, Have: len(m.By)}
 	if m.Peer != "" {
 		v.Peer = m.Peer.String()

@@ -7,39 +7,39 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // done is a contribution whose inner steps took two seconds each.
-func done(slotNumber uint64, steps uint32) *report.ContributionStatus {
-	return &report.ContributionStatus{Slot: slotNumber, Steps: steps, StepTime: 2 * time.Second}
+func done(slotNumber uint64, steps uint32) *p2pdiloco.ContributionStatus {
+	return &p2pdiloco.ContributionStatus{Slot: slotNumber, Steps: steps, StepTime: 2 * time.Second}
 }
 
 // A stage says how far the slot is, and how long the rest takes at the speed until now.
 func TestStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		me := report.MemberStatus{Self: true, State: "training", Steps: 15, Assigned: 20, Contribution: done(4, 20)}
-		slow := report.MemberStatus{Peer: "s", State: "training", Steps: 2, Assigned: 20, Contribution: done(4, 20)}
-		ready := report.MemberStatus{Self: true, State: "offered"}
-		combined := report.ExchangeStatus{Now: &report.SlotTime{Slot: 5, Expected: 9 * time.Second}}
+		me := p2pdiloco.MemberStatus{Self: true, State: "training", Steps: 15, Assigned: 20, Contribution: done(4, 20)}
+		slow := p2pdiloco.MemberStatus{Peer: "s", State: "training", Steps: 2, Assigned: 20, Contribution: done(4, 20)}
+		ready := p2pdiloco.MemberStatus{Self: true, State: "offered"}
+		combined := p2pdiloco.ExchangeStatus{Now: &p2pdiloco.SlotTime{Slot: 5, Expected: 9 * time.Second}}
 		var beside clock
 		for _, c := range []struct {
-			members  []report.MemberStatus
-			exchange report.ExchangeStatus
+			members  []p2pdiloco.MemberStatus
+			exchange p2pdiloco.ExchangeStatus
 			name     string
 			left     float64
 			text     string
 		}{
-			{[]report.MemberStatus{me, slow}, report.ExchangeStatus{}, Training, 10, "slot 5: this peer trains"},
-			{[]report.MemberStatus{me, slow}, combined, Training, 10, "trains; beside it slot 5: what"},
-			{[]report.MemberStatus{ready, slow}, report.ExchangeStatus{}, Waiting, 36, "1 of 2 members train"},
-			{[]report.MemberStatus{ready}, report.ExchangeStatus{}, Waiting, 0, "this peer is ready for it"},
-			{[]report.MemberStatus{ready}, combined, Combining, 6, "what the peers learnt is combined"},
+			{[]p2pdiloco.MemberStatus{me, slow}, p2pdiloco.ExchangeStatus{}, Training, 10, "slot 5: this peer trains"},
+			{[]p2pdiloco.MemberStatus{me, slow}, combined, Training, 10, "trains; beside it slot 5: what"},
+			{[]p2pdiloco.MemberStatus{ready, slow}, p2pdiloco.ExchangeStatus{}, Waiting, 36, "1 of 2 members train"},
+			{[]p2pdiloco.MemberStatus{ready}, p2pdiloco.ExchangeStatus{}, Waiting, 0, "this peer is ready for it"},
+			{[]p2pdiloco.MemberStatus{ready}, combined, Combining, 6, "what the peers learnt is combined"},
 		} {
-			s := report.Status{Phase: report.PhaseRunning, Slot: 4, Members: c.members, Exchange: c.exchange}
+			s := p2pdiloco.Status{Phase: p2pdiloco.PhaseRunning, Slot: 4, Members: c.members, Exchange: c.exchange}
 			got, left := stageOf(s, &beside), 0.
 			if got.LeftSeconds != nil {
 				left = *got.LeftSeconds
@@ -54,7 +54,7 @@ func TestStage(t *testing.T) {
 
 // A line has as much as there is room for.
 func TestLine(t *testing.T) {
-	says := &report.Claims{UpBytesPerSecond: new(1.2e6), DownBytesPerSecond: new(9.5e5)}
+	says := &p2pdiloco.Claims{UpBytesPerSecond: new(1.2e6), DownBytesPerSecond: new(9.5e5)}
 	v := View{
 		Now: Now{
 			Headline: "slot 8: this peer trains", LastSlot: 90, Slot: 7, Loss: new(2.5), TrainLoss: new(3.),
@@ -84,12 +84,12 @@ func TestLine(t *testing.T) {
 
 // What is wrong with a member is said in sentences, with what to do.
 func TestWarnings(t *testing.T) {
-	s := report.Status{
-		Stats: report.StatsStatus{Slot: 7},
-		Members: []report.MemberStatus{
+	s := p2pdiloco.Status{
+		Stats: p2pdiloco.StatsStatus{Slot: 7},
+		Members: []p2pdiloco.MemberStatus{
 			{
 				Peer: "a", Self: true, State: "training", Seat: 1, Contribution: done(7, 30),
-				Says: &report.Claims{Name: "attic\x1b[2J", Version: "1"},
+				Says: &p2pdiloco.Claims{Name: "attic\x1b[2J", Version: "1"},
 			},
 			{
 				Peer: "b", State: "late", Contribution: done(7, 10),
@@ -136,24 +136,24 @@ func TestWarnings(t *testing.T) {
 // The first thing that a view says is what is waited for.
 func TestHeadline(t *testing.T) {
 	for _, c := range []struct {
-		status      report.Status
+		status      p2pdiloco.Status
 		waits, want string
 	}{
-		{report.Status{Phase: report.PhaseRunning, Slot: 3}, "slot 4 waits for x", "slot 4 waits for x"},
-		{report.Status{Phase: report.PhaseRunning, Slot: 3}, "", "slot 4: this peer is ready for it"},
-		{report.Status{Phase: report.PhaseEnded, Detail: "agreed"}, "still waiting: agreed", "agreed"},
-		{report.Status{Phase: report.PhasePaused, Reason: "a\nb"}, "still waiting: a\u202e b", "still waiting: a b"},
+		{p2pdiloco.Status{Phase: p2pdiloco.PhaseRunning, Slot: 3}, "slot 4 waits for x", "slot 4 waits for x"},
+		{p2pdiloco.Status{Phase: p2pdiloco.PhaseRunning, Slot: 3}, "", "slot 4: this peer is ready for it"},
+		{p2pdiloco.Status{Phase: p2pdiloco.PhaseEnded, Detail: "agreed"}, "still waiting: agreed", "agreed"},
+		{p2pdiloco.Status{Phase: p2pdiloco.PhasePaused, Reason: "a\nb"}, "still waiting: a\u202e b", "still waiting: a b"},
 	} {
 		if v := build(c.status, c.waits, &clock{}); v.Now.Headline != c.want || v.Agreement != nil {
 			t.Errorf("%+v, want %q", v.Now, c.want)
 		}
 	}
-	lost := report.Status{
+	lost := p2pdiloco.Status{
 		RunID: slot.Root{1}, Ballot: 2*slot.Tries + 1, Spec: map[string]string{"trust": "byzantine"},
-		Members: []report.MemberStatus{ // the three that vote and are not removed decide
+		Members: []p2pdiloco.MemberStatus{ // the three that vote and are not removed decide
 			{Peer: "p", Seat: 1}, {Peer: "q", Seat: 1}, {Peer: "r", Seat: 1}, {Peer: "s", Seat: 1}, {Peer: "t"},
 		},
-		Motions: []report.MotionStatus{
+		Motions: []p2pdiloco.MotionStatus{
 			{Action: "remove", Peer: "q", By: []slot.PeerID{"p", "t"}},
 			{Action: "rotate", Enough: true},
 		},
@@ -167,21 +167,21 @@ func TestHeadline(t *testing.T) {
 
 // How many terms were lost is said of this height and of those before, with the newest slots.
 func TestTermsLost(t *testing.T) {
-	before := report.LostTerms{Terms: 3, Slots: []uint64{4, 9}}
+	before := p2pdiloco.LostTerms{Terms: 3, Slots: []uint64{4, 9}}
 	for _, c := range []struct {
 		ballot uint32
-		before report.LostTerms
+		before p2pdiloco.LostTerms
 		all    uint64
 		want   string
 	}{
-		{slot.Tries - 1, report.LostTerms{}, 0, "none since this peer started"},
+		{slot.Tries - 1, p2pdiloco.LostTerms{}, 0, "none since this peer started"},
 		{0, before, 3, "none at this height; 3 since this peer started, the last in slots 4, 9"},
 		{
 			slot.Tries, before, 4,
 			"1 at this height: a leader has failed; 3 since this peer started, the last in slots 4, 9",
 		},
 	} {
-		all, text := termsLost(report.Status{Ballot: c.ballot, TermsLost: c.before})
+		all, text := termsLost(p2pdiloco.Status{Ballot: c.ballot, TermsLost: c.before})
 		if all != c.all || text != c.want {
 			t.Errorf("%+v: %d, %s", c, all, text)
 		}
@@ -193,7 +193,7 @@ func TestTermsLost(t *testing.T) {
 func TestHistory(t *testing.T) {
 	var h history
 	at := func(n uint64, train, held float64, of uint64) {
-		s := report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: n, TrainLoss: &train}}
+		s := p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: n, TrainLoss: &train}}
 		if of > 0 {
 			s.Stats.Loss, s.Stats.LossSlot = &held, of
 		}
@@ -236,8 +236,8 @@ func TestMetrics(t *testing.T) {
 	} {
 		h.takeLine([]byte(line))
 	}
-	h.take(report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: 9, Loss: new(2.5), LossSlot: 4}})
-	h.take(report.Status{RunID: slot.Root{1}, Stats: report.StatsStatus{Slot: 9, Loss: new(2.), LossSlot: 9}})
+	h.take(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.5), LossSlot: 4}})
+	h.take(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.), LossSlot: 9}})
 	text, err := json.Marshal(h.since(0))
 	want := `[[2,1767323045,9,4,null,null],[3,1767323045,9,3,2,7],[4,1767323105,12,2.5,null,0]]`
 	if err != nil || string(text) != want {

@@ -7,21 +7,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Source asks a running peer, and puts into words what it says.
 type Source struct {
-	Status func(ctx context.Context) (report.Status, error)
+	Status func(ctx context.Context) (p2pdiloco.Status, error)
 	// Events returns those after so many, as lines of JSON, and how many there are in all. nil:
 	// the peer is not asked.
 	Events func(ctx context.Context, after uint64) (lines []json.RawMessage, next uint64, err error)
 	// Metrics calls f with the lines of the peer's metrics file that are new. nil: it is not read.
 	Metrics func(f func(line []byte)) error
 	// Waits says what the peer waits for; empty: for nothing.
-	Waits func(report.Status) string
+	Waits func(p2pdiloco.Status) string
 	// Sentence says an event; empty: it is for scripts.
-	Sentence func(report.Event) (text string, grave bool)
+	Sentence func(p2pdiloco.Event) (text string, grave bool)
 }
 
 // Newest is what a watcher knows.
@@ -124,7 +124,7 @@ func (w *Watcher) ask(ctx context.Context) (members int) {
 }
 
 // namesOf are the names that members say they have, by their IDs.
-func namesOf(s report.Status) map[string]string {
+func namesOf(s p2pdiloco.Status) map[string]string {
 	names := map[string]string{}
 	for _, m := range s.Members {
 		if m.Says != nil && m.Says.Name != "" {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -20,14 +20,14 @@ func TestWatch(t *testing.T) {
 	var asked []uint64
 	var gone, old error
 	w := NewWatcher(Source{
-		Status: func(context.Context) (report.Status, error) { return report.Status{Run: "books"}, gone },
+		Status: func(context.Context) (p2pdiloco.Status, error) { return p2pdiloco.Status{Run: "books"}, gone },
 		Events: func(_ context.Context, after uint64) ([]json.RawMessage, uint64, error) {
 			asked = append(asked, after)
 			line := []byte(`{"time":"2026-01-02T03:04:05Z","event":"x"}`)
 			return []json.RawMessage{line, []byte(`{`)}, after + 2, old
 		},
-		Waits:    func(report.Status) string { return "" },
-		Sentence: func(e report.Event) (string, bool) { return "it is " + e.Name, true },
+		Waits:    func(p2pdiloco.Status) string { return "" },
+		Sentence: func(e p2pdiloco.Event) (string, bool) { return "it is " + e.Name, true },
 	})
 	next := func() (n Newest) {
 		changed := w.Look(func(*Newest) {})
@@ -56,11 +56,11 @@ func TestHowOften(t *testing.T) {
 		for members, want := range map[int]int{1: 60, 500: 10} {
 			asked := 0
 			w := NewWatcher(Source{
-				Status: func(context.Context) (report.Status, error) {
+				Status: func(context.Context) (p2pdiloco.Status, error) {
 					asked++
-					return report.Status{Members: make([]report.MemberStatus, members)}, nil
+					return p2pdiloco.Status{Members: make([]p2pdiloco.MemberStatus, members)}, nil
 				},
-				Waits: func(report.Status) string { return "" },
+				Waits: func(p2pdiloco.Status) string { return "" },
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute-time.Millisecond)
 			w.Run(ctx)

@@ -114,11 +114,13 @@ var definitions = func() []definition {
 		},
 		{
 			"member_info", "1; the labels are the name and the version that a member says it has",
-			[]string{"peer", "name", "version"}, tellNames,
+			[]string{"peer", "name", "version"},
+			tellNames,
 		},
 		{
 			"member_state", "1 for the state that a member is in, as this peer sees it",
-			[]string{"peer", "state"}, tellStates,
+			[]string{"peer", "state"},
+			tellStates,
 		},
 	}
 	for _, f := range fields {

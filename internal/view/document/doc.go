@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Peer is what one peer has measured, the oldest slot first.
 type Peer struct {
 	Name  string
-	Slots []report.SlotMetrics
+	Slots []p2pdiloco.SlotMetrics
 }
 
 // formats are what documents can be, by the end of a file's name.
@@ -42,7 +42,7 @@ func Write(w io.Writer, file string, peers []Peer) error {
 }
 
 // newest leaves one line of each slot, the last: a run that changed its branch has done some twice.
-func newest(slots []report.SlotMetrics) (kept []report.SlotMetrics) {
+func newest(slots []p2pdiloco.SlotMetrics) (kept []p2pdiloco.SlotMetrics) {
 	for _, m := range slots {
 		for len(kept) > 0 && kept[len(kept)-1].Slot >= m.Slot {
 			kept = kept[:len(kept)-1]

@@ -12,17 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // measured is what a peer has measured of so many slots: its loss falls by .01 a slot, and it takes
 // part in all but each fourth.
-func measured(n int) (slots []report.SlotMetrics) {
+func measured(n int) (slots []p2pdiloco.SlotMetrics) {
 	begin := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	for i := 1; i <= n; i++ {
 		v := 3 - float64(i)/100
-		m := report.SlotMetrics{
+		m := p2pdiloco.SlotMetrics{
 			Time: begin.Add(time.Duration(i) * time.Minute), Slot: uint64(i), StateRoot: slot.Root{byte(i)}, Loss: &v,
 			HeldOut: &v, HeldOutSlot: uint64(i), Tokens: 100, RunTokens: uint64(400 * i), Members: 4 + i%2,
 			Contributors: 4, Seconds: 60, TrainingSeconds: 54, StalledSeconds: 6, BytesSent: 2e6, BytesReceived: 3e6,
@@ -85,7 +85,7 @@ func TestPicture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if empty := write(t, "a.svg", Peer{"p", []report.SlotMetrics{{Slot: 1}}}); !strings.Contains(empty, "</svg>") {
+	if empty := write(t, "a.svg", Peer{"p", []p2pdiloco.SlotMetrics{{Slot: 1}}}); !strings.Contains(empty, "</svg>") {
 		t.Error("no picture of a slot without a loss")
 	}
 }

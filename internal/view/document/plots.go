@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // mostPoints of a series are drawn: a picture has no more pixels.
@@ -15,8 +15,8 @@ const mostPoints = 1000
 // line is what a picture shows of each peer.
 type line struct {
 	name string // after the peer's, where there are several lines
-	x    func(all []report.SlotMetrics, m report.SlotMetrics) float64
-	y    func(m report.SlotMetrics) float64
+	x    func(all []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64
+	y    func(m p2pdiloco.SlotMetrics) float64
 }
 
 // graph is a picture of one or more lines of each peer.
@@ -25,18 +25,22 @@ type graph struct {
 	lines       []line
 }
 
-func slotOf(_ []report.SlotMetrics, m report.SlotMetrics) float64   { return float64(m.Slot) }
-func tokensOf(_ []report.SlotMetrics, m report.SlotMetrics) float64 { return float64(m.RunTokens) }
+func slotOf(_ []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 { return float64(m.Slot) }
+func tokensOf(_ []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 {
+	return float64(m.RunTokens)
+}
 
 // heldOutSlot is the slot of the anchor that the held-out loss is of.
-func heldOutSlot(_ []report.SlotMetrics, m report.SlotMetrics) float64 { return float64(m.HeldOutSlot) }
+func heldOutSlot(_ []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 {
+	return float64(m.HeldOutSlot)
+}
 
 // heldOutTokens is what the run had trained on by that slot, where that is known.
-func heldOutTokens(all []report.SlotMetrics, m report.SlotMetrics) float64 {
+func heldOutTokens(all []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 {
 	if m.HeldOutSlot == 0 {
 		return 0
 	}
-	at, known := slices.BinarySearchFunc(all, m.HeldOutSlot, func(m report.SlotMetrics, slot uint64) int {
+	at, known := slices.BinarySearchFunc(all, m.HeldOutSlot, func(m p2pdiloco.SlotMetrics, slot uint64) int {
 		return cmp.Compare(m.Slot, slot)
 	})
 	if !known {
@@ -53,10 +57,10 @@ func known(v *float64) float64 {
 	return *v
 }
 
-func trained(m report.SlotMetrics) float64 { return known(m.Loss) }
+func trained(m p2pdiloco.SlotMetrics) float64 { return known(m.Loss) }
 
 // heldOut is the held-out loss where it is new.
-func heldOut(m report.SlotMetrics) float64 { return known(m.HeldOut) }
+func heldOut(m p2pdiloco.SlotMetrics) float64 { return known(m.HeldOut) }
 
 var lossBySlot = graph{"Loss by slot", "slot", "nats", []line{
 	{"held out", heldOutSlot, heldOut},
@@ -69,27 +73,27 @@ var graphs = []graph{
 		{"held out", heldOutTokens, heldOut}, {"in training", tokensOf, trained},
 	}},
 	{"Speed", "slot", "tokens or samples a second", []line{
-		{"", slotOf, func(m report.SlotMetrics) float64 { return known(m.TokensPerSecond) }},
+		{"", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return known(m.TokensPerSecond) }},
 	}},
 	{"Time of a slot", "slot", "seconds", []line{
-		{"from slot to slot", slotOf, func(m report.SlotMetrics) float64 { return m.Seconds }},
-		{"in inner steps", slotOf, func(m report.SlotMetrics) float64 { return m.TrainingSeconds }},
-		{"stood still", slotOf, func(m report.SlotMetrics) float64 { return m.StalledSeconds }},
+		{"from slot to slot", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds }},
+		{"in inner steps", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.TrainingSeconds }},
+		{"stood still", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.StalledSeconds }},
 	}},
 	{"Members", "slot", "peers", []line{
-		{"members", slotOf, func(m report.SlotMetrics) float64 { return float64(m.Members) }},
-		{"contributors", slotOf, func(m report.SlotMetrics) float64 { return float64(m.Contributors) }},
+		{"members", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.Members) }},
+		{"contributors", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.Contributors) }},
 	}},
 	{"Bytes of a slot", "slot", "MB", []line{
-		{"sent", slotOf, func(m report.SlotMetrics) float64 { return float64(m.BytesSent) / 1e6 }},
-		{"received", slotOf, func(m report.SlotMetrics) float64 { return float64(m.BytesReceived) / 1e6 }},
+		{"sent", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.BytesSent) / 1e6 }},
+		{"received", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.BytesReceived) / 1e6 }},
 	}},
 	{"Length of the pseudo-gradient", "slot", "L2 norm", []line{
-		{"outcome", slotOf, func(m report.SlotMetrics) float64 { return m.Norm }},
-		{"own", slotOf, func(m report.SlotMetrics) float64 { return known(m.OwnNorm) }},
+		{"outcome", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.Norm }},
+		{"own", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return known(m.OwnNorm) }},
 	}},
 	{"Own pseudo-gradient and the outcome", "slot", "cosine", []line{
-		{"", slotOf, func(m report.SlotMetrics) float64 { return known(m.Cosine) }},
+		{"", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return known(m.Cosine) }},
 	}},
 }
 

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // rows writes a row for each slot of each peer, under the names that metrics.jsonl has. What is not
@@ -32,7 +32,7 @@ func rows(w io.Writer, peers []Peer) error {
 
 // columns are the fields of a line of metrics.
 func columns() (names []string) {
-	of := reflect.TypeFor[report.SlotMetrics]()
+	of := reflect.TypeFor[p2pdiloco.SlotMetrics]()
 	for i := range of.NumField() {
 		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
 		names = append(names, name)
@@ -40,7 +40,7 @@ func columns() (names []string) {
 	return names
 }
 
-func cells(m report.SlotMetrics, names []string) (row []string, err error) {
+func cells(m p2pdiloco.SlotMetrics, names []string) (row []string, err error) {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return nil, err

@@ -9,16 +9,16 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // fact is a line of the summary of a peer.
 type fact struct {
 	what string
-	of   func(slots []report.SlotMetrics) string // of at least one
+	of   func(slots []p2pdiloco.SlotMetrics) string // of at least one
 }
 
-func total[N uint64 | float64](slots []report.SlotMetrics, of func(m report.SlotMetrics) N) (sum N) {
+func total[N uint64 | float64](slots []p2pdiloco.SlotMetrics, of func(m p2pdiloco.SlotMetrics) N) (sum N) {
 	for _, m := range slots {
 		sum += of(m)
 	}
@@ -26,7 +26,7 @@ func total[N uint64 | float64](slots []report.SlotMetrics, of func(m report.Slot
 }
 
 // newestKnown is the newest value that is known.
-func newestKnown(slots []report.SlotMetrics, of func(m report.SlotMetrics) *float64) string {
+func newestKnown(slots []p2pdiloco.SlotMetrics, of func(m p2pdiloco.SlotMetrics) *float64) string {
 	for i := len(slots) - 1; i >= 0; i-- {
 		if v := of(slots[i]); v != nil {
 			return strconv.FormatFloat(*v, 'g', 5, 64)
@@ -37,55 +37,55 @@ func newestKnown(slots []report.SlotMetrics, of func(m report.SlotMetrics) *floa
 
 // facts are of the slots that are in the file: of older ones there may be fewer.
 var facts = []fact{
-	{"slots measured", func(s []report.SlotMetrics) string {
+	{"slots measured", func(s []p2pdiloco.SlotMetrics) string {
 		return fmt.Sprintf("%d, from %d to %d", len(s), s[0].Slot, s[len(s)-1].Slot)
 	}},
-	{"time", func(s []report.SlotMetrics) string {
+	{"time", func(s []p2pdiloco.SlotMetrics) string {
 		first, last := s[0].Time, s[len(s)-1].Time
 		return fmt.Sprintf("%s, from %s to %s", last.Sub(first).Round(time.Second), first.Format(time.DateTime),
 			last.Format(time.DateTime))
 	}},
-	{"held-out loss at last", func(s []report.SlotMetrics) string {
-		return newestKnown(s, func(m report.SlotMetrics) *float64 { return m.HeldOut })
+	{"held-out loss at last", func(s []p2pdiloco.SlotMetrics) string {
+		return newestKnown(s, func(m p2pdiloco.SlotMetrics) *float64 { return m.HeldOut })
 	}},
-	{"training loss at last", func(s []report.SlotMetrics) string {
-		return newestKnown(s, func(m report.SlotMetrics) *float64 { return m.Loss })
+	{"training loss at last", func(s []p2pdiloco.SlotMetrics) string {
+		return newestKnown(s, func(m p2pdiloco.SlotMetrics) *float64 { return m.Loss })
 	}},
-	{"trained on by the run", func(s []report.SlotMetrics) string {
+	{"trained on by the run", func(s []p2pdiloco.SlotMetrics) string {
 		return humanize.Comma(int64(s[len(s)-1].RunTokens)) + " tokens or samples"
 	}},
-	{"trained on by this peer", func(s []report.SlotMetrics) string {
-		tokens := total(s, func(m report.SlotMetrics) uint64 { return m.Tokens })
+	{"trained on by this peer", func(s []p2pdiloco.SlotMetrics) string {
+		tokens := total(s, func(m p2pdiloco.SlotMetrics) uint64 { return m.Tokens })
 		return humanize.Comma(int64(tokens)) + " tokens or samples"
 	}},
-	{"time in inner steps", func(s []report.SlotMetrics) string {
-		all := total(s, func(m report.SlotMetrics) float64 { return m.Seconds })
-		return share(total(s, func(m report.SlotMetrics) float64 { return m.TrainingSeconds }), all)
+	{"time in inner steps", func(s []p2pdiloco.SlotMetrics) string {
+		all := total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds })
+		return share(total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.TrainingSeconds }), all)
 	}},
-	{"time stood still", func(s []report.SlotMetrics) string {
-		all := total(s, func(m report.SlotMetrics) float64 { return m.Seconds })
-		return share(total(s, func(m report.SlotMetrics) float64 { return m.StalledSeconds }), all)
+	{"time stood still", func(s []p2pdiloco.SlotMetrics) string {
+		all := total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds })
+		return share(total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.StalledSeconds }), all)
 	}},
-	{"slots without this peer", func(s []report.SlotMetrics) string {
-		return strconv.FormatUint(total(s, func(m report.SlotMetrics) uint64 {
+	{"slots without this peer", func(s []p2pdiloco.SlotMetrics) string {
+		return strconv.FormatUint(total(s, func(m p2pdiloco.SlotMetrics) uint64 {
 			if m.OwnNorm == nil {
 				return 1
 			}
 			return 0
 		}), 10)
 	}},
-	{"members, at least and at most", func(s []report.SlotMetrics) string {
+	{"members, at least and at most", func(s []p2pdiloco.SlotMetrics) string {
 		least, most := s[0].Members, s[0].Members
 		for _, m := range s {
 			least, most = min(least, m.Members), max(most, m.Members)
 		}
 		return fmt.Sprintf("%d, %d", least, most)
 	}},
-	{"sent; received", func(s []report.SlotMetrics) string {
-		return humanize.Bytes(total(s, func(m report.SlotMetrics) uint64 { return m.BytesSent })) + "; " +
-			humanize.Bytes(total(s, func(m report.SlotMetrics) uint64 { return m.BytesReceived }))
+	{"sent; received", func(s []p2pdiloco.SlotMetrics) string {
+		return humanize.Bytes(total(s, func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesSent })) + "; " +
+			humanize.Bytes(total(s, func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesReceived }))
 	}},
-	{"state root at last", func(s []report.SlotMetrics) string { return s[len(s)-1].StateRoot.String() }},
+	{"state root at last", func(s []p2pdiloco.SlotMetrics) string { return s[len(s)-1].StateRoot.String() }},
 }
 
 func share(part, all float64) string {

@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
@@ -29,32 +29,32 @@ import (
 func init() { testutil.OneCPU() }
 
 // large is a run of 500 members in some slot, of which each says what it can.
-func large(slotNumber uint64) report.Status {
+func large(slotNumber uint64) p2pdiloco.Status {
 	loss := 1 / float64(slotNumber)
-	s := report.Status{
-		Peer: "me", Run: "books", RunID: slot.Root{1}, Phase: report.PhaseRunning, Slot: slotNumber, LastSlot: 20_000,
+	s := p2pdiloco.Status{
+		Peer: "me", Run: "books", RunID: slot.Root{1}, Phase: p2pdiloco.PhaseRunning, Slot: slotNumber, LastSlot: 20_000,
 		Spec:  map[string]string{"access": spec.AccessOpen},
-		Stats: report.StatsStatus{Slot: slotNumber, Norm: loss, Loss: &loss, LossSlot: slotNumber, TrainLoss: &loss},
+		Stats: p2pdiloco.StatsStatus{Slot: slotNumber, Norm: loss, Loss: &loss, LossSlot: slotNumber, TrainLoss: &loss},
 	}
 	for i := range 500 {
-		s.Members = append(s.Members, report.MemberStatus{
+		s.Members = append(s.Members, p2pdiloco.MemberStatus{
 			Peer: slot.PeerID(fmt.Sprintf("%032d", i)), State: "training", Seat: 1, Steps: 17, Assigned: 500,
 			Heard: time.Second, Slot: slotNumber, Uplink: 12000,
 			Path:         &p2p.Path{Way: p2p.WayDirect, Transport: "tcp", RTT: 31 * time.Millisecond},
-			Contribution: &report.ContributionStatus{Slot: slotNumber, Steps: 500, StepTime: time.Second},
-			Figures:      &report.FiguresStatus{Slot: slotNumber, Norm: 1.23456789, Cosine: &loss, Trimmed: .0123456},
+			Contribution: &p2pdiloco.ContributionStatus{Slot: slotNumber, Steps: 500, StepTime: time.Second},
+			Figures:      &p2pdiloco.FiguresStatus{Slot: slotNumber, Norm: 1.23456789, Cosine: &loss, Trimmed: .0123456},
 		})
 	}
 	return s
 }
 
 // serve serves the page of a peer that says what status returns.
-func serve(t *testing.T, status func() report.Status, a Actions) *Server {
+func serve(t *testing.T, status func() p2pdiloco.Status, a Actions) *Server {
 	t.Helper()
 	w := view.NewWatcher(view.Source{
-		Status:   func(context.Context) (report.Status, error) { return status(), nil },
-		Waits:    func(report.Status) string { return "" },
-		Sentence: func(report.Event) (string, bool) { return "", false },
+		Status:   func(context.Context) (p2pdiloco.Status, error) { return status(), nil },
+		Waits:    func(p2pdiloco.Status) string { return "" },
+		Sentence: func(p2pdiloco.Event) (string, bool) { return "", false },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	watched := make(chan struct{})
@@ -128,7 +128,7 @@ func TestWhoMayLookAndSteer(t *testing.T) {
 	open, private := large(1), large(1)
 	private.Spec = map[string]string{"access": spec.AccessPrivate}
 	for _, c := range []struct {
-		status       report.Status
+		status       p2pdiloco.Status
 		name, value  string
 		looks, steer int
 	}{
@@ -138,7 +138,7 @@ func TestWhoMayLookAndSteer(t *testing.T) {
 		{private, "Accept", "*/*", 401, 401},
 		{private, "Authorization", "Bearer x", 401, 401},
 		{private, "Authorization", "KEY", 200, 202},
-		{report.Status{}, "Accept", "*/*", 401, 401},
+		{p2pdiloco.Status{}, "Accept", "*/*", 401, 401},
 		{open, "Host", "evil.example", 403, 403},
 		{open, "Host", "localhost:7", 200, 401},
 		{open, "Origin", "http://evil.example", 403, 403},
@@ -147,7 +147,7 @@ func TestWhoMayLookAndSteer(t *testing.T) {
 		{open, "Sec-Fetch-Site", "same-origin", 200, 401},
 	} {
 		moved := ""
-		s := serve(t, func() report.Status { return c.status }, Actions{
+		s := serve(t, func() p2pdiloco.Status { return c.status }, Actions{
 			Move: func(_ context.Context, action, peer string) error { moved = action + " " + peer; return nil },
 		})
 		value := c.value
@@ -171,7 +171,7 @@ func TestWhoMayLookAndSteer(t *testing.T) {
 // The page is in the program and loads what is served with it, nothing from elsewhere, and no
 // script within a page. All answers say so.
 func TestPage(t *testing.T) {
-	s := serve(t, func() report.Status { return large(1) }, Actions{})
+	s := serve(t, func() p2pdiloco.Status { return large(1) }, Actions{})
 	for path, want := range map[string]string{
 		"/": "<!doctype html>", "/view.js": "askModel", "/members.js": "nameOf", "/chart.js": "uPlot",
 		"/dom.js": "textContent", "/view.css": "prefers-color-scheme: dark", "/icon.svg": "<svg",
@@ -201,7 +201,7 @@ func TestPage(t *testing.T) {
 
 // To open the page takes a bounded number of bytes, and what has not changed is not told again.
 func TestLargeRun(t *testing.T) {
-	s := serve(t, func() report.Status { return large(1) }, Actions{})
+	s := serve(t, func() p2pdiloco.Status { return large(1) }, Actions{})
 	all, err := bufio.NewReader(ask(t, s, http.MethodGet, "/stream").Body).ReadString('\n')
 	if err != nil || len(all) > 300_000 || strings.Count(all, `"short"`) != 500 {
 		t.Fatalf("%d bytes of %d members, %v", len(all), strings.Count(all, `"short"`), err)
@@ -225,10 +225,10 @@ func TestLargeRun(t *testing.T) {
 // is no markup, and never long.
 func TestMarkup(t *testing.T) {
 	const bad = "<script>alert(1)</script>\u202e\x00 "
-	s := serve(t, func() report.Status {
+	s := serve(t, func() p2pdiloco.Status {
 		s := large(1)
 		s.Run = bad
-		s.Members[2].Says = &report.Claims{Name: bad, Version: "1"}
+		s.Members[2].Says = &p2pdiloco.Claims{Name: bad, Version: "1"}
 		s.Members[0].Fault = bad + strings.Repeat("x", 1<<20)
 		s.Members[1].StandsOut = []figures.Finding{{Words: bad}}
 		s.Reason = bad
@@ -251,7 +251,7 @@ func TestMarkup(t *testing.T) {
 // is no markup.
 func TestAskTheModel(t *testing.T) {
 	asked := 0
-	s := serve(t, func() report.Status { return large(1) }, Actions{
+	s := serve(t, func() p2pdiloco.Status { return large(1) }, Actions{
 		Ask: func(_ context.Context, prompt string) (api.Answer, error) {
 			if asked++; prompt == "<b>&" {
 				return api.Answer{Text: "<b>& so on", Slot: 3}, nil
@@ -312,7 +312,7 @@ func TestAnswerTakesLong(t *testing.T) {
 // One doctor is at work at a time; what is refused is said in the peer's words.
 func TestActions(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
-	s := serve(t, func() report.Status { return large(1) }, Actions{
+	s := serve(t, func() p2pdiloco.Status { return large(1) }, Actions{
 		Doctor: func(context.Context) ([]doctor.Finding, error) {
 			close(began)
 			<-end

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
@@ -44,7 +44,7 @@ func known(v *float64) float64 {
 }
 
 // says is a column of what members say of themselves.
-func says(title, how string, of func(report.Claims) *float64) column {
+func says(title, how string, of func(p2pdiloco.Claims) *float64) column {
 	value := func(m view.Member) *float64 {
 		if m.Says == nil {
 			return nil
@@ -63,8 +63,8 @@ var columns = []column{
 	{title: "STATE", text: func(m view.Member) string { return m.State }},
 	{title: "ROLE", text: func(m view.Member) string { return m.Role }},
 	{title: "STEP", text: step, key: func(m view.Member) float64 { return float64(m.Steps) }, number: true},
-	says("TOKENS/S", "%.0f", func(c report.Claims) *float64 { return c.TokensPerSecond }),
-	says("LOSS", "%.4g", func(c report.Claims) *float64 { return c.Loss }),
+	says("TOKENS/S", "%.0f", func(c p2pdiloco.Claims) *float64 { return c.TokensPerSecond }),
+	says("LOSS", "%.4g", func(c p2pdiloco.Claims) *float64 { return c.Loss }),
 	{
 		title: "SHARE", text: func(m view.Member) string { return format(m.Share, "%.0f%%", 100) },
 		key: func(m view.Member) float64 { return known(m.Share) }, number: true,

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
@@ -32,7 +32,7 @@ func crowd(members int) seen {
 			Transport: "tcp", RTTMillis: new(1.5), Norm: new(float64(i)), Steps: uint32(i), Of: 20,
 		})
 	}
-	s.Members[0].Name, s.Members[0].Says = "attic", &report.Claims{TokensPerSecond: new(1234.)}
+	s.Members[0].Name, s.Members[0].Says = "attic", &p2pdiloco.Claims{TokensPerSecond: new(1234.)}
 	s.Members[0].Way, s.Members[0].Transport, s.Members[0].Rate, s.Members[0].Norm = "relayed", "", 1200, nil
 	s.Agreement.TermsLost, s.Agreement.Terms = 3, "none at this height; 3 since this peer started"
 	s.Members[0].Warnings = []string{"Its bytes go through q: " + strings.Repeat("open a port ", 20)}

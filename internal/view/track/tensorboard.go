@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // TensorBoard writes slots to a file of events, as tensorboard --logdir reads it: records
@@ -53,7 +53,7 @@ func (t *TensorBoard) Close() error { return t.file.Close() }
 // add writes the slot of a line. A file that was thinned is read anew; the last slot's loss may
 // come later.
 func (t *TensorBoard) add(line []byte) error {
-	var m report.SlotMetrics
+	var m p2pdiloco.SlotMetrics
 	if json.Unmarshal(line, &m) != nil || m.Slot < t.newest {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (t *TensorBoard) add(line []byte) error {
 }
 
 // Add writes what is known of a slot.
-func (t *TensorBoard) Add(m report.SlotMetrics) error {
+func (t *TensorBoard) Add(m p2pdiloco.SlotMetrics) error {
 	b := appendTime(nil, m.Time)
 	b = protowire.AppendVarint(protowire.AppendTag(b, fieldStep, protowire.VarintType), m.Slot)
 	var summary []byte
@@ -92,31 +92,31 @@ const (
 // scalar is a value of a slot, under the name that TensorBoard shows.
 type scalar struct {
 	tag string
-	of  func(m report.SlotMetrics) *float64
+	of  func(m p2pdiloco.SlotMetrics) *float64
 }
 
-func always[N int | uint64 | float64](of func(m report.SlotMetrics) N) func(m report.SlotMetrics) *float64 {
-	return func(m report.SlotMetrics) *float64 {
+func always[N int | uint64 | float64](of func(m p2pdiloco.SlotMetrics) N) func(m p2pdiloco.SlotMetrics) *float64 {
+	return func(m p2pdiloco.SlotMetrics) *float64 {
 		v := float64(of(m))
 		return &v
 	}
 }
 
 var scalars = []scalar{
-	{"loss/training", func(m report.SlotMetrics) *float64 { return m.Loss }},
-	{"loss/held_out", func(m report.SlotMetrics) *float64 { return m.HeldOut }},
-	{"tokens/of_the_run", always(func(m report.SlotMetrics) uint64 { return m.RunTokens })},
-	{"tokens/per_second", func(m report.SlotMetrics) *float64 { return m.TokensPerSecond }},
-	{"run/members", always(func(m report.SlotMetrics) int { return m.Members })},
-	{"run/contributors", always(func(m report.SlotMetrics) int { return m.Contributors })},
-	{"time/slot_seconds", always(func(m report.SlotMetrics) float64 { return m.Seconds })},
-	{"time/stalled_share", func(m report.SlotMetrics) *float64 { return m.StalledShare }},
-	{"time/step_seconds", func(m report.SlotMetrics) *float64 { return m.StepSeconds }},
-	{"bytes/sent", always(func(m report.SlotMetrics) uint64 { return m.BytesSent })},
-	{"bytes/received", always(func(m report.SlotMetrics) uint64 { return m.BytesReceived })},
-	{"gradient/norm", always(func(m report.SlotMetrics) float64 { return m.Norm })},
-	{"gradient/own_norm", func(m report.SlotMetrics) *float64 { return m.OwnNorm }},
-	{"gradient/cosine", func(m report.SlotMetrics) *float64 { return m.Cosine }},
+	{"loss/training", func(m p2pdiloco.SlotMetrics) *float64 { return m.Loss }},
+	{"loss/held_out", func(m p2pdiloco.SlotMetrics) *float64 { return m.HeldOut }},
+	{"tokens/of_the_run", always(func(m p2pdiloco.SlotMetrics) uint64 { return m.RunTokens })},
+	{"tokens/per_second", func(m p2pdiloco.SlotMetrics) *float64 { return m.TokensPerSecond }},
+	{"run/members", always(func(m p2pdiloco.SlotMetrics) int { return m.Members })},
+	{"run/contributors", always(func(m p2pdiloco.SlotMetrics) int { return m.Contributors })},
+	{"time/slot_seconds", always(func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds })},
+	{"time/stalled_share", func(m p2pdiloco.SlotMetrics) *float64 { return m.StalledShare }},
+	{"time/step_seconds", func(m p2pdiloco.SlotMetrics) *float64 { return m.StepSeconds }},
+	{"bytes/sent", always(func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesSent })},
+	{"bytes/received", always(func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesReceived })},
+	{"gradient/norm", always(func(m p2pdiloco.SlotMetrics) float64 { return m.Norm })},
+	{"gradient/own_norm", func(m p2pdiloco.SlotMetrics) *float64 { return m.OwnNorm }},
+	{"gradient/cosine", func(m p2pdiloco.SlotMetrics) *float64 { return m.Cosine }},
 }
 
 func appendVersion(b []byte, now time.Time) []byte {

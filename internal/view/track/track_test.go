@@ -14,8 +14,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -111,11 +112,11 @@ func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	file, folder := filepath.Join(dir, "metrics.jsonl"), filepath.Join(dir, "board", "deep")
 	synctest.Test(t, func(t *testing.T) {
-		h := report.NewHistory(disk.OS, file)
+		h := eventlog.NewHistory(disk.OS, file)
 		add := func(slots ...uint64) {
 			for _, slot := range slots {
 				loss := 1 / float64(slot)
-				m := report.SlotMetrics{Slot: slot, Time: time.Unix(int64(slot), 0), Loss: &loss, Members: 3}
+				m := p2pdiloco.SlotMetrics{Slot: slot, Time: time.Unix(int64(slot), 0), Loss: &loss, Members: 3}
 				if err := h.Add(m); err != nil {
 					t.Fatal(err)
 				}

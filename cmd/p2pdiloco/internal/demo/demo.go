@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
@@ -77,7 +78,7 @@ func writeReport(cfg Config) error {
 	for n := range cfg.Peers {
 		p := document.Peer{Name: peerName(n + 1)}
 		var err error
-		if p.Slots, err = report.ReadHistory(filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)); err != nil {
+		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)); err != nil {
 			return err
 		}
 		if len(p.Slots) > 0 { // it may have ended before

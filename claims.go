@@ -1,10 +1,11 @@
-package report
+package p2pdiloco
 
 import (
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -29,7 +30,7 @@ type Claims struct {
 
 // Bounds of the texts of claims, in characters.
 const (
-	MaxName    = 24
+	maxName    = 24
 	maxVersion = 16
 )
 
@@ -49,12 +50,12 @@ func (c *Claims) numbers() []**float64 {
 	}
 }
 
-// Append appends the encoding:
+// encode appends the encoding:
 //
 //	format u8 | known u16: a bit for each number | name | version | the numbers that are known, float32
 //
 // A text has its length in bytes in front, u8.
-func (c Claims) Append(b []byte) []byte {
+func (c Claims) encode(b []byte) []byte {
 	known, values := uint16(0), []byte(nil)
 	for i, n := range c.numbers() {
 		if *n != nil {
@@ -62,22 +63,22 @@ func (c Claims) Append(b []byte) []byte {
 		}
 	}
 	b = wire.AppendU16(wire.AppendU8(b, claimsFormat), known)
-	for _, text := range []string{plain(c.Name, MaxName), plain(c.Version, maxVersion)} {
+	for _, text := range []string{plain(c.Name, maxName), plain(c.Version, maxVersion)} {
 		b = append(wire.AppendU8(b, uint8(len(text))), text...)
 	}
 	return append(b, values...)
 }
 
-// ParseClaims reads what Append wrote. The texts are plain, whatever the bytes are; a number that
+// parseClaims reads what encode wrote. The texts are plain, whatever the bytes are; a number that
 // no honest peer can have is not known.
-func ParseClaims(b []byte) (Claims, error) {
+func parseClaims(b []byte) (Claims, error) {
 	var c Claims
 	r := wire.NewReader(b)
 	if format := r.U8(); r.Err() == nil && format != claimsFormat {
 		return Claims{}, fmt.Errorf("claims in format %d: %w", format, wire.ErrMalformed)
 	}
 	known := r.U16()
-	c.Name = plain(string(r.Take(int(r.U8()))), MaxName)
+	c.Name = plain(string(r.Take(int(r.U8()))), maxName)
 	c.Version = plain(string(r.Take(int(r.U8()))), maxVersion)
 	for i, n := range c.numbers() {
 		if known>>i&1 == 1 {
@@ -93,15 +94,15 @@ func ParseClaims(b []byte) (Claims, error) {
 	return c, nil
 }
 
-// Claims says what was measured over a slot.
-func (m SlotMetrics) Claims() Claims {
+// claims says what was measured over a slot.
+func (m SlotMetrics) claims() Claims {
 	return Claims{
 		Loss: m.Loss, HeldOut: m.HeldOut, TokensPerSecond: m.TokensPerSecond, StalledShare: m.StalledShare,
 	}
 }
 
-// Measure adds what the process takes, and what it sent and received since another moment.
-func (c *Claims) Measure(s, before Status) {
+// measure adds what the process takes, and what it sent and received since another moment.
+func (c *Claims) measure(s, before Status) {
 	c.MemoryBytes = finite(float64(s.Process.HeapBytes + s.Process.SharedBytes))
 	if took := (s.Uptime - before.Uptime).Seconds(); took > 0 {
 		c.UpBytesPerSecond = finite(float64(s.Sent-before.Sent) / took)
@@ -141,16 +142,53 @@ func plain(text string, most int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// CheckName says what is wrong with a name that an operator chose, or nothing.
-func CheckName(name string) error {
-	if plain(name, MaxName) != name {
-		return fmt.Errorf("allowed: at most %d letters, digits, spaces and %s", MaxName, nameMarks)
+// CheckPeerName says what is wrong with a name that an operator chose, or nothing.
+func CheckPeerName(name string) error {
+	if plain(name, maxName) != name {
+		return fmt.Errorf("allowed: at most %d letters, digits, spaces and %s", maxName, nameMarks)
 	}
 	return nil
 }
 
-// HostName is the name that goes by default: the machine's, without its domain.
-func HostName(host string) string {
+// shortHostName is the name that goes by default: the machine's, without its domain.
+func shortHostName(host string) string {
 	first, _, _ := strings.Cut(host, ".")
-	return plain(first, MaxName)
+	return plain(first, maxName)
+}
+
+// Cost is what slots take at one peer of time and of bytes, beside what data-parallel training
+// takes, which exchanges all gradients at each step.
+type Cost struct {
+	Slots    uint64        // applied
+	Steps    uint64        // inner steps of this peer in them
+	Training time.Duration // in inner steps
+	Sync     time.Duration // that the trainer stood still meanwhile
+	Share    float64       // of Sync in both, from 0 to 1
+	Sent     uint64        // bytes, for whatever
+	Parallel uint64        // bytes that each of as many peers sends in data-parallel training
+	Left     time.Duration // to the last slot, if all are like these; 0: unknown
+}
+
+// CostSince returns what was spent since another moment of the peer; the zero Status is its start.
+func (s Status) CostSince(before Status) Cost {
+	c := Cost{
+		Slots:    s.Stats.Applied - before.Stats.Applied,
+		Training: s.Training - before.Training, Sync: s.Stall - before.Stall, Sent: s.Sent - before.Sent,
+	}
+	inner, _ := strconv.ParseUint(s.Spec["inner_steps"], 10, 64)
+	fragments, _ := strconv.ParseUint(s.Spec["fragments"], 10, 64)
+	c.Steps = (s.Stats.Contributions - before.Stats.Contributions) * inner / max(fragments, 1)
+	took := c.Training + c.Sync
+	if took > 0 {
+		c.Share = c.Sync.Seconds() / took.Seconds()
+	} else { // a peer without a trainer
+		took = s.Uptime - before.Uptime
+	}
+	if n := uint64(s.Contributors); n > 1 { // a ring: each sends all but its own part, twice
+		c.Parallel = c.Steps * 4 * s.Parameters * 2 * (n - 1) / n
+	}
+	if c.Slots > 0 && s.LastSlot > s.Slot {
+		c.Left = took * time.Duration(s.LastSlot-s.Slot) / time.Duration(c.Slots)
+	}
+	return c
 }

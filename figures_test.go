@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ func TestAddFigures(t *testing.T) {
 	about := func(p slot.PeerID, k figures.Kind) figures.Finding {
 		return figures.Finding{Peer: p, Kind: k, Words: k.Words(), Since: 7}
 	}
-	alarm := AddFigures(members, map[slot.PeerID]figures.Member{
+	alarm := addFigures(members, map[slot.PeerID]figures.Member{
 		"a": {Findings: []figures.Finding{about("a", figures.Opposite), about("a", figures.OwnOpposite)}},
 		"b": {
 			Slot: 9, Newest: figures.Contribution{Norm: 2, Ratio: math.NaN(), Cosine: -.5, Clip: 1},

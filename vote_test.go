@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"testing"
@@ -30,10 +30,10 @@ func TestVote(t *testing.T) {
 			tip.Members = append(tip.Members, slot.Member{Peer: slot.PeerID(rune('m' + i)), Credit: credit})
 		}
 		rules := chain.Rules{Byzantine: true, MaxElectors: c.max}
-		if v := VoteOf(rules, tip, "m"); v == nil || v.Text != c.want {
+		if v := voteOf(rules, tip, "m"); v == nil || v.Text != c.want {
 			t.Errorf("%d electors, credits %v: %+v", c.electors, c.credits, v)
 		}
-		if v := VoteOf(rules, tip, "a"); v != nil {
+		if v := voteOf(rules, tip, "a"); v != nil {
 			t.Errorf("an elector: %+v", v)
 		}
 	}

@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"strings"
@@ -19,7 +19,7 @@ func TestPhasesOfTheEnd(t *testing.T) {
 		PhaseEndedBranch:      {membership.View{Ending: membership.EndsAsBranch}, "that is not the run"},
 		PhaseEndedMissed:      {membership.View{Missed: true}, ""},
 	} {
-		if got, detail := PhaseOf(c.view, 1); got != want || !strings.Contains(detail, c.part) {
+		if got, detail := phaseOf(c.view, 1); got != want || !strings.Contains(detail, c.part) {
 			t.Errorf("%v, %q: want %v", got, detail, want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestWhatAPeerWaitsFor(t *testing.T) {
 		{func() { v.AppliedSlot, v.Members = 1, v.Members[:1] }, PhaseRunning, ""},
 	} {
 		c.passes()
-		got, detail := PhaseOf(v, 2)
+		got, detail := phaseOf(v, 2)
 		if got != c.want || !strings.Contains(detail, c.part) || (detail == "") != (c.part == "") {
 			t.Errorf("%s: %q, want %s: %q", got, detail, c.want, c.part)
 		}

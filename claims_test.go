@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"bytes"
@@ -26,21 +26,21 @@ func allClaims() Claims {
 func TestClaimsComeBack(t *testing.T) {
 	few := Claims{Name: "a", StalledShare: new(1.0)}
 	for _, want := range []Claims{allClaims(), few, {}} {
-		b := want.Append(nil)
+		b := want.encode(nil)
 		for _, b := range [][]byte{b, append(b, "what a later program adds"...)} {
-			if got, err := ParseClaims(b); err != nil || !reflect.DeepEqual(got, want) {
+			if got, err := parseClaims(b); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v came back as %+v, %v", want, got, err)
 			}
 		}
 		for n := range b {
-			if _, err := ParseClaims(b[:n]); !errors.Is(err, wire.ErrMalformed) {
+			if _, err := parseClaims(b[:n]); !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("cut to %d bytes: %v", n, err)
 			}
 		}
 	}
-	later := allClaims().Append(nil)
+	later := allClaims().encode(nil)
 	later[1] = 0xff // bits that this program does not know
-	if got, err := ParseClaims(append(later, 1, 2, 3, 4)); err != nil || !reflect.DeepEqual(got, allClaims()) {
+	if got, err := parseClaims(append(later, 1, 2, 3, 4)); err != nil || !reflect.DeepEqual(got, allClaims()) {
 		t.Errorf("with numbers of a later program: %+v, %v", got, err)
 	}
 }
@@ -49,7 +49,7 @@ func TestClaimsComeBack(t *testing.T) {
 func TestClaimsAreBounded(t *testing.T) {
 	c := allClaims()
 	c.Name, c.Version = strings.Repeat("𐍈", 1000), strings.Repeat("𐍈", 1000)
-	if n := len(c.Append(nil)); n > ledger.MaxClaims {
+	if n := len(c.encode(nil)); n > ledger.MaxClaims {
 		t.Errorf("%d bytes", n)
 	}
 }
@@ -62,7 +62,7 @@ func TestGoldenClaims(t *testing.T) {
 	var b strings.Builder
 	b.Write(text)
 	b.WriteByte('\n')
-	for _, c := range allClaims().Append(nil) {
+	for _, c := range allClaims().encode(nil) {
 		b.WriteString(string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
 	}
 	b.WriteByte('\n')
@@ -103,7 +103,7 @@ func checkHarmless(t *testing.T, c Claims) {
 	if err != nil {
 		t.Fatalf("no JSON: %v", err)
 	}
-	for most, shown := range map[int]string{MaxName: c.Name, maxVersion: c.Version} {
+	for most, shown := range map[int]string{maxName: c.Name, maxVersion: c.Version} {
 		if utf8.RuneCountInString(shown) > most || !utf8.ValidString(shown) {
 			t.Errorf("%q is too long, or no text", shown)
 		}
@@ -121,7 +121,7 @@ func checkHarmless(t *testing.T, c Claims) {
 func TestHostileClaimsAreHarmless(t *testing.T) {
 	for name, b := range hostile() {
 		t.Run(name, func(t *testing.T) {
-			c, err := ParseClaims(b)
+			c, err := parseClaims(b)
 			if err == nil {
 				checkHarmless(t, c)
 			}
@@ -132,25 +132,25 @@ func TestHostileClaimsAreHarmless(t *testing.T) {
 			}
 		})
 	}
-	got, err := ParseClaims(hostile()["markup"])
+	got, err := parseClaims(hostile()["markup"])
 	if err != nil || got.Name != "?script?alert(1)?/script" {
 		t.Errorf("markup is shown as %q, %v", got.Name, err)
 	}
 }
 
 func FuzzParseClaims(f *testing.F) {
-	f.Add(allClaims().Append(nil))
-	f.Add(Claims{}.Append(nil))
+	f.Add(allClaims().encode(nil))
+	f.Add(Claims{}.encode(nil))
 	for _, b := range hostile() {
 		f.Add(b[:min(len(b), ledger.MaxClaims)])
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := ParseClaims(b)
+		c, err := parseClaims(b)
 		if err != nil {
 			return
 		}
 		checkHarmless(t, c)
-		if again, err := ParseClaims(c.Append(nil)); err != nil || !reflect.DeepEqual(again, c) {
+		if again, err := parseClaims(c.encode(nil)); err != nil || !reflect.DeepEqual(again, c) {
 			t.Errorf("%x is read as %+v, and that as %+v, %v", b, c, again, err)
 		}
 	})
@@ -159,17 +159,17 @@ func FuzzParseClaims(f *testing.F) {
 func TestNamesOfOperatorsAndHosts(t *testing.T) {
 	for name, fine := range map[string]bool{
 		"": true, "rack-3": true, "Büro 2": true, "gpu_07.lab": true, "東京": true,
-		" a": false, "a\n": false, "<b>": false, "it's": false, strings.Repeat("a", MaxName+1): false,
+		" a": false, "a\n": false, "<b>": false, "it's": false, strings.Repeat("a", maxName+1): false,
 	} {
-		if err := CheckName(name); (err == nil) != fine {
+		if err := CheckPeerName(name); (err == nil) != fine {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for host, want := range map[string]string{
 		"node7.cluster.example": "node7", "localhost": "localhost", "": "",
-		strings.Repeat("h", 60): strings.Repeat("h", MaxName),
+		strings.Repeat("h", 60): strings.Repeat("h", maxName),
 	} {
-		if got := HostName(host); got != want {
+		if got := shortHostName(host); got != want {
 			t.Errorf("%q is called %q", host, got)
 		}
 	}

@@ -1,12 +1,9 @@
-package report
+package eventlog
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,28 +11,22 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
-func measured(n uint64) SlotMetrics {
-	return SlotMetrics{
-		Time: time.Unix(int64(n), 0).UTC(), Slot: n, Height: n + 1, Loss: new(2.5), HeldOut: new(3.0),
-		HeldOutSlot: n - 1,
-		Tokens:      512, SlotTokens: 2048, RunTokens: 2048 * n, Members: 4, Contributors: 4, Seconds: 1, Norm: 0.5,
-	}
+// reading is what the lines of a history are here.
+type reading struct {
+	Time time.Time
+	Slot uint64
+	Loss *float64 `json:",omitempty"`
 }
 
-func read(t *testing.T, path string) []SlotMetrics {
+func measured(n uint64) reading { return reading{time.Unix(int64(n), 0).UTC(), n, new(2.5)} }
+
+func read(t *testing.T, path string) []reading {
 	t.Helper()
-	all, err := ReadHistory(path)
+	all, err := ReadHistory[reading](path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
-}
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // What was written is read again, also over a restart, and a line that a crash cut off costs itself
@@ -121,10 +112,12 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// full is a disk on which no new file has room.
-type full struct{ disk.FS }
+// fullDisk is a disk on which no new file has room.
+type fullDisk struct{ disk.FS }
 
-func (full) CreateTemp(string, string) (disk.File, error) { return nil, fmt.Errorf("no space left") }
+func (fullDisk) CreateTemp(string, string) (disk.File, error) {
+	return nil, fmt.Errorf("no space left")
+}
 
 // A full disk costs the line. What was there stays, and the next line comes when there is room.
 func TestAFullDiskCostsTheLine(t *testing.T) {
@@ -139,7 +132,7 @@ func TestAFullDiskCostsTheLine(t *testing.T) {
 	noError(t, h.Close())
 
 	path := filepath.Join(dir, "others.jsonl")
-	h = NewHistory(full{disk.OS}, path)
+	h = NewHistory(fullDisk{disk.OS}, path)
 	defer h.Close()
 	for n := range uint64(historyLines) {
 		noError(t, h.Add(measured(n)))
@@ -153,58 +146,5 @@ func TestAFullDiskCostsTheLine(t *testing.T) {
 	noError(t, h.Add(measured(historyLines)))
 	if all := read(t, path); all[len(all)-1].Slot != historyLines || len(all) != h.lines {
 		t.Errorf("then it has %d lines", len(all))
-	}
-}
-
-// A line has what changed since the line before.
-func TestSlotMetricsAreDifferences(t *testing.T) {
-	before := Status{Slot: 3, Sent: 100, Received: 10, Uptime: 10 * time.Second, Training: 8 * time.Second}
-	before.Stats.Tokens = 1000
-	s := Status{
-		Slot: 4, Sent: 600, Received: 40, Uptime: 20 * time.Second, Training: 14 * time.Second, Stall: 2 * time.Second,
-		Members: []MemberStatus{{}, {Self: true, Contribution: &ContributionStatus{StepTime: time.Second / 4}}},
-	}
-	s.Stats = StatsStatus{Tokens: 6000, Weight: 20000, Contributors: 2, TrainLoss: new(2.5)}
-	m := s.SlotMetricsSince(before, 90000, time.Unix(5, 0))
-	if m.Slot != 4 || m.Tokens != 5000 || m.SlotTokens != 20000 || m.RunTokens != 90000 || *m.TokensPerSecond != 500 ||
-		m.Members != 2 || m.Contributors != 2 || m.Seconds != 10 || m.TrainingSeconds != 6 || m.StalledSeconds != 2 ||
-		*m.StalledShare != 0.25 || *m.StepSeconds != 0.25 || m.BytesSent != 500 || m.BytesReceived != 30 ||
-		*m.Loss != 2.5 || m.HeldOut != nil {
-		t.Errorf("%+v", m)
-	}
-	if idle := before.SlotMetricsSince(before, 0, time.Unix(5, 0)); idle.StalledShare != nil ||
-		idle.TokensPerSecond != nil {
-		t.Errorf("of no time: %+v", idle)
-	}
-}
-
-// The schema has the keys that a line has where all is known, and demands those that each has.
-func TestSchemaOfALine(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "metrics.schema.json"))
-	noError(t, err)
-	var schema struct {
-		Properties map[string]any
-		Required   []string
-	}
-	noError(t, json.Unmarshal(text, &schema))
-	keys := func(m SlotMetrics) []string {
-		line, fields := []byte(nil), map[string]any{}
-		line, err = json.Marshal(m)
-		noError(t, err)
-		noError(t, json.Unmarshal(line, &fields))
-		return slices.Sorted(maps.Keys(fields))
-	}
-	all := SlotMetrics{HeldOutSlot: 1}
-	for _, v := range []**float64{
-		&all.Loss, &all.HeldOut, &all.TokensPerSecond, &all.StalledShare, &all.StepSeconds, &all.OwnNorm, &all.Cosine,
-	} {
-		*v = new(1.0)
-	}
-	slices.Sort(schema.Required)
-	if got, want := slices.Sorted(maps.Keys(schema.Properties)), keys(all); !slices.Equal(got, want) {
-		t.Errorf("it has the keys %v, a line has %v", got, want)
-	}
-	if want := keys(SlotMetrics{}); !slices.Equal(schema.Required, want) {
-		t.Errorf("it demands %v, each line has %v", schema.Required, want)
 	}
 }

@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"strings"
@@ -33,7 +33,7 @@ func TestAgreement(t *testing.T) {
 		}
 		senior := electors[c.n-1].Peer.Short()
 		want := strings.Replace(c.want, "senior, ,", "senior, "+senior+",", 1)
-		a := AgreementOf(chain.Rules{Byzantine: c.byzantine}, slot.Record{Members: electors})
+		a := agreementOf(chain.Rules{Byzantine: c.byzantine}, slot.Record{Members: electors})
 		if a.Text != want || a.Electors != c.n || a.Quorum != c.quorum || a.Liars != c.liars ||
 			(a.Trust == "byzantine") != c.byzantine || c.never != "" && strings.Contains(a.Text, c.never) {
 			t.Errorf("%d, byzantine %v: %+v, want %q", c.n, c.byzantine, a, want)
@@ -42,7 +42,7 @@ func TestAgreement(t *testing.T) {
 	some := slot.Record{
 		Members: []slot.Member{{Peer: "a", Seat: 1}, {Peer: "b", Seat: 1}, {Peer: "c", Seat: 1}, {Peer: "d"}},
 	}
-	if a := AgreementOf(chain.Rules{Byzantine: true}, some); a.Electors != 3 || a.Text !=
+	if a := agreementOf(chain.Rules{Byzantine: true}, some); a.Electors != 3 || a.Text !=
 		"3 electors of 4 members: no liar is tolerated, goes on while 2 live" {
 		t.Errorf("with a member that has no seat: %+v", a)
 	}
@@ -64,12 +64,12 @@ func TestAgreement(t *testing.T) {
 		for i := range electors {
 			electors[i] = slot.Member{Peer: slot.PeerID(rune('a' + i)), Since: 1, Seat: 1}
 		}
-		a := AgreementOf(c.rules, slot.Record{Members: electors})
+		a := agreementOf(c.rules, slot.Record{Members: electors})
 		if !strings.HasPrefix(a.Votes, c.votes) || !strings.HasPrefix(a.Leader, c.leader) || a.Operator == "" {
 			t.Errorf("%+v: votes: %s; a leader %s; an operator %s", c.rules, a.Votes, a.Leader, a.Operator)
 		}
 	}
-	if a := AgreementOf(chain.Rules{}, slot.Record{}); a != nil {
+	if a := agreementOf(chain.Rules{}, slot.Record{}); a != nil {
 		t.Errorf("before there is a member: %+v", a)
 	}
 }

@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 // The terms of certified records that were lost are counted, the tries within a term are not, and
 // the newest slots are kept, each once. What a status has does not change any more.
 func TestLostTerms(t *testing.T) {
-	l := NewLedger("books", slot.Root{}, allreduce.Params{}, func(string, map[string]any) {})
+	l := newLedgerEvents("books", slot.Root{}, allreduce.Params{}, func(string, map[string]any) {})
 	tell := func(kind membership.EventKind, slotNumber uint64, ballot uint32) {
 		l.Tell(membership.Event{Kind: kind, Slot: slotNumber, Ballot: ballot})
 	}

@@ -1,7 +1,11 @@
-package report
+package p2pdiloco
 
 import (
 	"cmp"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,29 +14,68 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
-// Ledger turns the ledger's events into those of the node. It changes nothing.
-type Ledger struct {
+// Event is one thing that happened on a node: one line of an events file. docs/reference/events.md
+// lists the names and their fields, and a test holds it against the code. They are stable: scripts
+// rely on them. Others may come; readers skip the names they do not know.
+type Event struct {
+	Time   time.Time
+	Name   string
+	Peer   PeerID // the peer that the event is about
+	Fields map[string]any
+}
+
+// MarshalJSON makes one flat object of the event.
+func (e Event) MarshalJSON() ([]byte, error) {
+	m := make(map[string]any, len(e.Fields)+3)
+	maps.Copy(m, e.Fields)
+	m["time"], m["event"], m["peer"] = e.Time.UTC().Format(time.RFC3339Nano), e.Name, e.Peer
+	return json.Marshal(m)
+}
+
+// eventSink passes events to the listener, one at a time.
+type eventSink struct {
+	log *slog.Logger
+	on  func(Event) // nil: nobody listens
+	mu  sync.Mutex  // held over on
+}
+
+// newEvents makes an eventSink; on may be nil.
+func newEvents(log *slog.Logger, on func(Event)) *eventSink { return &eventSink{log: log, on: on} }
+
+// Emit passes on an event about a peer.
+func (e *eventSink) Emit(peer PeerID, name string, fields map[string]any) {
+	e.log.Debug(name, "fields", fields)
+	if e.on == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.on(Event{Time: time.Now(), Name: name, Peer: peer, Fields: fields})
+}
+
+// ledgerEvents turns the ledger's events into those of the node. It changes nothing.
+type ledgerEvents struct {
 	run    string
-	id     slot.Root
+	id     Root
 	params allreduce.Params
 	emit   func(name string, fields map[string]any)
 	times  slotTimes
 	lost   lostTerms
 }
 
-// NewLedger makes events of a run's ledger, of which params are what the all-reduce goes by.
-func NewLedger(run string, id slot.Root, params allreduce.Params, emit func(string, map[string]any)) *Ledger {
-	return &Ledger{run: run, id: id, params: params, emit: emit}
+// newLedgerEvents makes events of a run's ledger, of which params are what the all-reduce goes by.
+func newLedgerEvents(run string, id Root, params allreduce.Params, emit func(string, map[string]any)) *ledgerEvents {
+	return &ledgerEvents{run: run, id: id, params: params, emit: emit}
 }
 
 // Lost returns the terms that were lost.
-func (l *Ledger) Lost() LostTerms { return l.lost.terms() }
+func (l *ledgerEvents) Lost() LostTerms { return l.lost.terms() }
 
 // Exchange returns how long the exchange of slots takes.
-func (l *Ledger) Exchange() ExchangeStatus { return l.times.exchange() }
+func (l *ledgerEvents) Exchange() ExchangeStatus { return l.times.exchange() }
 
 // Tell makes an event. It is called from the driver's loop and does not block.
-func (l *Ledger) Tell(e membership.Event) {
+func (l *ledgerEvents) Tell(e membership.Event) {
 	fields := map[string]any{}
 	switch e.Kind {
 	case membership.EventFounded:
@@ -102,7 +145,7 @@ func judged(e membership.Event, fields map[string]any) {
 
 // owners counts the peers that reduce a part of a plan.
 func owners(p slot.Plan) int {
-	all := map[slot.PeerID]bool{}
+	all := map[PeerID]bool{}
 	for _, piece := range p.Pieces {
 		all[piece.Owner] = true
 	}
@@ -110,7 +153,7 @@ func owners(p slot.Plan) int {
 }
 
 // expect adds to the event of a plan how long the plan should take.
-func (l *Ledger) expect(e membership.Event, fields map[string]any) {
+func (l *ledgerEvents) expect(e membership.Event, fields map[string]any) {
 	estimate := l.params.Estimate(*e.Plan, e.Links)
 	l.times.planned(e.Slot, estimate)
 	if estimate.Takes > 0 {
@@ -175,4 +218,40 @@ func (t *slotTimes) exchange() ExchangeStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.status // what it points to is not changed
+}
+
+// LostTerms are the terms whose leaders brought no record, by the certificates that have come since
+// this process started.
+type LostTerms struct {
+	Terms uint64   `json:"terms"`
+	Slots []uint64 `json:"slots,omitempty"` // the newest in which there were any, the oldest first
+}
+
+// maxLostSlots bounds LostTerms.Slots.
+const maxLostSlots = 5
+
+// lostTerms keeps them.
+type lostTerms struct {
+	mu struct {
+		sync.Mutex
+		lost LostTerms
+	}
+}
+
+// certified takes in a record of a slot, which was certified after so many terms.
+func (l *lostTerms) certified(slotNumber uint64, terms uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := &l.mu.lost
+	if lost.Terms += uint64(terms); terms == 0 || slices.Contains(lost.Slots, slotNumber) {
+		return
+	}
+	// a new list, because status keeps the old one
+	lost.Slots = append(slices.Clone(lost.Slots[max(0, len(lost.Slots)+1-maxLostSlots):]), slotNumber)
+}
+
+func (l *lostTerms) terms() LostTerms {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.lost
 }

@@ -1,4 +1,4 @@
-package report
+package p2pdiloco
 
 import (
 	"go/ast"
@@ -18,7 +18,7 @@ import (
 // Scripts are written by docs/reference/events.md: an event that the page lacks is found by
 // nobody, and one that no code emits is waited for in vain.
 func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/events.md")
+	page, err := os.ReadFile("docs/reference/events.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestThePageOfEventsHasAllThatAreEmitted(t *testing.T) {
 			t.Errorf("docs/reference/events.md has %s, which no code names", name)
 		}
 	}
-	code, err := os.ReadFile("../../../membership/event.go")
+	code, err := os.ReadFile("membership/event.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ var files = []string{"admission.next", "admission.secret", "admission.used", "ru
 func eventsInCode(t *testing.T) map[string]bool {
 	names := map[string]bool{}
 	for _, root := range []string{
-		"../../../*.go", "../../../internal/node", "../../../membership",
-		"../../../allreduce/figures",
+		"*.go", "internal/node", "membership",
+		"allreduce/figures",
 	} {
 		dirs, err := filepath.Glob(root)
 		if err != nil {
