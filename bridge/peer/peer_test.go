@@ -45,7 +45,9 @@ listen = ["/ip4/127.0.0.1/tcp/0"]%s
 	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(flags)
 	flags.String(sources.ConfigFlag, file, "")
-	must(t, sources.Fill(flags, settings.Known()))
+	known := sources.Known{}
+	known.Add(flags)
+	must(t, sources.Fill(flags, known))
 	return s
 }
 

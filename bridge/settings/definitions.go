@@ -77,6 +77,19 @@ func (s *Settings) definitions() []definition {
 	return slices.Concat(all, s.access(), s.training(), s.keeping())
 }
 
+// RegisterSpec makes fields of a run spec flags of fs, with the defaults that the spec has.
+func RegisterSpec(fs *pflag.FlagSet, run *spec.Spec, names ...string) {
+	for _, f := range spec.Table() {
+		if slices.Contains(names, f.Name) {
+			help := f.Help
+			if f.Text(*run) != "" {
+				help, _, _ = strings.Cut(help, " (founder's default")
+			}
+			definition{flagOf(f.Name), ofRun, f.At(run), help}.register(fs)
+		}
+	}
+}
+
 // access are settings of which peers may take part, and how peers reach each other.
 func (s *Settings) access() []definition {
 	return []definition{
@@ -249,29 +262,4 @@ func (d definition) register(fs *pflag.FlagSet) {
 		fs.Var(p, d.name, d.usage)
 	}
 	fs.Lookup(d.name).Hidden = d.use == ofTests
-}
-
-// elsewhere are the flags of the programs' other commands: a config file may hold them, and a
-// variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
-var elsewhere = []string{
-	"absolute", "addr", "addr-file", "against", "against-config", "aggregators", "codecs",
-	"faults", "faults-per-hour", "force", "hostile",
-	"identity", "keep-dir", "minutes",
-	"out", "peers", "program", "rate", "relative",
-	"relay", "relay-open", "relay-peer", "relay-peers", "relay-run",
-	"relay-time", "relay-total", "rows", "rtt", "schedules", "seeds", "size", "slot", "slots",
-	"step-time", "steps", "timeout", "transports", "trusts", "ttl", "uses", "wait", "warm-steps", "with-momentum",
-	"yes",
-}
-
-// Known are the names of all flags of all commands.
-func Known() sources.Known {
-	known := sources.Known{sources.ConfigFlag: true}
-	for _, d := range New().definitions() {
-		known[d.name] = d.use != ofTests
-	}
-	for _, name := range elsewhere {
-		known[name] = true
-	}
-	return known
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -25,15 +25,6 @@ const (
 	demoReport = "p2pdiloco-report.html"
 )
 
-var (
-	modes = []string{
-		p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync,
-	}
-	paces       = []string{p2pdiloco.PaceSteps, p2pdiloco.PaceDyLU, p2pdiloco.PaceDeadline}
-	aggregators = []string{"mean", "trimmed_mean", "median"}
-	trusts      = []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}
-)
-
 // demoFlags are the command line of demo.
 type demoFlags struct {
 	cfg     demo.Config
@@ -44,7 +35,7 @@ type demoFlags struct {
 
 func newDemo() *cobra.Command {
 	f := &demoFlags{cfg: demo.Config{Spec: p2pdiloco.Spec{
-		Mode: p2pdiloco.ModeSync, Codec: codec.F32,
+		Mode: p2pdiloco.ModeSync, Codec: codec.F32, Rounds: 8, InnerSteps: 25, Seed: 1,
 	}}}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -66,35 +57,12 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
-	fs.Uint64Var(&f.cfg.Spec.Rounds, "rounds", 8, "rounds to train")
-	fs.Uint64Var(&f.cfg.Spec.InnerSteps, "inner-steps", 25, "inner steps of a round")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Mode, "mode", modes), "mode",
-		"how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
-			"beside the next inner steps; streaming, in which fragments of the model take turns; or async, eager "+
-			"without waiting for slow peers")
-	fs.Uint64Var(&f.cfg.Spec.Fragments, "fragments", 0,
-		"fragments of the model that take turns, in mode streaming (default 4)")
-	fs.StringVar(&f.cfg.Spec.FragmentDelay, "fragment-delay", "",
-		"inner `steps` after which a fragment that was sent off lands again, in mode streaming (default a tenth of "+
-			"the inner steps)")
-	fs.StringVar(&f.cfg.Spec.FragmentAlpha, "fragment-alpha", "",
-		"how much of what was trained stays where a fragment lands, a `decimal` up to 1, in mode streaming (default 0)")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Pace, "pace", paces), "pace",
-		"how many inner steps a peer does in a round: "+strings.Join(paces, ", ")+
-			" (default dylu in mode async, else steps)")
-	fs.StringVar(&f.cfg.Spec.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Aggregator, "aggregator", aggregators), "aggregator",
-		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
-			"highest and the lowest) or median (default trimmed_mean; mean with --codec topk)")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Trust, "trust", trusts), "trust",
-		"what the run withstands: byzantine, of 4 peers and more fewer than a third that lie or are gone; or crash, "+
-			"peers that die while a majority lives, and no liar (default byzantine)")
-	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "codec", p2pdiloco.Codecs()), "codec",
-		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, few of them")
+	settings.RegisterSpec(fs, &f.cfg.Spec, "mode", "rounds", "inner_steps", "fragments", "fragment_delay",
+		"fragment_alpha", "pace", "round_time", "aggregator", "codec", "seed", "trust")
+	fs.Lookup("fragments").Usage = "fragments of the model that take turns, in mode streaming (default 4)"
 	fs.Var(sources.Paths(&f.cfg.Data), "data",
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source, where Go is "+
 			"installed)")
-	fs.Uint64Var(&f.cfg.Spec.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
 	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events, the loss curve and "+

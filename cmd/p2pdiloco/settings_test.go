@@ -19,21 +19,6 @@ import (
 
 func TestEveryFlagIsASetting(t *testing.T) { clitest.FlagsAreSettings(t, newRoot) }
 
-// TestNothingElseIsKnown: a config file may hold the flags of all programs, and nothing more.
-func TestNothingElseIsKnown(t *testing.T) {
-	here := clitest.Known(newRoot())
-	for _, name := range clitest.LabFlags {
-		if here[name] {
-			t.Errorf("help shows --%s here, too: remove it from clitest.LabFlags", name)
-		}
-	}
-	for name := range settings.Known() {
-		if _, ok := here[name]; !ok && !slices.Contains(clitest.LabFlags, name) {
-			t.Errorf("no command has --%s: remove it from `elsewhere` in bridge/settings/definitions.go", name)
-		}
-	}
-}
-
 const (
 	docs       = "../../docs/reference/settings.md"
 	tableBegin = "<!-- settings: go test ./cmd/p2pdiloco -run TestDocs -update -->\n"
@@ -115,7 +100,7 @@ func TestExampleEnvironment(t *testing.T) {
 	if err := fs.Parse([]string{"--run", "books"}); err != nil {
 		t.Fatal(err)
 	}
-	must(t, sources.Fill(fs, settings.Known(), sources.Environment(environ)))
+	must(t, sources.Fill(fs, nil, sources.Environment(environ)))
 	cfg, err := s.Config()
 	set := 0
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -131,7 +116,7 @@ func TestExampleEnvironment(t *testing.T) {
 // TestSourcesInErrors has commands other than join name the place that a wrong value came from.
 func TestSourcesInErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.toml")
-	if err := os.WriteFile(file, []byte("slots = 3\nseed = 0\nfaults = \"kill\"\nidentity = \"for bootstrap\"\n"),
+	if err := os.WriteFile(file, []byte("slot = 3\nseed = 0\nidentity = \"for bootstrap\"\n"),
 		0o600); err != nil {
 		t.Fatal(err)
 	}

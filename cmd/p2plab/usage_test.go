@@ -59,16 +59,6 @@ func TestHelp(t *testing.T) {
 
 func TestEveryFlagIsASetting(t *testing.T) { clitest.FlagsAreSettings(t, newRoot) }
 
-// TestLabFlags holds the list that cmd/p2pdiloco's test relies on against the commands.
-func TestLabFlags(t *testing.T) {
-	known := clitest.Known(newRoot())
-	for _, name := range clitest.LabFlags {
-		if !known[name] {
-			t.Errorf("no command has --%s: remove it from clitest.LabFlags", name)
-		}
-	}
-}
-
 // TestSourcesInErrors has commands other than join name the place that a wrong value came from.
 func TestSourcesInErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.toml")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,9 +57,7 @@ func expand(fs *pflag.FlagSet) {
 func (s Source) fill(f *pflag.Flag, rank int) error {
 	key := Key(f.Name)
 	e := s.values[key]
-	// these are flags that only the command line can give
-	if e.Value == nil || fault(e.Value) != "" || f.Changed || f.Name == "help" || f.Name == "help-all" ||
-		f.Name == "version" {
+	if e.Value == nil || fault(e.Value) != "" || f.Changed || slices.Contains(onlyTyped, f.Name) {
 		return nil
 	}
 	if f.Annotations == nil {

@@ -3,6 +3,8 @@ package sources
 import (
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // Prefix begins the names of all variables that are read.
@@ -29,6 +31,19 @@ func Flag(key string) string { return strings.ReplaceAll(key, "_", "-") }
 // Known are the names of all flags that any command has: true for those that may be suggested for a
 // mistyped one.
 type Known map[string]bool
+
+// Add adds the flags of a set, but for those that only the command line can give, and those that
+// only say what to type instead.
+func (k Known) Add(fs *pflag.FlagSet) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(onlyTyped, f.Name) && !(f.Hidden && f.Usage == "") {
+			k[f.Name] = k[f.Name] || !f.Hidden
+		}
+	})
+}
+
+// onlyTyped are flags that only the command line can give.
+var onlyTyped = []string{"help", "help-all", "version"}
 
 func (k Known) has(key string) bool {
 	_, ok := k[Flag(key)]

@@ -12,18 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
-
-// LabFlags are the flags that only commands of p2plab have, or show in their help.
-var LabFlags = []string{
-	"aggregators", "codecs", "faults", "faults-per-hour", "hostile",
-	"minutes", "program",
-	"rate", "rows", "rtt", "schedules", "seeds", "size", "slots", "step-time", "transports", "trusts",
-	"warm-steps",
-}
 
 // Commands are the commands below one that do something themselves.
 func Commands(parent *cobra.Command) (all []*cobra.Command) {
@@ -42,23 +33,6 @@ func Commands(parent *cobra.Command) (all []*cobra.Command) {
 // Words are a command's words below the root.
 func Words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
-// Known are the names of all flags of all commands, and whether help shows them.
-func Known(root *cobra.Command) sources.Known {
-	known := sources.Known{}
-	add := func(f *pflag.Flag) {
-		if !isGone(f) {
-			known[f.Name] = known[f.Name] || !f.Hidden
-		}
-	}
-	root.PersistentFlags().VisitAll(add)
-	for _, cmd := range Commands(root) {
-		cmd.LocalNonPersistentFlags().VisitAll(add)
-	}
-	delete(known, "help")
-	delete(known, "help-all")
-	return known
-}
-
 // isGone says whether a flag only tells what to type instead.
 func isGone(f *pflag.Flag) bool { return f.Hidden && f.Usage == "" }
 
@@ -66,12 +40,7 @@ func isGone(f *pflag.Flag) bool { return f.Hidden && f.Usage == "" }
 // file, and checks that one name is one kind of value in all commands, that config files may
 // hold all flags, and that every help says where flags may be given.
 func FlagsAreSettings(t *testing.T, newRoot func() *cobra.Command) {
-	known, kinds := settings.Known(), map[string]string{}
-	for name, shown := range Known(newRoot()) {
-		if s, ok := known[name]; !ok || s != shown && !slices.Contains(LabFlags, name) {
-			t.Errorf("--%s: add it to `elsewhere` in bridge/settings/definitions.go", name)
-		}
-	}
+	kinds := map[string]string{}
 	for _, like := range Commands(newRoot()) {
 		code, stdout, _ := Line(newRoot(), append(Words(like), "--help")...)
 		if code != cli.ExitOK || !strings.Contains(stdout, "P2PDILOCO_INNER_STEPS=100") ||
@@ -123,7 +92,7 @@ func testFlag(t *testing.T, newRoot func() *cobra.Command, command []string, nam
 		if environ != nil {
 			from = append(from, sources.Environment(environ))
 		}
-		err := sources.Fill(cmd.Flags(), settings.Known(), from...)
+		err := sources.Fill(cmd.Flags(), cli.Known(cmd.Root()), from...)
 		if got := cmd.Flags().Lookup(name).Value.String(); err != nil || got != value {
 			t.Errorf("%s: %s, %v", where, got, err)
 		}

@@ -78,7 +78,8 @@ func writeReport(cfg Config) error {
 	for n := range cfg.Peers {
 		p := document.Peer{Name: peerName(n + 1)}
 		var err error
-		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)); err != nil {
+		path := filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)
+		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](path); err != nil {
 			return err
 		}
 		if len(p.Slots) > 0 { // it may have ended before
