@@ -58,7 +58,7 @@ func settingsTable() string {
 			if f.Hidden || cmd.Name() == "start" {
 				return
 			}
-			commands[f.Name] = append(commands[f.Name], "`"+strings.Join(clitest.Words(cmd), " ")+"`")
+			commands[f.Name] = append(commands[f.Name], strings.Join(clitest.Words(cmd), " "))
 			if rows[f.Name] == "" {
 				order = append(order, f.Name)
 				_, usage := pflag.UnquoteUsage(f)
@@ -70,10 +70,14 @@ func settingsTable() string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| in a file | commands (`start`: as `join`) | meaning, and default of the first command |\n" +
+	b.WriteString("| in a file | commands, if not join and start alone | meaning, and default of the first command |\n" +
 		"| --- | --- | --- |\n")
 	for _, name := range order {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", sources.Key(name), strings.Join(commands[name], ", "), rows[name])
+		of := strings.Join(commands[name], ", ")
+		if of == "join" {
+			of = ""
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", sources.Key(name), of, rows[name])
 	}
 	return b.String()
 }
