@@ -69,7 +69,7 @@ func (s *Settings) definitions() []definition {
 		if f.Help != "" {
 			value := f.At(&s.cfg.Spec)
 			if f.Name == founders {
-				value = sources.Peers(&s.founders)
+				value = &s.founders
 			}
 			all = append(all, definition{flagOf(f.Name), ofRun, value, f.Help})
 		}
@@ -101,7 +101,7 @@ func (s *Settings) access() []definition {
 		},
 		{"allow", 0, &s.allow, "`file` with the IDs of the peers that may take part, one a line, the same for " +
 			"all peers (default: every peer that the run admits)"},
-		{"follow", 0, sources.Peers(&s.follow), "`peer` whose motions to remove or readmit others, or to change " +
+		{"follow", 0, &s.follow, "`peer` whose motions to remove or readmit others, or to change " +
 			"the secret, this peer makes, too; may be repeated"},
 		{
 			"ticket",
@@ -110,11 +110,11 @@ func (s *Settings) access() []definition {
 			"`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
 				"- for standard input: instead of --run, --pin and --bootstrap",
 		},
-		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
+		{"bootstrap", 0, &s.cfg.Bootstrap, "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
-		{"listen", 0, sources.Addresses(&s.cfg.Listen), "`multiaddr` to listen on, may be repeated (default any free " +
+		{"listen", 0, &s.cfg.Listen, "`multiaddr` to listen on, may be repeated (default any free " +
 			"TCP and UDP port at the first start, which the data directory keeps for the next ones)"},
-		{"announce", 0, sources.Addresses(&s.cfg.Announce), "`multiaddr` that others are told besides those seen, " +
+		{"announce", 0, &s.cfg.Announce, "`multiaddr` that others are told besides those seen, " +
 			"where a router or firewall lets them through to this peer; may be repeated"},
 		{"no-port-map", 0, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
 			"is done with --preset wan"},
@@ -166,7 +166,7 @@ func (s *Settings) training() []definition {
 		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers, and its inner optimizer: " +
 			modelKeys() + " (default layers=1,width=96,heads=4,context=32,batch=32,optimizer=adamw)"},
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
-		{"data", ofGPT, sources.Paths(&s.Data), "text `file or folder` to train on, may be repeated (default the " +
+		{"data", ofGPT, &s.Data, "text `file or folder` to train on, may be repeated (default the " +
 			"Go standard library's source, where Go is installed)"},
 		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`: all founders " +
 			"must have the same one, peers that join later need none"},
@@ -245,6 +245,8 @@ func (d definition) register(fs *pflag.FlagSet) {
 	switch p := d.value.(type) {
 	case *string:
 		fs.StringVar(p, d.name, *p, d.usage)
+	case *[]string:
+		fs.StringArrayVar(p, d.name, *p, d.usage)
 	case *bool:
 		fs.BoolVar(p, d.name, *p, d.usage)
 	case *int:

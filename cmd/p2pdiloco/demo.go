@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -60,7 +59,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	settings.RegisterSpec(fs, &f.cfg.Spec, "mode", "rounds", "inner_steps", "fragments", "fragment_delay",
 		"fragment_alpha", "pace", "round_time", "aggregator", "codec", "seed", "trust")
 	fs.Lookup("fragments").Usage = "fragments of the model that take turns, in mode streaming (default 4)"
-	fs.Var(sources.Paths(&f.cfg.Data), "data",
+	fs.StringArrayVar(&f.cfg.Data, "data", nil,
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source, where Go is "+
 			"installed)")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")

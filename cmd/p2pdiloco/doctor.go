@@ -22,7 +22,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
@@ -65,7 +64,7 @@ The exit status is 1 if something fails.`,
 	fs.SortFlags = false
 	fs.StringVar(&f.run, "run", "", "`name` of the run to look at (default: the ticket's, or that of the peer that "+
 		"runs here)")
-	fs.Var(sources.Addresses(&f.bootstrap), "bootstrap",
+	fs.StringArrayVar(&f.bootstrap, "bootstrap", nil,
 		"`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local "+
 			"network with mDNS)")
 	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: that of the one peer that "+
@@ -103,16 +102,11 @@ func (f *doctorFlags) settle() (all []doctor.Finding) {
 		f.run = f.ticket.Run
 	}
 	f.bootstrap = slices.Concat(f.bootstrap, f.ticket.Addrs)
-	found := doctor.Finding{
-		Check: "ticket", Level: doctor.OK,
-		What: fmt.Sprintf("for run %s, with %d addresses", f.ticket.Run, len(f.ticket.Addrs)),
-	}
+	found := doctor.Found("ticket", doctor.OK,
+		fmt.Sprintf("for run %s, with %d addresses", f.ticket.Run, len(f.ticket.Addrs)), "")
 	if f.ticket.Expired(time.Now()) {
-		found = doctor.Finding{
-			Check: "ticket", Level: doctor.Fail,
-			What: "it expired at " + f.ticket.Expires.Format(time.RFC3339),
-			Do:   "ask for another one, and see whether this machine's clock is right",
-		}
+		found = doctor.Found("ticket", doctor.Fail, "it expired at "+f.ticket.Expires.Format(time.RFC3339),
+			"ask for another one, and see whether this machine's clock is right")
 	}
 	return []doctor.Finding{found}
 }
@@ -173,10 +167,8 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 		l.extra = append(l.extra, muteFinding(m))
 	}
 	if err := local.OtherVersion(f.dir); f.dir != "" && err != nil {
-		l.extra = append(l.extra, doctor.Finding{
-			Check: "version", Level: doctor.Fail, What: err.Error(),
-			Do: "finish that run with such a release, or take part in another one with another data directory",
-		})
+		l.extra = append(l.extra, doctor.Found("version", doctor.Fail, err.Error(),
+			"finish that run with such a release, or take part in another one with another data directory"))
 	}
 	if p != nil {
 		fmt.Fprintf(stderr, "asking the peer that runs here, %s of run %s; it probes its members\n",
@@ -203,10 +195,8 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 
 // muteFinding is what is said of a peer that runs and gives no status.
 func muteFinding(p local.Peer) doctor.Finding {
-	found := doctor.Finding{
-		Check: "peer", Level: doctor.Warn, What: p.Told().Error(),
-		Do: "do what it waits for; doctor asks it once it has started, and it probes its members then",
-	}
+	found := doctor.Found("peer", doctor.Warn, p.Told().Error(),
+		"do what it waits for; doctor asks it once it has started, and it probes its members then")
 	var timeout net.Error
 	if errors.As(p.Mute, &timeout) && timeout.Timeout() {
 		found.Level = doctor.Fail

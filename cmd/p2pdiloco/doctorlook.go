@@ -25,11 +25,9 @@ func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string)
 	var probes []p2pdiloco.PeerProbe
 	l.dir, l.need, l.view = p.Dir, needOf(s.Spec, s.Parameters, len(s.Members)), v
 	if err := p.Probe(ctx, &probes); err != nil && len(s.Members) > 1 {
-		l.extra = append(l.extra, doctor.Finding{
-			Check: "probe", Level: doctor.Warn,
-			What: "the peer that runs here did not probe its members: " + err.Error(),
-			Do:   "run doctor as the user who started the peer, with --data-dir if the peer was given one",
-		})
+		l.extra = append(l.extra, doctor.Found("probe", doctor.Warn,
+			"the peer that runs here did not probe its members: "+err.Error(),
+			"run doctor as the user who started the peer, with --data-dir if the peer was given one"))
 	}
 	for _, r := range probes {
 		v.Peers = append(v.Peers, peerOf(r, true))
@@ -118,7 +116,10 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		v.Bootstrap.Err = strings.TrimPrefix(err.Error(), p2p.ErrNoBootstrap.Error()+": ")
 	}
 	if f.ticket != nil && f.ticket.Token != nil {
-		l.extra = append(l.extra, f.private(v)...)
+		v.Run = ""
+		l.extra = append(l.extra, doctor.Found("members", doctor.Warn,
+			"run "+f.run+" is private: its peers cannot be probed from outside",
+			"join with the ticket, then run doctor again: it asks the peer that runs here"))
 		return nil
 	}
 	spec := f.greet(ctx, n, found)
@@ -139,16 +140,6 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		v.Slot = slotOf(*spec, spec.Layout.Elements(), len(found)+1)
 	}
 	return nil
-}
-
-// private is the finding for a private run, of which nothing is seen from outside.
-func (f *doctorFlags) private(v *doctor.View) []doctor.Finding {
-	v.Run = ""
-	return []doctor.Finding{{
-		Check: "members", Level: doctor.Warn,
-		What: "run " + f.run + " is private: its peers cannot be probed from outside",
-		Do:   "join with the ticket, then run doctor again: it asks the peer that runs here",
-	}}
 }
 
 // find waits for the run's peers, until no more come.

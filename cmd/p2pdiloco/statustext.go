@@ -16,36 +16,54 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
+// sheet is lines of a status: label and text, with tabs between them.
+type sheet struct{ *tabwriter.Writer }
+
+func newSheet(out io.Writer) sheet { return sheet{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
+
+func (l sheet) add(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
+
+// addJoined adds the parts, if there are any.
+func (l sheet) addJoined(label, between string, parts []string) {
+	if len(parts) > 0 {
+		l.add("%s\t%s", label, strings.Join(parts, between))
+	}
+}
+
 // printStatus writes a status for people: how it goes in six lines, what is wrong if anything is,
 // the members, and, if all is set, whom one has to trust and what all figures are.
 func printStatus(out io.Writer, s p2pdiloco.Status, all bool) error {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "run\t%s%s\n", s.Run, inBrackets(s.RunID.IsZero(), s.RunID.Short()))
-	fmt.Fprintf(w, "phase\t%s%s\n", s.Phase, inBrackets(s.Detail == "", s.Detail))
+	l := newSheet(&b)
+	l.add("run\t%s%s", s.Run, inBrackets(s.RunID.IsZero(), s.RunID.Short()))
+	l.add("phase\t%s%s", s.Phase, inBrackets(s.Detail == "", s.Detail))
 	if !s.RunID.IsZero() {
-		printProgress(w, s)
+		printProgress(l, s)
 	}
 	for _, line := range [][2]string{
 		{"reason", s.Reason}, {"ALARM", s.Alarm}, {"branch", s.Provisional}, {"trainer", s.Trainer},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+			l.add("%s\t%s", line[0], line[1])
 		}
 	}
-	printStandingOut(w, s.Members)
+	for _, m := range s.Members {
+		for _, f := range m.StandsOut {
+			l.add("stands out\t%s %s, since slot %d", m.Peer.Short(), f.Words, f.Since)
+		}
+	}
 	for _, o := range s.Motions {
-		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
+		l.add("motion\t%s", motionText(o, len(s.Members)))
 	}
 	for _, p := range s.Removed {
-		fmt.Fprintf(w, "removed\t%s\n", p)
+		l.add("removed\t%s", p)
 	}
-	_ = w.Flush() // a strings.Builder returns no error
+	_ = l.Flush() // a strings.Builder returns no error
 	printMembers(&b, s.Members)
 	if all {
 		b.WriteByte('\n')
-		printTrust(w, s)
-		_ = w.Flush()
+		printTrust(l, s)
+		_ = l.Flush()
 		printFigures(&b, s.Members)
 	}
 	_, err := io.WriteString(out, b.String())
@@ -53,7 +71,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status, all bool) error {
 }
 
 // printProgress writes how far the run is, what its slots take, and who is in.
-func printProgress(w io.Writer, s p2pdiloco.Status) {
+func printProgress(l sheet, s p2pdiloco.Status) {
 	c := s.CostSince(p2pdiloco.Status{})
 	slots := max(c.Slots, 1)
 	loss, left := "", ""
@@ -65,77 +83,96 @@ func printProgress(w io.Writer, s p2pdiloco.Status) {
 	if c.Left > 0 {
 		left = fmt.Sprintf(", about %s left", c.Left.Round(time.Second))
 	}
-	fmt.Fprintf(w, "slot\t%d of %d%s%s\n", s.Slot, s.LastSlot, loss, left)
-	fmt.Fprintf(w, "time\t%d steps in %s a slot, sync %s (%.0f%%)\n", c.Steps/slots,
-		seconds(c.Training/time.Duration(slots)), seconds(c.Sync/time.Duration(slots)), 100*c.Share)
-	fmt.Fprintf(w, "bytes\t%s a slot (data-parallel %s); %s sent, %s received%s\n", humanize.Bytes(c.Sent/slots),
+	l.add("slot\t%d of %d%s%s", s.Slot, s.LastSlot, loss, left)
+	l.add("time\t%d steps in %s a slot, sync %s (%.0f%%)", c.Steps/slots, seconds(c.Training/time.Duration(slots)),
+		seconds(c.Sync/time.Duration(slots)), 100*c.Share)
+	l.add("bytes\t%s a slot (data-parallel %s); %s sent, %s received%s", humanize.Bytes(c.Sent/slots),
 		humanize.Bytes(c.Parallel/slots), humanize.Bytes(s.Sent), humanize.Bytes(s.Received), bounds(s))
-	fmt.Fprintf(w, "members\t%d, of which %d contribute; %s\n", len(s.Members), s.Contributors, late(s.Members))
+	l.add("members\t%d, of which %d contribute; %s", len(s.Members), s.Contributors, late(s.Members))
 }
 
 // printTrust writes whom one has to trust, and what else is known.
-func printTrust(w io.Writer, s p2pdiloco.Status) {
-	fmt.Fprintf(w, "peer\t%s, up %s\n", s.Peer, s.Uptime.Round(time.Second))
+func printTrust(l sheet, s p2pdiloco.Status) {
+	l.add("peer\t%s, up %s", s.Peer, s.Uptime.Round(time.Second))
 	if !s.RunID.IsZero() {
-		fmt.Fprintf(w, "height\t%d\n", s.Height)
-		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
-		fmt.Fprintf(w, "record\t%s (%s of records on disk)\n", s.Tip, humanize.Bytes(s.LedgerBytes))
-		fmt.Fprintf(w, "trust\t%s\n", pinned(s))
-		fmt.Fprintf(w, "to pin\t%s\n", s.Pin)
-		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
-		if s.Agreement != nil {
-			printAgreement(w, *s.Agreement)
+		trust := "no record is pinned (--pin, with the next line): the chain of the first peers found is trusted"
+		if s.Pinned {
+			trust = "the chain has the pinned record"
+		}
+		l.add("height\t%d\nstate root\t%s\nrecord\t%s (%s of records on disk)\ntrust\t%s\nto pin\t%s\nmodel\t%d "+
+			"parameters", s.Height, s.StateRoot, s.Tip, humanize.Bytes(s.LedgerBytes), trust, s.Pin, s.Parameters)
+		if a := s.Agreement; a != nil {
+			l.add("agreement\ttrust %s, %s", a.Trust, a.Text)
+			if a.Votes != "" { // the peer that was asked is of this version
+				l.add("votes\t%s\na leader\t%s\nan operator\t%s", a.Votes, a.Leader, a.Operator)
+			}
 		}
 		if s.Vote != nil {
-			fmt.Fprintf(w, "own vote\t%s\n", s.Vote.Text)
+			l.add("own vote\t%s", s.Vote.Text)
 		}
-		fmt.Fprintf(w, "bad values\t%s\n", tolerance(s))
+		l.add("bad values\t%s", tolerance(s))
 	}
-	printStats(w, s.Stats)
-	printTimes(w, s.Exchange)
+	printStats(l, s)
 	if s.Training > 0 {
-		fmt.Fprintf(w, "stalled\t%s of %s that the trainer could have trained\n", s.Stall.Round(time.Second),
+		l.add("stalled\t%s of %s that the trainer could have trained", s.Stall.Round(time.Second),
 			(s.Stall + s.Training).Round(time.Second))
 	}
-	printMemory(w, s.Process)
-	printTraffic(w, s)
-	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
-}
-
-// printAgreement writes what the agreement withstands, and whom one has to trust.
-func printAgreement(w io.Writer, a p2pdiloco.AgreementStatus) {
-	fmt.Fprintf(w, "agreement\ttrust %s, %s\n", a.Trust, a.Text)
-	if a.Votes != "" { // the peer that was asked is of this version
-		fmt.Fprintf(w, "votes\t%s\n", a.Votes)
-		fmt.Fprintf(w, "a leader\t%s\n", a.Leader)
-		fmt.Fprintf(w, "an operator\t%s\n", a.Operator)
+	if p := s.Process; p.HeapBytes > 0 {
+		shared := ""
+		if p.SharedBytes > 0 {
+			shared = fmt.Sprintf(", and %s shared with the trainer: %.3g vectors of the model in float32",
+				humanize.Bytes(p.SharedBytes), p.SharedVectors)
+		}
+		l.add("memory\t%s on the heap%s", humanize.Bytes(p.HeapBytes), shared)
 	}
-}
-
-// printMemory writes what the node's process takes, where that is known.
-func printMemory(w io.Writer, p p2pdiloco.ProcessStatus) {
-	if p.HeapBytes == 0 {
-		return
-	}
-	shared := ""
-	if p.SharedBytes > 0 {
-		shared = fmt.Sprintf(", and %s shared with the trainer: %.3g vectors of the model in float32",
-			humanize.Bytes(p.SharedBytes), p.SharedVectors)
-	}
-	fmt.Fprintf(w, "memory\t%s on the heap%s\n", humanize.Bytes(p.HeapBytes), shared)
-}
-
-func printTraffic(w io.Writer, s p2pdiloco.Status) {
 	if t := s.Traffic; t != (p2p.Traffic{}) {
-		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
-			humanize.Bytes(t.Exchange.Sent), humanize.Bytes(t.State.Sent), humanize.Bytes(t.Control.Sent),
-			humanize.Bytes(t.Gossip.Sent))
+		l.add("sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s", humanize.Bytes(t.Exchange.Sent),
+			humanize.Bytes(t.State.Sent), humanize.Bytes(t.Control.Sent), humanize.Bytes(t.Gossip.Sent))
 	}
 	if t := s.Traffic.Relayed; t != (p2p.Bytes{}) {
-		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", humanize.Bytes(t.Sent),
-			humanize.Bytes(t.Received))
+		l.add("relayed\t%s sent and %s received through other peers", humanize.Bytes(t.Sent), humanize.Bytes(t.Received))
 	}
+	l.add("reached\t%s", reached(s.Reach))
 }
+
+// printStats writes the lines of a status about the training, as far as they are known, and how
+// long slots take and should take by the speed of the links.
+func printStats(l sheet, s p2pdiloco.Status) {
+	if t := s.Stats; t.Slot > 0 {
+		stale := "none stale"
+		if t.MaxStaleness > 0 {
+			stale = fmt.Sprintf("stale by %.1f slots in the mean, %d at most", t.Staleness, t.MaxStaleness)
+		}
+		l.add("newest slot\t%d contributors, %s", t.Contributors, stale)
+		l.addJoined("pseudo-gradient", ", ", texts([]figure{
+			{"norm %.4g", &t.Norm},
+			{"own %.4g", t.OwnNorm},
+			{"cosine of own to it %.2f", t.Cosine},
+			{"between peers %.2f", t.PairCosine},
+		}))
+	}
+	var parts []string
+	if last := s.Exchange.Last; last != nil {
+		parts = append(parts, fmt.Sprintf("slot %d took %s%s", last.Slot, seconds(last.Took), expected(*last)))
+	}
+	if now := s.Exchange.Now; now != nil {
+		parts = append(parts, fmt.Sprintf("slot %d is under way%s", now.Slot, expected(*now)))
+	}
+	l.addJoined("exchange", "; ", parts)
+}
+
+func expected(t p2pdiloco.SlotTime) string {
+	text := "links are not measured before 4 MiB were sent to a member"
+	if t.Expected > 0 {
+		text = seconds(t.Expected) + " expected from the links"
+	}
+	if t.Relayed > 0 {
+		text += ", " + humanize.Bytes(t.Relayed) + " of it through relays"
+	}
+	return inBrackets(false, text)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2gs", d.Seconds()) }
 
 func inBrackets(empty bool, text string) string {
 	if empty {
@@ -154,14 +191,6 @@ func bounds(s p2pdiloco.Status) string {
 		parts = append(parts, humanize.Bytes(uint64(s.MaxDownload))+" received")
 	}
 	return inBrackets(len(parts) == 0, "at most "+strings.Join(parts, " and ")+" a second")
-}
-
-// pinned says why the chain is trusted to be that of the run.
-func pinned(s p2pdiloco.Status) string {
-	if s.Pinned {
-		return "the chain has the pinned record"
-	}
-	return "no record is pinned (--pin, with the next line): the chain of the first peers found is trusted"
 }
 
 // tolerance says what a bad peer can do.
@@ -229,9 +258,9 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 	if len(members) == 0 {
 		return
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	defer w.Flush()
-	fmt.Fprintln(w, "\nMEMBER\tNAME\tSTATE\tSLOT\tSTEPS\tHEARD\tREACHED\t\tSAYS OF ITSELF")
+	l := newSheet(out)
+	defer l.Flush()
+	l.add("\nMEMBER\tNAME\tSTATE\tSLOT\tSTEPS\tHEARD\tREACHED\t\tSAYS OF ITSELF")
 	for _, m := range members {
 		heard := m.Heard.Round(100*time.Millisecond).String() + " ago"
 		if m.Self {
@@ -242,8 +271,8 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 			role = "leader"
 		}
 		name, says := claims(m.Says)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", m.Peer.Short(), name, m.State, m.Slot, steps(m), heard,
-			wayTo(m), role, says)
+		l.add("%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s", m.Peer.Short(), name, m.State, m.Slot, steps(m), heard, wayTo(m),
+			role, says)
 	}
 }
 
@@ -263,30 +292,53 @@ func claims(c *p2pdiloco.Claims) (name, says string) {
 	if c == nil {
 		return "-", ""
 	}
-	var parts []string
-	for _, p := range []struct {
-		value  *float64
-		format string
-		scale  float64
-	}{
-		{c.Loss, "loss %.4f", 1},
-		{c.HeldOut, "%.4f held out", 1},
-		{c.TokensPerSecond, "%.0f tokens/s", 1},
-		{c.StalledShare, "stalled %.0f%%", 100},
-	} {
-		if p.value != nil {
-			parts = append(parts, fmt.Sprintf(p.format, *p.value*p.scale))
-		}
-	}
-	for _, p := range []struct {
-		value  *float64
-		format string
-	}{
-		{c.UpBytesPerSecond, "%s/s up"}, {c.DownBytesPerSecond, "%s/s down"}, {c.MemoryBytes, "%s of memory"},
-	} {
-		if p.value != nil {
-			parts = append(parts, fmt.Sprintf(p.format, humanize.Bytes(uint64(max(0, min(*p.value, 1e18))))))
-		}
-	}
+	parts := texts([]figure{
+		{"loss %.4f", c.Loss},
+		{"%.4f held out", c.HeldOut},
+		{"%.0f tokens/s", c.TokensPerSecond},
+		{"stalled %.0f%%", c.StalledShare},
+		{"%s/s up", c.UpBytesPerSecond},
+		{"%s/s down", c.DownBytesPerSecond},
+		{"%s of memory", c.MemoryBytes},
+	})
 	return cmp.Or(c.Name, "-"), strings.Join(append(parts, "version "+cmp.Or(c.Version, "unknown")), ", ")
+}
+
+// figure is a value that may not be known, and how it is written: bytes as %s, a share as a
+// percentage.
+type figure struct {
+	format string
+	value  *float64
+}
+
+// texts are the figures that are known.
+func texts(all []figure) (parts []string) {
+	for _, f := range all {
+		switch {
+		case f.value == nil:
+			continue
+		case strings.Contains(f.format, "%s"):
+			parts = append(parts, fmt.Sprintf(f.format, humanize.Bytes(uint64(max(0, min(*f.value, 1e18))))))
+		case strings.Contains(f.format, "%%"):
+			parts = append(parts, fmt.Sprintf(f.format, 100**f.value))
+		default:
+			parts = append(parts, fmt.Sprintf(f.format, *f.value))
+		}
+	}
+	return parts
+}
+
+// printFigures writes what the members contribute, as far as that is known.
+func printFigures(out io.Writer, members []p2pdiloco.MemberStatus) {
+	l := newSheet(out)
+	defer l.Flush()
+	title := "\nPEER\tSLOT\tNORM\tNORM/MEDIAN\tCOSINE TO OTHERS\tTRIMMED\tCLIP FACTOR\n"
+	for _, m := range members {
+		if f := m.Figures; f != nil {
+			ratio, cosine := texts([]figure{{"%.2g", f.Ratio}}), texts([]figure{{"%.2g", f.Cosine}})
+			l.add("%s%s\t%d\t%.3g\t%s\t%s\t%.0f%%\t%.2g", title, m.Peer.Short(), f.Slot, f.Norm,
+				append(ratio, "-")[0], append(cosine, "-")[0], 100*f.Trimmed, f.Clip)
+			title = ""
+		}
+	}
 }

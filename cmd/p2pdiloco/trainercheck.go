@@ -18,7 +18,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/bridge/cgo/check"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -64,7 +63,7 @@ has (layers, width, ..., data). The exit status is 1 if anything failed.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.config, "trainer-config", "", "`file` whose text the trainer is made from")
-	fs.Var(sources.Paths(&f.against), "against", "`library` to compare with, or builtin:gpt; may be repeated")
+	fs.StringArrayVar(&f.against, "against", nil, "`library` to compare with, or builtin:gpt; may be repeated")
 	fs.StringVar(&f.againstConfig, "against-config", "",
 		"`file` whose text those are made from (default the one of --trainer-config)")
 	fs.IntVar(&f.steps, "steps", 4, "inner steps of a round")

@@ -10,7 +10,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/modes"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 func newModes() *cobra.Command {
@@ -65,7 +64,7 @@ seeds of 20 rounds of 50 steps about an hour.`,
 	fs.Uint64Var(&c.Rounds, "rounds", 8, "rounds to train")
 	fs.Uint64Var(&c.WarmSteps, "warm-steps", 200, "data-parallel steps of the common start")
 	fs.Var(&c.Model, "model", "sizes of builtin:gpt (default layers=1,width=96,heads=4,context=32,batch=32)")
-	fs.Var(sources.Paths(&c.Data), "data",
+	fs.StringArrayVar(&c.Data, "data", nil,
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source)")
 	fs.DurationVar(&c.StepTime, "step-time", 100*time.Millisecond,
 		"how long an inner step lasts: long enough for this machine's cores, or step-x-pace is above 1.1")

@@ -25,8 +25,8 @@ type Finding struct {
 	Do    string `json:"do,omitempty"` // what to do; empty: nothing
 }
 
-// finding makes a Finding. It drops do at level OK.
-func finding(check string, level Level, what, do string) Finding {
+// Found makes a Finding. It drops do at level OK.
+func Found(check string, level Level, what, do string) Finding {
 	if level == OK {
 		do = ""
 	}
@@ -43,7 +43,7 @@ type row struct {
 // table is a check: its first row that holds.
 func table(check string, rows ...row) Finding {
 	r := rows[slices.IndexFunc(rows, func(r row) bool { return r.holds })]
-	return finding(check, r.level, r.what, r.do)
+	return Found(check, r.level, r.what, r.do)
 }
 
 // levelOf is the level of something that fails, or works less well than it could.

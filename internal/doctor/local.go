@@ -70,7 +70,7 @@ func disk(m Machine, dir string, need Need) Finding {
 	// a model that is not known may be a small one
 	level := levelOf(free < want && need.State > 0, free < 2*want)
 	what := fmt.Sprintf("%s free in %s; %s take %s", humanize.IBytes(free), dir, of, humanize.IBytes(want))
-	return finding("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; "+
+	return Found("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; "+
 		"--keep-checkpoints 1 needs a third less")
 }
 
@@ -88,7 +88,7 @@ func sync(m Machine, dir string, need Need) Finding {
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}
-	return finding("fsync", levelOf(false, small > slowSync || rate < slowWrite), what,
+	return Found("fsync", levelOf(false, small > slowSync || rate < slowWrite), what,
 		"every slot waits for this disk: put --data-dir on a local SSD, not on a network share or a card")
 }
 
@@ -97,7 +97,7 @@ func files(m Machine) Finding {
 	if err != nil {
 		return unknown("files", err, "")
 	}
-	return finding(
+	return Found(
 		"files",
 		levelOf(limit < fewFiles, limit < enoughFiles),
 		fmt.Sprintf("%d open files and connections allowed", limit),
@@ -111,7 +111,7 @@ func buffers(m Machine) Finding {
 	if err != nil {
 		return unknown("udp", err, "")
 	}
-	return finding(
+	return Found(
 		"udp",
 		levelOf(false, min(receive, send) < quicBuffer),
 		fmt.Sprintf(
@@ -128,9 +128,9 @@ func buffers(m Machine) Finding {
 // unknown is the finding of a check that could not be done.
 func unknown(check string, err error, do string) Finding {
 	if errors.Is(err, errors.ErrUnsupported) {
-		return finding(check, OK, "cannot be read on this system", "")
+		return Found(check, OK, "cannot be read on this system", "")
 	}
-	return finding(check, Fail, err.Error(), do)
+	return Found(check, Fail, err.Error(), do)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

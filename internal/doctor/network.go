@@ -187,7 +187,7 @@ func (v *View) members() (all []Finding) {
 func (p Peer) check(load string) Finding {
 	check := "peer " + p.ID[max(0, len(p.ID)-8):]
 	if p.Error != "" {
-		return finding(check, Fail, "no answer: "+strings.Join(strings.Fields(p.Error), " "),
+		return Found(check, Fail, "no answer: "+strings.Join(strings.Fields(p.Error), " "),
 			"if others reach it, both of you are behind NAT: one must open a port, or a relay must help")
 	}
 	e, _ := parse(p.Addr)
@@ -250,6 +250,6 @@ func (v *View) clock() (f Finding, ok bool) {
 	if len(odd) > 0 {
 		what += "; the clocks of these peers differ from the rest: " + strings.Join(odd, ", ")
 	}
-	return finding("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and "+
+	return Found("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and "+
 		"tickets expire early or late: turn NTP on where the clock is wrong (timedatectl set-ntp true)"), true
 }

@@ -30,7 +30,7 @@ func (v *View) slot() (f Finding, ok bool) {
 		"carries %s",
 		humanize.IBytes(s.Bytes), s.Codec, n, short(s.Takes), s.Slowest[max(0, len(s.Slowest)-8):], bits(s.Slow))
 	if s.Step == 0 {
-		return finding("slot", OK, what+fmt.Sprintf("; inner phases should take %s or more",
+		return Found("slot", OK, what+fmt.Sprintf("; inner phases should take %s or more",
 			short(seconds(s.Takes.Seconds()*(1-waiting)/waiting))), ""), true
 	}
 	s.Inner = s.Step * time.Duration(s.Steps)
@@ -42,5 +42,5 @@ func (v *View) slot() (f Finding, ok bool) {
 	}
 	do := fmt.Sprintf("peers will wait for %.0f%% of the time: give more --inner-steps, a smaller --codec (int8, "+
 		"int4), or --mode streaming, in which the exchange runs beside training", 100*share)
-	return finding("slot", levelOf(false, slow), what, do), true
+	return Found("slot", levelOf(false, slow), what, do), true
 }

@@ -19,6 +19,9 @@ type Fault struct {
 
 // Faultf makes a Fault.
 func Faultf(flag string, value any, format string, args ...any) error {
+	if list, ok := value.(pflag.SliceValue); ok {
+		value = strings.Join(list.GetSlice(), ",")
+	}
 	return &Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }
 

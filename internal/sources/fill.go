@@ -47,7 +47,7 @@ func expand(fs *pflag.FlagSet) {
 	home, err := os.UserHomeDir()
 	fs.VisitAll(func(f *pflag.Flag) {
 		rest, ok := strings.CutPrefix(f.Value.String(), "~/")
-		if ok && err == nil && f.Changed && f.Value.Type() != "paths" {
+		if ok && err == nil && f.Changed {
 			_ = f.Value.Set(filepath.Join(home, rest)) // it took a path before
 		}
 	})
@@ -73,10 +73,9 @@ func (s Source) fill(f *pflag.Flag, rank int) error {
 
 // set gives a flag a value. The environment has a list in one text.
 func (s Source) set(to pflag.Value, value any) error {
-	list, many := to.(*List)
+	list, many := to.(pflag.SliceValue)
 	if many && s.name == "" {
-		*list.values = append(*list.values, split(text(value))...)
-		return nil
+		return list.Replace(split(text(value)))
 	}
 	elements, isList := value.([]any)
 	if !isList {

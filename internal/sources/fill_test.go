@@ -42,8 +42,8 @@ func newTarget(t *testing.T, args ...string) *target {
 	f.StringVar(&f.decimals, "outer-lr", "", "")
 	f.DurationVar(&f.wait, "wait", time.Second, "")
 	f.Var(OneOf(&f.preset, "preset", []string{"lan", "wan"}), "preset", "")
-	f.Var(Addresses(&f.listen), "listen", "")
-	f.Var(Paths(&f.data), "data", "")
+	f.StringArrayVar(&f.listen, "listen", nil, "")
+	f.StringArrayVar(&f.data, "data", nil, "")
 	f.String(ConfigFlag, "", "")
 	f.Bool("help", false, "")
 	if err := f.Parse(args); err != nil {

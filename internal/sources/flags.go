@@ -50,33 +50,6 @@ func OneOf[T ~string](at *T, kind string, allowed []string) pflag.Value {
 // Plain shows a text as it is.
 func Plain[T ~string](v T) string { return string(v) }
 
-// List is the value of a flag that may be repeated. In the environment commas separate its
-// elements. Its default is an empty list.
-type List struct {
-	values *[]string
-	kind   string
-}
-
-// Addresses is a list of multiaddrs.
-func Addresses(p *[]string) *List { return &List{p, "addresses"} }
-
-// Peers is a list of peer IDs.
-func Peers(p *[]string) *List { return &List{p, "peers"} }
-
-// Paths is a list of files and folders.
-func Paths(p *[]string) *List { return &List{p, "paths"} }
-
-// Set adds one element, as it is.
-func (l *List) Set(s string) error {
-	*l.values = append(*l.values, s)
-	return nil
-}
-
-func (l *List) String() string { return strings.Join(*l.values, ",") }
-
-// Type is what help calls the value.
-func (l *List) Type() string { return l.kind }
-
 // split is the elements of a list in one text: without white space around them, and without empty
 // ones.
 func split(text string) (elements []string) {

@@ -14,7 +14,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -51,10 +50,10 @@ With --relay it also relays between peers that cannot connect to each other, for
 		},
 	}
 	fs := cmd.Flags()
-	fs.Var(sources.Addresses(&f.listen), "listen",
+	fs.StringArrayVar(&f.listen, "listen", nil,
 		"`multiaddr` to listen on, may be repeated (default any free TCP and UDP port, with --identity the same as "+
 			"before)")
-	fs.Var(sources.Addresses(&f.announce), "announce",
+	fs.StringArrayVar(&f.announce, "announce", nil,
 		"`multiaddr` that others are told besides those seen, where a router or firewall lets them through to this "+
 			"node; may be repeated")
 	f.relay.register(fs)

@@ -24,8 +24,8 @@ func (f *relayFlags) register(fs *pflag.FlagSet) {
 	f.time, f.most = 12*time.Hour, 256
 	fs.BoolVar(&f.on, "relay", false, "relay between peers that cannot connect to each other; others must be able to "+
 		"reach this node")
-	fs.Var(sources.Paths(&f.runs), "relay-run", "`name` of a run whose peers are served, may be repeated")
-	fs.Var(sources.Addresses(&f.peers), "relay-peer", "`ID` of a peer that is served in any case, may be repeated")
+	fs.StringArrayVar(&f.runs, "relay-run", nil, "`name` of a run whose peers are served, may be repeated")
+	fs.StringArrayVar(&f.peers, "relay-peer", nil, "`ID` of a peer that is served in any case, may be repeated")
 	fs.BoolVar(&f.open, "relay-open", false, "relay for everybody who asks, of whatever run")
 	fs.Var(&f.total, "relay-total", "`rate` at which all peers together may send through the relay (default no limit)")
 	fs.DurationVar(&f.time, "relay-time", f.time, "how long one relayed connection may last; then peers make another")
