@@ -41,9 +41,9 @@ var table = []Field{
 	{
 		"mode", ModeSync,
 		oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
-		"`mode`: how rounds follow each other: sync; delayed or eager, in which the reduction runs beside " +
-			"the next inner steps; streaming, in which fragments of the model take turns; or async, which is " +
-			"eager without waiting for slow peers (founder's default sync)",
+		"`mode`: how rounds follow each other: sync; delayed or eager, which reduce beside the next inner steps; " +
+			"streaming, in which fragments of the model take turns; or async, eager without waiting for slow peers " +
+			"(founder's default sync)",
 	},
 	{
 		"rounds", "100", upTo(math.MaxUint32),
@@ -69,8 +69,7 @@ var table = []Field{
 	},
 	{
 		"dn_every", "4", upTo(1 << 20),
-		"contributions from one use of the momentum to the next, with --outer delayed_nesterov: about as many " +
-			"as peers contribute to a round (founder's default 4)",
+		"contributions from one use of the momentum to the next, with --outer delayed_nesterov (founder's default 4)",
 	},
 	{
 		"beta2", "0.99", decimal(0.0001, 0.999999),
@@ -121,16 +120,14 @@ var table = []Field{
 	},
 	{
 		"codec", codec.F32, checkCodec,
-		"`codec`: how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; sign, of one; or topk, the 64 " +
-			"largest of each 4096 values at 2 bits, and topk:K:BITS, K of them. What is lost is made up for later " +
-			"(founder's default f32)",
+		"`codec`: how pseudo-gradients travel: f32, bf16, int8, int4, sign; or topk, the 64 largest of each 4096 " +
+			"values at 2 bits, and topk:K:BITS (founder's default f32)",
 	},
 	{
 		"schedule", "rotation", oneOf("auto", "rotation", "ring"),
-		"`schedule`: how contributions are combined over the network: rotation, in which every peer sends each " +
-			"piece to its owner, who sees all values; ring, in which sums go from neighbour to neighbour, for groups " +
-			"that trust each other's software and keep running; or auto: of a mean, the cheaper one that can be " +
-			"reached (founder's default rotation)",
+		"`schedule`: how contributions are combined: rotation, in which the owner of a piece sees all values; ring, in " +
+			"which sums go from neighbour to neighbour, for groups that trust each other; or auto: of a mean, the " +
+			"cheaper one (founder's default rotation)",
 	},
 	{"frame", "", frameSize, ""},
 	{"init", "founder", checkInit, ""},
@@ -161,8 +158,8 @@ var table = []Field{
 	{
 		"trust", "", oneOf(TrustCrash, TrustByzantine),
 		"`trust`: what the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or " +
-			"are gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and " +
-			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)",
+			"are gone; or crash, members that die, while a majority lives, and no liar (founder's default byzantine; " +
+			"crash in private runs, and with --schedule ring)",
 	},
 	{
 		"founders", "", nil,
@@ -172,8 +169,7 @@ var table = []Field{
 	},
 	{
 		"max_electors", "31", upTo(maxElectors),
-		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other " +
-			"members contribute without one (founder's default 31)",
+		"with trust byzantine, members with a vote, at most; the others contribute without one (founder's default 31)",
 	},
 	{
 		"newcomer_share", "500", upTo(1000),
@@ -182,20 +178,19 @@ var table = []Field{
 	},
 	{
 		"audit_samples", "", samplesText,
-		"with trust byzantine, the `number` of audit samples of each piece of a round that the electors of a " +
-			"quorum check together before they agree to it, or all; fewer where they would cost more than a twentieth " +
-			"of a round's bytes (founder's default 24 with trust byzantine, else 0)",
+		"with trust byzantine, the `number` of audit samples of each piece that a quorum checks, or all; fewer where " +
+			"they cost more than a twentieth of a round's bytes (founder's default 24 with trust byzantine, else 0)",
 	},
 	{
 		"term_cap", "1h", wholeSeconds(time.Second, 7*24*time.Hour),
-		"longest `duration` of one leader's term, like 90m: a leader that brings no round to its end is given more " +
-			"time with each term, up to this. It must be longer than the slowest reduction (founder's default 1h)",
+		"longest `duration` of one leader's term, like 90m. It must be longer than the slowest reduction (founder's " +
+			"default 1h)",
 	},
 	{
 		"outcome_codec", "", checkOutcomeCodec,
-		"`codec` in which what was reduced travels back: f32, bf16, int8, int4 or topk:K:BITS. What it loses is lost " +
-			"(founder's default: that of --codec; int4 for sign; for topk the union of 4 or --start-peers " +
-			"contributions at 4 bits, while that has at most 1024 values, else int4)",
+		"`codec` in which what was reduced travels back, without sign (founder's default: that of --codec; int4 for " +
+			"sign; for topk the union of 4 or --start-peers contributions at 4 bits, while that has at most 1024 " +
+			"values, else int4)",
 	},
 }
 

@@ -186,10 +186,8 @@ func (s *Settings) keeping() []definition {
 		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state directory)"},
 		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
-			"to serve the final model, after the last round, to members of the last hour that do not show that " +
-			"they have it (default 30s with --preset lan, 10m with wan); forever: stay until the peer is stopped, " +
-			"and " +
-			"serve the model to all that come"},
+			"to serve the final model to members that do not show that they have it (default 30s with --preset " +
+			"lan, 10m with wan); forever: stay until the peer is stopped, and serve the model to all that come"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
 		{"state-rate", 0, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
@@ -205,8 +203,7 @@ func (s *Settings) keeping() []definition {
 			"most, like 50mbit: their senders are held back; other traffic counts towards the limit and is never " +
 			"delayed (default no limit)"},
 		{"track", 0, sources.Var(&s.Track, "tracker", readTrack, sources.Plain), "write each slot to an event " +
-			"file of TensorBoard (tensorboard:FOLDER), or append it to a file as a line of JSON (jsonl:FILE), like " +
-			"those of metrics.jsonl in the data directory"},
+			"file of TensorBoard (tensorboard:FOLDER), or to a file of lines of JSON like metrics.jsonl (jsonl:FILE)"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
 		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
 			"one before to FILE.2, and so on; 0: no limit"},
@@ -219,9 +216,8 @@ func (s *Settings) keeping() []definition {
 			&s.APIOpen,
 			"no token is needed to read the status at --api HOST:PORT, nor the metrics of a private run",
 		},
-		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
-			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +
-			"(they are at /metrics of the status API anyway)"},
+		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; in " +
+			"a private run with the token in metrics.token (they are at /metrics of the status API anyway)"},
 		{"dashboard", 0, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer " +
 			"runs, at a loopback `address`, as in --dashboard=127.0.0.1:0; without one, or with the word on, where " +
 			"that command has it"},
