@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -230,7 +229,7 @@ func (n *Node) initial(ctx context.Context, dst []float32) error {
 func (n *Node) fill(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
-		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
+		return datadir.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -110,7 +110,7 @@ func TestSecretsThatDoNotFit(t *testing.T) {
 		if !c.kept.IsZero() {
 			secretIn(t, c.config.DataDir, c.kept)
 		}
-		o, err := openData(t.Context(), c.config.withDefaults(), testhooks.From(t.Context()))
+		o, err := openData(t.Context(), c.config.withDefaults(), edge.HooksFrom(t.Context()))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", what, err, c.err)
 		}

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/machine"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
@@ -28,8 +27,8 @@ const (
 // Names of the timing presets (Config.Preset).
 const (
 	// one machine or one building: a dead peer is seen within a second, one cut off in 2
-	PresetLAN = timing.LAN
-	PresetWAN = timing.WAN // the internet
+	PresetLAN = edge.PresetLAN
+	PresetWAN = edge.PresetWAN // the internet
 )
 
 // Config is how one peer takes part in a run. Run-wide settings are in Spec; the rest concerns this
@@ -212,7 +211,7 @@ func (c Config) Validate() error {
 	if len(c.Spec.Layout) > 0 { // without one, the run's is adopted
 		errs = append(errs, c.Spec.Layout.Validate())
 		if errors.Join(errs...) == nil {
-			errs = append(errs, rules.Fits(least(c.Spec), machine.Memory()))
+			errs = append(errs, replica.CheckMemory(least(c.Spec), replica.MachineMemory()))
 		}
 	}
 	if c.Trainer != nil {
@@ -225,7 +224,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	_, named := timing.Named(c.preset())
+	_, named := edge.PresetNamed(c.preset())
 	refuse(!named, "preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN)
 	refuse(c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause,
 		"on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause)

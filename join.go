@@ -11,13 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -31,11 +29,11 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	cfg = cfg.withDefaults()
 	if cfg.InitFile != "" {
-		if cfg.Spec, err = modelfile.FixInitial(cfg.Spec, cfg.InitFile); err != nil {
+		if cfg.Spec, err = datadir.FixInitial(cfg.Spec, cfg.InitFile); err != nil {
 			return nil, err
 		}
 	}
-	from, err := openData(ctx, cfg, testhooks.From(ctx))
+	from, err := openData(ctx, cfg, edge.HooksFrom(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +76,7 @@ func (n *Node) enter(ctx context.Context) error {
 }
 
 // openData opens the data directory, and compares what is given with what it knows.
-func openData(ctx context.Context, cfg Config, hooks testhooks.Hooks) (o origin, err error) {
+func openData(ctx context.Context, cfg Config, hooks edge.Hooks) (o origin, err error) {
 	o = origin{cfg: cfg, hooks: hooks}
 	if o.dir, err = datadir.OpenOrLent(ctx, hooks.Disk, cfg.DataDir); err == nil {
 		err = o.load()
@@ -96,7 +94,7 @@ func (o *origin) load() (err error) {
 		return err
 	}
 	if o.cfg.Preset == "" {
-		if o.cfg.Preset, err = o.dir.LoadPreset(); err != nil {
+		if o.cfg.Preset, err = o.dir.LoadPreset(PresetLAN, PresetWAN); err != nil {
 			return err
 		}
 	}
@@ -172,10 +170,10 @@ func (n *Node) settle(ctx context.Context) (err error) {
 	if err := n.awaitAdmission(ctx); err != nil {
 		return err
 	}
-	if err := rules.Fits(n.spec, machine.Memory()); err != nil {
+	if err := replica.CheckMemory(n.spec, replica.MachineMemory()); err != nil {
 		return err
 	}
-	machine.Frugal(4*n.spec.Layout.Elements(), rules.Live(n.spec))
+	replica.LimitGarbage(4*n.spec.Layout.Elements(), replica.LiveMemory(n.spec))
 	if err := n.adoptPreset(ctx); err != nil {
 		return err
 	}
@@ -194,7 +192,7 @@ func (n *Node) adoptPreset(ctx context.Context) error {
 
 // mayFound refuses to found what this machine cannot hold.
 func (n *Node) mayFound(id Root) error {
-	err := rules.Fits(n.cfg.Spec.Settled(), machine.Memory())
+	err := replica.CheckMemory(n.cfg.Spec.Settled(), replica.MachineMemory())
 	if err == nil && n.cfg.MayFound != nil {
 		err = n.cfg.MayFound(id)
 	}

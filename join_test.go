@@ -7,7 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 )
 
 // The first peer of an open run founds it when the search is over. If it told of a longer wait, its
@@ -29,7 +29,7 @@ func TestTheTimeUntilFoundingIsSaid(t *testing.T) {
 			cfg.Spec.Layout = spec.Layout
 		}
 		n := &Node{origin: origin{
-			cfg: cfg, newcomer: c.newcomer, hooks: testhooks.From(t.Context()), dir: datadir.At(disk.OS, t.TempDir()),
+			cfg: cfg, newcomer: c.newcomer, hooks: edge.HooksFrom(t.Context()), dir: datadir.At(disk.OS, t.TempDir()),
 		}}
 		n.first = n.hooks.Preset(PresetWAN)
 		if got := n.searching(); !strings.HasSuffix(got, c.want) {

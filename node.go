@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -39,13 +38,14 @@ type Node struct {
 	// All below is there once the run's spec is settled.
 	spec    Spec
 	run     Root
-	timing  timing.Preset
+	timing  edge.Preset
 	store   *store.File
 	edge    *edge.Ledger
 	ledger  *ledgerEvents
 	driver  *membership.Driver
 	motions *admission.Motions
 	replica *replica.Replica
+	auditor *auditor.Auditor
 	rounds  *round.Loop
 	claims  atomic.Pointer[Claims] // that this peer has made last
 }
@@ -53,12 +53,12 @@ type Node struct {
 // origin is what a node starts from: its configuration, completed by what its data directory knows.
 type origin struct {
 	cfg         Config
-	hooks       testhooks.Hooks
+	hooks       edge.Hooks
 	dir         datadir.Dir
 	known       *Spec                  // of the run, if this peer was in it before
 	newcomer    bool                   // this start makes the peer's identity
 	credentials *admission.Credentials // of a private run; nil for an open one
-	first       timing.Preset          // that holds until the run's is known
+	first       edge.Preset            // that holds until the run's is known
 }
 
 // Round is a contribution that was offered and whose slot is not applied yet.

@@ -7,18 +7,19 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/membership/store"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // open starts everything that needs the spec: store, ledger, replica, rounds.
@@ -81,11 +82,11 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 		Network: n.net, Run: n.run, Boot: saved.Boot, Heartbeat: n.timing.Heartbeat, Guard: n.guard,
 		Logger: n.cfg.Logger,
 	})
-	n.ledger = newLedgerEvents(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
+	n.ledger = newLedgerEvents(n.spec.Name, n.run, replica.Reduction(n.spec), n.emit)
 	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
-		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
+		Store: n.store, Signer: n.net, Transport: n.edge, Rules: ledgerRules(n.spec, n.run),
 		Timing: n.ledgerTiming(),
-		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: foundsNothing != "",
+		Plan:   replica.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: foundsNothing != "",
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
 		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
 	}))
@@ -118,16 +119,25 @@ func (n *Node) openReplica() (err error) {
 	states := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolState, Replace: n.hooks.Streams}
 	audits := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolAudit, Replace: n.hooks.Streams}
 	cfg := replica.Config{
-		Self: n.Self(), Run: rules.Replica(n.spec, n.run), Ledger: n.driver,
+		Self: n.Self(), Run: replica.RunOf(n.spec, n.run), Ledger: n.driver,
 		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,
 		Every: n.checkpointEvery(), Keep: n.cfg.KeepCheckpoints, Init: n.initial,
-		Exchange: exchange, Donors: states, Audits: audits, Relayed: n.net.Relayed, InReach: n.net.InReach,
-		Stall: n.timing.Stall, Answer: max(n.timing.Stall, n.timing.Ledger.Patience) / 2, Fetch: n.timing.Fetch,
+		Exchange: exchange, Donors: states, Relayed: n.net.Relayed, Stall: n.timing.Stall, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Kept:  n.dir.Kept, Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
 		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Passes: n.hooks.Passes,
 	}
-	if rules.Mapped(n.spec) {
+	cfg.Auditor = func(shown replica.Shown) (replica.Auditor, error) {
+		a, err := auditor.New(auditor.Config{
+			Self: cfg.Self, Params: cfg.Run.Params, Samples: cfg.Run.AuditSamples, Streams: audits,
+			Own: shown.Own, Leaves: shown.Leaves, Connected: n.net.InReach, Member: shown.Member,
+			Segment: func(root slot.Root) (auditor.Segment, error) { return shown.Segment(root) },
+			Timeout: max(n.timing.Stall, n.timing.Ledger.Patience) / 2, Logger: n.cfg.Logger,
+		})
+		n.auditor = a
+		return a, err
+	}
+	if replica.MapsState(n.spec) {
 		cfg.Scratch = n.dir.Root
 	}
 	if n.guard != nil {
@@ -142,7 +152,7 @@ func (n *Node) openReplica() (err error) {
 	}
 	exchange.Handle(n.replica.AcceptExchange)
 	states.Handle(n.replica.ServeState)
-	audits.Handle(n.replica.ServeAudit)
+	audits.Handle(n.auditor.Serve)
 	return nil
 }
 
@@ -177,7 +187,7 @@ func (n *Node) quota() statesync.Quota {
 // showInside gives the tests' hooks what they may see of the node.
 func (n *Node) showInside() {
 	if n.hooks.Opened != nil {
-		n.hooks.Opened(testhooks.Inside{
+		n.hooks.Opened(edge.Inside{
 			Ledger: n.driver, Topic: n.edge.Topic(), Guard: n.guard, Quota: n.quota(), Anchor: n.replica.Damage,
 		})
 	}
@@ -244,7 +254,7 @@ func (n *Node) tellVote(last, tip slot.Record) {
 	if tip.Slot == 0 {
 		return
 	}
-	ledger := rules.Ledger(n.spec, n.run)
+	ledger := ledgerRules(n.spec, n.run)
 	now, before := voteOf(ledger, tip, n.Self()), voteOf(ledger, last, n.Self())
 	switch {
 	case now != nil && (before == nil || *now != *before):
@@ -260,5 +270,21 @@ func (n *Node) tellVote(last, tip slot.Record) {
 func (n *Node) rememberPreset() {
 	if err := n.dir.SavePreset(n.formation.Preset()); err != nil {
 		n.cfg.Logger.Warn("the run's preset is not remembered", "err", err)
+	}
+}
+
+// ledgerRules are a settled spec's values that the ledger needs.
+func ledgerRules(s spec.Spec, run slot.Root) chain.Rules {
+	ahead, partSteps := s.DataAssignment()
+	return chain.Rules{
+		Byzantine: s.Byzantine(), Founders: s.Founders, MaxWeightRatio: s.WeightRatio(),
+		MaxElectors: int(s.MaxElectors), NewcomerShare: s.NewcomerShare, TermCap: s.TermCap,
+		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: replica.FixedRoot(s), LastSlot: s.LastSlot(),
+		StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
+		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.FragmentElements(),
+		Frame: s.Frame,
+		Rings: replica.Reduction(s).Rings(), Private: s.Access == spec.AccessPrivate,
+		AuditSamples: s.Samples(), CheckProof: auditor.Checker{Params: replica.Reduction(s)},
+		Pace: chain.PaceRules{InnerSteps: s.InnerSteps, TrimPermille: s.TrimPermille},
 	}
 }

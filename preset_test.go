@@ -5,8 +5,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -18,7 +18,7 @@ func TestAPresetIsRememberedByMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, cfg := presetSpec()
-	n := &Node{origin: origin{cfg: cfg, dir: dir, hooks: testhooks.From(t.Context())}}
+	n := &Node{origin: origin{cfg: cfg, dir: dir, hooks: edge.HooksFrom(t.Context())}}
 	n.first = n.hooks.Preset(PresetWAN)
 	lan := n.hooks.Preset(PresetLAN)
 	f := n.formationConfig()
@@ -31,11 +31,11 @@ func TestAPresetIsRememberedByMembers(t *testing.T) {
 	if n.timing != lan {
 		t.Error("the run's preset is not taken")
 	}
-	if name, err := dir.LoadPreset(); err != nil || name != "" {
+	if name, err := dir.LoadPreset(PresetLAN, PresetWAN); err != nil || name != "" {
 		t.Errorf("a peer that is no member remembers %q, %v", name, err)
 	}
 	n.turn(membership.View{}, membership.View{IsMember: true})
-	if name, err := dir.LoadPreset(); err != nil || name != PresetLAN {
+	if name, err := dir.LoadPreset(PresetLAN, PresetWAN); err != nil || name != PresetLAN {
 		t.Errorf("a member remembers %q, %v", name, err)
 	}
 	if err := dir.Close(); err != nil {

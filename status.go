@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -79,9 +78,9 @@ func (n *Node) Status() Status {
 		}
 	}
 	s.Alarm = addFigures(s.Members, n.replica.Contributed())
-	ledger := rules.Ledger(n.spec, n.run)
+	ledger := ledgerRules(n.spec, n.run)
 	s.Agreement, s.Vote = agreementOf(ledger, v.Tip), voteOf(ledger, v.Tip, s.Peer)
-	s.Audit = n.replica.Sampled()
+	s.Audit = n.auditor.Sampled()
 	params := n.replica.Params()
 	s.Tolerated = allreduce.Tolerated(params.Aggregator, params.TrimPermille, s.Contributors)
 	return s

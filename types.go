@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -166,14 +166,14 @@ var (
 type TrainerError = trainer.Error
 
 // ExportConfig says which state Export writes, and where.
-type ExportConfig = modelfile.ExportConfig
+type ExportConfig = datadir.ExportConfig
 
 // Exported says what Export has written.
-type Exported = modelfile.Exported
+type Exported = datadir.Exported
 
 // Export writes a peer's model to a .safetensors file: the newest checkpoint that a record
 // certifies, brought up to the wanted slot by the outcomes that follow it on disk,
 // each state held against its certified root. It changes nothing in the data directory.
 func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
-	return modelfile.Export(ctx, cfg)
+	return datadir.Export(ctx, cfg)
 }

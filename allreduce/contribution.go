@@ -11,9 +11,9 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of 2^100 (about 1.3e30) or
@@ -82,7 +82,7 @@ type Contribution struct {
 	data   []byte
 	peer   slot.PeerID
 	leaves []slot.FrameLeaf
-	groups []slot.Root // hashtree.SumGroups of each frame
+	groups []slot.Root // wire.SumGroups of each frame
 	tree   slot.Tree   // over the leaves
 	root   slot.Root
 	grid   plan.Grid
@@ -172,7 +172,7 @@ func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer [
 func newContribution(g plan.Grid, self slot.PeerID, encoded []byte) *Contribution {
 	return &Contribution{
 		data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), grid: g,
-		groups: make([]slot.Root, g.Frames*hashtree.Groups(g.FrameBytes)),
+		groups: make([]slot.Root, g.Frames*wire.HashGroups(g.FrameBytes)),
 	}
 }
 
@@ -229,9 +229,9 @@ func (c *Contribution) Change(x []float32) error {
 // Root is the commitment: slot.ContributionRoot.
 func (c *Contribution) Root() slot.Root { return c.root }
 
-// Groups is what the groups of a frame hash to: hashtree.Open shows parts of it by them.
+// Groups is what the groups of a frame hash to: wire.Open shows parts of it by them.
 func (c *Contribution) Groups(frame int) []slot.Root {
-	n := hashtree.Groups(c.grid.FrameBytes)
+	n := wire.HashGroups(c.grid.FrameBytes)
 	return c.groups[frame*n:][:n]
 }
 

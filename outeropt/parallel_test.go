@@ -6,14 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
 // However many cores share a step, the bits are those of one call for the whole vector.
 func TestStepOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	r := rand.New(rand.NewPCG(1, 2))
-	const n = 3*vector.Block + 17
+	const n = 3*kernel.RangeBlock + 17
 	grad, got := make([]float32, n), make([]float32, n)
 	for j := range grad {
 		grad[j], got[j] = float32(r.NormFloat64()), float32(r.NormFloat64())

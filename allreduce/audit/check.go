@@ -6,9 +6,9 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Fault says what is wrong with an opening of a peer's contribution.
@@ -128,7 +128,7 @@ func (s *Segment) RecomputeChecked(r slot.Range, openings []Opening) ([]byte, er
 			return nil, err
 		}
 		begin, end := bytesOf(s.in, at)
-		first, _ := hashtree.Chunks(begin, end, s.in.FrameSize(at.frame))
+		first, _ := wire.HashChunks(begin, end, s.in.FrameSize(at.frame))
 		return s.decode(o.Bytes[begin-first:end-first], at)
 	})
 }

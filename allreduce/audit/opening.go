@@ -7,7 +7,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -45,7 +44,7 @@ func MaxOpening(p allreduce.Params, fragment uint32, whole bool) int {
 		return openingSize + max(g.in.FrameBytes, g.out.FrameBytes)
 	}
 	n := min(g.sampleElements(), g.in.FrameElements)
-	return openingSize + 2*hashtree.Chunk + max(g.in.Codec.EncodedSize(n), g.out.Codec.EncodedSize(n))
+	return openingSize + 2*wire.HashChunk + max(g.in.Codec.EncodedSize(n), g.out.Codec.EncodedSize(n))
 }
 
 // Size is how many bytes Append appends.
@@ -130,20 +129,20 @@ func bytesOf(g plan.Grid, s span) (begin, end int) {
 // hashed.
 func show(g plan.Grid, frame []byte, groups []slot.Root, s span) Opening {
 	begin, end := bytesOf(g, s)
-	first, last := hashtree.Chunks(begin, end, len(frame))
-	return Opening{Bytes: frame[first:last:last], Inner: hashtree.Open(frame, groups, begin, end)}
+	first, last := wire.HashChunks(begin, end, len(frame))
+	return Opening{Bytes: frame[first:last:last], Inner: wire.OpenTree(frame, groups, begin, end)}
 }
 
 // hash is the hash of the frame that an opening of a span is of, and the span's own bytes.
 func (o Opening) hash(g plan.Grid, s span) (hash slot.Root, encoded []byte, err error) {
 	begin, end := bytesOf(g, s)
 	size := g.FrameSize(s.frame)
-	first, last := hashtree.Chunks(begin, end, size)
+	first, last := wire.HashChunks(begin, end, size)
 	if len(o.Bytes) != last-first {
 		return hash, nil, fmt.Errorf("%w: %d bytes where elements %d..%d lie in %d", ErrOpening, len(o.Bytes),
 			o.Range.Begin, o.Range.End, last-first)
 	}
-	hash, _, ok := hashtree.Cut(o.Bytes, first, size, o.Inner, 0, size)
+	hash, _, ok := wire.HashCut(o.Bytes, first, size, o.Inner, 0, size)
 	if !ok {
 		return hash, nil, fmt.Errorf("%w: the path within the frame has %d values, which is not its length", ErrOpening,
 			len(o.Inner))
@@ -155,10 +154,10 @@ func (o Opening) hash(g plan.Grid, s span) (hash slot.Root, encoded []byte, err 
 func (o Opening) narrow(g plan.Grid, from, to span, r slot.Range) Opening {
 	begin, end := bytesOf(g, from)
 	size := g.FrameSize(from.frame)
-	at, _ := hashtree.Chunks(begin, end, size)
+	at, _ := wire.HashChunks(begin, end, size)
 	begin, end = bytesOf(g, to)
-	_, inner, _ := hashtree.Cut(o.Bytes, at, size, o.Inner, begin, end)
-	first, last := hashtree.Chunks(begin, end, size)
+	_, inner, _ := wire.HashCut(o.Bytes, at, size, o.Inner, begin, end)
+	first, last := wire.HashChunks(begin, end, size)
 	o.Range, o.Bytes, o.Inner = r, o.Bytes[first-at:last-at:last-at], inner
 	return o
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -42,7 +41,7 @@ type Proof struct {
 
 // Caps on proofs.
 const (
-	blockBytes = 2 * hashtree.Chunk
+	blockBytes = 2 * wire.HashChunk
 	// perPeer is more than a FalseOutcome takes of each contributor: its offer and its opening.
 	perPeer = 4 << 10
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Names in the data directory.
@@ -127,7 +127,7 @@ func place(dir string) (string, error) {
 	if !filepath.IsAbs(base) {
 		base = os.TempDir()
 	}
-	sum := hashtree.Sum256([]byte(dir))
+	sum := canonical.Sum256([]byte(dir))
 	if named := filepath.Join(base, fmt.Sprintf("p2pdiloco-%x", sum[:8])); own(named) == nil {
 		return named, nil
 	}

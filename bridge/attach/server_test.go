@@ -98,8 +98,8 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// round is what a node does at the beginning of the round after a slot.
-func round(t *testing.T, tr *Trainer, slot uint64) {
+// oneRound is what a node does at the beginning of the round after a slot.
+func oneRound(t *testing.T, tr *Trainer, slot uint64) {
 	t.Helper()
 	tr.BeginAt(trainer.Anchor{Slot: slot, Root: [32]byte{byte(slot)}, Step: 500 * slot, TotalSteps: 2000})
 	loaded(t, tr)
@@ -124,8 +124,8 @@ func TestSaveAndRestore(t *testing.T) {
 		toys[0].private.Store(string(rune('a' + i)))
 		toys[1].private.Store(string(rune('A' + i)))
 		toys[1].full.Store(i == 3)
-		round(t, tr, uint64(i))
-		round(t, tr, uint64(i)) // a slot that was cut short is no other anchor
+		oneRound(t, tr, uint64(i))
+		oneRound(t, tr, uint64(i)) // a slot that was cut short is no other anchor
 	}
 	if folders, err := os.ReadDir(filepath.Join(dir, stateDir)); err != nil || len(folders) != 3 {
 		t.Errorf("%v, %v", folders, err)

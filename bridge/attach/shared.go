@@ -8,7 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -49,9 +49,9 @@ var (
 
 // scarce warns of a node that may not fit where its two shared vectors do; empty: it fits. It is no
 // refusal: the mode is not known yet, and a machine may swap. Others than sync, and codecs with
-// feedback, are in rules.Memory.
+// feedback, are in replica.Memory.
 func scarce(l trainer.Layout, free uint64) string {
-	needs := rules.Memory(spec.Spec{Layout: l}.Settled())
+	needs := replica.NodeMemory(spec.Spec{Layout: l}.Settled())
 	if needs <= free {
 		return ""
 	}

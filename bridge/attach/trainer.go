@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/private"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -40,7 +40,7 @@ type Trainer struct {
 	exported bool  // local has the pseudo-gradient of the last Train
 	pending  *call // that its caller did not wait for
 	fresh    bool  // the set was not told of any private state yet
-	private  private.State
+	private  round.PrivateState
 }
 
 var _ interface {
@@ -62,7 +62,7 @@ func (s *Server) Trainer(ctx context.Context) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{loop: s.loop, private: private.State{Dir: dir}}
+	t := &Trainer{loop: s.loop, private: round.PrivateState{Dir: dir}}
 	if err := t.await(ctx); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (t *Trainer) await(ctx context.Context) error {
 			return err
 		}
 		if again == nil {
-			t.pending, t.fresh, t.private.Asked = nil, true, private.Version{}
+			t.pending, t.fresh, t.private.Asked = nil, true, round.SavedState{}
 			return nil
 		}
 		select {

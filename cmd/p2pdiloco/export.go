@@ -12,7 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -94,7 +94,7 @@ func newInit() *cobra.Command {
 	return &cobra.Command{
 		Use: "init", Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return cli.UsageError(modelfile.InsteadOfFolder(append(args, "FOLDER")[0]))
+			return cli.UsageError(datadir.InsteadOfFolder(append(args, "FOLDER")[0]))
 		},
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -101,9 +101,9 @@ func addHostile(root *cobra.Command) {
 		if !known {
 			return cli.UsageError(fmt.Errorf("no hostile peer is of kind %q", args[0]))
 		}
-		h := &testhooks.Hooks{}
+		h := &edge.Hooks{}
 		hostile.Peer{Kind: kind, Folder: args[1]}.Turn(cmd.Context(), h)
-		cmd.SetContext(testhooks.With(cmd.Context(), h))
+		cmd.SetContext(edge.WithHooks(cmd.Context(), h))
 		return join(cmd, nil)
 	}
 	root.AddCommand(cmd)

@@ -12,12 +12,12 @@ import (
 	"lukechampine.com/blake3/bao"
 	"lukechampine.com/blake3/guts"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// A group of GroupBytes is a subtree of its own of BLAKE3's (hashtree). The groups are hashed in
-// parallel, and the nodes above them give both the root and the bao tree. (bao.Encode is one
+// A group of GroupBytes is a subtree of its own of BLAKE3's (package wire). The groups are hashed
+// in parallel, and the nodes above them give both the root and the bao tree. (bao.Encode is one
 // thread.)
 
 // groupLog is the size of a hash group as bao counts: 2^groupLog chunks of 1024 bytes.
@@ -51,7 +51,7 @@ func hashGroups(src source, size int64) ([]guts.Node, error) {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			buf, k := make([]byte, min(size, GroupBytes)), new(hashtree.Block)
+			buf, k := make([]byte, min(size, GroupBytes)), new(wire.HashBlock)
 			for g := next.Add(1) - 1; g < int64(len(nodes)); g = next.Add(1) - 1 {
 				offset := g * GroupBytes
 				b, err := src(buf[:min(GroupBytes, size-offset)], offset)
@@ -80,7 +80,7 @@ func joinGroups(tree *[]byte, nodes []guts.Node, pos, n int64) guts.Node {
 	}
 	at := len(*tree)
 	*tree = append(*tree, make([]byte, 64)...)
-	mid := hashtree.Left(n)
+	mid := wire.LeftOfTree(n)
 	l := guts.ChainingValue(joinGroups(tree, nodes, pos, mid))
 	r := guts.ChainingValue(joinGroups(tree, nodes, pos+mid, n-mid))
 	appendCV(appendCV((*tree)[:at], l), r)
@@ -137,7 +137,7 @@ func parents(pos, n, from, to int64) int64 {
 	if n <= GroupBytes || pos >= to || from >= pos+n {
 		return 0
 	}
-	mid := hashtree.Left(n)
+	mid := wire.LeftOfTree(n)
 	return 1 + parents(pos, mid, from, to) + parents(pos+mid, n-mid, from, to)
 }
 

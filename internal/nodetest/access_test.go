@@ -17,7 +17,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -154,7 +154,7 @@ func TestRotatedSecret(t *testing.T) {
 	RunPrivate(t, 1000, 2, 100*time.Millisecond, func(s *Swarm, founder *Peer) {
 		text := s.Invite(founder, p2pdiloco.InviteOptions{Uses: 2})
 		guest, newcomer := s.Guest(text), s.Guest(text)
-		newcomer.Hooks = func(h *testhooks.Hooks) {
+		newcomer.Hooks = func(h *edge.Hooks) {
 			h.Ledger = func(c *membership.DriverConfig) { c.Transport = mute{c.Transport} }
 		}
 		s.Start(guest, newcomer)

@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
@@ -156,7 +156,7 @@ func (b *bout) run(t *testing.T, sc *school, bad int) {
 			learner.losses = []float64{sc.loss}
 		}
 		p.Trainer = learner
-		p.Hooks = func(h *testhooks.Hooks) {
+		p.Hooks = func(h *edge.Hooks) {
 			h.Offer = func(slotNumber uint64, c *allreduce.Contribution) { b.note(p, slotNumber, c) }
 		}
 		p.OnEvent = func(e p2pdiloco.Event) { b.hear(p, e) }

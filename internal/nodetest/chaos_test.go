@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -17,9 +17,9 @@ import (
 
 // slowTiming is slower in all than preset lan: the simulation's time costs nothing, but its
 // announcements do.
-func slowTiming(h *testhooks.Hooks) {
-	h.Timing = func(t *testhooks.Timing) {
-		*t = testhooks.Timing{
+func slowTiming(h *edge.Hooks) {
+	h.Timing = func(t *edge.Preset) {
+		*t = edge.Preset{
 			Ledger: membership.Timing{
 				Alive: 1500 * time.Millisecond, Beat: time.Second, Patience: 3 * time.Second, Lost: 4 * time.Second,
 				MinGrace: 3 * time.Second, GraceFactor: 3, Straggler: 10 * time.Second,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -49,7 +49,7 @@ func TestEveryPeerKnowsTheOthers(t *testing.T) {
 			said[i].shortest.Store(int64(time.Hour))
 			p.Preset = p2pdiloco.PresetWAN
 			p.Config = func(c *p2pdiloco.Config) { c.PeerName = fmt.Sprintf("rack %d", i) }
-			p.Hooks = func(h *testhooks.Hooks) {
+			p.Hooks = func(h *edge.Hooks) {
 				h.Ledger = func(c *membership.DriverConfig) { said[i].Transport, c.Transport = c.Transport, said[i] }
 			}
 		}

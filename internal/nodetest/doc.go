@@ -10,7 +10,7 @@
 //		s.Finish(time.Minute, s.Peers...) // all ended well, with equal states after every slot
 //	})
 //
-// The tests see nodes through the exported API, and through internal/node/testhooks where they
+// The tests see nodes through the exported API, and through internal/node/edge (Hooks) where they
 // inject faults or read the ledger. What takes longest (modes, faults, partitions, hostile peers)
 // is in packages below this one, which run side by side.
 //

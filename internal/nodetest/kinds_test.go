@@ -8,7 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 )
 
 // attack is what bad peers do, and what it may cost.
@@ -69,7 +69,7 @@ func (b *bout) arm(p *Peer) {
 		b.leaves(p)
 		return
 	}
-	p.Hooks = func(h *testhooks.Hooks) {
+	p.Hooks = func(h *edge.Hooks) {
 		kind, _ := hostile.Find(b.attack.kind)
 		hostile.Peer{Kind: kind, Folder: b.folder, Others: b.offered}.Turn(b.ctx, h)
 	}
@@ -82,7 +82,7 @@ func (b *bout) leaves(p *Peer) {
 	last, told, once := b.attack.leave[len(b.bad)-1], make(chan struct{}), sync.Once{}
 	leaves := func() { once.Do(func() { close(told) }) }
 	LeaveWhen(told, p)
-	p.Hooks = func(h *testhooks.Hooks) {
+	p.Hooks = func(h *edge.Hooks) {
 		h.Offer = func(slotNumber uint64, _ *allreduce.Contribution) {
 			if slotNumber >= last {
 				leaves()

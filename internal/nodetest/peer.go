@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -27,7 +27,7 @@ type Peer struct {
 	Config  func(*p2pdiloco.Config) // changes what Join is given, if set
 	// what the process does once it has joined; Run if nil
 	Main  func(context.Context, *p2pdiloco.Node) error
-	Hooks func(*testhooks.Hooks) // changes the node's hooks, if set
+	Hooks func(*edge.Hooks) // changes the node's hooks, if set
 	// its node saves at Close what there is to save, and is not killed
 	Graceful bool
 	Preset   string // of its node and of its network
@@ -37,7 +37,7 @@ type Peer struct {
 	OnEvent func(p2pdiloco.Event)
 
 	Node    atomic.Pointer[p2pdiloco.Node]
-	opened  atomic.Pointer[testhooks.Inside] // of the newest node
+	opened  atomic.Pointer[edge.Inside] // of the newest node
 	Network *p2p.Network
 	Cancel  context.CancelFunc
 	Done    chan error // what became of the process that runs now; nil if none does
@@ -64,15 +64,15 @@ func (p *Peer) Process(ctx context.Context, spec p2pdiloco.Spec) error {
 		p.Config(&cfg)
 	}
 	p.opened.Store(nil)
-	hooks := &testhooks.Hooks{
+	hooks := &edge.Hooks{
 		Disk:   unsynced{disk.OS},
 		Abrupt: !p.Graceful,
-		Opened: func(i testhooks.Inside) { p.opened.Store(&i) },
+		Opened: func(i edge.Inside) { p.opened.Store(&i) },
 	}
 	if p.Hooks != nil {
 		p.Hooks(hooks)
 	}
-	node, err := p2pdiloco.Join(testhooks.With(ctx, hooks), cfg)
+	node, err := p2pdiloco.Join(edge.WithHooks(ctx, hooks), cfg)
 	if err == nil {
 		p.Node.Store(node)
 		if p.Main != nil {
@@ -99,7 +99,7 @@ func (p *Peer) Ledger() *membership.Driver {
 }
 
 // Inside returns what a test may see of the peer's node, which must be open.
-func (p *Peer) Inside() *testhooks.Inside { return p.opened.Load() }
+func (p *Peer) Inside() *edge.Inside { return p.opened.Load() }
 
 // ForgetStates forgets which states the peer has held: they are known to be wrong.
 func (p *Peer) ForgetStates() {

@@ -11,7 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -20,7 +20,7 @@ func onPower(s *Swarm) map[*Peer]*powerfs.FS {
 	disks := make(map[*Peer]*powerfs.FS)
 	for _, p := range s.Peers {
 		disks[p] = powerfs.New()
-		p.Hooks = func(h *testhooks.Hooks) { h.Disk = disks[p] }
+		p.Hooks = func(h *edge.Hooks) { h.Disk = disks[p] }
 		p.Config = func(c *p2pdiloco.Config) { c.CheckpointEvery = 2 }
 	}
 	return disks

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -164,11 +164,11 @@ func TestClocksThatAreWrong(t *testing.T) {
 		t.Run(ahead.String(), func(t *testing.T) {
 			RunPrivate(t, 14, 2, 50*time.Millisecond, func(s *Swarm, founder *Peer) {
 				member := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
-				member.Hooks = func(h *testhooks.Hooks) { h.Clock = ahead }
+				member.Hooks = func(h *edge.Hooks) { h.Clock = ahead }
 				s.Start(member)
 				s.Reach(1, founder, member)
 				newcomer := s.Guest(s.Invite(member, p2pdiloco.InviteOptions{}))
-				newcomer.Hooks = func(h *testhooks.Hooks) { h.Clock = -ahead }
+				newcomer.Hooks = func(h *edge.Hooks) { h.Clock = -ahead }
 				s.Start(newcomer)
 				s.Finish(2*time.Minute, s.Peers...)
 				s.Sound()

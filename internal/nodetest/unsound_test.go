@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 )
 
 const unsoundElement = 4321
@@ -54,7 +54,7 @@ func TestAnUnsoundRunIsNamed(t *testing.T) {
 			c.Init, c.Trainer = unsound(math.NaN()), nil
 			c.Spec.Layout = BowlLayout()
 		}
-		founder.Hooks = func(h *testhooks.Hooks) { h.Unsound = true }
+		founder.Hooks = func(h *edge.Hooks) { h.Unsound = true }
 		s.Start(founder)
 		s.Until(time.Minute, "there is a run", func() bool { return len(founder.Events("run.founded")) > 0 })
 		s.Start(joiner)

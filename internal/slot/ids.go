@@ -3,7 +3,6 @@ package slot
 import (
 	"encoding/hex"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -34,7 +33,7 @@ type Incarnation uint64
 type Root [32]byte
 
 // Hash is the BLAKE3-256 of b.
-func Hash(b []byte) Root { return hashtree.Sum256(b) }
+func Hash(b []byte) Root { return wire.Sum256(b) }
 
 // String is the hash in hex.
 func (r Root) String() string { return hex.EncodeToString(r[:]) }

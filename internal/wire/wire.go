@@ -1,6 +1,6 @@
 // Package wire has what all packages share that put bytes on a stream or into a signature: a
-// canonical big-endian encoding with a strict bounded reader, length-delimited messages, and the
-// interface of a stream.
+// canonical big-endian encoding with a strict bounded reader, length-delimited messages, the
+// interface of a stream, and BLAKE3 as a tree (hashtree.go), with proofs of parts.
 //
 // Canonical means that each value has one encoding. Integers have fixed width and are big-endian.
 // Variable parts carry their length in front. A Reader refuses trailing bytes. Memory is allocated

@@ -2,9 +2,9 @@ package plan
 
 import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Grid cuts a vector into frames. An encoded vector is its encoded frames one after the other, so
@@ -105,7 +105,7 @@ func (g Grid) Leaf(values []float32, frame []byte, groups []slot.Root) slot.Fram
 	if g.rootless {
 		return slot.FrameLeaf{}
 	}
-	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: hashtree.SumGroups(frame, groups)}
+	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: wire.SumGroups(frame, groups)}
 }
 
 // Measured says whether contributions are hashed and their norms checked.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -50,8 +50,8 @@ func (c Config) Validate() error {
 	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
 		f.Add(true, strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why)
 	}
-	_, known := timing.Named(cmp.Or(c.Preset, timing.LAN))
-	f.Add(!known, "preset", c.Preset, "allowed: %s, %s", timing.LAN, timing.WAN)
+	_, known := edge.PresetNamed(cmp.Or(c.Preset, edge.PresetLAN))
+	f.Add(!known, "preset", c.Preset, "allowed: %s, %s", edge.PresetLAN, edge.PresetWAN)
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)
@@ -74,19 +74,19 @@ func (c Config) Settings() p2pdiloco.Spec {
 func (c Config) Replay() string {
 	s := c.Settings()
 	return fmt.Sprintf("p2plab chaos --peers %d --slots %d --seed %d --faults %v --mode %s --trust %s --codec %s "+
-		"--preset %s", c.Peers, c.Slots, c.Seed, c.Kinds, s.Mode, s.Trust, s.Codec, cmp.Or(c.Preset, timing.LAN))
+		"--preset %s", c.Peers, c.Slots, c.Seed, c.Kinds, s.Mode, s.Trust, s.Codec, cmp.Or(c.Preset, edge.PresetLAN))
 }
 
 // timing are the timers of the peers.
-func (c Config) timing() timing.Preset {
-	p, _ := timing.Named(cmp.Or(c.Preset, timing.LAN)) // Validate has looked
+func (c Config) timing() edge.Preset {
+	p, _ := edge.PresetNamed(cmp.Or(c.Preset, edge.PresetLAN)) // Validate has looked
 	return p
 }
 
 // stretch makes of a time with the preset lan what it is with the peers' preset: as much longer as
 // it takes until a member is lost.
 func (c Config) stretch(d time.Duration) time.Duration {
-	lan, _ := timing.Named(timing.LAN)
+	lan, _ := edge.PresetNamed(edge.PresetLAN)
 	return time.Duration(float64(d) * float64(c.timing().Ledger.Lost) / float64(lan.Ledger.Lost))
 }
 
@@ -96,7 +96,7 @@ func (c Config) lostLate() time.Duration { return 3 * c.timing().Ledger.Lost }
 
 // link is an undisturbed link: that of a building's network, or of a connection over the internet.
 func (c Config) link() lab.Link {
-	if c.Preset == timing.WAN {
+	if c.Preset == edge.PresetWAN {
 		return lab.Link{Rate: 50_000_000, Delay: 25 * time.Millisecond}
 	}
 	return lab.Link{Delay: 200 * time.Microsecond}

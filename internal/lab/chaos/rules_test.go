@@ -8,7 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -193,15 +193,15 @@ func TestALeaderThatIsMissed(t *testing.T) {
 		ago    time.Duration
 		missed bool
 	}{
-		{"soon", timing.LAN, PhaseVote, 9, fairSlots, time.Second, false},
-		{"in all slots", timing.LAN, PhaseVote, 9, fairSlots, chaseFor, true},
-		{"in many fast slots", timing.LAN, PhaseVote, 19, chaseSlots, time.Second, true},
-		{"in slow slots", timing.LAN, PhaseVote, 9, fairSlots - 1, chaseFor, false},
-		{"in slow slots, for long", timing.LAN, PhaseVote, 9, fairSlots - 1, chaseMost, true},
-		{"a slot is left", timing.LAN, PhaseVote, 58, 0, chaseFor, false},
-		{"no slot is left", timing.LAN, PhaseVote, 59, 0, lastChance, true},
-		{"for its inner steps", timing.LAN, PhaseIdle, 59, 0, lastChance, false},
-		{"slow timers", timing.WAN, PhaseVote, 59, 0, lastChance, false},
+		{"soon", edge.PresetLAN, PhaseVote, 9, fairSlots, time.Second, false},
+		{"in all slots", edge.PresetLAN, PhaseVote, 9, fairSlots, chaseFor, true},
+		{"in many fast slots", edge.PresetLAN, PhaseVote, 19, chaseSlots, time.Second, true},
+		{"in slow slots", edge.PresetLAN, PhaseVote, 9, fairSlots - 1, chaseFor, false},
+		{"in slow slots, for long", edge.PresetLAN, PhaseVote, 9, fairSlots - 1, chaseMost, true},
+		{"a slot is left", edge.PresetLAN, PhaseVote, 58, 0, chaseFor, false},
+		{"no slot is left", edge.PresetLAN, PhaseVote, 59, 0, lastChance, true},
+		{"for its inner steps", edge.PresetLAN, PhaseIdle, 59, 0, lastChance, false},
+		{"slow timers", edge.PresetWAN, PhaseVote, 59, 0, lastChance, false},
 	} {
 		r, f := paper(5), newFault(Fault{Kind: "leader", Phase: c.phase})
 		r.active, r.cfg.Preset, r.ledger.slot = []*fault{f}, c.preset, c.slot
@@ -222,11 +222,11 @@ func TestNoProgress(t *testing.T) {
 		ago        time.Duration
 		want       bool
 	}{
-		{"in time", timing.LAN, 5, 7, stuckAfter - time.Second, false},
-		{"for a minute", timing.LAN, 5, 7, stuckAfter + time.Second, true},
-		{"the gate is closed", timing.LAN, 5, 5, time.Hour, false},
-		{"some do not end after the last slot", timing.LAN, 60, 60, time.Hour, true},
-		{"slow timers", timing.WAN, 5, 7, stuckAfter + time.Second, false},
+		{"in time", edge.PresetLAN, 5, 7, stuckAfter - time.Second, false},
+		{"for a minute", edge.PresetLAN, 5, 7, stuckAfter + time.Second, true},
+		{"the gate is closed", edge.PresetLAN, 5, 5, time.Hour, false},
+		{"some do not end after the last slot", edge.PresetLAN, 60, 60, time.Hour, true},
+		{"slow timers", edge.PresetWAN, 5, 7, stuckAfter + time.Second, false},
 	} {
 		r := paper(4)
 		r.cfg.Preset, r.ledger.slot, r.gate.slot = c.preset, c.slot, c.gate

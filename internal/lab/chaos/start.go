@@ -13,7 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -122,7 +122,7 @@ func (r *runner) settings() []string {
 		linger *= 3 // one that is started at the end must find them, on a machine that is busy too
 	}
 	args := []string{
-		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.cfg.stretch(linger).String(),
+		"--preset", cmp.Or(r.cfg.Preset, edge.PresetLAN), "--linger", r.cfg.stretch(linger).String(),
 		"--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,

@@ -1,5 +1,5 @@
 // Package hostile makes a peer lie. It takes the ordinary node and changes what its ledger says,
-// hears and works with, through internal/node/testhooks. So a hostile peer can sign anything with
+// hears and works with, through internal/node/edge. So a hostile peer can sign anything with
 // its own key, and sees all that its machine sees; it has no other peer's key.
 //
 //	kinds.go     the table of kinds: what they do, and what must come of it

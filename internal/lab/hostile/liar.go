@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -46,7 +46,7 @@ type listener func(peer slot.PeerID, m wire.Message) bool
 // once the attack has begun, and one at a time.
 type liar struct {
 	Peer
-	*testhooks.Hooks
+	*edge.Hooks
 	says  listener // of each message on its way out
 	hears listener // of each message that comes in
 	acts  func()   // every actEvery
@@ -70,7 +70,7 @@ type liar struct {
 func Begin(folder string) error { return os.WriteFile(filepath.Join(folder, beginFile), nil, 0o644) }
 
 // Turn has hooks make the hostile peer, until ctx ends.
-func (p Peer) Turn(ctx context.Context, h *testhooks.Hooks) {
+func (p Peer) Turn(ctx context.Context, h *edge.Hooks) {
 	l := &liar{Peer: p, Hooks: h, acts: func() {}}
 	h.Ledger = l.wrap
 	h.Deliver = func(next func(slot.PeerID, []byte)) func(slot.PeerID, []byte) {
@@ -81,7 +81,7 @@ func (p Peer) Turn(ctx context.Context, h *testhooks.Hooks) {
 		}
 	}
 	opened := h.Opened
-	h.Opened = func(in testhooks.Inside) {
+	h.Opened = func(in edge.Inside) {
 		if opened != nil {
 			opened(in)
 		}

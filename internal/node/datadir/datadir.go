@@ -17,7 +17,10 @@
 //	trainer.state/  the trainer's private state, where it can save one
 //
 // A node Opens the directory before all else and Closes it last. A program that only reads the
-// directory of a peer (an export) takes it At its path, without the lock.
+// directory of a peer takes it At its path, without the lock.
+//
+// Export writes the model in a directory to a .safetensors file. FixInitial and ReadInitial read
+// such a file as the initial parameters of a run.
 package datadir
 
 import (
@@ -27,10 +30,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -237,9 +240,9 @@ func (d Dir) forget() (err error) {
 	return err
 }
 
-// LoadPreset is the name of the run's preset that the directory remembers; empty if it remembers
-// none.
-func (d Dir) LoadPreset() (string, error) {
+// LoadPreset is the name of the run's preset that the directory remembers, one of those given;
+// empty if it remembers none.
+func (d Dir) LoadPreset(names ...string) (string, error) {
 	b, err := disk.Read(d.FS, d.Path(presetFile), maxPreset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -248,9 +251,9 @@ func (d Dir) LoadPreset() (string, error) {
 		return "", fmt.Errorf("data directory: %w", err)
 	}
 	name := strings.TrimSpace(string(b))
-	if _, ok := timing.Named(name); !ok {
-		return "", fmt.Errorf("%s is damaged: it names no preset: remove it, or give the run's preset (%s or %s)",
-			d.Path(presetFile), timing.LAN, timing.WAN)
+	if !slices.Contains(names, name) {
+		return "", fmt.Errorf("%s is damaged: it names no preset: remove it, or give the run's preset (%s)",
+			d.Path(presetFile), strings.Join(names, " or "))
 	}
 	return name, nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -28,7 +27,7 @@ func TestADirectoryKeepsSpecAndPreset(t *testing.T) {
 	if known, err := d.LoadSpec(spec.Spec{}); known != nil || err != nil {
 		t.Errorf("a new directory knows %v, %v", known, err)
 	}
-	if name, err := d.LoadPreset(); name != "" || err != nil {
+	if name, err := d.LoadPreset("lan", "wan"); name != "" || err != nil {
 		t.Errorf("a new directory remembers %q, %v", name, err)
 	}
 	saved := settled()
@@ -36,7 +35,7 @@ func TestADirectoryKeepsSpecAndPreset(t *testing.T) {
 		if err := d.SaveSpec(saved); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.SavePreset(timing.LAN); err != nil {
+		if err := d.SavePreset("lan"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +44,7 @@ func TestADirectoryKeepsSpecAndPreset(t *testing.T) {
 	if err != nil || known.RunID() != saved.RunID() {
 		t.Errorf("read: %v, %v", known, err)
 	}
-	if name, err := reader.LoadPreset(); name != timing.LAN || err != nil {
+	if name, err := reader.LoadPreset("lan", "wan"); name != "lan" || err != nil {
 		t.Errorf("it remembers %q, %v", name, err)
 	}
 	if _, err := reader.LoadSpec(spec.Spec{Name: "other"}); err == nil {
@@ -100,7 +99,7 @@ func TestDamagedFiles(t *testing.T) {
 	if _, err := d.LoadSpec(spec.Spec{}); err == nil || !strings.Contains(err.Error(), "is damaged") {
 		t.Errorf("a spec of nonsense: %v", err)
 	}
-	if _, err := d.LoadPreset(); err == nil || !strings.Contains(err.Error(), "it names no preset") {
+	if _, err := d.LoadPreset("lan", "wan"); err == nil || !strings.Contains(err.Error(), "it names no preset") {
 		t.Errorf("a preset of nonsense: %v", err)
 	}
 }

@@ -3,6 +3,9 @@
 //
 // A node makes a Ledger, hands it to the ledger's driver as its transport, and then Opens it with
 // what receives messages: nothing is sent or received before. It Closes it before the network.
+//
+// Two more things come to a node from outside its parts: the timing preset of its run (Preset), and
+// what tests change in it (Hooks).
 package edge
 
 import (
@@ -183,7 +186,7 @@ func (l *Ledger) Close() {
 type Bulk struct {
 	Network  *p2p.Network
 	Protocol string
-	// Replace may replace each stream that was opened or accepted (testhooks.Hooks.Streams); nil:
+	// Replace may replace each stream that was opened or accepted (Hooks.Streams); nil:
 	// streams stay as they are.
 	Replace func(protocol string, opened bool, s canonical.Stream) canonical.Stream
 }

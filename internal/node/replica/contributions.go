@@ -9,7 +9,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 )
 
 // Contribution is this peer's encoded pseudo-gradient of one fragment.
@@ -268,7 +267,7 @@ func (f *feedback) owe(record slot.Record, index int, residual []float32) {
 		if s.Contributors.Has(index) {
 			part := e[s.Range.Begin:s.Range.End]
 			residual := residual[s.Range.Begin:s.Range.End]
-			vector.Ranges(len(part), func(begin, end int) {
+			kernel.Ranges(len(part), func(begin, end int) {
 				f.add(part[begin:end], part[begin:end], residual[begin:end])
 			})
 		}

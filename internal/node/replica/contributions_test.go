@@ -42,7 +42,7 @@ func TestASettledContributionIsStillShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := own.Encoded.Root()
-	show := (&Replica{contributions: c}).auditConfig().Own
+	show := (&Replica{contributions: c}).shown().Own
 	c.keep(own)
 	c.settle(slot.Record{Slot: 1, Contributions: []slot.Offer{{Peer: "self", Root: root}}})
 	shown, done := show(root)

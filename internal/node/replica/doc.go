@@ -28,5 +28,8 @@
 //	fetcher        gets a state that this peer did not make itself from other peers
 //	jobs           runs at most one background job of each kind
 //
+// params.go says what a settled run spec means to a replica and to the reduction, memory.go how
+// much memory that takes, and machine.go how much there is.
+//
 // An Archive is a model without a ledger or a network: it reads what a peer has left on disk.
 package replica

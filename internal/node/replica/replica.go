@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -48,13 +47,12 @@ type Config struct {
 
 	Exchange allreduce.Transport         // streams of the all-reduce
 	Donors   statesync.Opener            // streams to peers that have states and outcomes
-	Audits   auditor.Streams             // streams of audits
 	Relayed  func() map[slot.PeerID]bool // peers connected now: true where a relay is between
-	InReach  func(slot.PeerID) bool      // peers connected now
+	// Auditor makes what checks outcomes, from what it may see here
+	Auditor func(Shown) (Auditor, error)
 	// a stream of the reduction without any byte for so long is lost
-	Stall  time.Duration
-	Answer time.Duration // that a contributor has for the answer to an audit
-	Fetch  time.Duration // a donor without progress for so long is replaced
+	Stall time.Duration
+	Fetch time.Duration // a donor without progress for so long is replaced
 	// bounds of what others get; Prefer, Busy and Loose are set here
 	Serve statesync.ServerConfig
 
@@ -88,7 +86,7 @@ type Replica struct {
 	reductions    *reductions
 	outcomes      *outcomes
 	fetcher       *fetcher
-	auditor       *auditor.Auditor
+	auditor       Auditor
 	figures       *figures.Follower
 	jobs          jobs
 	faults        faults
@@ -130,7 +128,7 @@ func Open(cfg Config) (*Replica, error) {
 		self: cfg.Self, model: r.model, reductions: r.reductions, client: r.fetcher.client, stall: cfg.Stall,
 		dropped: r.fetcher.dropped,
 	}
-	if r.auditor, err = auditor.New(r.auditConfig()); err != nil {
+	if r.auditor, err = cfg.Auditor(r.shown()); err != nil {
 		return nil, err
 	}
 	cfg.Serve.Prefer, cfg.Serve.Busy, cfg.Serve.Loose = r.isMember, r.reductions.busy, r.outcomes.part
@@ -204,9 +202,6 @@ func (r *Replica) Rates() map[slot.PeerID]uint32 { return r.reductions.measured(
 // Contributed returns what is known of what each member contributes.
 func (r *Replica) Contributed() map[slot.PeerID]figures.Member { return r.figures.Members() }
 
-// Sampled says how much of the newest outcome is checked, as an elector; nil: nothing was yet.
-func (r *Replica) Sampled() *auditor.Sampled { return r.auditor.Sampled() }
-
 // Fetching returns how far the fetch of a state is, nil if there is none.
 func (r *Replica) Fetching() *FetchStatus { return r.fetcher.status() }
 
@@ -223,20 +218,6 @@ func (r *Replica) AcceptExchange(from slot.PeerID, s canonical.Stream) {
 
 // ServeState serves states and outcomes on a stream that a peer has opened.
 func (r *Replica) ServeState(from slot.PeerID, s canonical.Stream) { r.server.Serve(from, s) }
-
-// ServeAudit shows samples on a stream that a peer has opened.
-func (r *Replica) ServeAudit(from slot.PeerID, s canonical.Stream) { r.auditor.Serve(from, s) }
-
-// auditConfig is what samples are checked with.
-func (r *Replica) auditConfig() auditor.Config {
-	return auditor.Config{
-		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
-		Own: r.contributions.shown, Leaves: r.reductions.leaves,
-		Connected: r.cfg.InReach,
-		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
-		Member:    r.isMember, Timeout: r.cfg.Answer, Logger: r.cfg.Logger,
-	}
-}
 
 // Close ends all work, and keeps the state that is held in a checkpoint if keep is set. The driver
 // must have been closed: the contexts of the jobs have ended with it.

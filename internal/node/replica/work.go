@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
@@ -98,6 +99,29 @@ func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report fun
 	r.faults.over()
 	failpoint.Here(failpoint.OutcomeHeld)
 	report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
+}
+
+// Auditor checks samples of outcomes (package auditor).
+type Auditor interface {
+	Audit(ctx context.Context, w membership.WorkAudit) (membership.ReportAudited, []membership.Report, error)
+	Decided() // the open height is
+}
+
+// Shown is what an Auditor sees of a replica.
+type Shown struct {
+	// the own contribution with a root; nil: it is not held any more
+	Own func(root slot.Root) (own *allreduce.Contribution, done func())
+	// what a contributor has committed to, where the reduction of this slot has shown it
+	Leaves  func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool)
+	Segment func(root slot.Root) (*checkpoint.SegmentReader, error) // that is held
+	Member  func(slot.PeerID) bool                                  // by the newest record
+}
+
+func (r *Replica) shown() Shown {
+	return Shown{
+		Own: r.contributions.shown, Leaves: r.reductions.leaves, Member: r.isMember,
+		Segment: func(root slot.Root) (*checkpoint.SegmentReader, error) { return r.model.store.OwnSegment(root) },
+	}
 }
 
 // audit checks samples of a draft's outcome, which is held.

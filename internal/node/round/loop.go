@@ -8,7 +8,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
-	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -106,7 +105,7 @@ func New(cfg Config) (*Loop, error) {
 	if cfg.Trainer != nil {
 		l.model = &model{
 			Trainer: cfg.Trainer, gauges: l.gauges, clock: l.clock, emit: cfg.Emit, slots: cfg.Spec.Fragments,
-			private: trainerState{State: private.State{Dir: cfg.StateDir}, fs: cfg.FS, log: cfg.Logger},
+			private: trainerState{PrivateState: PrivateState{Dir: cfg.StateDir}, fs: cfg.FS, log: cfg.Logger},
 		}
 	}
 	return l, nil

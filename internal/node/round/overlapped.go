@@ -3,8 +3,8 @@ package round
 import (
 	"context"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -85,7 +85,7 @@ func (overlapped) Lead() uint64 { return 1 }
 //
 // theta steps with the previous slot's g when that arrives.
 func newDelayed() Mode {
-	return overlapped{ahead: func(start, own []float32, _ *inFlight) { vector.Sub(start, start, own) }}
+	return overlapped{ahead: func(start, own []float32, _ *inFlight) { kernel.ParallelSub(start, start, own) }}
 }
 
 // Mode eager starts from the anchor with this peer's part of the outer step in it, of M

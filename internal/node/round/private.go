@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/private"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -19,7 +18,7 @@ import (
 // that takes longer than the steps, of each second anchor, or third, or as that has it. In mode
 // sync it is saved after the last steps, too, if that is quick.
 type trainerState struct {
-	private.State
+	PrivateState
 	fs       disk.FS
 	log      *slog.Logger
 	restored bool          // if there was any
@@ -63,7 +62,7 @@ func (m *model) save(ctx context.Context, share time.Duration, where func() (fol
 	}
 	folder, err := where()
 	if folder != "" && err == nil {
-		err = p.write(ctx, s, private.Rank(folder, 0))
+		err = p.write(ctx, s, RankFile(folder, 0))
 		p.took = time.Since(began)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -84,7 +83,7 @@ func (p *trainerState) write(ctx context.Context, s trainer.Saver, path string) 
 	if err != nil {
 		// on a full disk, half a file takes space that others need
 		_ = p.fs.Remove(path + ".new")
-		p.Asked = private.Version{}
+		p.Asked = SavedState{}
 	}
 	return err
 }
@@ -97,5 +96,5 @@ func (m *model) restore(ctx context.Context) {
 		return
 	}
 	p.restored = true
-	_ = p.HandBack(false, true, func(folder string, _ int) error { return s.Restore(ctx, private.Rank(folder, 0)) })
+	_ = p.HandBack(false, true, func(folder string, _ int) error { return s.Restore(ctx, RankFile(folder, 0)) })
 }

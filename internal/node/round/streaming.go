@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -84,7 +84,7 @@ func (s *streamingMode) takeIn(ctx context.Context, l *Loop, m live) error {
 		for _, at := range slots {
 			for _, r := range l.fragment(at).Ranges {
 				local := v.local[r.Begin:r.End]
-				vector.Mix(local, local, v.start[r.Begin:r.End], s.stays(l, at))
+				kernel.ParallelMix(local, local, v.start[r.Begin:r.End], s.stays(l, at))
 			}
 		}
 	})

@@ -3,8 +3,8 @@ package round
 import (
 	"fmt"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -44,7 +44,7 @@ func (v *vectors) subtract(params []float32, ranges []slot.Range) error {
 	v.makeLocal()
 	for _, r := range ranges {
 		local := v.local[r.Begin:r.End]
-		if bad := vector.Sub(local, v.start[r.Begin:r.End], params[r.Begin:r.End]); bad >= 0 {
+		if bad := kernel.ParallelSub(local, v.start[r.Begin:r.End], params[r.Begin:r.End]); bad >= 0 {
 			return v.diverged(r.Begin+uint64(bad), local[bad])
 		}
 	}

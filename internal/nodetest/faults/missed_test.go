@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -56,7 +56,7 @@ func TestAPeerWithoutTheLastOutcomeEnds(t *testing.T) {
 			nodetest.Play(t, scenario{Slots: 2, Peers: 4, Modes: c.modes, Trusts: "crash"}, func(s *swarm) {
 				victim, last := s.Peers[1], s.Spec.LastSlot()
 				var deaf atomic.Bool
-				victim.Hooks = func(h *testhooks.Hooks) {
+				victim.Hooks = func(h *edge.Hooks) {
 					h.Streams = func(_ string, _ bool, st wire.Stream) wire.Stream { return deafStream{st, &deaf} }
 				}
 				victim.OnEvent = func(e p2pdiloco.Event) {

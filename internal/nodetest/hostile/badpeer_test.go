@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -90,7 +90,7 @@ func TestAPeerThatLiesInTheReductionIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodetest.Once(t, 5, 4, func(s *nodetest.Swarm) {
 				bad := s.Peers[2]
-				bad.Hooks = func(h *testhooks.Hooks) { h.Offer = spoil }
+				bad.Hooks = func(h *edge.Hooks) { h.Offer = spoil }
 				honest := s.Peers[0]
 				honest.OnEvent = func(e p2pdiloco.Event) {
 					if e.Name == "slot.applied" {
@@ -128,7 +128,7 @@ func TestAnOfferThatWasLeftOutCountsInTheNextSlot(t *testing.T) {
 		// Its bytes of slot 2 are not what it offered until the slot is over; then it offers
 		// nothing new until slot 3 is over, too.
 		var garbled *allreduce.Contribution
-		p.Hooks = func(h *testhooks.Hooks) {
+		p.Hooks = func(h *edge.Hooks) {
 			h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
 				if slotNumber == 2 {
 					garbled = c

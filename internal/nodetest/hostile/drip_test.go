@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -40,7 +40,7 @@ const wanStall = 6 * time.Second
 
 // drips makes a peer drip on streams for which on holds, after so many bytes.
 func drips(p *nodetest.Peer, after int, on func(protocol string, opened bool) bool) {
-	p.Hooks = func(h *testhooks.Hooks) {
+	p.Hooks = func(h *edge.Hooks) {
 		h.Streams = func(protocol string, opened bool, s wire.Stream) wire.Stream {
 			if !on(protocol, opened) {
 				return s
@@ -91,7 +91,7 @@ func TestAnOwnerThatWithholdsFromSomeStopsNothing(t *testing.T) {
 	const slots = 4
 	nodetest.Once(t, slots, 4, func(s *nodetest.Swarm) {
 		bad := s.Peers[2]
-		bad.Hooks = func(h *testhooks.Hooks) {
+		bad.Hooks = func(h *edge.Hooks) {
 			accepted := 0
 			h.Streams = func(protocol string, opened bool, st wire.Stream) wire.Stream {
 				if opened || protocol == p2p.ProtocolAudit {

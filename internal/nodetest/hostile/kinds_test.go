@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	lab "github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
@@ -42,12 +42,12 @@ func TestKinds(t *testing.T) {
 func TestOwnersThatLieWithAccomplices(t *testing.T) {
 	k, _ := lab.Find("owner-1")
 	k.Peers = 2
-	play(t, k, 5, p2pdiloco.ModeSync, 6, func(h *testhooks.Hooks) { h.Passes = func(uint64) bool { return true } })
+	play(t, k, 5, p2pdiloco.ModeSync, 6, func(h *edge.Hooks) { h.Passes = func(uint64) bool { return true } })
 }
 
 // play plays one kind for so many slots of attack, against so many honest peers. Beside what their
 // kind does, hooks of hostile peers may be changed.
-func play(t *testing.T, k lab.Kind, honest int, mode string, slots uint64, change ...func(*testhooks.Hooks)) {
+func play(t *testing.T, k lab.Kind, honest int, mode string, slots uint64, change ...func(*edge.Hooks)) {
 	foes := max(k.Peers, 1)
 	if k.Late {
 		honest++ // as many have a vote; of few, one is a newcomer as the hostile ones are
@@ -106,8 +106,8 @@ func play(t *testing.T, k lab.Kind, honest int, mode string, slots uint64, chang
 }
 
 // turn makes a peer hostile.
-func turn(ctx context.Context, p *nodetest.Peer, k lab.Kind, folder string, change ...func(*testhooks.Hooks)) {
-	p.Hooks = func(h *testhooks.Hooks) {
+func turn(ctx context.Context, p *nodetest.Peer, k lab.Kind, folder string, change ...func(*edge.Hooks)) {
+	p.Hooks = func(h *edge.Hooks) {
 		for _, change := range change {
 			change(h)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
@@ -18,7 +18,7 @@ func TestAnOwnerOfNoValuesStopsNothing(t *testing.T) {
 	spec.Trust, spec.Codec = p2pdiloco.TrustCrash, "f32"
 	nodetest.Run(t, spec, 4, func(s *nodetest.Swarm) {
 		liar := s.Peers[2]
-		liar.Hooks = func(h *testhooks.Hooks) {
+		liar.Hooks = func(h *edge.Hooks) {
 			h.Reduced = func(_ uint64, _ int, x []float32) { x[len(x)-1] = float32(math.NaN()) }
 		}
 		s.Start(s.Peers...)

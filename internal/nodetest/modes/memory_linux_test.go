@@ -19,9 +19,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
-	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -95,7 +94,8 @@ func TestMemoryOfANode(t *testing.T) {
 			nodes := measure(t, [2]order{one, one})
 			s.Layout = trainer.Layout{{Name: "x", Shape: []uint64{elements}}}
 			vector := 4 * float64(elements)
-			live, says := float64(rules.Live(s.Settled()))/vector, float64(rules.Memory(s.Settled()))/vector
+			live := float64(replica.LiveMemory(s.Settled())) / vector
+			says := float64(replica.NodeMemory(s.Settled())) / vector
 			if math.Abs(live-c.vectors-c.more) > .001 {
 				t.Errorf("it says that %.3f vectors live, and these are %.3f", live, c.vectors+c.more)
 			}
@@ -317,7 +317,7 @@ func (n *noiseTrainer) LoadRange(_ context.Context, begin int, src []float32) er
 }
 
 func (n *noiseTrainer) Train(_ context.Context, task trainer.Task) (trainer.Stats, error) {
-	vector.Ranges(len(n.x), func(begin, end int) {
+	kernel.Ranges(len(n.x), func(begin, end int) {
 		random := uint32(begin+1)*2654435761 ^ uint32(task.Slot)
 		for i := begin; i < end; i++ {
 			random ^= random << 13

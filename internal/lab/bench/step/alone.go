@@ -8,8 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/machine"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -36,7 +35,7 @@ type Offered struct {
 
 // Start makes the network and the contribution.
 func (p *alone) Start(o Order, offered *Offered) (err error) {
-	p.params = rules.Reduction(o.Case.spec(o.Run, o.Slots))
+	p.params = replica.Reduction(o.Case.spec(o.Run, o.Slots))
 	cfg := p2p.LAN()
 	// a machine that has too much to do looks like a silent peer
 	cfg.Listen, cfg.Pulse = o.Listen, time.Minute
@@ -49,7 +48,7 @@ func (p *alone) Start(o Order, offered *Offered) (err error) {
 		return err
 	}
 	p.net.Handle(p2p.ProtocolExchange, func(from slot.PeerID, s wire.Stream) { _ = p.engine.Accept(from, s) })
-	machine.Frugal(o.Case.Bytes, 2*o.Case.Bytes) // as a node does: contribution and outcome
+	replica.LimitGarbage(o.Case.Bytes, 2*o.Case.Bytes) // as a node does: contribution and outcome
 	values := allreduce.Vector(noise(o.Case.elements(), uint64(o.Number)))
 	if p.own, err = allreduce.Encode(p.params, 0, p.net.ID(), values, nil); err != nil {
 		return err

@@ -8,7 +8,7 @@
 // A peer of `bench step` is a whole node, as users have it: libp2p, ledger, all-reduce, and a data
 // directory on the real disk. Only its trainer takes no CPU time. Its answer is when it did what in
 // each slot, which is divided into phases (phases.go), and what it used (meter.go): it tells of
-// itself by its events, by the calls of its trainer, and by one hook (testhooks.Hooks.Offer);
+// itself by its events, by the calls of its trainer, and by one hook (edge.Hooks.Offer);
 // counters stand around its disk, and around what its ledger signs with and checks with. All clocks
 // are this machine's one.
 //

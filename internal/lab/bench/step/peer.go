@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -76,7 +76,7 @@ func (n *node) Run(o Order, told *Told) (err error) {
 	n.Order, n.told = o, told
 	elements := o.Case.elements()
 	n.noise, n.x = noise(elements, uint64(o.Number)), make([]float32, elements)
-	hooks := testhooks.With(n.ctx, &testhooks.Hooks{
+	hooks := edge.WithHooks(n.ctx, &edge.Hooks{
 		Disk:   countedDisk{disk.OS, &n.meter},
 		Ledger: n.meter.wrap,
 		Offer:  func(slot uint64, _ *allreduce.Contribution) { n.recorder.note(slot, "offered", time.Now()) },

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -97,7 +97,7 @@ func (t *turn) reductions() error {
 		plan.Offers, plan.Addrs = append(plan.Offers, o.Offer), append(plan.Addrs, o.Addrs...)
 	}
 	slices.SortFunc(plan.Offers, func(a, b slot.Offer) int { return strings.Compare(string(a.Peer), string(b.Peer)) })
-	plan.Pieces, plan.Ring = rules.Reduction(t.spec("", t.slots)).Planner()(plan.Plan, slot.Links{})
+	plan.Pieces, plan.Ring = replica.Reduction(t.spec("", t.slots)).Planner()(plan.Plan, slot.Links{})
 	if _, err := ask[struct{}](t, "Alone.Connect", func(int) any { return plan }); err != nil {
 		return err
 	}

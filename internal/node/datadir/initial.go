@@ -1,4 +1,4 @@
-package modelfile
+package datadir
 
 import (
 	"fmt"

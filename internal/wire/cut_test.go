@@ -1,4 +1,4 @@
-package hashtree
+package wire
 
 import (
 	"bytes"
@@ -23,29 +23,30 @@ func noise(n int) []byte {
 // has beside the slice.
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		total := rapid.OneOf(rapid.IntRange(1, 70*Chunk), rapid.Just(64*Chunk)).Draw(t, "total")
+		total := rapid.OneOf(rapid.IntRange(1, 70*HashChunk), rapid.Just(64*HashChunk)).Draw(t, "total")
 		b := noise(total)
 		want := Sum256(b)
 		begin := rapid.IntRange(0, total-1).Draw(t, "begin")
 		end := rapid.IntRange(begin+1, total).Draw(t, "end")
-		hash, path, ok := Cut(b, 0, total, [][32]byte(nil), begin, end)
+		hash, path, ok := HashCut(b, 0, total, [][32]byte(nil), begin, end)
 		if !ok || hash != want {
 			t.Fatal("the whole has another hash")
 		}
-		first, last := Chunks(begin, end, total)
-		if hash, rest, ok := Cut(b[first:last], first, total, path, 0, total); !ok || hash != want || len(rest) > 0 {
+		first, last := HashChunks(begin, end, total)
+		hash, rest, ok := HashCut(b[first:last], first, total, path, 0, total)
+		if !ok || hash != want || len(rest) > 0 {
 			t.Fatal("the part has another hash")
 		}
 		in := rapid.IntRange(begin, end-1).Draw(t, "inner begin")
 		out := rapid.IntRange(in+1, end).Draw(t, "inner end")
-		hash, narrow, ok := Cut(b[first:last], first, total, path, in, out)
-		_, direct, _ := Cut(b, 0, total, [][32]byte(nil), in, out)
+		hash, narrow, ok := HashCut(b[first:last], first, total, path, in, out)
+		_, direct, _ := HashCut(b, 0, total, [][32]byte(nil), in, out)
 		if !ok || hash != want || !slices.Equal(narrow, direct) {
 			t.Fatal("a part that is cut smaller has another path")
 		}
-		groups := make([][32]byte, Groups(total))
-		if SumGroups(b, groups) != want || !slices.Equal(Open(b, groups, begin, end), path) ||
-			!slices.Equal(Open[[32]byte](b, nil, begin, end), path) {
+		groups := make([][32]byte, HashGroups(total))
+		if SumGroups(b, groups) != want || !slices.Equal(OpenTree(b, groups, begin, end), path) ||
+			!slices.Equal(OpenTree[[32]byte](b, nil, begin, end), path) {
 			t.Fatal("another way to the path has another one")
 		}
 		checkBao(t, b, path, begin, end)
@@ -74,12 +75,13 @@ func checkBao(t *rapid.T, b []byte, path [][32]byte, begin, end int) {
 func checkWrong(t *rapid.T, b []byte, path [][32]byte, first, last int) {
 	total, want := len(b), Sum256(b)
 	same := func(part []byte, at, total int, path [][32]byte) bool {
-		hash, _, ok := Cut(part, at, total, path, 0, total)
+		hash, _, ok := HashCut(part, at, total, path, 0, total)
 		return ok && hash == want
 	}
 	part := slices.Clone(b[first:last])
 	if same(part, first, total, append(slices.Clone(path), want)) || same(part[:len(part)-1], first, total, path) ||
-		same(part, first+1, total, path) || same(part, first+Chunk, total, path) || same(part, -Chunk, total, path) ||
+		same(part, first+1, total, path) || same(part, first+HashChunk, total, path) ||
+		same(part, -HashChunk, total, path) ||
 		same(nil, first, total, path) || len(path) > 0 && same(part, first, total, path[1:]) {
 		t.Fatal("another part passes for this one")
 	}
@@ -92,20 +94,20 @@ func BenchmarkCut(b *testing.B) {
 	frame := noise(256 << 10)
 	b.Run("open 16 KiB of 256 KiB", func(b *testing.B) {
 		for b.Loop() {
-			Cut(frame, 0, len(frame), [][32]byte(nil), 32<<10, 48<<10)
+			HashCut(frame, 0, len(frame), [][32]byte(nil), 32<<10, 48<<10)
 		}
 	})
-	groups := make([][32]byte, Groups(len(frame)))
+	groups := make([][32]byte, HashGroups(len(frame)))
 	SumGroups(frame, groups)
 	b.Run("open 16 KiB of 256 KiB by groups", func(b *testing.B) {
 		for b.Loop() {
-			Open(frame, groups, 32<<10, 48<<10)
+			OpenTree(frame, groups, 32<<10, 48<<10)
 		}
 	})
-	_, path, _ := Cut(frame, 0, len(frame), [][32]byte(nil), 32<<10, 48<<10)
+	_, path, _ := HashCut(frame, 0, len(frame), [][32]byte(nil), 32<<10, 48<<10)
 	b.Run("verify 16 KiB of 256 KiB", func(b *testing.B) {
 		for b.Loop() {
-			Cut(frame[32<<10:48<<10], 32<<10, len(frame), path, 0, len(frame))
+			HashCut(frame[32<<10:48<<10], 32<<10, len(frame), path, 0, len(frame))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package machine
+package replica
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 )
 
 func TestReadingWhatIsFree(t *testing.T) {
-	if n := Free(); n == 0 || n == math.MaxUint64 || n > Memory() {
-		t.Errorf("%d bytes are free here, of %d", n, Memory())
+	if n := FreeMemory(); n == 0 || n == math.MaxUint64 || n > MachineMemory() {
+		t.Errorf("%d bytes are free here, of %d", n, MachineMemory())
 	}
 	if n := available("MemTotal: 9 kB\nMemAvailable:   7 kB\n"); n != 7<<10 {
 		t.Error(n)

@@ -1,15 +1,4 @@
-// Package testhooks lets the tests of whole nodes (internal/nodetest) reach what the public API
-// does not show: faults of a disk and of streams, another timing, a death without a farewell, and
-// the ledger of a running node. The bench of a step (internal/lab/bench/step) counts through it,
-// and hostile peers (internal/lab/hostile) lie through it.
-//
-// Hooks travel in the context of p2pdiloco.Join:
-//
-//	node, err := p2pdiloco.Join(testhooks.With(ctx, &testhooks.Hooks{Disk: failing}), cfg)
-//
-// So they need no field in the public Config, no global variable, and concern one node alone. A
-// program outside this module cannot name them.
-package testhooks
+package edge
 
 import (
 	"context"
@@ -20,14 +9,23 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 )
 
-// Hooks change one node. The zero value changes nothing.
+// Hooks let the tests of whole nodes (internal/nodetest) reach what the public API does not show:
+// faults of a disk and of streams, another timing, a death without a farewell, and the ledger of a
+// running node. The bench of a step (internal/lab/bench/step) counts through them, and hostile
+// peers (internal/lab/hostile) lie through them. The zero value changes nothing.
+//
+// They travel in the context of p2pdiloco.Join:
+//
+//	node, err := p2pdiloco.Join(edge.WithHooks(ctx, &edge.Hooks{Disk: failing}), cfg)
+//
+// So they need no field in the public Config, no global variable, and concern one node alone. A
+// program outside this module cannot name them.
 type Hooks struct {
 	// Disk takes the place of the operating system's under the data directory.
 	Disk disk.FS
@@ -35,7 +33,7 @@ type Hooks struct {
 	// opened or accepted, as a hostile program would.
 	Streams func(protocol string, opened bool, s wire.Stream) wire.Stream
 	// Timing changes the timers that come with Config.Preset.
-	Timing func(*Timing)
+	Timing func(*Preset)
 	// Clock is by how much the node's time of day is ahead of the machine's.
 	Clock time.Duration
 	// Abrupt makes Close save nothing: the node ends as a killed process does.
@@ -62,9 +60,6 @@ type Hooks struct {
 	Opened func(Inside)
 }
 
-// Timing is what a preset sets.
-type Timing = timing.Preset
-
 // Inside is what tests may see of a running node.
 type Inside struct {
 	Ledger *membership.Driver
@@ -78,12 +73,14 @@ type Inside struct {
 
 type key struct{}
 
-// With returns a context that carries hooks to Join.
-func With(ctx context.Context, h *Hooks) context.Context { return context.WithValue(ctx, key{}, h) }
+// WithHooks returns a context that carries hooks to Join.
+func WithHooks(ctx context.Context, h *Hooks) context.Context {
+	return context.WithValue(ctx, key{}, h)
+}
 
-// From returns a copy of the hooks that ctx carries, with the operating system's Disk if they have
-// none.
-func From(ctx context.Context) Hooks {
+// HooksFrom returns a copy of the hooks that ctx carries, with the operating system's Disk if they
+// have none.
+func HooksFrom(ctx context.Context) Hooks {
 	var h Hooks
 	if carried, ok := ctx.Value(key{}).(*Hooks); ok {
 		h = *carried
@@ -114,8 +111,8 @@ func (h Hooks) WrapDeliver(next func(from slot.PeerID, b []byte)) func(from slot
 func (h Hooks) Now() time.Time { return failpoint.Now().Add(h.Clock) }
 
 // Preset is the preset of a name as Timing changes it; the zero value for an unknown name.
-func (h Hooks) Preset(name string) timing.Preset {
-	p, _ := timing.Named(name)
+func (h Hooks) Preset(name string) Preset {
+	p, _ := PresetNamed(name)
 	if h.Timing != nil {
 		h.Timing(&p)
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package machine
+package replica
 
 import "math"
 

@@ -1,20 +1,20 @@
-package hashtree
+package wire
 
 import "lukechampine.com/blake3/guts"
 
-// Group is the number of bytes under a node that a Block hashes at once.
-const Group = len(Block{})
+// HashGroup is the number of bytes under a node that a HashBlock hashes at once.
+const HashGroup = len(HashBlock{})
 
-// Groups is the number of groups of n bytes, the last of which may be shorter.
-func Groups(n int) int { return (n + Group - 1) / Group }
+// HashGroups is the number of groups of n bytes, the last of which may be shorter.
+func HashGroups(n int) int { return (n + HashGroup - 1) / HashGroup }
 
 // SumGroups is Sum256, which also puts the chaining values of the groups of b into groups, one for
-// each: with them Open need not hash b again. Of a b of one group the value is not used.
+// each: with them OpenTree need not hash b again. Of a b of one group the value is not used.
 func SumGroups[R ~[32]byte](b []byte, groups []R) (hash R) {
-	if len(b) <= Group {
+	if len(b) <= HashGroup {
 		return R(Sum256(b))
 	}
-	var k Block
+	var k HashBlock
 	top := grouped(&k, b, 0, groups)
 	top.Flags |= guts.FlagRoot
 	putWords(&hash, guts.ChainingValue(top))
@@ -22,21 +22,21 @@ func SumGroups[R ~[32]byte](b []byte, groups []R) (hash R) {
 }
 
 // grouped is Top of a b that begins with a whole group, of which it keeps the values.
-func grouped[R ~[32]byte](k *Block, b []byte, chunk uint64, groups []R) guts.Node {
-	if len(b) <= Group {
+func grouped[R ~[32]byte](k *HashBlock, b []byte, chunk uint64, groups []R) guts.Node {
+	if len(b) <= HashGroup {
 		top := k.Top(b, chunk)
 		putWords(&groups[0], guts.ChainingValue(top))
 		return top
 	}
-	mid := int(Left(int64(len(b))))
-	l := grouped(k, b[:mid], chunk, groups[:mid/Group])
-	r := grouped(k, b[mid:], chunk+uint64(mid/Chunk), groups[mid/Group:])
+	mid := int(LeftOfTree(int64(len(b))))
+	l := grouped(k, b[:mid], chunk, groups[:mid/HashGroup])
+	r := grouped(k, b[mid:], chunk+uint64(mid/HashChunk), groups[mid/HashGroup:])
 	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
 }
 
-// Open is the path of the chunks of bytes [begin, end) of b, as Cut has it. groups are those of
-// SumGroups; without them b is hashed.
-func Open[R ~[32]byte](b []byte, groups []R, begin, end int) []R {
+// OpenTree is the path of the chunks of bytes [begin, end) of b, as HashCut has it. groups are
+// those of SumGroups; without them b is hashed.
+func OpenTree[R ~[32]byte](b []byte, groups []R, begin, end int) []R {
 	o := opening[R]{b: b, groups: groups, begin: begin, end: end}
 	if o.wanted(0, len(b)) {
 		o.descend(0, len(b))
@@ -46,7 +46,7 @@ func Open[R ~[32]byte](b []byte, groups []R, begin, end int) []R {
 
 // opening is a way down a tree to the bytes that are wanted.
 type opening[R ~[32]byte] struct {
-	k          Block
+	k          HashBlock
 	b          []byte
 	groups     []R
 	begin, end int
@@ -58,10 +58,10 @@ func (o *opening[R]) wanted(pos, n int) bool { return pos < o.end && o.begin < p
 // descend adds the values beside the wanted chunks of a node over n bytes at pos, from left to
 // right.
 func (o *opening[R]) descend(pos, n int) {
-	if n <= Chunk || o.begin <= pos && pos+n <= o.end {
+	if n <= HashChunk || o.begin <= pos && pos+n <= o.end {
 		return
 	}
-	mid := int(Left(int64(n)))
+	mid := int(LeftOfTree(int64(n)))
 	for _, side := range [2][2]int{{pos, mid}, {pos + mid, n - mid}} {
 		if o.wanted(side[0], side[1]) {
 			o.descend(side[0], side[1])
@@ -75,14 +75,14 @@ func (o *opening[R]) descend(pos, n int) {
 
 // value is the chaining value of a node, from those of the groups below it where it has whole ones.
 func (o *opening[R]) value(pos, n int) [8]uint32 {
-	whole := pos%Group == 0 && (n >= Group || pos+n == len(o.b))
+	whole := pos%HashGroup == 0 && (n >= HashGroup || pos+n == len(o.b))
 	switch {
 	case len(o.groups) == 0 || !whole:
-		return guts.ChainingValue(o.k.Top(o.b[pos:][:n], uint64(pos/Chunk)))
-	case n <= Group:
-		return words(o.groups[pos/Group])
+		return guts.ChainingValue(o.k.Top(o.b[pos:][:n], uint64(pos/HashChunk)))
+	case n <= HashGroup:
+		return words(o.groups[pos/HashGroup])
 	default:
-		mid := int(Left(int64(n)))
+		mid := int(LeftOfTree(int64(n)))
 		return guts.ChainingValue(guts.ParentNode(o.value(pos, mid), o.value(pos+mid, n-mid), &guts.IV, 0))
 	}
 }

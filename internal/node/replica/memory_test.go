@@ -1,4 +1,4 @@
-package rules
+package replica
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestMemoryIsOfTheSpec(t *testing.T) {
 		{spec.Spec{Mode: "streaming", Fragments: 8, Codec: "bf16"}, 3.25 + 3./16},
 	} {
 		c.spec.Layout = layout
-		live, all := Live(c.spec.Settled()), Memory(c.spec.Settled())
+		live, all := LiveMemory(c.spec.Settled()), NodeMemory(c.spec.Settled())
 		if got := float64(live) / 4 / d; got < c.want-.001 || got > c.want+.001 {
 			t.Errorf("%+v: %.4f vectors, want %.4f", c.spec, got, c.want)
 		}
@@ -58,7 +58,7 @@ func TestFitsNamesWhatFits(t *testing.T) {
 		{spec.Spec{InnerSteps: 4}, 13e9, needs + "13 GB"},
 	} {
 		c.spec.Name, c.spec.Layout = "large", layout
-		err, text := Fits(c.spec.Settled(), c.memory), ""
+		err, text := CheckMemory(c.spec.Settled(), c.memory), ""
 		if err != nil {
 			text = err.Error()
 		}

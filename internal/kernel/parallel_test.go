@@ -1,4 +1,4 @@
-package vector
+package kernel
 
 import (
 	"runtime"
@@ -9,10 +9,10 @@ import (
 func TestRangesCoverEachElementOnce(t *testing.T) {
 	for _, procs := range []int{1, 2, 5} {
 		before := runtime.GOMAXPROCS(procs)
-		for _, n := range []int{0, 1, Block - 1, Block, Block + 1, 7*Block + 3} {
+		for _, n := range []int{0, 1, RangeBlock - 1, RangeBlock, RangeBlock + 1, 7*RangeBlock + 3} {
 			seen := make([]atomic.Int32, n)
 			Ranges(n, func(begin, end int) {
-				if begin%Block != 0 || begin >= end {
+				if begin%RangeBlock != 0 || begin >= end {
 					t.Errorf("a range from %d to %d", begin, end)
 				}
 				for i := begin; i < end; i++ {
@@ -34,7 +34,7 @@ func TestRangesRunBesideEachOther(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	var begun atomic.Int32
 	met := make(chan struct{})
-	Ranges(2*Block, func(int, int) {
+	Ranges(2*RangeBlock, func(int, int) {
 		if begun.Add(1) == 2 {
 			close(met)
 		}

@@ -1,6 +1,4 @@
-// Package modelfile reads and writes models as .safetensors files: the export of a peer's state,
-// and the file with the initial parameters of a run.
-package modelfile
+package datadir
 
 import (
 	"context"
@@ -15,9 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/store"
@@ -94,7 +90,7 @@ func (cfg ExportConfig) check() error {
 
 // openArchive opens the states of a data directory without a node, for as long as ctx lasts.
 func openArchive(ctx context.Context, cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error) {
-	dir := datadir.At(disk.OS, cfg.DataDir)
+	dir := At(disk.OS, cfg.DataDir)
 	known, err := dir.LoadSpec(spec.Spec{})
 	switch {
 	case err != nil:
@@ -112,12 +108,12 @@ func openArchive(ctx context.Context, cfg ExportConfig) (of spec.Spec, a *replic
 	if err != nil {
 		return of, nil, err
 	}
-	states := dir.Path(datadir.StateFolder)
+	states := dir.Path(StateFolder)
 	if _, err := os.Stat(states); err != nil {
 		return of, nil, fmt.Errorf("%s holds no checkpoint yet: a peer makes its first when it founds or joins the "+
 			"run; try again then", dir.Root)
 	}
-	run := rules.Replica(of, of.RunID())
+	run := replica.RunOf(of, of.RunID())
 	a, err = replica.OpenArchive(disk.FSUntil(ctx, disk.OS), run, states, saved, cfg.Slot, cfg.Logger)
 	return of, a, err
 }

@@ -1,4 +1,4 @@
-package vector
+package kernel
 
 import (
 	"math"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestVectorsOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	r := rand.New(rand.NewPCG(1, 2))
-	const n = 3*Block + 17
+	const n = 3*RangeBlock + 17
 	random := func() []float32 {
 		x := make([]float32, n)
 		for j := range x {
@@ -33,27 +31,24 @@ func TestVectorsOnAllCores(t *testing.T) {
 			t.Errorf("%s: other values than one call gives", what)
 		}
 	}
-	Sub(got, a, b)
-	kernel.Sub(want, a, b)
+	ParallelSub(got, a, b)
+	Sub(want, a, b)
 	equal("Sub")
-	Add(got, a, b)
-	kernel.Add(want, a, b)
-	equal("Add")
-	Mix(got, a, b, 0.3)
-	kernel.Mix(want, a, b, 0.3)
+	ParallelMix(got, a, b, 0.3)
+	Mix(want, a, b, 0.3)
 	equal("Mix")
 }
 
 func TestSubFindsTheFirstBadValueOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
-	const n = 4*Block + 3
+	const n = 4*RangeBlock + 3
 	x, zeros := make([]float32, n), make([]float32, n)
-	if at := Sub(x, zeros, zeros); at != -1 {
+	if at := ParallelSub(x, zeros, zeros); at != -1 {
 		t.Errorf("of zeros: %d", at)
 	}
-	for _, at := range []int{n - 1, 3*Block + 9, Block, Block - 1, 0} {
+	for _, at := range []int{n - 1, 3*RangeBlock + 9, RangeBlock, RangeBlock - 1, 0} {
 		x[at] = float32(math.Inf(1))
-		if got := Sub(x, x, zeros); got != at {
+		if got := ParallelSub(x, x, zeros); got != at {
 			t.Errorf("got %d, want %d", got, at)
 		}
 	}

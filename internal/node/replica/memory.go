@@ -1,4 +1,4 @@
-package rules
+package replica
 
 import (
 	"errors"
@@ -7,26 +7,26 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
-// Memory is how many bytes a node of a settled spec takes at its peak, beside its trainer's own.
-// What does not grow with the model is the windows of frames and the program.
-func Memory(s spec.Spec) uint64 {
+// NodeMemory is how many bytes a node of a settled spec takes at its peak, beside its trainer's
+// own. What does not grow with the model is the windows of frames and the program.
+func NodeMemory(s spec.Spec) uint64 {
 	const fixed = 128 << 20
-	return Live(s) + machine.Garbage(vectorBytes(s)) + fixed
+	return LiveMemory(s) + GarbageBeside(vectorBytes(s)) + fixed
 }
 
-// Mapped says whether the anchor and the optimizer's vectors lie in files of the data directory,
+// MapsState says whether the anchor and the optimizer's vectors lie in files of the data directory,
 // whose memory the system may take for others: in mode streaming, where a slot steps a part of them
 // and everything else is as large as that part.
-func Mapped(s spec.Spec) bool { return s.Mode == spec.ModeStreaming }
+func MapsState(s spec.Spec) bool { return s.Mode == spec.ModeStreaming }
 
-// Live is how many bytes the vectors take that lie in no file. TestMemoryOfANode measures them.
-func Live(s spec.Spec) uint64 {
+// LiveMemory is how many bytes the vectors take that lie in no file. TestMemoryOfANode measures
+// them.
+func LiveMemory(s spec.Spec) uint64 {
 	used, err := codec.New(s.Codec)
 	outcome, err2 := codec.NewOutcome(s.Codec, s.OutcomeCodec)
 	if err = errors.Join(err, err2); err != nil {
@@ -40,7 +40,7 @@ func Live(s spec.Spec) uint64 {
 	if s.Mode != spec.ModeSync || used.Name() != codec.F32 {
 		bytes += d // the rounds' local: else the trainer exports to the contribution
 	}
-	if !Mapped(s) {
+	if !MapsState(s) {
 		bytes += d + outerState(s)
 	}
 	if used.Lossy() { // error feedback: the debt, and a residual
@@ -67,10 +67,10 @@ func outerState(s spec.Spec) uint64 {
 	return vectorBytes(s) * uint64(len(outer.State()))
 }
 
-// Fits returns an error where a node of a settled spec needs more than a machine's memory, in
-// bytes; 0: unknown. It names a mode that fits, if one does.
-func Fits(s spec.Spec, memory uint64) error {
-	needs := Memory(s)
+// CheckMemory returns an error where a node of a settled spec needs more than a machine's memory,
+// in bytes; 0: unknown. It names a mode that fits, if one does.
+func CheckMemory(s spec.Spec, memory uint64) error {
+	needs := NodeMemory(s)
 	if memory == 0 || needs <= memory {
 		return nil
 	}
@@ -80,7 +80,7 @@ func Fits(s spec.Spec, memory uint64) error {
 		other := s
 		other.Mode, other.Fragments, other.FragmentDelay, other.Frame = spec.ModeStreaming, n, "", 0
 		other = other.Settled()
-		if least := Memory(other); least <= memory && other.Validate() == nil {
+		if least := NodeMemory(other); least <= memory && other.Validate() == nil {
 			return fmt.Errorf("%s: a run with --mode streaming --fragments %d needs %s", text, n, humanize.Bytes(least))
 		}
 	}

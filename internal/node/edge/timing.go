@@ -1,10 +1,4 @@
-// Package timing has the timing presets of a run: one for a building, one for the internet.
-//
-// All members of a run should have the same preset. Members with different ones take each other for
-// lost: a peer of wan reports that it is alive once in 5 s, and one of lan waits 1.5 s for that. A
-// peer that was given no preset therefore takes the run's, which the run's peers announce beside
-// the spec (package formation), and its data directory remembers it (package datadir).
-package timing
+package edge
 
 import (
 	"time"
@@ -15,12 +9,17 @@ import (
 
 // Names of the presets.
 const (
-	LAN = "lan"
-	WAN = "wan"
+	PresetLAN = "lan"
+	PresetWAN = "wan"
 )
 
 // Preset is all that depends on how far apart peers are. Timers decide only when a peer acts, never
 // what is agreed.
+//
+// All members of a run should have the same preset. Members with different ones take each other for
+// lost: a peer of wan reports that it is alive once in 5 s, and one of lan waits 1.5 s for that. A
+// peer that was given no preset therefore takes the run's, which the run's peers announce beside
+// the spec (package formation), and its data directory remembers it (package datadir).
 type Preset struct {
 	Ledger    membership.Timing
 	Discovery time.Duration // a peer that finds nobody for so long founds the run
@@ -32,12 +31,12 @@ type Preset struct {
 	Heartbeat time.Duration // of gossip; its default if 0
 }
 
-// Named returns the preset of a name, if there is one.
-func Named(name string) (Preset, bool) {
+// PresetNamed returns the preset of a name, if there is one.
+func PresetNamed(name string) (Preset, bool) {
 	switch name {
-	case LAN:
+	case PresetLAN:
 		return lan, true
-	case WAN:
+	case PresetWAN:
 		return wan, true
 	}
 	return Preset{}, false

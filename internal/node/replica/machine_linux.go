@@ -1,4 +1,4 @@
-package machine
+package replica
 
 import (
 	"math"
@@ -26,8 +26,8 @@ func physical() uint64 {
 	return least
 }
 
-// Free is how much memory a process here may still take; what cannot be read does not count.
-func Free() uint64 {
+// FreeMemory is how much memory a process here may still take; what cannot be read does not count.
+func FreeMemory() uint64 {
 	meminfo, _ := os.ReadFile("/proc/meminfo")
 	least := available(string(meminfo))
 	for _, g := range groups() {

@@ -1,4 +1,4 @@
-package machine
+package replica
 
 import (
 	"os"
@@ -34,7 +34,7 @@ func TestFrugalAllowsNoMoreThanBefore(t *testing.T) {
 		live uint64
 		want int
 	}{{1, 60}, {64 << 20, 50}, {32 << 20, 50}, {128 << 20, 25}} {
-		Frugal(1<<20, c.live)
+		LimitGarbage(1<<20, c.live)
 		if got := debug.SetGCPercent(60); got != c.want {
 			t.Errorf("%d bytes: %d%%, want %d%%", c.live, got, c.want)
 		}
@@ -42,7 +42,7 @@ func TestFrugalAllowsNoMoreThanBefore(t *testing.T) {
 	}
 	t.Setenv("GOGC", "60")
 	debug.SetGCPercent(60)
-	if Frugal(1<<20, 1<<40); debug.SetGCPercent(60) != 60 {
+	if LimitGarbage(1<<20, 1<<40); debug.SetGCPercent(60) != 60 {
 		t.Error("GOGC in the environment does not count")
 	}
 }
@@ -64,7 +64,7 @@ func TestFrugalCollects(t *testing.T) {
 	runtime.GC() // the next one would wait for more than this
 	runtime.KeepAlive(left)
 	left = nil
-	if Frugal(leastGarbage+1, 1<<40); used() > before+size/2 {
+	if LimitGarbage(leastGarbage+1, 1<<40); used() > before+size/2 {
 		t.Error("it is still there")
 	}
 }

@@ -1,14 +1,4 @@
-// Package private keeps the private state of trainers on disk: inner optimizers, random states. It
-// goes with an anchor, as the state of the ranks that begin to train from it. A trainer that is no
-// set of ranks is rank 0 of one.
-//
-//	node: before the first steps from an anchor, Due makes a new folder
-//	rank: writes its state to a file there, rank-0 and so on; empty: it cannot
-//	rank: in mode sync it may save at the round's end, too, in the folder next there
-//	node: HandBack names the newest folder that has the files of all ranks to the next set
-//
-// A folder's name says all that is known of it, so nothing else has to be on disk.
-package private
+package round
 
 import (
 	"cmp"
@@ -21,19 +11,28 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// State says where the private state of a trainer lies.
-type State struct {
+// PrivateState keeps the private state of a trainer on disk: inner optimizers, random states. It
+// goes with an anchor, as the state of the ranks that begin to train from it. A trainer that is no
+// set of ranks is rank 0 of one.
+//
+//	node: before the first steps from an anchor, Due makes a new folder
+//	rank: writes its state to a file there, rank-0 and so on; empty: it cannot
+//	rank: in mode sync it may save at the round's end, too, in the folder next there
+//	node: HandBack names the newest folder that has the files of all ranks to the next set
+//
+// A folder's name says all that is known of it, so nothing else has to be on disk.
+type PrivateState struct {
 	Dir   string         // of the folders, an absolute path
 	At    trainer.Anchor // that the next inner steps begin from; zero: nothing is kept
-	Asked Version        // that the ranks of now were asked for last
+	Asked SavedState     // that the ranks of now were asked for last
 	Every int            // in how many slots the state was saved once, lately
 
 	late int    // anchors that were passed over since, because the ranks still write
 	tell string // how the ranks go on, which is said once
 }
 
-// Version is a folder of it.
-type Version struct {
+// SavedState is a folder of it.
+type SavedState struct {
 	name   string
 	number int
 	world  int    // how many ranks save there
@@ -46,17 +45,17 @@ type Version struct {
 const versionForm = "%d-%d-%d-%d-%s"
 
 // follows says whether a version is of an anchor.
-func (v Version) follows(at trainer.Anchor) bool {
+func (v SavedState) follows(at trainer.Anchor) bool {
 	return v.end && v.slot+1 == at.Slot || v.begins(at)
 }
 
 // begins says whether it is that of the beginning.
-func (v Version) begins(at trainer.Anchor) bool {
+func (v SavedState) begins(at trainer.Anchor) bool {
 	return !v.end && v.slot == at.Slot && v.root == fmt.Sprintf("%x", at.Root[:8])
 }
 
 // path is that of a version's folder.
-func (p *State) path(v Version) string {
+func (p *PrivateState) path(v SavedState) string {
 	if v.end {
 		return filepath.Join(p.Dir, v.name, "next")
 	}
@@ -64,25 +63,27 @@ func (p *State) path(v Version) string {
 }
 
 // versions are all that there are, the newest first.
-func (p *State) versions() (all []Version) {
+func (p *PrivateState) versions() (all []SavedState) {
 	entries, _ := os.ReadDir(p.Dir)
 	for _, e := range entries {
-		v := Version{name: e.Name()}
+		v := SavedState{name: e.Name()}
 		_, _ = fmt.Sscanf(v.name, versionForm, &v.number, &v.slot, &v.step, &v.world, &v.root)
 		all = append(all, v) // what is no version has no ranks, and is never whole
 	}
-	slices.SortFunc(all, func(a, b Version) int { return cmp.Compare(b.number, a.number) })
+	slices.SortFunc(all, func(a, b SavedState) int { return cmp.Compare(b.number, a.number) })
 	return all
 }
 
-// Rank is the file of a rank in a folder.
-func Rank(folder string, rank int) string { return filepath.Join(folder, fmt.Sprintf("rank-%d", rank)) }
+// RankFile is the file of a rank in a folder.
+func RankFile(folder string, rank int) string {
+	return filepath.Join(folder, fmt.Sprintf("rank-%d", rank))
+}
 
 // look says whether all ranks have answered, and whether all have saved something.
-func (p *State) look(v Version) (answered, whole bool) {
+func (p *PrivateState) look(v SavedState) (answered, whole bool) {
 	whole = v.world > 0
 	for rank := range v.world {
-		info, err := os.Stat(Rank(p.path(v), rank))
+		info, err := os.Stat(RankFile(p.path(v), rank))
 		if err != nil {
 			return false, false
 		}
@@ -92,8 +93,8 @@ func (p *State) look(v Version) (answered, whole bool) {
 }
 
 // whole are the versions that all ranks have saved, the newest first.
-func (p *State) whole() []Version {
-	return slices.DeleteFunc(p.versions(), func(v Version) bool {
+func (p *PrivateState) whole() []SavedState {
+	return slices.DeleteFunc(p.versions(), func(v SavedState) bool {
 		_, whole := p.look(v)
 		return !whole
 	})
@@ -101,7 +102,7 @@ func (p *State) whole() []Version {
 
 // best is the version to go on with from an anchor: that of the anchor itself, or else the newest
 // one before it.
-func (p *State) best() (best Version, found bool) {
+func (p *PrivateState) best() (best SavedState, found bool) {
 	all := p.whole()
 	for _, v := range slices.Clone(all) {
 		v.end = true
@@ -109,11 +110,11 @@ func (p *State) best() (best Version, found bool) {
 			all = append(all, v) // what is no version has no ranks, and is never whole
 		}
 	}
-	for _, fits := range []func(Version) bool{
-		func(v Version) bool { return v.begins(p.At) },
-		func(v Version) bool { return v.follows(p.At) },
-		func(v Version) bool { return v.slot <= p.At.Slot },
-		func(Version) bool { return true },
+	for _, fits := range []func(SavedState) bool{
+		func(v SavedState) bool { return v.begins(p.At) },
+		func(v SavedState) bool { return v.follows(p.At) },
+		func(v SavedState) bool { return v.slot <= p.At.Slot },
+		func(SavedState) bool { return true },
 	} {
 		if i := slices.IndexFunc(all, fits); i >= 0 {
 			return all[i], true
@@ -125,7 +126,7 @@ func (p *State) best() (best Version, found bool) {
 // Due makes the folder of a new version, if one of the anchor is due, and removes all but it and
 // the newest two that are whole. Empty: none is due. Ranks that still write what they were asked
 // for last are not asked.
-func (p *State) Due(world int) (folder string, err error) {
+func (p *PrivateState) Due(world int) (folder string, err error) {
 	if p.Asked.begins(p.At) || p.At == (trainer.Anchor{}) {
 		return "", nil
 	}
@@ -134,7 +135,7 @@ func (p *State) Due(world int) (folder string, err error) {
 		return "", nil
 	}
 	all, whole := p.versions(), p.whole()
-	v := Version{number: 1, world: world, slot: p.At.Slot, step: p.At.Step, root: fmt.Sprintf("%x", p.At.Root[:8])}
+	v := SavedState{number: 1, world: world, slot: p.At.Slot, step: p.At.Step, root: fmt.Sprintf("%x", p.At.Root[:8])}
 	if len(all) > 0 {
 		v.number += all[0].number
 	}
@@ -153,7 +154,7 @@ func (p *State) Due(world int) (folder string, err error) {
 
 // End makes the folder for the state at the end of the round whose beginning was asked for last.
 // The slot may be agreed before the next steps begin. Empty: that round is another one.
-func (p *State) End() (folder string, err error) {
+func (p *PrivateState) End() (folder string, err error) {
 	if v := p.Asked; v.begins(p.At) {
 		v.end = true
 		folder = p.path(v)
@@ -164,7 +165,7 @@ func (p *State) End() (folder string, err error) {
 
 // HandBack has the best version restored in ranks that were not told of any, unless what they have
 // is that of the anchor (kept). saves says whether they save what they have.
-func (p *State) HandBack(kept, saves bool, restore func(folder string, world int) error) (err error) {
+func (p *PrivateState) HandBack(kept, saves bool, restore func(folder string, world int) error) (err error) {
 	v, found := p.best()
 	_, missing := os.Stat(p.Dir) // nobody has trained here before
 	p.tell = ""
@@ -183,7 +184,7 @@ func (p *State) HandBack(kept, saves bool, restore func(folder string, world int
 }
 
 // restored says how the ranks go on with a version.
-func (p *State) restored(v Version, err error) string {
+func (p *PrivateState) restored(v SavedState, err error) string {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return "the optimizer begins anew: this trainer does not take back what was saved (keep=)"
@@ -199,7 +200,7 @@ func (p *State) restored(v Version, err error) string {
 }
 
 // GoneOn says once how the ranks go on.
-func (p *State) GoneOn() (text string) {
+func (p *PrivateState) GoneOn() (text string) {
 	if p.tell != "" {
 		text = fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.At.Step), digits(p.At.TotalSteps),
 			p.At.Slot+1, p.tell)

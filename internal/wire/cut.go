@@ -1,4 +1,4 @@
-package hashtree
+package wire
 
 import (
 	"encoding/binary"
@@ -6,22 +6,22 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// Chunk is the number of bytes of a leaf of the tree.
-const Chunk = guts.ChunkSize
+// HashChunk is the number of bytes of a leaf of the tree.
+const HashChunk = guts.ChunkSize
 
-// Chunks is the range of whole chunks that bytes [begin, end) of total lie in.
-func Chunks(begin, end, total int) (first, last int) {
-	return begin / Chunk * Chunk, min((end+Chunk-1)/Chunk*Chunk, total)
+// HashChunks is the range of whole chunks that bytes [begin, end) of total lie in.
+func HashChunks(begin, end, total int) (first, last int) {
+	return begin / HashChunk * HashChunk, min((end+HashChunk-1)/HashChunk*HashChunk, total)
 }
 
-// Cut is the BLAKE3-256 of total bytes of which part, whole chunks from byte at on, and the path of
-// part are known: the chaining values of the subtrees beside it, from left to right. Of [0, total)
-// there is no path. rest is the path of the chunks of bytes [begin, end), which lie in part; it is
-// empty for [0, total). The hash is not ok if part is not made of whole chunks within total, or the
-// path is longer or shorter than it must be.
-func Cut[R ~[32]byte](part []byte, at, total int, path []R, begin, end int) (hash R, rest []R, ok bool) {
+// HashCut is the BLAKE3-256 of total bytes of which part, whole chunks from byte at on, and the
+// path of part are known: the chaining values of the subtrees beside it, from left to right. Of [0,
+// total) there is no path. rest is the path of the chunks of bytes [begin, end), which lie in part;
+// it is empty for [0, total). The hash is not ok if part is not made of whole chunks within total,
+// or the path is longer or shorter than it must be.
+func HashCut[R ~[32]byte](part []byte, at, total int, path []R, begin, end int) (hash R, rest []R, ok bool) {
 	to := at + len(part)
-	if len(part) == 0 || at < 0 || at%Chunk != 0 || to > total || to%Chunk != 0 && to != total {
+	if len(part) == 0 || at < 0 || at%HashChunk != 0 || to > total || to%HashChunk != 0 && to != total {
 		return hash, nil, false
 	}
 	w := walk[R]{part: part, at: at, path: path, begin: begin, end: end, ok: true}
@@ -33,7 +33,7 @@ func Cut[R ~[32]byte](part []byte, at, total int, path []R, begin, end int) (has
 
 // walk is a way over the nodes of a tree, each after its children.
 type walk[R ~[32]byte] struct {
-	k          Block
+	k          HashBlock
 	part       []byte
 	at         int
 	path       []R // that was not used yet
@@ -45,10 +45,10 @@ type walk[R ~[32]byte] struct {
 // top is the node over n bytes at pos, of which some are in part.
 func (w *walk[R]) top(pos, n int) guts.Node {
 	inside := pos >= w.at && pos+n <= w.at+len(w.part)
-	if inside && (n <= Chunk || !w.wanted(pos, n) || pos >= w.begin && pos+n <= w.end) {
-		return w.k.Top(w.part[pos-w.at:][:n], uint64(pos/Chunk))
+	if inside && (n <= HashChunk || !w.wanted(pos, n) || pos >= w.begin && pos+n <= w.end) {
+		return w.k.Top(w.part[pos-w.at:][:n], uint64(pos/HashChunk))
 	}
-	mid, wanted := int(Left(int64(n))), w.wanted(pos, n)
+	mid, wanted := int(LeftOfTree(int64(n))), w.wanted(pos, n)
 	l := w.side(pos, mid, wanted)
 	r := w.side(pos+mid, n-mid, wanted)
 	return guts.ParentNode(l, r, &guts.IV, 0)
