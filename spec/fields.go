@@ -125,8 +125,8 @@ var table = []Field{
 	},
 	{
 		"schedule", "rotation", oneOf("auto", "rotation", "ring"),
-		"`schedule`: how contributions are combined: rotation, in which the owner of a piece sees all values; ring, in " +
-			"which sums go from neighbour to neighbour, for groups that trust each other; or auto: of a mean, the " +
+		"`schedule`: how contributions are combined: rotation, in which the owner of a piece sees all values; ring, " +
+			"in which sums go from neighbour to neighbour, for groups that trust each other; or auto: of a mean, the " +
 			"cheaper one (founder's default rotation)",
 	},
 	{"frame", "", frameSize, ""},
@@ -169,7 +169,7 @@ var table = []Field{
 	},
 	{
 		"max_electors", "31", upTo(maxElectors),
-		"with trust byzantine, members with a vote, at most; the others contribute without one (founder's default 31)",
+		"with trust byzantine, members with a vote, at most (founder's default 31)",
 	},
 	{
 		"newcomer_share", "500", upTo(1000),

@@ -197,11 +197,9 @@ func (s *Settings) keeping() []definition {
 		{"site-newcomers", 0, &s.cfg.SiteNewcomers, "such peers served in an hour at one address, which get as " +
 			"many states together; below 0: no limit (default 128)"},
 		{"max-upload", 0, &s.maxUpload, "`rate` of what is sent at most for the all-reduce and for peers that " +
-			"fetch the state, like 20mbit; other traffic counts towards the limit and is never delayed (default no " +
-			"limit)"},
+			"fetch the state, like 20mbit; other traffic is never delayed (default no limit)"},
 		{"max-download", 0, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
-			"most, like 50mbit: their senders are held back; other traffic counts towards the limit and is never " +
-			"delayed (default no limit)"},
+			"most, like 50mbit; other traffic is never delayed (default no limit)"},
 		{"track", 0, sources.Var(&s.Track, "tracker", readTrack, sources.Plain), "write each slot to an event " +
 			"file of TensorBoard (tensorboard:FOLDER), or to a file of lines of JSON like metrics.jsonl (jsonl:FILE)"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
@@ -219,8 +217,7 @@ func (s *Settings) keeping() []definition {
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; in " +
 			"a private run with the token in metrics.token (they are at /metrics of the status API anyway)"},
 		{"dashboard", 0, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer " +
-			"runs, at a loopback `address`, as in --dashboard=127.0.0.1:0; without one, or with the word on, where " +
-			"that command has it"},
+			"runs, at a loopback `address`, as in --dashboard=127.0.0.1:0; without one, where that command has it"},
 		{"json", 0, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
 			"end), everything else to stderr"},
 		{"quiet", 0, &s.Quiet, "print warnings and errors alone, and no line a slot"},

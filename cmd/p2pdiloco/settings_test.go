@@ -70,7 +70,7 @@ func settingsTable() string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| in a file | commands, if not join and start alone | meaning, and default of the first command |\n" +
+	b.WriteString("| in a file | commands, if not join alone | meaning, and default of the first command |\n" +
 		"| --- | --- | --- |\n")
 	for _, name := range order {
 		of := strings.Join(commands[name], ", ")
