@@ -125,7 +125,7 @@ func (l *ledgerEvents) Tell(e membership.Event) {
 		fields["record"], fields["detail"] = e.Root, e.Detail
 	case membership.EventPaused, membership.EventResumed:
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
-	case membership.EventFinal, membership.EventBranchEnded, membership.EventDone:
+	case membership.EventFinal, membership.EventDone:
 		fields["slot"], fields["height"], fields["state_root"] = e.Slot, e.Height, e.Root
 		fields["run_id"], fields["ends_as"], fields["detail"] = l.id, e.Ending.String(), e.Detail
 	}

@@ -39,12 +39,8 @@ func phaseOf(v membership.View, startPeers uint64) (Phase, string) {
 
 // phaseOfEnding returns the phase of a node whose chain has ended.
 func phaseOfEnding(v membership.View) (Phase, string) {
-	switch v.Ending {
-	case membership.EndsAsBranch:
-		return PhaseEndedBranch, "the last slot is applied, on a branch that is not the run: looking for the others"
-	case membership.EndsProvisional:
+	if v.Ending == membership.EndsProvisional {
 		return PhaseEndedProvisional, "the last slot is applied, on a branch that may still end for another one"
-	case membership.EndsAsRun, membership.EndsNot:
 	}
 	text := "the last slot is applied and agreed"
 	if n := len(v.Serves); n > 0 && !v.Done {

@@ -16,7 +16,6 @@ func TestPhasesOfTheEnd(t *testing.T) {
 	}{
 		PhaseEnded:            {membership.View{Ending: membership.EndsAsRun}, "applied and agreed"},
 		PhaseEndedProvisional: {membership.View{Ending: membership.EndsProvisional}, "that may still end for another"},
-		PhaseEndedBranch:      {membership.View{Ending: membership.EndsAsBranch}, "that is not the run"},
 		PhaseEndedMissed:      {membership.View{Missed: true}, ""},
 	} {
 		if got, detail := phaseOf(c.view, 1); got != want || !strings.Contains(detail, c.part) {

@@ -250,8 +250,6 @@ const (
 	PhaseEnded     Phase = "ended"  // the model is the run's; others may still be served
 	// it is that of a provisional branch
 	PhaseEndedProvisional Phase = "ended_provisional"
-	// it is that of a branch which is not the run: the others are looked for
-	PhaseEndedBranch Phase = "ended_branch"
 	// the run is over; its final model is not here, and nobody who holds it was found
 	PhaseEndedMissed Phase = "ended_missed"
 	PhaseClosed      Phase = "closed"

@@ -134,12 +134,6 @@ var (
 	ErrTooFew = errors.New("p2pdiloco: too few members are heard to recover with")
 	// ErrRunEnded is returned by Anchor, Sync and Finish when the run's last slot has been applied.
 	ErrRunEnded = round.ErrRunEnded
-	// ErrBranchEnded is returned by Run, Anchor, Sync and Finish when the last slot was applied on
-	// a branch that is not the run (Status.Phase PhaseEndedBranch), and no peer of the run was
-	// found for Config.Linger. Anchor, Sync and Finish then leave the branch's last anchor in the
-	// caller's vector. While the node is open it goes on looking, and Run or Anchor may be called
-	// again.
-	ErrBranchEnded = round.ErrBranchEnded
 	// ErrMissed is returned where the run has ended, its final model is not here, and no peer that
 	// holds it has been heard for long.
 	ErrMissed = round.ErrMissed

@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"time"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -32,13 +30,10 @@ type memberRules struct {
 type branches struct {
 	pledges   *pledges
 	doubts    *doubts
-	abandoned *abandoned
 	catchup   *catchup
 	fork      *fork
 	competing *competing
 	founder   *founder
-	retreat   *retreat
-	former    *former
 	exit      *exit
 	announcer *announcer
 	news      *news
@@ -95,28 +90,23 @@ func (m *Machine) makeMembers(f *facts, e *effects) {
 func (m *Machine) makeBranches(f *facts, e *effects) {
 	m.pledges = &pledges{facts: f, kept: map[wire.Position]wire.Pledge{}}
 	m.doubts = &doubts{facts: f, effects: e}
-	m.abandoned = &abandoned{facts: f}
 	m.catchup = &catchup{
-		facts: f, effects: e, presence: m.presence, doubts: m.doubts, abandoned: m.abandoned, need: need{at: never},
+		facts: f, effects: e, presence: m.presence, doubts: m.doubts, need: need{at: never},
 	}
 	m.fork = &fork{
 		facts: f, effects: e, presence: m.presence, quorum: m.quorum, model: m.model, own: m.own, roster: m.roster,
 		pledges: m.pledges,
 	}
 	m.competing = &competing{
-		facts: f, effects: e, presence: m.presence, own: m.own, doubts: m.doubts, abandoned: m.abandoned,
-		pledges: m.pledges, fork: m.fork, evidence: m.evidence,
+		facts: f, effects: e, presence: m.presence, own: m.own, doubts: m.doubts, pledges: m.pledges,
+		most: maxBranchBytes, fork: m.fork, evidence: m.evidence,
 	}
 	m.founder = &founder{
 		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, catchup: m.catchup, pledges: m.pledges,
 	}
-	m.retreat = &retreat{
-		facts: f, model: m.model, own: m.own, fork: m.fork, competing: m.competing,
-	}
-	m.former = &former{facts: f, presence: m.presence, evidence: m.evidence, lost: map[slot.PeerID]time.Duration{}}
 	m.exit = &exit{
 		facts: f, effects: e, presence: m.presence, evidence: m.evidence, quorum: m.quorum, model: m.model,
-		own: m.own, roster: m.roster, doubts: m.doubts, catchup: m.catchup, fork: m.fork, former: m.former,
+		own: m.own, roster: m.roster, doubts: m.doubts, catchup: m.catchup, fork: m.fork,
 	}
 	m.announcer = &announcer{
 		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, roster: m.roster,

@@ -30,7 +30,7 @@ func TestAttemptsDoNotRunOut(t *testing.T) {
 	}
 	r := a.m.chain.SettleFork(slot.Record{
 		Run: l.rules.Run, Height: a.m.chain.Height() + 1, Kind: slot.Fork, Prev: a.m.chain.TipHash(),
-		Slot: a.m.chain.Tip().Slot, StateRoot: a.m.model.state.root, Work: a.m.chain.WorkOfFork(members),
+		Slot: a.m.chain.Tip().Slot, StateRoot: a.m.model.state.root, Work: a.m.chain.Tip().Work,
 	}, chain.Turnover{Listed: members})
 	for range 70_000 {
 		f := &a.m.fork.forking

@@ -20,11 +20,10 @@ const (
 type catchup struct {
 	*facts
 	*effects
-	presence  *presence
-	doubts    *doubts
-	abandoned *abandoned
-	need      need
-	early     early // messages for the height after the open one
+	presence *presence
+	doubts   *doubts
+	need     need
+	early    early // messages for the height after the open one
 }
 
 // need is the newest question for certified records.
@@ -100,7 +99,7 @@ func (cu *catchup) top() (height uint64) {
 // over a link that may be slow, or competing gathers them up to the pin.
 func (cu *catchup) comes() bool {
 	n := &cu.need
-	return !cu.chain.Pinned() ||
+	return !cu.mayGrow() ||
 		!n.over && n.newest == cu.chain.Height() && (n.top == 0 || n.newest < n.top) &&
 			cu.now-n.at < cu.cfg.Timing.Retry
 }
@@ -126,8 +125,7 @@ func (cu *catchup) ahead() []slot.PeerID {
 func (cu *catchup) further(may func(slot.PeerID) bool) []slot.PeerID {
 	as := cu.presence.sorted(func(a *contact) bool {
 		return a.alive != nil && a.alive.Height > cu.chain.Height() && cu.presence.around(a.memberKey) &&
-			cu.presence.ours(*a.alive) &&
-			!cu.abandoned.shows(*a.alive) && may(a.peer)
+			cu.presence.ours(*a.alive) && may(a.peer)
 	})
 	slices.SortStableFunc(as, func(a, b *contact) int {
 		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), bytes.Compare(a.alive.Branch[:], b.alive.Branch[:]))

@@ -19,8 +19,8 @@ import (
 //   - a contribution of it that is not in its log, in a record of a chain on which this incarnation
 //     has voted, or contributed what is in its log. Records list contributions without signatures:
 //     voters saw those, and whoever has founded a chain alone is all its voters. So two others have
-//     signed the record, and a quorum of those before each fork of the chain what came after it:
-//     one member that forks alone, or the senior of two, is all its voters, too;
+//     signed the record, and the chain is not provisional: one member that forks alone, or the
+//     senior of two, is all its voters, too;
 //   - an ALIVE of another incarnation under this identity about a record that is not older than the
 //     membership of this one: an earlier life had ended before the record that lists this one was
 //     made. (Having caught up would not do: a branch, or a part of the chain, that comes later may
@@ -84,10 +84,8 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pled
 func (cl *clones) vouched(c wire.Commit, on *chain.Chain) bool {
 	others := slices.DeleteFunc(slices.Clone(c.Certificate.Signatures),
 		func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
-	few := func(before []slot.Member, signed func(slot.Member) bool) bool {
-		return !cl.cfg.Rules.Quorum(before, signed)
-	}
-	return len(others) > 1 && !disputed(on, 0, c.Record.Height, few)
+	_, provisional := on.Provisional()
+	return len(others) > 1 && !provisional
 }
 
 // signed says whether a record was certified with a signature of this incarnation.

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -24,10 +23,12 @@ type branch struct {
 	began  time.Duration
 	got    time.Duration // when its newest full answer came
 	bytes  int
+	others bool // another peer claims a chain, too, and waits
 }
 
 const (
-	// of records gathered before a branch must have shown that it is better
+	// of records gathered before a branch must have shown that it is better. A peer whose chain
+	// lacks the pin goes on above that, and holds the records' hashes alone
 	maxBranchBytes = 256 << 20
 	// how far below a claim the first guess at the common record lies; the next goes twice as far
 	firstProbe   = 8
@@ -43,7 +44,11 @@ const youngSlots = 16
 // records do.
 func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
-	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || !co.worthGathering(a) {
+	if co.own.left || known || co.doubts.has(p) || co.path != nil || !co.worthGathering(a) {
+		return
+	}
+	if r := co.gathering; r != nil {
+		r.others = r.others || p != r.from
 		return
 	}
 	base := min(co.chain.Height(), a.Height-1)
@@ -59,10 +64,11 @@ func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 // chain is not the run; or a branch that goes on where this peer cannot stay, or need not stay.
 // Where members may lie, work is not what comes first.
 func (co *competing) worthGathering(a wire.Alive) bool {
-	if co.chain.Has(a.Height, a.Tip) || co.abandoned.shows(a) {
+	if co.chain.Has(a.Height, a.Tip) {
 		return false
 	}
-	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && co.chain.BranchKind() != chain.IsRun {
+	_, provisional := co.chain.Provisional()
+	if last := co.cfg.Rules.LastSlot; last > 0 && a.Slot >= last && provisional {
 		return true // it claims to be at the run's end, which comes before this branch
 	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
@@ -75,8 +81,9 @@ func (co *competing) pursue() {
 	if r == nil {
 		return
 	}
-	if co.now-r.got > 8*co.cfg.Timing.Retry || co.now-r.began > maxGathering*co.cfg.Timing.Retry ||
-		r.bytes > maxBranchBytes {
+	pinned := co.chain.Pinned()
+	if co.now-r.got > 8*co.cfg.Timing.Retry || r.bytes > co.most && pinned ||
+		co.now-r.began > maxGathering*co.cfg.Timing.Retry && (pinned || r.others) {
 		co.doubts.add(r.from, ReasonUnshownChain, "the chain that it claims is not shown")
 		co.gathering = nil
 		return
@@ -130,30 +137,21 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		co.gathering = nil
 		return nil, err
 	}
-	r.bytes += c.Size()
+	if r.bytes += c.Size(); r.bytes > co.most {
+		r.chain.Release(r.chain.Height())
+	}
 	if h := c.Record.Height; co.chain.Holds(h) {
 		own, before := co.chain.Commit(h), r.chain.At(h-1)
 		co.evidence.compare(own, c, before.Members)
 	}
-	if better := co.choose(); better != nil {
-		return better, nil
-	}
-	co.askFurther(whole)
-	return nil, nil
-}
-
-// choose gives the gathered chain if that is the one to be on by now.
-func (co *competing) choose() (better *branch) {
-	r := co.gathering
 	switch {
-	case co.cfg.Rules.Byzantine:
-		return co.chooseOnceShown()
 	case co.prefers(r.chain):
-		return co.decide()
+		return co.decide(), nil
 	case r.chain.Height() >= r.claim.Height:
 		co.judge()
 	}
-	return nil
+	co.askFurther(whole)
+	return nil, nil
 }
 
 // askFurther asks for the next records once an answer is complete: record by record a branch could
@@ -218,7 +216,7 @@ func (co *competing) worthReading(c wire.Commit) bool {
 		co.doubts.add(r.from, ReasonBadChain, "its chain does not verify: "+err.Error())
 		co.gathering = nil
 		return false
-	case co.mayGiveUp(r.base, &c):
+	case co.mayGiveUp(r.base, c):
 		return true
 	}
 	co.gathering = nil
@@ -250,30 +248,22 @@ func (co *competing) forgetJudged() { co.judged, co.refused = nil, nil }
 type competing struct {
 	*facts
 	*effects
-	presence  *presence
-	own       *own
-	doubts    *doubts
-	abandoned *abandoned
-	pledges   *pledges
-	fork      *fork
-	evidence  *evidence
+	presence *presence
+	own      *own
+	doubts   *doubts
+	pledges  *pledges
+	fork     *fork
+	evidence *evidence
 
+	most      int         // maxBranchBytes
 	gathering *branch     // nil: none
-	known     chain.Tree  // of these branches, in trust byzantine
 	judged    []slot.Root // tips of branches that were gathered and are not better
 	refused   []slot.Root // better branches that were reported to be out of reach
 }
 
-// endsTheRun says whether a chain certifies the last state of the run as all know it.
-func endsTheRun(c *chain.Chain) bool { return c.Closed() && c.BranchKind() == chain.IsRun }
-
 // prefers says whether a verified chain is the one to be on. Chains with the pin come first; of
-// those the ones that end the run, then more work, then the lower hash of the first record that
-// differs. That is a total order, and a pure function of the two chains (HOLES H28): not the tip's
-// hash, which changes with every record, so that two peers could change places for ever.
-//
-// A chain that goes on from the own tip does not compete with it. mayFollow decides the case that
-// it goes on by a fork.
+// those the better one. A chain that goes on from the own tip does not compete with it. mayFollow
+// decides the case that it goes on by a fork.
 func (co *competing) prefers(c *chain.Chain) bool {
 	own, common := co.chain, co.chain.CommonHeight(c)
 	switch {
@@ -283,19 +273,10 @@ func (co *competing) prefers(c *chain.Chain) bool {
 		return true
 	case co.pledges.kept[wire.Position{Height: c.Height() + 1, Prev: c.TipHash()}].Fork != nil:
 		return false // never back to a record that this peer forked, until its chain has grown
-	case common == own.Height() && co.mayFollow(c.At(common+1)):
-		return true
 	case common == own.Height():
-		return c.Tip().Work > own.Tip().Work
+		return co.mayFollow(c.At(common+1)) || c.Tip().Work > own.Tip().Work
 	}
-	if theirs, ours := endsTheRun(c), endsTheRun(own); theirs != ours {
-		return theirs
-	}
-	if theirs, ours := c.Tip().Work, own.Tip().Work; theirs != ours {
-		return theirs > ours
-	}
-	theirs, ours := c.Hash(common+1), own.Hash(common+1)
-	return bytes.Compare(theirs[:], ours[:]) < 0
+	return c.Better(own)
 }
 
 // ofRun says whether a peer is a member of the tip, or decided before a fork of this chain that is
@@ -320,8 +301,7 @@ func (co *competing) makeWay(p slot.PeerID, a wire.Alive) {
 
 // mayFollow says whether a certified successor of the own tip may be followed whatever its work is.
 // Regular ones always may. A fork may be followed by the members that signed it, and by a member
-// that may move on. Other peers, which decide nothing here, follow the tip's members,
-// and strangers only where no member shows itself.
+// that may move on. Other peers, which decide nothing here, follow the tip's members.
 func (co *competing) mayFollow(r slot.Record) bool {
 	if r.Kind != slot.Fork || co.chain.Height() == 0 {
 		return true
@@ -329,10 +309,7 @@ func (co *competing) mayFollow(r slot.Record) bool {
 	if _, signed := chain.FindMember(r.Electors(), co.cfg.Self, co.cfg.Incarnation); signed {
 		return true
 	}
-	if co.fork.entitled() {
-		return co.mayMoveOn()
-	}
-	return co.chain.Staying(r.Members) > 0 || !co.presence.memberShows()
+	return !co.fork.entitled() || co.mayMoveOn()
 }
 
 // mayMoveOn says whether this peer may follow a fork of its tip that others made: where it would
@@ -342,59 +319,67 @@ func (co *competing) mayMoveOn() bool {
 }
 
 // mayGiveUp says whether this peer may give up its own records above a height without an operator,
-// for another record that follows there; nil: for none. Where members may lie, another founding
-// is no reason to give up a run that has had a second member: anybody can found one, of whatever
-// work (BYZANTINE 9).
-func (co *competing) mayGiveUp(above uint64, other *wire.Commit) bool {
+// for another record that follows there. Where members may lie, another founding is no reason to
+// give up a run that has had a second member: anybody can found one, of whatever work.
+func (co *competing) mayGiveUp(above uint64, other wire.Commit) bool {
 	c := co.chain
 	young := c.Tip().Slot-c.SlotAt(above) < youngSlots
 	switch {
 	case !c.Pinned():
 		return true
 	case !co.cfg.Rules.Byzantine:
-		return young || !c.SharedSince(above) || other != nil && above > 0 && c.AsAgreed(*other)
+		return young || !c.SharedSince(above) || above > 0 && c.AsAgreed(other)
 	case above > 0:
 		return c.Height()-above <= chain.MaxSiblingAge
 	}
 	return young && !c.SharedSince(0)
 }
 
-// decide moves to the gathered chain, or says once per branch that an operator must choose.
+// decide moves to the gathered chain, has its records fetched again if they are not held, or says
+// once per branch that an operator must choose.
 func (co *competing) decide() (better *branch) {
 	r, common := co.gathering, co.chain.CommonHeight(co.gathering.chain)
 	co.gathering = nil
-	if co.own.left {
+	if common < r.chain.Floor() {
+		co.path = r.chain
 		return nil
 	}
-	if co.isRemovedBy(r.chain, common) {
+	first := r.chain.Commit(common + 1)
+	switch {
+	case co.own.left:
+	case first.Record.Kind == slot.Fork && common > 0 && co.removes(r.chain):
 		co.refuseRemoval(r, common)
-		return nil
-	}
-	if first := r.chain.Commit(common + 1); co.mayGiveUp(common, &first) {
+	case co.mayGiveUp(common, first):
 		return r
+	case !slices.Contains(co.refused, r.chain.Hash(common+1)):
+		co.refuse(r, common, r.chain.Hash(common+1))
 	}
-	co.refused = appendRecent(co.refused, r.claim.Branch)
-	co.reportPeer(EventRefused, ReasonOldBranch, r.from,
-		fmt.Sprintf("its branch of the run has more work, but fewer agreed on it where the two parted, at "+
-			"height %d, and the one here is %d slots old since then: too old to be given up for it. The other "+
-			"branch's peers come here once this one has more work. To move this peer, start it again with --pin %s; "+
-			"else stop the peers of the other branch", common,
-			co.chain.Tip().Slot-co.chain.SlotAt(common), r.chain.Hash(common+1)))
 	return nil
 }
 
-// isRemovedBy says whether fewer than half of the electors have parted from this peer's chain, and
-// removed it there. It does not follow them: one member that forks alone could break a run up so.
-// Once half of them have signed records of that branch, it does.
-func (co *competing) isRemovedBy(c *chain.Chain, common uint64) bool {
-	self := co.cfg.Self
-	return c.Access().Removed(self) && !co.chain.Access().Removed(self) &&
-		disputed(c, common, c.Height(), fewerThanHalf)
+// refuse leaves it to an operator whether to move to a branch that parted too long ago.
+func (co *competing) refuse(r *branch, common uint64, first slot.Root) {
+	co.refused, co.judged = appendRecent(co.refused, first), appendRecent(co.judged, r.claim.Tip)
+	if r.claim.Branch != co.chain.Branch() {
+		co.refused = appendRecent(co.refused, r.claim.Branch)
+	}
+	co.reportPeer(EventRefused, ReasonOldBranch, r.from,
+		fmt.Sprintf("its branch of the run comes before the one here, which has grown by %d records and %d slots "+
+			"since they parted at height %d: too much to be given up by itself. If that branch is the right one, "+
+			"start this peer again with --pin %s; else stop the peers of the other branch", co.chain.Height()-common,
+			co.chain.Tip().Slot-co.chain.SlotAt(common), common, first))
+}
+
+// removes says whether a branch has removed this peer, and the own chain has not. Where fewer than
+// a quorum have parted from it, that binds nobody else: one member that forks alone could break a
+// run up so.
+func (co *competing) removes(c *chain.Chain) bool {
+	return c.Access().Removed(co.cfg.Self) && !co.chain.Access().Removed(co.cfg.Self)
 }
 
 func (co *competing) refuseRemoval(r *branch, common uint64) {
 	co.refused = appendRecent(co.refused, r.claim.Branch)
 	co.reportPeer(EventRefused, ReasonFewBranch, r.from,
-		fmt.Sprintf("its branch of the run has more work, but fewer than half of the electors have parted at "+
-			"height %d and signed it, and it removes this peer: it is not followed", common))
+		fmt.Sprintf("its branch of the run would come before the one here, but it was forked at height %d without "+
+			"this peer, and removes it: it is not followed", common))
 }

@@ -52,10 +52,10 @@
 //	own.go                             what this peer offers, and whether it stays
 //	roster*.go                         which members stay, and which newcomers are listed
 //	pledges.go                         promises and votes on disk, by position of the chain
-//	falseclaims.go, abandoned.go       claims and records that are not followed any more
+//	falseclaims.go                     claims that are not believed for a while
 //	catchup.go, nextheight.go          the records above the tip, and messages that come before them
-//	fork.go, retreat.go                going on without a quorum
-//	competing*.go                      other branches of the run, and the choice between two
+//	fork*.go                           going on without a quorum
+//	competing.go                       other branches of the run; chain.Better is the choice
 //	founder.go, exit.go                a run's first record; the last slot and the closing record
 //	announcer.go, news.go              ALIVE, JOIN and LEAVE; events about members
 //	height.go                          the open height: all that is forgotten once it is decided

@@ -21,7 +21,7 @@ type Event struct {
 	Prev       slot.Root // of the record before it
 	RecordKind slot.Kind
 	Electors   int    // that decide after the record
-	Ending     Ending // of EventFinal, EventDone and EventBranchEnded: what the last state is
+	Ending     Ending // of EventFinal and EventDone: what the last state is
 	Reason     Reason // of EventSuspected, EventLeft and EventRefused
 	Until      uint64 // the last slot that plans of this peer leave the other one out of
 	Detail     string // plain words; empty where the reason is enough
@@ -45,7 +45,6 @@ const (
 	ReasonBadBytes      Reason = "bad_bytes"
 	ReasonManyNewcomers Reason = "many_newcomers"
 	ReasonLargeProof    Reason = "large_proof"
-	ReasonUnknownOffers Reason = "unknown_offers"
 	ReasonPlan          Reason = "plan"
 	ReasonDraft         Reason = "draft"
 	ReasonProposal      Reason = "proposal"
@@ -56,6 +55,7 @@ const (
 	ReasonUnshownState  Reason = "unshown_state"
 	ReasonOldBranch     Reason = "old_branch"
 	ReasonFewBranch     Reason = "few_branch"
+	ReasonUnknownOffers Reason = "unknown_offers"
 	ReasonNoPin         Reason = "no_pin"
 )
 
@@ -64,31 +64,30 @@ type EventKind string
 
 // The ledger's events.
 const (
-	EventFounded     EventKind = "run.founded"
-	EventJoined      EventKind = "run.joined"
-	EventPlanned     EventKind = "slot.planned"
-	EventShort       EventKind = "slot.waits" // it needs members that take no part
-	EventDrafted     EventKind = "record.drafted"
-	EventProposed    EventKind = "record.proposed"
-	EventCertified   EventKind = "record.certified"
-	EventCommitted   EventKind = "slot.committed"
-	EventMembers     EventKind = "members.changed"
-	EventSuspected   EventKind = "peer.suspected"
-	EventLeft        EventKind = "peer.left"
-	EventRefused     EventKind = "peer.refused"
-	EventObjected    EventKind = "peer.objected" // this peer gives its draft no HAVE for now
-	EventResigned    EventKind = "peer.resigned" // this leader has ended its own term
-	EventEvicted     EventKind = "peer.evicted"
-	EventCloned      EventKind = "peer.cloned"
-	EventPaused      EventKind = "run.paused"
-	EventResumed     EventKind = "run.resumed"
-	EventDiverged    EventKind = "state.diverged"
-	EventForked      EventKind = "run.forked"
-	EventConfirmed   EventKind = "run.confirmed"
-	EventSwitched    EventKind = "run.switched"
-	EventFinal       EventKind = "run.final"        // the last slot is applied here and certified
-	EventDone        EventKind = "run.done"         // and all have it, or have had the time
-	EventBranchEnded EventKind = "run.branch_ended" // it was that of a branch that is not it
+	EventFounded   EventKind = "run.founded"
+	EventJoined    EventKind = "run.joined"
+	EventPlanned   EventKind = "slot.planned"
+	EventShort     EventKind = "slot.waits" // it needs members that take no part
+	EventDrafted   EventKind = "record.drafted"
+	EventProposed  EventKind = "record.proposed"
+	EventCertified EventKind = "record.certified"
+	EventCommitted EventKind = "slot.committed"
+	EventMembers   EventKind = "members.changed"
+	EventSuspected EventKind = "peer.suspected"
+	EventLeft      EventKind = "peer.left"
+	EventRefused   EventKind = "peer.refused"
+	EventObjected  EventKind = "peer.objected" // this peer gives its draft no HAVE for now
+	EventResigned  EventKind = "peer.resigned" // this leader has ended its own term
+	EventEvicted   EventKind = "peer.evicted"
+	EventCloned    EventKind = "peer.cloned"
+	EventPaused    EventKind = "run.paused"
+	EventResumed   EventKind = "run.resumed"
+	EventDiverged  EventKind = "state.diverged"
+	EventForked    EventKind = "run.forked"
+	EventConfirmed EventKind = "run.confirmed"
+	EventSwitched  EventKind = "run.switched"
+	EventFinal     EventKind = "run.final" // the last slot is applied here and certified
+	EventDone      EventKind = "run.done"  // and all have it, or have had the time
 
 	EventMotion     EventKind = "access.ordered"
 	EventRemoved    EventKind = "peer.removed"
@@ -104,7 +103,6 @@ const (
 	EndsNot         Ending = iota // the last slot is not applied here, or not agreed
 	EndsAsRun                     // the model is the run's
 	EndsProvisional               // it may still be another one: see chain.Provisional
-	EndsAsBranch                  // it is that of a branch that is not the run
 )
 
 // String is how events name an ending.
@@ -114,8 +112,6 @@ func (e Ending) String() string {
 		return "run"
 	case EndsProvisional:
 		return "provisional"
-	case EndsAsBranch:
-		return "branch"
 	case EndsNot:
 	}
 	return "not yet"

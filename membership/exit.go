@@ -22,7 +22,6 @@ type exit struct {
 	doubts   *doubts
 	catchup  *catchup
 	fork     *fork
-	former   *former
 	ending
 }
 
@@ -33,7 +32,6 @@ type ending struct {
 	final        bool          // its model is certified, or as certain as it can be
 	done         bool
 	branchReason string // why its model may not be the run's
-	branchEnded  bool   // the chain is a branch, and the others were looked for in vain
 	// since when nobody is heard that holds the last state, which is not here; 0: not so
 	holderLostAt time.Duration
 	missed       bool // the ending has lasted so long that this peer waits for nobody any more
@@ -44,12 +42,8 @@ func (ex *exit) how() Ending {
 	if !ex.ending.final {
 		return EndsNot
 	}
-	switch ex.chain.BranchKind() {
-	case chain.IsBranch:
-		return EndsAsBranch
-	case chain.IsProvisional:
+	if _, provisional := ex.chain.Provisional(); provisional {
 		return EndsProvisional
-	case chain.IsRun:
 	}
 	return EndsAsRun
 }
@@ -74,11 +68,6 @@ func (ex *exit) finish(gathering bool) (news bool) {
 	}
 	switch how := ex.how(); {
 	case e.done || how == EndsNot:
-	case how == EndsAsBranch:
-		if !e.branchEnded && !gathering && ex.lingered() {
-			e.branchEnded = true
-			ex.tell(EventBranchEnded, ex.whyProvisional())
-		}
 	case ex.lingered(), how == EndsAsRun && ex.closed() && len(unserved) == 0:
 		e.done, e.branchReason = true, ex.whyProvisional()
 		ex.tell(EventDone, e.branchReason)
@@ -109,28 +98,41 @@ func (ex *exit) leave() {
 // closed says whether a record certifies the state after the last slot, and that is held here.
 func (ex *exit) closed() bool { return ex.chain.Closed() && ex.model.atTip() }
 
-// unserved lists the peers that this one serves the last state to. A peer that is no member at the
-// end has come late itself, and waits for nobody whom it does not hear.
+// unserved lists the peers that this one serves the last state to: those that are heard and may
+// come for it, and the members of the newest records, which may have been lost for a while. A peer
+// that is no member at the end has come late itself, and waits for nobody whom it does not hear.
 func (ex *exit) unserved() []slot.PeerID {
 	ps := ex.awaited()
-	if ex.member() {
-		ps = union(ps, ex.former.unserved())
+	if !ex.member() {
+		return ps
+	}
+	shown := func(p slot.PeerID) bool {
+		return slices.ContainsFunc(ex.presence.sorted(func(a *contact) bool { return a.peer == p }), ex.presence.showsTip)
+	}
+	for _, c := range ex.chain.Commits() { // the newest ones
+		for _, e := range c.Record.Members {
+			member := slot.Find(ex.chain.Members(), e.Peer) >= 0
+			if e.Peer != ex.cfg.Self && (member || !ex.parted(e)) && !slices.Contains(ps, e.Peer) && !shown(e.Peer) {
+				ps = append(ps, e.Peer)
+			}
+		}
 	}
 	slices.Sort(ps)
 	return ps
 }
 
+// parted says whether a member that is none any more has gone by its own wish, or was put out.
+func (ex *exit) parted(e slot.Member) bool {
+	a := ex.presence.known[ofMember(e)]
+	return a != nil && a.leaving || ex.evidence.evicted(ofMember(e)) || ex.chain.Access().Removed(e.Peer)
+}
+
 // finalText says what this peer has and for whom it stays.
 func (ex *exit) finalText(unserved []slot.PeerID) string {
 	text := fmt.Sprintf("the model of slot %d, the last one, is final", ex.chain.Tip().Slot)
-	switch ex.how() {
-	case EndsAsBranch:
-		return fmt.Sprintf("slot %d was the last one here, and this is %s. This peer goes on looking for them",
-			ex.chain.Tip().Slot, ex.whyProvisional())
-	case EndsProvisional:
+	if ex.how() == EndsProvisional {
 		return fmt.Sprintf("the model of slot %d, the last one, is served for %v, and then this peer ends with it. It "+
 			"is %s", ex.chain.Tip().Slot, ex.remaining(), ex.whyProvisional())
-	case EndsNot, EndsAsRun:
 	}
 	if len(unserved) == 0 {
 		return text
@@ -208,7 +210,7 @@ func (ex *exit) awaited() []slot.PeerID {
 			ex.evidence.evicted(a.memberKey) || ex.doubts.has(a.peer) {
 			return false
 		}
-		comes := ex.presence.along(a) || endsTheRun(ex.chain) || a.alive.Work <= ex.chain.Tip().Work
+		comes := ex.presence.along(a) || ex.chain.EndsTheRun() || a.alive.Work <= ex.chain.Tip().Work
 		return comes && !ex.presence.showsTip(a)
 	}) {
 		ps = append(ps, a.peer)

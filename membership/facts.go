@@ -18,6 +18,9 @@ type facts struct {
 	self  memberKey
 	now   time.Duration
 	chain *chain.Chain
+	// a verified chain with the pin, of which only the index is held: its records are asked for
+	// again, and taken in one by one. nil: none
+	path *chain.Chain
 }
 
 func newFacts(cfg Config, boot uint64) *facts {
@@ -32,6 +35,9 @@ func (f *facts) elector() bool {
 	_, ok := chain.FindMember(f.chain.Electorate(), f.cfg.Self, f.cfg.Incarnation)
 	return ok && f.chain.Pinned()
 }
+
+// mayGrow says whether the chain may take in records: it has the pin, or leads to it.
+func (f *facts) mayGrow() bool { return f.chain.Pinned() || f.path != nil }
 
 // member says whether this peer takes part in the run, with a seat or without.
 func (f *facts) member() bool {

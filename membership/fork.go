@@ -27,20 +27,17 @@ type fork struct {
 // majority of the electors (chain.MajorityForks), fewer of them wait, and peers that are no
 // electors cannot fork.
 //
-// The senior of those that are heard, or the lowest ID of holders that are no members, sends
-// FORKDRAFT with the record to all that it lists. Each of them that has waited long enough itself
-// signs, mark on disk first, and sends FORK to all of them: any one can put the certificate
-// together, so a signer that dies in between stops nothing. Regular votes at the place go on
-// meanwhile: what a fork starts is another branch, and contradicts nothing that is decided on this
-// one.
+// The senior of those that are heard sends FORKDRAFT with the record to all that it lists. Each of
+// them that has waited long enough itself signs, mark on disk first, and sends FORK to all of them:
+// any one can put the certificate together, so a signer that dies in between stops nothing. Regular
+// votes at the place go on meanwhile: what a fork starts is another branch, and contradicts nothing
+// that is decided on this one.
 type forking struct {
 	// when a quorum of the tip's members was last heard; of peers that are none of them, a member
-	lost        time.Duration
-	without     bool          // there is none
-	tookBack    bool          // the tip was left with its branch, and taken back (takeBack)
-	unheldSince time.Duration // since when nobody is heard that holds the state at the tip
-	ordered     bool          // an operator said recover
-	atOnce      time.Duration // since when this peer need not wait before the first attempt
+	lost    time.Duration
+	without bool          // there is none
+	ordered bool          // an operator said recover
+	atOnce  time.Duration // since when this peer need not wait before the first attempt
 	attempts
 	signed  *wire.EntryFork // the newest signature of this peer
 	at      time.Duration   // when it was given, or taken from disk
@@ -53,7 +50,7 @@ type forking struct {
 
 func newForking(saved *wire.EntryFork) forking {
 	f := forking{
-		lost: never, unheldSince: never, atOnce: never, at: never, sent: never, signed: saved,
+		lost: never, atOnce: never, at: never, sent: never, signed: saved,
 		sigs: map[slot.PeerID][]byte{}, passed: map[memberKey]bool{},
 	}
 	if saved != nil {
@@ -72,13 +69,7 @@ func (fk *fork) stalled() bool {
 	if f.ordered {
 		return true
 	}
-	if !fk.entitled() {
-		if fk.chain.MajorityForks() {
-			return false
-		}
-		wait *= 2
-	}
-	return wait > 0 && !fk.cfg.PauseOnLoss && (fk.now-f.lost >= wait || fk.quorum.beyond())
+	return fk.entitled() && wait > 0 && !fk.cfg.PauseOnLoss && (fk.now-f.lost >= wait || fk.quorum.beyond())
 }
 
 // restart counts the time without a quorum from now on.
@@ -86,7 +77,7 @@ func (fk *fork) restart() {
 	if fk.lost != never {
 		fk.lost = fk.now
 	}
-	fk.unheldSince, fk.atOnce = never, never
+	fk.atOnce = never
 }
 
 // forkPause is the time between two signatures at one position. An operator's order has a pause of
@@ -98,18 +89,10 @@ func (fk *fork) forkPause() time.Duration {
 	return 8 * fk.cfg.Timing.Lost
 }
 
-// bound says whether this peer can decide nothing here with any quorum. Either it holds the
-// certificate of a record that it has given up. Or it has taken the tip back, whose outcome may be
-// thrown away since it left, and hears nobody that has the state after it.
-func (fk *fork) bound() bool {
-	held, ok := fk.newestHeld()
-	return fk.pledges.open.Decided != nil || fk.tookBack && ok && held < fk.chain.Height()
-}
-
 // consider counts the time without a quorum, and starts an attempt or repeats one.
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
-	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && !fk.bound() ||
+	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && fk.pledges.open.Decided == nil ||
 		!fk.member() && fk.presence.memberShows() {
 		f.lost, f.ordered, f.without, f.atOnce = fk.now, false, false, never
 		return
@@ -132,7 +115,7 @@ func (fk *fork) consider(gathering bool) {
 
 // mayFork says whether this peer would sign a fork now: the state at the tip is on its disk, too.
 func (fk *fork) mayFork(gathering bool) bool {
-	return fk.stalled() && (fk.entitled() || !fk.chain.MajorityForks()) && fk.model.atTip() && !fk.own.left &&
+	return fk.stalled() && fk.entitled() && fk.model.atTip() && !fk.own.left &&
 		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !fk.follows(gathering)
 }
 
@@ -142,25 +125,19 @@ func (fk *fork) follows(gathering bool) bool {
 	return gathering && fk.now-fk.lost < 3*fk.forkPause()
 }
 
-// forkers lists the peers that could fork the tip: those that come first in that, are heard, stand
-// at it and do not leave. If none is left, it lists the peers that hold its state and ask to be
-// members (HOLES H22).
+// forkers lists the peers that could fork the tip: those that are entitled to, are heard, stand at
+// it and do not leave.
 func (fk *fork) forkers() (list []slot.Member) {
 	for _, a := range fk.presence.sorted(func(a *contact) bool { return fk.presence.around(a.memberKey) }) {
 		_, member := chain.FindMember(fk.first(), a.peer, a.inc)
-		self := a.memberKey == fk.self
-		switch {
-		case self && member == fk.entitled():
-		case member != fk.entitled() || fk.roster.unwelcome(a.memberKey) || !fk.presence.atOurTip(a) ||
-			fk.passed[a.memberKey] || a.leaving || !member && !fk.roster.joining(a):
+		other := a.memberKey != fk.self
+		if !member || other && (fk.roster.unwelcome(a.memberKey) || !fk.presence.atOurTip(a) ||
+			fk.passed[a.memberKey] || a.leaving) {
 			continue
 		}
 		if slot.Find(list, a.peer) < 0 {
 			list = append(list, fk.chain.Listing(a.peer, a.inc))
 		}
-	}
-	if slot.Find(list, fk.cfg.Self) < 0 { // a stranger to itself
-		list = with(list, fk.chain.Listing(fk.cfg.Self, fk.cfg.Incarnation))
 	}
 	return list
 }
@@ -198,7 +175,7 @@ func (fk *fork) draft(list []slot.Member) slot.Record {
 	ref := fk.chain.Next()
 	return fk.chain.SettleFork(slot.Record{
 		Run: fk.cfg.Rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: fk.chain.Tip().Slot,
-		StateRoot: fk.model.state.root, Work: fk.chain.WorkOfFork(list),
+		StateRoot: fk.model.state.root, Work: fk.chain.Tip().Work,
 	}, chain.Turnover{Listed: list, Evicted: fk.convicted()})
 }
 
@@ -255,8 +232,7 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 		return fmt.Errorf("%w: another fork is signed", ErrStale)
 	case fk.chain.MajorityForks() && !fk.mayDraft(msg.From, fk.forkers()):
 		return fmt.Errorf("%w: it is another elector's turn to draft the fork", ErrStale)
-	case fk.mayFork(gathering) && r.StateRoot == fk.model.state.root &&
-		fk.entitled() == (fk.chain.Staying(r.Members) > 0):
+	case fk.mayFork(gathering) && r.StateRoot == fk.model.state.root:
 		fk.sign(p.At(), r, msg.From)
 		fk.repeat()
 	}

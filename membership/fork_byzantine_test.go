@@ -58,7 +58,7 @@ func (f *forger) forkAlone(weight uint64, steps int) {
 	}
 	slices.SortFunc(signers, func(a, b slot.Member) int { return cmpPeer(a.Peer, b.Peer) })
 	r := c.SettleFork(slot.Record{Slot: c.Tip().Slot}, chain.Turnover{Listed: signers})
-	r.Work = c.WorkOfFork(r.Members)
+	r.Work = c.Tip().Work
 	c.Push(f.certified(r))
 	for range steps {
 		o := []slot.Offer{{
@@ -234,7 +234,7 @@ func TestAForkEvictsNobodyWithoutReason(t *testing.T) {
 		r := b.m.fork.draft(nil)
 		return wire.ForkDraft{Record: b.m.chain.SettleFork(slot.Record{
 			Run: r.Run, Height: r.Height, Prev: r.Prev, Slot: r.Slot, StateRoot: r.StateRoot,
-			Work: b.m.chain.WorkOfFork(b.m.chain.Members()),
+			Work: b.m.chain.Tip().Work,
 		}, chain.Turnover{Listed: b.m.chain.Electorate()[:3], Evicted: evicted})}
 	}
 	if err := a.step(labSigned(b, draft(l.peers[4].id))); !errors.Is(err, ErrStale) || a.m.fork.signed != nil {

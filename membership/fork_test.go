@@ -30,7 +30,7 @@ func forkWorld(t *testing.T) (l *lab, a, b *labPeer, fork func(attempt uint32, m
 		return wire.ForkDraft{Ballot: attempt, Record: slot.Record{
 			Run: l.rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: c.Tip().Slot,
 			StateRoot: a.m.model.state.root,
-			Members:   list, Work: c.WorkOfFork(list),
+			Members:   list, Work: c.Tip().Work,
 		}}
 	}
 }
@@ -143,40 +143,5 @@ func TestAForkWithoutTheEvicted(t *testing.T) {
 	_ = a.step(vote(2))
 	if slot.Find(a.m.fork.forkers(), b.id) >= 0 {
 		t.Error("the evicted is in the fork")
-	}
-}
-
-// A stranger that claims the state that all others died with does not keep peers waiting for ever.
-func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
-	timing := labTiming
-	timing.ForkAfter = time.Second
-	l := newLab(t, labRules(), timing)
-	l.shuffle(2) // so that C does not lead a slot that it is to miss
-	l.adds("ABC")
-	c := l.peers[2]
-	l.awaits(t, "slot 2", func() bool { return c.m.View().AppliedSlot >= 2 && len(c.m.chain.Electorate()) == 3 })
-	c.unfed = true
-	l.rests(400 * time.Millisecond)
-	l.peers[0].crash()
-	l.peers[1].crash()
-	l.rests(100 * time.Millisecond)
-	liar := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 9}
-	died := c.m.chain
-	if c.m.model.state.height == died.Height() {
-		t.Fatal("C has the state")
-	}
-	claim := wire.Alive{
-		Branch: died.Branch(), Height: died.Height(), Tip: died.TipHash(), Work: died.Tip().Work, Synced: true,
-		Applied: died.Height(),
-	}
-	for range 300 {
-		_ = c.step(labSigned(liar, claim))
-		for _, k := range died.Commits() {
-			_ = c.step(labSigned(liar, k))
-		}
-		l.rests(200 * time.Millisecond)
-	}
-	if c.m.chain.Tip().Slot < died.Tip().Slot+5 {
-		t.Errorf("C stands still\n%s", l.show())
 	}
 }

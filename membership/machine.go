@@ -44,7 +44,6 @@ func NewMachine(cfg Config, saved wire.Saved, on *chain.Chain) *Machine {
 	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
-	m.former.restore()
 	m.turnout.restart()
 	m.openNext()
 	m.news.listed = m.member()
@@ -85,7 +84,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.presence.noticeLosses()
 	m.quorum.watch()
 	m.takeBack()
-	m.goOn()
+	m.fork.consider(m.competing.gathering != nil)
 	m.repeat()
 	m.catchup.catchUp()
 	m.competing.pursue()
@@ -98,16 +97,6 @@ func (m *Machine) Tick(now time.Duration) {
 		m.announcer.alive()
 	}
 	m.settle()
-}
-
-// goOn looks for a way to go on if no quorum is heard. The fork counts the time without one, and
-// the retreat uses that count.
-func (m *Machine) goOn() {
-	gathering := m.competing.gathering != nil
-	m.fork.consider(gathering)
-	if height, ok := m.retreat.consider(gathering); ok {
-		m.giveUpUnrecoverable(height)
-	}
 }
 
 // repeat repeats messages that were not answered or may have been forgotten. The order matters in

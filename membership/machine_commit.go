@@ -20,17 +20,19 @@ func (m *Machine) onCommit(msg wire.Message, c wire.Commit) error {
 		c.Record = r
 	}
 	r, next := c.Record, m.chain.Next()
-	follows := r.Height == next.Height && r.Prev == next.Prev &&
-		!(m.abandoned.has(r.Height, r.Hash()) && len(m.catchup.ahead()) == 0)
+	follows := r.Height == next.Height && r.Prev == next.Prev
 	switch {
 	case r.Run != m.cfg.Rules.Run:
 		return chain.Invalid("a record of run %s", r.Run.Short())
-	case follows && m.competing.mayFollow(r) && (m.chain.Pinned() || r.Hash() == m.chain.Pin()):
+	case follows && m.competing.mayFollow(r) && (m.chain.Pinned() || r.Hash() == m.chain.Pin() ||
+		m.path != nil && m.path.Has(r.Height, r.Hash())):
 		return m.takeNext(msg, c)
 	case m.competing.awaits(msg, c):
 		better, err := m.competing.extend(c)
 		if better != nil {
 			m.switchTo(better, m.chain.CommonHeight(better.chain))
+		} else if m.path != nil {
+			m.catchup.ask(msg.From)
 		}
 		return err
 	case r.Height > next.Height:
@@ -104,9 +106,11 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 // before anything is applied.
 func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.persist(wire.EntryCommit(c))
+	if m.chain.Pinned() {
+		m.path = nil
+	}
 	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
-	m.former.follow(before, c.Record.Members)
 	m.countVotes(c, before)
 	m.statements.noteIdle(before, m.history.slotTook)
 	m.pledges.leave(c.Record.Kind)

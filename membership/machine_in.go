@@ -203,7 +203,7 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 		return nil
 	}
 	ours := m.presence.ours(a)
-	if ours && a.Height > m.chain.Height() && !m.abandoned.shows(a) {
+	if ours && a.Height > m.chain.Height() {
 		m.catchup.askOrAwait(msg.From, a.Height)
 	}
 	// Taken for ours it may still have parted further back: then asking for what follows the tip is

@@ -193,7 +193,7 @@ func (l *labLiar) record() slot.Record {
 // fork is a fork by all that it lists, as its peers would draft it.
 func (l *labLiar) fork() slot.Record {
 	m, r := l.p.m, l.record()
-	r.Kind, r.Contributions, r.Segments, r.Work = slot.Fork, nil, nil, m.chain.WorkOfFork(r.Members)
+	r.Kind, r.Contributions, r.Segments, r.Work = slot.Fork, nil, nil, m.chain.Tip().Work
 	return m.chain.SettleFork(r, chain.Turnover{Listed: r.Members})
 }
 

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -57,7 +56,7 @@ func (m *Machine) giveUp(height uint64) bool {
 
 // moveTo makes a chain the own one, and forgets what was noted about the one before.
 func (m *Machine) moveTo(c *chain.Chain) {
-	m.chain = c
+	m.chain, m.path = c, nil
 	m.competing.forgetJudged()
 	m.motions.forget()
 	m.turnout.restart()
@@ -65,7 +64,6 @@ func (m *Machine) moveTo(c *chain.Chain) {
 
 // goOnWith opens the height above the chain that has just become the own one.
 func (m *Machine) goOnWith(r *branch, given *chain.Chain, common uint64) {
-	m.former.follow(given.Members(), m.chain.Members())
 	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
 	if s := &m.model.state; !s.known || s.diverged || s.applying > 0 || s.syncing || s.height > common {
 		m.model.state = modelState{retryAt: never}
@@ -102,41 +100,13 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 	m.news.reportMembers(e, given.Members(), r.chain.Members())
 }
 
-func (m *Machine) giveUpUnrecoverable(height uint64) {
-	given, lost, ordered := m.chain, m.fork.lost, m.fork.ordered
-	for _, p := range slices.Concat(m.presence.appliedBy(height + 1)...) {
-		m.doubts.add(p, ReasonUnshownState, "the state that it says it holds is not to be had of it")
-	}
-	on, err := given.Reread(height)
-	if err != nil || !m.giveUp(height) {
-		return
-	}
-	m.pledges.setAside()
-	m.chain, m.abandoned.above, m.abandoned.given = on, height, given
-	m.competing.forgetJudged()
-	m.turnout.restart()
-	m.catchup.early, m.catchup.need, m.exit.ending, m.own.mine = nil, need{at: never}, ending{}, nil
-	m.switches++
-	m.event(Event{
-		Kind: EventSwitched, Height: height, Slot: m.chain.Tip().Slot, Members: peersOf(m.chain.Members()),
-		Peer: m.cfg.Self, Root: m.chain.TipHash(),
-		Detail: fmt.Sprintf("%d records above height %d are given up: nobody who is heard holds the state that they "+
-			"led to", given.Height()-height, height),
-	})
-	m.presence.meetMembers(given.Members())
-	m.openNext()
-	m.fork.lost, m.fork.ordered, m.fork.without = lost, ordered, true
-	m.announcer.aliveAt = never
-}
-
 // takeBack takes a record back that was certified after the tip, on a branch that this peer left
 // and has come back to. It can vote for no other one here, and nobody else may know the record any
-// more. A record that was given up because nobody holds its state stays given up (fork.bound).
+// more.
 func (m *Machine) takeBack() {
 	for {
 		d := m.pledges.open.Decided
-		if d == nil || m.abandoned.has(d.Record.Height, d.Record.Hash()) ||
-			!m.chain.Pinned() && d.Record.Hash() != m.chain.Pin() {
+		if d == nil || !m.chain.Pinned() && d.Record.Hash() != m.chain.Pin() {
 			return
 		}
 		c, before := wire.Commit(*d), m.chain.Members()
@@ -144,6 +114,5 @@ func (m *Machine) takeBack() {
 			return // it does not follow by the rules of this release
 		}
 		m.adopted(c, before)
-		m.fork.tookBack = true
 	}
 }

@@ -76,9 +76,10 @@ func (ne *news) reportMembership() {
 	if len(ne.catchup.ahead()) > 0 {
 		return
 	}
-	out := ne.removed()
+	_, provisional := ne.chain.Provisional()
+	out := ne.chain.Access().Removed(ne.cfg.Self) && !provisional
 	// it may have been dropped before its removal was on record, or be removed before the branch
-	// that did it is the run
+	// that did it is the run for good
 	news := out && ne.wasMember && !ne.reportedOut
 	if ne.reportedOut = out; ne.listed == ne.member() && !news {
 		return
@@ -94,8 +95,6 @@ func (ne *news) reportMembership() {
 			e.Reason = ReasonLeft
 		case out:
 			e.Reason, ne.expelled = ReasonRemoved, true
-		case ne.chain.Access().Removed(ne.cfg.Self):
-			e.Reason, e.Detail = ReasonFewBranch, "removed by fewer than half of the electors, on a branch of theirs"
 		case ne.charge != "":
 			e.Reason, e.Detail = ReasonMute, ne.charge
 		}
@@ -103,18 +102,6 @@ func (ne *news) reportMembership() {
 	if ne.listed || !ne.own.farewell {
 		ne.event(e)
 	}
-}
-
-// removed says whether the run has removed this peer: not a branch that fewer than half of the
-// electors before it have agreed to, which one member can make alone in trust crash.
-func (ne *news) removed() bool {
-	return ne.chain.Access().Removed(ne.cfg.Self) && !ne.ofFew()
-}
-
-// ofFew says whether the chain is the word of fewer than half of the electors before one of its
-// forks.
-func (ne *news) ofFew() bool {
-	return ne.chain.BranchKind() == chain.IsBranch || disputed(ne.chain, 0, ne.chain.Height(), fewerThanHalf)
 }
 
 func (ne *news) reportGone(e Event, gone slot.Member) {
@@ -142,12 +129,8 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 func (ne *news) forkText(r slot.Record) string {
 	text := fmt.Sprintf("%d peers go on from height %d without a quorum of the members that it lists",
 		len(r.Electors()), r.Height-1)
-	switch ne.chain.BranchKind() {
-	case chain.IsBranch:
-		return text + "; this branch is not the run until a quorum of them is back"
-	case chain.IsProvisional:
-		return text + "; provisional until a quorum of them is back"
-	case chain.IsRun:
+	if _, provisional := ne.chain.Provisional(); provisional {
+		text += "; provisional until a quorum of them is back"
 	}
 	return text
 }

@@ -34,7 +34,7 @@ func (pr *presence) memberShows() bool {
 // on its own branch. A peer that has no chain yet follows any branch. So does a peer that stands on
 // a part of the chain that no member stands on any more, since forks may lie ahead.
 func (pr *presence) ours(a wire.Alive) bool {
-	return pr.chain.Pinned() && (a.Branch == pr.chain.Branch() || pr.chain.Height() == 0 || !pr.memberShows())
+	return pr.mayGrow() && (a.Branch == pr.chain.Branch() || pr.chain.Height() == 0 || !pr.memberShows())
 }
 
 // onAnotherBranch says whether a member stands on another branch. Such a member leads nothing here,

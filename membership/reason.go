@@ -91,10 +91,10 @@ func (m *Machine) whatNext() string {
 	switch {
 	case m.tooFew():
 		return fmt.Sprintf("%s, since too few are left to go on without them (it takes more than half of the "+
-			"electors, or half with %s): start them again, or, if they are gone for good, end this peer "+
-			"and found a new run from its model, with a new NAME; the outer momentum begins at 0 there: "+
-			"p2pdiloco export --data-dir DIR --out FILE, then p2pdiloco join --run NAME --found --init FILE", back,
-			slot.Senior(m.chain.Electorate()).Peer.Short())
+			"electors, or half with %s): %s", back, slot.Senior(m.chain.Electorate()).Peer.Short(), foundAnew)
+	case m.fork.stalled() && !m.model.atTip():
+		return fmt.Sprintf("%s, since the state after slot %d died with those that held it: %s", back,
+			m.chain.Tip().Slot, foundAnew)
 	case m.fork.stalled():
 		return back + "; going on without them"
 	case m.cfg.PauseOnLoss || m.cfg.Timing.ForkAfter == 0:
@@ -102,6 +102,11 @@ func (m *Machine) whatNext() string {
 	}
 	return fmt.Sprintf("%s, or without them in %v", back, max(left, 0).Round(time.Second))
 }
+
+// foundAnew is what is left to do where a run cannot go on with those that are left.
+const foundAnew = "start them again, or, if they are gone for good, end this peer and found a new run from its model, " +
+	"with a new NAME; the outer momentum begins at 0 there: p2pdiloco export --data-dir DIR --out FILE, then " +
+	"p2pdiloco join --run NAME --found --init FILE"
 
 func (m *Machine) whyJoining() string {
 	i := slot.Find(m.chain.Members(), m.cfg.Self)

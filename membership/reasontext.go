@@ -15,31 +15,23 @@ func (f *facts) voters() string {
 	return "members"
 }
 
-// whyProvisional says in plain words why the chain is provisional, or a branch that is not the run:
-// "" if it is the run.
+// whyProvisional says in plain words why the chain is provisional; "" if it is the run.
 func (f *facts) whyProvisional() string {
 	p, is := f.chain.Provisional()
 	if !is {
 		return ""
 	}
 	n, lost := len(p.Electors), len(p.Missing)
-	what := "provisional: the run"
-	if p.Few {
-		what = "a branch that is not the run: it"
-	}
 	quorum := f.cfg.Rules.Votes(n)
 	missing := max(1, quorum-(n-lost))
 	again := "are " + f.voters()
 	if missing == 1 {
 		again = map[string]string{"electors": "is an elector", "members": "is a member"}[f.voters()]
 	}
-	text := fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d; a quorum of them is %d. If %d of "+
-		"them have decided otherwise, this branch will be given up. It is safe once %d more of these %s again: %s",
-		what, n-lost, n, f.voters(), p.Height, quorum, quorum, missing, again, shortList(p.Missing))
-	if !p.Few {
-		text += "; or once the members have removed those that do not come back (p2pdiloco remove)"
-	}
-	return text
+	return fmt.Sprintf("provisional: the run goes on with %d of the %d %s that it had at height %d; a quorum of them is %d. If %d of "+
+		"them have decided otherwise, this branch will be given up. It is safe once %d more of these %s again: %s; or "+
+		"once the members have removed those that do not come back (p2pdiloco remove)",
+		n-lost, n, f.voters(), p.Height, quorum, quorum, missing, again, shortList(p.Missing))
 }
 
 // shortList names a few members.

@@ -99,7 +99,7 @@ func fitting(m *Machine, b wire.Body) wire.Body {
 		r.Run, r.Height, r.Prev = m.cfg.Rules.Run, next.Height, next.Prev
 		r.Work = m.chain.WorkAfter(r.Kind, r.Contributions)
 		if r.Kind == slot.Fork {
-			r.Work = m.chain.WorkOfFork(r.Members)
+			r.Work = m.chain.Tip().Work
 		}
 		return r
 	}

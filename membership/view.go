@@ -37,13 +37,12 @@ type View struct {
 	Provisional string
 	// Why this peer cannot go on: a record has removed it, or its identity is used twice, for the
 	// reason given
-	Expelled    bool
-	Cloned      string
-	Ending      Ending        // how the chain has ended, if it has
-	Serves      []slot.PeerID // at the end: who does not show yet that it has the last state
-	Linger      time.Duration // for how long they are waited for at most
-	BranchEnded bool          // it has ended as a branch, and the others were looked for in vain
-	Done        bool          // the run is over, and everybody has it or had the time
+	Expelled bool
+	Cloned   string
+	Ending   Ending        // how the chain has ended, if it has
+	Serves   []slot.PeerID // at the end: who does not show yet that it has the last state
+	Linger   time.Duration // for how long they are waited for at most
+	Done     bool          // the run is over, and everybody has it or had the time
 	// the run is over, and for long no peer was heard that holds its last state, which is not here
 	Missed   bool
 	Members  []MemberView
@@ -111,7 +110,7 @@ func (m *Machine) View() View {
 		Offered: offerers(m.presence.offers()), OwnOffer: m.own.mine, Reported: m.own.reported, Pace: m.paced(),
 	}
 	if v.Ending = m.exit.how(); v.Ending != EndsNot {
-		v.Serves, v.Linger, v.BranchEnded = m.exit.unserved(), m.exit.remaining(), m.exit.branchEnded
+		v.Serves, v.Linger = m.exit.unserved(), m.exit.remaining()
 	}
 	for _, e := range m.chain.Members() {
 		v.Members = append(v.Members, m.viewMember(e))
@@ -154,17 +153,11 @@ func (m *Machine) Access(p slot.PeerID) PeerAccess {
 	a := m.chain.Access()
 	return PeerAccess{
 		Ever: a.Ever(p), Removed: a.Removed(p), By: a.RemovedBy(p), Barred: m.motions.barred(p), Turn: a.Turn(p),
-		OfFew: a.Removed(p) && m.news.ofFew(),
 	}
 }
 
 // RemovalText says by what a peer was removed, and what its user can do.
 func (s PeerAccess) RemovalText(p slot.PeerID) string {
-	if s.OfFew {
-		return fmt.Sprintf("by %s, on a branch that fewer than half of the electors before it have signed: that is "+
-			"not the run, and this peer can go back to the run if it is started again with --pin of one of the "+
-			"run's records", s.By)
-	}
 	by := s.By.String()
 	if !s.Removed {
 		by = "motions of a quorum, whose record is on the way"
@@ -181,7 +174,6 @@ func (s PeerAccess) RemovalText(p slot.PeerID) string {
 type PeerAccess struct {
 	Ever    bool          // it was a member at some time
 	Removed bool          // it may not be one, since a record said so
-	OfFew   bool          // that is the word of a branch that fewer than half have signed
 	By      chain.Removal // that record; zero: none
 	Barred  bool          // the same, or a quorum has ordered it and its record is on the way
 	Turn    uint64        // of motions about it that can be made now: see slot.Motion

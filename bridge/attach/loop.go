@@ -44,9 +44,8 @@ type loop struct {
 	news       chan struct{} // closed when a set shares the memory, or the trainer leaves
 	asked      *call         // under way
 	loss       error         // why the last set is gone; nil: there was none
-	// when it was lost; zero: a set shares the memory, or none ever did, or the run is looked for
+	// when it was lost; zero: a set shares the memory, or none ever did
 	lostAt time.Time
-	seeks  bool // the run is looked for: no trainer is awaited
 	said   bool // people were told that
 	// when people are told next for which ranks the set waits; zero: it waits for none
 	tell time.Time
@@ -250,16 +249,6 @@ func (l *loop) gathering(now time.Time) todo {
 // where a peer does not stay for one that is gone.
 const attachesAnew = 2 * time.Second
 
-// seek has the node look for the run without a trainer, for as long as that takes.
-func (l *loop) seek() { l.seeks, l.lostAt = true, time.Time{} }
-
-// found awaits a trainer again, if none is there.
-func (l *loop) found() {
-	if l.seeks {
-		l.seeks, l.lostAt = false, time.Now()
-	}
-}
-
 func (l *loop) send(e box.Send, files []*os.File) todo {
 	c := l.conns[e.Conn]
 	if c == nil {
@@ -287,9 +276,7 @@ func (l *loop) answered(e box.Answered) {
 // lost ends the call under way because its set is gone.
 func (l *loop) lost(f box.Fault) {
 	l.memory.drop()
-	if l.loss = f; !l.seeks {
-		l.lostAt = time.Now()
-	}
+	l.loss, l.lostAt = f, time.Now()
 	l.cfg.Logger.Info("the trainer is gone", "why", f.Text)
 	if l.asked != nil {
 		l.asked.err = fmt.Errorf("%w: %w", trainer.ErrAnew, f)

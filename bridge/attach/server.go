@@ -190,15 +190,9 @@ func (s *Server) End(code wire.Code, text string) {
 	s.loop.do(func() todo { return s.loop.box.End(box.Fault{Code: code, Text: text}) })
 }
 
-// Dismiss sends the ranks away. The node waits for the next trainer; with CodeBranch only when it
-// has found the run and calls its trainer again.
+// Dismiss sends the ranks away. The node waits for the next trainer.
 func (s *Server) Dismiss(code wire.Code, text string) {
-	s.loop.do(func() todo {
-		if code == wire.CodeBranch {
-			s.loop.seek()
-		}
-		return s.loop.box.Dismiss(box.Fault{Code: code, Text: text})
-	})
+	s.loop.do(func() todo { return s.loop.box.Dismiss(box.Fault{Code: code, Text: text}) })
 }
 
 // Notify tells the ranks a line for people. level is wire.NoticeInfo or wire.NoticeWarn. It does

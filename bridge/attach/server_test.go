@@ -257,23 +257,6 @@ func TestReturn(t *testing.T) {
 	wantCode(t, late.Attach(m.server.Path()), wire.CodeClosed, "no trainer has attached again within 50ms")
 }
 
-// TestARunThatIsLookedForHasNoTrainer: at the end of a branch the trainer is sent away, and the
-// node looks for the run for as long as that takes. Only when it has found it, and calls its
-// trainer, does the time begin that it waits for one.
-func TestARunThatIsLookedForHasNoTrainer(t *testing.T) {
-	t.Parallel()
-	m, tr, _ := single(t, Config{Return: 50 * time.Millisecond})
-	m.server.Dismiss(wire.CodeBranch, "this branch has ended")
-	select {
-	case <-m.server.Done():
-		t.Fatalf("the node ends: %v", m.server.Err())
-	case <-time.After(time.Second): // four looks
-	}
-	if err := tr.Return(t.Context(), trainer.ErrAnew); !errors.Is(err, ErrNoReturn) {
-		t.Errorf("with the run, and no trainer, it ends with %v", err)
-	}
-}
-
 // TestTheEndIsToldAtOnce: a trainer that wants the peer to leave, and one that does not come back,
 // are told while nobody calls the trainer. A node that looks for its run, or is paused, would go on
 // for ever without that, and every later trainer would be refused.
@@ -393,8 +376,8 @@ func TestNoticesAndDismissal(t *testing.T) {
 	m, tr, ended := attached(t, Config{Timeout: 4 * time.Second}, rank)
 	loaded(t, tr)
 	m.server.Notify(wire.NoticeWarn, "paused: no quorum")
-	m.server.Dismiss(wire.CodeBranch, "this branch is not the run")
-	wantCode(t, <-ended[0], wire.CodeBranch, "this branch is not the run")
+	m.server.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved")
+	wantCode(t, <-ended[0], wire.CodeTimeout, "rank 0 of 1 has not moved")
 	want := wire.Notice{Level: wire.NoticeWarn, Text: "paused: no quorum"}
 	if got := rank.Notices; len(got) != 1 || got[0] != want {
 		t.Errorf("said %+v, want %+v", got, want)

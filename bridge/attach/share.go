@@ -129,7 +129,7 @@ func (l *loop) made(m *making, start, local *memory.File, err error) (effects to
 		l.cfg.Notice(m.scarcity)
 		known = append(known, l.box.Tell(&wire.Notice{Level: wire.NoticeWarn, Text: m.scarcity})...)
 	}
-	l.lostAt, l.said, l.seeks = time.Time{}, false, false
+	l.lostAt, l.said = time.Time{}, false
 	l.wake()
 	return append(known, effects...), true
 }

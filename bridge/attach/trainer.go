@@ -96,7 +96,6 @@ func (t *Trainer) await(ctx context.Context) error {
 // pseudo-gradient is not finite is sent away first.
 func (t *Trainer) Return(ctx context.Context, why error) error {
 	t.loop.do(func() todo {
-		t.loop.found()
 		if errors.Is(why, trainer.ErrNotFinite) {
 			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
 		}

@@ -111,7 +111,7 @@ func (r *reader) begins(t *testing.T, commands string) *clitest.Program {
 // types types commands, again for a while where they fail: other terminals have just begun.
 func (r *reader) types(t *testing.T, commands string) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		p := r.begins(t, commands)
 		r.terminals = r.terminals[:len(r.terminals)-1]
 		if err := p.Wait(); err == nil {

@@ -8,7 +8,7 @@ type Peer struct {
 	Parameters uint64 `json:"parameters"`
 	// whether this peer has the run's final model, as all know it; false after an early leave
 	Ended bool `json:"ended"`
-	// ended | ended_provisional | ended_branch | ended_missed | left
+	// ended | ended_provisional | ended_missed | left
 	Status        string   `json:"status"`
 	Slot          uint64   `json:"slot"` // newest applied
 	StateRoot     string   `json:"state_root"`

@@ -4,7 +4,7 @@ package house
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
 	{most: 442_850, without: agreement},
-	{most: 166_500, in: agreement},
+	{most: 162_700, in: agreement},
 	{most: 70_000, in: []string{"p2p", "gossip"}},
 	{most: 67_000, in: []string{"bridge"}},
 }

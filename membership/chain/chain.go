@@ -109,9 +109,8 @@ func (c *Chain) Extend(commit wire.Commit, verify slot.Verifier) error {
 }
 
 // Push appends a commit that was verified before.
-func (c *Chain) Push(commit wire.Commit) { c.pushHashed(commit, commit.Record.Hash()) }
-
-func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
+func (c *Chain) Push(commit wire.Commit) {
+	hash := commit.Record.Hash()
 	c.add(commit, hash)
 	c.position.follow(commit.Record, hash)
 }

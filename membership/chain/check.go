@@ -29,11 +29,7 @@ func (pos *position) Check(r slot.Record, ballot uint32) error {
 	case pos.Closed():
 		return Invalid("the run is closed")
 	}
-	work := pos.WorkAfter(r.Kind, r.Contributions)
-	if r.Kind == slot.Fork {
-		work = pos.WorkOfFork(r.Members)
-	}
-	if r.Work != work {
+	if work := pos.WorkAfter(r.Kind, r.Contributions); r.Work != work {
 		return Invalid("work %d, %d expected", r.Work, work)
 	}
 	if r.Kind == slot.Step { // first: what members earn is reckoned from its contributions

@@ -35,9 +35,8 @@ func (pos *position) checkFork(r slot.Record) error {
 		}
 		return nil
 	}
-	if stay := pos.Staying(r.Members); stay != 0 && stay != len(r.Members) {
-		return Invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay,
-			len(r.Members)-stay)
+	if stay := pos.Staying(r.Members); stay < len(r.Members) {
+		return Invalid("a fork by %d peers that are no members of the record that is forked", len(r.Members)-stay)
 	}
 	return nil
 }
@@ -48,41 +47,17 @@ type Provisional struct {
 	Height   uint64        // of the record that was forked
 	Electors []slot.Member // of that record
 	Missing  []slot.Member // of these, the ones that are no electors of the tip
-	Few      bool          // fewer than half of them signed it: the branch is not the run
 }
 
-// BranchKind says what a chain is, of a run of which there may be several branches.
-type BranchKind int
-
-// The kinds, the best first.
-const (
-	IsRun BranchKind = iota // the run's chain, as all know it
-	// half of the electors of a record or more have forked it, and no quorum of them is back
-	IsProvisional
-	IsBranch // so did fewer than half of them: it is not the run
-)
-
-// BranchKind returns the worst that the chain's forks make of it.
-func (pos *position) BranchKind() BranchKind {
-	switch {
-	case slices.ContainsFunc(pos.provisional, func(p Provisional) bool { return p.Few }):
-		return IsBranch
-	case len(pos.provisional) > 0:
-		return IsProvisional
-	}
-	return IsRun
-}
-
-// Provisional returns the oldest fork of the chain that is provisional, of those that fewer than
-// half signed if there are any; false: there is none. A fork is provisional until the electors of
-// one of the records after it include a quorum of those before it. Those that a quorum's motions
-// have removed since do not count: so operators say that the branch is the run. They cannot say it
-// of a fork that fewer than half signed.
+// Provisional returns the oldest fork of the chain that is provisional; false: there is none. A
+// fork is provisional until the electors of one of the records after it include a quorum of those
+// before it. Those that a quorum's motions have removed since do not count: so operators say that
+// the branch is the run.
 func (pos *position) Provisional() (p Provisional, is bool) {
 	if len(pos.provisional) == 0 {
 		return p, false
 	}
-	p = pos.provisional[max(0, slices.IndexFunc(pos.provisional, func(p Provisional) bool { return p.Few }))]
+	p = pos.provisional[0]
 	p.Missing = slices.DeleteFunc(slices.Clone(p.Electors), func(e slot.Member) bool {
 		_, stays := FindMember(pos.Electorate(), e.Peer, e.Incarnation)
 		return stays
@@ -90,27 +65,17 @@ func (pos *position) Provisional() (p Provisional, is bool) {
 	return p, true
 }
 
-// newProvisional makes a fork of the record with these electors provisional.
-func newProvisional(fork slot.Record, before []slot.Member) Provisional {
-	return Provisional{
-		Height: fork.Height - 1, Electors: before, Few: 2*signersOf(before, fork) < len(before),
-	}
-}
-
 // stillProvisional lists the forks that are provisional once a record follows the tip.
 func (s *state) stillProvisional(rules Rules, r slot.Record) []Provisional {
 	forks := slices.Clone(s.provisional)
 	if before := s.electors; r.Kind == slot.Fork && len(before) > 0 {
-		forks = append(forks, newProvisional(r, before))
+		forks = append(forks, Provisional{Height: r.Height - 1, Electors: before})
 	}
 	electors := r.Electors()
 	return slices.DeleteFunc(forks, func(p Provisional) bool {
-		count := p.Electors
-		if !p.Few {
-			count = slices.DeleteFunc(slices.Clone(count), func(e slot.Member) bool {
-				return s.access.BarredBy(r, e.Peer)
-			})
-		}
+		count := slices.DeleteFunc(slices.Clone(p.Electors), func(e slot.Member) bool {
+			return s.access.BarredBy(r, e.Peer)
+		})
 		return len(count) > 0 && rules.Quorum(count, func(e slot.Member) bool {
 			_, stays := FindMember(electors, e.Peer, e.Incarnation)
 			return stays

@@ -77,28 +77,13 @@ func (pos *position) Ended() bool {
 func (pos *position) Closed() bool { return pos.Ended() && pos.tip.Kind == slot.Members }
 
 // WorkAfter returns the chain's work with one more record: steps add their contributions' weights,
-// each up to the caps, and none of those that are empty.
+// each up to the caps, and none of those that are empty. Like all work it is a pure function of the
+// chain (HOLES H28).
 func (pos *position) WorkAfter(kind slot.Kind, contributions []slot.Offer) uint64 {
 	if kind != slot.Step {
 		return pos.tip.Work
 	}
 	return saturatingAdd(pos.tip.Work, pos.workOf(contributions))
-}
-
-// forkPenalty is how many times the newest step's work a fork costs: a side that forked and then
-// decided as many slots as the side that did not has less work, and switches.
-const forkPenalty = 3
-
-// WorkOfFork returns the work of a fork of the tip by these members. Like all work it is a pure
-// function of the chain (HOLES H28). A fork by the tip's members subtracts. A fork by others, which
-// only hold its state, starts from zero: otherwise any stranger could fork the newest record of a
-// run, and one slot later its branch would have more work.
-func (pos *position) WorkOfFork(members []slot.Member) uint64 {
-	work := pos.tip.Work
-	if pos.Staying(members) == 0 || work/forkPenalty < pos.stepWork {
-		return 0
-	}
-	return work - forkPenalty*pos.stepWork
 }
 
 // Staying counts the members of a list that are members of the tip, too.

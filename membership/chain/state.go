@@ -13,7 +13,6 @@ type state struct {
 	founding slot.Root // hash of the record at height 1; zero: there is none
 	// hash of the newest fork record: it names the chain. Zero while there is only R_0
 	branch     slot.Root
-	stepWork   uint64    // what the newest step added to the work: the measure of a fork's penalty
 	stepHeight uint64    // of the newest step; 0 while there is none
 	shared     uint64    // height of the newest record that lists a second member; 0: there is none
 	lasting    slot.Root // hash of the newest record that changed who decides
@@ -49,7 +48,7 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 	case slot.Fork:
 		s.branch = hash
 	case slot.Step:
-		s.stepWork, s.stepHeight = r.Work-tip.Work, r.Height
+		s.stepHeight = r.Height
 	case slot.Members, slot.Access:
 	}
 	if r.Height == 1 {

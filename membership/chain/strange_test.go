@@ -38,7 +38,7 @@ func TestNoStrangersRecordEndsAPeer(t *testing.T) {
 			r.Run, r.Height, r.Prev = w.rules.Run, next.Height, next.Prev
 			r.Work = from.WorkAfter(r.Kind, r.Contributions)
 			if r.Kind == slot.Fork {
-				r.Work = from.WorkOfFork(r.Members)
+				r.Work = from.Tip().Work
 			}
 		}
 		if r, err = read(r); err != nil {

@@ -201,5 +201,4 @@ const (
 	CodeEnded     Code = 11 // the run has ended; the final model was loaded before
 	CodeClosed    Code = 12 // the node ends, or has left the run
 	CodeMissed    Code = 13 // the run ended without this peer, and its final model cannot be had
-	CodeBranch    Code = 14 // the last slot was applied, on a branch that is not the run
 )

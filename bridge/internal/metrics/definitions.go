@@ -199,7 +199,7 @@ func tellInfo(s status, tell func(float64, ...string)) {
 
 var phases = []p2pdiloco.Phase{
 	p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhaseRunning,
-	p2pdiloco.PhasePaused, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional, p2pdiloco.PhaseEndedBranch,
+	p2pdiloco.PhasePaused, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
 	p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed,
 }
 

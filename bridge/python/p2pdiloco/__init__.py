@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Optional
 from .arrays import Arrays
 from .attach.events import Event
 from .errors import (
-    BranchEnded,
     Busy,
     Closed,
     Ended,
@@ -53,7 +52,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arrays",
-    "BranchEnded",
     "Busy",
     "Closed",
     "DiLoCo",

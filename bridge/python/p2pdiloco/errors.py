@@ -43,8 +43,3 @@ class Ended(Error):
 
 class Missed(Error):
     """The run ended without this peer, and no peer with its model answers."""
-
-
-class BranchEnded(Error):
-    """The last slot is applied, on a branch that is not the run: the others went on without this
-    peer, or are gone. The node looks for them while it is open: reset() waits for the run."""

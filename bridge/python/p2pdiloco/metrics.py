@@ -11,8 +11,8 @@ class Metrics:
     """A peer's part in a run at one moment."""
 
     phase: str = "off"
-    """searching, joining, waiting, running, paused, ended, ended_provisional, ended_branch,
-    ended_missed or closed; off where no run was given."""
+    """searching, joining, waiting, running, paused, ended, ended_provisional, ended_missed or
+    closed; off where no run was given."""
     slot: int = 0
     """Outer steps in the model that the current inner steps started from."""
     last_slot: int = 0

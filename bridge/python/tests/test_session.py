@@ -543,7 +543,6 @@ class Failures(AttachCase):
             (8, Lost, "rank 1 of 2 was lost"), (10, Lost, "has not moved"),
             (6, errors.Invalid, "is held by no rank"), (12, errors.Closed, "the node ends"),
             (1, errors.Error, "makes no sense"), (13, errors.Missed, "without this peer"),
-            (14, errors.BranchEnded, "is not the run"),
         ):
             def play(node):
                 node.gather()

@@ -18,9 +18,9 @@ func TestErrorsBesideAStatusAreSaid(t *testing.T) {
 		code int
 		said string
 	}{
-		{ErrBranch, ExitBranch, ""},
-		{errors.Join(ErrBranch, nil), ExitBranch, ""},
-		{errors.Join(errors.Join(ErrBranch, nil), trainer), ExitBranch, "p: torchrun: exit status 1\n"},
+		{ErrProvisional, ExitProvisional, ""},
+		{errors.Join(ErrProvisional, nil), ExitProvisional, ""},
+		{errors.Join(errors.Join(ErrProvisional, nil), trainer), ExitProvisional, "p: torchrun: exit status 1\n"},
 		{errors.Join(trainer, ErrFailed), ExitFailed, "p: torchrun: exit status 1\n"},
 		{NothingDone("nothing was done"), ExitUsage, "p: nothing was done\n"}, // no advice
 		{fmt.Errorf("at the end: %w", trainer), ExitFailed, "p: at the end: torchrun: exit status 1\n"},

@@ -11,7 +11,7 @@ const (
 	ExitOK          = 0
 	ExitFailed      = 1
 	ExitUsage       = 2
-	ExitBranch      = 3   // of join: its branch has ended, and it is not the run
+	ExitProvisional = 3   // of join: its branch has ended, and may not be the run
 	ExitOtherRun    = 4   // of join and start: which run is meant has to be said
 	ExitInterrupted = 130 // what a shell reports for a program that SIGINT ended
 )
@@ -19,8 +19,8 @@ const (
 var (
 	// ErrFailed ends a command with ExitFailed and no further message: the command has printed one.
 	ErrFailed error = &exitError{ExitFailed, nil}
-	// ErrBranch is ErrFailed with ExitBranch.
-	ErrBranch error = &exitError{ExitBranch, nil}
+	// ErrProvisional is ErrFailed with ExitProvisional.
+	ErrProvisional error = &exitError{ExitProvisional, nil}
 	// ErrInterrupted ends a command that a signal stopped.
 	ErrInterrupted error = &exitError{ExitInterrupted, errors.New("interrupted")}
 )

@@ -148,7 +148,11 @@ func (a *attached) ended(ctx context.Context, node *p2pdiloco.Node, err error) e
 		last := info(node)
 		last.Slot, last.Root = node.Status().Slot, node.Status().StateRoot.String()
 		a.trainer.Joined(last)
-		a.server.End(wire.CodeEnded, "the run has ended; its final model is loaded")
+		text := "the run has ended; its final model is loaded"
+		if node.Status().Phase == p2pdiloco.PhaseEndedProvisional {
+			text = "this branch, which may not be the run's, has ended; its last model is loaded (p2pdiloco status)"
+		}
+		a.server.End(wire.CodeEnded, text)
 	case errors.Is(err, p2pdiloco.ErrMissed):
 		a.server.End(wire.CodeMissed, err.Error())
 	case ctx.Err() != nil:
@@ -157,14 +161,6 @@ func (a *attached) ended(ctx context.Context, node *p2pdiloco.Node, err error) e
 		a.server.End(wire.CodeClosed, fmt.Sprintf("the node has ended: %v", err))
 	}
 	return err
-}
-
-// branched sends the trainer away, because the last slot was applied on a branch that is not the
-// run. One that attaches again waits with the node until the run is found.
-func (a *attached) branched(err error) {
-	if a != nil {
-		a.server.Dismiss(wire.CodeBranch, err.Error())
-	}
 }
 
 // told shows a line to the trainer. A command whose output is this process's gets warnings alone:
@@ -183,9 +179,7 @@ func (a *attached) close(err error) error {
 	if a.server == nil {
 		return nil
 	}
-	if errors.Is(err, cli.ErrBranch) {
-		a.server.End(wire.CodeClosed, "the node was stopped on a branch that has ended and is not the run")
-	} else if err != nil {
+	if err != nil && !errors.Is(err, cli.ErrProvisional) {
 		a.server.End(wire.CodeClosed, fmt.Sprintf("the node has ended: %v", err))
 	}
 	command := a.command.Load()

@@ -61,7 +61,6 @@ func (c *collector) dataDir() string {
 var phases = map[string]p2pdiloco.Phase{
 	membership.EndsAsRun.String():       p2pdiloco.PhaseEnded,
 	membership.EndsProvisional.String(): p2pdiloco.PhaseEndedProvisional,
-	membership.EndsAsBranch.String():    p2pdiloco.PhaseEndedBranch,
 }
 
 // since is a phase, or that at the end of the run where this has come since.
@@ -95,9 +94,9 @@ func (c *collector) sumUp(s p2pdiloco.Status, wall time.Duration) eventlog.Peer 
 	}
 }
 
-// ended says whether a phase is one of the ends of a run or a branch.
+// ended says whether a phase is one of the ends of a run.
 func ended(p p2pdiloco.Phase) bool {
 	return slices.Contains([]p2pdiloco.Phase{
-		p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional, p2pdiloco.PhaseEndedBranch, p2pdiloco.PhaseEndedMissed,
+		p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional, p2pdiloco.PhaseEndedMissed,
 	}, p)
 }

@@ -34,12 +34,11 @@ func TestNoLossIsNull(t *testing.T) {
 	}
 }
 
-// A model is the run's only where all know it so: a branch, provisional or not, says what it is.
+// A model is the run's only where all know it so: a branch says what it is.
 func TestHowAPeerEnded(t *testing.T) {
 	for phase, want := range map[p2pdiloco.Phase]eventlog.Peer{
 		p2pdiloco.PhaseEnded:            {Ended: true, Status: "ended"},
 		p2pdiloco.PhaseEndedProvisional: {Status: "ended_provisional"},
-		p2pdiloco.PhaseEndedBranch:      {Status: "ended_branch"},
 		p2pdiloco.PhaseEndedMissed:      {Status: "ended_missed"},
 		p2pdiloco.PhaseRunning:          {Status: "left"},
 	} {

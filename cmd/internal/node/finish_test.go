@@ -53,10 +53,9 @@ func TestAPeerThatLeavesAtTheEndHasEnded(t *testing.T) {
 		{
 			"of a provisional chain", p2pdiloco.PhaseRunning,
 			[]string{"provisional"},
-			p2pdiloco.PhaseEndedProvisional, nil,
+			p2pdiloco.PhaseEndedProvisional, cli.ErrProvisional,
 		},
-		{"of a branch", p2pdiloco.PhaseRunning, []string{"branch"}, p2pdiloco.PhaseEndedBranch, cli.ErrBranch},
-		{"of a branch that is given up", p2pdiloco.PhaseRunning, []string{"branch", ""}, statusLeft, nil},
+		{"of a branch that is given up", p2pdiloco.PhaseRunning, []string{"provisional", ""}, statusLeft, nil},
 		{"it does not come", p2pdiloco.PhaseRunning, nil, statusLeft, nil},
 		{"the node has failed", p2pdiloco.PhaseClosed, []string{"run"}, statusLeft, nil},
 	} {

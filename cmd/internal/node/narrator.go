@@ -122,7 +122,7 @@ func Waits(s p2pdiloco.Status) string {
 	case p2pdiloco.PhaseRunning:
 		return waitsForOthers(s, f)
 	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
-		p2pdiloco.PhaseEndedBranch, p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
+		p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
 	}
 	if f["detail"] == "" {
 		return ""

@@ -211,18 +211,13 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node))
 }
 
-// looks says whether this peer goes on looking for the run's final model after an error of Run. It
-// does so at the end of a branch that is not the run. One that stays does so, too, where nobody
-// answers that holds the model.
+// looks says whether this peer goes on looking for the run's final model after an error of Run: one
+// that stays does so where nobody answers that holds the model.
 func (p *participant) looks(err error) bool {
-	if !errors.Is(err, p2pdiloco.ErrBranchEnded) {
-		if p.settings.Stays() {
-			p.say("%v. This peer goes on looking", err)
-		}
-		return p.settings.Stays()
+	if p.settings.Stays() {
+		p.say("%v. This peer goes on looking", err)
 	}
-	p.attached.branched(err)
-	return true
+	return p.settings.Stays()
 }
 
 // unlessAsked is err, or nil if the user or the trainer has asked to leave.
@@ -262,8 +257,8 @@ func (p *participant) finish(joined leaver, node endless) error {
 	}
 	r := p.collect.sumUp(last, time.Since(p.began))
 	switch {
-	case last.Phase == p2pdiloco.PhaseEndedBranch && err == nil:
-		err = cli.ErrBranch
+	case last.Phase == p2pdiloco.PhaseEndedProvisional && err == nil:
+		err = cli.ErrProvisional
 	case last.Phase == p2pdiloco.PhaseEndedMissed && err == nil && p.settings.Stays():
 		err = p2pdiloco.ErrMissed // stopped while it looked
 	}

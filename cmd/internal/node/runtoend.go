@@ -18,17 +18,16 @@ type endless interface {
 // lookAgain is how often a peer that lacks the run's final model looks whether it has come.
 const lookAgain = time.Second
 
-// runToEnd takes part to the end of the run. Where the run's final model is not here then (the
-// branch that ended is not the run, or nobody answers that holds the model) and looks says so, it
-// waits until the node has found that, or ctx ends. The node looks for it all the time.
+// runToEnd takes part to the end of the run. Where nobody answers then that holds the run's final
+// model, and looks says so, it waits until the node has found that, or ctx ends. The node looks for
+// it all the time.
 func runToEnd(ctx context.Context, node endless, looks func(error) bool) error {
 	for {
 		err := node.Run(ctx)
-		lacks := errors.Is(err, p2pdiloco.ErrBranchEnded) || errors.Is(err, p2pdiloco.ErrMissed)
-		if !lacks || !looks(err) {
+		if !errors.Is(err, p2pdiloco.ErrMissed) || !looks(err) {
 			return err
 		}
-		for lacksFinal(node.Status().Phase) {
+		for node.Status().Phase == p2pdiloco.PhaseEndedMissed {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -36,10 +35,6 @@ func runToEnd(ctx context.Context, node endless, looks func(error) bool) error {
 			}
 		}
 	}
-}
-
-func lacksFinal(p p2pdiloco.Phase) bool {
-	return p == p2pdiloco.PhaseEndedBranch || p == p2pdiloco.PhaseEndedMissed
 }
 
 // serveOn lets a node whose run is over serve what it has until ctx ends, or the node does by

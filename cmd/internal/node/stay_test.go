@@ -78,16 +78,19 @@ func TestAPeerThatStaysOutlivesTheEndOfABranch(t *testing.T) {
 		s.Kill(dead...)
 		s.Reach(6, last, archive)
 		s.Until(2*time.Minute, "at the end of the branch", func() bool {
-			return archive.Node.Load().Status().Phase == p2pdiloco.PhaseEndedBranch
+			return archive.Node.Load().Status().Phase == p2pdiloco.PhaseEndedProvisional
 		})
 		time.Sleep(time.Minute)
-		if got := archive.Node.Load().Status().Phase; got != p2pdiloco.PhaseEndedBranch {
+		if got := archive.Node.Load().Status().Phase; got != p2pdiloco.PhaseEndedProvisional {
 			t.Errorf("at the end of the branch its phase is %s", got)
 		}
-		if err := s.Outcome(last, time.After(time.Minute)); !errors.Is(err, p2pdiloco.ErrBranchEnded) {
+		if err := s.Outcome(last, time.After(time.Minute)); err != nil {
 			t.Errorf("the one that went on alone ends with %v", err)
 		}
 		s.Restart(dead...)
+		s.Cut(true, dead, s.But(dead...)) // they know nothing of the branch
+		s.Reach(6, dead...)
+		s.Cut(false, dead, s.But(dead...))
 		s.Until(3*time.Minute, "at the end of the run", func() bool {
 			return archive.Node.Load().Status().Phase == p2pdiloco.PhaseEnded
 		})

@@ -63,7 +63,7 @@ func (l *liar) forkAlone(b *chain.Chain, inc slot.Incarnation, state slot.Root) 
 		Listed: []slot.Member{b.Listing(l.self, inc)},
 	})
 	at := b.Next()
-	r.Run, r.Height, r.Prev, r.StateRoot, r.Work = l.run, at.Height, at.Prev, state, b.WorkOfFork(r.Members)
+	r.Run, r.Height, r.Prev, r.StateRoot, r.Work = l.run, at.Height, at.Prev, state, b.Tip().Work
 	v := slot.Vote{Ref: at, Hash: r.Hash()}
 	// the key is there
 	sig, _ := l.signer.Sign(slot.SignedBytes(slot.TypeFork, l.run, l.self, inc, v.Append(nil)))

@@ -31,8 +31,6 @@ var (
 	ErrRunEnded = errors.New("p2pdiloco: the run has ended")
 	ErrMissed   = errors.New("p2pdiloco: the run is over, and no peer that holds its final model answers: start one " +
 		"that has it, or ask for its export")
-	ErrBranchEnded = errors.New("p2pdiloco: this peer's branch has reached the last slot, and it is not the run: the " +
-		"others went on without it, or are gone. Start them again: while it is open it looks for them")
 	ErrLength    = errors.New("p2pdiloco: a vector of the wrong length")
 	ErrNoAnchor  = errors.New("p2pdiloco: no anchor to start from: call Anchor first")
 	ErrRoundOpen = errors.New("p2pdiloco: the round that was begun is not finished: call Finish first")

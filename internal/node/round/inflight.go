@@ -132,22 +132,19 @@ func (l *Loop) contributors() (m int) {
 }
 
 // ending returns the error for how the run has ended for this peer: ErrRunEnded if it ended well,
-// ErrMissed if it did so without this peer, ErrBranchEnded if this peer's branch did without the
-// run. Nil: it has not ended.
+// ErrMissed if it did so without this peer. Nil: it has not ended.
 func ending(v membership.View) error {
 	switch {
 	case v.Done:
 		return ErrRunEnded
 	case v.Missed:
 		return ErrMissed
-	case v.BranchEnded:
-		return ErrBranchEnded
 	}
 	return nil
 }
 
 // over says whether an error stands for the end of the rounds, with a last anchor to load.
-func over(err error) bool { return errors.Is(err, ErrRunEnded) || errors.Is(err, ErrBranchEnded) }
+func over(err error) bool { return errors.Is(err, ErrRunEnded) }
 
 // current says whether the state after the newest certified record is held here.
 func current(v membership.View) bool { return v.Synced && !v.Diverged && v.Applied == v.Tip.Height }

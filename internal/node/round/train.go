@@ -53,7 +53,7 @@ func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
 // untilEnd returns the first view that satisfies the condition, or the error for how the run ended
 // for this peer.
 func (l *Loop) untilEnd(ctx context.Context, wanted func(membership.View) bool) (membership.View, error) {
-	v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.BranchEnded || wanted(v) })
+	v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || wanted(v) })
 	if err == nil {
 		err = ending(v)
 	}

@@ -19,7 +19,6 @@ import weakref
 from typing import Any, Callable, Optional, Protocol, Sequence
 
 from ..errors import (
-    BranchEnded,
     Busy,
     Closed,
     Ended,
@@ -55,7 +54,6 @@ _KINDS: dict[int, type[Error]] = {
     11: Ended,
     12: Closed,
     13: Missed,
-    14: BranchEnded,
 }
 
 

@@ -147,40 +147,6 @@ class Alone(SwarmCase):
         self.assertEqual(done[0]["state_root"], done[1]["state_root"])
         self.assertLess(done[0]["off"], 0.5)
 
-    def test_a_branch_that_is_not_the_run_is_an_exception(self):
-        """Two members of three die, and the third is told to go on. Its trainer gets BranchEnded;
-        its node looks for the others, until it is stopped."""
-        gate, data = self.folder / "gate", self.folder / "peer"
-        peer = self.peer(
-            "peer", "branch_peer.py", gate=str(gate), trust="crash", inner_steps=1, rounds=4,
-            start_peers=3, linger="1s",
-        )
-        voters = [
-            Process(self, name, [
-                self.program, "join", "--run", self.run_name, "--trainer", "none", "--preset",
-                "lan", "--bootstrap", self.bootstrap, "--listen", LISTEN, "--data-dir",
-                str(self.folder / name),
-            ])
-            for name in ("voter-1", "voter-2")
-        ]
-        peer.report("waits")
-        node = node_pid(data)
-        self.addCleanup(self.end_process, node)  # its trainer leaves it behind
-        for voter in voters:
-            voter.kill()
-        self.until(lambda: self.order("recover", "--yes", "--data-dir", str(data)))
-        gate.touch()
-        branch = peer.report("branch")
-        self.assertIn("is not the run", branch["text"])
-        self.assertFalse(branch["finished"])
-        peer.end(1)
-        self.assertIn("p2pdiloco.errors.BranchEnded", peer.told())
-
-        self.assertIn("ended_branch", self.status(data))
-        os.kill(node, signal.SIGINT)
-        log = data / "node.log"
-        self.until(lambda: "this branch, which is not the run, has ended" in log.read_text())
-
     @staticmethod
     def end_process(pid):
         try:

@@ -74,7 +74,7 @@ func (p *peer) idle() bool {
 	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused:
 		return true
 	case p2pdiloco.PhaseRunning, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
-		p2pdiloco.PhaseEndedBranch, p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
+		p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
 	}
 	return false
 }
