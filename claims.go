@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // Claims is what a member says of itself, for people. Nothing stands behind it, and nothing is
@@ -175,9 +176,8 @@ func (s Status) CostSince(before Status) Cost {
 		Slots:    s.Stats.Applied - before.Stats.Applied,
 		Training: s.Training - before.Training, Sync: s.Stall - before.Stall, Sent: s.Sent - before.Sent,
 	}
-	inner, _ := strconv.ParseUint(s.Spec["inner_steps"], 10, 64)
-	fragments, _ := strconv.ParseUint(s.Spec["fragments"], 10, 64)
-	c.Steps = (s.Stats.Contributions - before.Stats.Contributions) * inner / max(fragments, 1)
+	run := spec.FromFields(s.Spec)
+	c.Steps = (s.Stats.Contributions - before.Stats.Contributions) * run.InnerSteps / max(run.Fragments, 1)
 	took := c.Training + c.Sync
 	if took > 0 {
 		c.Share = c.Sync.Seconds() / took.Seconds()

@@ -227,6 +227,14 @@ func (s Spec) Fields() map[string]string {
 	return m
 }
 
+// FromFields is the spec of which Fields returned the list. What cannot be read is left out.
+func FromFields(fields map[string]string) (s Spec) {
+	for _, f := range table {
+		_ = f.Set(&s, fields[f.Name])
+	}
+	return s
+}
+
 func fieldText(p any) string {
 	switch p := p.(type) {
 	case *string:

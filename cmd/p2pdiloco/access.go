@@ -99,15 +99,13 @@ func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
 	if err != nil {
 		return err
 	}
-	about := ""
+	var about p2pdiloco.PeerID
 	if given != "" {
-		p, err := c.find(given, s)
-		if err != nil {
+		if about, err = c.find(given, s); err != nil {
 			return cli.UsageError(err)
 		}
-		about = p.String()
 	}
-	if err := peer.Move(ctx, c.action, about); err != nil {
+	if err := peer.Move(ctx, c.action, about.String()); err != nil {
 		return err
 	}
 	text, err := c.became(ctx, peer, about)
@@ -172,23 +170,24 @@ func notNamed(given string) error {
 const shown = 2 * time.Second
 
 // became says what the peer makes of the motion, as soon as that can be seen.
-func (c *motion) became(ctx context.Context, peer api.Client, about string) (string, error) {
+func (c *motion) became(ctx context.Context, peer api.Client, about p2pdiloco.PeerID) (string, error) {
 	for end := time.Now().Add(shown); ; time.Sleep(shown / 20) {
 		var s p2pdiloco.Status
 		if _, err := peer.Get(ctx, &s); err != nil {
 			return "", err
 		}
 		for _, o := range s.Motions {
-			if o.Action == c.action && (about == "" || o.Peer.String() == about) {
+			if o.Action == c.action && (about == "" || o.Peer == about) {
 				return "moved: " + motionText(o, len(s.Members)), nil
 			}
 		}
-		removed := slices.ContainsFunc(s.Removed, func(p p2pdiloco.PeerID) bool { return p.String() == about })
+		removed := slices.Contains(s.Removed, about)
 		switch {
 		case c.action == "remove" && removed:
-			return "done: " + about + " is removed from the run", nil
+			return "done: " + about.String() + " is removed from the run", nil
 		case c.action == "readmit" && !removed:
-			return "done: " + about + " is not removed from the run, and this peer has no motion to remove it", nil
+			return "done: " + about.String() + " is not removed from the run, and this peer has no motion to " +
+				"remove it", nil
 		case time.Now().After(end):
 			return "moved; p2pdiloco status shows what becomes of the motion", nil
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -98,9 +98,7 @@ func (f *doctorFlags) settle() (all []doctor.Finding) {
 	if f.ticket == nil {
 		return nil
 	}
-	if f.run == "" {
-		f.run = f.ticket.Run
-	}
+	f.run = cmp.Or(f.run, f.ticket.Run)
 	f.bootstrap = slices.Concat(f.bootstrap, f.ticket.Addrs)
 	found := doctor.Found("ticket", doctor.OK,
 		fmt.Sprintf("for run %s, with %d addresses", f.ticket.Run, len(f.ticket.Addrs)), "")
@@ -195,15 +193,13 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 
 // muteFinding is what is said of a peer that runs and gives no status.
 func muteFinding(p local.Peer) doctor.Finding {
-	found := doctor.Found("peer", doctor.Warn, p.Told().Error(),
-		"do what it waits for; doctor asks it once it has started, and it probes its members then")
 	var timeout net.Error
 	if errors.As(p.Mute, &timeout) && timeout.Timeout() {
-		found.Level = doctor.Fail
-		found.Do = "see whether its process is stopped or waits for a disk (ps: state T or D); if it stays so, kill " +
-			"it and start it again with its data directory"
+		return doctor.Found("peer", doctor.Fail, p.Told().Error(), "see whether its process is stopped or waits for a "+
+			"disk (ps: state T or D); if it stays so, kill it and start it again with its data directory")
 	}
-	return found
+	return doctor.Found("peer", doctor.Warn, p.Told().Error(),
+		"do what it waits for; doctor asks it once it has started, and it probes its members then")
 }
 
 // peer is the running peer to ask, nil if there is none, and those that run and give no status.
@@ -254,29 +250,19 @@ func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Pe
 	return nil, nil, p.Mute
 }
 
-// needOf is the disk space that a model needs.
-func needOf(spec map[string]string, parameters uint64, members int) doctor.Need {
-	vectors := map[string]uint64{"sgd": 1, "nesterov": 2}[spec["outer"]] // with the anchor
-	if vectors == 0 {
-		vectors = 3
-	}
-	out, _ := codec.NewOutcome(spec["codec"], spec["outcome_codec"])
-	rounds, _ := strconv.ParseUint(spec["rounds"], 10, 64)
-	fragments, _ := strconv.ParseUint(spec["fragments"], 10, 64)
-	return doctor.Need{
-		State: 4 * parameters * vectors, Outcome: encoded(out, parameters),
-		Records: min(rounds*max(1, fragments), 1<<20),
-		Members: members,
-	}
-}
-
-// slotOf is what a round of a run exchanges.
-func slotOf(spec p2pdiloco.Spec, parameters uint64, members int) doctor.Slot {
+// size says what a run needs of the disk, with so many members in its records, and what a round
+// exchanges between so many.
+func (l *look) size(spec p2pdiloco.Spec, parameters uint64, listed, members int) {
+	vectors := map[string]uint64{"sgd": 1, "nesterov": 2}[spec.Outer] // with the anchor
 	in, _ := codec.New(spec.Codec)
 	out, _ := codec.NewOutcome(spec.Codec, spec.OutcomeCodec)
-	return doctor.Slot{
-		Bytes: (encoded(in, parameters) + encoded(out, parameters)) / 2, Codec: spec.Codec, Members: members,
-		Steps:  spec.InnerSteps,
-		Beside: spec.Overlaps() || spec.Mode == "streaming",
+	outcome := encoded(out, parameters)
+	l.need = doctor.Need{
+		State: 4 * parameters * cmp.Or(vectors, 3), Outcome: outcome, Records: min(spec.LastSlot(), 1<<20),
+		Members: listed,
+	}
+	l.view.Slot = doctor.Slot{
+		Bytes: (encoded(in, parameters) + outcome) / 2, Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
+		Beside: spec.Overlaps() || spec.Mode == p2pdiloco.ModeStreaming,
 	}
 }

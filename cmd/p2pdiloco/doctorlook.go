@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // lookInside takes the view of a peer that runs here.
@@ -23,7 +23,7 @@ func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string)
 	v := &doctor.View{Run: s.Run, Node: s.Peer.String(), Addrs: s.Addrs, Own: ownAddresses(), Reach: reachOf(s.Reach)}
 	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}
 	var probes []p2pdiloco.PeerProbe
-	l.dir, l.need, l.view = p.Dir, needOf(s.Spec, s.Parameters, len(s.Members)), v
+	l.dir, l.view = p.Dir, v
 	if err := p.Probe(ctx, &probes); err != nil && len(s.Members) > 1 {
 		l.extra = append(l.extra, doctor.Found("probe", doctor.Warn,
 			"the peer that runs here did not probe its members: "+err.Error(),
@@ -34,10 +34,7 @@ func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string)
 	}
 	v.Load = doctor.Load()
 	v.Mapped = mapped(ctx, bootstrap)
-	spec := p2pdiloco.Spec{Codec: s.Spec["codec"], Mode: s.Spec["mode"]}
-	// 0 before there is a spec
-	spec.InnerSteps, _ = strconv.ParseUint(s.Spec["inner_steps"], 10, 64)
-	v.Slot = slotOf(spec, s.Parameters, max(len(s.Members), 1))
+	l.size(spec.FromFields(s.Spec), s.Parameters, len(s.Members), max(len(s.Members), 1))
 	for _, m := range s.Members {
 		c := m.Contribution
 		if c != nil && c.StepTime*time.Duration(c.Steps) > v.Slot.Step*time.Duration(v.Slot.Steps) {
@@ -115,7 +112,7 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 	if err := b.Err(); err != nil {
 		v.Bootstrap.Err = strings.TrimPrefix(err.Error(), p2p.ErrNoBootstrap.Error()+": ")
 	}
-	if f.ticket != nil && f.ticket.Token != nil {
+	if f.private() {
 		v.Run = ""
 		l.extra = append(l.extra, doctor.Found("members", doctor.Warn,
 			"run "+f.run+" is private: its peers cannot be probed from outside",
@@ -136,19 +133,21 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 	}
 	v.Load, v.Mapped, v.Reach = doctor.Load(), mapped(ctx, f.bootstrap), reachOf(n.Reach())
 	if spec != nil {
-		l.need = needOf(spec.Fields(), spec.Layout.Elements(), int(spec.StartPeers))
-		v.Slot = slotOf(*spec, spec.Layout.Elements(), len(found)+1)
+		l.size(*spec, spec.Layout.Elements(), int(spec.StartPeers), len(found)+1)
 	}
 	return nil
 }
+
+// private says whether the run is private: its peers do not announce its name.
+func (f *doctorFlags) private() bool { return f.ticket != nil && f.ticket.Token != nil }
 
 // find waits for the run's peers, until no more come.
 func (f *doctorFlags) find(ctx context.Context, n *p2p.Network) (found []p2pdiloco.PeerID) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var news <-chan p2pdiloco.PeerID
-	private := f.ticket != nil && f.ticket.Token != nil // its peers do not announce its name
-	if f.run != "" && !private {
+	byName := f.run != "" && !f.private()
+	if byName {
 		news, _ = n.Discover(ctx, p2p.NewPlaces(f.run))
 	}
 	again := time.NewTicker(quiet)
@@ -165,7 +164,7 @@ func (f *doctorFlags) find(ctx context.Context, n *p2p.Network) (found []p2pdilo
 			again.Reset(quiet)
 		case <-again.C:
 			b := n.Bootstrap()
-			if len(found) > 0 || (f.run == "" || private) && (b.Answered || len(b.Given) == 0) {
+			if len(found) > 0 || !byName && (b.Answered || len(b.Given) == 0) {
 				return found
 			}
 		case <-ctx.Done():

@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -77,26 +76,7 @@ slot, and compares each state with its certified root.`,
 		"that holds NaN or infinity, too")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr")
-	fs.Var(sources.Var(new(string), "folder", noFolder, sources.Plain), "hf", "")
-	fs.MarkHidden("hf") //nolint:errcheck // it is there
 	return cmd
-}
-
-// noFolder says what to do instead of export --hf.
-func noFolder(folder string) (string, error) {
-	return "", fmt.Errorf("only a file is written: make the folder with the config.json and the tokenizer of the "+
-		"model that the run began with, and give --out %s/model.safetensors. In Python, d.export(hf=%q) writes it "+
-		"as that model's folder was", folder, folder)
-}
-
-// newInit says what to do instead of init hf:FOLDER.
-func newInit() *cobra.Command {
-	return &cobra.Command{
-		Use: "init", Hidden: true, DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return cli.UsageError(datadir.InsteadOfFolder(append(args, "FOLDER")[0]))
-		},
-	}
 }
 
 func (f *exportFlags) run(cmd *cobra.Command) error {

@@ -123,29 +123,24 @@ func about(t ticket.Ticket) string {
 		s += fmt.Sprintf("it admits %d to a private run: keep it secret, also from other users of a machine, who can "+
 			"read command lines\n", t.Token.Uses)
 	}
-	switch farthest(t.Addrs) {
-	case thisMachine:
-		s += "all its addresses are of this machine: it is of no use on other machines\n"
-	case thisNetwork:
-		s += "all its addresses are of the local network: elsewhere it is of no use, unless a peer can be reached " +
+	return s + [...]string{
+		"all its addresses are of this machine: it is of no use on other machines\n",
+		"all its addresses are of the local network: elsewhere it is of no use, unless a peer can be reached " +
 			"from there (join --announce) or through a relay (bootstrap --relay, and join --bootstrap with its " +
-			"address)\n"
-	case everywhere:
-	}
-	return s
+			"address)\n",
+		"",
+	}[farthest(t.Addrs)]
 }
 
-// reachOfAddress says from where an address can be reached.
-type reachOfAddress int
-
+// From where an address can be reached.
 const (
-	thisMachine reachOfAddress = iota
+	thisMachine = iota
 	thisNetwork
 	everywhere
 )
 
 // farthest says from where the best of some multiaddrs can be reached.
-func farthest(addrs []string) (far reachOfAddress) {
+func farthest(addrs []string) (far int) {
 	for _, a := range addrs {
 		parts := strings.SplitN(a, "/", 4)
 		if len(parts) < 3 {

@@ -19,7 +19,7 @@ var commands = []func() *cobra.Command{
 	func() *cobra.Command { return node.NewStart(joinsPage) },
 	func() *cobra.Command { return node.NewJoin(joinsPage) },
 	node.NewBootstrap,
-	newStatus, newDashboard, newTop, newReport, newDoctor, newInit, newExport,
+	newStatus, newDashboard, newTop, newReport, newDoctor, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,
 }

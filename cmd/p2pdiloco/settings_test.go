@@ -62,7 +62,7 @@ func settingsTable() string {
 			if rows[f.Name] == "" {
 				order = append(order, f.Name)
 				_, usage := pflag.UnquoteUsage(f)
-				if value := f.DefValue; value != "" && value != "[]" && value != "0" && value != "0s" && value != "false" {
+				if value := f.DefValue; !slices.Contains([]string{"", "[]", "0", "0s", "false"}, value) {
 					usage += " (default " + value + ")"
 				}
 				rows[f.Name] = usage

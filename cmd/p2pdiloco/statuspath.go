@@ -20,10 +20,9 @@ func wayTo(m p2pdiloco.MemberStatus) string {
 		return "not connected"
 	}
 	parts := []string{m.Path.Way}
-	switch {
-	case m.Path.Way == p2p.WayRelayed:
+	if m.Path.Way == p2p.WayRelayed {
 		parts = append(parts, "by "+m.Path.Relay.Short())
-	default:
+	} else {
 		parts = append(parts, strings.TrimSuffix(m.Path.Transport, "-v1"))
 	}
 	if m.Path.RTT > 0 {
@@ -34,22 +33,18 @@ func wayTo(m p2pdiloco.MemberStatus) string {
 
 // reached says how other peers reach this one.
 func reached(r p2p.Reach) string {
-	var parts []string
-	switch {
-	case r.Public:
-		parts = append(parts, "directly, from everywhere")
-	case len(r.Relays) > 0:
-		short := make([]string, len(r.Relays))
-		for i, id := range r.Relays {
-			short[i] = id.Short()
+	text := "directly, where its network lets connections in"
+	if r.Public {
+		text = "directly, from everywhere"
+	} else if len(r.Relays) > 0 {
+		var short []string
+		for _, id := range r.Relays {
+			short = append(short, id.Short())
 		}
-		parts = append(parts, "through "+strings.Join(short, " and ")+
-			", and directly where its network lets connections in")
-	default:
-		parts = append(parts, "directly, where its network lets connections in")
+		text = "through " + strings.Join(short, " and ") + ", and " + text
 	}
 	if r.Relaying {
-		parts = append(parts, fmt.Sprintf("relays for others (%s so far)", humanize.Bytes(r.Carried.Sent)))
+		text += fmt.Sprintf("; relays for others (%s so far)", humanize.Bytes(r.Carried.Sent))
 	}
-	return strings.Join(parts, "; ")
+	return text
 }

@@ -130,7 +130,8 @@ func printTrust(l sheet, s p2pdiloco.Status) {
 			humanize.Bytes(t.State.Sent), humanize.Bytes(t.Control.Sent), humanize.Bytes(t.Gossip.Sent))
 	}
 	if t := s.Traffic.Relayed; t != (p2p.Bytes{}) {
-		l.add("relayed\t%s sent and %s received through other peers", humanize.Bytes(t.Sent), humanize.Bytes(t.Received))
+		l.add("relayed\t%s sent and %s received through other peers", humanize.Bytes(t.Sent),
+			humanize.Bytes(t.Received))
 	}
 	l.add("reached\t%s", reached(s.Reach))
 }

@@ -97,10 +97,7 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 	if cfg.Library.DataDir = os.Getenv(checkVariable); cfg.Library.DataDir != "" {
 		return checkHere(ctx, cfg)
 	}
-	lines := cmd.OutOrStdout()
-	if f.json {
-		lines = cmd.ErrOrStderr()
-	}
+	lines := cli.Progress(cmd, f.json)
 	r, err := checkTwice(ctx, cmd.ErrOrStderr(), func(l check.Line) { fmt.Fprintln(lines, l) })
 	if ctx.Err() != nil {
 		return cli.ErrInterrupted

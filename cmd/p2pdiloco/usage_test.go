@@ -84,11 +84,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --keep-checkpoints 0", "at least 1"},
 		{"export", "no file is named"},
 		{"export --data-dir d", "--out MODEL.safetensors"},
-		{
-			"init hf:gpt2 --out m",
-			"gpt2 is a folder, and .safetensors files are read here: give --init gpt2/model.safetensors",
-		},
-		{"export --data-dir d --hf tuned --like gpt2", "--hf tuned: only a file is written: make the folder"},
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 		{"report", "no file is named: give --out REPORT.html"},

@@ -221,8 +221,6 @@ const (
 // clock compares this machine's clock with the median of others, and each of theirs.
 func (v *View) clock() (f Finding, ok bool) {
 	var offsets []time.Duration
-	var odd []string
-	wrong := false
 	for _, p := range v.Peers {
 		if p.Error == "" {
 			offsets = append(offsets, p.Offset)
@@ -233,23 +231,19 @@ func (v *View) clock() (f Finding, ok bool) {
 	}
 	slices.Sort(offsets)
 	median := offsets[len(offsets)/2]
-	for _, p := range v.Peers {
-		if p.Error == "" && (p.Offset-median).Abs() > skewed {
-			odd = append(odd, fmt.Sprintf("%s (%s)", p.ID[max(0, len(p.ID)-8):], short(p.Offset-median)))
-			wrong = wrong || (p.Offset-median).Abs() > wrongBy
-		}
-	}
-	level, what := OK, fmt.Sprintf("%s off those of the others", short(median.Abs()))
-	if median.Abs() > skewed {
-		level, what = Warn, fmt.Sprintf("this machine's clock is %s %s those of the others", short(median.Abs()),
+	wrong, what := median.Abs() > skewed, short(median.Abs())+" off those of the others"
+	if wrong {
+		what = fmt.Sprintf("this machine's clock is %s %s those of the others", short(median.Abs()),
 			map[bool]string{true: "behind", false: "ahead of"}[median > 0])
 	}
-	if wrong {
-		level = Warn
+	between := "; the clocks of these peers differ from the rest: "
+	for _, p := range v.Peers {
+		if off := p.Offset - median; p.Error == "" && off.Abs() > skewed {
+			what += fmt.Sprintf("%s%s (%s)", between, p.ID[max(0, len(p.ID)-8):], short(off))
+			between, wrong = ", ", wrong || off.Abs() > wrongBy
+		}
 	}
-	if len(odd) > 0 {
-		what += "; the clocks of these peers differ from the rest: " + strings.Join(odd, ", ")
-	}
-	return Found("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and "+
-		"tickets expire early or late: turn NTP on where the clock is wrong (timedatectl set-ntp true)"), true
+	return Found("clock", levelOf(false, wrong), what, "a run does not need clocks that agree, but logs are hard to "+
+		"compare and tickets expire early or late: turn NTP on where the clock is wrong (timedatectl set-ntp "+
+		"true)"), true
 }

@@ -32,11 +32,10 @@ func Flag(key string) string { return strings.ReplaceAll(key, "_", "-") }
 // mistyped one.
 type Known map[string]bool
 
-// Add adds the flags of a set, but for those that only the command line can give, and those that
-// only say what to type instead.
+// Add adds the flags of a set, but for those that only the command line can give.
 func (k Known) Add(fs *pflag.FlagSet) {
 	fs.VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(onlyTyped, f.Name) && !(f.Hidden && f.Usage == "") {
+		if !slices.Contains(onlyTyped, f.Name) {
 			k[f.Name] = k[f.Name] || !f.Hidden
 		}
 	})

@@ -32,9 +32,6 @@ func Commands(parent *cobra.Command) (all []*cobra.Command) {
 // Words are a command's words below the root.
 func Words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
-// isGone says whether a flag only tells what to type instead.
-func isGone(f *pflag.Flag) bool { return f.Hidden && f.Usage == "" }
-
 // FlagsAreSettings gives every flag of every command by its variable and by its key in a
 // file, and checks that one name is one kind of value in all commands, that config files may
 // hold all flags, and that every help says where flags may be given.
@@ -47,9 +44,6 @@ func FlagsAreSettings(t *testing.T, newRoot func() *cobra.Command) {
 			t.Errorf("%s --help says\n%s", like.Name(), stdout)
 		}
 		like.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if isGone(f) {
-				return
-			}
 			kind := f.Value.Type()
 			if kind == f.Name { // one of several words: demo and chaos take fewer
 				kind = "string"

@@ -72,9 +72,11 @@ func slotLine(before, now p2pdiloco.Status) string {
 			f[name] = message("slot/"+name, more)
 		}
 	}
-	if loss := now.Stats.TrainLoss; loss != nil && *loss != 0 {
-		part("loss", true, fields{"loss": fmt.Sprintf("%.4g", *loss)})
-	} else if loss = now.Stats.Loss; loss != nil {
+	loss := now.Stats.TrainLoss
+	if loss == nil || *loss == 0 {
+		loss = now.Stats.Loss
+	}
+	if loss != nil {
 		part("loss", true, fields{"loss": fmt.Sprintf("%.4g", *loss)})
 	}
 	part("work", c.Steps > 0, fields{
