@@ -52,7 +52,7 @@ func TestTutorials(t *testing.T) {
 					r.begins(t, commands)
 					r.begins(t, commands)
 				default:
-					t.Errorf("nobody knows where to type ```sh %s", where)
+					t.Fatalf("nobody knows where to type ```sh %s", where)
 				}
 			}
 			if len(found) < blocks {
@@ -114,7 +114,10 @@ func (r *reader) types(t *testing.T, commands string) {
 	for late := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		p := r.begins(t, commands)
 		r.terminals = r.terminals[:len(r.terminals)-1]
-		if err := p.Wait(); err == nil {
+		stuck := time.AfterFunc(time.Until(late)+20*time.Second, func() { _ = p.Cancel() })
+		err := p.Wait()
+		stuck.Stop()
+		if err == nil {
 			return
 		} else if time.Now().After(late) {
 			for _, other := range r.terminals { // and the log shows them
