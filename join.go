@@ -29,7 +29,7 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	cfg = cfg.withDefaults()
 	if cfg.InitFile != "" {
-		if cfg.Spec, err = datadir.FixInitial(cfg.Spec, cfg.InitFile); err != nil {
+		if cfg.Spec, err = fixInitial(cfg.Spec, cfg.InitFile); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package datadir
+package p2pdiloco
 
 import (
 	"bytes"
@@ -25,13 +25,13 @@ func TestAFileOfTheBodyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, logger := make([]float32, 2), slog.New(slog.NewTextHandler(&log, nil))
-	err := ReadInitial(path, slot.Layout{{Name: "transformer.wte.weight", Shape: []uint64{2}}}, got, logger)
+	err := readInitial(path, slot.Layout{{Name: "transformer.wte.weight", Shape: []uint64{2}}}, got, logger)
 	if err != nil || !slices.Equal(got, []float32{1, 2}) ||
 		!strings.Contains(log.String(), "tensor=transformer.wte.weight") {
 		t.Errorf("%v, %v, log %q", got, err, log.String())
 	}
 	log.Reset()
-	if err := ReadInitial(path, there, got, logger); err != nil || log.Len() > 0 {
+	if err := readInitial(path, there, got, logger); err != nil || log.Len() > 0 {
 		t.Errorf("with the layout's own names: %v, log %q", err, log.String())
 	}
 }
@@ -50,7 +50,7 @@ func TestWhatIsNoModelFile(t *testing.T) {
 		os.DevNull:   "is no file",
 		dir + "/not": "no such file",
 	} {
-		err := ReadInitial(path, nil, nil, slog.New(slog.DiscardHandler))
+		err := readInitial(path, nil, nil, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
