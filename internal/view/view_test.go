@@ -142,7 +142,11 @@ func TestHeadline(t *testing.T) {
 		{p2pdiloco.Status{Phase: p2pdiloco.PhaseRunning, Slot: 3}, "slot 4 waits for x", "slot 4 waits for x"},
 		{p2pdiloco.Status{Phase: p2pdiloco.PhaseRunning, Slot: 3}, "", "slot 4: this peer is ready for it"},
 		{p2pdiloco.Status{Phase: p2pdiloco.PhaseEnded, Detail: "agreed"}, "still waiting: agreed", "agreed"},
-		{p2pdiloco.Status{Phase: p2pdiloco.PhasePaused, Reason: "a\nb"}, "still waiting: a\u202e b", "still waiting: a b"},
+		{
+			p2pdiloco.Status{Phase: p2pdiloco.PhasePaused, Reason: "a\nb"},
+			"still waiting: a\u202e b",
+			"still waiting: a b",
+		},
 	} {
 		if v := build(c.status, c.waits, &clock{}); v.Now.Headline != c.want || v.Agreement != nil {
 			t.Errorf("%+v, want %q", v.Now, c.want)

@@ -32,9 +32,10 @@ func init() { testutil.OneCPU() }
 func large(slotNumber uint64) p2pdiloco.Status {
 	loss := 1 / float64(slotNumber)
 	s := p2pdiloco.Status{
-		Peer: "me", Run: "books", RunID: slot.Root{1}, Phase: p2pdiloco.PhaseRunning, Slot: slotNumber, LastSlot: 20_000,
-		Spec:  map[string]string{"access": spec.AccessOpen},
-		Stats: p2pdiloco.StatsStatus{Slot: slotNumber, Norm: loss, Loss: &loss, LossSlot: slotNumber, TrainLoss: &loss},
+		Peer: "me", Run: "books", RunID: slot.Root{1}, Phase: p2pdiloco.PhaseRunning, Slot: slotNumber,
+		LastSlot: 20_000,
+		Spec:     map[string]string{"access": spec.AccessOpen},
+		Stats:    p2pdiloco.StatsStatus{Slot: slotNumber, Norm: loss, Loss: &loss, LossSlot: slotNumber, TrainLoss: &loss},
 	}
 	for i := range 500 {
 		s.Members = append(s.Members, p2pdiloco.MemberStatus{
@@ -42,7 +43,9 @@ func large(slotNumber uint64) p2pdiloco.Status {
 			Heard: time.Second, Slot: slotNumber, Uplink: 12000,
 			Path:         &p2p.Path{Way: p2p.WayDirect, Transport: "tcp", RTT: 31 * time.Millisecond},
 			Contribution: &p2pdiloco.ContributionStatus{Slot: slotNumber, Steps: 500, StepTime: time.Second},
-			Figures:      &p2pdiloco.FiguresStatus{Slot: slotNumber, Norm: 1.23456789, Cosine: &loss, Trimmed: .0123456},
+			Figures: &p2pdiloco.FiguresStatus{
+				Slot: slotNumber, Norm: 1.23456789, Cosine: &loss, Trimmed: .0123456,
+			},
 		})
 	}
 	return s
