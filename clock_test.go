@@ -27,8 +27,8 @@ var wallClock = []string{
 	"metrics.go: UTC",                 // the same
 	// A page, a terminal and a tracker show when things were.
 	"internal/view/events.go: Time", "internal/view/events.go: Parse", "internal/view/history.go: Unix",
-	"internal/view/top/screen.go: Local", "internal/view/track/tensorboard.go: Unix",
-	"internal/view/track/tensorboard.go: UnixNano",
+	"internal/view/screen.go: Local", "internal/view/document/tensorboard.go: Unix",
+	"internal/view/document/tensorboard.go: UnixNano",
 	"p2p/internal/discovery/addressbook.go: Seen", // when a remembered peer was seen
 	"p2p/paths.go: Since",                         // since when a connection is there, to be read
 	// Tickets end at a date.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 )
 
@@ -17,7 +16,7 @@ const sendTime = time.Second
 
 // conn is a connection to one rank.
 type conn struct {
-	number box.Conn
+	number Conn
 	socket *net.UnixConn
 }
 

@@ -12,4 +12,21 @@
 // goroutine owns that machine (loop.go): it carries out what the machine wants, and the readers of
 // the sockets (conn.go) and the node's calls (trainer.go) post to it. The vectors of the node lie
 // in memory that the ranks map, too (package memory).
+//
+// # The box
+//
+// A Box is the node's side of the protocol as a pure machine: one machine's node with the ranks of
+// its trainer. What comes in is a method call, and what is to be done for it comes out as effects.
+// There are no goroutines in it, no clock and no sockets.
+//
+//	box.go     the box: connections, the set that has it, and what comes from outside
+//	set.go     the ranks of one start of a trainer, until they share the memory
+//	request.go what the node asks of all ranks, and the step rule
+//	cover.go   whether the pieces of the ranks make up the model
+//	effect.go  what the shell is to do
+//
+// # The memory
+//
+// A MemoryFile has the vectors that the node shares with the ranks. A Region maps it, and keeps its
+// place in this process for good, so slices of it stay valid when another file is mapped there.
 package attach

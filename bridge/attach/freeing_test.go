@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 )
 
 // TestMemoryIsFreeBeforeTheNextIsMade: the node works in one set's memory. The next set goes before
@@ -18,12 +17,12 @@ func TestMemoryIsFreeBeforeTheNextIsMade(t *testing.T) {
 	close(f.slow)
 	// a file is to be closed, and may be
 	begun, let := make(chan struct{}, 100), make(chan struct{}, 100)
-	closeFile = func(file *memory.File) error {
+	closeFile = func(file *MemoryFile) error {
 		begun <- struct{}{}
 		<-let
 		return file.Close()
 	}
-	t.Cleanup(func() { closeFile = (*memory.File).Close })
+	t.Cleanup(func() { closeFile = (*MemoryFile).Close })
 	m := newMachine(t, Config{})
 	defer close(let)
 	attach := func(set string) *attachtest.Rank {

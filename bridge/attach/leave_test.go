@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -65,7 +64,7 @@ func TestARankSaysWhoIsMissing(t *testing.T) {
 	const want = "rank 0 of 3 has not attached"
 	loop, told := m.server.loop, false
 	for now := time.Now(); !told; now = now.Add(time.Hour) {
-		loop.do(func() []box.Effect {
+		loop.do(func() []Effect {
 			if !strings.Contains(loop.box.Missing(), want) {
 				return nil
 			}
@@ -86,7 +85,7 @@ func TestARankSaysWhoIsMissing(t *testing.T) {
 // the first step, by the node and by rank 0. The kernel ended the node in the first round.
 func TestAMachineWithLittleMemory(t *testing.T) {
 	free = func() uint64 { return 1 << 20 }
-	defer func() { free = memory.Free }()
+	defer func() { free = replica.FreeMemory }()
 	r := &attachtest.Rank{Trainer: &attachtest.Toy{}}
 	m, tr, ended := attached(t, Config{}, r)
 	loaded(t, tr)

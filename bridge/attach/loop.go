@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -33,9 +32,9 @@ type loop struct {
 	room    sync.Mutex     // of the goroutine that makes memory
 
 	// These belong to the goroutine.
-	box    *box.Box
-	conns  map[box.Conn]*conn
-	last   box.Conn
+	box    *Box
+	conns  map[Conn]*conn
+	last   Conn
 	memory shared
 	// in how many slots the private state was saved once, lately; of the node's goroutine
 	savesEvery atomic.Int64
@@ -55,7 +54,7 @@ type loop struct {
 }
 
 // todo is what the box wants done, in that order.
-type todo = []box.Effect
+type todo = []Effect
 
 type post struct {
 	f    func() todo
@@ -65,9 +64,9 @@ type post struct {
 func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), notices: make(chan *wire.Notice, maxNotices),
-		over: make(chan struct{}), conns: make(map[box.Conn]*conn), done: make(chan struct{}),
+		over: make(chan struct{}), conns: make(map[Conn]*conn), done: make(chan struct{}),
 		freed: make(chan struct{}), news: make(chan struct{}),
-		box: box.New(box.Config{
+		box: NewBox(BoxConfig{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),
 	}
@@ -168,26 +167,26 @@ func (l *loop) carryOut(effects todo) {
 	}
 }
 
-func (l *loop) effect(e box.Effect) todo {
+func (l *loop) effect(e Effect) todo {
 	switch e := e.(type) {
-	case box.Send:
+	case Send:
 		return l.send(e, nil)
-	case box.Close:
+	case Close:
 		if c := l.conns[e.Conn]; c != nil {
 			delete(l.conns, e.Conn)
 			_ = c.socket.Close()
 		}
-	case box.Share:
+	case Share:
 		l.share(e)
-	case box.Unwanted:
+	case Unwanted:
 		l.unwanted()
-	case box.Answered:
+	case Answered:
 		l.answered(e)
-	case box.Lost:
+	case Lost:
 		l.lost(e.Fault)
-	case box.Leave:
+	case Leave:
 		l.quit(fmt.Errorf("%w: %s", ErrLeave, e.Reason))
-		return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the peer leaves the run: " + e.Reason})
+		return l.box.End(Fault{Code: wire.CodeClosed, Text: "the peer leaves the run: " + e.Reason})
 	}
 	return nil
 }
@@ -224,7 +223,7 @@ func (l *loop) missing(now time.Time) todo {
 		return nil
 	}
 	l.quit(fmt.Errorf("%w within %v (--trainer-return)", ErrNoReturn, max(0, l.cfg.Return)))
-	return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the node has ended: " + l.stop.Error()})
+	return l.box.End(Fault{Code: wire.CodeClosed, Text: "the node has ended: " + l.stop.Error()})
 }
 
 // gathering tells people every so often which ranks the others wait for, also in the output of a
@@ -249,7 +248,7 @@ func (l *loop) gathering(now time.Time) todo {
 // where a peer does not stay for one that is gone.
 const attachesAnew = 2 * time.Second
 
-func (l *loop) send(e box.Send, files []*os.File) todo {
+func (l *loop) send(e Send, files []*os.File) todo {
 	c := l.conns[e.Conn]
 	if c == nil {
 		return nil
@@ -267,14 +266,14 @@ func (l *loop) wake() {
 }
 
 // answered ends the call under way.
-func (l *loop) answered(e box.Answered) {
+func (l *loop) answered(e Answered) {
 	l.asked.answers = e.Answers
 	close(l.asked.done)
 	l.asked = nil
 }
 
 // lost ends the call under way because its set is gone.
-func (l *loop) lost(f box.Fault) {
+func (l *loop) lost(f Fault) {
 	l.memory.drop()
 	l.loss, l.lostAt = f, time.Now()
 	l.cfg.Logger.Info("the trainer is gone", "why", f.Text)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 )
 
@@ -20,7 +19,7 @@ func TestANoticeWaitsForNobody(t *testing.T) {
 	m, tr, ended := attached(t, Config{Timeout: 20 * time.Second}, rank)
 	loaded(t, tr)
 	busy, begun := make(chan struct{}), make(chan struct{})
-	go m.server.loop.do(func() []box.Effect {
+	go m.server.loop.do(func() []Effect {
 		close(begun)
 		<-busy
 		return nil

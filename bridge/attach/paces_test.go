@@ -17,7 +17,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -117,7 +116,7 @@ func TestBoxesAndAPeer(t *testing.T) {
 				if live := ranks[0].Trainer.(*journal).Live; !slices.Equal(live, anchor) {
 					t.Errorf("rank 0 of %d ends with another model than the peer", len(ranks))
 				}
-				shown, want := peers[1+i].node.Status().Process, 2*memory.Size(253)
+				shown, want := peers[1+i].node.Status().Process, 2*Size(253)
 				if shown.SharedBytes != want || shown.SharedVectors != float64(want)/(4*253) {
 					t.Errorf("the status shows %+v", shown)
 				}

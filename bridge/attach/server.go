@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -168,7 +167,7 @@ func (s *Server) accept() {
 
 // Leave has the node's Run end with ErrLeave, as a trainer that says so does.
 func (s *Server) Leave(reason string) {
-	s.loop.do(func() todo { return todo{box.Leave{Reason: reason}} })
+	s.loop.do(func() todo { return todo{Leave{Reason: reason}} })
 }
 
 // Done is closed when the peer is to end because of its trainer, also while the node does not call
@@ -187,12 +186,12 @@ func (s *Server) Err() error {
 
 // End tells all ranks how it ended for the run, and every later one.
 func (s *Server) End(code wire.Code, text string) {
-	s.loop.do(func() todo { return s.loop.box.End(box.Fault{Code: code, Text: text}) })
+	s.loop.do(func() todo { return s.loop.box.End(Fault{Code: code, Text: text}) })
 }
 
 // Dismiss sends the ranks away. The node waits for the next trainer.
 func (s *Server) Dismiss(code wire.Code, text string) {
-	s.loop.do(func() todo { return s.loop.box.Dismiss(box.Fault{Code: code, Text: text}) })
+	s.loop.do(func() todo { return s.loop.box.Dismiss(Fault{Code: code, Text: text}) })
 }
 
 // Notify tells the ranks a line for people. level is wire.NoticeInfo or wire.NoticeWarn. It does

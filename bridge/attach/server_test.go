@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -196,7 +195,7 @@ func TestTheNextSetHasItsOwnMemory(t *testing.T) {
 	m, tr, old := single(t, Config{})
 	mapped := func(mappings uint64) {
 		t.Helper()
-		if got := tr.SharedBytes(); got != mappings*memory.Size(253) {
+		if got := tr.SharedBytes(); got != mappings*Size(253) {
 			t.Errorf("%d bytes are shared, not %d mappings", got, mappings)
 		}
 	}

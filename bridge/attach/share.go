@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 )
 
@@ -18,7 +16,7 @@ import (
 //	Unwanted  a rank was lost, or the node ends: the goroutine stops, and closes what it has
 //	          the loop takes over the files, and sends them to the ranks
 type making struct {
-	share    box.Share
+	share    Share
 	first    bool            // start is made, too
 	freed    <-chan struct{} // closed: what was discarded before is free
 	scarcity string
@@ -26,7 +24,7 @@ type making struct {
 }
 
 // share has the memory of a set made.
-func (l *loop) share(e box.Share) {
+func (l *loop) share(e Share) {
 	ctx, stop := context.WithCancel(context.Background())
 	m := &making{share: e, first: l.memory.start == nil, freed: l.freed, stop: stop}
 	l.making = m
@@ -45,7 +43,7 @@ func (l *loop) unwanted() {
 }
 
 // discard frees memory beside the loop. What is made later waits for that.
-func (l *loop) discard(f *memory.File) {
+func (l *loop) discard(f *MemoryFile) {
 	before, freed := l.freed, make(chan struct{})
 	l.freed = freed
 	l.makes.Go(func() {
@@ -82,8 +80,8 @@ func (l *loop) make(ctx context.Context, m *making) {
 }
 
 // files makes what the set needs: start is nil where the node has one.
-func (m *making) files(ctx context.Context) (start, local *memory.File, err error) {
-	size := memory.Size(m.share.Elements)
+func (m *making) files(ctx context.Context) (start, local *MemoryFile, err error) {
+	size := Size(m.share.Elements)
 	if m.first {
 		if start, err = newFile(ctx, size); err != nil {
 			return nil, nil, err
@@ -95,7 +93,7 @@ func (m *making) files(ctx context.Context) (start, local *memory.File, err erro
 	return start, local, nil
 }
 
-func closeFiles(files ...*memory.File) (err error) {
+func closeFiles(files ...*MemoryFile) (err error) {
 	for _, f := range files {
 		if f != nil {
 			err = errors.Join(err, closeFile(f))
@@ -105,7 +103,7 @@ func closeFiles(files ...*memory.File) (err error) {
 }
 
 // made sends the memory to all ranks. Where it could not be had, the set is sent away.
-func (l *loop) made(m *making, start, local *memory.File, err error) (effects todo, taken bool) {
+func (l *loop) made(m *making, start, local *MemoryFile, err error) (effects todo, taken bool) {
 	e := m.share
 	if err == nil {
 		err = l.memory.next(e, start, local)
@@ -113,7 +111,7 @@ func (l *loop) made(m *making, start, local *memory.File, err error) (effects to
 	if err != nil {
 		l.cfg.Logger.Error("a trainer was refused", "err", err)
 		l.cfg.Notice("a trainer was refused before its first step: " + err.Error())
-		return l.box.Unshared(box.Fault{Code: wire.CodeMemory, Text: err.Error()}), false
+		return l.box.Unshared(Fault{Code: wire.CodeMemory, Text: err.Error()}), false
 	}
 	l.cfg.Logger.Info("a trainer has attached", "ranks", len(e.Shares), "epoch", e.Epoch)
 	known := l.box.Shared(time.Now())

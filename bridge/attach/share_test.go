@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -25,7 +23,7 @@ type files struct {
 	asks chan struct{} // a file is asked for
 	mu   struct {
 		sync.Mutex
-		made []*memory.File
+		made []*MemoryFile
 		left uint64 // bytes that there is room for
 	}
 }
@@ -36,13 +34,13 @@ func slowFiles(t *testing.T) *files {
 	f.mu.left = 1 << 40
 	newFile = f.new
 	t.Cleanup(func() {
-		newFile = memory.New
+		newFile = NewMemoryFile
 		f.wantOpen(0)
 	})
 	return f
 }
 
-func (f *files) new(ctx context.Context, size uint64) (*memory.File, error) {
+func (f *files) new(ctx context.Context, size uint64) (*MemoryFile, error) {
 	f.asks <- struct{}{}
 	select {
 	case <-f.slow:
@@ -54,7 +52,7 @@ func (f *files) new(ctx context.Context, size uint64) (*memory.File, error) {
 	if size > f.mu.left {
 		return nil, errors.New("too little memory")
 	}
-	file, err := memory.New(ctx, size)
+	file, err := NewMemoryFile(ctx, size)
 	if err == nil {
 		f.mu.left -= size
 		f.mu.made = append(f.mu.made, file)
@@ -165,7 +163,7 @@ func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 	}
 	l := m.server.loop
 	for hours := range 3 {
-		l.do(func() []box.Effect {
+		l.do(func() []Effect {
 			later := began.Add(time.Duration(1+hours) * time.Hour)
 			return append(l.box.Tick(later, l.memory.steps()), l.missing(later)...)
 		})
@@ -249,13 +247,13 @@ func TestAModelThatFitsOnceIsForgotten(t *testing.T) {
 		return r, r.Attach(m.server.Path())
 	}
 	const d = 1 << 20
-	_, err := attach(d, memory.Size(d)*3/2)
+	_, err := attach(d, Size(d)*3/2)
 	wantCode(t, err, wire.CodeMemory, "too little memory")
 	f.wantOpen(0)
 	if n := m.server.loop.memory.bytes.Load(); n != 0 || m.server.Came() {
 		t.Errorf("%d bytes are mapped", n)
 	}
-	r, err := attach(d/4, 2*memory.Size(d/4))
+	r, err := attach(d/4, 2*Size(d/4))
 	must(t, err)
 	tr, err := m.server.Trainer(bounded(t))
 	if err != nil || tr.Layout().Elements() != d/4 {

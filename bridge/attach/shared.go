@@ -6,8 +6,6 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -15,7 +13,7 @@ import (
 
 // Places of words. Those of start are for people and tests.
 const (
-	offset     = memory.Offset
+	offset     = Offset
 	beatWord   = 0
 	loadsWord  = 8
 	rankStride = 64 // in local: a rank's steps done
@@ -27,8 +25,8 @@ const (
 type shared struct {
 	layout       trainer.Layout
 	size         uint64
-	start, local *memory.Region // nil before the first set
-	startFile    *memory.File
+	start, local *Region // nil before the first set
+	startFile    *MemoryFile
 	startRead    *os.File // for ranks, which may not write it
 
 	set       // that the node works with
@@ -37,14 +35,14 @@ type shared struct {
 	bytes atomic.Uint64 // of all mappings, for any goroutine
 
 	// discard closes a file that nobody here wants any more. To free its memory takes long.
-	discard func(*memory.File)
+	discard func(*MemoryFile)
 }
 
 // Tests replace them.
 var (
-	newFile   = memory.New
-	closeFile = (*memory.File).Close
-	free      = memory.Free
+	newFile   = NewMemoryFile
+	closeFile = (*MemoryFile).Close
+	free      = replica.FreeMemory
 )
 
 // scarce warns of a node that may not fit where its two shared vectors do; empty: it fits. It is no
@@ -64,13 +62,13 @@ func scarce(l trainer.Layout, free uint64) string {
 type set struct {
 	epoch uint64 // 0: there is none
 	world int
-	file  *memory.File // local
-	saves bool         // it saves its private state
-	state uint64       // box.Share
+	file  *MemoryFile // local
+	saves bool        // it saves its private state
+	state uint64      // Share
 }
 
 // next takes over the files of a set, if it returns no error. start is nil where the node has one.
-func (s *shared) next(e box.Share, start, local *memory.File) error {
+func (s *shared) next(e Share, start, local *MemoryFile) error {
 	if start != nil {
 		if err := s.begin(e, start); err != nil {
 			return err
@@ -83,17 +81,17 @@ func (s *shared) next(e box.Share, start, local *memory.File) error {
 }
 
 // begin takes over what stays for good.
-func (s *shared) begin(e box.Share, file *memory.File) error {
-	size := memory.Size(e.Elements)
+func (s *shared) begin(e Share, file *MemoryFile) error {
+	size := Size(e.Elements)
 	read, err := file.ReadOnly()
 	if err != nil {
 		return err
 	}
-	start, err := memory.Reserve(size)
+	start, err := ReserveRegion(size)
 	if err != nil {
 		return errors.Join(err, read.Close())
 	}
-	local, err := memory.Reserve(size)
+	local, err := ReserveRegion(size)
 	if err != nil {
 		return errors.Join(err, start.Close(), read.Close())
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -97,7 +96,7 @@ func (t *Trainer) await(ctx context.Context) error {
 func (t *Trainer) Return(ctx context.Context, why error) error {
 	t.loop.do(func() todo {
 		if errors.Is(why, trainer.ErrNotFinite) {
-			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
+			return t.loop.box.Dismiss(Fault{Code: wire.CodeNotFinite, Text: why.Error()})
 		}
 		return nil
 	})

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/internal/metrics"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -23,7 +22,7 @@ func (p *Peer) serve(s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	scrapes := metrics.Handler(p.Status)
+	scrapes := metricsHandler(p.Status)
 	if s.Metrics != "" {
 		addr, err := api.ParseMetricsAddress(s.Metrics)
 		if err != nil {

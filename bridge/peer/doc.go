@@ -7,4 +7,8 @@
 //	err = p.Leave(ctx)                           // or p.Close()
 //
 // Every peer that Open returned must be ended with Leave or Close.
+//
+// Metrics are written in the text format of Prometheus (metrics.go, definitions.go). Every scrape
+// reads the status; nothing is counted here. There are few labels: the only ones with many values
+// name the run's members, and their number is bounded.
 package peer

@@ -10,7 +10,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
 )
 
 // eventsTime is how long the end of a peer waits for the disk to take the last events.
@@ -20,7 +19,7 @@ const eventsTime = 5 * time.Second
 // in nothing.
 type eventsFile struct {
 	file   *eventlog.Writer
-	lines  *outbox.Box
+	lines  *eventlog.Outbox
 	notice func(text string)
 	about  func() p2pdiloco.PeerID // the peer
 	// said once each
@@ -34,7 +33,7 @@ func openEvents(s *settings.Settings, notice func(string), about func() p2pdiloc
 		return nil, err
 	}
 	e := &eventsFile{file: file, notice: notice, about: about}
-	e.lines = outbox.New(e.write, e.missed)
+	e.lines = eventlog.NewOutbox(e.write, e.missed)
 	return e, nil
 }
 
@@ -80,7 +79,7 @@ func (e *eventsFile) missed(events int) []byte {
 
 // close writes the last events. A file whose disk hangs stays open until the program ends.
 func (e *eventsFile) close() error {
-	if _, err := e.lines.Close(eventsTime); errors.Is(err, outbox.ErrBlocked) {
+	if _, err := e.lines.Close(eventsTime); errors.Is(err, eventlog.ErrBlocked) {
 		return errors.New("events file: its disk hangs, and the last events are missing there")
 	}
 	return e.file.Close()

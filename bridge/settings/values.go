@@ -14,9 +14,9 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
-	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/view/track"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
 // LogLevel is the least level that is logged.
@@ -34,7 +34,7 @@ func (l *LogLevel) Flag() pflag.Value { return sources.OneOf(l, "level", logLeve
 func (l *LogLevel) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*l)) // Set let only these through
-	return slog.New(slog.NewTextHandler(outbox.Seldom(w), &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(eventlog.Seldom(w), &slog.HandlerOptions{Level: level}))
 }
 
 // Trainer is what trains: TrainerGPT, TrainerNone, TrainerAttach, or the path of a shared library.
@@ -108,7 +108,7 @@ func showPin(hash p2pdiloco.Root) string {
 }
 
 // readTrack reads where slots are tracked.
-func readTrack(to string) (string, error) { return to, track.Check(to) }
+func readTrack(to string) (string, error) { return to, document.CheckTracker(to) }
 
 // Model is the sizes of the built-in model and its inner optimizer, like layers=2,optimizer=muon.
 type Model struct{ builtin.Config }

@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/view/page"
+	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
 // pageAddr is where the page is unless another address is given: the same each time, so that a
@@ -80,7 +80,7 @@ func servePage(
 	}
 	p := &watched{operator: operator}
 	w, unwatch := p.watch(ctx)
-	s := page.Serve(l, w, page.Actions{Doctor: p.doctor, Move: p.move, Ask: p.ask})
+	s := view.ServePage(l, w, view.PageActions{Doctor: p.doctor, Move: p.move, Ask: p.ask})
 	end = func() error {
 		unwatch()
 		return s.Close()

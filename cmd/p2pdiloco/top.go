@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/view/top"
+	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
 func newTop() *cobra.Command {
@@ -44,6 +44,6 @@ func showTop(ctx context.Context, in io.Reader, out io.Writer, operator local.Op
 	p := &watched{operator: operator}
 	w, unwatch := p.watch(ctx)
 	defer unwatch()
-	err := top.Run(ctx, w, tea.WithInput(in), tea.WithOutput(out))
+	err := view.RunScreen(ctx, w, tea.WithInput(in), tea.WithOutput(out))
 	return cli.Interrupted(ctx, err)
 }

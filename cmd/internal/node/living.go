@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
@@ -20,10 +20,10 @@ import (
 // it. The methods of a nil one do nothing.
 type living struct {
 	terminal io.Writer
-	box      *outbox.Box  // that calls write
-	line     atomic.Value // string: what is to stand there; empty: nothing
-	asked    atomic.Bool  // the box has a text for the newest line
-	stands   bool         // a line does; it belongs to write
+	box      *eventlog.Outbox // that calls write
+	line     atomic.Value     // string: what is to stand there; empty: nothing
+	asked    atomic.Bool      // the box has a text for the newest line
+	stands   bool             // a line does; it belongs to write
 }
 
 // newLiving returns nil where a line cannot be drawn again and again.

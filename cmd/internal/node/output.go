@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/outbox"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // outputTime is how long the end of a program waits for somebody who reads what it has printed.
@@ -17,7 +17,7 @@ const hurryTime = 200 * time.Millisecond
 // output is what the process of a node prints. The node never waits until it is read: then it would
 // be heard by the others, and take part in nothing.
 type output struct {
-	out, errs *outbox.Box
+	out, errs *eventlog.Outbox
 	line      *living // the last one of errs; nil: there is none
 }
 
@@ -40,8 +40,8 @@ func writeTo(w io.Writer) func([]byte) error {
 	}
 }
 
-func newBox(write func([]byte) error) *outbox.Box {
-	return outbox.New(write,
+func newBox(write func([]byte) error) *eventlog.Outbox {
+	return eventlog.NewOutbox(write,
 		func(lines int) []byte {
 			return fmt.Appendf(nil, "(%d lines are missing here: nobody read this output)\n", lines)
 		},

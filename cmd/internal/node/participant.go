@@ -20,7 +20,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/view/track"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
 // leaveTimeout bounds a graceful leave. It is enough for the others to finish a round with this
@@ -149,7 +149,7 @@ func (p *participant) live(ctx context.Context) error {
 	watching.Go(func() { p.line.follow(watched, joined.Status) })
 	if to := p.settings.Track; to != "" {
 		watching.Go(func() {
-			if err := track.Follow(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), to); err != nil {
+			if err := document.FollowMetrics(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), to); err != nil {
 				p.tell(wire.NoticeWarn, fmt.Sprintf("slots are not tracked any more: %v", err))
 			}
 		})

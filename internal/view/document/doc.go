@@ -1,6 +1,9 @@
 // Package document makes documents of the slots that peers have measured (their metrics.jsonl): a
 // page that needs nothing else, the picture of the loss, rows for a spreadsheet, and a table for a
 // paper. Several peers are series in the same pictures.
+//
+// FollowMetrics tells trackers what a peer measures, while it runs: it writes each slot of the
+// peer's metrics.jsonl to an event file of TensorBoard, or its line to another file.
 package document
 
 import (

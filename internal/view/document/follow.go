@@ -1,0 +1,72 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
+
+// look is how often a metrics file is looked at.
+const look = time.Second
+
+// tracker gets the lines of a metrics file. Where that was thinned they come anew.
+type tracker interface {
+	add(line []byte) error
+	Close() error
+}
+
+const (
+	tensorBoard = "tensorboard"
+	jsonLines   = "jsonl"
+)
+
+// CheckTracker says what is wrong with where slots are to go: tensorboard:FOLDER or jsonl:FILE.
+func CheckTracker(to string) error {
+	kind, place, _ := strings.Cut(to, ":")
+	if place == "" || kind != tensorBoard && kind != jsonLines {
+		return errors.New("allowed: tensorboard:FOLDER, jsonl:FILE")
+	}
+	return nil
+}
+
+func open(to string) (t tracker, err error) {
+	kind, place, _ := strings.Cut(to, ":")
+	if kind == jsonLines {
+		t, err = openLines(place)
+	} else {
+		t, err = NewTensorBoard(place, time.Now())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	return t, nil
+}
+
+// FollowMetrics takes the slots of a metrics file, those that are there and those that come, to
+// where they are to go (Check), until ctx ends. A slot that it cannot write ends it.
+func FollowMetrics(ctx context.Context, metrics, to string) (err error) {
+	t, err := open(to)
+	if err != nil {
+		return err
+	}
+	lines := eventlog.Follow(metrics)
+	defer func() { err = errors.Join(err, lines.Close(), t.Close()) }()
+	add := func(line []byte) {
+		if err == nil {
+			err = t.add(line)
+		}
+	}
+	for over := false; !over && err == nil; {
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			over = true // the last slots are written, too
+		}
+		err = errors.Join(lines.Next(add), err)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package view
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
+)
+
+//go:embed static
+var static embed.FS
+
+// Limits on what browsers take of this process.
+const (
+	maxConns      = 64
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 10 * time.Second
+	doctorTimeout = 3 * time.Minute
+	maxHeader     = 8 << 10 // bytes
+)
+
+// PageActions are what the page's buttons do.
+type PageActions struct {
+	Doctor func(ctx context.Context) ([]doctor.Finding, error)
+	Move   func(ctx context.Context, action, peer string) error
+	// Ask may take a round: until the model is loaded that the members have agreed on.
+	Ask func(ctx context.Context, prompt string) (api.Answer, error)
+}
+
+// PageServer serves the page until it is closed.
+type PageServer struct {
+	watcher *Watcher
+	actions PageActions
+	key     string
+	addr    net.Addr
+	http    *http.Server
+	served  chan struct{} // closed when the server's goroutine has ended
+	busy    chan struct{} // holds a value while doctor runs
+}
+
+// ServePage serves the page of a run on l, which Close closes.
+func ServePage(l net.Listener, w *Watcher, a PageActions) *PageServer {
+	s := &PageServer{
+		watcher: w, actions: a, key: rand.Text(), addr: l.Addr(), served: make(chan struct{}),
+		busy: make(chan struct{}, 1),
+	}
+	s.http = &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
+		MaxHeaderBytes: maxHeader,
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(netutil.LimitListener(l, maxConns)) // ends with Close
+	}()
+	return s
+}
+
+// URL is the page's address, with its key.
+func (s *PageServer) URL() string { return "http://" + s.addr.String() + "/#" + s.key }
+
+// Close ends the server, and all streams at once.
+func (s *PageServer) Close() error {
+	err := s.http.Close()
+	<-s.served
+	return err
+}
+
+func (s *PageServer) handler() http.Handler {
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /stream", s.reads(s.stream))
+	mux.HandleFunc("POST /doctor", s.writes(s.doctor))
+	mux.HandleFunc("POST /move", s.writes(s.move))
+	mux.HandleFunc("POST /ask", s.writes(s.ask))
+	return api.UnderLoopbackName(withHeaders(mux))
+}
+
+var errBusy = errors.New("the doctor is at work already: wait until it has answered")
+
+// doctor examines the peer, one at a time: it uses the links of all members.
+func (s *PageServer) doctor(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	default:
+		refuse(w, errBusy)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), doctorTimeout)
+	defer cancel()
+	// the other deadlines are for short answers
+	deadlines, end := http.NewResponseController(w), time.Now().Add(doctorTimeout+writeTimeout)
+	_ = deadlines.SetReadDeadline(end)
+	_ = deadlines.SetWriteDeadline(end)
+	found, err := s.actions.Doctor(ctx)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(found)
+}
+
+func (s *PageServer) move(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	action := q.Get("action")
+	if action != "remove" && action != "readmit" {
+		http.Error(w, "the action is remove or readmit", http.StatusBadRequest)
+		return
+	}
+	if err := s.actions.Move(r.Context(), action, q.Get("peer")); err != nil {
+		refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func refuse(w http.ResponseWriter, err error) { http.Error(w, err.Error(), http.StatusConflict) }
