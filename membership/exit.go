@@ -107,7 +107,8 @@ func (ex *exit) unserved() []slot.PeerID {
 		return ps
 	}
 	shown := func(p slot.PeerID) bool {
-		return slices.ContainsFunc(ex.presence.sorted(func(a *contact) bool { return a.peer == p }), ex.presence.showsTip)
+		known := ex.presence.sorted(func(a *contact) bool { return a.peer == p })
+		return slices.ContainsFunc(known, ex.presence.showsTip)
 	}
 	for _, c := range ex.chain.Commits() { // the newest ones
 		for _, e := range c.Record.Members {

@@ -104,8 +104,8 @@ func (m *Machine) whatNext() string {
 }
 
 // foundAnew is what is left to do where a run cannot go on with those that are left.
-const foundAnew = "start them again, or, if they are gone for good, end this peer and found a new run from its model, " +
-	"with a new NAME; the outer momentum begins at 0 there: p2pdiloco export --data-dir DIR --out FILE, then " +
+const foundAnew = "start them again, or, if they are gone for good, end this peer and found a new run from its " +
+	"model, with a new NAME; the outer momentum begins at 0 there: p2pdiloco export --data-dir DIR --out FILE, then " +
 	"p2pdiloco join --run NAME --found --init FILE"
 
 func (m *Machine) whyJoining() string {

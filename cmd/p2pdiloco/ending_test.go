@@ -117,8 +117,8 @@ func TestABranchHasAnExitStatus(t *testing.T) {
 	clitest.Await(t, back.events, "run.paused")
 	answers(t, g.home, cli.ExitOK, "", "recover", "--yes", "--data-dir", back.dir)
 	clitest.Await(t, back.events, "run.final")
-	answers(t, g.home, cli.ExitOK, "ended_provisional (the last slot is applied, on a branch that may still end", "status",
-		"--data-dir", back.dir)
+	answers(t, g.home, cli.ExitOK, "ended_provisional (the last slot is applied, on a branch that may still end",
+		"status", "--data-dir", back.dir)
 	r := back.ends(t, cli.ExitProvisional, p2pdiloco.PhaseEndedProvisional, "provisional")
 	if r.StateRoot == want.StateRoot {
 		t.Error("the branch has the run's model: the test is about nothing")

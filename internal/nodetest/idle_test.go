@@ -7,16 +7,20 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // mostIdle is what a member may send while nothing is to do, in bytes a second: all that leaves it.
 const mostIdle = 2000
 
-// TestIdleTraffic: members that train, or do nothing, for long send little. Of 8 and 16 it is more
-// than that yet.
+// TestIdleTraffic: members that train, or do nothing, for long send little.
 func TestIdleTraffic(t *testing.T) {
+	sizes := []int{2, 8}
+	if testutil.Nightly() {
+		sizes = []int{2, 4, 8, 12, 16}
+	}
 	for _, preset := range []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN} {
-		for _, n := range []int{2, 4} {
+		for _, n := range sizes {
 			t.Run(fmt.Sprint(preset, n), func(t *testing.T) {
 				RunOver(t, sim.New, Spec(9, uint64(n)), n, func(s *Swarm) {
 					s.Pace(time.Hour)
@@ -27,7 +31,7 @@ func TestIdleTraffic(t *testing.T) {
 					s.Until(10*time.Minute, "all are members", func() bool {
 						return s.Peers[0].Node.Load() != nil && len(s.Peers[0].Node.Load().Status().Members) == n
 					})
-					time.Sleep(2 * time.Minute)
+					time.Sleep(10 * time.Minute)
 					const span = 3 * time.Minute
 					before, was := s.Net.Sent(s.Peers[0].Host), s.Peers[0].Network.Traffic()
 					time.Sleep(span)

@@ -34,7 +34,9 @@ func large(slotNumber uint64) p2pdiloco.Status {
 		Peer: "me", Run: "books", RunID: slot.Root{1}, Phase: p2pdiloco.PhaseRunning, Slot: slotNumber,
 		LastSlot: 20_000,
 		Spec:     map[string]string{"access": spec.AccessOpen},
-		Stats:    p2pdiloco.StatsStatus{Slot: slotNumber, Norm: loss, Loss: &loss, LossSlot: slotNumber, TrainLoss: &loss},
+		Stats: p2pdiloco.StatsStatus{
+			Slot: slotNumber, Norm: loss, Loss: &loss, LossSlot: slotNumber, TrainLoss: &loss,
+		},
 	}
 	for i := range 500 {
 		s.Members = append(s.Members, p2pdiloco.MemberStatus{

@@ -149,7 +149,8 @@ func (p *participant) live(ctx context.Context) error {
 	watching.Go(func() { p.line.follow(watched, joined.Status) })
 	if to := p.settings.Track; to != "" {
 		watching.Go(func() {
-			if err := document.FollowMetrics(watched, filepath.Join(joined.Dir(), datadir.MetricsFile), to); err != nil {
+			file := filepath.Join(joined.Dir(), datadir.MetricsFile)
+			if err := document.FollowMetrics(watched, file, to); err != nil {
 				p.tell(wire.NoticeWarn, fmt.Sprintf("slots are not tracked any more: %v", err))
 			}
 		})

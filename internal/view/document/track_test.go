@@ -186,7 +186,8 @@ func TestNoFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"tensorboard:", "jsonl:"} {
-		if err := FollowMetrics(t.Context(), file, to+file+"/board"); err == nil || !strings.Contains(err.Error(), file) {
+		err := FollowMetrics(t.Context(), file, to+file+"/board")
+		if err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	advertiseRetryMin = 250 * time.Millisecond
 	advertiseRetryMax = 5 * time.Second
-	// after the first success; doubles up to Config.AdvertiseEvery
+	// after the first success; doubles up to Config.AdvertiseEvery, or what is seldom
 	advertiseFirst   = 2 * time.Second
 	advertiseSettle  = time.Second // after a peer came: time for it to enter the routing table
 	advertiseTimeout = 30 * time.Second
@@ -51,7 +51,7 @@ func (a *advertiser) loop(ctx context.Context) {
 			retry = min(2*retry, advertiseRetryMax)
 		} else {
 			retry = advertiseRetryMin
-			next = min(2*next, a.every)
+			next = min(2*next, max(a.every, seldom(a.env.DHT.RoutingTable().Size())))
 		}
 		if a.pause(ctx, wait, changed) {
 			next = advertiseFirst

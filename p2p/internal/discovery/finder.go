@@ -14,9 +14,17 @@ import (
 const (
 	// between the first searches; doubles up to Config.FindEvery
 	findFirst   = 250 * time.Millisecond
-	findCalm    = 30 * time.Second // or FindEvery: while all found are connected
+	findCalm    = 30 * time.Second // while all found are connected; seldom makes it longer
 	findTimeout = 20 * time.Second
 )
+
+// seldom is the time between two look-ups of a peer that has this many neighbours and misses none.
+// Each look-up asks them all, and each tells of all: what a peer answers grows with the square of
+// their number, until a bucket is full.
+func seldom(neighbours int) time.Duration {
+	n := time.Duration(min(neighbours+1, smallSwarm))
+	return max(findCalm, findCalm*n*n/16)
+}
 
 // newFinder makes a finder, and the channel on which it reports.
 func newFinder(env Env, cfg Config, book *addressBook, isNode func(peer.ID) bool, places *Places) (*finder,
@@ -130,7 +138,7 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			timer.Reset(wait)
 			most := f.cfg.FindEvery
 			if f.calm() {
-				most = max(most, findCalm)
+				most = max(most, seldom(f.env.DHT.RoutingTable().Size()))
 			}
 			wait = min(2*wait, most)
 		case reply := <-f.asks:

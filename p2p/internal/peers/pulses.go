@@ -41,6 +41,7 @@ type Pulses struct {
 	signs *Signs
 	post  func(to slot.PeerID, msg []byte)
 	pulse []byte
+	beats int
 	mu    struct {
 		sync.Mutex
 		redialled map[peer.ID]struct{} // members being dialled again
@@ -117,9 +118,22 @@ func (p *Pulses) Redial(id peer.ID) {
 
 func (p *Pulses) run() { p.env.Tasks.Every(p.every, func(time.Time) { p.beat() }) }
 
+// Pulses of this many a second go to all members together: the more these are, the more seldom each
+// gets one, to a bound.
+const (
+	pulsesMost   = 4
+	pulsesSeldom = 3 * time.Second
+)
+
 // beat pulses to every member that is connected, and disconnects those that are silent.
 func (p *Pulses) beat() {
-	for _, id := range p.env.Members.List() {
+	members := p.env.Members.List()
+	p.beats++
+	between := min(time.Duration((len(members)+1)/pulsesMost)*time.Second, pulsesSeldom)
+	if between > p.every && time.Duration(p.beats)*p.every%between >= p.every {
+		return
+	}
+	for _, id := range members {
 		p.Send(id)
 	}
 	for _, id := range p.silent() {
