@@ -29,8 +29,8 @@ func (f *facts) whyProvisional() string {
 		again = map[string]string{"electors": "is an elector", "members": "is a member"}[f.voters()]
 	}
 	return fmt.Sprintf("provisional: the run goes on with %d of the %d %s that it had at height %d; a quorum of "+
-		"them is %d. If %d of them have decided otherwise, this branch will be given up. It is safe once %d more of these %s again: %s; or "+
-		"once the members have removed those that do not come back (p2pdiloco remove)",
+		"them is %d. If %d of them have decided otherwise, this branch will be given up. It is safe once %d more of "+
+		"these %s again: %s; or once the members have removed those that do not come back (p2pdiloco remove)",
 		n-lost, n, f.voters(), p.Height, quorum, quorum, missing, again, shortList(p.Missing))
 }
 

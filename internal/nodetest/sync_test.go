@@ -162,7 +162,7 @@ func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
 				if at := n.Progress(13); at != (p2pdiloco.Progress{Step: slot*20 + 13, TotalSteps: 2 * 20}) {
 					t.Errorf("slot %d: the run is at %+v", slot, at)
 				}
-				time.Sleep(3 * time.Second) // the next ALIVE, after 2.4 s while idle
+				time.Sleep(4 * time.Second) // the next ALIVE, after 3.2 s while idle
 				if other := s.Member(p, s.Peers[0]).Steps; p != s.Peers[0] && other != 13 {
 					t.Errorf("slot %d: the other's steps are %d", task.Slot, other)
 				}

@@ -45,7 +45,7 @@ func PresetNamed(name string) (Preset, bool) {
 var lan = Preset{
 	Ledger: membership.Timing{
 		Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Term: 5 * time.Second,
-		Lost: 1500 * time.Millisecond, Gone: 300 * time.Millisecond, Quiet: 600 * time.Millisecond,
+		Lost: 1500 * time.Millisecond, Gone: 300 * time.Millisecond, Quiet: 800 * time.Millisecond,
 		MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
 		FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 30 * time.Second,
 		Retry: 500 * time.Millisecond,
@@ -59,7 +59,7 @@ var wan = Preset{
 		Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Term: time.Minute,
 		Lost:     30 * time.Second,
 		Gone:     800 * time.Millisecond,
-		Quiet:    600 * time.Millisecond,
+		Quiet:    800 * time.Millisecond,
 		MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
 		FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 10 * time.Minute, Retry: 5 * time.Second,
 	},
