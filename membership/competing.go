@@ -28,7 +28,7 @@ type branch struct {
 
 const (
 	// of records gathered before a branch must have shown that it is better. A peer whose chain
-	// lacks the pin goes on above that, and holds the records' hashes alone
+	// lacks the pin, and is a part of the gathered one, goes on and holds the hashes alone
 	maxBranchBytes = 256 << 20
 	// how far below a claim the first guess at the common record lies; the next goes twice as far
 	firstProbe   = 8
@@ -81,9 +81,9 @@ func (co *competing) pursue() {
 	if r == nil {
 		return
 	}
-	pinned := co.chain.Pinned()
-	if co.now-r.got > 8*co.cfg.Timing.Retry || r.bytes > co.most && pinned ||
-		co.now-r.began > maxGathering*co.cfg.Timing.Retry && (pinned || r.others) {
+	leads := co.leads(r)
+	if co.now-r.got > 8*co.cfg.Timing.Retry || r.bytes > co.most && !leads ||
+		co.now-r.began > maxGathering*co.cfg.Timing.Retry && (!leads || r.others) {
 		co.doubts.add(r.from, ReasonUnshownChain, "the chain that it claims is not shown")
 		co.gathering = nil
 		return
@@ -92,6 +92,11 @@ func (co *competing) pursue() {
 		r.asked, r.answer = co.now, need{from: r.next()}
 		co.send(wire.Need{From: r.answer.from}, r.from)
 	}
+}
+
+// leads says whether a gathered chain goes on from the own one, which lacks the pin.
+func (co *competing) leads(r *branch) bool {
+	return !co.chain.Pinned() && (r.chain == nil || co.chain.CommonHeight(r.chain) == co.chain.Height())
 }
 
 // restart gives whoever shows a branch the full time for it: this peer did not run, and took no
@@ -137,7 +142,7 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		co.gathering = nil
 		return nil, err
 	}
-	if r.bytes += c.Size(); r.bytes > co.most {
+	if r.bytes += c.Size(); r.bytes > co.most && co.leads(r) {
 		r.chain.Release(r.chain.Height())
 	}
 	if h := c.Record.Height; co.chain.Holds(h) {

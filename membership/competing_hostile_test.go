@@ -249,6 +249,22 @@ func TestAPinnedJoinerOfALongChain(t *testing.T) {
 	}
 }
 
+// A peer that has the pin, or needs none, moves to a better branch by the records that it holds,
+// however many they are: the way of a joiner with a pin is not for it.
+func TestALongBranchIsMovedTo(t *testing.T) {
+	l := agedLab(t, 4)
+	a := l.peers[0]
+	a.m.competing.most = 5000
+	f := newForger(l, a.m.chain, a.m.chain.Height()-2)
+	for range 2 * chain.HeldRecords {
+		f.step(1)
+	}
+	f.serve(3*time.Second, nil)
+	if a.m.path != nil || a.m.switches != 1 || a.m.chain.Branch() != f.chain.Branch() {
+		t.Errorf("it looks for the records again: %v; moved %d times", a.m.path != nil, a.m.switches)
+	}
+}
+
 // A branch that is shown record by record, each just in time, must not keep others from being
 // looked at.
 func TestABranchThatIsDripped(t *testing.T) {
