@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -85,6 +86,11 @@ func partlyShared(chains ...*Chain) bool {
 	return false
 }
 
+func founding(c *Chain) []byte {
+	hash := c.Founding()
+	return hash[:]
+}
+
 // What comes first where members may lie, and where they only crash.
 func TestBetter(t *testing.T) {
 	for _, byzantine := range []bool{false, true} {
@@ -92,7 +98,11 @@ func TestBetter(t *testing.T) {
 		base := grown(empty, slot.Fork, 4, 10, 0)
 		certificate, light := grown(base, slot.Members, 4, 10, 1), grown(base, slot.Fork, 3, 10, 2)
 		heavy := grown(grown(base, slot.Fork, 2, 10, 3), slot.Step, 2, 19, 4)
-		lone := grown(grown(empty, slot.Fork, 1, 10, 5), slot.Step, 1, 90, 6)
+		lone, salt := base, 5
+		for lone == base || bytes.Compare(founding(lone), founding(base)) > 0 {
+			lone, salt = grown(empty, slot.Fork, 1, 10, salt), salt+1 // until its hash is the lower one
+		}
+		lone = grown(lone, slot.Step, 1, 90, 6)
 		for _, c := range []struct {
 			name string
 			a, b *Chain
