@@ -99,8 +99,9 @@ func TestBetter(t *testing.T) {
 		certificate, light := grown(base, slot.Members, 4, 10, 1), grown(base, slot.Fork, 3, 10, 2)
 		heavy := grown(grown(base, slot.Fork, 2, 10, 3), slot.Step, 2, 19, 4)
 		lone, salt := base, 5
+		// of the lower hash
 		for lone == base || bytes.Compare(founding(lone), founding(base)) > 0 {
-			lone, salt = grown(empty, slot.Fork, 1, 10, salt), salt+1 // until its hash is the lower one
+			lone, salt = grown(empty, slot.Fork, 1, 10, salt), salt+1
 		}
 		lone = grown(lone, slot.Step, 1, 90, 6)
 		for _, c := range []struct {
