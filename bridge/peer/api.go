@@ -22,7 +22,7 @@ func (p *Peer) serve(s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	scrapes := metricsHandler(p.Status)
+	scrapes := p2pdiloco.MetricsHandler(p.Status)
 	if s.Metrics != "" {
 		addr, err := api.ParseMetricsAddress(s.Metrics)
 		if err != nil {

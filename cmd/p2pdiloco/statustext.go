@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/view"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
@@ -22,13 +24,6 @@ type sheet struct{ *tabwriter.Writer }
 func newSheet(out io.Writer) sheet { return sheet{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
 
 func (l sheet) add(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
-
-// addJoined adds the parts, if there are any.
-func (l sheet) addJoined(label, between string, parts []string) {
-	if len(parts) > 0 {
-		l.add("%s\t%s", label, strings.Join(parts, between))
-	}
-}
 
 // printStatus writes a status for people: how it goes in six lines, what is wrong if anything is,
 // the members, and, if all is set, whom one has to trust and what all figures are.
@@ -47,11 +42,6 @@ func printStatus(out io.Writer, s p2pdiloco.Status, all bool) error {
 			l.add("%s\t%s", line[0], line[1])
 		}
 	}
-	for _, m := range s.Members {
-		for _, f := range m.StandsOut {
-			l.add("stands out\t%s %s, since slot %d", m.Peer.Short(), f.Words, f.Since)
-		}
-	}
 	for _, o := range s.Motions {
 		l.add("motion\t%s", motionText(o, len(s.Members)))
 	}
@@ -59,12 +49,11 @@ func printStatus(out io.Writer, s p2pdiloco.Status, all bool) error {
 		l.add("removed\t%s", p)
 	}
 	_ = l.Flush() // a strings.Builder returns no error
-	printMembers(&b, s.Members)
+	printMembers(l, s)
 	if all {
-		b.WriteByte('\n')
+		l.add("")
 		printTrust(l, s)
-		_ = l.Flush()
-		printFigures(&b, s.Members)
+		printFigures(l, s)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -87,8 +76,9 @@ func printProgress(l sheet, s p2pdiloco.Status) {
 	l.add("time\t%d steps in %s a slot, sync %s (%.0f%%)", c.Steps/slots, seconds(c.Training/time.Duration(slots)),
 		seconds(c.Sync/time.Duration(slots)), 100*c.Share)
 	l.add("bytes\t%s a slot (data-parallel %s); %s sent, %s received%s", humanize.Bytes(c.Sent/slots),
-		humanize.Bytes(c.Parallel/slots), humanize.Bytes(s.Sent), humanize.Bytes(s.Received), bounds(s))
-	l.add("members\t%d, of which %d contribute; %s", len(s.Members), s.Contributors, late(s.Members))
+		humanize.Bytes(c.Parallel/slots), humanize.Bytes(s.Sent), humanize.Bytes(s.Received),
+		inBrackets(s.MaxUpload == 0 && s.MaxDownload == 0, view.Limits(s)))
+	l.add("members\t%d, of which %d contribute%s", len(s.Members), s.Contributors, late(s.Members))
 }
 
 // printTrust writes whom one has to trust, and what else is known.
@@ -99,8 +89,8 @@ func printTrust(l sheet, s p2pdiloco.Status) {
 		if s.Pinned {
 			trust = "the chain has the pinned record"
 		}
-		l.add("height\t%d\nstate root\t%s\nrecord\t%s (%s of records on disk)\ntrust\t%s\nto pin\t%s\nmodel\t%d "+
-			"parameters", s.Height, s.StateRoot, s.Tip, humanize.Bytes(s.LedgerBytes), trust, s.Pin, s.Parameters)
+		l.add("state root\t%s\nrecord\t%s (%s of records on disk)\ntrust\t%s\nto pin\t%s", s.StateRoot, s.Tip,
+			humanize.Bytes(s.LedgerBytes), trust, s.Pin)
 		if a := s.Agreement; a != nil {
 			l.add("agreement\ttrust %s, %s", a.Trust, a.Text)
 			if a.Votes != "" { // the peer that was asked is of this version
@@ -112,11 +102,6 @@ func printTrust(l sheet, s p2pdiloco.Status) {
 		}
 		l.add("bad values\t%s", tolerance(s))
 	}
-	printStats(l, s)
-	if s.Training > 0 {
-		l.add("stalled\t%s of %s that the trainer could have trained", s.Stall.Round(time.Second),
-			(s.Stall + s.Training).Round(time.Second))
-	}
 	if p := s.Process; p.HeapBytes > 0 {
 		shared := ""
 		if p.SharedBytes > 0 {
@@ -125,41 +110,18 @@ func printTrust(l sheet, s p2pdiloco.Status) {
 		}
 		l.add("memory\t%s on the heap%s", humanize.Bytes(p.HeapBytes), shared)
 	}
-	if t := s.Traffic; t != (p2p.Traffic{}) {
-		l.add("sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s", humanize.Bytes(t.Exchange.Sent),
-			humanize.Bytes(t.State.Sent), humanize.Bytes(t.Control.Sent), humanize.Bytes(t.Gossip.Sent))
-	}
 	if t := s.Traffic.Relayed; t != (p2p.Bytes{}) {
 		l.add("relayed\t%s sent and %s received through other peers", humanize.Bytes(t.Sent),
 			humanize.Bytes(t.Received))
 	}
-	l.add("reached\t%s", reached(s.Reach))
-}
-
-// printStats writes the lines of a status about the training, as far as they are known, and how
-// long slots take and should take by the speed of the links.
-func printStats(l sheet, s p2pdiloco.Status) {
-	if t := s.Stats; t.Slot > 0 {
-		stale := "none stale"
-		if t.MaxStaleness > 0 {
-			stale = fmt.Sprintf("stale by %.1f slots in the mean, %d at most", t.Staleness, t.MaxStaleness)
-		}
-		l.add("newest slot\t%d contributors, %s", t.Contributors, stale)
-		l.addJoined("pseudo-gradient", ", ", texts([]figure{
-			{"norm %.4g", &t.Norm},
-			{"own %.4g", t.OwnNorm},
-			{"cosine of own to it %.2f", t.Cosine},
-			{"between peers %.2f", t.PairCosine},
-		}))
-	}
-	var parts []string
+	l.add("reached\t%s", view.Reached(s))
 	if last := s.Exchange.Last; last != nil {
-		parts = append(parts, fmt.Sprintf("slot %d took %s%s", last.Slot, seconds(last.Took), expected(*last)))
+		l.add("exchange\tslot %d took %s%s", last.Slot, seconds(last.Took), expected(*last))
 	}
 	if now := s.Exchange.Now; now != nil {
-		parts = append(parts, fmt.Sprintf("slot %d is under way%s", now.Slot, expected(*now)))
+		l.add("exchange\tslot %d is under way%s", now.Slot, expected(*now))
 	}
-	l.addJoined("exchange", "; ", parts)
+	_ = l.Flush()
 }
 
 func expected(t p2pdiloco.SlotTime) string {
@@ -180,18 +142,6 @@ func inBrackets(empty bool, text string) string {
 		return ""
 	}
 	return " (" + text + ")"
-}
-
-// bounds says how much is sent and received at most.
-func bounds(s p2pdiloco.Status) string {
-	var parts []string
-	if s.MaxUpload > 0 {
-		parts = append(parts, humanize.Bytes(uint64(s.MaxUpload))+" sent")
-	}
-	if s.MaxDownload > 0 {
-		parts = append(parts, humanize.Bytes(uint64(s.MaxDownload))+" received")
-	}
-	return inBrackets(len(parts) == 0, "at most "+strings.Join(parts, " and ")+" a second")
 }
 
 // tolerance says what a bad peer can do.
@@ -238,108 +188,77 @@ func samples(asked string, a *p2pdiloco.AuditStatus) string {
 	return fmt.Sprintf("%d samples of each piece in slot %d", a.Samples, a.Slot)
 }
 
-// late names the members that are late or missing, or take no part in decisions.
+// late says that no member is late, or nothing: what is wrong with members stands below them.
 func late(members []p2pdiloco.MemberStatus) string {
-	var parts []string
 	for _, m := range members {
-		if m.State == "late" || m.State == "missing" {
-			parts = append(parts, fmt.Sprintf("%s is %s", m.Peer.Short(), m.State))
-		}
-		if m.Fault != "" {
-			parts = append(parts, fmt.Sprintf("%s %s", m.Peer.Short(), m.Fault))
+		if m.State == "late" || m.State == "missing" || m.Fault != "" {
+			return ""
 		}
 	}
-	if len(parts) == 0 {
-		return "no member is late or missing"
-	}
-	return strings.Join(parts, ", ")
+	return "; no member is late or missing"
 }
 
-func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
-	if len(members) == 0 {
+// printMembers writes the members as top shows them.
+func printMembers(l sheet, s p2pdiloco.Status) {
+	rows, notes := view.Table(s)
+	if len(s.Members) == 0 {
 		return
 	}
-	l := newSheet(out)
-	defer l.Flush()
-	l.add("\nMEMBER\tNAME\tSTATE\tSLOT\tSTEPS\tHEARD\tREACHED\t\tSAYS OF ITSELF")
-	for _, m := range members {
-		heard := m.Heard.Round(100*time.Millisecond).String() + " ago"
-		if m.Self {
-			heard = "itself"
-		}
-		role := ""
-		if m.Leader {
-			role = "leader"
-		}
-		name, says := claims(m.Says)
-		l.add("%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s", m.Peer.Short(), name, m.State, m.Slot, steps(m), heard, wayTo(m),
-			role, says)
+	l.add("")
+	for _, row := range rows {
+		l.add("%s", strings.Join(row, "\t"))
 	}
+	_ = l.Flush()
+	for _, note := range notes {
+		l.add("%s", note)
+	}
+	_ = l.Flush()
 }
 
-// steps says how many inner steps of its round a member has done, if it trains.
-func steps(m p2pdiloco.MemberStatus) string {
-	if m.State == "voting" || m.State == "idle" {
-		return "-"
-	}
-	if m.Assigned == 0 {
-		return strconv.FormatUint(uint64(m.Steps), 10)
-	}
-	return fmt.Sprintf("%d of %d", m.Steps, m.Assigned)
-}
-
-// claims are the name of a member and what it says of itself.
-func claims(c *p2pdiloco.Claims) (name, says string) {
-	if c == nil {
-		return "-", ""
-	}
-	parts := texts([]figure{
-		{"loss %.4f", c.Loss},
-		{"%.4f held out", c.HeldOut},
-		{"%.0f tokens/s", c.TokensPerSecond},
-		{"stalled %.0f%%", c.StalledShare},
-		{"%s/s up", c.UpBytesPerSecond},
-		{"%s/s down", c.DownBytesPerSecond},
-		{"%s of memory", c.MemoryBytes},
-	})
-	return cmp.Or(c.Name, "-"), strings.Join(append(parts, "version "+cmp.Or(c.Version, "unknown")), ", ")
-}
-
-// figure is a value that may not be known, and how it is written: bytes as %s, a share as a
-// percentage.
-type figure struct {
-	format string
-	value  *float64
-}
-
-// texts are the figures that are known.
-func texts(all []figure) (parts []string) {
-	for _, f := range all {
-		switch {
-		case f.value == nil:
-			continue
-		case strings.Contains(f.format, "%s"):
-			parts = append(parts, fmt.Sprintf(f.format, humanize.Bytes(uint64(max(0, min(*f.value, 1e18))))))
-		case strings.Contains(f.format, "%%"):
-			parts = append(parts, fmt.Sprintf(f.format, 100**f.value))
-		default:
-			parts = append(parts, fmt.Sprintf(f.format, *f.value))
+// printFigures writes the figures of this peer with what they are, and a table of the members'.
+func printFigures(l sheet, s p2pdiloco.Status) {
+	titles, of := []string{"MEMBER"}, map[string]map[string]string{} // by member and title
+	l.add("")
+	for _, f := range s.Figures() {
+		name, member := strings.CutPrefix(f.Name, "member_")
+		peer := f.Labels["peer"]
+		switch title := strings.ToUpper(strings.ReplaceAll(name, "_", " ")); {
+		case len(f.Labels) == 0:
+			l.add("%s\t%s\t%s", name, number(f), f.Help)
+		case f.Labels["purpose"] != "" && f.Value > 0:
+			l.add("%s\t%s\t%s", f.Labels["purpose"], number(f), f.Labels["direction"])
+		case member && len(f.Labels) == 1:
+			if !slices.Contains(titles, title) {
+				titles = append(titles, title)
+			}
+			if of[peer] == nil {
+				of[peer] = map[string]string{}
+			}
+			of[peer][title] = number(f)
 		}
 	}
-	return parts
+	_ = l.Flush()
+	if len(s.Members) > 0 {
+		l.add("\n%s", strings.Join(titles, "\t"))
+	}
+	for _, m := range s.Members {
+		cells := []string{m.Peer.Short()}
+		for _, title := range titles[1:] {
+			cells = append(cells, cmp.Or(of[m.Peer.String()][title], "-"))
+		}
+		l.add("%s", strings.Join(cells, "\t"))
+	}
+	_ = l.Flush()
 }
 
-// printFigures writes what the members contribute, as far as that is known.
-func printFigures(out io.Writer, members []p2pdiloco.MemberStatus) {
-	l := newSheet(out)
-	defer l.Flush()
-	title := "\nPEER\tSLOT\tNORM\tNORM/MEDIAN\tCOSINE TO OTHERS\tTRIMMED\tCLIP FACTOR\n"
-	for _, m := range members {
-		if f := m.Figures; f != nil {
-			ratio, cosine := texts([]figure{{"%.2g", f.Ratio}}), texts([]figure{{"%.2g", f.Cosine}})
-			l.add("%s%s\t%d\t%.3g\t%s\t%s\t%.0f%%\t%.2g", title, m.Peer.Short(), f.Slot, f.Norm,
-				append(ratio, "-")[0], append(cosine, "-")[0], 100*f.Trimmed, f.Clip)
-			title = ""
-		}
+// number is the value of a figure, which another peer may have made up.
+func number(f p2pdiloco.Figure) string {
+	switch v := f.Value; {
+	case strings.Contains(f.Name, "bytes"):
+		return humanize.Bytes(uint64(max(0, min(v, 1e18))))
+	case v == math.Trunc(v) && math.Abs(v) < 1e15:
+		return fmt.Sprintf("%.0f", v)
+	default:
+		return fmt.Sprintf("%.4g", v)
 	}
 }

@@ -34,26 +34,25 @@ func format(v *float64, how string, scale float64) string {
 	return fmt.Sprintf(how, scale**v)
 }
 
-// known is a value to sort by, of those that are known.
-func known(v *float64) float64 {
-	if v == nil {
-		return 0
+// figure is a column of numbers that may not be known.
+func figure(title, how string, scale float64, of func(m Member) *float64) column {
+	return column{
+		title: title, text: func(m Member) string { return format(of(m), how, scale) },
+		key: func(m Member) float64 {
+			if v := of(m); v != nil {
+				return *v
+			}
+			return 0
+		}, number: true,
 	}
-	return *v
 }
 
-// says is a column of what members say of themselves.
-func says(title, how string, of func(p2pdiloco.Claims) *float64) column {
-	value := func(m Member) *float64 {
-		if m.Says == nil {
-			return nil
-		}
-		return of(*m.Says)
+// says is what a member says of itself.
+func says(m Member) p2pdiloco.Claims {
+	if m.Says == nil {
+		return p2pdiloco.Claims{}
 	}
-	return column{
-		title: title, text: func(m Member) string { return format(value(m), how, 1) },
-		key: func(m Member) float64 { return known(value(m)) }, number: true,
-	}
+	return *m.Says
 }
 
 var columns = []column{
@@ -62,28 +61,45 @@ var columns = []column{
 	{title: "STATE", text: func(m Member) string { return m.State }},
 	{title: "ROLE", text: func(m Member) string { return m.Role }},
 	{title: "STEP", text: step, key: func(m Member) float64 { return float64(m.Steps) }, number: true},
-	says("TOKENS/S", "%.0f", func(c p2pdiloco.Claims) *float64 { return c.TokensPerSecond }),
-	says("LOSS", "%.4g", func(c p2pdiloco.Claims) *float64 { return c.Loss }),
-	{
-		title: "SHARE", text: func(m Member) string { return format(m.Share, "%.0f%%", 100) },
-		key: func(m Member) float64 { return known(m.Share) }, number: true,
-	},
-	{
-		title: "NORM", text: func(m Member) string { return format(m.Norm, "%.3g", 1) },
-		key: func(m Member) float64 { return known(m.Norm) }, number: true,
-	},
-	{
-		title: "COSINE", text: func(m Member) string { return format(m.Cosine, "%.2f", 1) },
-		key: func(m Member) float64 { return known(m.Cosine) }, number: true,
-	},
-	{
-		title: "TRIMMED", text: func(m Member) string { return format(m.Trimmed, "%.0f%%", 100) },
-		key: func(m Member) float64 { return known(m.Trimmed) }, number: true,
-	},
+	figure("TOKENS/S", "%.0f", 1, func(m Member) *float64 { return says(m).TokensPerSecond }),
+	figure("LOSS", "%.4g", 1, func(m Member) *float64 { return says(m).Loss }),
+	figure("SHARE", "%.0f%%", 100, func(m Member) *float64 { return m.Share }),
+	figure("NORM", "%.3g", 1, func(m Member) *float64 { return m.Norm }),
+	figure("COSINE", "%.2f", 1, func(m Member) *float64 { return m.Cosine }),
+	figure("TRIMMED", "%.0f%%", 100, func(m Member) *float64 { return m.Trimmed }),
 	{title: "REACHED", text: way},
 	{
 		title: "SEEN", text: heard, key: func(m Member) float64 { return float64(m.HeardAgo) }, number: true,
 	},
+}
+
+// filled are the columns in which some member has a value.
+func filled(members []Member) []column {
+	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
+		return !slices.ContainsFunc(members, func(m Member) bool { return c.text(m) != "" })
+	})
+}
+
+// Table has the members of a status as rows of cells, the titles first, and in notes what is wrong
+// with them.
+func Table(s p2pdiloco.Status) (rows [][]string, notes []string) {
+	members := membersOf(s)
+	shown := filled(members)
+	row := func(cell func(c column) string) {
+		var cells []string
+		for _, c := range shown {
+			cells = append(cells, cell(c))
+		}
+		rows = append(rows, cells)
+	}
+	row(func(c column) string { return c.title })
+	for _, m := range members {
+		row(func(c column) string { return c.text(m) })
+		for _, w := range m.Warnings {
+			notes = append(notes, m.Short+": "+w)
+		}
+	}
+	return rows, notes
 }
 
 func step(m Member) string {
@@ -104,7 +120,7 @@ func way(m Member) string {
 	if m.Rate > 0 {
 		text += " " + humanize.Bytes(1000*uint64(m.Rate)) + "/s"
 	}
-	return text + format(m.RTTMillis, " %.3g ms", 1)
+	return text + format(m.RTTMillis, " %.4g ms", 1)
 }
 
 func heard(m Member) string {

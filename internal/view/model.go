@@ -66,9 +66,7 @@ func (m Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case seen:
 		m.now = msg
-		m.columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
-			return !slices.ContainsFunc(msg.Members, func(member Member) bool { return c.text(member) != "" })
-		})
+		m.columns = filled(msg.Members)
 		m.sort = min(m.sort, max(0, len(m.columns)-1))
 		m.order()
 	case tea.WindowSizeMsg:

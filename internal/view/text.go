@@ -35,8 +35,8 @@ func clip(text string, most int) string {
 	return text
 }
 
-// reachedBy says how other peers reach this one.
-func reachedBy(s p2pdiloco.Status) string {
+// Reached says how other peers reach this one.
+func Reached(s p2pdiloco.Status) string {
 	r := s.Reach
 	text := "Others reach this peer directly where its network lets connections in."
 	switch {
@@ -52,17 +52,17 @@ func reachedBy(s p2pdiloco.Status) string {
 	return text
 }
 
-// limits says how much the peer sends and receives at most.
-func limits(up, down int64) string {
+// Limits says how much the peer sends and receives at most; empty: it has no limits.
+func Limits(s p2pdiloco.Status) string {
 	var parts []string
-	if up > 0 {
-		parts = append(parts, humanize.Bytes(uint64(up))+"/s sent")
+	if s.MaxUpload > 0 {
+		parts = append(parts, humanize.Bytes(uint64(s.MaxUpload))+"/s sent")
 	}
-	if down > 0 {
-		parts = append(parts, humanize.Bytes(uint64(down))+"/s received")
+	if s.MaxDownload > 0 {
+		parts = append(parts, humanize.Bytes(uint64(s.MaxDownload))+"/s received")
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return "At most " + strings.Join(parts, " and ") + "."
+	return "at most " + strings.Join(parts, " and ")
 }

@@ -157,7 +157,7 @@ func bytesOf(s p2pdiloco.Status) Bytes {
 			{"agreement", t.Control.Sent},
 			{"gossip and DHT", t.Gossip.Sent},
 		},
-		Reached: reachedBy(s), Limits: limits(s.MaxUpload, s.MaxDownload),
+		Reached: Reached(s), Limits: Limits(s),
 	}
 }
 

@@ -133,6 +133,27 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// A table of members says of each how it is reached.
+func TestWaysToMembers(t *testing.T) {
+	for _, c := range []struct {
+		member p2pdiloco.MemberStatus
+		want   string
+	}{
+		{p2pdiloco.MemberStatus{Self: true}, "itself"},
+		{p2pdiloco.MemberStatus{}, "not connected"},
+		{
+			p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1", RTT: time.Second}},
+			"direct quic 1000 ms",
+		},
+		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayPunched, Transport: "tcp"}}, "punched tcp"},
+		{p2pdiloco.MemberStatus{Path: &p2p.Path{Way: p2p.WayRelayed, Relay: "relay"}, Rate: 1200}, "relayed 1.2 MB/s"},
+	} {
+		if got := way(memberOf(c.member)); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // The first thing that a view says is what is waited for.
 func TestHeadline(t *testing.T) {
 	for _, c := range []struct {

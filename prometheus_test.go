@@ -1,31 +1,31 @@
-package peer
+package p2pdiloco
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // scrape asks for metrics as Prometheus does, and reads them with its parser.
-func scrape(t *testing.T, status func() (p2pdiloco.Status, bool)) map[string]*dto.MetricFamily {
+func scrape(t *testing.T, status func() (Status, bool)) map[string]*dto.MetricFamily {
 	t.Helper()
 	w := httptest.NewRecorder()
-	metricsHandler(status).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	MetricsHandler(status).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
@@ -37,24 +37,27 @@ func scrape(t *testing.T, status func() (p2pdiloco.Status, bool)) map[string]*dt
 	return families
 }
 
-func full() p2pdiloco.Status {
+func full() Status {
 	v := 0.5
-	return p2pdiloco.Status{
-		Peer: "self", Run: "books\xff", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Slot: 7,
+	return Status{
+		Peer: "self", Run: "books\xff", RunID: Root{1}, Phase: PhasePaused, Slot: 7,
 		Training: 90 * time.Second, Sent: 1500,
-		Agreement: &p2pdiloco.AgreementStatus{Electors: 4, Quorum: 3, Liars: 1},
-		Members: []p2pdiloco.MemberStatus{
+		Agreement: &AgreementStatus{Electors: 4, Quorum: 3, Liars: 1},
+		Members: []MemberStatus{
 			{
 				Peer: "self", State: "training", Slot: 7, Steps: 3,
-				Says: &p2pdiloco.Claims{Name: "lab-1", Version: "1", Loss: &v, TokensPerSecond: &v, StalledShare: &v},
+				Says: &Claims{
+					Name: "lab-1", Version: "1", Loss: &v, TokensPerSecond: &v, StalledShare: &v,
+					HeldOut: &v, UpBytesPerSecond: &v, DownBytesPerSecond: &v, MemoryBytes: &v,
+				},
 			},
 			{
-				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]p2pdiloco.Finding, 2),
-				Figures: &p2pdiloco.FiguresStatus{Ratio: &v, Cosine: &v, Trimmed: .25, Clip: 1},
+				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]Finding, 2),
+				Figures: &FiguresStatus{Ratio: &v, Cosine: &v, Trimmed: .25, Clip: 1},
 			},
 			{Peer: "late", State: "late"},
 		},
-		Stats: p2pdiloco.StatsStatus{
+		Stats: StatsStatus{
 			Slot: 7, Contributors: 2, Staleness: 0.5, Norm: 3, OwnNorm: &v, Cosine: &v,
 			PairCosine: &v, Loss: &v, LossSlot: 6, TrainLoss: &v,
 		},
@@ -65,7 +68,7 @@ func full() p2pdiloco.Status {
 // All metrics are there, with the values of the status.
 func TestScrape(t *testing.T) {
 	s := full()
-	families := scrape(t, func() (p2pdiloco.Status, bool) { return s, true })
+	families := scrape(t, func() (Status, bool) { return s, true })
 	for name, want := range map[string]float64{
 		"p2pdiloco_slot": 7, "p2pdiloco_training_seconds_total": 90, "p2pdiloco_sent_bytes_total": 1500,
 		"p2pdiloco_slot_contributors":   2,
@@ -135,8 +138,8 @@ func rows(text string) (names []string) {
 
 // What is not known is not told: no zeros that look like measurements.
 func TestUnknown(t *testing.T) {
-	families := scrape(t, func() (p2pdiloco.Status, bool) {
-		return p2pdiloco.Status{Run: "books", Phase: p2pdiloco.PhaseSearching}, true
+	families := scrape(t, func() (Status, bool) {
+		return Status{Run: "books", Phase: PhaseSearching}, true
 	})
 	for _, name := range []string{
 		"p2pdiloco_slot", "p2pdiloco_gradient_norm", "p2pdiloco_own_gradient_cosine",
@@ -149,7 +152,7 @@ func TestUnknown(t *testing.T) {
 	if families["p2pdiloco_sent_bytes_total"] == nil || families["p2pdiloco_info"] == nil {
 		t.Error("what is known is missing")
 	}
-	families = scrape(t, func() (p2pdiloco.Status, bool) { return p2pdiloco.Status{}, false })
+	families = scrape(t, func() (Status, bool) { return Status{}, false })
 	if families["p2pdiloco_info"] != nil || families["go_goroutines"] == nil {
 		t.Error("before the peer has an identity only the process is told of")
 	}
@@ -158,43 +161,48 @@ func TestUnknown(t *testing.T) {
 // Names and help are as Prometheus wants them: by the linter of promtool.
 func TestNames(t *testing.T) {
 	w := httptest.NewRecorder()
-	metricsHandler(func() (p2pdiloco.Status, bool) { return full(), true }).
+	MetricsHandler(func() (Status, bool) { return full(), true }).
 		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	problems, err := promlint.New(w.Body).Lint()
 	for _, p := range problems {
-		if strings.HasPrefix(p.Metric, prefix) {
+		if strings.HasPrefix(p.Metric, metricPrefix) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
 	if err != nil {
 		t.Error(err)
 	}
-	for _, d := range definitions {
-		if strings.Contains(d.help, "|") {
-			t.Errorf("%s: help %q breaks the table", d.name, d.help)
+	for _, f := range full().Figures() {
+		if strings.Contains(f.Help, "|") {
+			t.Errorf("%s: help %q breaks the table", f.Name, f.Help)
 		}
 	}
 }
 
 const (
-	docs  = "../../docs/reference/metrics.md"
-	begin = "<!-- metrics: go test ./bridge/peer -run TestDocs -update -->\n"
+	docs  = "docs/reference/metrics.md"
+	begin = "<!-- metrics: go test . -run TestDocs -update -->\n"
 	end   = "<!-- /metrics -->"
 )
 
-// table is all metrics as a table in Markdown, in the order of the definitions.
+// table is all metrics as a table in Markdown.
 func table() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | what it is |\n| --- | --- | --- |\n")
-	for _, d := range definitions {
-		name, kind := prefix+d.name, "gauge"
-		if len(d.labels) > 0 {
-			name += "{" + strings.Join(d.labels, ", ") + "}"
+	told := map[string]bool{}
+	for _, f := range full().Figures() {
+		if told[f.Name] {
+			continue
 		}
-		if d.kind() == prometheus.CounterValue {
+		told[f.Name] = true
+		name, kind := metricPrefix+f.Name, "gauge"
+		if len(f.Labels) > 0 {
+			name += "{" + strings.Join(slices.Sorted(maps.Keys(f.Labels)), ", ") + "}"
+		}
+		if strings.HasSuffix(f.Name, "_total") {
 			kind = "counter"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kind, d.help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kind, f.Help)
 	}
 	return b.String()
 }
@@ -216,7 +224,7 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(b) {
-		t.Errorf("the table of metrics in %s is not that of the code: go test ./bridge/peer -run "+
+		t.Errorf("the table of metrics in %s is not that of the code: go test . -run "+
 			"TestDocs -update", docs)
 	}
 }

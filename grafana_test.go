@@ -1,7 +1,8 @@
-package peer
+package p2pdiloco
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"testing"
 )
 
-const dashboard = "../../examples/grafana/dashboard.json"
+const dashboard = "examples/grafana/dashboard.json"
 
 type panel struct {
 	ID      int
@@ -37,10 +38,10 @@ func TestDashboard(t *testing.T) {
 		t.Fatalf("%v: version %d, %d panels", err, d.SchemaVersion, len(d.Panels))
 	}
 	labels := map[string][]string{}
-	for _, d := range definitions {
-		labels[prefix+d.name] = append([]string{"job", "instance"}, d.labels...)
+	for _, f := range full().Figures() {
+		labels[metricPrefix+f.Name] = append([]string{"job", "instance"}, slices.Collect(maps.Keys(f.Labels))...)
 	}
-	metric := regexp.MustCompile(prefix + `[a-z_]+`)
+	metric := regexp.MustCompile(metricPrefix + `[a-z_]+`)
 	label := regexp.MustCompile(`(?:\{|,)(\w+)=|(?:by|on|group_left) \(([\w, ]+)\)|\{\{(\w+)\}\}`)
 	check := func(where, expr, legend string) {
 		names := metric.FindAllString(expr, -1)
