@@ -42,7 +42,8 @@ func power(x float64, n uint64) float64 {
 // sqrt(v) stays finite.
 func AdamStep(p, m, v, g []float32, a Adam) {
 	same(len(p), len(m), len(v), len(g))
-	i := adamFast(p, m, v, g, &a)
+	i := strided(len(p), stride)
+	adamAVX2(p[:i], m, v, g, &a)
 	adamGo(p[i:], m[i:], v[i:], g[i:], &a)
 }
 

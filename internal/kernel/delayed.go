@@ -4,7 +4,8 @@ package kernel
 // b += n*g; p -= rate*g. The rate is the learning rate times n/N.
 func DelayedStep(p, b, g []float32, n, rate float32) {
 	same(len(p), len(b), len(g))
-	i := delayedFast(p, b, g, n, rate)
+	i := strided(len(p), stride)
+	delayedAVX2(p[:i], b, g, n, rate)
 	delayedGo(p[i:], b[i:], g[i:], n, rate)
 }
 
@@ -20,7 +21,8 @@ func delayedGo(p, b, g []float32, n, rate float32) {
 // momentum, in place: v = mu*v + share*(b + n*g); p -= rate*g + lr*(mu*v); b = 0. The share is 1/N.
 func DelayedMomentumStep(p, v, b, g []float32, n, rate, lr, mu, share float32) {
 	same(len(p), len(v), len(b), len(g))
-	i := delayedMomentumFast(p, v, b, g, n, rate, lr, mu, share)
+	i := strided(len(p), stride)
+	delayedMomentumAVX2(p[:i], v, b, g, n, rate, lr, mu, share)
 	delayedMomentumGo(p[i:], v[i:], b[i:], g[i:], n, rate, lr, mu, share)
 }
 

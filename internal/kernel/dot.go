@@ -16,7 +16,8 @@ type DotSum struct{ lanes [8]float64 }
 // Add takes in the next piece of both vectors.
 func (s *DotSum) Add(x, y []float32) {
 	same(len(x), len(y))
-	i := dotFast(&s.lanes, x, y)
+	i := strided(len(x), stride)
+	dotAVX2(&s.lanes, x[:i], y)
 	dotGo(&s.lanes, x[i:], y[i:])
 }
 

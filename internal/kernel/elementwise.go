@@ -6,7 +6,8 @@ import "math"
 // step descends.
 func Sub(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
-	i := subFast(dst, a, b)
+	i := strided(len(dst), stride)
+	subAVX2(dst[:i], a, b)
 	subGo(dst[i:], a[i:], b[i:])
 }
 
@@ -18,14 +19,9 @@ func subGo(dst, a, b []float32) {
 }
 
 // Mul sets dst[j] = a[j] * b[j]. It combines scales: a contribution's weight times its clip.
+// They are few, so there is no assembly for it.
 func Mul(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
-	i := mulFast(dst, a, b)
-	mulGo(dst[i:], a[i:], b[i:])
-}
-
-func mulGo(dst, a, b []float32) {
-	a, b = a[:len(dst)], b[:len(dst)]
 	for j := range dst {
 		dst[j] = a[j] * b[j]
 	}
@@ -45,7 +41,7 @@ const (
 // Bounded returns the index of the first element of x that is NaN, Inf, or Limit or more in
 // magnitude; -1 when there is none.
 func Bounded(x []float32) int {
-	i := boundedFast(x)
+	i := boundedAVX2(x[:strided(len(x), stride)])
 	if j := boundedGo(x[i:]); j >= 0 {
 		return i + j
 	}
@@ -92,7 +88,8 @@ func carry(v float32) uint32 { return math.Float32bits(v)&exponentBits + limitCa
 // Add sets dst[j] = a[j] + b[j].
 func Add(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
-	i := addFast(dst, a, b)
+	i := strided(len(dst), stride)
+	addAVX2(dst[:i], a, b)
 	addGo(dst[i:], a[i:], b[i:])
 }
 

@@ -53,30 +53,6 @@ check:
 	VZEROUPPER
 	RET
 
-// func mulAVX2(dst, a, b []float32)
-TEXT ·mulAVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	XORQ AX, AX
-	JMP  check
-
-loop:
-	VMOVUPS (SI)(AX*4), Y0
-	VMOVUPS 32(SI)(AX*4), Y1
-	VMULPS  (DX)(AX*4), Y0, Y0
-	VMULPS  32(DX)(AX*4), Y1, Y1
-	VMOVUPS Y0, (DI)(AX*4)
-	VMOVUPS Y1, 32(DI)(AX*4)
-	ADDQ    $16, AX
-
-check:
-	CMPQ AX, CX
-	JLT  loop
-	VZEROUPPER
-	RET
-
 // func mixAVX2(dst, a, b []float32, alpha, rest float32)
 TEXT ·mixAVX2(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), DI

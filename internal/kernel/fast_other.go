@@ -2,35 +2,37 @@
 
 package kernel
 
-// There is no fast path in this build: the plain loops take everything.
+// There is no assembly in this build: the plain loops take everything, and these get empty slices.
 
 func hasFast() bool { return false }
 
-func subFast(_, _, _ []float32) int                                       { return 0 }
-func mulFast(_, _, _ []float32) int                                       { return 0 }
-func mixFast(_, _, _ []float32, _, _ float32) int                         { return 0 }
-func boundedFast(_ []float32) int                                         { return 0 }
-func normSqFast(_ *[8]float64, _ []float32) int                           { return 0 }
-func dotFast(_ *[8]float64, _, _ []float32) int                           { return 0 }
-func sgdFast(_, _ []float32, _ float32) int                               { return 0 }
-func momentumFast(_, _, _ []float32, _, _ float32) int                    { return 0 }
-func nesterovFast(_, _, _ []float32, _, _ float32) int                    { return 0 }
-func delayedFast(_, _, _ []float32, _, _ float32) int                     { return 0 }
-func delayedMomentumFast(_, _, _, _ []float32, _, _, _, _, _ float32) int { return 0 }
-func adamFast(_, _, _, _ []float32, _ *Adam) int                          { return 0 }
-func meanFast(_ []float32, _ [][]float32, _ []float32, _ float32) int     { return 0 }
-func trimFast(_ []float32, _ [][]float32, _ []float32, _ int) int         { return 0 }
-func addFast(_, _, _ []float32) int                                       { return 0 }
-func absMaxFast(_ []float32) (n int, most uint32)                         { return 0, 0 }
-func toInt8Fast(_ []byte, _ []float32, _ float32) int                     { return 0 }
-func fromInt8Fast(_ []float32, _ []byte, _ float32) (n int, most int32)   { return 0, 0 }
-func toInt4Fast(_ []byte, _ []float32, _ float32) int                     { return 0 }
-func fromInt4Fast(_ []float32, _ []byte, _ float32) (n int, most int32)   { return 0, 0 }
-func absSumFast(_ *[8]float64, _ []float32) int                           { return 0 }
-func packSignsFast(_ []byte, _ []float32) int                             { return 0 }
-func unpackSignsFast(_ []float32, _ []byte, _ float32) int                { return 0 }
-func encodeBF16Fast(_ []byte, _ []float32) int                            { return 0 }
-func decodeBF16Fast(_ []float32, _ []byte) int                            { return 0 }
-func maximaFast(_ []uint32, _ []float32, _ int) (taken int, most uint32)  { return 0, 0 }
-func reachingFast(_ []uint32, _ uint32) (taken, reaching int)             { return 0, 0 }
-func collectFast(_ []uint16, _ []float32, _ uint32) (taken, reaching int) { return 0, 0 }
+func subAVX2(_, _, _ []float32)                                                {}
+func addAVX2(_, _, _ []float32)                                                {}
+func mixAVX2(_, _, _ []float32, _, _ float32)                                  {}
+func boundedAVX2(_ []float32) int                                              { return 0 }
+func normSqAVX2(_ *[8]float64, _ []float32)                                    {}
+func dotAVX2(_ *[8]float64, _, _ []float32)                                    {}
+func sgdAVX2(_, _ []float32, _ float32)                                        {}
+func momentumAVX2(_, _, _ []float32, _, _ float32)                             {}
+func nesterovAVX2(_, _, _ []float32, _, _ float32)                             {}
+func delayedAVX2(_, _, _ []float32, _, _ float32)                              {}
+func delayedMomentumAVX2(_, _, _, _ []float32, _, _, _, _, _ float32)          {}
+func adamAVX2(_, _, _, _ []float32, _ *Adam)                                   {}
+func meanAVX2(_ []float32, _ [][]float32, _ []float32, _ float32)              {}
+func trim1AVX2(_ []float32, _ [][]float32, _ []float32, _ float32)             {}
+func trim2AVX2(_ []float32, _ [][]float32, _ []float32, _ float32)             {}
+func trim3AVX2(_ []float32, _ [][]float32, _ []float32, _ float32)             {}
+func trimAVX2(_ []float32, _ [][]float32, _ []float32, _ float32, _ []float32) {}
+func absMaxAVX2(_ []float32) uint32                                            { return 0 }
+func toInt8AVX2(_ []byte, _ []float32, _ float32)                              {}
+func fromInt8AVX2(_ []float32, _ []byte, _ float32) uint32                     { return 0 }
+func toInt4AVX2(_ []byte, _ []float32, _ float32)                              {}
+func fromInt4AVX2(_ []float32, _ []byte, _ float32) uint32                     { return 0 }
+func absSumAVX2(_ *[8]float64, _ []float32)                                    {}
+func packSignsAVX2(_ []byte, _ []float32)                                      {}
+func unpackSignsAVX2(_ []float32, _ []byte, _ float32)                         {}
+func encodeBF16AVX2(_ []byte, _ []float32)                                     {}
+func decodeBF16AVX2(_ []float32, _ []byte)                                     {}
+func maximaAVX2(_ []uint32, _ []float32, _ int) uint32                         { return 0 }
+func reachingAVX2(_ []uint32, _ uint32) int                                    { return 0 }
+func collectAVX2(_ []uint16, _ []float32, _ uint32) int                        { return 0 }

@@ -10,7 +10,8 @@ func Mix(dst, a, b []float32, alpha float32) {
 		return
 	}
 	rest := 1 - alpha
-	i := mixFast(dst, a, b, alpha, rest)
+	i := strided(len(dst), stride)
+	mixAVX2(dst[:i], a, b, alpha, rest)
 	mixGo(dst[i:], a[i:], b[i:], alpha, rest)
 }
 

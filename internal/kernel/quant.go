@@ -63,7 +63,8 @@ func quantSize(n, blockElements int, blockBytes func(n int) int) int {
 // absMaxBits returns the largest magnitude of x, as bits: Inf ranks above all numbers, and NaN
 // above Inf.
 func absMaxBits(x []float32) uint32 {
-	i, most := absMaxFast(x)
+	i := strided(len(x), quantStride)
+	most := absMaxAVX2(x[:i])
 	for _, v := range x[i:] {
 		most = max(most, math.Float32bits(v)&^signBit)
 	}

@@ -223,7 +223,8 @@ func TestFastDecodersCountEveryInteger(t *testing.T) {
 		for v := range 256 {
 			q := make([]byte, 64)
 			q[at] = byte(v)
-			i, most := fromInt8Fast(make([]float32, 64), q, 1)
+			i := strided(len(q), quantStride)
+			most := int32(fromInt8AVX2(make([]float32, i), q, 1))
 			for _, b := range q[i:] {
 				most = max(most, int32(int8(b)), -int32(int8(b)))
 			}

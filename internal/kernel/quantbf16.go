@@ -13,7 +13,9 @@ func BF16Size(n int) int { return 2 * n }
 // above the largest bfloat16 becomes Inf.
 func EncodeBF16(dst []byte, src []float32) {
 	same(len(dst), BF16Size(len(src)))
-	for j := encodeBF16Fast(dst, src); j < len(src); j++ {
+	i := strided(len(src), quantStride)
+	encodeBF16AVX2(dst, src[:i])
+	for j := i; j < len(src); j++ {
 		binary.LittleEndian.PutUint16(dst[2*j:], toBF16(math.Float32bits(src[j])))
 	}
 }
@@ -28,7 +30,9 @@ func toBF16(b uint32) uint16 {
 // DecodeBF16 is the inverse: exact, and every two bytes are some value's.
 func DecodeBF16(dst []float32, src []byte) {
 	same(len(src), BF16Size(len(dst)))
-	for j := decodeBF16Fast(dst, src); j < len(dst); j++ {
+	i := strided(len(dst), quantStride)
+	decodeBF16AVX2(dst[:i], src)
+	for j := i; j < len(dst); j++ {
 		dst[j] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*j:])) << 16)
 	}
 }

@@ -24,7 +24,8 @@ func encodeInt4(x []float32, b []byte) bool {
 		clear(q)
 		return true
 	}
-	i := toInt4Fast(q, x, factor)
+	i := strided(len(x), quantStride)
+	toInt4AVX2(q, x[:i], factor)
 	x, q = x[i:], q[i/2:]
 	for len(x) >= 2 {
 		q[0] = byte(nearest(x[0], factor)+int4Zero) | byte(nearest(x[1], factor)+int4Zero)<<4
@@ -46,7 +47,8 @@ func DecodeInt4(dst []float32, src []byte) int {
 func decodeInt4(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, minScaleBits)
 	q := b[scaleSize:]
-	i, most := fromInt4Fast(x, q, scale)
+	i := strided(len(x), quantStride)
+	most := int32(fromInt4AVX2(x[:i], q, scale))
 	x, q = x[i:], q[i/2:]
 	low, high := byte(int4Zero), byte(int4Zero)
 	for len(x) >= 2 {

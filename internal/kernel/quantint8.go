@@ -20,7 +20,8 @@ func encodeInt8(x []float32, b []byte) bool {
 		clear(q)
 		return true
 	}
-	i := toInt8Fast(q, x, factor)
+	i := strided(len(x), quantStride)
+	toInt8AVX2(q, x[:i], factor)
 	for j := i; j < len(x); j++ {
 		q[j] = byte(nearest(x[j], factor))
 	}
@@ -37,7 +38,8 @@ func DecodeInt8(dst []float32, src []byte) int {
 func decodeInt8(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, minScaleBits)
 	q := b[scaleSize:][:len(x)]
-	i, most := fromInt8Fast(x, q, scale)
+	i := strided(len(x), quantStride)
+	most := int32(fromInt8AVX2(x[:i], q, scale))
 	var low, high int8
 	for j := i; j < len(x); j++ {
 		v := int8(q[j])

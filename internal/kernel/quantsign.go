@@ -38,7 +38,9 @@ func encodeSign(x []float32, b []byte) bool {
 // from 0, and they are combined as those of NormSq are.
 func absSum(x []float32) float64 {
 	var l [8]float64
-	x = x[absSumFast(&l, x):]
+	i := strided(len(x), quantStride)
+	absSumAVX2(&l, x[:i])
+	x = x[i:]
 	for len(x) >= len(l) {
 		c := (*[8]float32)(x)
 		l[0] += abs(c[0])
@@ -60,7 +62,8 @@ func absSum(x []float32) float64 {
 func abs(v float32) float64 { return float64(math.Float32frombits(math.Float32bits(v) &^ signBit)) }
 
 func packSigns(bits []byte, x []float32) {
-	i := packSignsFast(bits, x)
+	i := strided(len(x), quantStride)
+	packSignsAVX2(bits, x[:i])
 	x, bits = x[i:], bits[i/8:]
 	for len(x) >= 8 {
 		c := (*[8]float32)(x)
@@ -89,7 +92,9 @@ func DecodeSign(dst []float32, src []byte) int {
 func decodeSign(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, tinyBits)
 	bits, s := b[scaleSize:], math.Float32bits(scale)
-	for i := unpackSignsFast(x, bits, scale) / 8; i < len(bits); i++ {
+	n := strided(len(x), quantStride)
+	unpackSignsAVX2(x[:n], bits, scale)
+	for i := n / 8; i < len(bits); i++ {
 		for j := range x[8*i : min(8*i+8, len(x))] {
 			x[8*i+j] = math.Float32frombits(s | uint32(bits[i])>>j<<31)
 		}

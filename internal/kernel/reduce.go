@@ -9,7 +9,9 @@ const block = 256
 // MeanScales that is the weighted mean; with scales times ClipScales, the clipped one.
 func MeanInto(dst []float32, cols [][]float32, scale []float32) {
 	checkColumns(dst, cols, scale)
-	meanGo(dst, cols, scale, meanFast(dst, cols, scale, 1))
+	n := strided(len(dst), reduceStride)
+	meanAVX2(dst[:n], cols, scale, 1)
+	meanGo(dst, cols, scale, n)
 }
 
 // meanGo does the coordinates from begin on.

@@ -10,36 +10,15 @@ import (
 // vector in pieces gets other bits than one that takes it whole: the pieces must be agreed.
 func NormSq(x []float32) float64 {
 	var l [8]float64
-	i := normSqFast(&l, x)
-	normSqGo(&l, x[i:])
+	i := strided(len(x), stride)
+	normSqAVX2(&l, x[:i])
+	dotGo(&l, x[i:], x[i:])
 	return combine(&l)
 }
 
 func combine(l *[8]float64) float64 {
 	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
 }
-
-// normSqGo adds the square of element j to lane j%8.
-func normSqGo(l *[8]float64, x []float32) {
-	for len(x) >= len(l) {
-		c := (*[8]float32)(x)
-		l[0] += square(c[0])
-		l[1] += square(c[1])
-		l[2] += square(c[2])
-		l[3] += square(c[3])
-		l[4] += square(c[4])
-		l[5] += square(c[5])
-		l[6] += square(c[6])
-		l[7] += square(c[7])
-		x = x[len(l):]
-	}
-	for j, v := range x {
-		l[j] += square(v)
-	}
-}
-
-// square returns an exact value: a float32 has 24 significant bits, its square 48 of float64's 53.
-func square(v float32) float64 { return float64(float64(v) * float64(v)) }
 
 // ClipScales returns for each contribution the factor min(1, median/norm) that brings its norm down
 // to at most the median of all norms; normSq holds their squared norms, finite, as NormSq gives

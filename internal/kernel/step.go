@@ -6,7 +6,8 @@ package kernel
 // SGDStep descends in place: p -= lr*g.
 func SGDStep(p, g []float32, lr float32) {
 	same(len(p), len(g))
-	i := sgdFast(p, g, lr)
+	i := strided(len(p), stride)
+	sgdAVX2(p[:i], g, lr)
 	sgdGo(p[i:], g[i:], lr)
 }
 
@@ -20,7 +21,8 @@ func sgdGo(p, g []float32, lr float32) {
 // MomentumStep does SGD with heavy-ball momentum in place: v = mu*v + g; p -= lr*v.
 func MomentumStep(p, v, g []float32, lr, mu float32) {
 	same(len(p), len(v), len(g))
-	i := momentumFast(p, v, g, lr, mu)
+	i := strided(len(p), stride)
+	momentumAVX2(p[:i], v, g, lr, mu)
 	momentumGo(p[i:], v[i:], g[i:], lr, mu)
 }
 
@@ -37,7 +39,8 @@ func momentumGo(p, v, g []float32, lr, mu float32) {
 // lr*(g + mu*v).
 func NesterovStep(p, v, g []float32, lr, mu float32) {
 	same(len(p), len(v), len(g))
-	i := nesterovFast(p, v, g, lr, mu)
+	i := strided(len(p), stride)
+	nesterovAVX2(p[:i], v, g, lr, mu)
 	nesterovGo(p[i:], v[i:], g[i:], lr, mu)
 }
 

@@ -122,7 +122,7 @@ func (t TopK) encode(x []float32, b []byte, room *topKRoom) {
 func topKScale(x []float32, at []uint16) uint32 {
 	var squares, sum float64
 	for _, p := range at {
-		squares += square(x[p])
+		squares += product(x[p], x[p])
 		sum += abs(x[p])
 	}
 	b := math.Float32bits(float32(squares / sum))

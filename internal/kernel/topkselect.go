@@ -16,7 +16,7 @@ type topKRoom struct {
 // topKLanes is how many groups the maxima of a strip of elements are of: element j is in group j%8.
 const topKLanes = 8
 
-// topKSpare is how many positions more than there are collectFast may write.
+// topKSpare is how many positions more than there are collectAVX2 may write.
 const topKSpare = 4
 
 // topKGroups is how many groups a block has at least.
@@ -60,8 +60,9 @@ func reaches(size, bound uint32) int { return int((bound - 1 - size) >> 31) }
 // are to be chosen, and most with the largest of all. What is left over at x's end is in no group.
 func (r *topKRoom) maxima(x []float32, k int) (groups int) {
 	each := max(1, len(x)/max(2*k, topKGroups))
-	i, most := maximaFast(r.sizes[:], x, each)
-	groups, x = i/each, x[i:]
+	strips := strided(len(x)/(topKLanes*each), 1)
+	most := maximaAVX2(r.sizes[:], x[:strips*topKLanes*each], each)
+	groups, x = strips*topKLanes, x[strips*topKLanes*each:]
 	for strip := topKLanes * each; len(x) >= strip; x = x[strip:] {
 		maxima := (*[topKLanes]uint32)(r.sizes[groups:])
 		laneMaxima(maxima, x[:strip])
@@ -102,7 +103,8 @@ func least(sizes []uint32, k, slack int, low, high uint32) uint32 {
 
 // reaching returns how many sizes are at least bound.
 func reaching(sizes []uint32, bound uint32) int {
-	i, n := reachingFast(sizes, bound)
+	i := strided(len(sizes), reachingStride)
+	n := reachingAVX2(sizes[:i], bound)
 	for _, s := range sizes[i:] {
 		n += reaches(s, bound)
 	}
@@ -112,7 +114,8 @@ func reaching(sizes []uint32, bound uint32) int {
 // collect fills at and sizes with x's elements whose magnitude reaches bound, and returns how many
 // they are.
 func (r *topKRoom) collect(x []float32, bound uint32) int {
-	i, n := collectFast(r.at[:], x, bound)
+	i := strided(len(x), collectStride)
+	n := collectAVX2(r.at[:], x[:i], bound)
 	for j, p := range r.at[:n] {
 		r.sizes[j] = math.Float32bits(x[p]) &^ signBit
 	}

@@ -1,5 +1,25 @@
 package kernel
 
+// trimFast has the assembly take the front of dst, and returns how many elements that was.
+func trimFast(dst []float32, cols [][]float32, scale []float32, k int) int {
+	n, kept := strided(len(dst), reduceStride), float32(len(cols)-2*k)
+	switch k {
+	case 0:
+		meanAVX2(dst[:n], cols, scale, kept)
+	case 1:
+		trim1AVX2(dst[:n], cols, scale, kept)
+	case 2:
+		trim2AVX2(dst[:n], cols, scale, kept)
+	case 3:
+		trim3AVX2(dst[:n], cols, scale, kept)
+	default:
+		if n > 0 {
+			trimAVX2(dst[:n], cols, scale, kept, make([]float32, 2*k*stride))
+		}
+	}
+	return n
+}
+
 // trimOne is trimMany for k = 1, each column in one pass.
 func trimOne(sum []float32, cols [][]float32, scale []float32, at int) {
 	n := len(sum)
