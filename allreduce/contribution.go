@@ -188,13 +188,19 @@ func (c *Contribution) commit(g plan.Grid, first, last int, do func(in *frame, f
 			var in frame
 			for f := first + frames*w/len(errs); f < first+frames*(w+1)/len(errs) && errs[w] == nil; f++ {
 				if errs[w] = do(&in, f); errs[w] == nil {
-					c.leaves[f] = g.Leaf(in.values, g.Frame(c.data, f), c.Groups(f))
+					c.leaves[f] = leafOf(in.values, g.Frame(c.data, f), c.Groups(f))
 				}
 			}
 		})
 	}
 	wg.Wait()
 	return cmp.Or(errs...)
+}
+
+// leafOf is what a contribution commits to of a frame. groups is room for what its groups hash to,
+// which opens the frame later.
+func leafOf(values []float32, frame []byte, groups []slot.Root) slot.FrameLeaf {
+	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: wire.SumGroups(frame, groups)}
 }
 
 // Recommit makes Root that of the present Leaves, whether these are true or not. Only tests change
@@ -209,7 +215,7 @@ func (c *Contribution) Values() []float32 {
 	x := make([]float32, c.grid.Total)
 	var in frame
 	for f := range c.grid.Frames {
-		_ = in.decode(c.grid, f, c.grid.Frame(c.data, f), false) // Encode wrote it
+		_ = in.decode(c.grid, f, c.grid.Frame(c.data, f)) // Encode wrote it
 		copy(x[f*c.grid.FrameElements:], in.values)
 	}
 	return x
@@ -252,12 +258,11 @@ type frame struct {
 	buf    []byte    // room for the encoded bytes, used for what comes from the network
 	room   []float32 // room for decoded values, used where there is no view
 	values []float32 // decoded values: a view of the encoded bytes or of room
-	norm   float64   // squared norm, if it was asked for
+	norm   float64   // squared norm that was committed to
 }
 
-// decode fills values and norm from the encoded bytes of frame f, which must stay as long as values
-// are used.
-func (fr *frame) decode(g plan.Grid, f int, encoded []byte, norm bool) error {
+// decode fills values from the encoded bytes of frame f, which must stay as long as values are used.
+func (fr *frame) decode(g plan.Grid, f int, encoded []byte) error {
 	if g.Codec.Name() == codec.F32 {
 		fr.values = kernel.Float32s(encoded)
 	} else {
@@ -266,13 +271,7 @@ func (fr *frame) decode(g plan.Grid, f int, encoded []byte, norm bool) error {
 			return err
 		}
 	}
-	if err := bounded(g, f, fr.values); err != nil {
-		return err
-	}
-	if norm {
-		fr.norm = kernel.NormSq(fr.values)
-	}
-	return nil
+	return bounded(g, f, fr.values)
 }
 
 // take has the values of frame f in room.
@@ -320,12 +319,13 @@ func bounded(g plan.Grid, f int, values []float32) error {
 
 // check is decode of a frame that its contributor has committed to: the norm must be the true one,
 // bit for bit.
-func (fr *frame) check(g plan.Grid, f int, encoded []byte, leaf slot.FrameLeaf, norm bool) error {
-	if err := fr.decode(g, f, encoded, norm || g.Measured()); err != nil {
+func (fr *frame) check(g plan.Grid, f int, encoded []byte, leaf slot.FrameLeaf) error {
+	if err := fr.decode(g, f, encoded); err != nil {
 		return err
 	}
-	if g.Measured() && math.Float64bits(fr.norm) != math.Float64bits(leaf.NormSq) {
-		return fmt.Errorf("frame %d: %w: %v where %v is true", f, ErrFalseNorm, leaf.NormSq, fr.norm)
+	fr.norm = leaf.NormSq
+	if norm := kernel.NormSq(fr.values); math.Float64bits(norm) != math.Float64bits(leaf.NormSq) {
+		return fmt.Errorf("frame %d: %w: %v where %v is true", f, ErrFalseNorm, leaf.NormSq, norm)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (g *group) proves(peer int, err error) {
 	root, ok := slot.ContributionRootFrom(bad.Peer, bad.Leaf, bad.Frame, bad.Path, grid.FrameBytes,
 		uint64(grid.TotalBytes))
 	if !ok || root != g.own[peer].root || bad.Leaf.Hash != slot.Hash(bad.Bytes) ||
-		new(frame).check(grid, bad.Frame, bad.Bytes, bad.Leaf, true) == nil {
+		new(frame).check(grid, bad.Frame, bad.Bytes, bad.Leaf) == nil {
 		g.t.Errorf("%v proves nothing", bad)
 	}
 	if leaves, ok := g.running[0].Leaves(bad.Peer); !ok ||
@@ -480,22 +480,6 @@ func TestWindowIsKept(t *testing.T) {
 			_ = s.Reset()
 		})
 	}
-}
-
-// A large contribution takes long to read: nobody waits for the stream of who takes its norms.
-func TestRingOpensBeforeNormsAreKnown(t *testing.T) {
-	p := testParams(400, 100)
-	p.Aggregator, p.Clip = TrimmedMean, true
-	bubble(t, p, 4, time.Second, func(g *group) {
-		g.goRound()
-		learn := make(chan struct{})
-		g.engines[1].frames.New = func() any { <-learn; return new(frame) }
-		g.start(g.rest()...)
-		time.Sleep(20 * time.Second)
-		g.nobody(g.rest())
-		close(learn)
-		g.check()
-	})
 }
 
 // Ranges are counted that owners close, not circles: however often the ring breaks before anything

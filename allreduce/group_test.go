@@ -178,7 +178,7 @@ func (g *group) offer(i int, c *Contribution) {
 func commit(g plan.Grid, self int, encoded []byte) *Contribution {
 	c := newContribution(g, peerName(self), encoded)
 	if err := c.commit(g, 0, g.Frames, func(in *frame, f int) error {
-		_ = in.decode(g, f, g.Frame(encoded, f), false)
+		_ = in.decode(g, f, g.Frame(encoded, f))
 		return nil
 	}); err != nil {
 		panic(err)

@@ -144,11 +144,12 @@ func (in *input) serveOwn() {
 		if err != nil {
 			return
 		}
-		norm := in.p.r.engine.cfg.Params.Clip || g.Measured()
-		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), norm); err != nil {
+		own := in.p.r.own
+		if err := fr.decode(g, f, g.Frame(own.data, f)); err != nil {
 			in.lost(reasonOf(err), err)
 			return
 		}
+		fr.norm = own.leaves[f].NormSq
 		in.full <- arrival{fr, in.p.began}
 	}
 }
@@ -279,10 +280,10 @@ func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) er
 	if err := l.readFrameInto(b, h, in.p.r.engine.coders, &in.p.taken); err != nil {
 		return err
 	}
-	if g.Hash(b) != leaves[f].Hash {
+	if slot.Hash(b) != leaves[f].Hash {
 		return fmt.Errorf("%w: frame %d is not the one that was offered", errBadBytes, f)
 	}
-	if err := fr.check(g, f, b, leaves[f], in.p.r.engine.cfg.Params.Clip); err != nil {
+	if err := fr.check(g, f, b, leaves[f]); err != nil {
 		return &BadFrame{
 			Peer: in.offer.Peer, Frame: f, Bytes: bytes.Clone(b), Leaf: leaves[f],
 			Path: slot.ContributionTree(leaves).Path(f), Err: err,
@@ -377,12 +378,7 @@ func (in *input) writeFrame(l *link, f int) error {
 }
 
 func (in *input) writeRoot(l *link) error {
-	if rows := in.p.figures; rows != nil {
-		if err := l.put(appendFigures(nil, rows)); err != nil {
-			return err
-		}
-	}
-	if err := l.put(appendRoot(nil, in.p.root)); err != nil {
+	if err := l.put(appendRoot(appendFigures(nil, in.p.figures), in.p.root)); err != nil {
 		return err
 	}
 	if err := l.flush(); err != nil {

@@ -24,8 +24,7 @@ type ownPiece struct {
 	taken  atomic.Uint64
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
-	// a row for each frame that is reduced, over the whole group; nil in a run without roots. The
-	// reducer's until all is reduced.
+	// a row for each frame that is reduced, over the whole group; the reducer's until all is reduced
 	figures []slot.FigureRow
 	began   time.Time
 	packed  []once // reduced frames that go compressed
@@ -136,9 +135,6 @@ func (p *ownPiece) reduceFrame(s *span, f int, sum []float32) {
 	// coordinates trimmed values are counted.
 	at := int(p.r.group[f%len(p.r.group)])<<8 | int(p.r.group[(f+1)%len(p.r.group)])
 	row := s.gauge.reduce(p.r.out.Frame(p.r.result, f), sum, s.cols, s.norms, at, lie)
-	if !p.r.grid.Measured() {
-		return
-	}
 	p.figures = append(p.figures, spread(row, s.set, len(p.inputs)))
 }
 

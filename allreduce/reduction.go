@@ -254,7 +254,7 @@ func (r *Reduction) frames(rng slot.Range) (none slot.Frames, ok bool) {
 }
 
 // Hold returns what Result does of each of the ranges, nil where that is not ok, with the hashes
-// that its frames got as they were made or came: without roots these are zeros. Until done is
+// that its frames got as they were made or came. Until done is
 // called, which must be, the bytes stay as they are: Release does not give them to another
 // reduction, and a revision that gives them to another owner waits.
 func (r *Reduction) Hold(ranges []slot.Range) (encoded []slot.Frames, done func()) {
@@ -293,7 +293,7 @@ func (r *Reduction) Next(ctx context.Context) (index int, frame slot.Frames, don
 
 // hashed notes that frame f is in the result.
 func (r *Reduction) hashed(f int) {
-	r.hashes[f] = r.out.Hash(r.out.Frame(r.result, f))
+	r.hashes[f] = slot.Hash(r.out.Frame(r.result, f))
 	select {
 	case r.came <- f:
 	default:

@@ -207,7 +207,7 @@ func (g *ring) add(p *partial, f, n int) error {
 	own := g.r.engine.frames.Get().(*frame)
 	defer g.r.engine.frames.Put(own)
 	grid := g.r.grid
-	if err := own.decode(grid, f, grid.Frame(g.r.own.data, f), false); err != nil {
+	if err := own.decode(grid, f, grid.Frame(g.r.own.data, f)); err != nil {
 		return err
 	}
 	p.grow(kernel.Lanes(g.trim, n+1) * grid.FrameLen(f))
@@ -278,9 +278,7 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 
 // alone is the circle of one: what it has is the outcome.
 func (g *ring) alone() {
-	if g.learn(); g.ctx.Err() != nil || !g.normsKnown() {
-		return
-	}
+	g.learn()
 	room := g.takePartial()
 	defer g.r.engine.partials.Put(room)
 	for i, p := range g.pieces {

@@ -13,41 +13,16 @@ import (
 // partial result is begun before all are known, and norms go ahead of all else, so that a peer that
 // gets a partial result has them.
 
-// learn takes in the own norms. It goes on while the streams open: the neighbours do not wait for
-// them so long.
+// learn takes in the own norms, which the own contribution commits to.
 func (g *ring) learn() {
 	if !g.r.engine.cfg.Params.Clip {
 		return
 	}
-	if g.of.norms == nil {
-		norms, err := g.ownNorms()
-		if err != nil {
-			g.lost(g.place, err)
-		}
-		if norms == nil {
-			return
-		}
-		g.of.norms = norms
+	norms := make([]float64, g.r.grid.Frames)
+	for f, leaf := range g.r.own.leaves {
+		norms[f] = leaf.NormSq
 	}
-	g.heardOf(g.place, g.of.norms)
-}
-
-// ownNorms are those of the own contribution; nil once the circle has ended.
-func (g *ring) ownNorms() ([]float64, error) {
-	grid := g.r.grid
-	norms := make([]float64, grid.Frames)
-	fr := g.r.engine.frames.Get().(*frame)
-	defer g.r.engine.frames.Put(fr)
-	for f := range norms {
-		if g.ctx.Err() != nil {
-			return nil, nil
-		}
-		if err := fr.decode(grid, f, grid.Frame(g.r.own.data, f), true); err != nil {
-			return nil, err
-		}
-		norms[f] = fr.norm
-	}
-	return norms, nil
+	g.heardOf(g.place, norms)
 }
 
 // heardOf keeps a peer's norms, and sends them on unless the next peer is the one they are of. With

@@ -14,8 +14,6 @@ type rings struct {
 	r       *Reduction
 	current *ring                      // the circle that runs
 	round   map[slot.Piece]*roundPiece // all pieces
-	// of the own contribution, once a circle knows them; used without mu by the circle that runs
-	norms []float64
 }
 
 // roundPiece is what stands of a piece through all circles. have is guarded by the mu of the ring
@@ -46,7 +44,7 @@ func (rs *rings) start() {
 		g.spawn(g.alone)
 		return
 	}
-	g.spawn(g.learn)
+	g.learn()
 	g.spawn(g.run)
 	g.spawn(g.watch)
 }

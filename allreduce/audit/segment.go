@@ -89,14 +89,10 @@ func New(p allreduce.Params, s Statement) (*Segment, error) {
 
 // auditable says whether a run's reductions can be audited.
 func auditable(p allreduce.Params) error {
-	switch {
-	case p.Rootless:
-		return errors.New("a run without roots cannot be audited")
-	case p.Schedule == allreduce.Ring:
+	if p.Schedule == allreduce.Ring {
 		return errors.New("a ring cannot be audited: partial results pass through other peers")
-	default:
-		return p.Validate()
 	}
+	return p.Validate()
 }
 
 func checkPeers(p allreduce.Params, s Statement) error {

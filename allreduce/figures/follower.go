@@ -64,7 +64,7 @@ func (c *Follower) take(now *allreduce.Reduction, record slot.Record) (
 		members[i] = m.Peer
 	}
 	all = c.mu.tracker.Begin(record.Slot, members)
-	if now != nil && !c.params.Rootless && len(now.Plan().Ring) == 0 {
+	if now != nil && len(now.Plan().Ring) == 0 {
 		of = c.published(now, record)
 		all = append(all, c.mu.tracker.Add(record.Slot, of)...)
 	}

@@ -2,9 +2,7 @@ package plan
 
 import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Grid cuts a vector into frames. An encoded vector is its encoded frames one after the other, so
@@ -16,7 +14,6 @@ type Grid struct {
 	FrameBytes    int    // bytes of an encoded frame
 	Frames        int    // number of frames
 	TotalBytes    int    // bytes of the encoded vector
-	rootless      bool   // Params.Rootless
 }
 
 // NewGrid makes the grid of the contributions to a fragment of validated params.
@@ -42,7 +39,7 @@ func grids(p Params, fragment uint32) (in, out Grid) {
 func gridOf(p Params, fragment uint32, c codec.Codec) Grid {
 	g := Grid{
 		Codec: c, Total: p.Fragments[fragment], FrameElements: p.FrameElements,
-		FrameBytes: c.EncodedSize(p.FrameElements), rootless: p.Rootless,
+		FrameBytes: c.EncodedSize(p.FrameElements),
 	}
 	g.Frames = int((g.Total-1)/uint64(p.FrameElements)) + 1
 	g.TotalBytes = (g.Frames-1)*g.FrameBytes + g.FrameSize(g.Frames-1)
@@ -90,26 +87,6 @@ func (g Grid) Bytes(encoded []byte, first, last int) []byte {
 func (g Grid) Size(first, last int) int { return g.end(last) - first*g.FrameBytes }
 
 func (g Grid) end(last int) int { return min(last*g.FrameBytes, g.TotalBytes) }
-
-// Hash is the hash of a frame's encoded bytes.
-func (g Grid) Hash(frame []byte) slot.Root {
-	if g.rootless {
-		return slot.Root{}
-	}
-	return slot.Hash(frame)
-}
-
-// Leaf is what a contribution commits to of a frame: the squared norm of its decoded values, and
-// its hash. groups is room for what its groups hash to, which opens the frame later.
-func (g Grid) Leaf(values []float32, frame []byte, groups []slot.Root) slot.FrameLeaf {
-	if g.rootless {
-		return slot.FrameLeaf{}
-	}
-	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: wire.SumGroups(frame, groups)}
-}
-
-// Measured says whether contributions are hashed and their norms checked.
-func (g Grid) Measured() bool { return !g.rootless }
 
 // Bounds on the frames under way.
 const (

@@ -40,9 +40,6 @@ type Params struct {
 	// empty contributions weigh nothing (slot.Empty); no ring can leave them out
 	Empties  bool
 	MinPeers int // contributors with which a range may close; less than 1 means 1
-	// Rootless leaves out hashing and checking frames, roots being those of zero hashes: it
-	// measures what they cost, and is for nothing else.
-	Rootless bool
 }
 
 // Validate reports every fault at once.
