@@ -18,9 +18,6 @@ type feed struct {
 	*piece
 	credit chan struct{} // one for each reduced frame that came back
 	taken  atomic.Uint64 // payload bytes that came back: what alive messages tell
-	// of the frames that came back: their bytes, and what was taken by then. Guarded by the
-	// reduction's mu.
-	whole, before uint64
 	// what the owner publishes, over the whole group; nil: nothing has come. Guarded by the
 	// reduction's mu.
 	figures []slot.FigureRow
@@ -91,7 +88,8 @@ func (f *feed) send(ctx context.Context, l *link) error {
 	credit := f.of.window
 	for next := f.first; ; {
 		if credit > 0 && next < f.last {
-			if err := f.sendFrame(l, next, credit == 1 || next+1 == f.last); err != nil {
+			frame := f.r.grid.Frame(f.r.own.data, next)
+			if err := f.r.sendFrame(f.ctx, l, kindRaw, next, frame, credit == 1 || next+1 == f.last); err != nil {
 				return err
 			}
 			next++
@@ -129,17 +127,6 @@ func (f *feed) opening() []byte {
 	return b
 }
 
-func (f *feed) sendFrame(l *link, index int, last bool) error {
-	raw := &f.r.engine.raw
-	frame := f.r.grid.Frame(f.r.own.data, index)
-	packed := raw.pack(frame)
-	done := f.r.engine.lanes.turn(f.ctx, &l.lane)
-	defer done()
-	err := raw.write(l, kindRaw, index, frame, packed, last)
-	f.r.moved()
-	return err
-}
-
 // receive reads the reduced frames into the result, and the root.
 func (f *feed) receive(l *link) error {
 	g := f.r.out
@@ -157,12 +144,12 @@ func (f *feed) receive(l *link) error {
 			told, err = true, f.published(l, h)
 		case h.Kind == kindRoot && next == f.last:
 			return f.complete(l)
-		case next < f.last && h.carries(kindReduced, next, g.FrameSize(next)):
+		case next < f.last && h == header{kindReduced, uint32(next), uint32(g.FrameSize(next))}:
 			b := g.Frame(f.r.result, next)
-			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
+			if err = l.readPayload(b, &f.taken); err == nil {
 				f.r.hashed(next)
 				f.credit <- struct{}{}
-				f.arrived(len(b))
+				f.r.moved()
 				moved.moved()
 				next++
 			}
@@ -174,14 +161,6 @@ func (f *feed) receive(l *link) error {
 			return err
 		}
 	}
-}
-
-// arrived counts a frame that has come back.
-func (f *feed) arrived(bytes int) {
-	f.r.mu.Lock()
-	f.whole, f.before = f.whole+uint64(bytes), f.taken.Load()
-	f.r.mu.Unlock()
-	f.r.moved()
 }
 
 // Coming lists the pieces of other owners that are under way, in a rotation: they are not complete,

@@ -27,7 +27,6 @@ type ownPiece struct {
 	// a row for each frame that is reduced, over the whole group; the reducer's until all is reduced
 	figures []slot.FigureRow
 	began   time.Time
-	packed  []once // reduced frames that go compressed
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
 	rooms []time.Time
 }
@@ -38,7 +37,6 @@ func newOwnPiece(p *piece) *ownPiece {
 		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
 		rooms: make([]time.Time, p.of.window),
 	}
-	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
 		if !p.of.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
 			own.inputs[i] = newInput(own, i, o)

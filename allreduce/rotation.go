@@ -142,7 +142,7 @@ func (rot *rotation) coming() (all []Coming) {
 	for _, piece := range rot.r.mu.plan.Pieces {
 		if f := rot.feeds[piece]; f != nil && f.status == pieceOpen {
 			size := uint64(rot.r.out.Size(f.first, f.last))
-			all = append(all, Coming{piece, min(size, f.whole+f.taken.Load()-f.before), size})
+			all = append(all, Coming{piece, min(size, f.taken.Load()), size})
 		}
 	}
 	return all
