@@ -261,7 +261,8 @@ type frame struct {
 	norm   float64   // squared norm that was committed to
 }
 
-// decode fills values from the encoded bytes of frame f, which must stay as long as values are used.
+// decode fills values from the encoded bytes of frame f, which must stay as long as values are
+// used.
 func (fr *frame) decode(g plan.Grid, f int, encoded []byte) error {
 	if g.Codec.Name() == codec.F32 {
 		fr.values = kernel.Float32s(encoded)

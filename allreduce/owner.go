@@ -24,7 +24,8 @@ type ownPiece struct {
 	taken  atomic.Uint64
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
-	// a row for each frame that is reduced, over the whole group; the reducer's until all is reduced
+	// a row for each frame that is reduced, over the whole group; the reducer's until all is
+	// reduced
 	figures []slot.FigureRow
 	began   time.Time
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's

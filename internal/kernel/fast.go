@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// A kernel's assembly, xyzAVX2, takes as much of the front of its slices as it can in whole strides,
-// and the plain loop takes the rest. So the plain loop stands alone where there is no assembly, and
-// on amd64 it has the tail.
+// A kernel's assembly, xyzAVX2, takes as much of the front of its slices as it can in whole
+// strides, and the plain loop takes the rest. So the plain loop stands alone where there is no
+// assembly, and on amd64 it has the tail.
 
 // Strides of the assembly, in elements. They are in the .s files, too.
 const (

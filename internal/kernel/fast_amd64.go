@@ -8,7 +8,8 @@ func hasFast() bool { return cpu.X86.HasAVX2 }
 
 // The following functions are in the .s files. Each takes all of its first slice of float32 or
 // sizes, whose length is a multiple of the stride. The other slices are at least as long, those of
-// bytes as those elements take, and what is written has room for what they give. None keeps a slice.
+// bytes as those elements take, and what is written has room for what they give. None keeps a
+// slice.
 
 //go:noescape
 func subAVX2(dst, a, b []float32)
