@@ -19,7 +19,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -35,15 +34,15 @@ const (
 )
 
 // routerKinds are a host without a router, and the four kinds of routers.
-var routerKinds = []nat.Kind{nat.Public, nat.FullCone, nat.PortRestricted, nat.Symmetric, nat.NoUDP}
+var routerKinds = []lab.Site{lab.Public, lab.FullCone, lab.PortRestricted, lab.Symmetric, lab.NoUDP}
 
 // promisedWay is how two peers reach each other in the end. A symmetric router has another port for
 // each destination: only what lets in everything can be punched to from behind it.
-func promisedWay(a, b nat.Kind) string {
+func promisedWay(a, b lab.Site) string {
 	switch {
-	case a == nat.Public || b == nat.Public:
+	case a == lab.Public || b == lab.Public:
 		return p2p.WayDirect
-	case a == nat.Symmetric && b != nat.FullCone, b == nat.Symmetric && a != nat.FullCone:
+	case a == lab.Symmetric && b != lab.FullCone, b == lab.Symmetric && a != lab.FullCone:
 		return p2p.WayRelayed
 	}
 	return p2p.WayPunched
@@ -70,18 +69,18 @@ func TestConnectivityPage(t *testing.T) {
 // routed are processes of this program on hosts of a world, each behind routers of its own.
 type routed struct {
 	t     *testing.T
-	world *nat.World
+	world *lab.Internet
 	swarm *swarm.Swarm
 	text  string // to train on
 }
 
 // newRouted makes a world where that is allowed, with a host for each kind.
-func newRouted(t *testing.T, kinds ...nat.Kind) *routed {
+func newRouted(t *testing.T, kinds ...lab.Site) *routed {
 	if !testutil.Nightly() && !*writeRouters {
 		t.Skip("takes minutes, and root")
 	}
 	t.Setenv(clitest.AsProgram, "1")
-	world, err := nat.New(t.Context(), "p2pnat", lab.Link{Rate: 100_000_000, Delay: 10 * time.Millisecond}, kinds...)
+	world, err := lab.NewInternet(t.Context(), "p2pnat", lab.Link{Rate: 100_000_000, Delay: 10 * time.Millisecond}, kinds...)
 	_, tun := os.Stat("/dev/net/tun")
 	if errors.Is(err, lab.ErrNotRoot) || errors.Is(err, errors.ErrUnsupported) || err != nil && tun != nil {
 		t.Skip(err)
@@ -181,7 +180,7 @@ func wayBetween(a, b *routedPeer) *p2p.Path {
 // TestRouters: peers of each pair of kinds, which know a bootstrap node that relays and nothing
 // else, reach each other as promised, and train together.
 func TestRouters(t *testing.T) {
-	hosts := []nat.Kind{nat.Public}
+	hosts := []lab.Site{lab.Public}
 	for _, k := range routerKinds {
 		hosts = append(hosts, k, k)
 	}

@@ -34,6 +34,28 @@
 // takes 100 to 101 ms. `go test -run xxx -bench . ./internal/lab` measures it. Without limits, 1.4
 // to 1.8 Gbit/s is what the forwarder carries: a packet costs two system calls.
 //
+// # An internet with routers
+//
+// NewInternet makes sites with one public address each, which are nodes of a lab: each has a link,
+// and can be cut. Addresses are in a range that programs take for public (11.0.0.0/8). Each site
+// has one host. At a Public site it has the public address itself; at others the node is a router,
+// and the host has a private address behind it. Linux's own NAT translates addresses, as in most
+// home routers; this needs nftables, and the kernel's nf_tables with nat. In the terms of RFC 4787,
+// for UDP and for TCP:
+//
+//	site             mapping                     filtering
+//	public           none                        none
+//	full-cone        endpoint-independent        endpoint-independent, for 5 minutes
+//	port-restricted  endpoint-independent        address and port-dependent
+//	symmetric        address and port-dependent  address and port-dependent; ports are random
+//	no-udp           as port-restricted          the same, and UDP never passes
+//
+// Routers silently drop packets that no host asked for. Some real routers answer such a packet or
+// track it, and then give their own host another port towards that sender, which breaks hole
+// punching. No site here does that. Mappings keep the host's port if it is free, as on Linux.
+//
+// # Ends
+//
 // The caller ends the processes that it placed before it calls Close. Namespaces are called
 // NAME-PID-LAB-NODE, after the process that made them, so that those of a process that crashed are
 // found: New removes them first.

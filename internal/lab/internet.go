@@ -1,4 +1,4 @@
-package nat
+package lab
 
 import (
 	"context"
@@ -6,38 +6,36 @@ import (
 	"fmt"
 	"net/netip"
 	"os/exec"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
-// A World is an internet with a site and a host for each Kind that New was given, numbered from 0.
+// An Internet has a site and a host for each Site that NewInternet was given, numbered from 0.
 // Its methods are for one goroutine at a time.
-type World struct {
-	lab   *lab.Lab // of the sites: a host or a router each
-	kinds []Kind
-	hosts []lab.Space // behind the routers
+type Internet struct {
+	lab   *Lab // of the sites: a host or a router each
+	kinds []Site
+	hosts []Space // behind the routers
 }
 
-// New makes a world whose sites have equal links, after it has removed what crashed processes with
-// worlds of this name left. It fails with lab.ErrNotRoot without the rights. ctx bounds only New;
-// Close ends the world.
-func New(ctx context.Context, name string, link lab.Link, kinds ...Kind) (*World, error) {
-	l, err := lab.New(ctx, lab.Config{
+// NewInternet makes an internet whose sites have equal links, after it has removed what crashed
+// processes with one of this name left. It fails with ErrNotRoot without the rights. ctx bounds only
+// NewInternet; Close ends the internet.
+func NewInternet(ctx context.Context, name string, link Link, kinds ...Site) (*Internet, error) {
+	l, err := New(ctx, Config{
 		Nodes: len(kinds), Name: name, Network: netip.MustParsePrefix("11.77.0.0/16"), Link: link,
 	})
 	if err != nil {
 		return nil, err
 	}
 	// One letter more tells the names apart: leftovers are looked for by the name alone.
-	w := &World{lab: l, kinds: kinds}
-	w.hosts, err = lab.NewSpaces(ctx, name+"x", len(kinds))
+	w := &Internet{lab: l, kinds: kinds}
+	w.hosts, err = NewSpaces(ctx, name+"x", len(kinds))
 	for i, kind := range kinds {
 		if err == nil && kind != Public {
 			err = route(ctx, kind, l.Space(i), w.hosts[i])
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("nat: %w", err), w.Close())
+		return nil, errors.Join(fmt.Errorf("lab: internet: %w", err), w.Close())
 	}
 	return w, nil
 }
@@ -46,7 +44,7 @@ func New(ctx context.Context, name string, link lab.Link, kinds ...Kind) (*World
 const inside, private = "192.168.1.1", "192.168.1.2"
 
 // route makes a router of a kind, and connects a host to it by a pair of veth devices.
-func route(ctx context.Context, kind Kind, router, host lab.Space) error {
+func route(ctx context.Context, kind Site, router, host Space) error {
 	err := router.IP(ctx, "link add lan0 type veth peer name eth0 netns "+string(host),
 		"address add "+inside+"/30 dev lan0", "link set lan0 up")
 	if err == nil {
@@ -57,16 +55,16 @@ func route(ctx context.Context, kind Kind, router, host lab.Space) error {
 		err = router.Run(ctx, "", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
 	}
 	if err == nil {
-		err = router.Run(ctx, rules(kind), "nft", "-f", "-")
+		err = router.Run(ctx, routerRules(kind), "nft", "-f", "-")
 	}
 	return err
 }
 
 // Kind is the kind of host h's site.
-func (w *World) Kind(h int) Kind { return w.kinds[h] }
+func (w *Internet) Kind(h int) Site { return w.kinds[h] }
 
 // Addr is host h's own address: a private one unless its site is public.
-func (w *World) Addr(h int) netip.Addr {
+func (w *Internet) Addr(h int) netip.Addr {
 	if w.kinds[h] == Public {
 		return w.lab.Addr(h)
 	}
@@ -74,10 +72,10 @@ func (w *World) Addr(h int) netip.Addr {
 }
 
 // PublicAddr is the address under which others see host h.
-func (w *World) PublicAddr(h int) netip.Addr { return w.lab.Addr(h) }
+func (w *Internet) PublicAddr(h int) netip.Addr { return w.lab.Addr(h) }
 
 // Space is the namespace of host h.
-func (w *World) Space(h int) lab.Space {
+func (w *Internet) Space(h int) Space {
 	if w.kinds[h] == Public {
 		return w.lab.Space(h)
 	}
@@ -85,8 +83,8 @@ func (w *World) Space(h int) lab.Space {
 }
 
 // Place makes cmd, which has not been started, run on host h.
-func (w *World) Place(h int, cmd *exec.Cmd) error { return w.Space(h).Place(cmd) }
+func (w *Internet) Place(h int, cmd *exec.Cmd) error { return w.Space(h).Place(cmd) }
 
-// Close takes the world down. Processes in it must have ended: a process that still runs keeps its
+// Close takes the internet down. Processes in it must have ended: a process that still runs keeps its
 // namespace, without a name, until it ends.
-func (w *World) Close() error { return errors.Join(lab.RemoveSpaces(w.hosts), w.lab.Close()) }
+func (w *Internet) Close() error { return errors.Join(RemoveSpaces(w.hosts), w.lab.Close()) }

@@ -1,4 +1,4 @@
-package nat
+package lab
 
 import (
 	"context"
@@ -9,19 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // patience bounds what must come. What must not come is told by what comes after it: packets don't
 // overtake each other here.
 const patience = 10 * time.Second
 
-// newWorld makes a world where that is allowed. Elsewhere it skips the test, after a look at how
-// New says so.
-func newWorld(t *testing.T, kinds ...Kind) *World {
+// newInternet makes one where that is allowed. Elsewhere it skips the test, after a look at how
+// NewInternet says so.
+func newInternet(t *testing.T, kinds ...Site) *Internet {
 	t.Helper()
-	w, err := New(t.Context(), "nattest", lab.Link{}, kinds...)
+	w, err := NewInternet(t.Context(), "nattest", Link{}, kinds...)
 	if err == nil {
 		t.Cleanup(func() {
 			if err := w.Close(); err != nil {
@@ -40,7 +38,7 @@ func newWorld(t *testing.T, kinds ...Kind) *World {
 }
 
 // socket is a UDP socket of a host.
-func socket(t *testing.T, w *World, h int) *net.UDPConn {
+func socket(t *testing.T, w *Internet, h int) *net.UDPConn {
 	t.Helper()
 	var c *net.UDPConn
 	err := w.Space(h).Do(func() (err error) {
@@ -63,8 +61,8 @@ func send(t *testing.T, c *net.UDPConn, text string, to netip.AddrPort) {
 	}
 }
 
-// receive is the next packet and where it came from; ok is false if none comes within a time.
-func receive(t *testing.T, c *net.UDPConn, within time.Duration) (text string, from netip.AddrPort, ok bool) {
+// receivePacket is the next packet and where it came from; ok is false if none comes within a time.
+func receivePacket(t *testing.T, c *net.UDPConn, within time.Duration) (text string, from netip.AddrPort, ok bool) {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
 		t.Fatal(err)
@@ -80,7 +78,7 @@ func receive(t *testing.T, c *net.UDPConn, within time.Duration) (text string, f
 	return string(b[:n]), netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), true
 }
 
-// Hosts of the world that most of the tests have in common; each has a site of its own.
+// Hosts of the internet that most of the tests have in common; each has a site of its own.
 const (
 	serverA = iota
 	serverB
@@ -92,9 +90,9 @@ const (
 	otherSymmetric
 )
 
-// TestWorld makes one world, for that takes longest.
-func TestWorld(t *testing.T) {
-	w := newWorld(t, Public, Public, FullCone, PortRestricted, Symmetric, NoUDP, PortRestricted, Symmetric)
+// TestInternet makes one, for that takes longest.
+func TestInternet(t *testing.T) {
+	w := newInternet(t, Public, Public, FullCone, PortRestricted, Symmetric, NoUDP, PortRestricted, Symmetric)
 	t.Run("kinds", func(t *testing.T) { testKinds(t, w) })
 	t.Run("TCP", func(t *testing.T) { testTCP(t, w) })
 	t.Run("holes", func(t *testing.T) { testHoles(t, w) })
@@ -103,7 +101,7 @@ func TestWorld(t *testing.T) {
 // testKinds finds out what RFC 5780 asks: a host sends from one port to two servers, one after the
 // other, and each server says under what address it was seen; before, the second and another port
 // of the first try to reach the address that the first saw.
-func testKinds(t *testing.T, w *World) {
+func testKinds(t *testing.T, w *Internet) {
 	for _, x := range []struct {
 		host    int
 		mapped  bool // the same port towards both
@@ -131,7 +129,7 @@ func testKinds(t *testing.T, w *World) {
 			if !x.udp {
 				within = 200 * time.Millisecond
 			}
-			_, seen, ok := receive(t, a, within)
+			_, seen, ok := receivePacket(t, a, within)
 			if ok != x.udp {
 				t.Fatalf("UDP passes: %v", ok)
 			}
@@ -146,7 +144,7 @@ func testKinds(t *testing.T, w *World) {
 				t.Errorf("what came in: %q", got)
 			}
 			send(t, host, "hello", place(1, b))
-			_, again, ok := receive(t, b, patience)
+			_, again, ok := receivePacket(t, b, patience)
 			if !ok || (again.Port() == seen.Port()) != x.mapped {
 				t.Errorf("the host is seen at %v, then at %v, %v", seen, again, ok)
 			}
@@ -163,13 +161,13 @@ func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, othe
 	t.Helper()
 	send(t, otherAddr, "address ", seen)
 	send(t, otherAddr, "I have knocked", server)
-	if _, _, ok := receive(t, asked, patience); !ok {
+	if _, _, ok := receivePacket(t, asked, patience); !ok {
 		t.Fatal("public hosts don't hear each other")
 	}
 	send(t, otherPort, "port ", seen)
 	send(t, asked, "asked", seen)
 	for {
-		text, _, ok := receive(t, host, patience)
+		text, _, ok := receivePacket(t, host, patience)
 		if !ok {
 			t.Fatal("not even who was asked is heard")
 		}
@@ -182,21 +180,21 @@ func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, othe
 
 // testTCP: from every kind a TCP connection to a public host opens, and none the other way but to a
 // public host.
-func testTCP(t *testing.T, w *World) {
-	server := listen(t, w, serverA)
+func testTCP(t *testing.T, w *Internet) {
+	server := listenAt(t, w, serverA)
 	for h := serverB; h <= noUDP; h++ {
-		from := dial(t, w, h, netip.AddrPortFrom(w.PublicAddr(serverA), server), patience)
+		from := dialFrom(t, w, h, netip.AddrPortFrom(w.PublicAddr(serverA), server), patience)
 		if from == nil {
 			t.Fatalf("%s: no TCP to a public host", w.Kind(h))
 		}
-		to := dial(t, w, serverA, netip.AddrPortFrom(w.PublicAddr(h), listen(t, w, h)), 200*time.Millisecond)
+		to := dialFrom(t, w, serverA, netip.AddrPortFrom(w.PublicAddr(h), listenAt(t, w, h)), 200*time.Millisecond)
 		if (to != nil) != (w.Kind(h) == Public) {
 			t.Errorf("%s: TCP from outside: %v", w.Kind(h), to != nil)
 		}
 	}
 }
 
-func listen(t *testing.T, w *World, h int) (port uint16) {
+func listenAt(t *testing.T, w *Internet, h int) (port uint16) {
 	t.Helper()
 	var l net.Listener
 	err := w.Space(h).Do(func() (err error) {
@@ -210,8 +208,8 @@ func listen(t *testing.T, w *World, h int) (port uint16) {
 	return l.Addr().(*net.TCPAddr).AddrPort().Port()
 }
 
-// dial connects, or returns nil if nobody answers within a time.
-func dial(t *testing.T, w *World, h int, to netip.AddrPort, within time.Duration) (c net.Conn) {
+// dialFrom connects, or returns nil if nobody answers within a time.
+func dialFrom(t *testing.T, w *Internet, h int, to netip.AddrPort, within time.Duration) (c net.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
@@ -231,7 +229,7 @@ func dial(t *testing.T, w *World, h int, to netip.AddrPort, within time.Duration
 
 // testHoles: of two hosts behind routers each learns where a server saw the other, and both send
 // there. What can come of it is what the kinds say: not between two symmetric ones.
-func testHoles(t *testing.T, w *World) {
+func testHoles(t *testing.T, w *Internet) {
 	server := socket(t, w, serverA)
 	for _, x := range []struct {
 		a, b    int
@@ -251,9 +249,9 @@ func testHoles(t *testing.T, w *World) {
 		if x.succeed {
 			within = patience
 		}
-		_, from, heard := receive(t, a, within)
+		_, from, heard := receivePacket(t, a, within)
 		if !heard { // only b's side may be open to what a sends
-			_, from, heard = receive(t, b, within)
+			_, from, heard = receivePacket(t, b, within)
 		}
 		if heard != x.succeed {
 			t.Errorf("%s and %s: heard %v, from %v", w.Kind(x.a), w.Kind(x.b), heard, from)
@@ -261,10 +259,10 @@ func testHoles(t *testing.T, w *World) {
 	}
 }
 
-func seenBy(t *testing.T, w *World, server, c *net.UDPConn) netip.AddrPort {
+func seenBy(t *testing.T, w *Internet, server, c *net.UDPConn) netip.AddrPort {
 	t.Helper()
 	send(t, c, "who am I", netip.AddrPortFrom(w.PublicAddr(0), portOf(server)))
-	_, seen, ok := receive(t, server, patience)
+	_, seen, ok := receivePacket(t, server, patience)
 	if !ok {
 		t.Fatal("the server hears nothing")
 	}

@@ -1,22 +1,22 @@
-package nat
+package lab
 
 import "strings"
 
-// Kind is how the host of a site is connected to the internet.
-type Kind string
+// A Site says how its host is connected to the internet.
+type Site string
 
 // The kinds, from the easiest to reach to the hardest.
 const (
-	Public         Kind = "public"
-	FullCone       Kind = "full-cone"
-	PortRestricted Kind = "port-restricted"
-	Symmetric      Kind = "symmetric"
-	NoUDP          Kind = "no-udp"
+	Public         Site = "public"
+	FullCone       Site = "full-cone"
+	PortRestricted Site = "port-restricted"
+	Symmetric      Site = "symmetric"
+	NoUDP          Site = "no-udp"
 )
 
-// rules are the rules of a router, for `nft -f`. Its device lab0 leads to the internet, all others
-// inside.
-func rules(k Kind) string {
+// routerRules are the rules of a router, for `nft -f`. Its device lab0 leads to the internet, all
+// others inside.
+func routerRules(k Site) string {
 	masquerade, inwards, leaving := "masquerade", "", ""
 	switch k {
 	case Symmetric:
@@ -28,13 +28,13 @@ func rules(k Kind) string {
 		leaving = "meta l4proto udp drop"
 	case Public, PortRestricted: // as Linux does it
 	}
-	return strings.NewReplacer("INWARDS", inwards, "LEAVING", leaving, "MASQUERADE", masquerade).Replace(router)
+	return strings.NewReplacer("INWARDS", inwards, "LEAVING", leaving, "MASQUERADE", masquerade).Replace(routerFrame)
 }
 
-// router drops packets that no host inside asked for. It does so in the input chain as well: a
+// routerFrame drops packets that no host inside asked for. It does so in the input chain as well: a
 // dropped packet leaves no trace in conntrack, while a stray packet that is let in would take the
 // mapping that a host inside needs for its answer.
-const router = `
+const routerFrame = `
 table ip router {
 	INWARDS
 	chain outwards {
