@@ -16,5 +16,9 @@
 // peer back as the same member. The name of a call is written to a file before the call
 // (record.go): the next Open says where the last process ended.
 //
+// CheckLibrary holds a library to the header, and compares two tensor by tensor; `p2pdiloco
+// trainer-check` is its command. Each check is a function with the name of its line in the report
+// (checks.go, rounds.go). The others go on after one fails, unless the trainer itself has failed.
+//
 // A program that was built without cgo has no such trainer: Open returns ErrNoCgo.
 package cgo

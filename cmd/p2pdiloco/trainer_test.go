@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo/check"
+	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -163,7 +163,7 @@ func TestTrainerCheck(t *testing.T) {
 	home, bowl := t.TempDir(), trainerLibrary(t, "bowl")
 	p := clitest.Start(t, home, "trainer-check", bowl, "--against", bowl, "--steps", "2", "--json")
 	p.Exits(t, cli.ExitOK, "ok      cancel")
-	var r check.Report
+	var r cgo.CheckReport
 	if p.Read(t, &r); !r.OK || len(r.Comparisons) != 1 {
 		t.Errorf("%+v", r)
 	}

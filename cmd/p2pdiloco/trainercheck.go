@@ -16,7 +16,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo/check"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -83,8 +82,8 @@ const checkVariable = "P2PDILOCO_TRAINER_CHECK"
 
 // found is what a check's process tells.
 type found struct {
-	Line   *check.Line   `json:"line,omitempty"`
-	Report *check.Report `json:"report,omitempty"`
+	Line   *cgo.CheckLine   `json:"line,omitempty"`
+	Report *cgo.CheckReport `json:"report,omitempty"`
 }
 
 func (f *checkFlags) run(cmd *cobra.Command, library string) error {
@@ -98,7 +97,7 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 		return checkHere(ctx, cfg)
 	}
 	lines := cli.Progress(cmd, f.json)
-	r, err := checkTwice(ctx, cmd.ErrOrStderr(), func(l check.Line) { fmt.Fprintln(lines, l) })
+	r, err := checkTwice(ctx, cmd.ErrOrStderr(), func(l cgo.CheckLine) { fmt.Fprintln(lines, l) })
 	if ctx.Err() != nil {
 		return cli.ErrInterrupted
 	}
@@ -113,10 +112,10 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 }
 
 // checkHere is a check's process.
-func checkHere(ctx context.Context, cfg check.Config) error {
+func checkHere(ctx context.Context, cfg cgo.CheckConfig) error {
 	out := json.NewEncoder(os.NewFile(3, "what was found"))
-	cfg.Tell = func(l check.Line) { _ = out.Encode(found{Line: &l}) }
-	r, err := check.Run(ctx, cfg)
+	cfg.Tell = func(l cgo.CheckLine) { _ = out.Encode(found{Line: &l}) }
+	r, err := cgo.CheckLibrary(ctx, cfg)
 	if err != nil {
 		return cli.ErrInterrupted
 	}
@@ -124,32 +123,32 @@ func checkHere(ctx context.Context, cfg check.Config) error {
 }
 
 // checkTwice has one process do all checks, and a second one compute the same again.
-func checkTwice(ctx context.Context, stderr io.Writer, tell func(check.Line)) (check.Report, error) {
+func checkTwice(ctx context.Context, stderr io.Writer, tell func(cgo.CheckLine)) (cgo.CheckReport, error) {
 	r, err := checkProcess(ctx, stderr, tell)
 	if err != nil || !r.OK || ctx.Err() != nil {
 		return r, err
 	}
-	again, err := checkProcess(ctx, stderr, func(check.Line) {})
+	again, err := checkProcess(ctx, stderr, func(cgo.CheckLine) {})
 	if err != nil || ctx.Err() != nil {
 		return r, err
 	}
-	l := check.Line{Check: "another process", Verdict: check.OK, Detail: "the same initial parameters and rounds"}
+	l := cgo.CheckLine{Check: "another process", Verdict: cgo.OK, Detail: "the same initial parameters and rounds"}
 	switch {
 	case !again.OK:
-		l.Verdict, l.Detail = check.Failed, "it failed there: "+again.Lines[len(again.Lines)-1].String()
+		l.Verdict, l.Detail = cgo.Failed, "it failed there: "+again.Lines[len(again.Lines)-1].String()
 	case again.Init != r.Init:
-		l.Verdict, l.Detail = check.Failed, "other initial parameters from the same seed"
+		l.Verdict, l.Detail = cgo.Failed, "other initial parameters from the same seed"
 	case again.Rounds != r.Rounds:
-		l.Verdict, l.Detail = check.Note, "the same initial parameters, and other rounds from them"
+		l.Verdict, l.Detail = cgo.Note, "the same initial parameters, and other rounds from them"
 	}
 	tell(l)
-	r.Lines, r.OK = append(r.Lines, l), l.Verdict != check.Failed
+	r.Lines, r.OK = append(r.Lines, l), l.Verdict != cgo.Failed
 	return r, nil
 }
 
 // checkProcess does the checks in a process of its own. Where that ends before it has reported, the
 // call in which it did is a check that failed.
-func checkProcess(ctx context.Context, stderr io.Writer, tell func(check.Line)) (r check.Report, err error) {
+func checkProcess(ctx context.Context, stderr io.Writer, tell func(cgo.CheckLine)) (r cgo.CheckReport, err error) {
 	dir, err := os.MkdirTemp("", "p2pdiloco-check-")
 	if err != nil {
 		return r, err
@@ -193,8 +192,8 @@ func checkProcess(ctx context.Context, stderr io.Writer, tell func(check.Line)) 
 	_ = in.SetReadDeadline(time.Now().Add(time.Second))
 	<-read
 	if !reported && ctx.Err() == nil {
-		l := check.Line{
-			Check: cmp.Or(cgo.LastCall(dir), "between two calls"), Verdict: check.Failed,
+		l := cgo.CheckLine{
+			Check: cmp.Or(cgo.LastCall(dir), "between two calls"), Verdict: cgo.Failed,
 			Detail: fmt.Sprintf("it ended the process (%v): what it printed stands above", child.ProcessState),
 		}
 		tell(l)
@@ -203,7 +202,7 @@ func checkProcess(ctx context.Context, stderr io.Writer, tell func(check.Line)) 
 	return r, nil
 }
 
-func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
+func (f *checkFlags) settings(library string) (cfg cgo.CheckConfig, err error) {
 	if f.steps < 1 || !(f.absolute >= 0) || !(f.relative >= 0) || f.timeout <= 0 {
 		return cfg, cli.UsageError(errors.New("--steps must be at least 1, --trainer-timeout above 0, and --absolute " +
 			"and --relative 0 or more"))
@@ -221,9 +220,9 @@ func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
 	at := func(path, text string) cgo.Config {
 		return cgo.Config{Path: path, Config: text, Seed: f.seed, Timeout: f.timeout}
 	}
-	cfg = check.Config{Library: at(library, mine), Steps: f.steps, Absolute: f.absolute, Relative: f.relative}
+	cfg = cgo.CheckConfig{Library: at(library, mine), Steps: f.steps, Absolute: f.absolute, Relative: f.relative}
 	for _, name := range f.against {
-		other := check.Other{Name: name, Open: func(ctx context.Context) (trainer.Trainer, error) {
+		other := cgo.Other{Name: name, Open: func(ctx context.Context) (trainer.Trainer, error) {
 			return cgo.Open(ctx, at(name, theirs))
 		}}
 		if name == "builtin:gpt" {

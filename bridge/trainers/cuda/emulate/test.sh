@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The CUDA trainer, emulated and with sanitizers, through its whole life with several orders of blocks, threads and
 # streams: undefined behaviour, leaks of host memory, and what was not given back to CUDA end the program. What it
-# computes is compared with the built-in trainer by go test ./bridge/trainers.
+# computes is compared with the built-in trainer by go test ./bridge/cgo -run CUDA.
 #
 #     emulate/test.sh [SEED...]
 set -euo pipefail

@@ -1,6 +1,6 @@
-//go:build cgo
+//go:build cgo && unix
 
-package trainers_test
+package cgo
 
 import (
 	"fmt"
@@ -12,50 +12,31 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if path, err := library(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
-// library builds the CUDA trainer once for all tests, for the emulation on the CPU.
-var library = sync.OnceValues(func() (path string, err error) {
-	folder, err := os.MkdirTemp("", "p2pdiloco-trainers-")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command("cuda/build.sh", "--emulate", folder)
+// cudaLibrary builds the CUDA trainer once for all tests, for the emulation on the CPU.
+var cudaLibrary = sync.OnceValues(func() (path string, err error) {
+	cmd := exec.Command("../trainers/cuda/build.sh", "--emulate", built)
 	cmd.Env = append(os.Environ(), "CXXFLAGS=-Werror")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cuda/build.sh: %w\n%s", err, out)
 	}
-	return filepath.Join(folder, "libp2pdiloco_cuda_emulated.so"), nil
+	return filepath.Join(built, "libp2pdiloco_cuda_emulated.so"), nil
 })
 
-// open loads the CUDA trainer. The test closes it.
-func open(tb testing.TB, config string, seed uint64) (cgo.Library, error) {
+// openCUDA loads the CUDA trainer. The test closes it.
+func openCUDA(tb testing.TB, config string, seed uint64) (Library, error) {
 	tb.Helper()
-	path, err := library()
+	path, err := cudaLibrary()
 	must(tb, err)
-	return cgo.Open(tb.Context(), cgo.Config{Path: path, Config: config, Seed: seed})
+	return Open(tb.Context(), Config{Path: path, Config: config, Seed: seed})
 }
 
-// start is open where nothing may fail.
-func start(tb testing.TB, config string, seed uint64) cgo.Library {
+// startCUDA is open where nothing may fail.
+func startCUDA(tb testing.TB, config string, seed uint64) Library {
 	tb.Helper()
-	t, err := open(tb, config, seed)
+	t, err := openCUDA(tb, config, seed)
 	must(tb, err)
 	tb.Cleanup(func() {
 		if err := t.Close(); err != nil {
@@ -80,7 +61,7 @@ func prose(tb testing.TB, bytes int) (path string) {
 }
 
 // members are peer IDs in their binary order.
-func members(n int) (ids []trainer.PeerID) {
+func peerIDs(n int) (ids []trainer.PeerID) {
 	for i := range n {
 		ids = append(ids, trainer.PeerID(fmt.Sprintf("\x00\x24\x08\x01\x12\x20%032d", i)))
 	}

@@ -1,4 +1,4 @@
-package check
+package cgo
 
 import (
 	"context"
@@ -9,15 +9,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Config says what to test.
-type Config struct {
+// CheckConfig says what to test.
+type CheckConfig struct {
 	// Library is the library to test. Each trainer that is made with it gets a folder of its own
 	// below its DataDir, or a temporary one.
-	Library cgo.Config
+	Library Config
 	// Against are trainers to compare with it, tensor by tensor.
 	Against []Other
 	// Steps are the inner steps of a round; default 4.
@@ -28,7 +27,7 @@ type Config struct {
 	// CancelWithin is how soon a cancelled run must end; default 30 s.
 	CancelWithin time.Duration
 	// Tell is called with each line as soon as there is one. It may be nil.
-	Tell func(Line)
+	Tell func(CheckLine)
 }
 
 // Other is a trainer to compare with.
@@ -37,7 +36,7 @@ type Other struct {
 	Open func(context.Context) (trainer.Trainer, error)
 }
 
-func (c Config) withDefaults() Config {
+func (c CheckConfig) withDefaults() CheckConfig {
 	if c.Steps < 1 {
 		c.Steps = 4
 	}
@@ -51,7 +50,7 @@ func (c Config) withDefaults() Config {
 		c.CancelWithin = 30 * time.Second
 	}
 	if c.Tell == nil {
-		c.Tell = func(Line) {}
+		c.Tell = func(CheckLine) {}
 	}
 	return c
 }
@@ -67,23 +66,23 @@ const (
 	Skipped Verdict = "skipped" // the library does not offer it
 )
 
-// Line is one check.
-type Line struct {
+// CheckLine is one check.
+type CheckLine struct {
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
 	Detail  string  `json:"detail"`
 }
 
-func (l Line) String() string { return fmt.Sprintf("%-7s %-16s %s", l.Verdict, l.Check, l.Detail) }
+func (l CheckLine) String() string { return fmt.Sprintf("%-7s %-16s %s", l.Verdict, l.Check, l.Detail) }
 
-// Report has the outcome of all checks.
-type Report struct {
+// CheckReport has the outcome of all checks.
+type CheckReport struct {
 	Library     string       `json:"library"`
 	Name        string       `json:"name"`
 	Tensors     int          `json:"tensors"`
 	Parameters  uint64       `json:"parameters"`
 	OK          bool         `json:"ok"`
-	Lines       []Line       `json:"checks"`
+	Lines       []CheckLine  `json:"checks"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	// Init and Rounds are digests of the initial parameters, and of those after two rounds: another
 	// process computes the same.
@@ -93,9 +92,9 @@ type Report struct {
 
 // checker is one run of the checks.
 type checker struct {
-	ctx    context.Context //nolint:containedctx // that of Run
-	cfg    Config
-	report Report
+	ctx    context.Context //nolint:containedctx // that of CheckLibrary
+	cfg    CheckConfig
+	report CheckReport
 	name   string    // of the check under way
 	start  []float32 // initial parameters
 	exact  bool      // all live tensors are float32, so nothing may be rounded
@@ -105,11 +104,11 @@ type checker struct {
 	params []float32 // after a round from the initial ones
 }
 
-// Run tests the library. It returns an error of ctx, not of a check. What crashes or hangs ends the
-// process.
-func Run(ctx context.Context, cfg Config) (Report, error) {
+// CheckLibrary tests the library. It returns an error of ctx, not of a check. What crashes or hangs
+// ends the process.
+func CheckLibrary(ctx context.Context, cfg CheckConfig) (CheckReport, error) {
 	c := &checker{ctx: ctx, cfg: cfg.withDefaults(), name: "open"}
-	c.report = Report{Library: cfg.Library.Path, OK: true}
+	c.report = CheckReport{Library: cfg.Library.Path, OK: true}
 	if p, err := c.open(c.cfg.Library); !c.failed("open", err) {
 		c.one(p)
 		if c.end(p) {
@@ -127,11 +126,11 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 }
 
 // open makes a trainer.
-func (c *checker) open(cfg cgo.Config) (cgo.Library, error) {
+func (c *checker) open(cfg Config) (Library, error) {
 	if c.made++; cfg.DataDir != "" {
 		cfg.DataDir = filepath.Join(cfg.DataDir, strconv.Itoa(c.made))
 	}
-	return cgo.Open(c.ctx, cfg)
+	return Open(c.ctx, cfg)
 }
 
 func digest(v ...[]float32) string {
@@ -143,10 +142,10 @@ func digest(v ...[]float32) string {
 }
 
 // one runs the checks of one library, until an error shows that the rest cannot work.
-func (c *checker) one(p cgo.Library) {
+func (c *checker) one(p Library) {
 	for _, check := range []struct {
 		name string
-		do   func(cgo.Library) error
+		do   func(Library) error
 	}{
 		{"open", c.describe},
 		{"init", c.initial},
@@ -165,7 +164,7 @@ func (c *checker) one(p cgo.Library) {
 }
 
 func (c *checker) line(check string, v Verdict, format string, args ...any) {
-	l := Line{check, v, fmt.Sprintf(format, args...)}
+	l := CheckLine{check, v, fmt.Sprintf(format, args...)}
 	if v == Failed {
 		c.report.OK = false
 	}
@@ -185,7 +184,7 @@ func (c *checker) failed(check string, err error) bool {
 }
 
 // end closes a library, and reports whether it ended as it should.
-func (c *checker) end(p cgo.Library) bool { return !c.failed("destroy", p.Close()) }
+func (c *checker) end(p Library) bool { return !c.failed("destroy", p.Close()) }
 
 // train does a round from given parameters, and exports the new ones.
 func (c *checker) train(p trainer.Trainer, slot uint64, from, to []float32) (trainer.Stats, error) {

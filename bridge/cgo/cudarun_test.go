@@ -1,6 +1,6 @@
-//go:build cgo
+//go:build cgo && unix
 
-package trainers_test
+package cgo
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// TestOneRun: the CUDA trainer and the built-in one train one model together. They end with the
+// TestCUDAInOneRun: the CUDA trainer and the built-in one train one model together. They end with the
 // same state of the run and the same parameters, on which they measure the same loss; it is lower
 // than at the start.
-func TestOneRun(t *testing.T) {
+func TestCUDAInOneRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	config := small + "data " + prose(t, 5000)
-	trainers := []trainer.Trainer{start(t, config, 1), startBuiltin(t, config, 1)}
+	trainers := []trainer.Trainer{startCUDA(t, config, 1), startBuiltin(t, config, 1)}
 	before := evaluate(t, trainers[1])
 	var nodes []*p2pdiloco.Node
 	var bootstrap []string

@@ -1,4 +1,4 @@
-package check
+package cgo
 
 import (
 	"context"
@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
 // round: inner steps change the parameters and count themselves.
-func (c *checker) round(p cgo.Library) error {
+func (c *checker) round(p Library) error {
 	c.before, _ = p.Evaluate(c.ctx)
 	c.params = make([]float32, len(c.start))
 	stats, err := c.train(p, 1, c.start, c.params)
@@ -35,7 +34,7 @@ func (c *checker) round(p cgo.Library) error {
 }
 
 // gradient: the pseudo-gradient is the loaded parameters minus the present ones.
-func (c *checker) gradient(p cgo.Library) error {
+func (c *checker) gradient(p Library) error {
 	d := len(c.params)
 	want, got := make([]float32, d), make([]float32, d)
 	kernel.Sub(want, c.start, c.params)
@@ -56,7 +55,7 @@ func (c *checker) gradient(p cgo.Library) error {
 	return nil
 }
 
-func (c *checker) evaluate(p cgo.Library) error {
+func (c *checker) evaluate(p Library) error {
 	first, err := p.Evaluate(c.ctx)
 	if errors.Is(err, errors.ErrUnsupported) {
 		c.tell(Skipped, "not offered")
@@ -78,7 +77,7 @@ func (c *checker) evaluate(p cgo.Library) error {
 }
 
 // cancel: a run that is cancelled ends soon, and the trainer can be used further.
-func (c *checker) cancel(p cgo.Library) error {
+func (c *checker) cancel(p Library) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	ended, before := make(chan error, 1), p.StepsDone()
@@ -109,7 +108,7 @@ func (c *checker) cancel(p cgo.Library) error {
 }
 
 // untilStep waits until a run does its steps; before is the step count at the end of the last run.
-func untilStep(p cgo.Library, before uint64, ended <-chan error) error {
+func untilStep(p Library, before uint64, ended <-chan error) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -125,7 +124,7 @@ func untilStep(p cgo.Library, before uint64, ended <-chan error) error {
 }
 
 // continues: a new trainer that restores goes on like the one that saved.
-func (c *checker) continues(p cgo.Library) error {
+func (c *checker) continues(p Library) error {
 	dir, err := os.MkdirTemp("", "p2pdiloco-check-")
 	if err != nil {
 		return err
@@ -204,7 +203,7 @@ func (c *checker) restored(file string, one rounds) error {
 }
 
 // refuses: a file that is not a saved state is refused, and the trainer can be used further.
-func (c *checker) refuses(p cgo.Library, bad, check string) error {
+func (c *checker) refuses(p Library, bad, check string) error {
 	if err := os.WriteFile(bad, []byte("this is no saved state"), 0o600); err != nil {
 		return err
 	}

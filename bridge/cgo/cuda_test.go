@@ -1,6 +1,6 @@
-//go:build cgo
+//go:build cgo && unix
 
-package trainers_test
+package cgo
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -71,7 +70,7 @@ func export(t *testing.T, tr trainer.Trainer) []float32 {
 	return v
 }
 
-func train(t *testing.T, tr trainer.Trainer, task trainer.Task) trainer.Stats {
+func trainSteps(t *testing.T, tr trainer.Trainer, task trainer.Task) trainer.Stats {
 	t.Helper()
 	stats, err := tr.Train(t.Context(), task)
 	must(t, err)
@@ -85,10 +84,10 @@ func evaluate(t *testing.T, tr trainer.Trainer) float64 {
 	return loss
 }
 
-// task is of steps on the first part of the data, for one of three members.
-func task(steps int) trainer.Task {
+// cudaTask is of steps on the first part of the data, for one of three members.
+func cudaTask(steps int) trainer.Task {
 	return trainer.Task{
-		Slot: 1, Steps: steps, Seed: 1 << 40, Self: members(3)[1], Members: members(3), PartSteps: 500,
+		Slot: 1, Steps: steps, Seed: 1 << 40, Self: peerIDs(3)[1], Members: peerIDs(3), PartSteps: 500,
 	}
 }
 
@@ -123,10 +122,10 @@ func sameModel(t *testing.T, reference, other trainer.Trainer, before []float32,
 	t.Logf("tensors agree to %.2g of their change", worst)
 }
 
-// TestStepsAgree compares the CUDA trainer with the built-in one: after one step and after more,
+// TestCUDAStepsAgree compares the CUDA trainer with the built-in one: after one step and after more,
 // every tensor's change, the loss, the gradient's norm and the held-out loss. Muon divides by small
 // singular values, so it makes more of what is rounded.
-func TestStepsAgree(t *testing.T) {
+func TestCUDAStepsAgree(t *testing.T) {
 	t.Parallel()
 	data := "data " + prose(t, 5000) + "\n"
 	for _, c := range []struct {
@@ -156,14 +155,14 @@ func TestStepsAgree(t *testing.T) {
 		{"Muon, bf16", small + "optimizer muon\ndtype bf16\nwarm_up 0\n", 1, 6e-2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reference, other := startBuiltin(t, c.config+data, c.seed), start(t, c.config+data, c.seed)
+			reference, other := startBuiltin(t, c.config+data, c.seed), startCUDA(t, c.config+data, c.seed)
 			initialize(t, reference, other)
 			before := export(t, reference)
-			for _, task := range []trainer.Task{task(1), {
-				Slot: 2, Steps: 2, Seed: 1 << 40, Part: 1 << 30, PartSteps: 4, Done: 3, Members: members(1),
-				Self: members(1)[0],
+			for _, task := range []trainer.Task{cudaTask(1), {
+				Slot: 2, Steps: 2, Seed: 1 << 40, Part: 1 << 30, PartSteps: 4, Done: 3, Members: peerIDs(1),
+				Self: peerIDs(1)[0],
 			}} {
-				a, b := train(t, reference, task), train(t, other, task)
+				a, b := trainSteps(t, reference, task), trainSteps(t, other, task)
 				if a.Steps != b.Steps || a.Samples != b.Samples || a.Tokens != b.Tokens {
 					t.Errorf("statistics %+v, want %+v", b, a)
 				}
@@ -176,13 +175,13 @@ func TestStepsAgree(t *testing.T) {
 	}
 }
 
-// TestTheSameBatches: the loss of the first batch is that of the built-in trainer far along in the
+// TestCUDATakesTheSameBatches: the loss of the first batch is that of the built-in trainer far along in the
 // data, in the middle of a part and over its end, where a batch reaches from one epoch into the
 // next, and without parts.
-func TestTheSameBatches(t *testing.T) {
+func TestCUDATakesTheSameBatches(t *testing.T) {
 	t.Parallel()
 	config := "width 8\nheads 1\ncontext 8\nbatch 5\nlearning_rate 1e-9\ndata " + prose(t, 4000)
-	reference, other := startBuiltin(t, config, 3), start(t, config, 3)
+	reference, other := startBuiltin(t, config, 3), startCUDA(t, config, 3)
 	initialize(t, reference, other)
 	for _, task := range []trainer.Task{
 		{PartSteps: 1 << 20, Done: 1000},
@@ -191,30 +190,30 @@ func TestTheSameBatches(t *testing.T) {
 		{Part: 7, PartSteps: 5, Done: 4},
 		{Slot: 1 << 50},
 	} {
-		task.Steps, task.Seed, task.Self, task.Members = 2, 99, members(3)[1], members(3)
-		near(t, fmt.Sprintf("the loss of %+v", task), train(t, reference, task).Loss, train(t, other, task).Loss, 1e-6)
+		task.Steps, task.Seed, task.Self, task.Members = 2, 99, peerIDs(3)[1], peerIDs(3)
+		near(t, fmt.Sprintf("the loss of %+v", task), trainSteps(t, reference, task).Loss, trainSteps(t, other, task).Loss, 1e-6)
 	}
 }
 
-// TestRanges: parts of the model go to the device and come from it, straight from and to the memory
+// TestCUDARanges: parts of the model go to the device and come from it, straight from and to the memory
 // that the library knows and by way of other memory.
-func TestRanges(t *testing.T) {
+func TestCUDARanges(t *testing.T) {
 	t.Parallel()
 	for _, dtype := range []string{"f32", "bf16"} {
-		checkRanges(t, start(t, small+"dtype "+dtype+"\ndata "+prose(t, 5000), 1))
+		checkRanges(t, startCUDA(t, small+"dtype "+dtype+"\ndata "+prose(t, 5000), 1))
 	}
 }
 
 // checkRanges fails where a part of the model or of the pseudo-gradient, which is what was loaded
 // minus what is there, is another one.
-func checkRanges(t *testing.T, tr cgo.Library) {
+func checkRanges(t *testing.T, tr Library) {
 	t.Helper()
 	ctx, n := t.Context(), int(tr.Layout().Elements())
 	loaded, known, err := tr.MakeVectors(n)
 	must(t, err)
 	must(t, tr.Init(ctx, loaded))
 	must(t, tr.Load(ctx, loaded))
-	train(t, tr, task(2))
+	trainSteps(t, tr, cudaTask(2))
 	live := export(t, tr)
 	must(t, tr.Export(ctx, known))
 	if !slices.Equal(known, live) || slices.Equal(live, loaded) {
@@ -243,9 +242,9 @@ func checkRanges(t *testing.T, tr cgo.Library) {
 	}
 }
 
-// TestStateGoesOn: training that goes on from a saved state gives the same bits, and a file that
+// TestCUDAStateGoesOn: training that goes on from a saved state gives the same bits, and a file that
 // does not fit is refused and changes nothing.
-func TestStateGoesOn(t *testing.T) {
+func TestCUDAStateGoesOn(t *testing.T) {
 	t.Parallel()
 	t.Run("AdamW", func(t *testing.T) { goesOn(t, "adamw", "muon") })
 	t.Run("Muon", func(t *testing.T) { goesOn(t, "muon", "adamw") })
@@ -256,22 +255,22 @@ func goesOn(t *testing.T, optimizer, another string) {
 	t.Helper()
 	small, data, folder := small+"optimizer "+optimizer+"\n", "data "+prose(t, 5000), t.TempDir()
 	path, other := filepath.Join(folder, "state"), filepath.Join(folder, "other")
-	first := start(t, small+data, 1)
-	train(t, first, task(3))
+	first := startCUDA(t, small+data, 1)
+	trainSteps(t, first, cudaTask(3))
 	must(t, first.Save(t.Context(), path))
 	model := export(t, first)
-	train(t, first, task(3))
+	trainSteps(t, first, cudaTask(3))
 	want := export(t, first)
 
-	again := start(t, small+data, 1)
+	again := startCUDA(t, small+data, 1)
 	must(t, again.Restore(t.Context(), path))
 	saved, err := os.ReadFile(path)
 	must(t, err)
 	wider := strings.Replace(small, "width 12", "width 15", 1)
-	must(t, start(t, wider+data, 1).Save(t.Context(), other))
+	must(t, startCUDA(t, wider+data, 1).Save(t.Context(), other))
 	larger, err := os.ReadFile(other)
 	must(t, err)
-	must(t, start(t, strings.Replace(small, optimizer, another, 1)+data, 1).Save(t.Context(), other))
+	must(t, startCUDA(t, strings.Replace(small, optimizer, another, 1)+data, 1).Save(t.Context(), other))
 	others, err := os.ReadFile(other)
 	must(t, err)
 	damaged := slices.Clone(saved)
@@ -291,7 +290,7 @@ func goesOn(t *testing.T, optimizer, another string) {
 		}
 	}
 	must(t, again.Load(t.Context(), model))
-	train(t, again, task(3))
+	trainSteps(t, again, cudaTask(3))
 	if !slices.Equal(export(t, again), want) {
 		t.Error("training went on otherwise")
 	}
@@ -301,22 +300,22 @@ func goesOn(t *testing.T, optimizer, another string) {
 	}
 }
 
-// TestCancel: a run ends early with the steps that it did, and the trainer goes on.
-func TestCancel(t *testing.T) {
+// TestCUDACancel: a run ends early with the steps that it did, and the trainer goes on.
+func TestCUDACancel(t *testing.T) {
 	t.Parallel()
-	tr := start(t, small+"data "+prose(t, 5000), 1)
+	tr := startCUDA(t, small+"data "+prose(t, 5000), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	stats, err := tr.Train(ctx, task(1_000_000))
+	stats, err := tr.Train(ctx, cudaTask(1_000_000))
 	if !errors.Is(err, context.DeadlineExceeded) || stats.Steps >= 1_000_000 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	train(t, tr, task(1))
+	trainSteps(t, tr, cudaTask(1))
 }
 
-// TestErrors: what is wrong with a configuration, a text or a GPU is said in one line that tells
+// TestCUDAErrors: what is wrong with a configuration, a text or a GPU is said in one line that tells
 // what to do.
-func TestErrors(t *testing.T) {
+func TestCUDAErrors(t *testing.T) {
 	t.Parallel()
 	data := prose(t, 5000)
 	binary := filepath.Join(t.TempDir(), "binary")
@@ -349,9 +348,9 @@ func TestErrors(t *testing.T) {
 // when it is made, or in a step.
 func refused(t *testing.T, config, want string) {
 	t.Helper()
-	tr, err := open(t, config, 1)
+	tr, err := openCUDA(t, config, 1)
 	if err == nil {
-		_, err = tr.Train(t.Context(), task(3))
+		_, err = tr.Train(t.Context(), cudaTask(3))
 		_ = tr.Close() // it must end, and that is all
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -359,8 +358,8 @@ func refused(t *testing.T, config, want string) {
 	}
 }
 
-// TestEveryCudaError: whatever call to CUDA fails, an error names it and says what to do.
-func TestEveryCudaError(t *testing.T) {
+// TestEveryCUDAError: whatever call to CUDA fails, an error names it and says what to do.
+func TestEveryCUDAError(t *testing.T) {
 	config := small + "data " + prose(t, 5000)
 	for call, want := range map[string]string{
 		"cudaSetDevice:1":        "cudaSetDevice: cudaErrorNoDevice (cudaErrorNoDevice): no GPU is to be seen",
@@ -381,8 +380,8 @@ func TestEveryCudaError(t *testing.T) {
 	refused(t, config, "out of GPU memory: ")
 }
 
-// TestWithoutPageLocks: memory that cannot be page-locked is no error.
-func TestWithoutPageLocks(t *testing.T) {
+// TestCUDAWithoutPageLocks: memory that cannot be page-locked is no error.
+func TestCUDAWithoutPageLocks(t *testing.T) {
 	t.Setenv("P2PDILOCO_EMULATE_FAIL", "cudaHostRegister:1")
-	checkRanges(t, start(t, small+"data "+prose(t, 5000), 1))
+	checkRanges(t, startCUDA(t, small+"data "+prose(t, 5000), 1))
 }

@@ -1,4 +1,4 @@
-package check
+package cgo
 
 import (
 	"context"
@@ -7,12 +7,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 )
 
 // describe is a first line and not a check: Open has already checked the layout.
-func (c *checker) describe(p cgo.Library) error {
+func (c *checker) describe(p Library) error {
 	about, layout := p.About(), p.Layout()
 	c.report.Name, c.report.Tensors, c.report.Parameters = about.Name, len(layout), layout.Elements()
 	c.exact = exact(about.Types)
@@ -24,7 +22,7 @@ func (c *checker) describe(p cgo.Library) error {
 func exact(types string) bool { return !strings.Contains(types, "f16") } // bf16, too
 
 // initial: the initial parameters follow from configuration and seed alone.
-func (c *checker) initial(p cgo.Library) error {
+func (c *checker) initial(p Library) error {
 	d := p.Layout().Elements()
 	c.start = make([]float32, d)
 	again, fresh, other := make([]float32, d), make([]float32, d), make([]float32, d)
@@ -51,7 +49,7 @@ func (c *checker) initial(p cgo.Library) error {
 }
 
 // initOf computes the initial parameters with a trainer of its own.
-func (c *checker) initOf(cfg cgo.Config, dst []float32) error {
+func (c *checker) initOf(cfg Config, dst []float32) error {
 	p, err := c.open(cfg)
 	if err != nil {
 		return err
@@ -60,7 +58,7 @@ func (c *checker) initOf(cfg cgo.Config, dst []float32) error {
 }
 
 // roundTrip: an export gives what was loaded, to the bit if the live tensors are float32.
-func (c *checker) roundTrip(p cgo.Library) error {
+func (c *checker) roundTrip(p Library) error {
 	x, got, again := noise(len(c.start), 1), make([]float32, len(c.start)), make([]float32, len(c.start))
 	if err := errors.Join(p.Load(c.ctx, x), p.Export(c.ctx, got)); err != nil {
 		return err
@@ -78,7 +76,7 @@ func (c *checker) roundTrip(p cgo.Library) error {
 }
 
 // ranges: loading and exporting by ranges equals loading and exporting at once.
-func (c *checker) ranges(p cgo.Library) error {
+func (c *checker) ranges(p Library) error {
 	d := len(c.start)
 	x, whole, parts := noise(d, 2), make([]float32, d), make([]float32, d)
 	byRanges := func(v []float32, do func(ctx context.Context, begin int, part []float32) error) error {
@@ -134,7 +132,7 @@ func differ(a, b []float32) int {
 }
 
 // equal reports whether two vectors have the same bits.
-func (c *checker) equal(p cgo.Library, want, got []float32, how, well string) {
+func (c *checker) equal(p Library, want, got []float32, how, well string) {
 	if differ(want, got) >= 0 {
 		c.tell(Failed, "%s, %s", how, c.where(p, want, got))
 	} else {
@@ -143,7 +141,7 @@ func (c *checker) equal(p cgo.Library, want, got []float32, how, well string) {
 }
 
 // where says how two vectors that differ do.
-func (c *checker) where(p cgo.Library, want, got []float32) string {
+func (c *checker) where(p Library, want, got []float32) string {
 	i, n, most := differ(want, got), 0, 0.0
 	for j := range want {
 		if math.Float32bits(want[j]) != math.Float32bits(got[j]) {

@@ -1,9 +1,8 @@
-package check
+package cgo
 
 import (
 	"math"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -38,7 +37,7 @@ func (c *checker) against(with Other) error {
 	if err != nil {
 		return err
 	}
-	if l, ok := other.(cgo.Library); ok {
+	if l, ok := other.(Library); ok {
 		defer c.end(l)
 	}
 	layout := mine.Layout()
@@ -84,7 +83,7 @@ func (c *checker) compared(got Comparison) {
 }
 
 // differences compares two results tensor by tensor.
-func differences(l trainer.Layout, start, a, b []float32, cfg Config) []TensorDifference {
+func differences(l trainer.Layout, start, a, b []float32, cfg CheckConfig) []TensorDifference {
 	out, at := make([]TensorDifference, 0, len(l)), 0
 	for _, t := range l {
 		end := at + int(t.Elements())

@@ -1,6 +1,6 @@
 //go:build cgo && unix
 
-package check
+package cgo
 
 import (
 	"context"
@@ -13,57 +13,21 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// built are the libraries of bridge/cgo's testdata.
-var built string
-
-func TestMain(m *testing.M) {
-	var err error
-	if built, err = os.MkdirTemp("", "p2pdiloco-check-test-"); err == nil {
-		err = compile("bowl", "bad")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(built)
-		os.Exit(code)
-	}))
-}
-
-func compile(names ...string) error {
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
-	}
-	for _, name := range names {
-		cmd := exec.Command(compiler, "-std=c11", "-D_GNU_SOURCE", "-I../../include", "-shared", "-fPIC",
-			"-o", filepath.Join(built, name+".so"), filepath.Join("..", "testdata", name+".c"), "-lm")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", cmd, err, out)
-		}
-	}
-	return nil
-}
-
-func library(name, config string) cgo.Config {
-	return cgo.Config{Path: filepath.Join(built, name+".so"), Config: config, Timeout: time.Minute, Seed: 5}
+func libraryConfig(name, config string) Config {
+	return Config{Path: libraryFile(name), Config: config, Timeout: time.Minute, Seed: 5}
 }
 
 // against has a library compared with another.
-func against(cfg cgo.Config) []Other {
-	return []Other{{cfg.Path, func(ctx context.Context) (trainer.Trainer, error) { return cgo.Open(ctx, cfg) }}}
+func against(cfg Config) []Other {
+	return []Other{{cfg.Path, func(ctx context.Context) (trainer.Trainer, error) { return Open(ctx, cfg) }}}
 }
 
 // verdicts are those of a report's lines, by check.
-func verdicts(r Report) map[string]Line {
-	m := make(map[string]Line)
+func verdicts(r CheckReport) map[string]CheckLine {
+	m := make(map[string]CheckLine)
 	for _, l := range r.Lines {
 		if old, ok := m[l.Check]; !ok || old.Verdict != Failed {
 			m[l.Check] = l
@@ -75,9 +39,9 @@ func verdicts(r Report) map[string]Line {
 func TestAGoodLibraryPasses(t *testing.T) {
 	t.Parallel()
 	told := 0
-	r, err := Run(t.Context(), Config{
-		Library: library("bowl", `{"size": 777}`), Against: against(library("bowl", `{"size": 777}`)),
-		Tell: func(Line) { told++ },
+	r, err := CheckLibrary(t.Context(), CheckConfig{
+		Library: libraryConfig("bowl", `{"size": 777}`), Against: against(libraryConfig("bowl", `{"size": 777}`)),
+		Tell: func(CheckLine) { told++ },
 	})
 	if err != nil || !r.OK || r.Name != "bowl 1.0" || r.Tensors != 2 || r.Parameters != 777 || told != len(r.Lines) {
 		t.Errorf("%+v, %v", r, err)
@@ -86,7 +50,7 @@ func TestAGoodLibraryPasses(t *testing.T) {
 	for _, check := range []string{
 		"open", "init", "load, export", "ranges", "run", "export_gradient", "evaluate", "cancel",
 		"save, restore", "restore refuses", "destroy",
-		"against " + library("bowl", "").Path,
+		"against " + libraryConfig("bowl", "").Path,
 	} {
 		if got[check].Verdict != OK {
 			t.Errorf("%s: %v", check, got[check])
@@ -103,7 +67,7 @@ func TestAGoodLibraryPasses(t *testing.T) {
 
 // TestTasksHaveTheTimeOfTheRun: a library that refuses a task without it passes.
 func TestTasksHaveTheTimeOfTheRun(t *testing.T) {
-	r, err := Run(t.Context(), Config{Library: library("bad", `{"size":100, "how":"timed", "in":"run"}`)})
+	r, err := CheckLibrary(t.Context(), CheckConfig{Library: libraryConfig("bad", `{"size":100, "how":"timed", "in":"run"}`)})
 	if err != nil || !r.OK {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -113,17 +77,17 @@ func TestTasksHaveTheTimeOfTheRun(t *testing.T) {
 // without a warning, and passes.
 func TestTheExample(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/reference/bridge.md")
+	page, err := os.ReadFile("../../docs/reference/bridge.md")
 	if err != nil || !strings.Contains(string(page), "make -C examples/c libmine.so\n") {
 		t.Fatalf("the page builds it otherwise: %v", err)
 	}
 	lib := filepath.Join(t.TempDir(), "libmine.so")
-	cmd := exec.Command("cc", "-std=c11", "-I", "../../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-		"-o", lib, "../../../examples/c/trainer.c")
+	cmd := exec.Command("cc", "-std=c11", "-I", "../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+		"-o", lib, "../../examples/c/trainer.c")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r, err := Run(t.Context(), Config{Library: cgo.Config{Path: lib, Timeout: time.Minute}})
+	r, err := CheckLibrary(t.Context(), CheckConfig{Library: Config{Path: lib, Timeout: time.Minute}})
 	if err != nil || !r.OK {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -152,7 +116,7 @@ func TestBadLibraries(t *testing.T) {
 		{"fail", "save", "save, restore", Failed, "the data are"},
 	} {
 		t.Run(c.in+"/"+c.how, func(t *testing.T) {
-			r, err := Run(t.Context(), Config{Library: library("bad",
+			r, err := CheckLibrary(t.Context(), CheckConfig{Library: libraryConfig("bad",
 				fmt.Sprintf(`{"size":100, "how":%q, "in":%q}`, c.how, c.in))})
 			if got := verdicts(r)[c.check]; err != nil || r.OK || got.Verdict != c.verdict ||
 				!strings.Contains(got.Detail, c.detail) {
@@ -172,12 +136,12 @@ func TestExactTypes(t *testing.T) {
 
 // TestDeafLibrary: a run that does not end when it is cancelled is found.
 func TestDeafLibrary(t *testing.T) {
-	deaf := library("bad", `{"size":10, "how":"deaf", "in":"run"}`)
-	c := &checker{ctx: t.Context(), cfg: Config{
+	deaf := libraryConfig("bad", `{"size":10, "how":"deaf", "in":"run"}`)
+	c := &checker{ctx: t.Context(), cfg: CheckConfig{
 		Library: deaf, Steps: 2,
 		CancelWithin: 200 * time.Millisecond,
 	}.withDefaults()}
-	p, err := cgo.Open(t.Context(), deaf)
+	p, err := Open(t.Context(), deaf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,27 +156,27 @@ func TestDeafLibrary(t *testing.T) {
 // allowed.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	run := func(cfg Config, other string) Report {
-		cfg.Library, cfg.Against = library("bowl", `{"size":50, "target":1}`), against(library("bowl", other))
-		r, err := Run(t.Context(), cfg)
+	run := func(cfg CheckConfig, other string) CheckReport {
+		cfg.Library, cfg.Against = libraryConfig("bowl", `{"size":50, "target":1}`), against(libraryConfig("bowl", other))
+		r, err := CheckLibrary(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	line := "against " + library("bowl", "").Path
-	far := run(Config{}, `{"size":50, "target":2}`)
+	line := "against " + libraryConfig("bowl", "").Path
+	far := run(CheckConfig{}, `{"size":50, "target":2}`)
 	if far.OK || verdicts(far)[line].Verdict != Failed || len(far.Comparisons[0].Tensors) != 2 ||
 		far.Comparisons[0].Tensors[0].Absolute < 0.1 {
 		t.Errorf("%+v", far)
 	}
-	if near := run(Config{Absolute: 10}, `{"size":50, "target":2}`); !near.OK {
+	if near := run(CheckConfig{Absolute: 10}, `{"size":50, "target":2}`); !near.OK {
 		t.Errorf("%+v", near)
 	}
-	if near := run(Config{Relative: 100}, `{"size":50, "target":1.5}`); !near.OK {
+	if near := run(CheckConfig{Relative: 100}, `{"size":50, "target":1.5}`); !near.OK {
 		t.Errorf("%+v", near)
 	}
-	if other := run(Config{}, `{"size":51}`); other.OK ||
+	if other := run(CheckConfig{}, `{"size":51}`); other.OK ||
 		!strings.Contains(verdicts(other)[line].Detail,
 			`another layout: tensor 0 is "x" [49] here and "x" [50] there`) {
 		t.Errorf("%+v", other)
