@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,7 +13,17 @@ import (
 
 func init() { testutil.OneCPU() }
 
+// built has what tests compile.
+var built string
+
 func TestMain(m *testing.M) {
 	testutil.Parallel(16)
-	goleak.VerifyTestMain(m)
+	var err error
+	if built, err = os.MkdirTemp("", "p2pdiloco-attach-test-"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(built)
+		os.Exit(code)
+	}))
 }

@@ -1,4 +1,6 @@
-package cclient
+//go:build unix
+
+package attach
 
 import (
 	"bytes"
@@ -11,39 +13,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-var program string // testdata/client.c; empty: there is no C compiler
-
-// TestMain compiles the program that all tests run. The sanitizers stop it at a fault.
-func TestMain(m *testing.M) {
-	testutil.Parallel(8)
-	dir, err := os.MkdirTemp("", "cclient")
-	if _, none := exec.LookPath("cc"); err == nil && none == nil {
-		program = filepath.Join(dir, "client")
-		err = compile("cc", "-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-DP2PA_QUIET=1",
-			"-o", program, "testdata/client.c")
-	}
-	code := 1
-	if err != nil {
-		fmt.Println(err)
-	} else {
-		code = m.Run()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+// program is testdata/client.c, compiled for all tests in a folder that TestMain removes. The
+// sanitizers stop it at a fault.
+var program = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(built, "client")
+	return path, compile("cc", "-std=c11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover",
+		"-DP2PA_QUIET=1", "-o", path, "testdata/client.c")
+})
 
 // compile runs a compiler, for which every warning is an error.
 func compile(compiler string, args ...string) error {
-	args = append(args, "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", "../../include")
+	args = append(args, "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", "../include")
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -57,18 +45,20 @@ func TestTheHeader(t *testing.T) {
 		if _, err := exec.LookPath(compiler); err != nil {
 			t.Skip(err)
 		}
-		do(t, compile(compiler, append(args, "-fsyntax-only", "../../include/p2pdiloco_attach.h")...))
+		do(t, compile(compiler, append(args, "-fsyntax-only", "../include/p2pdiloco_attach.h")...))
 	}
 }
 
 // client is the program in one of its modes, and what it prints.
 func client(t *testing.T, socket string, args ...string) (cmd *exec.Cmd, out, warnings *bytes.Buffer) {
 	t.Helper()
-	if program == "" {
-		t.Skip("no C compiler is installed")
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip(err)
 	}
+	program, err := program()
+	do(t, err)
 	cmd = exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), attach.Variable+"="+socket)
+	cmd.Env = append(os.Environ(), Variable+"="+socket)
 	out, warnings = new(bytes.Buffer), new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, warnings
 	return cmd, out, warnings
@@ -101,7 +91,7 @@ func TestGoldenBytes(t *testing.T) {
 		"notice": "32 0 1=1 2:no quorum: paused", "pong": "34 10",
 		"error": "36 0 1=4 2:pid 71 trains this run here: give data_dir= for a second peer",
 	}
-	files, err := filepath.Glob("../testdata/wire/*.hex")
+	files, err := filepath.Glob("testdata/wire/*.hex")
 	if do(t, err); len(files) < 30 {
 		t.Fatal(files)
 	}
@@ -158,8 +148,8 @@ func do(t testing.TB, all ...error) {
 
 // node is the node's side of a run of the client.
 type node struct {
-	*attach.Server
-	*attach.Trainer
+	*Server
+	*Trainer
 	params, local []float32
 	client        *exec.Cmd
 	out, warnings *bytes.Buffer
@@ -168,7 +158,7 @@ type node struct {
 // begin has a client attach.
 func begin(t *testing.T, dir string, args ...string) *node {
 	t.Helper()
-	server, err := attach.Listen(attach.Config{DataDir: dir, Run: "test", Looks: 20 * time.Millisecond})
+	server, err := Listen(Config{DataDir: dir, Run: "test", Looks: 20 * time.Millisecond})
 	do(t, err)
 	t.Cleanup(func() { do(t, server.Close()) })
 	n := &node{Server: server}

@@ -7,7 +7,7 @@
  *     client train TIMEOUT N [keep]  attaches N times, trains as it is told, and prints how that ended; keep: with a
  *                                    private state, the number of its steps, and a model of 2 MiB */
 #define main example
-#include "../../../../examples/c/attach.c"
+#include "../../../examples/c/attach.c"
 #undef main
 #include <inttypes.h>
 

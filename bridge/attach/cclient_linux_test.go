@@ -1,4 +1,4 @@
-package cclient
+package attach
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
@@ -30,7 +29,7 @@ type said struct {
 // vector is a descriptor of memory of some bytes.
 func vector(t *testing.T, size uint64) (fd int) {
 	t.Helper()
-	f, err := attach.NewMemoryFile(t.Context(), size)
+	f, err := NewMemoryFile(t.Context(), size)
 	do(t, err)
 	t.Cleanup(func() { do(t, f.Close()) })
 	return int(f.Fd())
@@ -38,7 +37,7 @@ func vector(t *testing.T, size uint64) (fd int) {
 
 // conversation is a node's part of a conversation of a rank whose tensors have 10 elements.
 func conversation(elements, offset uint64, files ...int) []said {
-	share := &wire.Share{Elements: elements, Offset: offset, Size: attach.Size(10), Epoch: 1, Writes: []byte{1, 1}}
+	share := &wire.Share{Elements: elements, Offset: offset, Size: Size(10), Epoch: 1, Writes: []byte{1, 1}}
 	welcome := &wire.Welcome{Version: wire.Version, Run: "storm", DataDir: "/data", PID: 1}
 	all := []said{{wire.Append(nil, 1, welcome), nil}, {wire.Append(nil, 2, share), files}}
 	for i, m := range []wire.Message{
@@ -151,7 +150,7 @@ func TestWhateverANodeSays(t *testing.T) {
 	cases, l, random := testutil.Choose(20, 40, 20_000), listen(t), testutil.Random(t)
 	cmd, out, errs := client(t, l.Addr().String(), "train", "1e-9", fmt.Sprint(cases))
 	do(t, cmd.Start())
-	files := []int{vector(t, attach.Size(10)), vector(t, attach.Size(10)), vector(t, 4096)}
+	files := []int{vector(t, Size(10)), vector(t, Size(10)), vector(t, 4096)}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.Wait()
@@ -160,14 +159,14 @@ func TestWhateverANodeSays(t *testing.T) {
 	// too many elements, a place that no float32 has, less memory than SHARE says; ranges that end
 	// beyond the model, or before they begin
 	unfit := [][]said{
-		conversation(20, attach.Offset, files[:2]...), conversation(10, attach.Offset+2, files[:2]...),
-		conversation(10, attach.Offset, files[1:]...), conversation(10, attach.Offset, files[:2]...),
-		conversation(10, attach.Offset, files[:2]...),
+		conversation(20, Offset, files[:2]...), conversation(10, Offset+2, files[:2]...),
+		conversation(10, Offset, files[1:]...), conversation(10, Offset, files[:2]...),
+		conversation(10, Offset, files[:2]...),
 	}
 	unfit[3][4].bytes = wire.Append(nil, 1, &wire.Load{Begin: 3, End: 11})
 	unfit[4][4].bytes = wire.Append(nil, 1, &wire.Export{Begin: 9, End: 8})
 	for n := range cases {
-		all := conversation(10, attach.Offset, files[:2]...)
+		all := conversation(10, Offset, files[:2]...)
 		switch {
 		case n > len(unfit):
 			all = storm(random, all, files)
@@ -209,7 +208,7 @@ func lastLines(text string) string { return text[max(0, len(text)-500):] }
 // sends nothing, and whose beat goes on, does not stand still.
 func TestANodeThatStandsStill(t *testing.T) {
 	const still = "the node of this machine (pid 1) has shown no sign of life for 1 s: it is stopped or hangs"
-	all := conversation(10, attach.Offset)
+	all := conversation(10, Offset)
 	torn := slices.Concat(all[:2], []said{{all[2].bytes[:20], nil}, {all[2].bytes[20:], nil}}, all[3:])
 	for name, c := range map[string]struct {
 		says    []said
@@ -238,7 +237,7 @@ func TestANodeThatStandsStill(t *testing.T) {
 				return
 			}
 			c.says = slices.Clone(c.says)
-			c.says[1].files = []int{vector(t, attach.Size(10)), vector(t, attach.Size(10))}
+			c.says[1].files = []int{vector(t, Size(10)), vector(t, Size(10))}
 			l := listen(t)
 			cmd, out, errs := client(t, l.Addr().String(), "train", c.timeout, "1")
 			do(t, cmd.Start())
