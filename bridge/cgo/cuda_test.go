@@ -122,9 +122,9 @@ func sameModel(t *testing.T, reference, other trainer.Trainer, before []float32,
 	t.Logf("tensors agree to %.2g of their change", worst)
 }
 
-// TestCUDAStepsAgree compares the CUDA trainer with the built-in one: after one step and after more,
-// every tensor's change, the loss, the gradient's norm and the held-out loss. Muon divides by small
-// singular values, so it makes more of what is rounded.
+// TestCUDAStepsAgree compares the CUDA trainer with the built-in one: after one step and after
+// more, every tensor's change, the loss, the gradient's norm and the held-out loss. Muon divides by
+// small singular values, so it makes more of what is rounded.
 func TestCUDAStepsAgree(t *testing.T) {
 	t.Parallel()
 	data := "data " + prose(t, 5000) + "\n"
@@ -175,9 +175,9 @@ func TestCUDAStepsAgree(t *testing.T) {
 	}
 }
 
-// TestCUDATakesTheSameBatches: the loss of the first batch is that of the built-in trainer far along in the
-// data, in the middle of a part and over its end, where a batch reaches from one epoch into the
-// next, and without parts.
+// TestCUDATakesTheSameBatches: the loss of the first batch is that of the built-in trainer far
+// along in the data, in the middle of a part and over its end, where a batch reaches from one epoch
+// into the next, and without parts.
 func TestCUDATakesTheSameBatches(t *testing.T) {
 	t.Parallel()
 	config := "width 8\nheads 1\ncontext 8\nbatch 5\nlearning_rate 1e-9\ndata " + prose(t, 4000)
@@ -195,8 +195,8 @@ func TestCUDATakesTheSameBatches(t *testing.T) {
 	}
 }
 
-// TestCUDARanges: parts of the model go to the device and come from it, straight from and to the memory
-// that the library knows and by way of other memory.
+// TestCUDARanges: parts of the model go to the device and come from it, straight from and to the
+// memory that the library knows and by way of other memory.
 func TestCUDARanges(t *testing.T) {
 	t.Parallel()
 	for _, dtype := range []string{"f32", "bf16"} {
@@ -242,8 +242,8 @@ func checkRanges(t *testing.T, tr Library) {
 	}
 }
 
-// TestCUDAStateGoesOn: training that goes on from a saved state gives the same bits, and a file that
-// does not fit is refused and changes nothing.
+// TestCUDAStateGoesOn: training that goes on from a saved state gives the same bits, and a file
+// that does not fit is refused and changes nothing.
 func TestCUDAStateGoesOn(t *testing.T) {
 	t.Parallel()
 	t.Run("AdamW", func(t *testing.T) { goesOn(t, "adamw", "muon") })
@@ -313,8 +313,8 @@ func TestCUDACancel(t *testing.T) {
 	trainSteps(t, tr, cudaTask(1))
 }
 
-// TestCUDAErrors: what is wrong with a configuration, a text or a GPU is said in one line that tells
-// what to do.
+// TestCUDAErrors: what is wrong with a configuration, a text or a GPU is said in one line that
+// tells what to do.
 func TestCUDAErrors(t *testing.T) {
 	t.Parallel()
 	data := prose(t, 5000)

@@ -60,7 +60,7 @@ func prose(tb testing.TB, bytes int) (path string) {
 	return path
 }
 
-// members are peer IDs in their binary order.
+// peerIDs are peer IDs in their binary order.
 func peerIDs(n int) (ids []trainer.PeerID) {
 	for i := range n {
 		ids = append(ids, trainer.PeerID(fmt.Sprintf("\x00\x24\x08\x01\x12\x20%032d", i)))

@@ -14,9 +14,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// TestCUDAInOneRun: the CUDA trainer and the built-in one train one model together. They end with the
-// same state of the run and the same parameters, on which they measure the same loss; it is lower
-// than at the start.
+// TestCUDAInOneRun: the CUDA trainer and the built-in one train one model together. They end with
+// the same state of the run and the same parameters, on which they measure the same loss; it is
+// lower than at the start.
 func TestCUDAInOneRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

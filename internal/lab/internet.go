@@ -17,8 +17,8 @@ type Internet struct {
 }
 
 // NewInternet makes an internet whose sites have equal links, after it has removed what crashed
-// processes with one of this name left. It fails with ErrNotRoot without the rights. ctx bounds only
-// NewInternet; Close ends the internet.
+// processes with one of this name left. It fails with ErrNotRoot without the rights. ctx bounds
+// only NewInternet; Close ends the internet.
 func NewInternet(ctx context.Context, name string, link Link, kinds ...Site) (*Internet, error) {
 	l, err := New(ctx, Config{
 		Nodes: len(kinds), Name: name, Network: netip.MustParsePrefix("11.77.0.0/16"), Link: link,
@@ -85,6 +85,6 @@ func (w *Internet) Space(h int) Space {
 // Place makes cmd, which has not been started, run on host h.
 func (w *Internet) Place(h int, cmd *exec.Cmd) error { return w.Space(h).Place(cmd) }
 
-// Close takes the internet down. Processes in it must have ended: a process that still runs keeps its
-// namespace, without a name, until it ends.
+// Close takes the internet down. Processes in it must have ended: a process that still runs keeps
+// its namespace, without a name, until it ends.
 func (w *Internet) Close() error { return errors.Join(RemoveSpaces(w.hosts), w.lab.Close()) }

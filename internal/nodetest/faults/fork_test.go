@@ -1,4 +1,4 @@
-package partitions
+package faults
 
 import (
 	"errors"

@@ -1,8 +1,4 @@
-//go:build linux
-
-// Package multihost has scripts, and this test of them: against folders of this machine in place of
-// hosts, and a stand-in for the program.
-package multihost
+package main
 
 import (
 	"fmt"
@@ -14,6 +10,10 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
+
+// multihost has scripts, which are tested against folders of this machine in place of hosts, and a
+// stand-in for the program.
+const multihost = "../../examples/multihost/"
 
 // TestRootsAreCompared runs roots.sh on logs of two peers.
 func TestRootsAreCompared(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRootsAreCompared(t *testing.T) {
 		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 		write(t, a, test.a)
 		write(t, b, test.b)
-		out, err := exec.Command("./roots.sh", a, b).CombinedOutput()
+		out, err := exec.Command(multihost+"roots.sh", a, b).CombinedOutput()
 		if (err != nil) != test.fails || !strings.Contains(string(out), test.want) {
 			t.Errorf("%s: %v\n%s", test.name, err, out)
 		}
@@ -101,8 +101,8 @@ type hosts struct {
 func newHosts(t *testing.T) *hosts {
 	h := &hosts{t, t.TempDir()}
 	write(t, h.path("hosts.txt"), "# two\nann@one 192.0.2.1\n\ntwo\n")
-	write(t, h.path("ssh"), "#!/bin/sh\ncd \"$(dirname \"$0\")/$1\" && shift && exec sh -c \"$*\"\n")
-	write(t, h.path("p2pdiloco"), standIn)
+	script(t, h.path("ssh"), "#!/bin/sh\ncd \"$(dirname \"$0\")/$1\" && shift && exec sh -c \"$*\"\n")
+	script(t, h.path("p2pdiloco"), standIn)
 	for name, root := range map[string]string{"ann@one": "aaaa", "two": "aaaa"} {
 		if err := os.MkdirAll(h.path(name, "its folder"), 0o700); err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func (h *hosts) path(parts ...string) string {
 }
 
 func (h *hosts) run(args ...string) (string, error) {
-	cmd := exec.Command("./swarm.sh", args...)
+	cmd := exec.Command(multihost+"swarm.sh", args...)
 	cmd.Env = append(os.Environ(), "HOSTS="+h.path("hosts.txt"), "OUT="+h.path("out"), "SSH="+h.path("ssh"),
 		"BINARY="+h.path("p2pdiloco"),
 		"DATA="+h.path("hosts.txt"), "REMOTE_DIR=its folder", "RUN=a run", "STOP_WAIT=20", "WAIT=0")
@@ -148,8 +148,8 @@ func (h *hosts) refuse(args, want string) {
 	}
 }
 
-// TestSwarm takes two hosts through a run.
-func TestSwarm(t *testing.T) {
+// TestSwarmOfHosts takes two hosts through a run.
+func TestSwarmOfHosts(t *testing.T) {
 	h := newHosts(t)
 	h.refuse("", "usage:")
 	h.refuse("fly", "usage:")
@@ -193,7 +193,7 @@ func TestReadmeOnNamespaces(t *testing.T) {
 	if !testutil.Nightly() || os.Getuid() != 0 {
 		t.Skip("needs root, and minutes")
 	}
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile(multihost + "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,14 +203,16 @@ func TestReadmeOnNamespaces(t *testing.T) {
 		t.Fatal("README.md does not make namespaces and end them")
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command("./namespaces.sh", "down").CombinedOutput(); err != nil {
+		if out, err := exec.Command(multihost+"namespaces.sh", "down").CombinedOutput(); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 		if left, err := exec.Command("ip", "netns", "list").Output(); err != nil || strings.Contains(string(left), "p2p-n") {
 			t.Errorf("namespaces are left: %s, %v", left, err)
 		}
 	})
-	out, err := exec.Command("bash", "-exc", "./namespaces.sh up 4\n"+block).CombinedOutput()
+	typed := exec.Command("bash", "-exc", "./namespaces.sh up 4\n"+block)
+	typed.Dir = multihost
+	out, err := typed.CombinedOutput()
 	t.Logf("%s", out)
 	if n := strings.Count(string(out), "ended true"); err != nil || n != 4 ||
 		!strings.Contains(string(out), "state roots are equal") {
@@ -218,9 +220,7 @@ func TestReadmeOnNamespaces(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path, text string) {
+func script(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o700))
 }
