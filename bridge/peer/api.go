@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -17,7 +16,7 @@ import (
 )
 
 // serve serves the API, and the metrics where they have an address of their own.
-func (p *Peer) serve(s *settings.Settings) error {
+func (p *Peer) serve(s *Settings) error {
 	keys, err := p.keys(s)
 	if err != nil {
 		return err
@@ -32,7 +31,7 @@ func (p *Peer) serve(s *settings.Settings) error {
 			return err
 		}
 	}
-	if s.API == settings.NoAPI {
+	if s.API == NoAPI {
 		return nil
 	}
 	content := api.Content{
@@ -98,13 +97,13 @@ const maxToken = 256
 
 // keys are the tokens of requests to a HOST:PORT. That of the metrics stays the same over restarts,
 // because it is written into the configuration of other programs.
-func (p *Peer) keys(s *settings.Settings) (keys api.Keys, err error) {
+func (p *Peer) keys(s *Settings) (keys api.Keys, err error) {
 	keys = api.Keys{
 		Token: api.NewToken(), OpenStatus: s.APIOpen,
 		OpenMetrics: func() bool { return s.APIOpen || p.inOpenRun() },
 	}
 	path := filepath.Join(p.cfg.DataDir, statedir.MetricsTokenFile)
-	if s.Metrics != "" || s.API != "" && s.API != settings.NoAPI {
+	if s.Metrics != "" || s.API != "" && s.API != NoAPI {
 		err = disk.Create(disk.OS, path, []byte(api.NewToken()+"\n"))
 		if errors.Is(err, os.ErrExist) {
 			err = nil

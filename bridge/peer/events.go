@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
@@ -27,7 +26,7 @@ type eventsFile struct {
 	failing      atomic.Bool // events are missing since the last one that was written
 }
 
-func openEvents(s *settings.Settings, notice func(string), about func() p2pdiloco.PeerID) (*eventsFile, error) {
+func openEvents(s *Settings, notice func(string), about func() p2pdiloco.PeerID) (*eventsFile, error) {
 	file, err := eventlog.Create(s.Events, eventlog.Rotation{Size: int64(s.EventsSize) << 20, Keep: s.EventsKeep})
 	if err != nil {
 		return nil, err

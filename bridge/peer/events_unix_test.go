@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // An events file that takes nothing (a disk that hangs, a pipe that nobody reads) holds no event
@@ -27,7 +26,7 @@ func TestAnEventsFileThatBlocksHoldsNobodyUp(t *testing.T) {
 	defer reader.Close()
 	var said atomic.Int32
 	p := &Peer{}
-	p.events, err = openEvents(&settings.Settings{Events: path}, func(text string) {
+	p.events, err = openEvents(&Settings{Events: path}, func(text string) {
 		if strings.Contains(text, "events.missed") {
 			said.Add(1)
 		}

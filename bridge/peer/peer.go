@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // Options are what a program adds to a peer's settings. With the zero value a peer votes and
@@ -49,10 +48,10 @@ type Peer struct {
 	ended   error
 }
 
-// Open starts a peer. It returns an error if the settings cannot be obeyed (settings.ErrInvalid) or
+// Open starts a peer. It returns an error if the settings cannot be obeyed (ErrInvalid) or
 // something on this machine is in the way, before it uses the network. The search for the run goes
 // on in the background, until Close: joining sees the values of ctx, and not its end.
-func Open(ctx context.Context, s *settings.Settings, o Options) (*Peer, error) {
+func Open(ctx context.Context, s *Settings, o Options) (*Peer, error) {
 	cfg, err := s.Config()
 	if err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func Open(ctx context.Context, s *settings.Settings, o Options) (*Peer, error) {
 	p.cfg.Logger, p.cfg.OnEvent, p.cfg.MayFound = o.Logger, p.onEvent, p.mayFound
 	if o.Trainer == nil {
 		if err := p.cfg.Validate(); err != nil {
-			return nil, settings.Invalid(err)
+			return nil, Invalid(err)
 		}
 	}
 	if err := p.prepare(s); err != nil {

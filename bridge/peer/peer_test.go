@@ -18,7 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var runName = "test-" + rand.Text()
 
 // read is settings of a peer that keeps to this machine, and more of them as lines of TOML.
-func read(t *testing.T, more string) *settings.Settings {
+func read(t *testing.T, more string) *Settings {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "run.toml")
 	text := fmt.Appendf(nil, `
@@ -42,7 +41,7 @@ preset = "lan"
 listen = ["/ip4/127.0.0.1/tcp/0"]%s
 `, runName, more)
 	must(t, os.WriteFile(file, text, 0o600))
-	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s, flags := NewSettings(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(flags)
 	flags.String(sources.ConfigFlag, file, "")
 	known := sources.Known{}
@@ -92,7 +91,7 @@ const nowhere = `
 bootstrap = ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"]`
 
 // open starts a peer, which the test's end closes.
-func open(t *testing.T, s *settings.Settings, o Options) *Peer {
+func open(t *testing.T, s *Settings, o Options) *Peer {
 	t.Helper()
 	p, err := Open(t.Context(), s, o)
 	must(t, err)
@@ -259,7 +258,7 @@ api = "unix:%s/none/x"`, home), "--api", false},
 			_ = p.Close()
 			continue
 		}
-		if !strings.Contains(err.Error(), c.want) || errors.Is(err, settings.ErrInvalid) != c.invalid {
+		if !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrInvalid) != c.invalid {
 			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
 		}
 	}
@@ -374,7 +373,7 @@ func TestSideBySide(t *testing.T) {
 	}
 	third := &Peer{options: Options{Notice: notice}}
 	var err error
-	third.events, err = openEvents(&settings.Settings{Events: filepath.Join(t.TempDir(), "events")}, notice, third.id)
+	third.events, err = openEvents(&Settings{Events: filepath.Join(t.TempDir(), "events")}, notice, third.id)
 	must(t, err)
 	must(t, third.events.file.Close())
 	for range 2 {

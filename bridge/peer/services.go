@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -31,7 +30,7 @@ type services struct {
 
 // prepare opens everything that can fail before the network is used: the events file, the data
 // directory, the API.
-func (p *Peer) prepare(s *settings.Settings) (err error) {
+func (p *Peer) prepare(s *Settings) (err error) {
 	if s.Events != "" {
 		if p.events, err = openEvents(s, p.options.Notice, p.id); err != nil {
 			return err

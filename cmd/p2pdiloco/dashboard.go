@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
@@ -63,7 +63,7 @@ func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr 
 
 // joinsPage serves the page of a peer for the command that the peer is.
 func joinsPage(ctx context.Context, out io.Writer, dir, addr string) (end func() error, err error) {
-	if addr == settings.UsualPage {
+	if addr == peer.UsualPage {
 		addr = ""
 	}
 	return servePage(ctx, out, local.Operator{Dir: dir}, "dashboard", addr)

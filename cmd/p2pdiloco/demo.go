@@ -11,7 +11,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -56,7 +56,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
-	settings.RegisterSpec(fs, &f.cfg.Spec, "mode", "rounds", "inner_steps", "fragments", "fragment_delay",
+	peer.RegisterSpec(fs, &f.cfg.Spec, "mode", "rounds", "inner_steps", "fragments", "fragment_delay",
 		"fragment_alpha", "pace", "round_time", "aggregator", "codec", "seed", "trust")
 	fs.Lookup("fragments").Usage = "fragments of the model that take turns, in mode streaming (default 4)"
 	fs.StringArrayVar(&f.cfg.Data, "data", nil,

@@ -17,7 +17,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
@@ -81,7 +81,7 @@ func (f *doctorFlags) takeTicket(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	text := strings.Join(args, "") // a copy may have line breaks
-	text, err := settings.ReadTicket(text, cmd.InOrStdin())
+	text, err := peer.ReadTicket(text, cmd.InOrStdin())
 	if err != nil {
 		return cli.UsageError(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -19,7 +19,7 @@ import (
 type exportFlags struct {
 	cfg      p2pdiloco.ExportConfig
 	json     bool
-	logLevel settings.LogLevel
+	logLevel peer.LogLevel
 }
 
 const latest = "latest"

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
@@ -99,7 +99,7 @@ func TestExampleEnvironment(t *testing.T) {
 			environ = append(environ, strings.TrimSpace(l))
 		}
 	}
-	s, fs := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s, fs := peer.NewSettings(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(fs)
 	if err := fs.Parse([]string{"--run", "books"}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
@@ -27,7 +27,7 @@ type chaosFlags struct {
 	cfg      chaos.Config
 	hostile  hostileFlags
 	faults   string
-	logLevel settings.LogLevel
+	logLevel peer.LogLevel
 }
 
 const chaosHelp = `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
@@ -75,7 +75,7 @@ func newChaos() *cobra.Command {
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
+	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(peer.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }

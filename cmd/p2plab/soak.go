@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 )
@@ -19,7 +19,7 @@ type soakFlags struct {
 	output
 	cfg      chaos.SoakConfig
 	faults   string
-	logLevel settings.LogLevel
+	logLevel peer.LogLevel
 }
 
 func newSoak() *cobra.Command {
@@ -48,7 +48,7 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 	fs.StringVar(&f.cfg.Trust, "trust", p2pdiloco.TrustCrash, "`what` the runs withstand: crash or byzantine")
 	fs.StringVar(&f.faults, "faults", chaos.SoakKinds.String(), "`kinds` of faults, see p2plab chaos --help")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
+	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(peer.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }

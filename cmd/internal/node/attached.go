@@ -14,14 +14,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 )
 
 // attached is where a trainer attaches, and the command that starts it. The methods of a nil one do
 // nothing.
 type attached struct {
-	settings       *settings.Settings
+	settings       *peer.Settings
 	say            func(format string, args ...any)
 	logger         *slog.Logger
 	stdout, stderr io.Writer // of the command

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -23,7 +23,7 @@ type bootstrapFlags struct {
 	relay    relayFlags
 	identity string
 	addrFile string
-	logLevel settings.LogLevel
+	logLevel peer.LogLevel
 }
 
 // NewBootstrap is the command bootstrap: a node of the DHT.
@@ -61,7 +61,7 @@ With --relay it also relays between peers that cannot connect to each other, for
 		"`file` that keeps the key, and beside it FILE.ports, so that the addresses stay the same over restarts; "+
 			"made if missing (default a new key and free ports each time)")
 	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr: "+strings.Join(settings.LogLevels(), ", "))
+	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr: "+strings.Join(peer.LogLevels(), ", "))
 	return cmd
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
@@ -22,7 +22,7 @@ func printing() (p *participant, out *strings.Builder) {
 	cmd, out := &cobra.Command{}, &strings.Builder{}
 	cmd.SetOut(out)
 	cmd.SetErr(&strings.Builder{})
-	s := settings.New()
+	s := peer.NewSettings()
 	s.JSON = true
 	return newParticipant(cmd, s, launch{}), out
 }

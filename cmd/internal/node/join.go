@@ -12,19 +12,19 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
-// ServePage serves the page of the peer with a data directory, at an address or settings.UsualPage,
+// ServePage serves the page of the peer with a data directory, at an address or peer.UsualPage,
 // until end is called. It says on out where that is.
 type ServePage func(ctx context.Context, out io.Writer, dir, addr string) (end func() error, err error)
 
 // NewJoin is the command join: one peer of a run. servePage is nil in a program that has no page.
 func NewJoin(servePage ServePage) *cobra.Command {
-	s := settings.New()
+	s := peer.NewSettings()
 	var command []string
 	cmd := &cobra.Command{
 		Use:   "join [TICKET] [-- COMMAND [ARG…]]",
@@ -85,7 +85,7 @@ contribution that was already offered still counts. At the second it stops at on
 
 // NewStart is the command start: the peer that founds a run.
 func NewStart(servePage ServePage) *cobra.Command {
-	s := settings.New()
+	s := peer.NewSettings()
 	var command []string
 	cmd := &cobra.Command{
 		Use:   "start NAME [-- COMMAND [ARG…]]",
@@ -137,7 +137,7 @@ func ticketArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	text := strings.Join(args, "")
-	if !ticket.Is(text) && !settings.IsTicketPlace(text) {
+	if !ticket.Is(text) && !peer.IsTicketPlace(text) {
 		return cli.UsageError(
 			fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q. A run's "+
 				"name stands after --run", cmd.Name(), ticket.Prefix, args[0]),
@@ -168,14 +168,14 @@ func splitCommand(cmd *cobra.Command, args []string) (before, command []string, 
 		return before, nil, cli.UsageError(errors.New("there is no command after --: give one that starts the trainer"))
 	}
 	f := cmd.Flags().Lookup("trainer")
-	if f.Changed && f.Value.String() != string(settings.TrainerAttach) {
+	if f.Changed && f.Value.String() != string(peer.TrainerAttach) {
 		return before, nil, cli.UsageError(
 			fmt.Errorf("--trainer %s and a command that trains: give one of the two", f.Value))
 	}
-	return before, command, cmd.Flags().Set("trainer", string(settings.TrainerAttach))
+	return before, command, cmd.Flags().Set("trainer", string(peer.TrainerAttach))
 }
 
-func join(cmd *cobra.Command, s *settings.Settings, l launch) error {
+func join(cmd *cobra.Command, s *peer.Settings, l launch) error {
 	cfg, err := s.Config()
 	if err == nil && s.Dashboard != "" && l.servePage == nil {
 		err = sources.Faultf("dashboard", s.Dashboard, "this program has no page: p2pdiloco has")

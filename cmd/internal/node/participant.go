@@ -17,7 +17,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
@@ -37,7 +36,7 @@ type launch struct {
 // participant is one running join: a peer, and its output.
 type participant struct {
 	launch
-	settings       *settings.Settings
+	settings       *peer.Settings
 	stdout, stderr io.Writer // for processes that it starts
 	output
 	began time.Time
@@ -51,7 +50,7 @@ type participant struct {
 	narrator narrator
 }
 
-func newParticipant(cmd *cobra.Command, s *settings.Settings, l launch) *participant {
+func newParticipant(cmd *cobra.Command, s *peer.Settings, l launch) *participant {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	var line *living
 	if !s.Quiet && !s.JSON && len(l.command) == 0 { // a command writes to the terminal itself
@@ -98,7 +97,7 @@ func (p *participant) run(ctx context.Context) error {
 func (p *participant) peer(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	if p.settings.Trainer == settings.TrainerAttach {
+	if p.settings.Trainer == peer.TrainerAttach {
 		p.attached = &attached{
 			settings: p.settings, say: p.say, stdout: p.stdout, stderr: p.stderr, args: p.command, stop: end,
 			logger: p.settings.LogLevel.Logger(p.errs),
@@ -134,7 +133,7 @@ func (p *participant) live(ctx context.Context) error {
 	defer watching.Wait()
 	defer unwatch()
 	joined, err := peer.Open(ctx, p.settings, p.options())
-	if errors.Is(err, settings.ErrInvalid) {
+	if errors.Is(err, peer.ErrInvalid) {
 		return cli.UsageError(err)
 	}
 	if err != nil {
@@ -176,7 +175,7 @@ func (p *participant) options() peer.Options {
 	if p.attached != nil {
 		o.TrainerState = p.attached.state
 	}
-	if p.settings.Trainer != settings.TrainerNone {
+	if p.settings.Trainer != peer.TrainerNone {
 		o.Trainer = func(ctx context.Context, cfg p2pdiloco.Config) (_ p2pdiloco.Trainer, err error) {
 			if p.trainer == nil {
 				p.trainer, err = p.newTrainer(ctx, cfg)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
@@ -25,7 +25,7 @@ func staying(t *testing.T) (p *participant, said *nodetest.Lines) {
 	cmd, said := &cobra.Command{}, &nodetest.Lines{}
 	cmd.SetOut(said)
 	cmd.SetErr(said)
-	s, flags := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s, flags := peer.NewSettings(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(flags)
 	if err := flags.Parse([]string{"--trainer", "none", "--linger", "forever"}); err != nil {
 		t.Fatal(err)

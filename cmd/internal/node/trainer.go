@@ -10,7 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
@@ -18,7 +18,7 @@ import (
 // newTrainer makes the trainer that --trainer names, which is not none, for a peer whose data
 // directory is cfg.DataDir. A trainer with a method Close is closed after the peer.
 func (p *participant) newTrainer(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
-	if p.settings.Trainer == settings.TrainerAttach {
+	if p.settings.Trainer == peer.TrainerAttach {
 		return p.attached.open(ctx, cfg)
 	}
 	if p.settings.Trainer.Library() {
@@ -56,7 +56,7 @@ func (p *participant) openLibrary(ctx context.Context, cfg p2pdiloco.Config) (p2
 
 // newGPT is the built-in trainer. The seed makes the initial model if this peer founds the run;
 // each task has the run's own seed, which divides the data.
-func newGPT(ctx context.Context, s *settings.Settings, seed uint64) (p2pdiloco.Trainer, error) {
+func newGPT(ctx context.Context, s *peer.Settings, seed uint64) (p2pdiloco.Trainer, error) {
 	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: s.Data})
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -38,7 +38,7 @@ type Peer struct {
 // Names says whether a value of --api names a peer. The setting of a peer that chooses its port, or
 // has no API, names none: in the environment or a config file it is meant for the user's own peers.
 func Names(given string) bool {
-	return given != "" && given != settings.NoAPI && !strings.HasSuffix(given, ":0")
+	return given != "" && given != peer.NoAPI && !strings.HasSuffix(given, ":0")
 }
 
 // Peers are the peers that run on this machine, those that give no status included:

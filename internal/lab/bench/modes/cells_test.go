@@ -141,8 +141,8 @@ func TestCompared(t *testing.T) {
 func TestResult(t *testing.T) {
 	c := sampleConfig()
 	c.Peers, c.InnerSteps, c.StepTime = 2, 40, 40*time.Millisecond
-	of := func(training float64, root string) *peer {
-		p := &peer{
+	of := func(training float64, root string) *measuredPeer {
+		p := &measuredPeer{
 			measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10)},
 			sent:     []sample{{second(after(1)), 100}, {second(after(1.1)), 200}, {second(after(6)), 600}},
 			payload:  700,
@@ -151,7 +151,9 @@ func TestResult(t *testing.T) {
 		p.report.StateRoot = root
 		return p
 	}
-	of2 := func(row row, root string) (result, error) { return c.result(row, []*peer{of(1, "a"), of(2, root)}) }
+	of2 := func(row row, root string) (result, error) {
+		return c.result(row, []*measuredPeer{of(1, "a"), of(2, root)})
+	}
 	got, err := of2(row{name: "sync"}, "a")
 	for unit, x := range map[string]float64{
 		"loss": 2.5, "sec/op": 5, "sent-B": 1000, "payload-B": 700, "control-B": 300, "stall-%": 40, "step-x-pace": 5,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -20,11 +20,11 @@ type Config struct {
 	Rows       lab.Names[string] // as parseRow reads them
 	InnerSteps uint64            // H
 	Rounds     uint64
-	Seeds      uint64         // 1 to this
-	WarmSteps  uint64         // of data-parallel training before
-	Model      settings.Model // with all sizes
-	Data       []string       // files and folders of text; none: the Go standard library's source
-	StepTime   time.Duration  // of an inner step
+	Seeds      uint64        // 1 to this
+	WarmSteps  uint64        // of data-parallel training before
+	Model      peer.Model    // with all sizes
+	Data       []string      // files and folders of text; none: the Go standard library's source
+	StepTime   time.Duration // of an inner step
 }
 
 // Rows are what is measured unless somebody says otherwise. Of rows with a straggler the first is

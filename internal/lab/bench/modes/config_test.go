@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 func sampleConfig() Config {
 	return Config{
 		Place: bench.Place{Peers: 4}, Rows: slices.Clone(Rows), InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
-		StepTime: time.Second, Model: settings.Model{Config: builtin.Config{Context: 8, Batch: 1}},
+		StepTime: time.Second, Model: peer.Model{Config: builtin.Config{Context: 8, Batch: 1}},
 	}
 }
 

@@ -19,7 +19,7 @@ type point struct {
 
 // curveOf joins what trainers reported: the first peer's losses, because all have the same model.
 // begun is when the last peer was ready to train.
-func curveOf(peers []*peer) (begun time.Time, curve []point) {
+func curveOf(peers []*measuredPeer) (begun time.Time, curve []point) {
 	var all []eventlog.Line
 	for i, p := range peers {
 		if len(p.measured) > 0 && p.measured[0].Time.After(begun) {

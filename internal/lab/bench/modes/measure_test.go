@@ -20,7 +20,7 @@ func told(seconds float64, round uint64, loss float64, tokens uint64) eventlog.L
 
 // The first of two peers measures; the second is ready later, and its losses are of little text.
 func TestCurve(t *testing.T) {
-	begun, curve := curveOf([]*peer{
+	begun, curve := curveOf([]*measuredPeer{
 		{measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10), told(9, 2, 2, 10)}},
 		{},
 		{measured: []eventlog.Line{told(2, 0, 3.5, 0), told(5, 1, 2.6, 10), told(9.5, 2, 2.1, 10)}},
@@ -34,7 +34,7 @@ func TestCurve(t *testing.T) {
 			t.Errorf("point %d is %+v, want %+v", i, p, want[i])
 		}
 	}
-	if _, none := curveOf([]*peer{{}, {measured: []eventlog.Line{told(1, 0, 0, 0)}}}); len(none) != 0 {
+	if _, none := curveOf([]*measuredPeer{{}, {measured: []eventlog.Line{told(1, 0, 0, 0)}}}); len(none) != 0 {
 		t.Errorf("nobody measured, and there is %+v", none)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
-	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 )
 
 // slowness is how much longer a straggler's inner steps take.
@@ -151,7 +151,7 @@ func (r row) training(c Config) time.Duration {
 }
 
 // model has the row's inner optimizer.
-func (r row) model(c Config) *settings.Model {
+func (r row) model(c Config) *peer.Model {
 	m := c.Model
 	if r.is(muon) {
 		m.Optimizer = builtin.Muon

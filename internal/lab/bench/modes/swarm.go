@@ -18,9 +18,9 @@ import (
 // train trains a row with a seed.
 func (c Config) train(ctx context.Context, row row, w *warm, seed uint64) (made result, err error) {
 	err = c.Run(ctx, c.Setting, c.figure(row.name), cellTime, func(ctx context.Context, s bench.Swarm) error {
-		peers, run := make([]*peer, c.Peers), swarm.RunName("bench")
+		peers, run := make([]*measuredPeer, c.Peers), swarm.RunName("bench")
 		for i := range peers {
-			p := &peer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
+			p := &measuredPeer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
 			peers[i] = p
 			if i >= c.Peers-row.bad {
 				p.Words = []string{c.Executable, hostile.Command, flipper, s.Dir}
@@ -63,7 +63,7 @@ func (c Config) train(ctx context.Context, row row, w *warm, seed uint64) (made 
 const flipper = "flip-10"
 
 // result is of peers whose processes have ended well.
-func (c Config) result(row row, peers []*peer) (made result, err error) {
+func (c Config) result(row row, peers []*measuredPeer) (made result, err error) {
 	begun, curve := curveOf(peers)
 	if len(curve) == 0 {
 		return made, errors.New("no peer measured the model")
@@ -110,8 +110,8 @@ func (c Config) window() float64 {
 
 const sampleEvery = 100 * time.Millisecond
 
-// peer is one process of a row, and its measurements.
-type peer struct {
+// measuredPeer is one process of a row, and its measurements.
+type measuredPeer struct {
 	*swarm.Peer
 	measured []eventlog.Line // of trainers: the held-out loss after a round
 	sent     []sample        // bytes, by the second of the Unix epoch
@@ -123,7 +123,7 @@ func second(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 // watch samples what the peer has sent until its process has ended or ctx has. A peer that is
 // starting, busy or gone gives no sample.
-func (p *peer) watch(ctx context.Context) {
+func (p *measuredPeer) watch(ctx context.Context) {
 	tick := time.Tick(sampleEvery)
 	for {
 		select {
@@ -141,7 +141,7 @@ func (p *peer) watch(ctx context.Context) {
 }
 
 // end reads what the peer told, and what it printed at its end.
-func (p *peer) end() error {
+func (p *measuredPeer) end() error {
 	if code, _ := p.Exit(); code != 0 {
 		return p.Failure()
 	}

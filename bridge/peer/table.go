@@ -1,4 +1,4 @@
-package settings
+package peer
 
 import (
 	"slices"
@@ -17,8 +17,8 @@ var (
 	onLoss  = []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}
 )
 
-// New is the defaults.
-func New() *Settings {
+// NewSettings is the defaults.
+func NewSettings() *Settings {
 	return &Settings{
 		LogLevel: "warn",
 		Trainer:  TrainerGPT, TrainerTimeout: 10 * time.Minute, TrainerReturn: 10 * time.Minute, Threads: 1,
@@ -35,8 +35,8 @@ func (s *Settings) Register(fs *pflag.FlagSet) {
 	}
 }
 
-// definition is one setting.
-type definition struct {
+// setting is one setting.
+type setting struct {
 	name  string // of the flag
 	use   use
 	value any    // pointer to the value, or a pflag.Value
@@ -63,15 +63,15 @@ const (
 )
 
 // definitions are all settings: the fields of the run spec that have a flag, and those of a peer.
-func (s *Settings) definitions() []definition {
-	var all []definition
+func (s *Settings) definitions() []setting {
+	var all []setting
 	for _, f := range spec.Table() {
 		if f.Help != "" {
 			value := f.At(&s.cfg.Spec)
 			if f.Name == founders {
 				value = &s.founders
 			}
-			all = append(all, definition{flagOf(f.Name), ofRun, value, f.Help})
+			all = append(all, setting{flagOf(f.Name), ofRun, value, f.Help})
 		}
 	}
 	return slices.Concat(all, s.access(), s.training(), s.keeping())
@@ -85,14 +85,14 @@ func RegisterSpec(fs *pflag.FlagSet, run *spec.Spec, names ...string) {
 			if f.Text(*run) != "" {
 				help, _, _ = strings.Cut(help, " (founder's default")
 			}
-			definition{flagOf(f.Name), ofRun, f.At(run), help}.register(fs)
+			setting{flagOf(f.Name), ofRun, f.At(run), help}.register(fs)
 		}
 	}
 }
 
 // access are settings of which peers may take part, and how peers reach each other.
-func (s *Settings) access() []definition {
-	return []definition{
+func (s *Settings) access() []setting {
+	return []setting{
 		{"spec", 0, &s.specFile, "TOML `file` with the run spec; settings given beside it win"},
 		{
 			"admission-secret", 0, &s.cfg.AdmissionSecret,
@@ -147,8 +147,8 @@ func (s *Settings) access() []definition {
 }
 
 // training are settings of what trains.
-func (s *Settings) training() []definition {
-	return []definition{
+func (s *Settings) training() []setting {
+	return []setting{
 		{
 			"trainer",
 			0,
@@ -179,8 +179,8 @@ func (s *Settings) training() []definition {
 }
 
 // keeping are settings of what is kept, sent and told.
-func (s *Settings) keeping() []definition {
-	return []definition{
+func (s *Settings) keeping() []setting {
+	return []setting{
 		{"peer-name", 0, &s.cfg.PeerName, "what all members call this peer beside its ID: a `text` of at most 24 " +
 			"letters, digits, spaces and -_.:+/@()# (default the machine's name, without its domain)"},
 		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
@@ -234,7 +234,7 @@ func flagOf(field string) string {
 }
 
 // register makes a flag of a setting; its default is the value that it has.
-func (d definition) register(fs *pflag.FlagSet) {
+func (d setting) register(fs *pflag.FlagSet) {
 	switch p := d.value.(type) {
 	case *string:
 		fs.StringVar(p, d.name, *p, d.usage)

@@ -1,4 +1,4 @@
-package settings
+package peer
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func write(t *testing.T, name, text string) (path string) {
 // parse is a command line and an environment as `p2pdiloco join` reads them.
 func parse(t *testing.T, environ []string, args ...string) (*Settings, error) {
 	t.Helper()
-	s, fs := New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s, fs := NewSettings(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.Register(fs)
 	fs.String(sources.ConfigFlag, "", "")
 	if err := fs.Parse(args); err != nil {
@@ -272,7 +272,7 @@ func TestTrack(t *testing.T) {
 }
 
 // The page may be wanted without an address. It takes the API.
-func TestDashboard(t *testing.T) {
+func TestDashboardAddress(t *testing.T) {
 	if _, s := config(t, nil, "--run", "x", "--dashboard"); s.Dashboard != UsualPage {
 		t.Error(s.Dashboard)
 	}
@@ -412,9 +412,9 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestDefinitions holds the table to what it promises.
-func TestDefinitions(t *testing.T) {
-	definitions := New().definitions()
+// TestTableOfSettings holds the table to what it promises.
+func TestTableOfSettings(t *testing.T) {
+	definitions := NewSettings().definitions()
 	for _, d := range definitions {
 		if strings.ToLower(d.name) != d.name || d.usage == "" {
 			t.Errorf("%+v", d)
@@ -424,7 +424,7 @@ func TestDefinitions(t *testing.T) {
 		Name: "x", Rounds: 1, InnerSteps: 1, Outer: "x", OuterLR: "x", Momentum: "x",
 		Aggregator: "x", TrimPermille: 1, Clip: "x", Seed: 1, StartPeers: 1, MinPeers: 1,
 	}).Fields() {
-		if !slices.ContainsFunc(definitions, func(d definition) bool {
+		if !slices.ContainsFunc(definitions, func(d setting) bool {
 			return d.name == flagOf(name) &&
 				d.use == ofRun
 		}) {
