@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
 // serve serves the API, and the metrics where they have an address of their own.
@@ -50,7 +49,7 @@ func (p *Peer) serve(s *Settings) error {
 		return err
 	}
 	p.apiText = map[string]string{
-		statedir.TokenFile: keys.Token + "\n", statedir.APIFile: p.api.Addr().String() + "\n",
+		TokenFile: keys.Token + "\n", APIFile: p.api.Addr().String() + "\n",
 	}
 	for name, text := range p.apiText { // only this user may read them
 		if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, name), []byte(text)); err != nil {
@@ -75,7 +74,7 @@ func (p *Peer) serveSocket(keys api.Keys, c api.Content) error {
 	if err != nil {
 		return err
 	}
-	first := p.serveAt(api.Socket(filepath.Join(dir, statedir.SocketFile)), keys, c)
+	first := p.serveAt(api.Socket(filepath.Join(dir, SocketFile)), keys, c)
 	if first == nil {
 		return nil
 	}
@@ -84,7 +83,7 @@ func (p *Peer) serveSocket(keys api.Keys, c api.Content) error {
 		base = os.TempDir()
 	}
 	if p.socket, err = os.MkdirTemp(base, "p2pdiloco-"); err == nil { // for this user alone
-		err = p.serveAt(api.Socket(filepath.Join(p.socket, statedir.SocketFile)), keys, c)
+		err = p.serveAt(api.Socket(filepath.Join(p.socket, SocketFile)), keys, c)
 	}
 	if err != nil {
 		return errors.Join(first, err)
@@ -102,7 +101,7 @@ func (p *Peer) keys(s *Settings) (keys api.Keys, err error) {
 		Token: api.NewToken(), OpenStatus: s.APIOpen,
 		OpenMetrics: func() bool { return s.APIOpen || p.inOpenRun() },
 	}
-	path := filepath.Join(p.cfg.DataDir, statedir.MetricsTokenFile)
+	path := filepath.Join(p.cfg.DataDir, MetricsTokenFile)
 	if s.Metrics != "" || s.API != "" && s.API != NoAPI {
 		err = disk.Create(disk.OS, path, []byte(api.NewToken()+"\n"))
 		if errors.Is(err, os.ErrExist) {

@@ -8,6 +8,14 @@
 //
 // Every peer that Open returned must be ended with Leave or Close.
 //
+// # Data directories
+//
+// A peer for which the user named no directory gets one under the user's state directory
+// (statedir.go): one for each run and peer, kept over restarts. Peers that run side by side on one
+// machine get one each: a lock file beside a directory says whether it is taken. A process that was
+// given such a directory by name holds the lock in it alone, which counts as well. Dirs lists the
+// directories of this host's peers, however they were made.
+//
 // # Settings
 //
 // Settings is every setting of a peer, defined once (table.go): for the flags of `p2pdiloco join`,

@@ -23,7 +23,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -132,7 +131,7 @@ events = %q`, events)), Options{
 	if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseClosed || s.Slot != 1 {
 		t.Errorf("left with status %+v", s)
 	}
-	for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
+	for _, name := range []string{APIFile, TokenFile} {
 		if _, err := os.Stat(filepath.Join(p.Dir(), name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left behind: %v", name, err)
 		}
@@ -146,7 +145,7 @@ events = %q`, events)), Options{
 			t.Error(err)
 		}
 	}
-	claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName, free)
+	claim, err := takeDir(filepath.Join(home, "p2pdiloco"), runName, free)
 	if err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
 		t.Errorf("the directory is not free again: %+v, %v", claim, err)
 	}
@@ -155,11 +154,11 @@ events = %q`, events)), Options{
 // checkAPI asks a running peer as `p2pdiloco status` does, and gives it an order that it refuses.
 func checkAPI(t *testing.T, p *Peer) {
 	t.Helper()
-	address, err := os.ReadFile(filepath.Join(p.Dir(), statedir.APIFile))
+	address, err := os.ReadFile(filepath.Join(p.Dir(), APIFile))
 	must(t, err)
-	token, err := os.ReadFile(filepath.Join(p.Dir(), statedir.TokenFile))
+	token, err := os.ReadFile(filepath.Join(p.Dir(), TokenFile))
 	must(t, err)
-	if info, err := os.Stat(filepath.Join(p.Dir(), statedir.TokenFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(p.Dir(), TokenFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read the token: %v, %v", info.Mode(), err)
 	}
 	addr, err := api.ParseAddress(strings.TrimSpace(string(address)))
@@ -262,7 +261,7 @@ api = "unix:%s/none/x"`, home), "--api", false},
 			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName, free); err != nil || !claim.First ||
+	if claim, err := takeDir(filepath.Join(home, "p2pdiloco"), runName, free); err != nil || !claim.First ||
 		claim.Release() != nil {
 		t.Errorf("a claim is left behind: %+v, %v", claim, err)
 	}
@@ -278,7 +277,7 @@ func others(t *testing.T, dir string) (unhurt func()) {
 	t.Helper()
 	d, err := datadir.Open(disk.OS, dir)
 	must(t, err)
-	names := []string{statedir.APIFile, statedir.TokenFile}
+	names := []string{APIFile, TokenFile}
 	for _, name := range names {
 		must(t, os.WriteFile(d.Path(name), []byte("of the other one"), 0o600))
 	}
@@ -300,7 +299,7 @@ func others(t *testing.T, dir string) (unhurt func()) {
 func TestADirectoryThatIsServedIsNotTaken(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
-	parent := statedir.RunDir(filepath.Join(home, "p2pdiloco"), runName)
+	parent := dirOfRun(filepath.Join(home, "p2pdiloco"), runName)
 	unhurt := others(t, filepath.Join(parent, "peer-1"))
 	p := open(t, read(t, nowhere), Options{Notice: func(string) {}})
 	if want := filepath.Join(parent, "peer-2"); p.Dir() != want {
@@ -331,12 +330,12 @@ data_dir = %q`, dir))
 		},
 	})
 	<-starts
-	before, err := os.ReadFile(filepath.Join(dir, statedir.APIFile))
+	before, err := os.ReadFile(filepath.Join(dir, APIFile))
 	must(t, err)
 	if _, err := Open(t.Context(), of, Options{}); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("a second process: %v", err)
 	}
-	if now, err := os.ReadFile(filepath.Join(dir, statedir.APIFile)); err != nil || !bytes.Equal(now, before) {
+	if now, err := os.ReadFile(filepath.Join(dir, APIFile)); err != nil || !bytes.Equal(now, before) {
 		t.Errorf("the API is said to be at %q, and was at %q: %v", now, before, err)
 	}
 	close(second)

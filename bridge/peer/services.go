@@ -11,14 +11,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
 // services are what a program runs beside a node: its files, its API, its metrics.
 type services struct {
-	claim   *statedir.Claim // nil where the directory was given
-	dir     datadir.Dir     // locked from the start to the end
-	events  *eventsFile     // nil: there is none
+	claim   *claim      // nil where the directory was given
+	dir     datadir.Dir // locked from the start to the end
+	events  *eventsFile // nil: there is none
 	api     *api.Server
 	apiText map[string]string // what the API's files in the data directory hold
 	socket  string            // directory made for the API's socket; empty: none
@@ -46,18 +45,18 @@ func (p *Peer) prepare(s *Settings) (err error) {
 // process uses, or that others can write. The lock stays until cleanUp: a trainer may take minutes
 // to start, and a second process that got the directory meanwhile would take away this one's API.
 func (p *Peer) chooseDir() (err error) {
-	base, err := statedir.Base()
+	base, err := BaseDir()
 	if p.cfg.DataDir != "" {
 		p.dir, err = datadir.Open(disk.OS, p.cfg.DataDir)
 		if path, unknown := filepath.Abs(p.cfg.DataDir); err == nil && unknown == nil && base != "" {
-			_ = statedir.Note(base, path) // commands that are told which directory need no note
+			_ = noteDir(base, path) // commands that are told which directory need no note
 		}
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	p.claim, err = statedir.Take(base, p.cfg.Spec.Name, func(path string) error {
+	p.claim, err = takeDir(base, p.cfg.Spec.Name, func(path string) error {
 		opened, err := datadir.Open(disk.OS, path)
 		if err != nil {
 			return errors.Join(err, opened.Close())
@@ -79,15 +78,15 @@ func (p *Peer) chooseDir() (err error) {
 // starts one in the same way again means the first. A user who names a new directory and says that
 // it is to found a run may do so.
 func (p *Peer) mayFound(id p2pdiloco.Root) error {
-	base, err := statedir.Base()
+	base, err := BaseDir()
 	if err != nil {
 		return nil //nolint:nilerr // then no directory was chosen here
 	}
 	own, err := filepath.Abs(p.cfg.DataDir)
-	if err != nil || p.cfg.Found && !statedir.Under(base, own) {
+	if err != nil || p.cfg.Found && !isChosen(base, own) {
 		return err
 	}
-	dirs, err := statedir.Dirs(base)
+	dirs, err := Dirs(base)
 	if err != nil {
 		return err
 	}

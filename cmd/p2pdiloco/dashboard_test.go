@@ -13,24 +13,24 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // apiIn serves an API in a data directory, as a peer does.
 func apiIn(t *testing.T, dir string, c api.Content) {
 	t.Helper()
-	addr, err := api.ParseAddress(api.Socket(filepath.Join(dir, statedir.SocketFile)))
+	addr, err := api.ParseAddress(api.Socket(filepath.Join(dir, peer.SocketFile)))
 	must(t, err)
 	s, err := api.Serve(addr, api.Keys{}, c)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
-	must(t, os.WriteFile(filepath.Join(dir, statedir.APIFile), []byte(addr.String()+"\n"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, statedir.TokenFile), []byte("\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, peer.APIFile), []byte(addr.String()+"\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, peer.TokenFile), []byte("\n"), 0o600))
 }
 
 // asksPage returns what asks the page whose address stands in a line, with its key.

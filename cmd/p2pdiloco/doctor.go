@@ -22,7 +22,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -175,7 +174,7 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 		return l, nil
 	}
 	if l.dir == "" {
-		if l.dir, err = statedir.Base(); err != nil {
+		if l.dir, err = peer.BaseDir(); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +230,7 @@ func (f *doctorFlags) peer(ctx context.Context) (_ *local.Peer, mute []local.Pee
 
 // named is peer where the command line names one.
 func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Peer, err error) {
-	_, err = os.Stat(filepath.Join(f.dir, statedir.APIFile))
+	_, err = os.Stat(filepath.Join(f.dir, peer.APIFile))
 	if !local.Names(f.api) && (err != nil || local.OtherVersion(f.dir) != nil) {
 		return nil, nil, nil // no peer of this version runs with its data there
 	}

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -72,8 +72,8 @@ func hanging(t *testing.T, names ...string) (home string) {
 		l, err := net.Listen("unix", filepath.Join(dir, "api.sock")) //nolint:noctx // it accepts nothing
 		must(t, err)
 		t.Cleanup(func() { _ = l.Close() })
-		write(t, filepath.Join(dir, statedir.APIFile), "unix:"+l.Addr().String()+"\n")
-		write(t, filepath.Join(dir, statedir.TokenFile), "token\n")
+		write(t, filepath.Join(dir, peer.APIFile), "unix:"+l.Addr().String()+"\n")
+		write(t, filepath.Join(dir, peer.TokenFile), "token\n")
 	}
 	return home
 }

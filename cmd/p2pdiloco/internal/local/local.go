@@ -23,7 +23,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -60,7 +59,7 @@ func Peers(ctx context.Context) (all []Peer, err error) {
 func started() (all []Peer, err error) {
 	dirs, err := dirs()
 	for _, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, statedir.APIFile))
+		text, err := os.ReadFile(filepath.Join(dir, peer.APIFile))
 		if err != nil {
 			continue // it does not run
 		}
@@ -76,11 +75,11 @@ func started() (all []Peer, err error) {
 
 // dirs are the data directories of this machine.
 func dirs() ([]string, error) {
-	base, err := statedir.Base()
+	base, err := peer.BaseDir()
 	if err != nil {
 		return nil, err
 	}
-	return statedir.Dirs(base)
+	return peer.Dirs(base)
 }
 
 // ErrNone is wrapped by what Only returns where no peer runs.
@@ -133,7 +132,7 @@ func One(ctx context.Context) (Peer, error) {
 	}
 	switch len(all) {
 	case 0:
-		base, err := statedir.Base()
+		base, err := peer.BaseDir()
 		if err != nil {
 			return Peer{}, err
 		}
@@ -177,36 +176,36 @@ func (o *Operator) Register(fs *pflag.FlagSet) {
 
 // Peer finds the peer that the flags name, or else the only one, and the token that it asks for
 // where its API is a HOST:PORT.
-func (o Operator) Peer(ctx context.Context) (peer api.Client, err error) {
+func (o Operator) Peer(ctx context.Context) (client api.Client, err error) {
 	switch {
 	case o.Dir != "":
 		if err := OtherVersion(o.Dir); err != nil {
-			return peer, err
+			return client, err
 		}
-		text, err := os.ReadFile(filepath.Join(o.Dir, statedir.APIFile))
+		text, err := os.ReadFile(filepath.Join(o.Dir, peer.APIFile))
 		if err != nil {
-			return peer, notRunning(o.Dir, err)
+			return client, notRunning(o.Dir, err)
 		}
-		if peer.Token, err = readToken(o.Dir); err != nil {
-			return peer, fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
+		if client.Token, err = readToken(o.Dir); err != nil {
+			return client, fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
 				"give it orders; run this command as that user", err)
 		}
-		peer.Addr, err = Address(strings.TrimSpace(string(text)))
-		return peer, err
+		client.Addr, err = Address(strings.TrimSpace(string(text)))
+		return client, err
 	case !Names(o.API):
 		only, err := Only(ctx)
 		return only.Client, err
 	}
-	if peer.Addr, err = Address(o.API); err != nil {
-		return peer, err
+	if client.Addr, err = Address(o.API); err != nil {
+		return client, err
 	}
 	all, err := started()
 	for _, p := range all {
-		if p.Addr == peer.Addr {
-			peer = p.Client
+		if p.Addr == client.Addr {
+			client = p.Client
 		}
 	}
-	return peer, err
+	return client, err
 }
 
 // OtherVersion refuses a data directory of another protocol version, and says what can finish its
@@ -239,6 +238,6 @@ func Address(given string) (api.Address, error) {
 
 // readToken is the token of the peer with its data in dir.
 func readToken(dir string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, statedir.TokenFile))
+	b, err := os.ReadFile(filepath.Join(dir, peer.TokenFile))
 	return strings.TrimSpace(string(b)), err
 }

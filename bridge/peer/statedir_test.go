@@ -1,4 +1,4 @@
-package statedir
+package peer
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
-// free is how a directory is opened that no process has.
-func free(string) error { return nil }
+// freeDirs is how a directory is opened that no process has.
+func freeDirs(string) error { return nil }
 
 func TestPeersSideBySide(t *testing.T) {
 	base := t.TempDir()
-	take := func(run string) *Claim {
+	take := func(run string) *claim {
 		t.Helper()
-		c, err := Take(base, run, free)
+		c, err := takeDir(base, run, freeDirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestPeersSideBySide(t *testing.T) {
 	if again.Dir != a.Dir {
 		t.Errorf("restarted in %s, not in %s", again.Dir, a.Dir)
 	}
-	for _, c := range []*Claim{again, b, other} {
+	for _, c := range []*claim{again, b, other} {
 		if err := c.Release(); err != nil {
 			t.Error(err)
 		}
@@ -56,19 +56,19 @@ func TestADirectoryInUseIsPassedOver(t *testing.T) {
 		}
 		return nil
 	}
-	second, err := Take(base, "run", used)
+	second, err := takeDir(base, "run", used)
 	if err != nil || filepath.Base(second.Dir) != "peer-2" || second.First {
 		t.Fatalf("got %+v, %v", second, err)
 	}
-	first, err := Take(base, "run", free)
+	first, err := takeDir(base, "run", freeDirs)
 	if err != nil || filepath.Base(first.Dir) != "peer-1" {
 		t.Fatalf("got %+v, %v", first, err)
 	}
 	wrong := errors.New("others can write there")
-	if c, err := Take(base, "run", func(string) error { return wrong }); !errors.Is(err, wrong) {
+	if c, err := takeDir(base, "run", func(string) error { return wrong }); !errors.Is(err, wrong) {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	for _, c := range []*Claim{first, second} {
+	for _, c := range []*claim{first, second} {
 		if err := c.Release(); err != nil {
 			t.Error(err)
 		}
@@ -78,7 +78,7 @@ func TestADirectoryInUseIsPassedOver(t *testing.T) {
 func TestRunNamesStayUnderBase(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	for _, run := range []string{"..", ".", "../../x", "a/b", ".hidden", strings.Repeat("ä", 64), "x*y"} {
-		c, err := Take(base, run, free)
+		c, err := takeDir(base, run, freeDirs)
 		if err != nil {
 			t.Errorf("%q: %v", run, err)
 			continue
@@ -100,7 +100,7 @@ func TestRunNamesStayUnderBase(t *testing.T) {
 func TestDirs(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	base := filepath.Join(t.TempDir(), "odd[1]*name")
-	c, err := Take(base, "run", free)
+	c, err := takeDir(base, "run", freeDirs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestDirs(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := Note(base, dir); err != nil {
+		if err := noteDir(base, dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,11 +141,11 @@ func TestDirs(t *testing.T) {
 
 func TestBase(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "/state")
-	if got, err := Base(); err != nil || got != filepath.FromSlash("/state/p2pdiloco") {
+	if got, err := BaseDir(); err != nil || got != filepath.FromSlash("/state/p2pdiloco") {
 		t.Errorf("got %s, %v", got, err)
 	}
 	t.Setenv("XDG_STATE_HOME", "relative")
-	if got, err := Base(); err != nil || !filepath.IsAbs(got) {
+	if got, err := BaseDir(); err != nil || !filepath.IsAbs(got) {
 		t.Errorf("got %s, %v: a relative XDG_STATE_HOME must not count", got, err)
 	}
 }

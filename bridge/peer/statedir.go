@@ -1,4 +1,4 @@
-package statedir
+package peer
 
 import (
 	"crypto/sha256"
@@ -34,9 +34,9 @@ const (
 	maxName  = 100  // bytes of a run's name in a path
 )
 
-// Base is the directory that holds a directory for each run: $XDG_STATE_HOME/p2pdiloco, by default
-// ~/.local/state/p2pdiloco.
-func Base() (string, error) {
+// BaseDir is the directory that holds a directory for each run: $XDG_STATE_HOME/p2pdiloco, by
+// default ~/.local/state/p2pdiloco.
+func BaseDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "p2pdiloco"), nil
 	}
@@ -51,23 +51,23 @@ func Base() (string, error) {
 	return filepath.Join(home, ".local", "state", "p2pdiloco"), nil
 }
 
-// Claim is a data directory that this process owns until Release, or until it ends.
-type Claim struct {
+// claim is a data directory that this process owns until Release, or until it ends.
+type claim struct {
 	Dir   string
 	First bool // whether it is the run's first on this machine
 	lock  io.Closer
 }
 
-// Take claims the first free directory of a run under base, makes it, and has use open it. If use
-// says disk.ErrLocked, a process that was given that directory by name has it, and Take goes on to
-// the next one.
-func Take(base, run string, use func(dir string) error) (*Claim, error) {
-	parent := RunDir(base, run)
+// takeDir claims the first free directory of a run under base, makes it, and has use open it. If
+// use says disk.ErrLocked, a process that was given that directory by name has it, and Take goes on
+// to the next one.
+func takeDir(base, run string, use func(dir string) error) (*claim, error) {
+	parent := dirOfRun(base, run)
 	if err := disk.MakeDir(disk.OS, parent); err != nil {
 		return nil, fmt.Errorf("data directory: %w: name one that can be written with --data-dir", err)
 	}
 	for i := 1; i <= maxPeers; i++ {
-		c := &Claim{Dir: filepath.Join(parent, fmt.Sprintf("peer-%d", i)), First: i == 1}
+		c := &claim{Dir: filepath.Join(parent, fmt.Sprintf("peer-%d", i)), First: i == 1}
 		switch err := c.take(use); {
 		case err == nil:
 			return c, nil
@@ -80,7 +80,7 @@ func Take(base, run string, use func(dir string) error) (*Claim, error) {
 }
 
 // take locks the directory beside it, makes it and has use open it.
-func (c *Claim) take(use func(dir string) error) (err error) {
+func (c *claim) take(use func(dir string) error) (err error) {
 	if c.lock, err = disk.OS.Lock(c.Dir + ".lock"); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
@@ -96,10 +96,10 @@ func (c *Claim) take(use func(dir string) error) (err error) {
 }
 
 // Release lets other processes take the directory. Its files stay.
-func (c *Claim) Release() error { return c.lock.Close() }
+func (c *claim) Release() error { return c.lock.Close() }
 
-// RunDir is the directory of a run under base.
-func RunDir(base, run string) string { return filepath.Join(base, runDir(run)) }
+// dirOfRun is the directory of a run under base.
+func dirOfRun(base, run string) string { return filepath.Join(base, runDir(run)) }
 
 // runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash
 // where it is long.
@@ -120,15 +120,15 @@ const notes = ".elsewhere"
 // systemDirs are those of the systemd unit in examples.
 const systemDirs = "/var/lib/p2pdiloco/*/peer"
 
-// Under says whether a directory is one that was chosen here, or by the Python package.
-func Under(base, dir string) bool {
+// isChosen says whether a directory is one that was chosen here, or by the Python package.
+func isChosen(base, dir string) bool {
 	rel, err := filepath.Rel(base, dir)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Note remembers, for Dirs, a directory that a user named.
-func Note(base, dir string) error {
-	if Under(base, dir) {
+// noteDir remembers, for Dirs, a directory that a user named.
+func noteDir(base, dir string) error {
+	if isChosen(base, dir) {
 		return nil
 	}
 	folder := filepath.Join(base, notes)
