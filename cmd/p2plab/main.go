@@ -7,7 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/step"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
@@ -24,8 +24,8 @@ them, and measures them. Peers are processes of this program: nothing else has t
 	}, newChaos(), newSoak(), newBench(),
 		hidden(node.NewJoin(nil)), hidden(node.NewBootstrap()),
 		hidden(&cobra.Command{
-			Use: step.HiddenCommand, Args: cli.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return step.Serve(cmd.Context()) },
+			Use: bench.HiddenCommand, Args: cli.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return bench.ServePeer(cmd.Context()) },
 		}))
 	addHostile(root)
 	return root

@@ -9,12 +9,11 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/modes"
 )
 
 func newModes() *cobra.Command {
 	var o output
-	c := modes.Config{Rows: slices.Clone(modes.Rows)}
+	c := bench.ModesConfig{Rows: slices.Clone(bench.UsualRows)}
 	cmd := &cobra.Command{
 		Use:   "modes",
 		Short: "Measure the modes of a run against synchronous data-parallel training",
@@ -52,7 +51,7 @@ seeds of 20 rounds of 50 steps about an hour.`,
 				return cli.UsageError(err)
 			}
 			return o.measure(cmd, &c.Setting, func(ctx context.Context, r *bench.Report) error {
-				return modes.Run(ctx, c, r)
+				return bench.RunModes(ctx, c, r)
 			})
 		},
 	}

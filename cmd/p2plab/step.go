@@ -12,15 +12,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench/step"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // stepFlags are the command line of bench step and bench allreduce.
 type stepFlags struct {
 	output
-	cfg     step.Config
-	one     step.Case
+	cfg     bench.StepConfig
+	one     bench.Case
 	choices []*choice
 }
 
@@ -33,7 +32,7 @@ type choice struct {
 }
 
 func newStep() *cobra.Command {
-	f := &stepFlags{one: step.Case{Bytes: 1 << 20}, cfg: step.Config{Slots: 50}}
+	f := &stepFlags{one: bench.Case{Bytes: 1 << 20}, cfg: bench.StepConfig{Slots: 50}}
 	return f.command(&cobra.Command{
 		Use:   "step",
 		Short: "Measure how long an outer step takes, by phase, and what it costs",
@@ -65,7 +64,7 @@ OpenMPI's MPI_Allreduce over TCP takes turns, too.`,
 }
 
 func newAllreduce() *cobra.Command {
-	f := &stepFlags{one: step.Case{Bytes: 64 << 20, Alone: true}, cfg: step.Config{Slots: 30}}
+	f := &stepFlags{one: bench.Case{Bytes: 64 << 20, Alone: true}, cfg: bench.StepConfig{Slots: 30}}
 	return f.command(&cobra.Command{
 		Use:   "allreduce",
 		Short: "Measure the all-reduce alone: time, bytes, CPU, memory",
@@ -112,7 +111,7 @@ func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
 	for _, c := range f.choices {
 		fs.Var(&c.given, c.flag, c.help+strings.Join(c.allowed, ", "))
 	}
-	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, step.SizeText), "size",
+	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, bench.SizeText), "size",
 		"of the model as float32, like 64MiB")
 	fs.Uint64Var(&f.cfg.Slots, "slots", f.cfg.Slots, "slots that count, of one reduction each")
 	if !f.one.Alone {
@@ -125,9 +124,9 @@ func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
 }
 
 // cases are those of all values of some choices.
-func (f *stepFlags) cases(choices []*choice) (all []step.Case) {
+func (f *stepFlags) cases(choices []*choice) (all []bench.Case) {
 	if len(choices) == 0 {
-		return []step.Case{f.one}
+		return []bench.Case{f.one}
 	}
 	given := choices[0].given
 	if len(given) == 0 {
@@ -150,6 +149,6 @@ func (f *stepFlags) run(cmd *cobra.Command, _ []string) error {
 		return cli.UsageError(err)
 	}
 	return f.measure(cmd, &f.cfg.Setting, func(ctx context.Context, r *bench.Report) error {
-		return step.Run(ctx, f.cfg, r)
+		return bench.RunStep(ctx, f.cfg, r)
 	})
 }

@@ -3,7 +3,7 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 437_400, without: agreement},
+	{most: 437_300, without: agreement},
 	{most: 162_800, in: agreement},
 	{most: 70_000, in: []string{"p2p", "gossip"}},
 	{most: 60_100, in: []string{"bridge"}},

@@ -17,7 +17,7 @@ import (
 
 // Hooks let the tests of whole nodes (internal/nodetest) reach what the public API does not show:
 // faults of a disk and of streams, another timing, a death without a farewell, and the ledger of a
-// running node. The bench of a step (internal/lab/bench/step) counts through them, and hostile
+// running node. The bench of a step (internal/lab/bench) counts through them, and hostile
 // peers (internal/lab/hostile) lie through them. The zero value changes nothing.
 //
 // They travel in the context of p2pdiloco.Join:

@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"math"
@@ -10,12 +10,12 @@ import (
 
 var epoch = time.Unix(1000, 0)
 
-func after(seconds float64) time.Time {
+func afterSeconds(seconds float64) time.Time {
 	return epoch.Add(time.Duration(seconds * float64(time.Second)))
 }
 
 func told(seconds float64, round uint64, loss float64, tokens uint64) eventlog.Line {
-	return eventlog.Line{Time: after(seconds), Round: round, Loss: loss, Tokens: tokens}
+	return eventlog.Line{Time: afterSeconds(seconds), Round: round, Loss: loss, Tokens: tokens}
 }
 
 // The first of two peers measures; the second is ready later, and its losses are of little text.
@@ -26,7 +26,7 @@ func TestCurve(t *testing.T) {
 		{measured: []eventlog.Line{told(2, 0, 3.5, 0), told(5, 1, 2.6, 10), told(9.5, 2, 2.1, 10)}},
 	})
 	want := []point{{0, 3, 0, 0}, {1, 2.5, 4, 20}, {2, 2, 7, 30}}
-	if !begun.Equal(after(2)) || len(curve) != len(want) {
+	if !begun.Equal(afterSeconds(2)) || len(curve) != len(want) {
 		t.Fatalf("from %v %+v", begun, curve)
 	}
 	for i, p := range curve {
@@ -49,9 +49,9 @@ func TestLossAtTokens(t *testing.T) {
 }
 
 func TestAt(t *testing.T) {
-	s := []sample{{-3, 0}, {-2.5, 10}, {-2.6, 20}, {-2, 30}}
+	s := []reading{{-3, 0}, {-2.5, 10}, {-2.6, 20}, {-2, 30}}
 	for x, want := range map[float64]float64{-3: 0, -4: 0, -2.75: 5, -2.5: 10, -2.3: 25, -2: 30, -1: 30} {
-		if got := at(s, x); math.Abs(got-want) > 1e-9 {
+		if got := valueAt(s, x); math.Abs(got-want) > 1e-9 {
 			t.Errorf("at %v: %v, want %v", x, got, want)
 		}
 	}
@@ -79,9 +79,9 @@ func TestRace(t *testing.T) {
 
 // 100 bytes before anything is trained, then 80 within a tenth of a second, then 10 a second.
 func TestBandwidth(t *testing.T) {
-	s := []sample{{0, 0}, {1, 100}, {2, 100}, {2.1, 180}, {3.1, 190}, {4.1, 200}}
+	s := []reading{{0, 0}, {1, 100}, {2, 100}, {2.1, 180}, {3.1, 190}, {4.1, 200}}
 	for x, want := range map[float64]float64{-1: 0, 0.5: 50, 2: 100, 2.05: 140, 2.6: 185, 9: 200} {
-		if got := at(s, x); math.Abs(got-want) > 1e-6 {
+		if got := valueAt(s, x); math.Abs(got-want) > 1e-6 {
 			t.Errorf("at %v s %v, want %v", x, got, want)
 		}
 	}
@@ -94,14 +94,14 @@ func TestBandwidth(t *testing.T) {
 	if got := busiest(s, 1, 0); got != 0 {
 		t.Errorf("within nothing %v", got)
 	}
-	c := Config{InnerSteps: 40, StepTime: 40 * time.Millisecond}
+	c := ModesConfig{InnerSteps: 40, StepTime: 40 * time.Millisecond}
 	if got := c.window(); got != .2 {
 		t.Errorf("a window of %v s, want half of what 10 steps take", got)
 	}
 	if c.InnerSteps--; c.window() != 0 {
 		t.Errorf("a window of %v s for samples every %v", c.window(), sampleEvery)
 	}
-	if got := busiest(nil, 0, 1); got != 0 || at(nil, 0) != 0 {
+	if got := busiest(nil, 0, 1); got != 0 || valueAt(nil, 0) != 0 {
 		t.Errorf("of no samples %v", got)
 	}
 }

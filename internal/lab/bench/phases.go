@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"cmp"
@@ -77,8 +77,8 @@ func (r *recorder) event(e p2pdiloco.Event) {
 	}
 }
 
-// sample is a slot on a peer.
-type sample struct {
+// slotSample is a slot on a peer.
+type slotSample struct {
 	slot    uint64
 	seconds []float64 // of each phase, and at last of the whole
 }
@@ -86,7 +86,7 @@ type sample struct {
 // samplesOf are the samples of each slot that counts on each peer; missed is how many there are
 // none of, because the slot went on without the peer. It is an error if two peers had different
 // states after a slot.
-func samplesOf(slots uint64, peers []Told) (samples []sample, missed int, err error) {
+func samplesOf(slots uint64, peers []Told) (samples []slotSample, missed int, err error) {
 	for slot := uint64(warmUps + 1); slot <= warmUps+slots; slot++ {
 		var all []Marks
 		lead, root := Marks{}, ""
@@ -104,7 +104,7 @@ func samplesOf(slots uint64, peers []Told) (samples []sample, missed int, err er
 		for _, m := range all {
 			copy(m.At[drafted:], lead.At[drafted:drafted+2])
 			if s := m.seconds(); s != nil {
-				samples = append(samples, sample{slot, s})
+				samples = append(samples, slotSample{slot, s})
 			} else {
 				missed++
 			}

@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
@@ -61,7 +60,7 @@ func (c Case) floor(dir string, clock func(pass func()) float64) (f floor, err e
 					slot.Hash(frame)
 				}
 			},
-			func() { err = errors.Join(err, send(near, far, encoded, received)) },
+			func() { err = errors.Join(err, sendRecords(near, far, encoded, received)) },
 			func() { outer.Step(anchor, x, outeropt.At{Step: 1, Contributions: 1}) },
 			func() {
 				_, failed := file.WriteAt(encoded, 0) // over what the try before has written
@@ -72,7 +71,7 @@ func (c Case) floor(dir string, clock func(pass func()) float64) (f floor, err e
 		}
 	}
 	for i, seconds := range tries {
-		f[1+i] = vectors[i] * bench.Median(seconds)
+		f[1+i] = vectors[i] * Median(seconds)
 		f[0] += f[1+i]
 	}
 	return f, err
@@ -81,8 +80,8 @@ func (c Case) floor(dir string, clock func(pass func()) float64) (f floor, err e
 // cpuSeconds is the CPU time that a pass takes. It waits before it looks: the system counts the
 // time of a thread that runs from tick to tick, and exactly once the thread sleeps.
 func cpuSeconds(pass func()) float64 {
-	before := bench.CPUSeconds()
+	before := CPUSeconds()
 	pass()
 	time.Sleep(2 * time.Millisecond)
-	return bench.CPUSeconds() - before
+	return CPUSeconds() - before
 }

@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"context"
@@ -8,16 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// Run measures all cases of cfg, and OpenMPI beside them, in turns.
-func Run(ctx context.Context, cfg Config, r *bench.Report) (err error) {
+// RunStep measures all cases of cfg, and OpenMPI beside them, in turns.
+func RunStep(ctx context.Context, cfg StepConfig, r *Report) (err error) {
 	first := cfg.Cases[0]
-	var mpi bench.MPI
+	var mpi MPI
 	if cfg.Against != "" {
-		if mpi, err = bench.OpenMPI(ctx, cfg.Dir); err != nil {
+		if mpi, err = OpenMPI(ctx, cfg.Dir); err != nil {
 			return err
 		}
 	}
@@ -46,12 +45,12 @@ func Run(ctx context.Context, cfg Config, r *bench.Report) (err error) {
 // turn is the turn of a case: one swarm.
 type turn struct {
 	Case
-	report *bench.Report
+	report *Report
 	number int    // from 0
 	slots  uint64 // that count
 	floor  floor  // if peers have a ledger
 	ctx    context.Context
-	peers  []peer
+	peers  []calledPeer
 	orders []Order
 }
 
@@ -62,13 +61,13 @@ func (t *turn) limit() time.Duration {
 }
 
 // measure has a swarm do the slots of a turn.
-func (cfg Config) measure(ctx context.Context, t *turn) (err error) {
+func (cfg StepConfig) measure(ctx context.Context, t *turn) (err error) {
 	if !t.Alone {
 		if t.floor, err = t.Case.floor(cfg.Dir, cpuSeconds); err != nil {
 			return err
 		}
 	}
-	return t.Run(ctx, cfg.Setting, t.name(), t.limit(), func(ctx context.Context, s bench.Swarm) error {
+	return t.Run(ctx, cfg.Setting, t.name(), t.limit(), func(ctx context.Context, s Swarm) error {
 		t.ctx = ctx
 		transports := []string{"tcp", "quic"}
 		if t.Transport != "" {
@@ -77,7 +76,7 @@ func (cfg Config) measure(ctx context.Context, t *turn) (err error) {
 		run := swarm.RunName("bench")
 		for i := range t.Peers {
 			data := filepath.Join(s.Dir, fmt.Sprintf("peer-%d", i+1))
-			p, err := start(s, i+1, filepath.Base(data))
+			p, err := startPeer(s, i+1, filepath.Base(data))
 			if err != nil {
 				return err
 			}
@@ -93,13 +92,13 @@ func (cfg Config) measure(ctx context.Context, t *turn) (err error) {
 	})
 }
 
-// peer is a process that does what it is called for.
-type peer struct {
+// calledPeer is a process that does what it is called for.
+type calledPeer struct {
 	*swarm.Process
 	*rpc.Client
 }
 
-func start(s bench.Swarm, site int, name string) (p peer, err error) {
+func startPeer(s Swarm, site int, name string) (p calledPeer, err error) {
 	cmd := s.Command(site, HiddenCommand)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

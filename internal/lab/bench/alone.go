@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -93,7 +92,7 @@ func (p *alone) Connect(plan Plan, _ *struct{}) error {
 func (p *alone) Reduce(height uint64, seconds *float64) (err error) {
 	p.plan.Height, p.plan.Opened.Height = height, height
 	began := time.Now()
-	p.cpu = bench.CPUSeconds()
+	p.cpu = CPUSeconds()
 	if p.running, err = p.engine.Start(p.ctx, p.plan, p.own, p); err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ type Reduced struct {
 
 // End ends a reduction, when all peers have the outcome.
 func (p *alone) End(_ uint64, r *Reduced) error {
-	*r = Reduced{CPU: bench.CPUSeconds() - p.cpu, Memory: bench.PeakMemory()}
+	*r = Reduced{CPU: CPUSeconds() - p.cpu, Memory: PeakMemory()}
 	r.Sent, _ = p.running.Traffic()
 	result, ok := p.running.Result(slot.Range{End: p.params.Fragments[0]})
 	if !ok {

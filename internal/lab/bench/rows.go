@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ const (
 	slowSyncRow      = "sync.slow"
 )
 
-var modes = []string{"sync", "delayed", "eager", "streaming", "async"}
+var modeNames = []string{"sync", "delayed", "eager", "streaming", "async"}
 
 // aggregators are the flags of each. Median norms bound contributions in all but the mean.
 var aggregators = map[string]string{
@@ -60,8 +60,8 @@ func (r row) is(word string) bool { return slices.Contains(r.unusual, word) }
 func parseRow(name string) (row, error) {
 	words := strings.Split(name, ".")
 	r := row{name: name, mode: words[0], up: codec.F32, aggregator: "mean"}
-	if !slices.Contains(modes, r.mode) {
-		return r, fmt.Errorf("%s: %q is no mode: %s", name, r.mode, strings.Join(modes, ", "))
+	if !slices.Contains(modeNames, r.mode) {
+		return r, fmt.Errorf("%s: %q is no mode: %s", name, r.mode, strings.Join(modeNames, ", "))
 	}
 	for _, word := range words[1:] {
 		if err := r.take(word); err != nil {
@@ -95,7 +95,7 @@ func (r *row) take(word string) (err error) {
 }
 
 // rows are those asked for, and before them those that they are compared with. Names are valid.
-func (c Config) rows() []row {
+func (c ModesConfig) rows() []row {
 	rows := []row{{name: referenceRow, mode: referenceRow}}
 	for _, name := range c.Rows {
 		r, _ := parseRow(name)
@@ -109,7 +109,7 @@ func (c Config) rows() []row {
 
 // rounds of a row whose peers need not wait for each other are enough to come to as many tokens as
 // the others, and somewhat further: a straggler brings 1/slowness of a peer's.
-func (r row) rounds(c Config) uint64 {
+func (r row) rounds(c ModesConfig) uint64 {
 	if r.is(dylu) || r.mode == "async" {
 		return c.Rounds + (c.Rounds+1)/2
 	}
@@ -119,7 +119,7 @@ func (r row) rounds(c Config) uint64 {
 // outer are the flags of the outer step. Hyperparameters are the best ones for up to about 80
 // rounds. A slot waits for all peers, so that all rows train on equally many tokens, except in mode
 // async, which need not wait; it and topk have outer steps of their own.
-func (r row) outer(c Config) string {
+func (r row) outer(c ModesConfig) string {
 	if r.mode == "async" {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (r row) outer(c Config) string {
 }
 
 // stepTime is how long an inner step of a peer, numbered from 0, lasts.
-func (r row) stepTime(c Config, peer int) time.Duration {
+func (r row) stepTime(c ModesConfig, peer int) time.Duration {
 	if r.is(slow) && peer == c.Peers-1 {
 		return slowness * c.StepTime
 	}
@@ -146,12 +146,12 @@ func (r row) stepTime(c Config, peer int) time.Duration {
 }
 
 // training is how long its inner steps last.
-func (r row) training(c Config) time.Duration {
+func (r row) training(c ModesConfig) time.Duration {
 	return time.Duration(r.rounds(c)*c.InnerSteps) * r.stepTime(c, c.Peers-1)
 }
 
 // model has the row's inner optimizer.
-func (r row) model(c Config) *peer.Model {
+func (r row) model(c ModesConfig) *peer.Model {
 	m := c.Model
 	if r.is(muon) {
 		m.Optimizer = builtin.Muon
@@ -160,7 +160,7 @@ func (r row) model(c Config) *peer.Model {
 }
 
 // args are the flags of a peer, numbered from 0, in a seed.
-func (r row) args(c Config, seed uint64, peer int) []string {
+func (r row) args(c ModesConfig, seed uint64, peer int) []string {
 	measured := 1
 	if peer == 0 {
 		measured = heldOut
@@ -184,7 +184,7 @@ func (r row) args(c Config, seed uint64, peer int) []string {
 }
 
 // figure is the name of a row's figures.
-func (c Config) figure(row string) string {
+func (c ModesConfig) figure(row string) string {
 	name := fmt.Sprintf("Modes/%s/peers=%d/steps=%d", row, c.Peers, c.InnerSteps)
 	if !c.Loopback() {
 		name += "/links"

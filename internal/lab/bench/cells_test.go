@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"context"
@@ -11,19 +11,18 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // stub is a bench whose rows are not trained.
 type stub struct {
-	Config
+	ModesConfig
 	made []string // rows that were, with their seeds
 	fail string   // row
 }
 
 func (s *stub) run(ctx context.Context) (out string, err error) {
 	var b strings.Builder
-	r := &bench.Report{Out: &b}
+	r := &Report{Out: &b}
 	s.made = nil
 	err = s.fill(ctx, r, func(_ context.Context, row row, seed uint64) (result, error) {
 		if row.name == s.fail {
@@ -42,7 +41,7 @@ func (s *stub) run(ctx context.Context) (out string, err error) {
 
 func newStub(t *testing.T, rows ...string) *stub {
 	t.Helper()
-	s := &stub{Config: sampleConfig()}
+	s := &stub{ModesConfig: modesConfig()}
 	s.Rows, s.Dir, s.Seeds = rows, t.TempDir(), 2
 	return s
 }
@@ -76,19 +75,19 @@ func TestResume(t *testing.T) {
 		!strings.Contains(again, "sync.int4/peers=4/steps=10-") {
 		t.Errorf("at last it made %q, %v, and shows\n%s\nnot\n%s", s.made, err, again, whole)
 	}
-	for what, spoil := range map[string]func(*Config){
-		"rounds": func(c *Config) { c.Rounds++ }, "model": func(c *Config) { c.Model.Width = 8 },
-		"data": func(c *Config) { c.Data = []string{"x"} }, "links": func(c *Config) { c.Rate = 1 },
-		"pace": func(c *Config) { c.StepTime++ }, "steps": func(c *Config) { c.InnerSteps++ },
-		"warm": func(c *Config) { c.WarmSteps++ }, "peers": func(c *Config) { c.Peers++ },
-		"rtt": func(c *Config) { c.RTT++ },
+	for what, spoil := range map[string]func(*ModesConfig){
+		"rounds": func(c *ModesConfig) { c.Rounds++ }, "model": func(c *ModesConfig) { c.Model.Width = 8 },
+		"data": func(c *ModesConfig) { c.Data = []string{"x"} }, "links": func(c *ModesConfig) { c.Rate = 1 },
+		"pace": func(c *ModesConfig) { c.StepTime++ }, "steps": func(c *ModesConfig) { c.InnerSteps++ },
+		"warm": func(c *ModesConfig) { c.WarmSteps++ }, "peers": func(c *ModesConfig) { c.Peers++ },
+		"rtt": func(c *ModesConfig) { c.RTT++ },
 	} {
-		was := s.Config
-		spoil(&s.Config)
+		was := s.ModesConfig
+		spoil(&s.ModesConfig)
 		if _, err := s.run(t.Context()); err != nil || len(s.made) != 6 {
 			t.Errorf("with other %s it made %q, %v", what, s.made, err)
 		}
-		s.Config = was
+		s.ModesConfig = was
 	}
 	if _, err := s.run(t.Context()); err != nil || s.made != nil {
 		t.Errorf("beside those of other flags it made %q, %v", s.made, err)
@@ -139,12 +138,12 @@ func TestCompared(t *testing.T) {
 
 // TestResult: what peers did becomes figures, and those that hold different models are an error.
 func TestResult(t *testing.T) {
-	c := sampleConfig()
+	c := modesConfig()
 	c.Peers, c.InnerSteps, c.StepTime = 2, 40, 40*time.Millisecond
 	of := func(training float64, root string) *measuredPeer {
 		p := &measuredPeer{
 			measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10)},
-			sent:     []sample{{second(after(1)), 100}, {second(after(1.1)), 200}, {second(after(6)), 600}},
+			sent:     []reading{{second(afterSeconds(1)), 100}, {second(afterSeconds(1.1)), 200}, {second(afterSeconds(6)), 600}},
 			payload:  700,
 		}
 		p.report.BytesSent, p.report.Training, p.report.Stall, p.report.Tokens = 1100, training, 1, 10*c.batch()
@@ -159,7 +158,7 @@ func TestResult(t *testing.T) {
 		"loss": 2.5, "sec/op": 5, "sent-B": 1000, "payload-B": 700, "control-B": 300, "stall-%": 40, "step-x-pace": 5,
 		"peak-B": 100,
 	} {
-		if y, ok := got.Figures[unit]; err != nil || !ok || math.Abs(y-x) > 1e-3 || !strings.Contains(units, unit) {
+		if y, ok := got.Figures[unit]; err != nil || !ok || math.Abs(y-x) > 1e-3 || !strings.Contains(cellUnits, unit) {
 			t.Errorf("%s: %v, want %v; %v", unit, y, x, err)
 		}
 	}
@@ -174,7 +173,7 @@ func TestResult(t *testing.T) {
 
 // What is kept is read as it was.
 func TestCellsAreKept(t *testing.T) {
-	c := sampleConfig()
+	c := modesConfig()
 	c.Dir = t.TempDir()
 	want := cell{"f", "sync", 3, result{map[string]float64{"loss": 1.25}, []point{{1, 2, 3, 4}}}}
 	if err := want.keep(c.cells()); err != nil {

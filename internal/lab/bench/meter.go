@@ -1,10 +1,9 @@
-package step
+package bench
 
 import (
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -13,9 +12,9 @@ import (
 
 // Counts are what was used up to a moment, in the order of units. Bytes are those of streams that
 // were sent, without what TLS, TCP and QUIC add.
-type Counts [len(units)]float64
+type Counts [len(countUnits)]float64
 
-var units = [...]string{
+var countUnits = [...]string{
 	"cpu-sec",          // of whole processes, their trainers included
 	"exchange-B",       // frames of the all-reduce
 	"control-B",        // hello, ledger messages, pulses
@@ -34,7 +33,7 @@ type meter struct {
 func (m *meter) read(t p2p.Traffic) Counts {
 	of := func(n *atomic.Uint64) float64 { return float64(n.Load()) }
 	return Counts{
-		bench.CPUSeconds(), float64(t.Exchange.Sent), float64(t.Control.Sent), float64(t.Gossip.Sent),
+		CPUSeconds(), float64(t.Exchange.Sent), float64(t.Control.Sent), float64(t.Gossip.Sent),
 		of(&m.syncs), of(&m.signed), of(&m.checked),
 	}
 }

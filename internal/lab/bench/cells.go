@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"bytes"
@@ -25,11 +25,11 @@ type result struct {
 
 func (c cell) is(row string, seed uint64) bool { return c.Row == row && c.Seed == seed }
 
-// units of a cell's figures, as they are printed.
-const units = "loss sec/op payload-B control-B sent-B peak-B stall-% step-x-pace"
+// cellUnits of a cell's figures, as they are printed.
+const cellUnits = "loss sec/op payload-B control-B sent-B peak-B stall-% step-x-pace"
 
 // cells is the path of a file that has a line of JSON for each cell.
-func (c Config) cells() string { return filepath.Join(c.Dir, "cells.jsonl") }
+func (c ModesConfig) cells() string { return filepath.Join(c.Dir, "cells.jsonl") }
 
 // readCells reads the cells that were measured with these flags. A line that is not whole is what
 // was being written as a program was stopped.

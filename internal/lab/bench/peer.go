@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -27,8 +26,9 @@ type pipe struct {
 	io.WriteCloser
 }
 
-// Serve is a peer's process: it does what it is called for over stdin and stdout, until stdin ends.
-func Serve(ctx context.Context) error {
+// ServePeer is a peer's process: it does what it is called for over stdin and stdout, until stdin
+// ends.
+func ServePeer(ctx context.Context) error {
 	s := rpc.NewServer()
 	one := &alone{}
 	one.ctx, one.fail = context.WithCancelCause(ctx)
@@ -91,7 +91,7 @@ func (n *node) Run(o Order, told *Told) (err error) {
 		return err
 	}
 	err = errors.Join(n.node.Run(n.ctx), n.node.Close())
-	told.Slots, told.Memory = n.recorder.slots, bench.PeakMemory()
+	told.Slots, told.Memory = n.recorder.slots, PeakMemory()
 	return err
 }
 
@@ -130,7 +130,7 @@ func (n *node) Train(_ context.Context, task trainer.Task) (trainer.Stats, error
 		n.told.Before = n.meter.read(n.node.Status().Traffic)
 	case warmUps + n.Slots + 1:
 		n.told.After = n.meter.read(n.node.Status().Traffic)
-		n.told.Live = bench.LiveMemory()
+		n.told.Live = LiveMemory()
 	}
 	return trainer.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil
 }

@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // point is how good the anchor was after a round.
@@ -65,11 +64,11 @@ func race(curve, other []point) (ratio float64, ok bool) {
 		return 0, false
 	}
 	// how far a model came down, and when
-	descent := func(curve []point) (s []sample, lowest float64) {
+	descent := func(curve []point) (s []reading, lowest float64) {
 		lowest = curve[0].Loss
 		for i := range curve {
-			loss := bench.Median([]float64{curve[i].Loss, curve[max(i-1, 0)].Loss, curve[max(i-2, 0)].Loss})
-			s = append(s, sample{-loss, curve[i].Seconds})
+			loss := Median([]float64{curve[i].Loss, curve[max(i-1, 0)].Loss, curve[max(i-2, 0)].Loss})
+			s = append(s, reading{-loss, curve[i].Seconds})
 			lowest = min(lowest, loss)
 		}
 		return s, lowest
@@ -77,14 +76,14 @@ func race(curve, other []point) (ratio float64, ok bool) {
 	mine, a := descent(curve)
 	theirs, b := descent(other)
 	target := -max(a, b)
-	return at(mine, target) / at(theirs, target), at(theirs, target) > 0
+	return valueAt(mine, target) / valueAt(theirs, target), valueAt(theirs, target) > 0
 }
 
-// sample is what y was at a moment x, such as the bytes that had been sent, and the second.
-type sample struct{ x, y float64 }
+// reading is what y was at a moment x, such as the bytes that had been sent, and the second.
+type reading struct{ x, y float64 }
 
-// at is y when x is first reached, between two samples in proportion.
-func at(s []sample, x float64) float64 {
+// valueAt is y when x is first reached, between two samples in proportion.
+func valueAt(s []reading, x float64) float64 {
 	for i, b := range s {
 		if b.x < x {
 			continue
@@ -103,10 +102,10 @@ func at(s []sample, x float64) float64 {
 
 // busiest is the most that was sent within a window of seconds, all of it after begun; 0 in a
 // window of 0. Windows end at samples.
-func busiest(s []sample, begun, window float64) (most float64) {
+func busiest(s []reading, begun, window float64) (most float64) {
 	for _, b := range s {
 		if b.x > begun && window > 0 {
-			most = max(most, b.y-at(s, max(b.x-window, begun)))
+			most = max(most, b.y-valueAt(s, max(b.x-window, begun)))
 		}
 	}
 	return most

@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"io"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // at is a moment, in milliseconds.
@@ -79,16 +78,16 @@ func two() []Told {
 	}
 }
 
-// TestReport: what swarms and OpenMPI did in turns counts together, and is held against the first
-// case and OpenMPI's.
-func TestReport(t *testing.T) {
-	var cfg Config
+// TestStepReport: what swarms and OpenMPI did in turns counts together, and is held against the
+// first case and OpenMPI's.
+func TestStepReport(t *testing.T) {
+	var cfg StepConfig
 	for _, trust := range []string{"crash", "byzantine"} {
-		c := Case{Place: bench.Place{Peers: 2, RTT: 14 * time.Millisecond}, Bytes: 4096}
+		c := Case{Place: Place{Peers: 2, RTT: 14 * time.Millisecond}, Bytes: 4096}
 		c.Spec.Trust = trust
 		cfg.Cases = append(cfg.Cases, c)
 	}
-	r := bench.Report{Out: io.Discard}
+	r := Report{Out: io.Discard}
 	add := func(c Case, number int, peers []Told) error {
 		return (&turn{Case: c, report: &r, number: number, slots: 1, floor: floor{2, .5, 1.5}}).addSteps(peers)
 	}
@@ -135,12 +134,12 @@ func TestCheckpoints(t *testing.T) {
 		m.At[loaded] = at(ms)
 		peer.Slots[slot] = m
 	}
-	c := Case{Place: bench.Place{Peers: 1}, Bytes: 4096}
-	r := bench.Report{Out: io.Discard}
+	c := Case{Place: Place{Peers: 1}, Bytes: 4096}
+	r := Report{Out: io.Discard}
 	if err := (&turn{Case: c, report: &r, slots: 6, floor: floor{1}}).addSteps([]Told{peer}); err != nil {
 		t.Fatal(err)
 	}
-	Config{Cases: []Case{c}}.compare(&r)
+	StepConfig{Cases: []Case{c}}.compare(&r)
 	for name, want := range map[string][2][]float64{
 		"": {{.02, .05, .03, .01, .03, .07}, nil}, checkpoints[0]: {{.05, .07}, {3}},
 		checkpoints[1]: {{.03}, {1.5}}, checkpoints[2]: {{.02, .01, .03}, nil},

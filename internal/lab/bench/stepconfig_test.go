@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"io"
@@ -8,23 +8,21 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
-func sampleConfig() Config {
-	c := Case{Alone: true, Place: bench.Place{Peers: 4}, Bytes: 32 << 20}
+func sampleConfig() StepConfig {
+	c := Case{Alone: true, Place: Place{Peers: 4}, Bytes: 32 << 20}
 	c.Spec.Aggregator = "mean"
-	return Config{Slots: 25, Cases: []Case{c}}
+	return StepConfig{Slots: 25, Cases: []Case{c}}
 }
 
 func TestValidate(t *testing.T) {
 	if err := sampleConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	c := Case{Place: bench.Place{Peers: 1, RTT: -1}, Bytes: 1 << 40, StepTime: -1}
+	c := Case{Place: Place{Peers: 1, RTT: -1}, Bytes: 1 << 40, StepTime: -1}
 	var flags []string
-	for line := range strings.Lines(Config{Cases: []Case{c}, Against: "mpi"}.Validate().Error()) {
+	for line := range strings.Lines(StepConfig{Cases: []Case{c}, Against: "mpi"}.Validate().Error()) {
 		flags = append(flags, strings.Fields(line)[0])
 	}
 	want := []string{"--slots", "--peers", "--rtt", "--size", "--step-time", "--against"}
@@ -36,8 +34,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestGoals: the cases of docs/why/performance.md have the goals that are told there.
-func TestGoals(t *testing.T) {
+// TestStepGoals: the cases of docs/why/performance.md have the goals that are told there.
+func TestStepGoals(t *testing.T) {
 	with := func(change func(*Case)) string {
 		c := sampleConfig().Cases[0]
 		c.Bytes = 64 << 20
@@ -66,7 +64,7 @@ func TestGoals(t *testing.T) {
 		{with(long) + checkpoints[0], "sec-x-without"}:                "1.03",
 		{with(long) + checkpoints[1], "sec-x-without"}:                "1.03",
 	} {
-		if got := bench.Judge(key[0], key[1], 0); got != "<= "+want+": met" {
+		if got := Judge(key[0], key[1], 0); got != "<= "+want+": met" {
 			t.Errorf("%s in %s: %q, want %s", key[0], key[1], got, want)
 		}
 	}
@@ -99,8 +97,8 @@ func (s scripted) End(height uint64, r *Reduced) error {
 
 // TestReductions: a reduction takes as long as the slowest peer, and all peers have one outcome.
 func TestReductions(t *testing.T) {
-	of := func(last byte) (r bench.Report, err error) {
-		var peers []peer
+	of := func(last byte) (r Report, err error) {
+		var peers []calledPeer
 		for _, s := range []scripted{{quick: true}, {last: last}} {
 			here, there := net.Pipe()
 			server := rpc.NewServer()
@@ -110,7 +108,7 @@ func TestReductions(t *testing.T) {
 			go server.ServeConn(there)
 			client := rpc.NewClient(here)
 			defer client.Close()
-			peers = append(peers, peer{Client: client})
+			peers = append(peers, calledPeer{Client: client})
 		}
 		c := sampleConfig().Cases[0]
 		c.Peers, r.Out = 2, io.Discard
@@ -132,7 +130,7 @@ func TestReductions(t *testing.T) {
 // TestPreset: peers have the timing that users have at their distance.
 func TestPreset(t *testing.T) {
 	for rtt, want := range map[time.Duration]string{0: "lan", 19: "lan", 20: "wan"} {
-		if got := (Case{Place: bench.Place{RTT: rtt * time.Millisecond}}).preset(); got != want {
+		if got := (Case{Place: Place{RTT: rtt * time.Millisecond}}).preset(); got != want {
 			t.Errorf("%d ms: preset %s", rtt, got)
 		}
 	}

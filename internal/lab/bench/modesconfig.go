@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"errors"
@@ -8,15 +8,14 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// Config says what to measure.
-type Config struct {
+// ModesConfig says what to measure.
+type ModesConfig struct {
 	swarm.Setting
-	bench.Place
+	Place
 	Rows       lab.Names[string] // as parseRow reads them
 	InnerSteps uint64            // H
 	Rounds     uint64
@@ -27,9 +26,9 @@ type Config struct {
 	StepTime   time.Duration // of an inner step
 }
 
-// Rows are what is measured unless somebody says otherwise. Of rows with a straggler the first is
-// what the others are compared with.
-var Rows = []string{"sync", "delayed", "eager", "streaming", slowSyncRow, "sync.dylu.slow", "async.slow"}
+// UsualRows are what is measured unless somebody says otherwise. Of rows with a straggler the first
+// is what the others are compared with.
+var UsualRows = []string{"sync", "delayed", "eager", "streaming", slowSyncRow, "sync.dylu.slow", "async.slow"}
 
 const (
 	// most is the bound of rounds, steps and seeds: with more, a machine measures for ever.
@@ -40,7 +39,7 @@ const (
 )
 
 // Validate returns all faults of c in one error.
-func (c Config) Validate() error {
+func (c ModesConfig) Validate() error {
 	var f sources.Faults
 	c.Check(&f)
 	whole := func(flag string, value, least uint64) {
@@ -75,13 +74,13 @@ func (c Config) Validate() error {
 }
 
 // flags are all that decides what a row's figures are, but for the row and the seed.
-func (c Config) flags() string {
+func (c ModesConfig) flags() string {
 	return fmt.Sprintf("--peers %d --rtt %v --rate %v --inner-steps %d --rounds %d --warm-steps %d --model %v "+
 		"--data %s --step-time %v", c.Peers, c.RTT, &c.Rate, c.InnerSteps, c.Rounds, c.WarmSteps, &c.Model,
 		strings.Join(c.Data, ","), c.StepTime)
 }
 
 // batch is the tokens of a peer's inner step, tokens those that all peers of a row train on.
-func (c Config) batch() uint64 { return uint64(c.Model.Batch * c.Model.Context) }
+func (c ModesConfig) batch() uint64 { return uint64(c.Model.Batch * c.Model.Context) }
 
-func (c Config) tokens() uint64 { return c.Rounds * c.InnerSteps * uint64(c.Peers) * c.batch() }
+func (c ModesConfig) tokens() uint64 { return c.Rounds * c.InnerSteps * uint64(c.Peers) * c.batch() }

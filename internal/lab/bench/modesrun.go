@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
-// Run measures all cells that the folder does not have. If one fails, it goes on with the next, and
-// the error says so at the end.
-func Run(ctx context.Context, c Config, r *bench.Report) error {
+// RunModes measures all cells that the folder does not have. If one fails, it goes on with the
+// next, and the error says so at the end.
+func RunModes(ctx context.Context, c ModesConfig, r *Report) error {
 	c.Model.Config = c.Model.WithDefaults()
 	r.Say("model", "%s, %d parameters", &c.Model, c.Model.Parameters())
 	r.Say("training", "%d rounds of %d inner steps of %v, on %d cores", c.Rounds, c.InnerSteps, c.StepTime,
@@ -43,7 +41,7 @@ type measurer func(ctx context.Context, row row, seed uint64) (result, error)
 
 // fill has measure make the cells that are not there yet, adds the figures of all, and says which
 // there are none of.
-func (c Config) fill(ctx context.Context, r *bench.Report, measure measurer) error {
+func (c ModesConfig) fill(ctx context.Context, r *Report, measure measurer) error {
 	known, err := readCells(c.cells(), c.flags())
 	if err != nil {
 		return err
@@ -68,7 +66,7 @@ func (c Config) fill(ctx context.Context, r *bench.Report, measure measurer) err
 }
 
 // obtain returns the cell of a row and a seed, which is measured if it is not known.
-func (c Config) obtain(ctx context.Context, known []cell, row row, seed uint64, measure measurer) (cell, error) {
+func (c ModesConfig) obtain(ctx context.Context, known []cell, row row, seed uint64, measure measurer) (cell, error) {
 	if i := slices.IndexFunc(known, func(x cell) bool { return x.is(row.name, seed) }); i >= 0 {
 		return known[i], nil
 	}
@@ -84,10 +82,10 @@ func (c Config) obtain(ctx context.Context, known []cell, row row, seed uint64, 
 }
 
 // add adds a cell's figures.
-func (c Config) add(r *bench.Report, x cell) {
+func (c ModesConfig) add(r *Report, x cell) {
 	var names []string
 	var figures []float64
-	for unit := range strings.FieldsSeq(units) {
+	for unit := range strings.FieldsSeq(cellUnits) {
 		if figure, ok := x.Figures[unit]; ok {
 			names, figures = append(names, unit), append(figures, figure)
 		}
@@ -96,7 +94,7 @@ func (c Config) add(r *bench.Report, x cell) {
 }
 
 // compare adds what each row's figures are beside those of others, in the same seed.
-func (c Config) compare(r *bench.Report, cells []cell) {
+func (c ModesConfig) compare(r *Report, cells []cell) {
 	for _, row := range c.rows() {
 		ratio := func(other, unit, what string) { r.Ratio(c.figure(row.name), c.figure(other), unit, what) }
 		if row.mode == referenceRow {

@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // TestFloor: the clock says that each pass takes as many seconds as its number among those of a
@@ -15,7 +14,7 @@ import (
 // receive 6. None is done (TestUnits does them).
 func TestFloor(t *testing.T) {
 	dir := t.TempDir()
-	c := Case{Place: bench.Place{Peers: 4}, Bytes: 4 * coldElements}
+	c := Case{Place: Place{Peers: 4}, Bytes: 4 * coldElements}
 	passes := 0
 	f, err := c.floor(dir, func(func()) float64 {
 		passes++
@@ -39,7 +38,7 @@ func TestFloor(t *testing.T) {
 
 // TestUnits: each term takes CPU time, of a small model that is encoded, too.
 func TestUnits(t *testing.T) {
-	c := Case{Place: bench.Place{Peers: 2}, Bytes: 1 << 20}
+	c := Case{Place: Place{Peers: 2}, Bytes: 1 << 20}
 	c.Spec.Codec = codec.Int8
 	f, err := c.floor(t.TempDir(), cpuSeconds)
 	if err != nil || !(slices.Min(f[:]) > 0) || math.IsInf(f[0], 0) {
@@ -59,14 +58,14 @@ func TestTLSPair(t *testing.T) {
 		for i := range sent {
 			sent[i] = byte(i*i + 1)
 		}
-		if err := send(near, far, sent, came); err != nil || string(came) != string(sent) {
+		if err := sendRecords(near, far, sent, came); err != nil || string(came) != string(sent) {
 			t.Errorf("%d bytes do not arrive: %v", size, err)
 		}
 	}
 	if err := near.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := send(near, far, []byte{1}, make([]byte, 1)); err == nil {
+	if err := sendRecords(near, far, []byte{1}, make([]byte, 1)); err == nil {
 		t.Error("sent over a connection that is closed")
 	}
 	_ = far.Close()

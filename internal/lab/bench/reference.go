@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ type warm struct {
 }
 
 // warmStart trains one, and leaves its files in c.Dir.
-func warmStart(ctx context.Context, c Config) (w *warm, err error) {
+func warmStart(ctx context.Context, c ModesConfig) (w *warm, err error) {
 	w = &warm{model: filepath.Join(c.Dir, "model.safetensors"), state: filepath.Join(c.Dir, "trainer.state")}
 	w.optimizer = c.Model.Optimizer
 	if w.corpus, err = builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: c.Data}); err != nil {
@@ -60,7 +60,7 @@ func warmStart(ctx context.Context, c Config) (w *warm, err error) {
 // (docs/how-to/data.md). In modes that overlap, the same parts come in another order. The loss is
 // that of held-out text. An inner optimizer that the warm start did not have begins without a
 // state.
-func (w *warm) train(ctx context.Context, c Config, seed, rounds, steps uint64,
+func (w *warm) train(ctx context.Context, c ModesConfig, seed, rounds, steps uint64,
 ) (t *builtin.Trainer, loss float64, err error) {
 	together := c.Model.Config
 	together.Batch *= c.Peers
@@ -87,7 +87,7 @@ func (w *warm) train(ctx context.Context, c Config, seed, rounds, steps uint64,
 
 // reference is data-parallel training. A ring all-reduce of float32 gradients at every
 // step sends so much from each peer.
-func (c Config) reference(ctx context.Context, row row, w *warm, seed uint64) (result, error) {
+func (c ModesConfig) reference(ctx context.Context, row row, w *warm, seed uint64) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, cellTime)
 	defer cancel()
 	c.Model = *row.model(c)
@@ -99,7 +99,7 @@ func (c Config) reference(ctx context.Context, row row, w *warm, seed uint64) (r
 
 // evaluate measures the model that a peer with that data directory ended with, on the held-out text
 // of all the data.
-func (w *warm) evaluate(ctx context.Context, c Config, dataDir string) (float64, error) {
+func (w *warm) evaluate(ctx context.Context, c ModesConfig, dataDir string) (float64, error) {
 	out := dataDir + ".safetensors"
 	if _, err := p2pdiloco.Export(ctx, p2pdiloco.ExportConfig{DataDir: dataDir, Out: out}); err != nil {
 		return 0, err

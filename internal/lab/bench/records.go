@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"bufio"
@@ -67,8 +67,8 @@ func tlsPair() (near, far *tls.Conn, err error) {
 	return near, far, near.Handshake()
 }
 
-// send sends data and reads it. Its last byte has a record of its own, for which none waits.
-func send(near, far *tls.Conn, data, into []byte) error {
+// sendRecords sends data and reads it. Its last byte has a record of its own, for which none waits.
+func sendRecords(near, far *tls.Conn, data, into []byte) error {
 	done := make(chan error, 1)
 	go func() {
 		last := len(data) - 1

@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"context"
@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // train trains a row with a seed.
-func (c Config) train(ctx context.Context, row row, w *warm, seed uint64) (made result, err error) {
-	err = c.Run(ctx, c.Setting, c.figure(row.name), cellTime, func(ctx context.Context, s bench.Swarm) error {
+func (c ModesConfig) train(ctx context.Context, row row, w *warm, seed uint64) (made result, err error) {
+	err = c.Run(ctx, c.Setting, c.figure(row.name), cellTime, func(ctx context.Context, s Swarm) error {
 		peers, run := make([]*measuredPeer, c.Peers), swarm.RunName("bench")
 		for i := range peers {
 			p := &measuredPeer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
@@ -63,7 +62,7 @@ func (c Config) train(ctx context.Context, row row, w *warm, seed uint64) (made 
 const flipper = "flip-10"
 
 // result is of peers whose processes have ended well.
-func (c Config) result(row row, peers []*measuredPeer) (made result, err error) {
+func (c ModesConfig) result(row row, peers []*measuredPeer) (made result, err error) {
 	begun, curve := curveOf(peers)
 	if len(curve) == 0 {
 		return made, errors.New("no peer measured the model")
@@ -75,7 +74,7 @@ func (c Config) result(row row, peers []*measuredPeer) (made result, err error) 
 			return made, errors.New("the peers hold different models")
 		}
 		n := float64(len(peers))
-		sent += (float64(q.BytesSent) - at(p.sent, second(begun))) / n
+		sent += (float64(q.BytesSent) - valueAt(p.sent, second(begun))) / n
 		payload += p.payload / n
 		peak += busiest(p.sent, second(begun), c.window()) / n
 		stall, all = stall+q.Stall, all+q.Stall+q.Training
@@ -100,7 +99,7 @@ func (c Config) result(row row, peers []*measuredPeer) (made result, err error) 
 
 // window is the time over which peak bandwidth is measured: half of the time between two fragments'
 // slots, in seconds. It is 0 if there are too few samples.
-func (c Config) window() float64 {
+func (c ModesConfig) window() float64 {
 	w := time.Duration(c.InnerSteps) * c.StepTime / fragments / 2
 	if w < 2*sampleEvery {
 		return 0
@@ -114,7 +113,7 @@ const sampleEvery = 100 * time.Millisecond
 type measuredPeer struct {
 	*swarm.Peer
 	measured []eventlog.Line // of trainers: the held-out loss after a round
-	sent     []sample        // bytes, by the second of the Unix epoch
+	sent     []reading       // bytes, by the second of the Unix epoch
 	payload  float64         // bytes sent for the all-reduce, as far as they were seen
 	report   eventlog.Peer
 }
@@ -129,7 +128,7 @@ func (p *measuredPeer) watch(ctx context.Context) {
 		select {
 		case <-tick:
 			if s, _, err := p.Ask(ctx); err == nil {
-				p.sent = append(p.sent, sample{second(time.Now()), float64(s.Sent)})
+				p.sent = append(p.sent, reading{second(time.Now()), float64(s.Sent)})
 				p.payload = float64(s.Traffic.Exchange.Sent)
 			}
 		case <-p.Ended:

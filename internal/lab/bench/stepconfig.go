@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"errors"
@@ -9,14 +9,13 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Config says what to measure and where.
-type Config struct {
+// StepConfig says what to measure and where.
+type StepConfig struct {
 	swarm.Setting
 	Slots   uint64 // that count, of each case
 	Cases   []Case // at least one; they take turns, and are compared with the first
@@ -25,7 +24,7 @@ type Config struct {
 
 // Case is a swarm to measure.
 type Case struct {
-	bench.Place
+	Place
 	Alone     bool           // peers have the all-reduce and its network, and no ledger
 	Bytes     uint64         // of the model, as float32
 	Spec      p2pdiloco.Spec // Aggregator, Codec, Schedule and Trust; empty: as a run has it
@@ -49,7 +48,7 @@ const checkpointEvery = 4
 const turnSlots = 20
 
 // turns divides the slots into swarms.
-func (cfg Config) turns() (slots []uint64) {
+func (cfg StepConfig) turns() (slots []uint64) {
 	for left := cfg.Slots; left > 0; left -= slots[len(slots)-1] {
 		slots = append(slots, min(left, turnSlots))
 	}
@@ -58,7 +57,7 @@ func (cfg Config) turns() (slots []uint64) {
 
 // Validate returns all faults of cfg in one error. With more than it allows, the processes of one
 // machine measure nothing useful.
-func (cfg Config) Validate() error {
+func (cfg StepConfig) Validate() error {
 	var f sources.Faults
 	f.Add(cfg.Slots < 1 || cfg.Slots > 10_000, "slots", cfg.Slots, "allowed: 1 to 10000")
 	x := cfg.Cases[0] // the others are as large, and in the same place

@@ -1,4 +1,4 @@
-package modes
+package bench
 
 import (
 	"bytes"
@@ -11,41 +11,40 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
-func sampleConfig() Config {
-	return Config{
-		Place: bench.Place{Peers: 4}, Rows: slices.Clone(Rows), InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
+func modesConfig() ModesConfig {
+	return ModesConfig{
+		Place: Place{Peers: 4}, Rows: slices.Clone(UsualRows), InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3,
 		StepTime: time.Second, Model: peer.Model{Config: builtin.Config{Context: 8, Batch: 1}},
 	}
 }
 
-func TestValidate(t *testing.T) {
-	if err := sampleConfig().Validate(); err != nil {
+func TestValidateModes(t *testing.T) {
+	if err := modesConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	for want, spoil := range map[string]func(*Config){
-		"--peers 1: allowed: 2 to":                 func(c *Config) { c.Peers = 1 },
-		"--seeds 0: allowed: 1 to":                 func(c *Config) { c.Seeds = 0 },
-		"--rounds 0: allowed":                      func(c *Config) { c.Rounds = 0 },
-		"--inner-steps 0: allowed: 1":              func(c *Config) { c.InnerSteps, c.Rows = 0, []string{"sync"} },
-		"--inner-steps 3: allowed: 4":              func(c *Config) { c.InnerSteps = 3 },
-		"--warm-steps 0: allowed":                  func(c *Config) { c.WarmSteps = 0 },
-		"--step-time 0s: allowed":                  func(c *Config) { c.StepTime = 0 },
-		"name one at least":                        func(c *Config) { c.Rows = nil },
-		`gossip: "gossip" is no mode: sync`:        func(c *Config) { c.Rows = []string{"gossip"} },
-		`sync.f31: codec "f31" is not known`:       func(c *Config) { c.Rows = []string{"sync", "sync.f31"} },
-		`sync.int4+f31: codec "f31" is not known`:  func(c *Config) { c.Rows = []string{"sync.int4+f31"} },
-		"none of muon, dylu":                       func(c *Config) { c.Rows = []string{"sync.muno"} },
-		`"flip:none": how many`:                    func(c *Config) { c.Rows = []string{"sync.flip:none"} },
-		"fewer than a third of 4 peers may be bad": func(c *Config) { c.Rows = []string{"sync.flip:2"} },
-		"sync.apart: it needs --data twice":        func(c *Config) { c.Rows = []string{"sync.apart"} },
-		"sync would train for 16m40s: its limit":   func(c *Config) { c.Rounds = 100 },
-		"--rtt 3s: allowed: 0 to 2s":               func(c *Config) { c.RTT = 3 * time.Second },
-		"--model width=5,context=8":                func(c *Config) { c.Model.Width = 5 },
+	for want, spoil := range map[string]func(*ModesConfig){
+		"--peers 1: allowed: 2 to":                 func(c *ModesConfig) { c.Peers = 1 },
+		"--seeds 0: allowed: 1 to":                 func(c *ModesConfig) { c.Seeds = 0 },
+		"--rounds 0: allowed":                      func(c *ModesConfig) { c.Rounds = 0 },
+		"--inner-steps 0: allowed: 1":              func(c *ModesConfig) { c.InnerSteps, c.Rows = 0, []string{"sync"} },
+		"--inner-steps 3: allowed: 4":              func(c *ModesConfig) { c.InnerSteps = 3 },
+		"--warm-steps 0: allowed":                  func(c *ModesConfig) { c.WarmSteps = 0 },
+		"--step-time 0s: allowed":                  func(c *ModesConfig) { c.StepTime = 0 },
+		"name one at least":                        func(c *ModesConfig) { c.Rows = nil },
+		`gossip: "gossip" is no mode: sync`:        func(c *ModesConfig) { c.Rows = []string{"gossip"} },
+		`sync.f31: codec "f31" is not known`:       func(c *ModesConfig) { c.Rows = []string{"sync", "sync.f31"} },
+		`sync.int4+f31: codec "f31" is not known`:  func(c *ModesConfig) { c.Rows = []string{"sync.int4+f31"} },
+		"none of muon, dylu":                       func(c *ModesConfig) { c.Rows = []string{"sync.muno"} },
+		`"flip:none": how many`:                    func(c *ModesConfig) { c.Rows = []string{"sync.flip:none"} },
+		"fewer than a third of 4 peers may be bad": func(c *ModesConfig) { c.Rows = []string{"sync.flip:2"} },
+		"sync.apart: it needs --data twice":        func(c *ModesConfig) { c.Rows = []string{"sync.apart"} },
+		"sync would train for 16m40s: its limit":   func(c *ModesConfig) { c.Rounds = 100 },
+		"--rtt 3s: allowed: 0 to 2s":               func(c *ModesConfig) { c.RTT = 3 * time.Second },
+		"--model width=5,context=8":                func(c *ModesConfig) { c.Model.Width = 5 },
 	} {
-		c := sampleConfig()
+		c := modesConfig()
 		spoil(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -54,15 +53,15 @@ func TestValidate(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	names := func(c Config) (list []string) {
+	names := func(c ModesConfig) (list []string) {
 		for _, r := range c.rows() {
 			list = append(list, r.name)
 		}
 		return list
 	}
-	c := sampleConfig()
+	c := modesConfig()
 	rows := c.rows()
-	if got := names(c); !slices.Equal(got, append([]string{referenceRow}, Rows...)) {
+	if got := names(c); !slices.Equal(got, append([]string{referenceRow}, UsualRows...)) {
 		t.Errorf("all modes are rows %q", got)
 	}
 	if s := rows[len(rows)-3]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second ||
@@ -80,7 +79,7 @@ func TestRows(t *testing.T) {
 
 // TestArguments: each word of a row's name is in the flags of its peers, and only there.
 func TestArguments(t *testing.T) {
-	c := sampleConfig()
+	c := modesConfig()
 	c.Data = []string{"a", "b"}
 	of := func(name string, peer int) string {
 		r, err := parseRow(name)
@@ -124,19 +123,19 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoals: each row has a goal, in a bench of the size that the goals are for.
-func TestGoals(t *testing.T) {
-	c := sampleConfig()
+// TestModesGoals: each row has a goal, in a bench of the size that the goals are for.
+func TestModesGoals(t *testing.T) {
+	c := modesConfig()
 	c.Rows = append(c.Rows, "sync.int4", "sync.sign", "sync.topk", "sync.topk:128:2")
 	for _, r := range c.rows()[1:] {
-		judged := bench.Judge(c.figure(r.name), "loss-x-dp", 0) + bench.Judge(c.figure(r.name), "loss-x-sync", 0) +
-			bench.Judge(c.figure(r.name), "sec-to-loss-x-sync", 0)
+		judged := Judge(c.figure(r.name), "loss-x-dp", 0) + Judge(c.figure(r.name), "loss-x-sync", 0) +
+			Judge(c.figure(r.name), "sec-to-loss-x-sync", 0)
 		if judged == "" && r.name != slowSyncRow {
 			t.Errorf("%s has no goal", c.figure(r.name))
 		}
 		c.Rate = 1
 		late := r.name == "delayed" || r.name == "eager" || r.name == "streaming"
-		if stall := bench.Judge(c.figure(r.name), "stall-%", 3); (stall != "") != late {
+		if stall := Judge(c.figure(r.name), "stall-%", 3); (stall != "") != late {
 			t.Errorf("%s behind a link stalls 3%%: %q", c.figure(r.name), stall)
 		}
 		c.Rate = 0
@@ -145,7 +144,7 @@ func TestGoals(t *testing.T) {
 
 // A warm start begins all rows and seeds alike: the reference has its model and its optimizer.
 func TestWarmStart(t *testing.T) {
-	c := sampleConfig()
+	c := modesConfig()
 	c.Data = []string{"."} // this package's source will do
 	c.Model.Width, c.Model.Heads, c.Model.HeldOut = 8, 1, 4
 	c.Dir = t.TempDir()

@@ -1,4 +1,4 @@
-package step
+package bench
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -16,7 +15,7 @@ import (
 var checkpoints = [...]string{"/checkpoint", "/after-checkpoint", "/no-checkpoint"}
 
 // compare adds the ratios to the first case, to OpenMPI, and to slots without a checkpoint.
-func (cfg Config) compare(r *bench.Report) {
+func (cfg StepConfig) compare(r *Report) {
 	first := cfg.Cases[0]
 	for i, c := range cfg.Cases {
 		for _, unit := range []string{"sec/op", "reduce-sec", "cpu-sec/GB"} {
@@ -34,7 +33,7 @@ func (cfg Config) compare(r *bench.Report) {
 }
 
 // addRound adds a reduction.
-func addRound(r *bench.Report, turn int, name string, x bench.Round) {
+func addRound(r *Report, turn int, name string, x Round) {
 	r.Add(turn, name, "sec/op cpu-sec/GB exchange-B", x.Seconds, x.CPU/max(1, x.Sent)*1e9, x.Sent)
 }
 
@@ -75,12 +74,12 @@ func (t *turn) addSteps(peers []Told) error {
 	var used Counts
 	memory, live := 0.0, 0.0
 	for _, p := range peers {
-		for i := range units {
+		for i := range countUnits {
 			used[i] += (p.After[i] - p.Before[i]) / float64(t.slots)
 		}
 		memory, live = max(memory, p.Memory), max(live, p.Live)
 	}
-	t.add(strings.Join(units[:], " "), used[:]...)
+	t.add(strings.Join(countUnits[:], " "), used[:]...)
 	t.add(floorUnits+" cpu-sec-x-floor", append(t.floor[:], used[0]/t.floor[0])...)
 	t.add("peak-vectors live-vectors missed-slots", memory/float64(t.Bytes), live/float64(t.Bytes), float64(missed))
 	return nil
@@ -112,7 +111,7 @@ func (t *turn) reductions() error {
 		if err != nil {
 			return err
 		}
-		x := bench.Round{Seconds: slices.Max(seconds)}
+		x := Round{Seconds: slices.Max(seconds)}
 		for i, e := range ends {
 			x.CPU, x.Sent, memory = x.CPU+e.CPU, x.Sent+float64(e.Sent), max(memory, e.Memory)
 			if n == 0 && i == 0 {
