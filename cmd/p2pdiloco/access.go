@@ -12,14 +12,13 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // motion is the command line of remove, readmit or rotate.
 type motion struct {
-	local.Operator
+	operator
 	action string
 	yes    bool // of remove
 }
@@ -95,7 +94,7 @@ func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
 	if _, err := slot.ParsePeerID(given); err != nil && given != "" && len(given) != shortName {
 		return cli.UsageError(notNamed(given))
 	}
-	peer, s, err := askStatus(ctx, c.Operator)
+	peer, s, err := askStatus(ctx, c.operator)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
@@ -22,7 +21,7 @@ import (
 const pageAddr = "127.0.0.1:8412"
 
 func newDashboard() *cobra.Command {
-	var operator local.Operator
+	var operator operator
 	var addr string
 	cmd := &cobra.Command{
 		Use:   "dashboard",
@@ -47,7 +46,7 @@ To look from another machine, make a tunnel there, and open the same address:
 	return cmd
 }
 
-func showPage(ctx context.Context, out io.Writer, operator local.Operator, addr string) error {
+func showPage(ctx context.Context, out io.Writer, operator operator, addr string) error {
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
 	if _, err := operator.Peer(ctx); err != nil {
@@ -66,13 +65,13 @@ func joinsPage(ctx context.Context, out io.Writer, dir, addr string) (end func()
 	if addr == peer.UsualPage {
 		addr = ""
 	}
-	return servePage(ctx, out, local.Operator{Dir: dir}, "dashboard", addr)
+	return servePage(ctx, out, operator{Dir: dir}, "dashboard", addr)
 }
 
 // servePage serves the page of a peer until end is called, at the address that a flag has, and says
 // where it is.
 func servePage(
-	ctx context.Context, out io.Writer, operator local.Operator, flag, addr string,
+	ctx context.Context, out io.Writer, operator operator, flag, addr string,
 ) (end func() error, err error) {
 	l, err := listenForPage(flag, addr)
 	if err != nil {

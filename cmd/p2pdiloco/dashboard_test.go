@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -91,7 +90,7 @@ func TestDashboard(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out, printed := io.Pipe()
 	ended := make(chan error)
-	go func() { ended <- showPage(ctx, printed, local.Operator{Dir: dir}, "127.0.0.1:0") }()
+	go func() { ended <- showPage(ctx, printed, operator{Dir: dir}, "127.0.0.1:0") }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	must(t, err)
 	go func() { _, _ = io.Copy(io.Discard, out) }()

@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -26,14 +25,14 @@ const (
 
 // demoFlags are the command line of demo.
 type demoFlags struct {
-	cfg     demo.Config
+	cfg     demoConfig
 	events  string
 	keepDir string
 	json    bool
 }
 
 func newDemo() *cobra.Command {
-	f := &demoFlags{cfg: demo.Config{Spec: p2pdiloco.Spec{
+	f := &demoFlags{cfg: demoConfig{Spec: p2pdiloco.Spec{
 		Mode: p2pdiloco.ModeSync, Codec: codec.F32, Rounds: 8, InnerSteps: 25, Seed: 1,
 	}}}
 	cmd := &cobra.Command{
@@ -91,7 +90,7 @@ func (f *demoFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
 
 	ctx, hurry, stop := cli.StopPeers(ctx, f.cfg.Out)
 	defer stop()
-	result, err := demo.Run(ctx, f.cfg, hurry)
+	result, err := runDemo(ctx, f.cfg, hurry)
 	if ctx.Err() != nil {
 		return cli.ErrInterrupted
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
@@ -163,7 +162,7 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 	for _, m := range mute {
 		l.extra = append(l.extra, muteFinding(m))
 	}
-	if err := local.OtherVersion(f.dir); f.dir != "" && err != nil {
+	if err := otherVersion(f.dir); f.dir != "" && err != nil {
 		l.extra = append(l.extra, doctor.Found("version", doctor.Fail, err.Error(),
 			"finish that run with such a release, or take part in another one with another data directory"))
 	}
@@ -191,7 +190,7 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 }
 
 // muteFinding is what is said of a peer that runs and gives no status.
-func muteFinding(p local.Peer) doctor.Finding {
+func muteFinding(p localPeer) doctor.Finding {
 	var timeout net.Error
 	if errors.As(p.Mute, &timeout) && timeout.Timeout() {
 		return doctor.Found("peer", doctor.Fail, p.Told().Error(), "see whether its process is stopped or waits for a "+
@@ -202,15 +201,15 @@ func muteFinding(p local.Peer) doctor.Finding {
 }
 
 // peer is the running peer to ask, nil if there is none, and those that run and give no status.
-func (f *doctorFlags) peer(ctx context.Context) (_ *local.Peer, mute []local.Peer, err error) {
-	if local.Names(f.api) || f.dir != "" {
+func (f *doctorFlags) peer(ctx context.Context) (_ *localPeer, mute []localPeer, err error) {
+	if namesPeer(f.api) || f.dir != "" {
 		return f.named(ctx)
 	}
-	all, err := local.Peers(ctx)
+	all, err := localPeers(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	var told []local.Peer
+	var told []localPeer
 	for _, p := range all {
 		switch {
 		case p.Mute != nil: // its run is not known
@@ -225,26 +224,26 @@ func (f *doctorFlags) peer(ctx context.Context) (_ *local.Peer, mute []local.Pee
 	case 1:
 		return &told[0], mute, nil
 	}
-	return nil, nil, local.Several(told)
+	return nil, nil, severalPeers(told)
 }
 
 // named is peer where the command line names one.
-func (f *doctorFlags) named(ctx context.Context) (_ *local.Peer, mute []local.Peer, err error) {
+func (f *doctorFlags) named(ctx context.Context) (_ *localPeer, mute []localPeer, err error) {
 	_, err = os.Stat(filepath.Join(f.dir, peer.APIFile))
-	if !local.Names(f.api) && (err != nil || local.OtherVersion(f.dir) != nil) {
+	if !namesPeer(f.api) && (err != nil || otherVersion(f.dir) != nil) {
 		return nil, nil, nil // no peer of this version runs with its data there
 	}
-	client, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
+	client, err := operator{API: f.api, Dir: f.dir}.Peer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := local.Peer{Client: client, Dir: f.dir}
+	p := localPeer{Client: client, Dir: f.dir}
 	_, p.Mute = p.Get(ctx, &p.Status)
 	switch {
 	case p.Mute == nil:
 		return &p, nil, nil
 	case api.Runs(p.Mute):
-		return nil, []local.Peer{p}, nil
+		return nil, []localPeer{p}, nil
 	}
 	return nil, nil, p.Mute
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // lookInside takes the view of a peer that runs here.
-func lookInside(ctx context.Context, l *look, p *local.Peer, bootstrap []string) {
+func lookInside(ctx context.Context, l *look, p *localPeer, bootstrap []string) {
 	s := p.Status
 	v := &doctor.View{Run: s.Run, Node: s.Peer.String(), Addrs: s.Addrs, Own: ownAddresses(), Reach: reachOf(s.Reach)}
 	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}

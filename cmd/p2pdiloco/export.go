@@ -11,7 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -88,7 +87,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	if f.cfg.DataDir == "" {
 		var err error
-		if f.cfg.DataDir, err = local.Dir(ctx); err != nil {
+		if f.cfg.DataDir, err = onlyDir(ctx); err != nil {
 			return err
 		}
 	}

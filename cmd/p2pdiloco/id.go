@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -47,7 +46,7 @@ type identity struct {
 
 func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bool) (err error) {
 	if dir == "" {
-		if dir, err = local.Dir(ctx); err != nil {
+		if dir, err = onlyDir(ctx); err != nil {
 			return fmt.Errorf("give --data-dir, the one that join will use, where it is new: %w", err)
 		}
 	}

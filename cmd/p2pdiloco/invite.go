@@ -15,7 +15,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
@@ -23,7 +22,7 @@ import (
 
 // invitation is one invite command.
 type invitation struct {
-	local.Operator
+	operator
 	ttl  time.Duration
 	uses int
 	wait bool
@@ -99,7 +98,7 @@ func (o *invitation) peer(ctx context.Context, stderr io.Writer) (peer api.Clien
 				err = errors.New("the peer is still looking for the run")
 			}
 		}
-		if err == nil || !o.wait || errors.Is(err, local.ErrSeveral) || errors.Is(err, fs.ErrPermission) ||
+		if err == nil || !o.wait || errors.Is(err, errSeveral) || errors.Is(err, fs.ErrPermission) ||
 			errors.Is(err, api.ErrToken) || cli.IsUsage(err) {
 			return peer, err
 		}

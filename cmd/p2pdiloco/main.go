@@ -8,7 +8,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 )
 
 func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
@@ -16,9 +15,9 @@ func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr))
 // commands makes each command. Nothing here is shared between two command lines.
 var commands = []func() *cobra.Command{
 	newDemo,
-	func() *cobra.Command { return node.NewStart(joinsPage) },
-	func() *cobra.Command { return node.NewJoin(joinsPage) },
-	node.NewBootstrap,
+	func() *cobra.Command { return cli.NewStart(joinsPage) },
+	func() *cobra.Command { return cli.NewJoin(joinsPage) },
+	cli.NewBootstrap,
 	newStatus, newDashboard, newTop, newReport, newDoctor, newExport,
 	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,

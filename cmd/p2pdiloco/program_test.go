@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -33,7 +32,7 @@ func TestDemo(t *testing.T) {
 		"P2PDILOCO_IDENTITY="+home)
 	p.Begin(t)
 	p.Exits(t, cli.ExitOK)
-	var r demo.Result
+	var r demoResult
 	p.Read(t, &r)
 	if !r.Identical || !r.OK() || r.RunID == "" || r.Params != 139_680 || r.Rounds != 2 || len(r.Peers) != 3 ||
 		r.DDPBytes != 2*2*4*139_680*4/3 {
@@ -68,14 +67,14 @@ func TestDemo(t *testing.T) {
 
 // checkEvents holds the merged events against the result: every peer started and applied every
 // slot, with equal roots.
-func checkEvents(t *testing.T, path string, r demo.Result) {
+func checkEvents(t *testing.T, path string, r demoResult) {
 	t.Helper()
 	roots, started := map[string]int{}, 0
 	for _, e := range lines(t, path) {
 		switch e.Event {
 		case "peer.started":
 			started++
-			if !slices.ContainsFunc(r.Peers, func(p demo.PeerResult) bool {
+			if !slices.ContainsFunc(r.Peers, func(p demoPeerResult) bool {
 				return p.PID == e.PID && p.PeerID == e.PeerID
 			}) || e.API == "" {
 				t.Errorf("%+v", e)
@@ -101,7 +100,7 @@ func TestDemoGoesOn(t *testing.T) {
 	clitest.Await(t, filepath.Join(kept, "peer-2.events"), "slot.applied")
 	must(t, syscall.Kill(victim.PID, syscall.SIGKILL))
 	p.Exits(t, cli.ExitFailed)
-	var r demo.Result
+	var r demoResult
 	p.Read(t, &r)
 	for i, q := range r.Peers {
 		if dead := i == 1; dead != (q.Exit != 0) || !dead &&

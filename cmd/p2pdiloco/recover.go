@@ -9,12 +9,11 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 )
 
 func newRecover() *cobra.Command {
-	var o local.Operator
+	var o operator
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "recover",
@@ -49,7 +48,7 @@ Without --yes the command only says what it would do.`,
 	return cmd
 }
 
-func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes bool) error {
+func orderRecovery(ctx context.Context, out io.Writer, o operator, yes bool) error {
 	peer, s, err := askStatus(ctx, o)
 	if err != nil {
 		return err
@@ -71,7 +70,7 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 }
 
 // askStatus returns the status of a running peer, and how to reach its API.
-func askStatus(ctx context.Context, o local.Operator) (peer api.Client, s p2pdiloco.Status, err error) {
+func askStatus(ctx context.Context, o operator) (peer api.Client, s p2pdiloco.Status, err error) {
 	if peer, err = o.Peer(ctx); err == nil {
 		_, err = peer.Get(ctx, &s)
 	}

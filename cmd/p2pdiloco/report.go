@@ -13,7 +13,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
@@ -69,7 +68,7 @@ func writeReport(cmd *cobra.Command, from []string, out string) error {
 // of this machine.
 func measured(ctx context.Context, from []string) (peers []document.Peer, err error) {
 	if len(from) == 0 {
-		dir, err := local.Dir(ctx)
+		dir, err := onlyDir(ctx)
 		if err != nil {
 			return nil, err
 		}

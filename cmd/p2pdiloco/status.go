@@ -10,7 +10,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 )
 
@@ -18,7 +17,7 @@ import (
 const showTrust = "shown"
 
 func newStatus() *cobra.Command {
-	var operator local.Operator
+	var operator operator
 	var asJSON bool
 	var trust string
 	cmd := &cobra.Command{
@@ -43,7 +42,7 @@ whoever started it.`,
 	return cmd
 }
 
-func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJSON, all bool) error {
+func showStatus(ctx context.Context, out io.Writer, operator operator, asJSON, all bool) error {
 	var s p2pdiloco.Status
 	peer, err := operator.Peer(ctx)
 	var raw []byte

@@ -9,12 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
 )
 
 func newTop() *cobra.Command {
-	var operator local.Operator
+	var operator operator
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the whole run in this terminal, as it goes",
@@ -32,7 +31,7 @@ members, s sorts them by the next column, r the other way round, q ends it; the 
 	return cmd
 }
 
-func showTop(ctx context.Context, in io.Reader, out io.Writer, operator local.Operator) error {
+func showTop(ctx context.Context, in io.Reader, out io.Writer, operator operator) error {
 	if is, _ := cli.Terminal(out); !is {
 		return cli.UsageError(errors.New("top: the output is no terminal: p2pdiloco status prints the same once"))
 	}

@@ -8,8 +8,7 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -19,7 +18,7 @@ import (
 
 // watched is the peer whose run dashboard and top show.
 type watched struct {
-	operator local.Operator
+	operator operator
 	mu       struct {
 		sync.Mutex
 		peer  api.Client
@@ -36,9 +35,9 @@ func (p *watched) place(ctx context.Context) (peer api.Client, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.known {
-		if p.operator.Dir == "" && !local.Names(p.operator.API) {
-			var only local.Peer
-			only, err = local.Only(ctx)
+		if p.operator.Dir == "" && !namesPeer(p.operator.API) {
+			var only localPeer
+			only, err = onlyPeer(ctx)
 			p.mu.peer, p.mu.dir = only.Client, only.Dir
 		} else {
 			p.mu.peer, err = p.operator.Peer(ctx)
@@ -55,7 +54,7 @@ func (p *watched) place(ctx context.Context) (peer api.Client, err error) {
 // watch asks the peer again and again, until end is called.
 func (p *watched) watch(ctx context.Context) (w *view.Watcher, end func()) {
 	w = view.NewWatcher(view.Source{
-		Status: p.status, Events: p.events, Metrics: p.slots, Waits: node.Waits, Sentence: p.sentence,
+		Status: p.status, Events: p.events, Metrics: p.slots, Waits: cli.Waits, Sentence: p.sentence,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -95,7 +94,7 @@ func (p *watched) sentence(e p2pdiloco.Event) (text string, grave bool) {
 	if dir, ok := e.Fields["data_dir"].(string); ok && p.mu.dir == "" {
 		p.mu.dir = dir
 	}
-	return node.Sentence(e, p.mu.dir)
+	return cli.Sentence(e, p.mu.dir)
 }
 
 // slots reads what is new in the peer's metrics file.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
@@ -93,7 +92,7 @@ func attacksHelp() string {
 // addHostile adds the process of a hostile peer: join, after the name of an attack and the folder
 // that it shares with its judge.
 func addHostile(root *cobra.Command) {
-	cmd := hidden(node.NewJoin(nil))
+	cmd := hidden(cli.NewJoin(nil))
 	cmd.Use, cmd.Args = hostile.Command+" ATTACK FOLDER", cobra.ExactArgs(2)
 	join := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

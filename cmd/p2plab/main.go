@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
@@ -22,7 +21,7 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab chaos
   p2plab bench modes`,
 	}, newChaos(), newSoak(), newBench(),
-		hidden(node.NewJoin(nil)), hidden(node.NewBootstrap()),
+		hidden(cli.NewJoin(nil)), hidden(cli.NewBootstrap()),
 		hidden(&cobra.Command{
 			Use: bench.HiddenCommand, Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return bench.ServePeer(cmd.Context()) },

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// fakePeers are peers without processes, each with a known ID.
+func fakePeers(t *testing.T, n int) []*demoPeer {
+	t.Helper()
+	s, err := swarm.New(swarm.Setting{Executable: "true"}, swarm.Loopback{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	peers := make([]*demoPeer, n)
+	for i := range peers {
+		p := s.NewPeer(i+1, t.TempDir(), "child")
+		if err := s.Join(p, "run", nil); err != nil {
+			t.Fatal(err)
+		}
+		<-p.Ended
+		p.ID, p.API = "12D3KooWabcdef", "127.0.0.1:1"
+		peers[i] = newDemoPeer(i+1, p, 1)
+	}
+	return peers
+}
+
+func apply(p *demoPeer, slot uint64, root string, loss float64) {
+	p.observe(eventlog.Line{Event: "slot.applied", Slot: slot, StateRoot: root})
+	p.observe(eventlog.Line{Event: "trainer.stats", Round: slot, Loss: loss})
+}
+
+func TestLinesTellEachSlotOnce(t *testing.T) {
+	var out strings.Builder
+	l := newDisplay(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
+	peers := fakePeers(t, 2)
+	l.update(peers)
+	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
+	l.update(peers)
+	if strings.Contains(out.String(), "slot 1") {
+		t.Error("slot 1 was told before all peers had it")
+	}
+	apply(peers[1], 1, "aaaaaaaaaa", 2.5)
+	l.update(peers)
+	l.update(peers)
+	apply(peers[0], 2, "aaaaaaaaaa", 2.25)
+	apply(peers[1], 2, "bbbbbbbbbb", 2.25)
+	l.update(peers)
+	for want, n := range map[string]int{
+		"peer 1 started": 1, "peer 2 started": 1,
+		"slot 1 of 2: held-out loss 2.5000, state root aaaaaaaa on 2 of 2 peers": 1,
+		"STATE ROOTS DIFFER: aaaaaaaaaa, bbbbbbbbbb":                             1, "\x1b": 0,
+	} {
+		if got := strings.Count(out.String(), want); got != n {
+			t.Errorf("%q stands there %d times, not %d:\n%s", want, got, n, out.String())
+		}
+	}
+}
+
+func TestLinesGoOnWithoutTheDead(t *testing.T) {
+	var out strings.Builder
+	l := newDisplay(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
+	peers := fakePeers(t, 2)
+	peers[1].exited = true
+	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
+	l.update(peers)
+	if !strings.Contains(out.String(), "on 1 of 2 peers") {
+		t.Errorf("the living peer's slot was not told:\n%s", out.String())
+	}
+}
+
+// In mode streaming a loss is of a round, which has several slots.
+func TestLinesOfModeStreaming(t *testing.T) {
+	var out strings.Builder
+	l := newDisplay(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}})
+	peers := fakePeers(t, 1)
+	peers[0].parts = 3
+	peers[0].observe(eventlog.Line{Event: "slot.applied", Slot: 3, StateRoot: "aaaaaaaaaa"})
+	peers[0].observe(eventlog.Line{Event: "trainer.stats", Round: 1, Loss: 2.5})
+	l.update(peers)
+	if want := "round 1 of 2: held-out loss 2.5000"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing:\n%s", want, out.String())
+	}
+}
+
+func TestTableIsDrawnInPlace(t *testing.T) {
+	var out strings.Builder
+	d := newDisplay(demoConfig{Out: &out, Terminal: true, Width: 40, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5}})
+	peers := fakePeers(t, 2)
+	d.update(peers)
+	first := out.String()
+	if strings.Contains(first, "\x1b") {
+		t.Error("the first drawing moves the cursor")
+	}
+	for line := range strings.SplitSeq(first, "\n") {
+		if len(line) >= 40 {
+			t.Errorf("%q is too wide and would wrap", line)
+		}
+	}
+	out.Reset()
+	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
+	d.update(peers)
+	if !strings.HasPrefix(out.String(), "\x1b[4A\r\x1b[J") { // a header, two peers, the time
+		t.Errorf("the second drawing begins with %.20q", out.String())
+	}
+	out.Reset()
+	d.note("hello")
+	if got := out.String(); !strings.HasPrefix(got, "\x1b[4A\r\x1b[J") || !strings.HasSuffix(got, "hello\n") {
+		t.Errorf("a note came as %q", got)
+	}
+}

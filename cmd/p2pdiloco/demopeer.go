@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// demoPeer is one peer of the swarm as the demo sees it: through its events file, its status API
+// and its exit.
+type demoPeer struct {
+	*swarm.Peer
+	n     int    // from 1
+	parts uint64 // slots of a round
+
+	runID    string
+	losses   map[uint64]float64 // held-out, by round
+	roots    map[uint64]string  // state roots, by round
+	slot     uint64             // newest applied that ends a round, counted in rounds
+	phase    p2pdiloco.Phase
+	doing    string // its member state where it is a member
+	steps    uint32 // in its current round
+	asked    uint32 // of it; 0 for unknown
+	sent     uint64 // bytes
+	received uint64
+	params   uint64
+	exited   bool
+	code     int
+}
+
+func newDemoPeer(n int, p *swarm.Peer, parts uint64) *demoPeer {
+	return &demoPeer{
+		Peer: p, n: n, parts: parts, losses: make(map[uint64]float64), roots: make(map[uint64]string),
+		doing: "starting",
+	}
+}
+
+func (p *demoPeer) observe(e eventlog.Line) {
+	switch e.Event {
+	case "slot.applied":
+		if e.Slot%p.parts == 0 {
+			p.slot = max(p.slot, e.Slot/p.parts)
+			p.roots[e.Slot/p.parts] = e.StateRoot
+		}
+	case "trainer.stats":
+		p.losses[e.Round] = e.Loss
+	}
+}
+
+// ask polls the status API. If the peer does not answer, its last status stays.
+func (p *demoPeer) ask(ctx context.Context) {
+	s, _, err := p.Ask(ctx)
+	if err != nil {
+		return
+	}
+	p.phase, p.doing = s.Phase, string(s.Phase)
+	p.sent, p.received, p.params = s.Sent, s.Received, s.Parameters
+	if !s.RunID.IsZero() {
+		p.runID = s.RunID.String()
+	}
+	for _, m := range s.Members {
+		if m.Self && s.Phase == p2pdiloco.PhaseRunning {
+			p.doing, p.steps, p.asked = m.State, m.Steps, m.Assigned
+		}
+	}
+}
+
+// idle says whether the peer surely waits for others.
+func (p *demoPeer) idle() bool {
+	switch p.phase {
+	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused:
+		return true
+	case p2pdiloco.PhaseRunning, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
+		p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
+	}
+	return false
+}
+
+// loss is the newest held-out loss.
+func (p *demoPeer) loss() (loss float64, ok bool) {
+	for round := p.slot; ; round-- {
+		if loss, ok = p.losses[round]; ok || round == 0 {
+			return loss, ok
+		}
+	}
+}
+
+// peerName names a peer, and the folder of its data.
+func peerName(n int) string { return fmt.Sprintf("peer-%d", n) }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+)
+
+// demoProcesses is the processes of one demo.
+type demoProcesses struct {
+	*swarm.Swarm
+	cfg   demoConfig
+	run   string // name
+	peers []*demoPeer
+}
+
+// newProcesses prepares a demo's processes. hurry ends the waiting for those that were asked to
+// stop. Close must end it.
+func newProcesses(cfg demoConfig, hurry <-chan struct{}) (*demoProcesses, error) {
+	s, err := swarm.New(swarm.Setting{Executable: cfg.Executable, Dir: cfg.Dir, Out: cfg.Out, Hurry: hurry},
+		swarm.Loopback{})
+	return &demoProcesses{Swarm: s, cfg: cfg, run: swarm.RunName("demo")}, err
+}
+
+// start starts the bootstrap node, waits for its address and starts the peers.
+func (s *demoProcesses) start(ctx context.Context) error {
+	boot, err := s.StartBoot(ctx, 0, s.cfg.Dir, s.Listen(0)...)
+	if err != nil {
+		return err
+	}
+	for i := range s.cfg.Peers {
+		if err := s.startPeer(i+1, boot.Addrs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startPeer starts peer n (from 1). It gets no address but those of the bootstrap node.
+func (s *demoProcesses) startPeer(n int, bootstrap []string) error {
+	p := newDemoPeer(n, s.NewPeer(n, s.cfg.Dir, peerName(n)), s.cfg.fragments())
+	args := append([]string{"--log-level", "info", "--preset", "lan", "--linger", "5s"}, s.Listen(n)...)
+	run := s.cfg.spec()
+	for _, f := range spec.Table() {
+		if value := f.Text(run); value != "" {
+			args = append(args, "--"+sources.Flag(f.Name), value)
+		}
+	}
+	for _, d := range s.cfg.Data {
+		args = append(args, "--data", d)
+	}
+	if err := s.Join(p.Peer, s.run, bootstrap, args...); err != nil {
+		return err
+	}
+	s.peers = append(s.peers, p)
+	return nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
+)
+
+// runDemo runs a demo to its end. hurry ends the waiting for processes that were asked to stop. An
+// error means that there is no result; a result that is not OK means that the demo ran and did not
+// show what it should.
+func runDemo(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoResult, error) {
+	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: cfg.Data})
+	if err != nil {
+		return demoResult{}, err
+	}
+	if _, err := builtin.New(builtin.Config{Seed: cfg.Spec.Seed}, corpus); err != nil {
+		// fails with too little text, for example; once, and before anything starts
+		return demoResult{}, err
+	}
+	r, err := runSwarm(ctx, cfg, hurry)
+	if err != nil {
+		return r, err
+	}
+	if err := compare(ctx, cfg, corpus, &r); err != nil {
+		return r, err
+	}
+	summarizeDemo(cfg.Out, cfg, r)
+	return r, nil
+}
+
+func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoResult, error) {
+	began := time.Now()
+	s, err := newProcesses(cfg, hurry)
+	if err != nil {
+		return demoResult{}, err
+	}
+	defer s.Close()
+	if err := s.start(ctx); err != nil {
+		return demoResult{}, err
+	}
+	w := &demoWatcher{procs: s, display: newDisplay(cfg)}
+	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Spec.Rounds,
+		cfg.Spec.InnerSteps, cfg.Spec.Aggregator))
+	err = w.watch(ctx)
+	wall := time.Since(began).Seconds()
+	s.Stop()
+	if err != nil && !errors.Is(err, errStuck) {
+		return demoResult{}, err
+	}
+	if err != nil {
+		w.display.note(err.Error())
+		_, _ = w.look() // reads how the processes ended that were stopped just now
+	}
+	r := s.result()
+	r.WallSeconds = wall
+	if err := writeDemoReport(cfg); err != nil {
+		return r, err
+	}
+	r.Report = cfg.Report
+	w.display.note("Report of the run: " + r.Report)
+	return r, nil
+}
+
+// writeDemoReport writes what the peers have measured.
+func writeDemoReport(cfg demoConfig) error {
+	var peers []document.Peer
+	for n := range cfg.Peers {
+		p := document.Peer{Name: peerName(n + 1)}
+		var err error
+		path := filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)
+		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](path); err != nil {
+			return err
+		}
+		if len(p.Slots) > 0 { // it may have ended before
+			peers = append(peers, p)
+		}
+	}
+	var b bytes.Buffer
+	if err := document.Write(&b, cfg.Report, peers); err != nil {
+		return err
+	}
+	return os.WriteFile(cfg.Report, b.Bytes(), 0o644)
+}
+
+// compare adds the loss curve and what one peer alone would have reached.
+func compare(ctx context.Context, cfg demoConfig, corpus *builtin.Corpus, r *demoResult) (err error) {
+	fmt.Fprintf(cfg.Out, "\nTraining one peer alone for comparison: %d steps...\n", cfg.Spec.Rounds*cfg.Spec.InnerSteps)
+	if r.AloneLosses, err = trainAlone(ctx, cfg, corpus); err != nil {
+		return err
+	}
+	if err := drawCurve(cfg.Curve, cfg.Peers, r.Losses, r.AloneLosses); err != nil {
+		return err
+	}
+	r.LossCurve = cfg.Curve
+	return nil
+}
