@@ -72,14 +72,10 @@ func (an *announcer) alive() {
 	an.gossip(a)
 }
 
-// leaveTo lists the peers that get LEAVE directly. In trust byzantine this peer may go before
-// gossip has reached the others.
+// leaveTo lists the peers that get LEAVE directly: this peer may go before gossip has reached the
+// others.
 func (an *announcer) leaveTo() []slot.PeerID {
-	self := []slot.PeerID{an.cfg.Self}
-	if !an.cfg.Rules.Byzantine {
-		return self
-	}
-	return union(self, peersOf(an.chain.Electorate()))
+	return union([]slot.PeerID{an.cfg.Self}, peersOf(an.chain.Electorate()))
 }
 
 // since is the height since which this peer is a member.

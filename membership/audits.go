@@ -174,7 +174,7 @@ func (au *audits) onLost(msg wire.Message, lost wire.Lost) error {
 	if err := au.from(msg); err != nil {
 		return err
 	}
-	if !au.chain.Rules().Audits() || lost.Peer == msg.From {
+	if lost.Peer == msg.From {
 		return chain.Invalid("a report that %s shows no samples", lost.Peer.Short())
 	}
 	for _, known := range au.proofs.known[lost.Peer] {

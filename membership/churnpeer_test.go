@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -62,7 +63,9 @@ func (p *churnPeer) start(commits []wire.Commit, holds bool) {
 		p.applied(p.m.chain.Height())
 	}
 	p.report(ReportContributes{Contributes: true})
-	w.at(time.Duration(w.rand.ExpFloat64()*float64(w.cfg.life)), func() { w.die(p) })
+	if w.cfg.life > 0 {
+		w.at(time.Duration(w.rand.ExpFloat64()*float64(w.cfg.life)), func() { w.die(p) })
+	}
 	w.at(w.between(0, churnTiming.Alive), p.look)
 	w.at(w.between(0, churnTiming.Beat/2), p.tick)
 }
@@ -125,8 +128,11 @@ func (p *churnPeer) flush() {
 			p.do(work)
 		}
 		for _, e := range r.Events {
-			if e.Kind == EventCommitted {
+			switch e.Kind {
+			case EventCommitted:
 				p.w.committed(e)
+			case EventResigned:
+				p.w.result.resigned++
 			}
 		}
 		for _, msg := range own {
@@ -263,7 +269,11 @@ func (p *churnPeer) train() {
 		return
 	}
 	p.slot = open
-	took := p.w.between(p.w.cfg.train*95/100, p.w.cfg.train*105/100)
+	r := rand.New(rand.NewPCG(uint64(p.inc), open)) // the same, whatever else happens
+	took := p.w.cfg.train * time.Duration(95+r.IntN(10)) / 100
+	if r.Float64() < p.w.cfg.late {
+		took += time.Duration(2 * r.Float64() * float64(p.w.cfg.train))
+	}
 	p.w.at(took, func() {
 		if p.dead || p.m.chain.OpenSlot() != open {
 			return // too late: the real one's inner steps end when its slot closes

@@ -38,14 +38,16 @@ type churnWorld struct {
 
 // churnConfig is what is varied.
 type churnConfig struct {
-	peers   int
-	slots   int
-	restart bool          // a loss starts the reduction over, for all
-	limit   time.Duration // of virtual time
-	life    time.Duration // mean
-	reduce  time.Duration // an undisturbed reduction
-	train   time.Duration // inner steps of one round
-	coarse  time.Duration // between ticks, and half the time between looks at the board
+	peers int
+	slots int
+	limit time.Duration // of virtual time
+	life  time.Duration // mean; 0: for ever
+	// how likely the inner steps of a peer take longer, up to three times as long
+	late      float64
+	byzantine bool
+	reduce    time.Duration // an undisturbed reduction
+	train     time.Duration // inner steps of one round
+	coarse    time.Duration // between ticks, and half the time between looks at the board
 }
 
 // churnTiming is the wan preset.
@@ -65,11 +67,12 @@ type churnReduce struct {
 
 // churnResult is what came out.
 type churnResult struct {
-	slots, firstBallot int
-	offered, counted   int
-	revisions          int
-	ended              time.Duration // of the last slot
-	height             uint64
+	slots, firstTerm int
+	offered, counted int
+	revisions        int
+	resigned         int
+	ended            time.Duration // of the last slot
+	height           uint64
 }
 
 type churnEvent struct {
@@ -97,7 +100,10 @@ func (q *churnQueue) Pop() any {
 func newChurnWorld(cfg churnConfig) *churnWorld {
 	w := &churnWorld{
 		cfg: cfg, rand: rand.New(rand.NewPCG(uint64(cfg.peers), 7)), after: map[slot.Root]slot.Root{},
-		rules: chain.Rules{Run: slot.Hash([]byte("churn")), MinPeers: 1, Fragments: []uint64{1 << 20}},
+		rules: chain.Rules{
+			Run: slot.Hash([]byte("churn")), MinPeers: 1, Fragments: []uint64{1 << 20}, Byzantine: cfg.byzantine,
+			StartPeers: 1, NewcomerShare: 500,
+		},
 	}
 	w.reduce.plans = map[string]time.Duration{}
 	for range cfg.peers {
@@ -119,13 +125,21 @@ func (w *churnWorld) founding() wire.Commit {
 		StateRoot: slot.Hash([]byte("initial")),
 	}
 	for _, p := range w.peers {
-		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1, Seat: 1})
+		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1, Seat: 1, Credit: w.credit()})
 	}
 	w.after[genesis], w.after[r.Hash()] = r.StateRoot, r.StateRoot
 	return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: slot.Vote{
 		Ref:  slot.Ref{Height: 1, Prev: genesis},
 		Hash: r.Hash(),
 	}}}
+}
+
+// credit is what the first members have.
+func (w *churnWorld) credit() uint16 {
+	if w.cfg.byzantine {
+		return 256
+	}
+	return 0
 }
 
 func (w *churnWorld) at(after time.Duration, do func()) {
@@ -170,8 +184,7 @@ func (w *churnWorld) arrive() {
 }
 
 // endOf is when the reduction by a plan ends. The first plan of a slot takes the whole time. A
-// revision costs the share of the lost peers, which others take over, or everything under the
-// all-restart rule.
+// revision costs the share of the lost peers, which others take over.
 func (w *churnWorld) endOf(p slot.Plan) time.Duration {
 	r := &w.reduce
 	key, group := fmt.Sprint(p.Height, p.Ballot, p.Revision), p.Group()
@@ -184,9 +197,6 @@ func (w *churnWorld) endOf(p slot.Plan) time.Duration {
 		clear(r.plans)
 		r.group, r.ends = group, w.now+w.cfg.reduce
 	case living == r.peers: // another leader's word for the same
-	case w.cfg.restart:
-		w.result.revisions++
-		r.ends = w.now + w.cfg.reduce
 	default:
 		w.result.revisions++
 		r.ends = max(r.ends, w.now) + w.cfg.reduce*time.Duration(r.peers-living)/time.Duration(r.peers)
@@ -212,6 +222,6 @@ func (w *churnWorld) committed(e Event) {
 	w.result.slots++
 	w.result.counted += len(e.Contributors)
 	if (slot.Ref{Ballot: e.Ballot}).Term() == 0 {
-		w.result.firstBallot++
+		w.result.firstTerm++
 	}
 }

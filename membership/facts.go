@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -55,26 +54,7 @@ func (f *facts) from(msg wire.Message) error {
 
 // tolerated is how many electors may lie, be dead or be cut off: those of four and more, in trust
 // byzantine.
-func (f *facts) tolerated() int {
-	n := len(f.chain.Electorate())
-	if !f.chain.Rules().Byzantine || n < 4 {
-		return 0
-	}
-	return (n - 1) / 3
-}
-
-// settled lists those of the offers that newcomers did not make, where newcomers are few in plans:
-// what they claim of themselves, who may be many, does not count. It lists all if there are none.
-func (f *facts) settled(offers []slot.Offer) []slot.Offer {
-	if !f.chain.FewNewcomers() {
-		return offers
-	}
-	known := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return f.chain.IsNewcomer(o.Peer) })
-	if len(known) == 0 {
-		return offers
-	}
-	return known
-}
+func (f *facts) tolerated() int { return f.chain.Rules().Liars(len(f.chain.Electorate())) }
 
 // fromMember says whether a message comes from a member.
 func (f *facts) fromMember(msg wire.Message) error {

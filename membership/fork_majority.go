@@ -26,7 +26,7 @@ func (fk *fork) entitled() bool {
 
 // enough says whether the peers of a list could fork the tip.
 func (fk *fork) enough(list []slot.Member) bool {
-	return !fk.chain.MajorityForks() || fk.chain.MayFork(func(e slot.Member) bool {
+	return fk.chain.MayFork(func(e slot.Member) bool {
 		_, in := chain.FindMember(list, e.Peer, e.Incarnation)
 		return in
 	})
@@ -61,11 +61,11 @@ func (fk *fork) rank(p slot.PeerID, list []slot.Member) int {
 	return slices.IndexFunc(order, func(e slot.Member) bool { return e.Peer == p })
 }
 
-// convicted lists the members whose keys a fork evicts, in trust byzantine: they contradicted
-// themselves.
+// convicted lists the members that contradicted themselves: in trust byzantine a fork evicts their
+// keys.
 func (fk *fork) convicted() (keys []slot.PeerID) {
 	for _, e := range fk.chain.Members() {
-		if fk.cfg.Rules.Byzantine && ofMember(e) != fk.self && fk.roster.evidence.evicted(ofMember(e)) {
+		if ofMember(e) != fk.self && fk.roster.evidence.evicted(ofMember(e)) {
 			keys = append(keys, e.Peer)
 		}
 	}

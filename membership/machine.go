@@ -79,7 +79,6 @@ func (m *Machine) Tick(now time.Duration) {
 	// What is seen of other peers comes first: all that follows asks which of them are reached.
 	m.presence.watchWork()
 	m.presence.watchHearing()
-	m.presence.watchReach()
 	m.announcer.announce()
 	m.presence.noticeLosses()
 	m.quorum.watch()

@@ -24,11 +24,11 @@ type contact struct {
 	leaving   bool
 	offer     *slot.Offer // the one of the highest sequence number
 	offerAt   time.Duration
-	suspected bool // an event has reported it lost, and it was not heard since
-	reach     reach
+	suspected bool          // an event has reported it lost, and it was not heard since
+	brokenAt  time.Duration // when the connection to it broke; never: there is one, or was none
 }
 
-// presence keeps which peers are heard and reached. It decides only when a peer acts and which
+// presence keeps which peers are heard and connected. It decides only when a peer acts and which
 // peers a leader lists, never whether a record is valid.
 type presence struct {
 	*facts
@@ -108,7 +108,9 @@ func (pr *presence) meetAll(members []slot.Member, now time.Duration) []slot.Mem
 }
 
 func newContact(w memberKey, now time.Duration) *contact {
-	return &contact{memberKey: w, heard: now, joinSince: never, joinHeard: never, silentAt: never, offerAt: never}
+	return &contact{
+		memberKey: w, heard: now, joinSince: never, joinHeard: never, silentAt: never, offerAt: never, brokenAt: never,
+	}
 }
 
 // sorted lists the entries for which in holds, in a fixed order.
@@ -184,15 +186,14 @@ func (pr *presence) quiet() time.Duration {
 func (pr *presence) lost() time.Duration { return max(pr.cfg.Timing.Lost, 3*pr.quiet()) }
 
 // heardLately says whether a peer is not lost. It holds for this peer itself, always. Where ALIVEs
-// are rare, pulses stand for them: a peer that nobody is connected to any more is lost after
-// Timing.Lost.
+// are rare, pulses stand for them: a peer whose connection broke is lost after Timing.Lost.
 func (pr *presence) heardLately(w memberKey) bool {
 	a := pr.known[w]
 	if w == pr.self || a == nil {
 		return w == pr.self
 	}
 	if pr.cfg.Timing.Quiet > 0 && pr.gone(a) { // also where each offer begins the time anew
-		return pr.now-a.reach.noneFor <= pr.cfg.Timing.Lost
+		return pr.now-a.brokenAt <= pr.cfg.Timing.Lost
 	}
 	return pr.now-max(a.heard, pr.busy) <= pr.lost()
 }
@@ -203,7 +204,7 @@ func (pr *presence) meetMembers(before []slot.Member) {
 	for _, e := range pr.meetAll(members, pr.now) {
 		a := pr.known[ofMember(e)]
 		if _, old := chain.FindMember(before, e.Peer, e.Incarnation); !old {
-			a.heard, a.suspected, a.joinSince, a.joinHeard, a.reach = pr.now, false, never, never, reach{}
+			a.heard, a.suspected, a.joinSince, a.joinHeard, a.brokenAt = pr.now, false, never, never, never
 		}
 	}
 }
@@ -216,7 +217,7 @@ func (pr *presence) noticeLosses() {
 			a.suspected = true
 			detail := "not heard"
 			if pr.gone(a) {
-				detail = "nobody has a connection to it any more"
+				detail = "the connection to it broke"
 			}
 			pr.reportPeer(EventSuspected, ReasonLost, e.Peer, detail)
 		}
@@ -233,12 +234,3 @@ func (pr *presence) reaches() []slot.PeerID {
 	}
 	return ps
 }
-
-// reach is what is known of the connections to one member.
-type reach struct {
-	ever    bool          // since it became a member it was connected to somebody
-	none    bool          // and it is not any more
-	noneFor time.Duration // since when
-}
-
-func (r *reach) found() { *r = reach{ever: true} }

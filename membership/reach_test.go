@@ -32,53 +32,38 @@ func (p *labPeer) pass(d time.Duration) {
 	}
 }
 
-// TestGoneIsReachedByNobody: A is connected to B alone, B says that it reaches C, and C that it
-// reaches D.
-func TestGoneIsReachedByNobody(t *testing.T) {
+// TestGoneIsWhoseConnectionBroke: A loses its connection to B.
+func TestGoneIsWhoseConnectionBroke(t *testing.T) {
+	broken := func(a, b *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: b.id}) }
 	for name, c := range map[string]struct {
-		events func(a, b, c, d *labPeer)
-		want   [3]bool // whether A takes B, C and D for around
+		events func(a, b *labPeer)
+		around bool
 	}{
-		"all is well": {func(_, _, _, _ *labPeer) {}, [3]bool{true, true, true}},
-		"over two others": {
-			func(a, b, c, d *labPeer) { a.says(b, c, a); a.says(c, b, d) },
-			[3]bool{true, true, true},
-		},
-		"C lost D": {
-			func(a, b, c, _ *labPeer) { a.says(b, c, a); a.says(c, b) },
-			[3]bool{true, true, false},
-		},
-		"C and D speak for each": {
-			func(a, b, c, d *labPeer) { a.says(b, a); a.says(c, d); a.says(d, c) },
-			[3]bool{true, false, false},
-		},
-		"A lost B": {
-			func(a, b, _, _ *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: b.id}) },
-			[3]bool{},
-		},
-		"and has it again": {func(a, b, _, _ *labPeer) { a.flap(b) }, [3]bool{true, true, true}},
-		"C is heard all the same": {func(a, b, c,
-			d *labPeer,
-		) {
-			a.says(b, a)
+		"all is well":     {func(_, _ *labPeer) {}, true},
+		"broken":          {broken, false},
+		"and again there": {func(a, b *labPeer) { a.flap(b) }, true},
+		"B was still under way": {func(a, b *labPeer) {
+			broken(a, b)
+			a.pass(labTiming.Gone / 2)
+			a.says(b)
+		}, false},
+		"B is heard all the same": {func(a, b *labPeer) {
+			broken(a, b)
 			a.pass(labTiming.Gone + labTiming.Gone/2)
-			a.says(c, d)
-		}, [3]bool{true, true, false}},
+			a.says(b)
+		}, true},
+		"never connected": {func(a, _ *labPeer) {
+			a.m.Report(a.lab.now, ReportConnected{Peer: a.lab.peers[2].id})
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := labOf(t, "ABCD")
-			p := l.peers
-			for _, q := range p[2:] {
-				p[0].m.Report(l.now, ReportConnected{Peer: q.id})
-			}
-			p[0].says(p[1], p[0], p[2])
-			p[0].says(p[2], p[1], p[3])
-			p[0].says(p[3], p[2])
-			p[0].pass(labTiming.Gone)
-			c.events(p[0], p[1], p[2], p[3])
-			p[0].pass(2 * labTiming.Gone)
-			if got := [3]bool{p[0].sees(p[1]), p[0].sees(p[2]), p[0].sees(p[3])}; got != c.want {
-				t.Errorf("around: %v, want %v", got, c.want)
+			l := labOf(t, "ABC")
+			a, b := l.peers[0], l.peers[1]
+			a.says(b)
+			c.events(a, b)
+			a.pass(2 * labTiming.Gone)
+			if got := a.sees(b); got != c.around {
+				t.Errorf("around: %v, want %v", got, c.around)
 			}
 		})
 	}
@@ -95,7 +80,7 @@ func (p *labPeer) flap(to *labPeer) {
 // branch, promises the next term at once.
 func TestPromiseOnceTheLeaderIsGone(t *testing.T) {
 	for name, goes := range map[string]func(a, leader *labPeer){
-		"reached by nobody": func(a, leader *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: leader.id}) },
+		"its connection broke": func(a, leader *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: leader.id}) },
 		"on another branch": func(a, leader *labPeer) {
 			_ = a.m.Step(a.lab.now, labSigned(leader,
 				wire.Alive{Branch: slot.Root{1}, Height: a.m.chain.Height(), Tip: slot.Root{2}}))

@@ -72,13 +72,13 @@ func (m *Machine) whyPaused() string {
 		}
 		missing = append(missing, fmt.Sprintf("%s (%s)", e.Peer.Short(), why))
 	}
-	return fmt.Sprintf("%d of %d %s missing: %s; goes on when %s", len(missing), len(electors), m.voters(),
+	return fmt.Sprintf("%d of %d electors missing: %s; goes on when %s", len(missing), len(electors),
 		strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
 }
 
 // tooFew says whether fewer electors are heard than it takes to go on without a quorum.
 func (m *Machine) tooFew() bool {
-	return m.fork.without && m.chain.MajorityForks() && !m.chain.MayFork(m.quorum.present)
+	return m.fork.without && !m.chain.MayFork(m.quorum.present)
 }
 
 // whatNext says what ends the pause: the return of some, or what happens if they stay away.

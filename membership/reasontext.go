@@ -7,14 +7,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// voters is what those that decide are called: where only crashes are withstood, all members do.
-func (f *facts) voters() string {
-	if f.cfg.Rules.Byzantine {
-		return "electors"
-	}
-	return "members"
-}
-
 // whyProvisional says in plain words why the chain is provisional; "" if it is the run.
 func (f *facts) whyProvisional() string {
 	p, is := f.chain.Provisional()
@@ -23,15 +15,10 @@ func (f *facts) whyProvisional() string {
 	}
 	n, lost := len(p.Electors), len(p.Missing)
 	quorum := f.cfg.Rules.Votes(n)
-	missing := max(1, quorum-(n-lost))
-	again := "are " + f.voters()
-	if missing == 1 {
-		again = map[string]string{"electors": "is an elector", "members": "is a member"}[f.voters()]
-	}
-	return fmt.Sprintf("provisional: the run goes on with %d of the %d %s that it had at height %d; a quorum of "+
-		"them is %d. If %d of them have decided otherwise, this branch will be given up. It is safe once %d more of "+
-		"these %s again: %s; or once the members have removed those that do not come back (p2pdiloco remove)",
-		n-lost, n, f.voters(), p.Height, quorum, quorum, missing, again, shortList(p.Missing))
+	return fmt.Sprintf("provisional: the run goes on with %d of the %d electors that it had at height %d; a "+
+		"quorum of them is %d. If %d of them have decided otherwise, this branch will be given up. It is safe once "+
+		"%d more of these have come back: %s; or once the members have removed those that do not come back "+
+		"(p2pdiloco remove)", n-lost, n, p.Height, quorum, quorum, max(1, quorum-(n-lost)), shortList(p.Missing))
 }
 
 // shortList names a few members.

@@ -63,7 +63,7 @@ func (ro *roster) withNewcomers(r slot.Record, next []slot.Member, ready func(*c
 			continue
 		}
 		if more := with(next, ro.chain.Listing(a.peer, a.inc)); more != nil &&
-			(ro.cfg.Rules.Byzantine || ro.cfg.Rules.Grows(ro.chain.Electorate(), more)) {
+			ro.cfg.Rules.Grows(ro.chain.Electorate(), slot.Record{Members: more}.Electors()) {
 			next = more
 			if !proven {
 				room--

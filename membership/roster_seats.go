@@ -61,7 +61,7 @@ func (ro *roster) expelled(p slot.PeerID) bool {
 // givesSeat says whether a record may give a seat. Seats are no reason for a record, but before the
 // first slot, when the run's first members get theirs.
 func (ro *roster) givesSeat(r slot.Record, t chain.Turnover) bool {
-	return ro.cfg.Rules.Byzantine && !ro.closingDue() && r.Kind != slot.Access &&
+	return !ro.closingDue() && r.Kind != slot.Access &&
 		(r.Kind == slot.Step || ro.beginsWithSeats() || !slices.Equal(t.Listed, ro.chain.Members()))
 }
 

@@ -18,7 +18,7 @@ import (
 // ones take no part (turnout.go). It does so only while it hears a quorum: who hears none is the
 // one that is cut off, and what it would say could still count when the others are back.
 //
-// In trust crash nothing of this is said or kept.
+// In trust crash nothing of this is said, and what is kept counts for nothing.
 type statements struct {
 	*facts
 	*effects
@@ -139,7 +139,7 @@ func (st *statements) onStatement(msg wire.Message, s wire.Statement) error {
 		return err
 	}
 	n := len(st.members())
-	if !st.cfg.Rules.Byzantine || !s.Unheard.Fits(n) || !s.Mute.Fits(n) {
+	if !s.Unheard.Fits(n) || !s.Mute.Fits(n) {
 		return chain.Invalid("a statement that is not about the %d members", n)
 	}
 	w := memberKey{msg.From, msg.Incarnation}
@@ -165,7 +165,7 @@ func saysMore(s wire.Statement, had wire.SignedStatement, n int) bool {
 // onLeave keeps a member's LEAVE as proof.
 func (st *statements) onLeave(msg wire.Message, l wire.Leave) {
 	w := memberKey{msg.From, msg.Incarnation}
-	if m, listed := st.member(w); st.cfg.Rules.Byzantine && listed && m.Since == l.Since {
+	if m, listed := st.member(w); listed && m.Since == l.Since {
 		st.leaves[w] = wire.SignedLeave{Peer: msg.From, Incarnation: msg.Incarnation, Leave: l, Sig: msg.Sig}
 	}
 }
@@ -174,7 +174,7 @@ func (st *statements) onLeave(msg wire.Message, l wire.Leave) {
 // to say, in another incarnation.
 func (st *statements) onRetired(msg wire.Message, x wire.Retired) error {
 	w := memberKey{msg.From, x.Old}
-	if _, listed := st.member(w); !listed || !st.cfg.Rules.Byzantine {
+	if _, listed := st.member(w); !listed {
 		return ErrStale
 	}
 	if msg.Incarnation == x.Old {
@@ -290,7 +290,7 @@ func (st *statements) check(r slot.Record, a wire.Attachments) error {
 // it. The others' turn is with the next record.
 func (st *statements) carries(m slot.Member, room *int) bool {
 	e, ok := st.evidence.of(ofMember(m))
-	if n := len(e.Second.Body); ok && st.cfg.Rules.Byzantine {
+	if n := len(e.Second.Body); ok {
 		if n > *room {
 			return false
 		}

@@ -194,7 +194,7 @@ func TestNewcomersSayNotHowLongOthersTrain(t *testing.T) {
 	for _, e := range m.chain.Members() {
 		m.presence.known[ofMember(e)].offerAt = m.now
 		o := slot.Offer{Peer: e.Peer, Slot: 99, Base: 98, Steps: 10, StepTime: 1e5}
-		if m.chain.IsNewcomer(e.Peer) {
+		if isNewcomer(m, e.Peer) {
 			o.Steps, o.StepTime = math.MaxUint32, math.MaxUint32
 		}
 		offers = append(offers, o)

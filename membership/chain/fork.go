@@ -12,10 +12,10 @@ import (
 // withstand no liar anyway, and whoever is left of them may fork.
 func (pos *position) MajorityForks() bool { return pos.rules.byzantineAt(len(pos.Electorate())) }
 
-// MayFork says whether the peers for which in holds are enough electors of the tip to fork it,
-// where that takes a majority.
+// MayFork says whether the peers for which in holds are enough electors of the tip to fork it.
+// Where it takes no majority, anybody is.
 func (pos *position) MayFork(in func(slot.Member) bool) bool {
-	return slot.Majority(pos.Electorate(), in)
+	return !pos.MajorityForks() || slot.Majority(pos.Electorate(), in)
 }
 
 // checkFork enforces which peers may fork the tip together. Anybody may found a run.
@@ -23,17 +23,14 @@ func (pos *position) checkFork(r slot.Record) error {
 	if pos.tip.Height == 0 {
 		return nil
 	}
-	if pos.MajorityForks() {
-		electors := r.Electors()
-		signs := func(e slot.Member) bool {
-			_, in := FindMember(electors, e.Peer, e.Incarnation)
-			return in
-		}
-		if !pos.MayFork(signs) {
-			return Invalid("a fork by %d of %d electors: it takes more than half, or half with the senior",
-				CountMembers(pos.Electorate(), signs), len(pos.Electorate()))
-		}
-		return nil
+	electors := r.Electors()
+	signs := func(e slot.Member) bool {
+		_, in := FindMember(electors, e.Peer, e.Incarnation)
+		return in
+	}
+	if !pos.MayFork(signs) {
+		return Invalid("a fork by %d of %d electors: it takes more than half, or half with the senior",
+			CountMembers(pos.Electorate(), signs), len(pos.Electorate()))
 	}
 	if stay := pos.Staying(r.Members); stay < len(r.Members) {
 		return Invalid("a fork by %d peers that are no members of the record that is forked", len(r.Members)-stay)

@@ -15,17 +15,15 @@ const fewMembers = 3
 //     share f+1 members. So they share an honest one, and f members can neither decide nor prevent
 //     a decision.
 func (r Rules) Quorum(members []slot.Member, in func(slot.Member) bool) bool {
-	if r.byzantineAt(len(members)) {
-		return CountMembers(members, in) >= r.Votes(len(members))
-	}
-	return slot.Majority(members, in)
+	n := len(members)
+	return CountMembers(members, in) >= r.Votes(n) || r.HalfDecides(n) && slot.Majority(members, in)
 }
 
 // Votes returns how many of n members are a quorum, whichever they are. Where a majority decides,
 // exactly half with the senior are one as well.
 func (r Rules) Votes(n int) int {
-	if r.byzantineAt(n) {
-		return n - r.Liars(n)
+	if f := r.Liars(n); f > 0 {
+		return n - f
 	}
 	return n/2 + 1
 }

@@ -115,7 +115,7 @@ func (pos *position) creditFirst(members []slot.Member, known int) {
 		return
 	}
 	for i := range members {
-		if members[i].Since == pos.tip.Height+1 && known < pos.rules.StartPeers {
+		if members[i].Since == pos.tip.Height+1 && known < max(1, pos.rules.StartPeers) {
 			members[i].Credit = seatCredit
 			known++
 		}
@@ -181,7 +181,7 @@ func seatsAbove(n int) int {
 func (pos *position) Candidates(r slot.Record) []slot.Member {
 	electors := r.Electors()
 	n := len(electors)
-	if !pos.rules.Byzantine || n == 0 {
+	if n == 0 {
 		return nil
 	}
 	able := slices.DeleteFunc(slices.Clone(r.Members), func(m slot.Member) bool {

@@ -15,7 +15,7 @@ type Progress struct {
 // elector, for a peer that is not listed, and where each member has a seat.
 func (r Rules) ProgressOf(tip slot.Record, p slot.PeerID) (way Progress, ok bool) {
 	i := slot.Find(tip.Members, p)
-	if !r.Byzantine || i < 0 || tip.Members[i].Elects() {
+	if i < 0 || tip.Members[i].Elects() {
 		return Progress{}, false
 	}
 	n, need := len(tip.Electors()), seatCredit

@@ -29,7 +29,7 @@ func TestProgressToASeat(t *testing.T) {
 		{five, "A32 B32 C32 D32 e8", "e", Progress{Contributions: 1, Needed: 4, Full: true}, true},
 		{seatRules(1), "A32 b0", "a", Progress{}, false},
 		{seatRules(1), "A32 b0", "x", Progress{}, false},
-		{crash, "A32 b0", "b", Progress{}, false},
+		{crash, "A32 B0", "b", Progress{}, false},
 	} {
 		tip := slot.Record{Members: parseMembers(t, c.members)}
 		if got, ok := c.rules.ProgressOf(tip, c.of); got != c.want || ok != c.ok {

@@ -81,16 +81,13 @@ const seatsOfStrangers = 3
 
 // SettleFork returns a fork of the tip with the members that follow from a turnover.
 //
-//   - The founders of a run have a seat and the credit for it.
+//   - Who founds a run has a seat.
 //   - From four electors on, the ones that are listed with a seat sign: they keep theirs. All
 //     others are members as before.
 //   - Fewer electors: those that are listed sign, and keep the seats that they have. If none has
 //     one, the three with most credit get theirs. Members that are not listed are absent.
 //   - Peers that are no members of the tip, and hold its state, begin without credit.
 func (pos *position) SettleFork(r slot.Record, t Turnover) slot.Record {
-	if !pos.rules.Byzantine {
-		return pos.Settle(r, t)
-	}
 	many := pos.rules.byzantineAt(len(pos.Electorate()))
 	signs := map[slot.PeerID]bool{}
 	for _, m := range t.Listed {
@@ -106,7 +103,7 @@ func (pos *position) SettleFork(r slot.Record, t Turnover) slot.Record {
 	for i := range r.Members {
 		m := &r.Members[i]
 		if pos.tip.Height == 0 {
-			m.Seat, m.Credit = r.Height, seatCredit
+			m.Seat = m.Since
 		} else if !signs[m.Peer] {
 			m.Seat = 0
 		}

@@ -40,11 +40,15 @@ func isNewcomer(record slot.Record, p slot.PeerID) (m slot.Member, is bool) {
 // sharesFrom were taken when it began. A record in mid-slot changes nobody's mind about that.
 func (pos *position) FewNewcomers() bool { return pos.rules.bounds(pos.recent.began()) }
 
-// IsNewcomer says whether a peer has no seat, and has not earned one yet, for a plan of the open
-// slot.
-func (pos *position) IsNewcomer(p slot.PeerID) bool {
-	_, is := isNewcomer(pos.recent.began(), p)
-	return is
+// KnownOf lists those of the offers for the open slot that newcomers did not make, where newcomers
+// are few: what they claim of themselves, who may be many, does not count. It lists all if there
+// are none.
+func (pos *position) KnownOf(offers []slot.Offer) []slot.Offer {
+	newcomers := pos.newcomersOf(pos.recent.began(), offers)
+	if len(newcomers) == len(offers) {
+		return offers
+	}
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(newcomers, o.Peer) })
 }
 
 // WithinShare returns those of the offers for the open slot that its plan takes. Where votes are
@@ -54,9 +58,6 @@ func (pos *position) IsNewcomer(p slot.PeerID) bool {
 // are members for longest. One is always taken, and as many as it takes to close the slot. Those
 // that were in a group of this slot before keep their places, ahead of all others.
 func (pos *position) WithinShare(offers []slot.Offer, before ...slot.PeerID) []slot.Offer {
-	if !pos.FewNewcomers() {
-		return offers
-	}
 	newcomers := pos.newcomersOf(pos.recent.began(), offers, before...)
 	room := pos.rules.shareBeside(len(offers) - len(newcomers))
 	if len(newcomers) <= room {
@@ -70,8 +71,9 @@ func (pos *position) WithinShare(offers []slot.Offer, before ...slot.PeerID) []s
 // places beside fewer others.
 func (pos *position) newcomersOf(record slot.Record, offers []slot.Offer, before ...slot.PeerID) []slot.PeerID {
 	var newcomers []slot.Member
+	few := pos.rules.bounds(record)
 	for _, o := range offers {
-		if m, is := isNewcomer(record, o.Peer); is {
+		if m, is := isNewcomer(record, o.Peer); is && few {
 			m.Peer = o.Peer
 			newcomers = append(newcomers, m)
 		}
@@ -103,13 +105,9 @@ type Share struct {
 }
 
 // Share returns the bound on newcomers in the sets of the open slot, over offers sorted by peer.
-func (pos *position) Share(offers []slot.Offer) (none Share) {
-	began := pos.recent.began()
-	if !pos.rules.bounds(began) {
-		return none
-	}
+func (pos *position) Share(offers []slot.Offer) Share {
 	s := Share{rules: pos.rules}
-	for _, p := range pos.newcomersOf(began, offers) {
+	for _, p := range pos.newcomersOf(pos.recent.began(), offers) {
 		s.newcomers = append(s.newcomers, slot.Plan{Offers: offers}.Place(p))
 	}
 	return s
