@@ -24,7 +24,8 @@ type Checkpoint struct {
 	Size   int64 // bytes
 }
 
-func (c Checkpoint) count() Count { return Count{c.Slot, c.Open} }
+// Count is what the state counts.
+func (c Checkpoint) Count() Count { return Count{c.Slot, c.Open} }
 
 func (c Checkpoint) name() string { return fileName(statePrefix, c.Height, c.Root) }
 
@@ -135,19 +136,19 @@ func (s *states) readHeader(f disk.File) (count Count, err error) {
 // Written is a state whose bytes the system has. They are on disk, and the state is held, once it
 // is published.
 type Written struct {
+	Checkpoint
 	states *states
-	c      Checkpoint
 	tree   Tree
 	file   disk.File // nil: the state is held already
 }
 
 func (w *Written) write(vectors [][]float32) error {
 	folder := w.states.folder
-	f, err := folder.begin(w.c.name())
+	f, err := folder.begin(w.name())
 	if err != nil {
 		return err
 	}
-	err = folder.fill(f, w.c.name(), w.c.Size, func() error { return writeState(f, w.c.count(), vectors) })
+	err = folder.fill(f, w.name(), w.Size, func() error { return writeState(f, w.Count(), vectors) })
 	if err == nil {
 		w.file = f
 	}
@@ -179,10 +180,10 @@ func (w *Written) Publish() error {
 	if w == nil || w.file == nil {
 		return nil
 	}
-	if err := w.states.folder.publish(w.file, w.c.name()); err != nil {
+	if err := w.states.folder.publish(w.file, w.name()); err != nil {
 		return err
 	}
-	w.states.keep(w.c, w.tree.nodes)
+	w.states.keep(w.Checkpoint, w.tree.nodes)
 	return nil
 }
 

@@ -158,9 +158,9 @@ func (s *Store) Save(height uint64, count Count, root slot.Root, vectors ...[]fl
 func (s *Store) Write(height uint64, count Count, tree Tree, vectors ...[]float32) (*Written, error) {
 	w := &Written{
 		states: s.states, tree: tree,
-		c: Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: tree.Root, Size: s.Shape().Size()},
+		Checkpoint: Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: tree.Root, Size: s.Shape().Size()},
 	}
-	if s.states.holds(w.c) {
+	if s.states.holds(w.Checkpoint) {
 		return w, nil
 	}
 	return w, w.write(vectors)

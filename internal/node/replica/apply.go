@@ -71,7 +71,7 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	r.cfg.Emit("slot.stats", stats.fields())
 	r.figures.Decided(record)
 	r.settle(record)
-	r.feedbackFile.reached(at)
+	r.debtFile.reached(at)
 	failpoint.Here(failpoint.Applied)
 	return nil
 }
@@ -134,15 +134,14 @@ func (r *Replica) Save() {
 func (r *Replica) write() (publish func() error, err error) {
 	r.border.Lock()
 	defer r.border.Unlock()
-	var state *checkpoint.Written
-	var debt *writtenDebt
+	var state, debt *checkpoint.Written
 	err = r.model.state.read(func(at Position, vectors [][]float32) (err error) {
 		// where it is held already the records since then have left the state as it was
 		if !slices.ContainsFunc(r.model.store.List(), func(c checkpoint.Checkpoint) bool { return c.Root == at.Root }) {
 			state, err = r.model.store.Write(at.Height, at.count(), r.model.state.treeOf(at, vectors), vectors...)
 		}
 		if err == nil {
-			debt, err = r.feedbackFile.write(at)
+			debt, err = r.debtFile.write(at)
 		}
 		return err
 	})
@@ -152,10 +151,10 @@ func (r *Replica) write() (publish func() error, err error) {
 	return func() error {
 		err := state.Publish()
 		if err != nil {
-			debt.drop()
+			debt.Drop()
 			return err
 		}
-		return debt.publish()
+		return r.debtFile.publish(debt)
 	}, err
 }
 

@@ -181,7 +181,7 @@ func (c *contributions) settle(record slot.Record) {
 //   - The debt must be known before the next contribution is encoded; otherwise it would be paid
 //     twice. So the caller waits for the contribution under way before it encodes the next one. The
 //     overlapped modes lose nothing by that, for its slot must be applied before the next offer.
-//   - The debt is kept on disk with the newest checkpoint (feedbackFile). A process that starts
+//   - The debt is kept on disk with the newest checkpoint (debtFile). A process that starts
 //     goes on with it from the state that it belongs to; one that is listed after that has paid it,
 //     and its own residual went with the process that died, so then nothing is owed.
 //   - Nothing is owed after a state was fetched because records were missed or a branch was given
@@ -195,7 +195,8 @@ type feedback struct {
 
 	mu struct {
 		sync.RWMutex
-		debt  [][]float32 // e, by fragment; nil until something is owed
+		all   []float32   // e, a fragment behind the other; nil until something is owed
+		debt  [][]float32 // the fragments' parts of it; nil as well
 		spare []float32   // one of the buffers that residuals come in
 	}
 }
@@ -258,11 +259,10 @@ func (o owing) Decoded(begin uint64, x []float32) {
 func (f *feedback) owe(record slot.Record, index int, residual []float32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e := f.mu.debt[record.Fragment]
-	if e == nil {
-		e = make([]float32, f.sizes[record.Fragment])
-		f.mu.debt[record.Fragment] = e
+	if f.mu.all == nil {
+		f.take(make([]float32, f.elements()))
 	}
+	e := f.mu.debt[record.Fragment]
 	for _, s := range record.Segments {
 		if s.Contributors.Has(index) {
 			part := e[s.Range.Begin:s.Range.End]
@@ -293,19 +293,38 @@ func (f *feedback) paid(record slot.Record, index int) {
 	}
 }
 
-// owed is the debt, by fragment, nil where there is none. Only owe, paid, resume and forgive change
-// it, and none of them may be called meanwhile.
-func (f *feedback) owed() [][]float32 {
+// owed is the debt of all fragments. Only owe, paid, resume and forgive change it, and none of them
+// may be called meanwhile.
+func (f *feedback) owed() []float32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.mu.debt)
+	if f.mu.all == nil {
+		return make([]float32, f.elements())
+	}
+	return f.mu.all
 }
 
 // resume takes up a debt from before a restart.
-func (f *feedback) resume(debt [][]float32) {
+func (f *feedback) resume(all []float32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	copy(f.mu.debt, debt)
+	f.take(all)
+}
+
+// take has all be the debt. mu is held.
+func (f *feedback) take(all []float32) {
+	f.mu.all = all
+	for i, n := range f.sizes {
+		f.mu.debt[i], all = all[:n], all[n:]
+	}
+}
+
+// elements is D.
+func (f *feedback) elements() (d uint64) {
+	for _, n := range f.sizes {
+		d += n
+	}
+	return d
 }
 
 // forgive drops what is owed.
@@ -315,6 +334,7 @@ func (f *feedback) forgive() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.mu.all = nil
 	clear(f.mu.debt)
 }
 

@@ -82,7 +82,7 @@ type Replica struct {
 
 	model         *model
 	contributions *contributions
-	feedbackFile  *feedbackFile
+	debtFile      *debtFile
 	reductions    *reductions
 	outcomes      *outcomes
 	fetcher       *fetcher
@@ -139,9 +139,12 @@ func Open(cfg Config) (*Replica, error) {
 	if err != nil && !errors.Is(err, checkpoint.ErrNotHeld) {
 		return nil, errors.Join(err, r.Close(false))
 	}
-	if r.feedbackFile = openFeedbackFile(cfg, r.contributions.feedback); err == nil {
-		at, _ := r.Position()
-		r.feedbackFile.reached(at)
+	at, held := r.Position()
+	if r.debtFile, err = openDebtFile(cfg, r.contributions.feedback); err != nil {
+		return nil, errors.Join(err, r.Close(false))
+	}
+	if held {
+		r.debtFile.reached(at)
 	}
 	return r, nil
 }
@@ -227,7 +230,7 @@ func (r *Replica) Close(keep bool) error {
 	err := r.server.Close()
 	if keep {
 		r.Save()
-		err = errors.Join(err, r.model.store.Close())
+		err = errors.Join(err, r.model.store.Close(), r.debtFile.close())
 	}
 	r.model.close()
 	return err

@@ -219,7 +219,7 @@ func (r *Replica) synchronize(ctx context.Context, work membership.WorkSync) err
 	}
 	r.contributions.feedback.forgive()
 	at, _ := r.Position()
-	r.feedbackFile.reached(at)
+	r.debtFile.reached(at)
 	sources := make(map[string]int64, len(fetched.Sources))
 	for p, n := range fetched.Sources {
 		sources[p.String()] = n

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -85,14 +86,19 @@ func indebted(t *testing.T, dir string) *contributions {
 }
 
 // opened are a peer's contributions with what a folder has of their debt.
-func opened(codecName string, fragments int, dir string, run slot.Root) (c *contributions, d *feedbackFile,
+func opened(codecName string, fragments int, dir string, run slot.Root) (c *contributions, d *debtFile,
 	log *strings.Builder,
 ) {
 	c, log = debtor(codecName, fragments, 0), new(strings.Builder)
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	d = openFeedbackFile(Config{Dir: dir, Run: Run{ID: run}, Logger: logger}, c.feedback)
+	d, err := openDebtFile(Config{Dir: dir, Run: Run{ID: run}, Logger: logger}, c.feedback)
+	if err != nil {
+		panic(err)
+	}
 	return c, d, log
 }
+
+var warned = regexp.MustCompile("level=(WARN|ERROR)")
 
 // A debt that does not belong to the state that a peer comes to, or whose file is damaged, is
 // dropped, and the log says so.
@@ -119,16 +125,20 @@ func TestADebtOfAnotherStateIsDropped(t *testing.T) {
 		}, false},
 	} {
 		dir := t.TempDir()
-		before, file := indebted(t, dir), filepath.Join(dir, feedbackName)
-		b, err := os.ReadFile(file)
-		if err = errors.Join(err, os.WriteFile(file, c.damage(b), 0o600)); err != nil {
+		before := indebted(t, dir)
+		files, err := filepath.Glob(filepath.Join(dir, debtFolder, "state-*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		b, err := os.ReadFile(files[0])
+		if err = errors.Join(err, os.WriteFile(files[0], c.damage(b), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		got, d, log := opened(codec.Int4, 1, dir, c.run)
 		for _, at := range c.reach {
 			d.reached(at)
 		}
-		if kept := got.feedback.mu.debt[0] != nil; kept != c.kept || kept == strings.Contains(log.String(), "WARN") {
+		if kept := got.feedback.mu.debt[0] != nil; kept != c.kept || kept == warned.MatchString(log.String()) {
 			t.Errorf("%s: kept is %v; the log says %q", name, kept, log)
 		} else if kept && !slices.Equal(got.feedback.mu.debt[0], before.feedback.mu.debt[0]) {
 			t.Errorf("%s: another debt", name)
@@ -156,7 +166,7 @@ func TestAListedContributionOfBeforeAKillHasPaid(t *testing.T) {
 	}
 }
 
-func saved(d *feedbackFile, at Position) error {
+func saved(d *debtFile, at Position) error {
 	w, err := d.write(at)
-	return errors.Join(err, w.publish())
+	return errors.Join(err, d.publish(w))
 }
