@@ -128,11 +128,14 @@ func (d *folder) reuse(name string) (disk.File, error) {
 // recycle makes spare files of some that are not needed any more, and removes the others. A spare
 // file is written to only once its old name is gone for good: what has a name is whole.
 func (d *folder) recycle(names []string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var errs []error
 	var spare []string
 	for _, name := range names {
-		temp := d.spareName(name)
-		if d.spares()+len(spare) >= maxSpare {
+		d.mu.recycled++
+		temp := fmt.Sprintf("%s%s-%d", tempPrefix, name, d.mu.recycled)
+		if len(d.mu.spare)+len(spare) >= maxSpare {
 			errs = append(errs, d.remove(name))
 		} else if err := d.fs.Rename(d.path(name), d.path(temp)); err == nil {
 			spare = append(spare, temp)
@@ -145,24 +148,9 @@ func (d *folder) recycle(names []string) error {
 	}
 	err := d.fs.SyncDir(d.dir)
 	if err == nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
 		d.mu.spare = append(d.mu.spare, spare...)
 	}
 	return errors.Join(append(errs, err)...)
-}
-
-func (d *folder) spareName(name string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mu.recycled++
-	return fmt.Sprintf("%s%s-%d", tempPrefix, name, d.mu.recycled)
-}
-
-func (d *folder) spares() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.mu.spare)
 }
 
 // reused says whether another process has taken a file, which it has pruned, for another one while
@@ -289,25 +277,15 @@ func (e *CorruptError) Error() string {
 
 const corruptSuffix = ".corrupt"
 
-// setter sets corrupt files aside, one at a time.
-type setter struct{ sync.Mutex }
-
-// setAside takes a corrupt file out of a catalog, and gives it another name, if the catalog still
-// has the file that was read: is. Another reader may have set that aside before, and a good file
-// have come in its place, while this one had it open.
-func setAside[T any](s *setter, c *catalog[T], d *folder, name string, is func(T) bool, why *CorruptError) {
-	s.Lock()
-	defer s.Unlock()
-	if file, ok := c.named(name); !ok || !is(file) {
-		return
-	}
-	d.setAside(name, why)
-	c.forget(name) // last: until then no other file gets the name
+func corrupt(f disk.File, why string, args ...any) *CorruptError {
+	return &CorruptError{Path: f.Name(), Why: fmt.Sprintf(why, args...)}
 }
 
 // catalog is what is known of the files of one kind, by their names.
-type catalog[T any] struct {
-	mu struct {
+type catalog[T comparable] struct {
+	folder *folder
+	aside  sync.Mutex // held while a file is set aside
+	mu     struct {
 		sync.Mutex
 		files map[string]T
 	}
@@ -333,6 +311,18 @@ func (c *catalog[T]) all() []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.mu.files))
+}
+
+// setAside takes a corrupt file out of the catalog, and gives it another name, if the catalog still
+// has the file that was read. Another reader may have set that aside before, and a good file have
+// come in its place, while this one had it open.
+func (c *catalog[T]) setAside(name string, read T, why *CorruptError) {
+	c.aside.Lock()
+	defer c.aside.Unlock()
+	if file, ok := c.named(name); ok && file == read {
+		c.folder.setAside(name, why)
+		c.forget(name) // last: until then no other file gets the name
+	}
 }
 
 func (c *catalog[T]) forget(name string) {

@@ -240,9 +240,9 @@ func TestSpareFilesHaveNamesOfTheirOwn(t *testing.T) {
 
 func FuzzParseOutcome(f *testing.F) {
 	gs, _ := segments(1)
-	o := &outcomeFile{frameBytes: testFrame, segments: gs, sizes: []int64{10_000, 4096, 1}}
+	o := &Outcome{frameBytes: testFrame, Segments: gs, sizes: []int64{10_000, 4096, 1}}
 	f.Add(o.appendHeader(nil))
-	f.Add((&outcomeFile{frameBytes: math.MaxInt32}).appendHeader(nil))
+	f.Add((&Outcome{frameBytes: math.MaxInt32}).appendHeader(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOutcome(b)
 		if err != nil {

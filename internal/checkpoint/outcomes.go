@@ -26,13 +26,15 @@ const (
 	segmentMin       = 16 + 4 + 32 + 8 // bytes that a segment takes in the header, at least
 )
 
-// outcomeFile describes one file of segments.
-type outcomeFile struct {
+// Outcome is the outcome of one step on disk. Segments must not be changed.
+type Outcome struct {
+	Height   uint64
+	Root     slot.Root // slot.OutcomeRoot
+	Segments []slot.Segment
+
+	in         *outcomes
 	name       string
-	height     uint64
-	root       slot.Root // slot.OutcomeRoot
 	frameBytes int
-	segments   []slot.Segment
 	sizes      []int64 // bytes of each segment
 	dataAt     []int64 // where the bytes of each segment begin
 	hashesAt   []int64 // where the hashes of its frames do
@@ -40,31 +42,31 @@ type outcomeFile struct {
 	end        int64 // size of the file
 }
 
-func (o *outcomeFile) frames(i int) int64 {
+func (o *Outcome) frames(i int) int64 {
 	return (o.sizes[i] + int64(o.frameBytes) - 1) / int64(o.frameBytes)
 }
 
-func (o *outcomeFile) appendHeader(b []byte) []byte {
+func (o *Outcome) appendHeader(b []byte) []byte {
 	b = append(b, outcomeMagic...)
-	b = wire.AppendU32(wire.AppendU32(b, uint32(o.frameBytes)), uint32(len(o.segments)))
-	for i, g := range o.segments {
+	b = wire.AppendU32(wire.AppendU32(b, uint32(o.frameBytes)), uint32(len(o.Segments)))
+	for i, g := range o.Segments {
 		b = wire.AppendU64(g.Append(b), uint64(o.sizes[i]))
 	}
 	return b
 }
 
 // parseOutcome parses what appendHeader wrote. Name and height are not in it.
-func parseOutcome(b []byte) (*outcomeFile, error) {
+func parseOutcome(b []byte) (*Outcome, error) {
 	r := wire.NewReader(b)
 	if m := r.Take(len(outcomeMagic)); string(m) != outcomeMagic {
 		r.Fail("no outcome file")
 	}
-	o := &outcomeFile{frameBytes: int(r.U32())}
+	o := &Outcome{frameBytes: int(r.U32())}
 	if o.frameBytes <= 0 {
 		r.Fail("frames of %d bytes", o.frameBytes)
 	}
 	for range r.Count(slot.MaxSegments, segmentMin) {
-		o.segments = append(o.segments, slot.ReadSegment(r))
+		o.Segments = append(o.Segments, slot.ReadSegment(r))
 		size := r.U64()
 		if size > maxSegmentBytes {
 			r.Fail("segment of %d bytes", size)
@@ -74,13 +76,13 @@ func parseOutcome(b []byte) (*outcomeFile, error) {
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	o.root = slot.OutcomeRoot(o.segments)
+	o.Root = slot.OutcomeRoot(o.Segments)
 	o.place(len(b))
 	return o, nil
 }
 
 // readOutcome reads the header of a file of this size.
-func readOutcome(f io.ReaderAt, size int64) (*outcomeFile, error) {
+func readOutcome(f io.ReaderAt, size int64) (*Outcome, error) {
 	var length [4]byte
 	if _, err := f.ReadAt(length[:], max(0, size-4)); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func readOutcome(f io.ReaderAt, size int64) (*outcomeFile, error) {
 }
 
 // place computes where all lies in the file, given the length of the header.
-func (o *outcomeFile) place(header int) {
+func (o *Outcome) place(header int) {
 	at := int64(0)
 	for _, size := range o.sizes {
 		o.dataAt = append(o.dataAt, at)
@@ -112,9 +114,9 @@ func (o *outcomeFile) place(header int) {
 
 // write writes all but the frames that were written before, of which these are the hashes by their
 // places.
-func (o *outcomeFile) write(f io.WriterAt, header []byte, data []slot.Frames, written map[int64]slot.Root) error {
-	for i := range o.segments {
-		if i == len(o.segments)/2 {
+func (o *Outcome) write(f io.WriterAt, header []byte, data []slot.Frames, written map[int64]slot.Root) error {
+	for i := range o.Segments {
+		if i == len(o.Segments)/2 {
 			failpoint.Here(failpoint.OutcomeHalf)
 		}
 		if err := o.writeSegment(f, i, data[i], written); err != nil {
@@ -125,10 +127,10 @@ func (o *outcomeFile) write(f io.WriterAt, header []byte, data []slot.Frames, wr
 	return err
 }
 
-func (o *outcomeFile) writeSegment(f io.WriterAt, i int, data slot.Frames, written map[int64]slot.Root) error {
-	if got := data.Root(o.frameBytes); got != o.segments[i].Root {
+func (o *Outcome) writeSegment(f io.WriterAt, i int, data slot.Frames, written map[int64]slot.Root) error {
+	if got := data.Root(o.frameBytes); got != o.Segments[i].Root {
 		return fmt.Errorf("segment %d has root %s, not %s as the outcome says", i, got.Short(),
-			o.segments[i].Root.Short())
+			o.Segments[i].Root.Short())
 	}
 	place := func(k int) int64 { return min(int64(k)*int64(o.frameBytes), o.sizes[i]) }
 	for k, n := 0, len(data.Hashes); k < n; k++ {
@@ -149,24 +151,22 @@ func (o *outcomeFile) writeSegment(f io.WriterAt, i int, data slot.Frames, writt
 
 // outcomes is the part of a store that keeps outcomes.
 type outcomes struct {
-	catalog[*outcomeFile]
-	folder     *folder
+	catalog[*Outcome]
 	frameBytes int
 	requests   *requests
-	setter     setter
 	begun      atomic.Pointer[Begun] // the newest
 }
 
 // segmentAt is the place of a segment.
 type segmentAt struct {
-	file  *outcomeFile
+	file  *Outcome
 	index int
 }
 
 // find finds a segment in any of the outcomes.
 func (s *outcomes) find(root slot.Root) (segmentAt, bool) {
 	for _, o := range s.all() {
-		if i := slices.IndexFunc(o.segments, func(g slot.Segment) bool { return g.Root == root }); i >= 0 {
+		if i := slices.IndexFunc(o.Segments, func(g slot.Segment) bool { return g.Root == root }); i >= 0 {
 			return segmentAt{o, i}, true
 		}
 	}
@@ -174,8 +174,8 @@ func (s *outcomes) find(root slot.Root) (segmentAt, bool) {
 }
 
 // put writes an outcome that is not held yet.
-func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
-	for i := range o.segments {
+func (s *outcomes) put(o *Outcome, data []slot.Frames) error {
+	for i := range o.Segments {
 		o.sizes = append(o.sizes, int64(len(data[i].Bytes)))
 	}
 	header := o.appendHeader(nil)
@@ -191,8 +191,8 @@ func (s *outcomes) put(o *outcomeFile, data []slot.Frames) error {
 }
 
 // write writes an outcome to the file that was begun for its height, or else to another one.
-func (s *outcomes) write(o *outcomeFile, header []byte, data []slot.Frames) (err error) {
-	f, written := s.begunFor(o.height).take()
+func (s *outcomes) write(o *Outcome, header []byte, data []slot.Frames) (err error) {
+	f, written := s.begunFor(o.Height).take()
 	if f == nil {
 		if f, err = s.folder.begin(o.name); err != nil {
 			return err
@@ -203,11 +203,6 @@ func (s *outcomes) write(o *outcomeFile, header []byte, data []slot.Frames) (err
 		return err
 	}
 	return s.folder.publish(f, o.name)
-}
-
-// setAside takes a corrupt file out of the store.
-func (s *outcomes) setAside(o *outcomeFile, why *CorruptError) {
-	setAside(&s.setter, &s.catalog, s.folder, o.name, func(now *outcomeFile) bool { return now == o }, why)
 }
 
 // scan takes a file that is in the directory into the list.
@@ -224,16 +219,15 @@ func (s *outcomes) scan(name string, height uint64, root slot.Root) error {
 	o, err := readOutcome(f, info.Size())
 	switch {
 	case err != nil:
-		return &CorruptError{Path: f.Name(), Why: err.Error()}
-	case o.root != root:
-		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its segments make the outcome %s", o.root)}
+		return corrupt(f, "%v", err)
+	case o.Root != root:
+		return corrupt(f, "its segments make the outcome %s", o.Root)
 	case o.end != info.Size():
-		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("%d bytes where %d are due", info.Size(), o.end)}
+		return corrupt(f, "%d bytes where %d are due", info.Size(), o.end)
 	case o.frameBytes != s.frameBytes:
-		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("frames of %d bytes where this run has %d", o.frameBytes,
-			s.frameBytes)}
+		return corrupt(f, "frames of %d bytes where this run has %d", o.frameBytes, s.frameBytes)
 	}
-	o.name, o.height = name, height
+	o.in, o.name, o.Height = s, name, height
 	s.add(o.name, o)
 	return nil
 }

@@ -65,8 +65,8 @@ func (s *Store) Prune(p Policy) error {
 		}
 	}
 	for _, o := range s.outcomes.all() {
-		root, known := p.Outcome(o.height)
-		if kept > 0 && o.height <= min(oldest, outcomes-1) || known && root != o.root {
+		root, known := p.Outcome(o.Height)
+		if kept > 0 && o.Height <= min(oldest, outcomes-1) || known && root != o.Root {
 			gone = append(gone, o.name)
 		}
 	}
@@ -94,8 +94,8 @@ func (s *Store) held(h Hold, newest uint64) (states map[string]bool, outcomes ui
 	for _, name := range s.requests.within(h.For) {
 		if c, ok := s.states.named(name); ok && c.Height >= least {
 			asked = append(asked, c.Checkpoint)
-		} else if o, ok := s.outcomes.named(name); ok && o.height >= least {
-			outcomes = min(outcomes, o.height)
+		} else if o, ok := s.outcomes.named(name); ok && o.Height >= least {
+			outcomes = min(outcomes, o.Height)
 		}
 	}
 	slices.SortFunc(asked, newestFirst)

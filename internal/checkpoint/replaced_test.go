@@ -48,7 +48,7 @@ func TestAGoodFileIsNotSetAsideForABadOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		save(t, s, 4)
-		s.states.setAside(late, &CorruptError{Path: c.name(), Why: "rotten"})
+		s.states.setAside(late.name(), late, &CorruptError{Path: c.name(), Why: "rotten"})
 		if err := s.Load(c, blank()...); err != nil {
 			t.Errorf("the good state is not held any more: %v", err)
 		}

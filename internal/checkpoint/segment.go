@@ -11,28 +11,18 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Outcome is the outcome of one step on disk. Segments must not be changed.
-type Outcome struct {
-	Height   uint64
-	Root     slot.Root
-	Segments []slot.Segment
-
-	s    *outcomes
-	file *outcomeFile
-}
-
 // Size is the number of bytes of segment i.
-func (o *Outcome) Size(i int) int64 { return o.file.sizes[i] }
+func (o *Outcome) Size(i int) int64 { return o.sizes[i] }
 
 // Read reads segment i, into dst if its capacity allows, and verifies it against the segment's
 // root. After a *CorruptError the outcome is no longer held: fetch it again and put it back.
 func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
-	r, err := openSegment(o.s, segmentAt{o.file, i})
+	r, err := o.in.open(segmentAt{o, i})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	size := int(o.file.sizes[i])
+	size := int(o.sizes[i])
 	if cap(dst) < size {
 		dst = make([]byte, size)
 	}
@@ -40,15 +30,12 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	if _, err := r.f.ReadAt(dst, r.dataAt()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
 	}
-	got := slot.Cut(dst, o.file.frameBytes).Root(o.file.frameBytes)
+	got := slot.Cut(dst, o.frameBytes).Root(o.frameBytes)
 	if want := o.Segments[i].Root; got != want {
-		if o.s.folder.reused(o.file.name) {
+		if o.in.folder.reused(o.name) {
 			return nil, fmt.Errorf("checkpoint: segment of height %d: %w", o.Height, ErrNotHeld)
 		}
-		why := fmt.Sprintf("segment %d has root %s, not %s", i, got.Short(), want.Short())
-		err := &CorruptError{Path: r.f.Name(), Why: why}
-		o.s.setAside(o.file, err)
-		return nil, err
+		return nil, r.rotten("segment %d has root %s, not %s", i, got.Short(), want.Short())
 	}
 	return dst, nil
 }
@@ -62,24 +49,23 @@ func (s *outcomes) segment(root slot.Root, lent bool) (*SegmentReader, error) {
 	if lent {
 		s.requests.note(at.file.name)
 	}
-	return openSegment(s, at)
+	return s.open(at)
 }
 
-func openSegment(s *outcomes, at segmentAt) (*SegmentReader, error) {
+func (s *outcomes) open(at segmentAt) (*SegmentReader, error) {
 	f, err := s.folder.open(at.file.name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) { // pruned since, or somebody has removed it
 			s.forget(at.file.name)
 			err = ErrNotHeld
 		}
-		return nil, fmt.Errorf("checkpoint: segment of height %d: %w", at.file.height, err)
+		return nil, fmt.Errorf("checkpoint: segment of height %d: %w", at.file.Height, err)
 	}
-	return &SegmentReader{s: s, f: f, at: at}, nil
+	return &SegmentReader{f, at}, nil
 }
 
 // SegmentReader reads the frames of one segment, for peers that fetch it.
 type SegmentReader struct {
-	s  *outcomes
 	f  disk.File
 	at segmentAt
 }
@@ -99,11 +85,8 @@ func (r *SegmentReader) Hashes() ([]slot.Root, error) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
 	}
 	hashes, o := slot.ParseRoots(b), r.at.file
-	if slot.FrameRoot(hashes, o.frameBytes, uint64(r.Size())) != o.segments[r.at.index].Root {
-		why := fmt.Sprintf("the frame hashes of segment %d are not those of its root", r.at.index)
-		err := &CorruptError{Path: r.f.Name(), Why: why}
-		r.s.setAside(o, err)
-		return nil, err
+	if slot.FrameRoot(hashes, o.frameBytes, uint64(r.Size())) != o.Segments[r.at.index].Root {
+		return nil, r.rotten("the frame hashes of segment %d are not those of its root", r.at.index)
 	}
 	return hashes, nil
 }
@@ -122,10 +105,7 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, 
 		return dst[:n], err
 	}
 	if slot.Hash(dst[n:]) != hashes[k] {
-		why := fmt.Sprintf("frame %d of segment %d does not have its hash", k, r.at.index)
-		err := &CorruptError{Path: r.f.Name(), Why: why}
-		r.s.setAside(r.at.file, err)
-		return dst[:n], err
+		return dst[:n], r.rotten("frame %d of segment %d does not have its hash", k, r.at.index)
 	}
 	return dst, nil
 }
@@ -133,6 +113,13 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, 
 // ReadAt reads bytes of the segment as they are on disk, unlike Frame, which verifies them.
 func (r *SegmentReader) ReadAt(dst []byte, at int64) (int, error) {
 	return io.NewSectionReader(r.f, r.dataAt(), r.Size()).ReadAt(dst, at)
+}
+
+// rotten sets the outcome's file aside.
+func (r *SegmentReader) rotten(why string, args ...any) error {
+	o, err := r.at.file, corrupt(r.f, why, args...)
+	o.in.setAside(o.name, o, err)
+	return err
 }
 
 // Close closes the file.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
@@ -36,20 +37,14 @@ func newestFirst(a, b Checkpoint) int {
 // stateFile is the file of a state.
 type stateFile struct {
 	Checkpoint
-	id   *fileID
-	tree []byte // bao outboard; nil until the state was read or written whole
+	tree atomic.Pointer[[]byte] // bao outboard; nil until the state was read or written whole
 }
-
-// fileID tells a file from another one that later gets its name.
-type fileID struct{ _ byte } // not empty: each has an address of its own
 
 // states is the part of a store that keeps checkpoints.
 type states struct {
-	catalog[stateFile]
-	folder   *folder
+	catalog[*stateFile]
 	shape    Shape
 	requests *requests
-	setter   setter
 	making   sync.Mutex // held while a tree is made, which reads a whole state
 }
 
@@ -70,28 +65,23 @@ func (s *states) holds(c Checkpoint) bool {
 
 // find finds a file with the state of a root, of any height, and one whose tree is known if there
 // is one.
-func (s *states) find(root slot.Root) (c stateFile, ok bool) {
+func (s *states) find(root slot.Root) (c *stateFile, ok bool) {
 	for _, file := range s.all() {
-		if file.Root == root && (!ok || file.tree != nil) {
+		if file.Root == root && (!ok || file.tree.Load() != nil) {
 			c, ok = file, true
 		}
 	}
 	return c, ok
 }
 
-// keep takes the file of a state that has got its name into the list.
-func (s *states) keep(c Checkpoint, tree []byte) { s.add(c.name(), stateFile{c, new(fileID), tree}) }
-
-// learn keeps the tree of a file, which is in the list already.
-func (s *states) learn(c stateFile, tree []byte) {
-	if now, ok := s.named(c.name()); ok && now.id == c.id {
-		s.add(c.name(), stateFile{c.Checkpoint, c.id, tree})
+// keep takes the file of a state that has got its name into the list, with its tree if that is
+// known.
+func (s *states) keep(c Checkpoint, tree []byte) {
+	file := &stateFile{Checkpoint: c}
+	if tree != nil {
+		file.tree.Store(&tree)
 	}
-}
-
-// setAside takes a corrupt file out of the store.
-func (s *states) setAside(c stateFile, why *CorruptError) {
-	setAside(&s.setter, &s.catalog, s.folder, c.name(), func(now stateFile) bool { return now.id == c.id }, why)
+	s.add(c.name(), file)
 }
 
 // scan takes a file that is in the directory into the list.
@@ -116,8 +106,7 @@ func (s *states) readHeader(f disk.File) (count Count, err error) {
 		return Count{}, err
 	}
 	if info.Size() != s.shape.Size() {
-		why := fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(), s.shape.Size())
-		return Count{}, &CorruptError{Path: f.Name(), Why: why}
+		return Count{}, corrupt(f, "%d bytes where a state of this run has %d", info.Size(), s.shape.Size())
 	}
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(f, head); err != nil {
@@ -128,7 +117,7 @@ func (s *states) readHeader(f disk.File) (count Count, err error) {
 		err = fmt.Errorf("shape %v where this run has %v", shape, s.shape)
 	}
 	if err != nil {
-		return Count{}, &CorruptError{Path: f.Name(), Why: err.Error()}
+		return Count{}, corrupt(f, "%v", err)
 	}
 	return count, nil
 }
@@ -200,12 +189,12 @@ func (s *states) load(c Checkpoint, vectors [][]float32) error {
 	case s.folder.reused(c.name()):
 		return notHeld(c.Root)
 	default:
-		s.setAside(file, corrupt)
+		s.setAside(c.name(), file, corrupt)
 	}
 	return err
 }
 
-func (s *states) read(c stateFile, vectors [][]float32) error {
+func (s *states) read(c *stateFile, vectors [][]float32) error {
 	f, err := s.folder.open(c.name())
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -222,9 +211,9 @@ func (s *states) read(c stateFile, vectors [][]float32) error {
 	}
 	tree := TreeOf(count, vectors...)
 	if tree.Root != c.Root {
-		return &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", tree.Root)}
+		return corrupt(f, "its bytes have root %s", tree.Root)
 	}
-	s.learn(c, tree.nodes)
+	c.tree.Store(&tree.nodes)
 	return nil
 }
 
@@ -245,11 +234,11 @@ func readVector(r io.Reader, v []float32) error {
 	return nil
 }
 
-// open opens the state with this root, whatever its height, and returns it with its tree.
-func (s *states) open(root slot.Root) (f disk.File, c stateFile, err error) {
+// open opens the state with this root, whatever its height. Its tree is known then.
+func (s *states) open(root slot.Root) (f disk.File, c *stateFile, err error) {
 	c, ok := s.find(root)
 	if !ok {
-		return nil, c, notHeld(root)
+		return nil, nil, notHeld(root)
 	}
 	s.requests.note(c.name())
 	f, err = s.folder.open(c.name())
@@ -258,39 +247,39 @@ func (s *states) open(root slot.Root) (f disk.File, c stateFile, err error) {
 			s.forget(c.name())
 			err = ErrNotHeld
 		}
-		return nil, c, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
+		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
 	}
-	if c.tree == nil {
-		if c.tree, err = s.makeTree(c, f); err != nil {
-			_ = f.Close()
-			return nil, c, err
-		}
+	if err = s.makeTree(c, f); err != nil {
+		_ = f.Close()
 	}
-	return f, c, nil
+	return f, c, err
 }
 
 // makeTree reads a state whose tree is not known yet: one that was listed or adopted but not
 // loaded. Such a state has to be verified before it is served, because its readers would take this
 // peer for a liar. When several callers ask for a tree at the same time, it is made once.
-func (s *states) makeTree(c stateFile, f disk.File) ([]byte, error) {
+func (s *states) makeTree(c *stateFile, f disk.File) error {
+	if c.tree.Load() != nil {
+		return nil
+	}
 	s.making.Lock()
 	defer s.making.Unlock()
-	now, ok := s.named(c.name())
-	if !ok || now.id != c.id { // the caller before found it corrupt
-		return nil, notHeld(c.Root)
-	}
-	if now.tree != nil {
-		return now.tree, nil
+	now, _ := s.named(c.name())
+	switch {
+	case now != c: // the caller before found it corrupt
+		return notHeld(c.Root)
+	case c.tree.Load() != nil:
+		return nil
 	}
 	tree, got, err := hashTree(fromFile(f), c.Size)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
+		return fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
 	if got != c.Root {
-		err := &CorruptError{Path: f.Name(), Why: fmt.Sprintf("its bytes have root %s", got)}
-		s.setAside(c, err)
-		return nil, err
+		err := corrupt(f, "its bytes have root %s", got)
+		s.setAside(c.name(), c, err)
+		return err
 	}
-	s.learn(c, tree)
-	return tree, nil
+	c.tree.Store(&tree)
+	return nil
 }

@@ -53,9 +53,10 @@ func Open(dir string, cfg Config) (*Store, error) {
 	}
 	f, r := &folder{dir: dir, fs: cfg.FS, log: cfg.Logger, readOnly: cfg.ReadOnly}, &requests{}
 	s := &Store{
-		folder: f, requests: r, states: &states{folder: f, shape: cfg.Shape, requests: r},
-		outcomes: &outcomes{folder: f, frameBytes: cfg.FrameBytes, requests: r},
+		folder: f, requests: r, states: &states{shape: cfg.Shape, requests: r},
+		outcomes: &outcomes{frameBytes: cfg.FrameBytes, requests: r},
 	}
+	s.states.folder, s.outcomes.folder = f, f
 	s.incoming = &incoming{folder: f, states: s.states}
 	f.anew = func() { s.states.forgetAll(); s.outcomes.forgetAll() }
 	if !cfg.ReadOnly {
@@ -172,9 +173,6 @@ func (s *Store) Load(c Checkpoint, vectors ...[]float32) error {
 	if got := shapeOf(vectors); got != s.Shape() {
 		return fmt.Errorf("checkpoint: vectors of shape %v where this run has %v", got, s.Shape())
 	}
-	if !s.states.holds(c) {
-		return notHeld(c.Root)
-	}
 	return s.states.load(c, vectors)
 }
 
@@ -215,15 +213,15 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 	}
 	defer f.Close()
 	w := bytes.NewBuffer(dst)
-	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(c.tree), groupLog, uint64(offset),
+	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(*c.tree.Load()), groupLog, uint64(offset),
 		uint64(length))
 	if err != nil {
 		return dst, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
 	slice := w.Bytes()[len(dst):]
 	if err := s.checkSlice(slice, root, offset, length); err != nil {
-		err := &CorruptError{Path: f.Name(), Why: err.Error()}
-		s.states.setAside(c, err)
+		err := corrupt(f, "%v", err)
+		s.states.setAside(c.name(), c, err)
 		return dst, err
 	}
 	return w.Bytes(), nil
@@ -262,9 +260,9 @@ func (s *Store) PutOutcome(height uint64, segments []slot.Segment, data []slot.F
 	if s.HasOutcome(height, root) {
 		return nil
 	}
-	return s.outcomes.put(&outcomeFile{
-		name: fileName(outcomePrefix, height, root), height: height, root: root, frameBytes: s.FrameBytes(),
-		segments: segments,
+	return s.outcomes.put(&Outcome{
+		Height: height, Root: root, Segments: segments, in: s.outcomes,
+		name: fileName(outcomePrefix, height, root), frameBytes: s.FrameBytes(),
 	}, data)
 }
 
@@ -281,7 +279,7 @@ func (s *Store) Outcome(height uint64, root slot.Root) (*Outcome, error) {
 	if !held {
 		return nil, fmt.Errorf("checkpoint: outcome %s of height %d: %w", root.Short(), height, ErrNotHeld)
 	}
-	return &Outcome{Height: height, Root: root, Segments: o.segments, s: s.outcomes, file: o}, nil
+	return o, nil
 }
 
 // Segment opens a segment to serve it to another peer, frame by frame: Prune spares it then. If it
