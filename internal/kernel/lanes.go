@@ -44,29 +44,28 @@ func AddLane(lanes, col []float32, scale float32, k, n int) {
 		var value [block]float32
 		x := value[:len(c)]
 		scaled(x, c, scale, 0)
-		lane := func(l int) []float32 { return lanes[l*size+at:][:len(c)] }
-		for l := range min(n, k) {
-			order(lane(l), x)
-		}
-		if n < 2*k {
-			rise(lane, min(n, k), n, x)
-			copy(lane(n), x)
-			return
-		}
-		for l := 2*k - 1; l >= k; l-- {
-			order(x, lane(l))
-		}
-		s := lane(2 * k)
-		for j, v := range x {
-			s[j] += v
-		}
+		addBlock(func(l int) []float32 { return lanes[l*size+at:][:len(c)] }, x, k, n)
 	})
 }
 
-// rise moves x through lanes [from, to) while these are being filled.
-func rise(lane func(int) []float32, from, to int, x []float32) {
-	for l := from; l < to; l++ {
+// addBlock adds a block of scaled values to the lanes of n others. x is overwritten.
+func addBlock(lane func(int) []float32, x []float32, k, n int) {
+	if n < 2*k { // lanes are being filled
+		for l := range n {
+			order(lane(l), x)
+		}
+		copy(lane(n), x)
+		return
+	}
+	for l := range k {
 		order(lane(l), x)
+	}
+	for l := 2*k - 1; l >= k; l-- {
+		order(x, lane(l))
+	}
+	sum := lane(2 * k)
+	for j, v := range x {
+		sum[j] += v
 	}
 }
 

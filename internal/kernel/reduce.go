@@ -58,7 +58,7 @@ func trimmedMeanGo(dst []float32, cols [][]float32, scale []float32, k, begin in
 		case 1:
 			trimOne(s, cols, scale, at)
 		default:
-			trimMany(s, lanes, cols, scale, at)
+			trimMany(s, lanes, cols, scale, at, k)
 		}
 		n := float32(len(cols) - 2*k)
 		for j := range d {

@@ -43,33 +43,19 @@ func trimOne(sum []float32, cols [][]float32, scale []float32, at int) {
 	}
 }
 
-// trimMany adds to sum what TrimmedMeanInto says. lanes has room for 2k blocks: lane l holds the
-// l-th lowest value of each coordinate, so that the first k lanes are the k lowest and the others
-// the k highest.
-func trimMany(sum, lanes []float32, cols [][]float32, scale []float32, at int) {
-	n := len(sum)
-	width := len(lanes) / block
-	lane := func(l int) []float32 { return lanes[l*block:][:n] }
-	for i := range width {
-		x := lane(i)
-		scaled(x, cols[i], scale[i], at)
-		for l := range i {
-			order(lane(l), x)
+// trimMany adds to sum what TrimmedMeanInto says. lanes has room for 2k blocks.
+func trimMany(sum, lanes []float32, cols [][]float32, scale []float32, at, k int) {
+	lane := func(l int) []float32 {
+		if l == 2*k {
+			return sum
 		}
+		return lanes[l*block:][:len(sum)]
 	}
 	var value [block]float32
-	x := value[:n]
-	for i := width; i < len(cols); i++ {
-		scaled(x, cols[i], scale[i], at)
-		for l := range width / 2 {
-			order(lane(l), x)
-		}
-		for l := width - 1; l >= width/2; l-- {
-			order(x, lane(l))
-		}
-		for j := range sum {
-			sum[j] += x[j]
-		}
+	x := value[:len(sum)]
+	for i, c := range cols {
+		scaled(x, c, scale[i], at)
+		addBlock(lane, x, k, i)
 	}
 }
 
