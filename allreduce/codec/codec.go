@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Codec turns float32 values into bytes and back.
@@ -38,12 +37,12 @@ type Codec interface {
 }
 
 var codecs = map[string]Codec{
-	F32:  f32{},
-	BF16: quantised{BF16, 1, kernel.BF16Size, kernel.EncodeBF16, decodeBF16, growthBF16},
-	Int8: quantised{Int8, kernel.QuantBlock, kernel.Int8Size, kernel.EncodeInt8, kernel.DecodeInt8, rounded(127)},
-	Int4: quantised{Int4, kernel.QuantBlock, kernel.Int4Size, kernel.EncodeInt4, kernel.DecodeInt4, rounded(7)},
-	Sign: quantised{Sign, kernel.SignBlock, kernel.SignSize, kernel.EncodeSign, kernel.DecodeSign, 1},
-	TopK: topK{TopK, kernel.TopK{K: defaultK, Bits: defaultBits}},
+	F32:  coded{F32, 1, f32Size, encodeF32, total(kernel.GetFloat32s), 1, 1},
+	BF16: coded{BF16, 1, kernel.BF16Size, kernel.EncodeBF16, total(kernel.DecodeBF16), growthBF16, 1},
+	Int8: coded{Int8, kernel.QuantBlock, kernel.Int8Size, kernel.EncodeInt8, strict(kernel.DecodeInt8), rounded(127), 1},
+	Int4: coded{Int4, kernel.QuantBlock, kernel.Int4Size, kernel.EncodeInt4, strict(kernel.DecodeInt4), rounded(7), 1},
+	Sign: coded{Sign, kernel.SignBlock, kernel.SignSize, kernel.EncodeSign, strict(kernel.DecodeSign), 1, 1},
+	TopK: sparseCodec(TopK, kernel.TopK{K: defaultK, Bits: defaultBits}),
 }
 
 // Names are the codecs' names, sorted. topk may have parameters behind it: see New.
@@ -75,13 +74,4 @@ func NewOutcome(contributions, outcome string) (Codec, error) {
 		return nil, fmt.Errorf("codec %s is for contributions alone: signs lose too much of an outcome", Sign)
 	}
 	return New(outcome)
-}
-
-// checkSize says whether src is as long as c's encoding of that many elements.
-func checkSize(c Codec, elements int, src []byte) error {
-	if want := c.EncodedSize(elements); len(src) != want {
-		return fmt.Errorf("%w: %s of %d elements takes %d bytes, got %d", wire.ErrMalformed, c.Name(), elements, want,
-			len(src))
-	}
-	return nil
 }

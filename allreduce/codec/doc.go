@@ -11,6 +11,6 @@
 // panics. It does not judge the values: a decoded NaN, Inf or 2^100 and more is for the receiver to
 // find (kernel.Bounded) and to refuse.
 //
-// A new codec is one more file with a type that implements Codec, an entry in the table beside New,
-// and an entry in no other place: the tests and the fuzz target run over the table.
+// A new codec is a pair of kernels and an entry in the table beside New, and in no other place: the
+// tests and the fuzz target run over the table.
 package codec
