@@ -50,60 +50,32 @@ type Change struct {
 	Begins bool
 }
 
-// findings are those that hold.
-type findings []Finding
+// compare is the order in which findings are listed.
+func (f Finding) compare(o Finding) int {
+	return cmp.Or(cmp.Compare(f.Peer, o.Peer), cmp.Compare(f.Kind, o.Kind), cmp.Compare(f.Other, o.Other))
+}
 
-// set takes in whether something holds of a peer, and says whether that is new.
-func (f *findings) set(slotNumber uint64, peer slot.PeerID, kind Kind, holds bool) (Change, bool) {
-	i := slices.IndexFunc(*f, func(o Finding) bool { return o.Peer == peer && o.Kind == kind })
+// set takes in whether a finding holds, and appends what that changes.
+func (t *Tracker) set(changes []Change, slotNumber uint64, f Finding, holds bool) []Change {
+	i, held := slices.BinarySearchFunc(t.found, f, Finding.compare)
 	switch {
-	case holds == (i >= 0):
-		return Change{}, false
+	case holds && held:
+		f.Since = t.found[i].Since
+		t.found[i] = f
+		return changes
 	case holds:
-		found := Finding{Peer: peer, Kind: kind, Words: kind.Words(), Since: slotNumber}
-		f.add(found)
-		return Change{found, slotNumber, true}, true
+		f.Since = slotNumber
+		t.found = slices.Insert(t.found, i, f)
+	case held:
+		f = t.found[i]
+		t.found = slices.Delete(t.found, i, i+1)
 	default:
-		found := (*f)[i]
-		*f = slices.Delete(*f, i, i+1)
-		return Change{found, slotNumber, false}, true
+		return changes
 	}
+	return append(changes, Change{f, slotNumber, holds})
 }
 
-func (f *findings) add(found Finding) {
-	*f = append(*f, found)
-	slices.SortFunc(*f, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Other, b.Other))
-	})
-}
-
-// note takes in what is odd about a contribution, and says whether that is new. Of the members that
-// another one is like, the first few are named.
-func (f *findings) note(odd Finding) bool {
-	alike := 0
-	for i, old := range *f {
-		if old.Peer != odd.Peer || old.Kind != odd.Kind {
-			continue
-		}
-		if alike++; old.Other == odd.Other {
-			odd.Since = old.Since
-			(*f)[i] = odd
-			return false
-		}
-	}
-	if alike >= mostAlike {
-		return false
-	}
-	f.add(odd)
-	return true
-}
-
-func (f *findings) end(found Finding) {
-	*f = slices.DeleteFunc(*f, func(o Finding) bool {
-		return o.Peer == found.Peer && o.Kind == found.Kind && o.Other == found.Other
-	})
-}
-
-func (f findings) has(peer slot.PeerID, kind Kind) bool {
-	return slices.ContainsFunc(f, func(o Finding) bool { return o.Peer == peer && o.Kind == kind })
+// has says whether a finding of a kind holds about a peer.
+func (t *Tracker) has(peer slot.PeerID, kind Kind) bool {
+	return slices.ContainsFunc(t.found, func(o Finding) bool { return o.Peer == peer && o.Kind == kind })
 }

@@ -31,7 +31,7 @@ type Tracker struct {
 	self    slot.PeerID
 	members map[slot.PeerID]*member
 	listed  []slot.PeerID // members of the run at the slot that has begun
-	found   findings
+	found   []Finding     // that hold, in their order
 }
 
 type member struct {
@@ -56,8 +56,7 @@ func (t *Tracker) Begin(slotNumber uint64, members []slot.PeerID) (changes []Cha
 	for _, f := range slices.Clone(t.found) {
 		old := f.noted > 0 && (f.noted+KeptSlots < slotNumber || slotNumber <= f.noted)
 		if old || !slices.Contains(members, f.Peer) {
-			t.found.end(f)
-			changes = append(changes, Change{f, slotNumber, false})
+			changes = t.set(changes, slotNumber, f, false)
 		}
 	}
 	t.listed = members
@@ -89,8 +88,8 @@ func (t *Tracker) Add(slotNumber uint64, of []Contribution) (changes []Change) {
 			m.cosine() < t.border(c.Peer, Opposite, opposite, notOpposite)
 		large := len(m.ratios) >= leastRatios &&
 			median(m.ratios) > t.border(c.Peer, TooLarge, tooLarge, notTooLarge)
-		changes = t.set(changes, slotNumber, c.Peer, Opposite, turned)
-		changes = t.set(changes, slotNumber, c.Peer, TooLarge, large)
+		changes = t.set(changes, slotNumber, plain(c.Peer, Opposite), turned)
+		changes = t.set(changes, slotNumber, plain(c.Peer, TooLarge), large)
 	}
 	return t.doubt(changes, slotNumber, contributors)
 }
@@ -128,7 +127,7 @@ func (m *member) cosine() float64 {
 
 // border is where a finding begins, or where one that holds ends.
 func (t *Tracker) border(peer slot.PeerID, kind Kind, begins, ends float64) float64 {
-	if t.found.has(peer, kind) {
+	if t.has(peer, kind) {
 		return ends
 	}
 	return begins
@@ -143,25 +142,28 @@ func (t *Tracker) doubt(changes []Change, slotNumber uint64, peers int) []Change
 	for _, f := range t.found {
 		holds = holds && f.Peer == t.self
 	}
-	return t.set(changes, slotNumber, t.self, OwnOpposite, holds || t.found.has(t.self, Opposite))
+	return t.set(changes, slotNumber, plain(t.self, OwnOpposite), holds || t.has(t.self, Opposite))
+}
+
+// plain is a finding that figures tell.
+func plain(peer slot.PeerID, kind Kind) Finding {
+	return Finding{Peer: peer, Kind: kind, Words: kind.Words()}
 }
 
 // Note takes in what is odd about a contribution to the slot that has begun. It stands for some
-// slots.
+// slots. Of the members that another one is like, the first few are named.
 func (t *Tracker) Note(slotNumber uint64, odd Finding) []Change {
-	odd.Since, odd.noted = slotNumber, slotNumber
-	if !slices.Contains(t.listed, odd.Peer) || !t.found.note(odd) {
+	alike := 0
+	for _, f := range t.found {
+		if f.Peer == odd.Peer && f.Kind == odd.Kind && f.Other != odd.Other {
+			alike++
+		}
+	}
+	if alike >= mostAlike || !slices.Contains(t.listed, odd.Peer) {
 		return nil
 	}
-	return []Change{{odd, slotNumber, true}}
-}
-
-// set takes in whether a finding holds, and appends what that changes.
-func (t *Tracker) set(changes []Change, slotNumber uint64, peer slot.PeerID, kind Kind, holds bool) []Change {
-	if c, is := t.found.set(slotNumber, peer, kind, holds); is {
-		changes = append(changes, c)
-	}
-	return changes
+	odd.noted = slotNumber
+	return t.set(nil, slotNumber, odd, true)
 }
 
 // Findings lists what stands out, in the order of the peers.
