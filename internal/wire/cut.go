@@ -35,6 +35,7 @@ func HashCut[R ~[32]byte](part []byte, at, total int, path []R, begin, end int) 
 type walk[R ~[32]byte] struct {
 	k          HashBlock
 	part       []byte
+	groups     []R // of a part that is everything, if they are known
 	at         int
 	path       []R // that was not used yet
 	begin, end int
@@ -58,7 +59,7 @@ func (w *walk[R]) top(pos, n int) guts.Node {
 func (w *walk[R]) side(pos, n int, wanted bool) (cv [8]uint32) {
 	switch {
 	case pos < w.at+len(w.part) && w.at < pos+n:
-		cv = guts.ChainingValue(w.top(pos, n))
+		cv = w.value(pos, n)
 	case len(w.path) > 0:
 		cv = words(w.path[0])
 		w.path = w.path[1:]
@@ -71,6 +72,20 @@ func (w *walk[R]) side(pos, n int, wanted bool) (cv [8]uint32) {
 		w.rest = append(w.rest, v)
 	}
 	return cv
+}
+
+// value is the chaining value of a node in part, from those of the groups below it where it has
+// whole ones and no wanted bytes.
+func (w *walk[R]) value(pos, n int) [8]uint32 {
+	whole := pos%HashGroup == 0 && (n >= HashGroup || pos+n == len(w.part))
+	switch {
+	case len(w.groups) == 0 || !whole || w.wanted(pos, n):
+		return guts.ChainingValue(w.top(pos, n))
+	case n <= HashGroup:
+		return words(w.groups[pos/HashGroup])
+	}
+	mid := int(LeftOfTree(int64(n)))
+	return guts.ChainingValue(guts.ParentNode(w.value(pos, mid), w.value(pos+mid, n-mid), &guts.IV, 0))
 }
 
 func (w *walk[R]) wanted(pos, n int) bool { return pos < w.end && w.begin < pos+n }

@@ -37,52 +37,9 @@ func grouped[R ~[32]byte](k *HashBlock, b []byte, chunk uint64, groups []R) guts
 // OpenTree is the path of the chunks of bytes [begin, end) of b, as HashCut has it. groups are
 // those of SumGroups; without them b is hashed.
 func OpenTree[R ~[32]byte](b []byte, groups []R, begin, end int) []R {
-	o := opening[R]{b: b, groups: groups, begin: begin, end: end}
-	if o.wanted(0, len(b)) {
-		o.descend(0, len(b))
+	w := walk[R]{part: b, groups: groups, begin: begin, end: end}
+	if w.wanted(0, len(b)) {
+		w.top(0, len(b))
 	}
-	return o.path
-}
-
-// opening is a way down a tree to the bytes that are wanted.
-type opening[R ~[32]byte] struct {
-	k          HashBlock
-	b          []byte
-	groups     []R
-	begin, end int
-	path       []R
-}
-
-func (o *opening[R]) wanted(pos, n int) bool { return pos < o.end && o.begin < pos+n }
-
-// descend adds the values beside the wanted chunks of a node over n bytes at pos, from left to
-// right.
-func (o *opening[R]) descend(pos, n int) {
-	if n <= HashChunk || o.begin <= pos && pos+n <= o.end {
-		return
-	}
-	mid := int(LeftOfTree(int64(n)))
-	for _, side := range [2][2]int{{pos, mid}, {pos + mid, n - mid}} {
-		if o.wanted(side[0], side[1]) {
-			o.descend(side[0], side[1])
-			continue
-		}
-		var v R
-		putWords(&v, o.value(side[0], side[1]))
-		o.path = append(o.path, v)
-	}
-}
-
-// value is the chaining value of a node, from those of the groups below it where it has whole ones.
-func (o *opening[R]) value(pos, n int) [8]uint32 {
-	whole := pos%HashGroup == 0 && (n >= HashGroup || pos+n == len(o.b))
-	switch {
-	case len(o.groups) == 0 || !whole:
-		return guts.ChainingValue(o.k.Top(o.b[pos:][:n], uint64(pos/HashChunk)))
-	case n <= HashGroup:
-		return words(o.groups[pos/HashGroup])
-	default:
-		mid := int(LeftOfTree(int64(n)))
-		return guts.ChainingValue(guts.ParentNode(o.value(pos, mid), o.value(pos+mid, n-mid), &guts.IV, 0))
-	}
+	return w.rest
 }
