@@ -5,10 +5,8 @@ import (
 	"math"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Fault says what is wrong with an opening of a peer's contribution.
@@ -59,23 +57,14 @@ func (g grids) values(offer slot.Offer, at span, o Opening) ([]float32, error) {
 	return values, nil
 }
 
-// decode decodes a span of a contribution: a view of it where the codec's bytes are the values'.
-func (g grids) decode(encoded []byte, at span) ([]float32, error) {
-	if g.in.Codec.Name() == codec.F32 {
-		return kernel.Float32s(encoded), nil
-	}
-	values := make([]float32, at.end-at.begin)
-	return values, g.in.Codec.Decode(values, encoded)
-}
-
 // partMore is by how much the squares of a part of a frame may seem more than those of the whole,
 // whose sum of up to 2^22 numbers is rounded each time.
 const partMore = 1 + 0x1p-30
 
 // honest decodes what leads to an offered root, and says whether an honest peer offers it.
 func (g grids) honest(encoded []byte, at span, norm float64) ([]float32, error) {
-	values, err := g.decode(encoded, at)
-	if err != nil {
+	values := make([]float32, at.end-at.begin)
+	if err := g.in.Codec.Decode(values, encoded); err != nil {
 		return nil, err
 	}
 	if i := kernel.Bounded(values); i >= 0 {
@@ -116,27 +105,6 @@ func (s *Segment) CheckOutcome(o Opening) ([]byte, error) {
 // contributor, in the order of the offers. An error is a *Fault of the first contributor whose
 // opening is of no use, or says that there are not as many openings, or of another range.
 func (s *Segment) Recompute(r slot.Range, openings []Opening) ([]byte, error) {
-	return s.recompute(r, openings, s.CheckContribution)
-}
-
-// RecomputeChecked is Recompute of openings that CheckContribution has found to be good: they are
-// decoded, but not checked again.
-func (s *Segment) RecomputeChecked(r slot.Range, openings []Opening) ([]byte, error) {
-	return s.recompute(r, openings, func(_ int, o Opening) ([]float32, error) {
-		at, err := s.within(o.Range)
-		if err != nil {
-			return nil, err
-		}
-		begin, end := bytesOf(s.in, at)
-		first, _ := wire.HashChunks(begin, end, s.in.FrameSize(at.frame))
-		return s.decode(o.Bytes[begin-first:end-first], at)
-	})
-}
-
-// recompute aggregates what values decodes of the opening of each contributor, by its place.
-func (s *Segment) recompute(r slot.Range, openings []Opening, values func(int, Opening) ([]float32, error)) ([]byte,
-	error,
-) {
 	if _, err := s.within(r); err != nil {
 		return nil, err
 	}
@@ -149,7 +117,7 @@ func (s *Segment) recompute(r slot.Range, openings []Opening, values func(int, O
 			return nil, &Fault{s.Offers[i].Peer, false, fmt.Errorf("%w: elements %d..%d instead of %d..%d", ErrOpening,
 				o.Range.Begin, o.Range.End, r.Begin, r.End)}
 		}
-		col, err := values(i, o)
+		col, err := s.CheckContribution(i, o)
 		if err != nil {
 			return nil, err
 		}
