@@ -8,8 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The dense codecs. All but f32 lose something. Their bytes are those of the kernels (internal/kernel/quant.go);
-// docs/spec/reduction.md has the formats.
+// The dense codecs. All but f32 lose something. Their bytes are those of the kernels
+// (internal/kernel/quant.go); docs/spec/reduction.md has the formats.
 const (
 	F32  = "f32"  // little-endian IEEE-754: 4 bytes an element
 	BF16 = "bf16" // the upper half of each float32: 2 bytes an element

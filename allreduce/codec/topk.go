@@ -51,8 +51,8 @@ type topK struct {
 
 func (t topK) Values() int { return t.k }
 
-// sparseCodec is topk in a format. Its growth is that of a value at the middle between 0 and the lowest
-// level, which becomes that level.
+// sparseCodec is topk in a format. Its growth is that of a value at the middle between 0 and the
+// lowest level, which becomes that level.
 func sparseCodec(name string, format kernel.TopK) Codec {
 	return topK{coded{name, kernel.TopKBlock, format.Size, format.Encode, format.Decode, 4, 0.95}, format.K}
 }
