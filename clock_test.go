@@ -29,7 +29,7 @@ var wallClock = []string{
 	"internal/view/events.go: Time", "internal/view/events.go: Parse", "internal/view/history.go: Unix",
 	"internal/view/screen.go: Local", "internal/view/document/tensorboard.go: Unix",
 	"internal/view/document/tensorboard.go: UnixNano",
-	"p2p/internal/discovery/addressbook.go: Seen", // when a remembered peer was seen
+	"p2p/internal/peers/addressbook.go: Seen", // when a remembered peer was seen
 	"p2p/paths.go: Since",                         // since when a connection is there, to be read
 	// Tickets end at a date.
 	"internal/node/admission/guard.go: Unix", "internal/ticket/encode.go: Unix", "internal/ticket/encode.go: UTC",

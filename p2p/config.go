@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Config says how a Network is made. The zero value works: an identity that lasts as long as the
@@ -145,8 +146,8 @@ func (c Config) Validate() error {
 		bad(err != nil, "announced address %q: %w; give a multiaddr like /ip4/192.0.2.1/tcp/4001", s, err)
 	}
 	bad(len(c.Announce) > maxAnnounce, "%d announced addresses: at most %d are allowed", len(c.Announce), maxAnnounce)
-	bad(len(c.Bootstrap) > discovery.MaxBootstrap, "%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap),
-		discovery.MaxBootstrap)
+	bad(len(c.Bootstrap) > peers.MaxBootstrap, "%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap),
+		peers.MaxBootstrap)
 	bad(c.AdvertiseEvery < 0 || c.AdvertiseEvery > discovery.AnnouncementLife/2,
 		"announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery, discovery.AnnouncementLife/2)
 	bad(c.FindEvery < 0, "searching every %s: more than 0 is allowed", c.FindEvery)

@@ -5,13 +5,14 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // BootstrapState says how looking for the bootstrap addresses goes.
-type BootstrapState = discovery.BootstrapState
+type BootstrapState = peers.BootstrapState
 
 // ErrNoBootstrap is wrapped by the error that says no bootstrap address has answered.
-var ErrNoBootstrap = discovery.ErrNoBootstrap
+var ErrNoBootstrap = peers.ErrNoBootstrap
 
 // Places are the names under which the peers of a run announce themselves and look for each other.
 type Places = discovery.Places
@@ -20,10 +21,10 @@ type Places = discovery.Places
 func NewPlaces(names ...string) *Places { return discovery.NewPlaces(names...) }
 
 // Bootstrap reports how looking for the bootstrap addresses goes.
-func (n *Network) Bootstrap() BootstrapState { return n.discovery.Bootstrap() }
+func (n *Network) Bootstrap() BootstrapState { return n.env.Dialer.Bootstrap() }
 
 // AddBootstrap has further addresses, ending in /p2p/ID, tried as those of Config.Bootstrap are.
-func (n *Network) AddBootstrap(addrs []string) error { return n.discovery.AddBootstrap(addrs) }
+func (n *Network) AddBootstrap(addrs []string) error { return n.env.Dialer.AddBootstrap(addrs) }
 
 // Advertise announces in the DHT, until ctx or the Network ends, that this peer takes part in a
 // run: under every name of its places and, at once, under those that follow. It returns at once.
@@ -43,7 +44,7 @@ func (n *Network) Discover(ctx context.Context, places *Places) (found <-chan sl
 }
 
 // Contacts are up to limit addresses, each ending in /p2p/PEER, with which a newcomer that knows no
-// peer could find the given peers: see discovery.Discovery.Contacts.
-func (n *Network) Contacts(peers []slot.PeerID, limit int, usable func(addr string) bool) []string {
-	return n.discovery.Contacts(peers, limit, usable)
+// peer could find the given peers: see peers.Env.Contacts.
+func (n *Network) Contacts(ids []slot.PeerID, limit int, usable func(addr string) bool) []string {
+	return n.env.Contacts(ids, limit, usable)
 }

@@ -102,7 +102,11 @@ func (n *Network) open(o options) (err error) {
 	}
 	n.atEnd(kad.Close)
 	find := func(ctx context.Context, id peer.ID) (peer.AddrInfo, error) { return n.discovery.Lookup(ctx, id) }
-	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, find, n.cfg.Logger)
+	dial := peers.DialConfig{Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, Every: n.cfg.FindEvery}
+	if len(n.cfg.Announce) == 0 { // else no node needs to report how a router translates ports
+		dial.Ranks = n.ranks
+	}
+	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, find, dial, n.cfg.Logger)
 	if err := openCircuits(n.env, n.cfg.Security, n.key); err != nil {
 		return fmt.Errorf("using relays: %w", err)
 	}
@@ -112,17 +116,15 @@ func (n *Network) open(o options) (err error) {
 	pulsed := func(from slot.PeerID, pulse []byte) { n.life.signs.Pulsed(peer.ID(from), pulse) }
 	post := n.NewMessenger(ProtocolPulse, peers.PulseSize, pulsed, nil)
 	n.life.pulses = peers.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
-	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad, Ranks: n.ranks}, discovery.Config{
-		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,
-		AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery, Announced: len(n.cfg.Announce) > 0,
+	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad}, discovery.Config{
+		Bootstrap: n.cfg.Bootstrap, MDNS: n.cfg.MDNS, AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery,
 	})
-	n.life.changes = peers.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
-		peers.SourceTo)
+	n.life.changes = peers.NewAddressChanges(n.env, n.bulk.EndWhere)
 	n.probes = serveProbes(n)
 	if err := n.openReach(); err != nil {
 		return err
 	}
-	n.discovery.Start()
+	n.env.Dialer.Start()
 	if n.ownHost {
 		n.env.Tasks.Go(n.life.changes.Run)
 	}
@@ -261,8 +263,7 @@ func (n *Network) Protect(peers []slot.PeerID) {
 	if n.env.Tasks.Context().Err() != nil {
 		return
 	}
-	n.discovery.Remember(want)
-	for _, id := range n.env.Members.Set(want) {
+	for _, id := range n.env.SetMembers(want) {
 		n.life.pulses.Send(id)
 	}
 }
@@ -274,5 +275,5 @@ func (n *Network) Bar(peers []slot.PeerID) {
 	for i, p := range peers {
 		ids[i] = peer.ID(p)
 	}
-	n.discovery.Bar(ids)
+	n.env.Book.Bar(ids)
 }

@@ -168,7 +168,7 @@ func (n *Network) Reach() Reach { return n.nat.Reach() }
 // newNAT makes what makes this peer reachable, and what it relays for others.
 func (n *Network) newNAT() (*nat.NAT, error) {
 	return nat.New(nat.Env{
-		Env: n.env, OwnHost: n.ownHost, Nodes: n.discovery.Nodes, IsOfRun: n.isOfRun,
+		Env: n.env, OwnHost: n.ownHost, IsOfRun: n.isOfRun,
 		MustEnd: func(id protocol.ID) bool { return protocols[id].mustEnd },
 		Guesses: n.ports.Guesses,
 	}, nat.Config{

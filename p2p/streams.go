@@ -250,7 +250,7 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 // reach connects to a peer, and goes through the gate. For a member that could not be dialled
 // lately it fails at once: there are other ways to it than to wait.
 func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) error {
-	if n.apart(to) {
+	if n.env.Dialer.Apart(to) {
 		n.env.Dialer.Again(to)
 		return peers.ErrApart
 	}
@@ -258,12 +258,6 @@ func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) erro
 		return err
 	}
 	return n.gate().Pass(ctx, to, proto)
-}
-
-// apart says whether a peer is a member to which a dial has failed lately.
-func (n *Network) apart(id peer.ID) bool {
-	return n.env.Members.Has(id) && n.env.Host.Network().Connectedness(id) == network.NotConnected &&
-		n.env.Dialer.Apart(id)
 }
 
 // InReach says whether there is a connection to a peer now.

@@ -26,14 +26,13 @@ type advertiser struct {
 	env    Env
 	every  time.Duration
 	places *Places
-	isNode func(peer.ID) bool // says whether a peer is a bootstrap node
-	came   peers.Signal       // a peer connected that has to be told
+	came   peers.Signal // a peer connected that has to be told
 }
 
 // onConnection has newcomers told while the swarm is small, and bootstrap nodes always: one that
 // was started again knows nobody, and it is the first one that newcomers ask.
 func (a *advertiser) onConnection(id peer.ID, connected bool) {
-	if connected && (a.env.DHT.RoutingTable().Size() < smallSwarm || a.isNode(id)) {
+	if connected && (a.env.DHT.RoutingTable().Size() < smallSwarm || a.env.Dialer.IsNode(id)) {
 		a.came.Raise()
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // quicHost is a host on loopback whose certificate holds from a time on.
@@ -39,10 +41,10 @@ func TestARefusalInTheHandshakeIsNoAnswer(t *testing.T) {
 	}
 	cfg := lan()
 	cfg.Bootstrap = []string{addrs[0].String()}
-	until := func(n *node, done func(BootstrapState) bool) (s BootstrapState) {
+	until := func(n *node, done func(peers.BootstrapState) bool) (s peers.BootstrapState) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-			if s = n.Bootstrap(); done(s) {
+			if s = n.env.Dialer.Bootstrap(); done(s) {
 				return s
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -51,10 +53,10 @@ func TestARefusalInTheHandshakeIsNoAnswer(t *testing.T) {
 		return s
 	}
 	refused := newNode(t, quicHost(t, time.Now().Add(30*time.Minute)), cfg)
-	s := until(refused, func(s BootstrapState) bool { return s.Attempts >= 3 })
-	if s.Answered || !errors.Is(s.Err(), ErrNoBootstrap) {
+	s := until(refused, func(s peers.BootstrapState) bool { return s.Attempts >= 3 })
+	if s.Answered || !errors.Is(s.Err(), peers.ErrNoBootstrap) {
 		t.Errorf("a node that refused this peer has answered: %+v", s)
 	}
 	taken := newNode(t, quicHost(t, time.Now().Add(-time.Hour)), cfg)
-	until(taken, func(s BootstrapState) bool { return s.Answered })
+	until(taken, func(s peers.BootstrapState) bool { return s.Answered })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // collect takes peers from a discovery until it has seen want of them, or the time is up.
@@ -47,25 +49,25 @@ func ids(networks ...*node) []slot.PeerID {
 
 func TestPeersFindEachOtherAndOutliveTheBootstrapNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const peers = 8
-		s := sim.New(t, 1+peers+2, 20*time.Millisecond)
+		const count = 8
+		s := sim.New(t, 1+count+2, 20*time.Millisecond)
 		bootstrap := simulated(t, s, 0, wan())
 		cfg := wan()
 		cfg.Bootstrap = []string{s.Addr(0)}
 		var nets []*node
 		var found []<-chan slot.PeerID
-		for i := range peers {
+		for i := range count {
 			n := simulated(t, s, 1+i, cfg)
 			n.advertise(t, "run")
 			nets, found = append(nets, n), append(found, n.find(t.Context(), "run"))
 		}
 		for i, n := range nets {
-			got := collect(t, found[i], peers-1, 30*time.Second)
+			got := collect(t, found[i], count-1, 30*time.Second)
 			want := slices.DeleteFunc(ids(nets...), func(p slot.PeerID) bool { return p == n.id() })
 			if !slices.Equal(got, want) {
 				t.Errorf("peer %d found %v, want %v", i, got, want)
 			}
-			if err := n.Bootstrap().Err(); err != nil {
+			if err := n.env.Dialer.Bootstrap().Err(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -76,9 +78,9 @@ func TestPeersFindEachOtherAndOutliveTheBootstrapNode(t *testing.T) {
 		s.Close(0)
 		time.Sleep(10 * time.Second)
 		cfg.Bootstrap = []string{s.Addr(3)} // any one peer will do
-		late := simulated(t, s, 1+peers, cfg)
+		late := simulated(t, s, 1+count, cfg)
 		late.advertise(t, "run")
-		got := collect(t, late.find(t.Context(), "run"), peers, 30*time.Second)
+		got := collect(t, late.find(t.Context(), "run"), count, 30*time.Second)
 		if want := ids(nets...); !slices.Equal(got, want) {
 			t.Errorf("the newcomer found %v, want %v", got, want)
 		}
@@ -86,7 +88,7 @@ func TestPeersFindEachOtherAndOutliveTheBootstrapNode(t *testing.T) {
 			t.Errorf("the first peer found %v, want the newcomer", got)
 		}
 
-		stranger := simulated(t, s, 2+peers, cfg)
+		stranger := simulated(t, s, 2+count, cfg)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for p := range stranger.find(ctx, "another run") {
@@ -128,45 +130,18 @@ func TestBootstrapKeepsTrying(t *testing.T) {
 		cfg.Bootstrap = []string{s.Addr(0)}
 		n := simulated(t, s, 1, cfg)
 		time.Sleep(5 * time.Minute)
-		state := n.Bootstrap()
+		state := n.env.Dialer.Bootstrap()
 		if state.Answered || state.Attempts < 10 || state.Err() == nil {
 			t.Errorf("after 5 minutes of silence: %+v, error %v", state, state.Err())
 		}
-		if err := state.Err(); !errors.Is(err, ErrNoBootstrap) || !strings.Contains(err.Error(), s.Addr(0)) ||
+		if err := state.Err(); !errors.Is(err, peers.ErrNoBootstrap) || !strings.Contains(err.Error(), s.Addr(0)) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v; it should name the address, on one line", err)
 		}
 		s.Heal(0, 1)
 		time.Sleep(30 * time.Second)
-		if state := n.Bootstrap(); !state.Answered || state.Err() != nil {
+		if state := n.env.Dialer.Bootstrap(); !state.Answered || state.Err() != nil {
 			t.Errorf("after the bootstrap node came: %+v", state)
-		}
-	})
-}
-
-// TestABootstrapNodeIsOne: dialled at each of its addresses by itself, none of them would have a
-// head start.
-func TestABootstrapNodeIsOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sim.New(t, 3, 10*time.Millisecond)
-		at := func(i int, port string) string { return "/ip4/1.2.3.4/" + port + "/p2p/" + s.Hosts[i].ID().String() }
-		cfg := lan()
-		cfg.Bootstrap = []string{at(1, "udp/1/quic-v1"), at(2, "tcp/2"), at(1, "tcp/1")}
-		n := simulated(t, s, 0, cfg)
-		noError(t, n.AddBootstrap([]string{at(1, "tcp/1"), at(2, "tcp/3"), at(0, "tcp/4")}))
-		var got []string
-		for _, p := range n.boot.nodes() {
-			got = append(got, fmt.Sprint(p.ID == s.Hosts[1].ID(), p.Addrs))
-		}
-		want := []string{
-			"true [/ip4/1.2.3.4/udp/1/quic-v1 /ip4/1.2.3.4/tcp/1]",
-			"false [/ip4/1.2.3.4/tcp/2 /ip4/1.2.3.4/tcp/3]",
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("nodes %q, want %q", got, want)
-		}
-		if given := n.Bootstrap().Given; len(given) != 4 {
-			t.Errorf("given %q, want the four addresses of others", given)
 		}
 	})
 }
@@ -183,16 +158,16 @@ func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
 		cfg.PeersFile = file
 		b := simulated(t, s, 2, cfg)
 		collect(t, b.find(t.Context(), "run"), 1, 20*time.Second)
-		time.Sleep(2 * rememberSoon) // a kill takes b: the file must be there without its Close
-		if peers, err := loadPeers(file); err != nil || len(peers) == 0 {
-			t.Errorf("%s after somebody was met: %v, %v", file, peers, err)
+		time.Sleep(2 * time.Second) // a kill takes b: the file must be there without its Close
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), s.Hosts[1].ID().String()) {
+			t.Errorf("%s after somebody was met: %s, %v", file, text, err)
 		}
 		noError(t, b.close())
 		s.Close(0)
 		s.Close(2)
 
 		i := s.Add()
-		again := simulated(t, s, i, Config{PeersFile: file}) // no bootstrap address
+		again := simulated(t, s, i, settings{PeersFile: file}) // no bootstrap address
 		time.Sleep(5 * time.Second)
 		if got := again.peers(); !slices.Equal(got, ids(a)) {
 			t.Errorf("connected to %v, want the remembered %v", got, a.id())

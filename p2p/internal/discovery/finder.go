@@ -26,42 +26,22 @@ func seldom(neighbours int) time.Duration {
 	return max(findCalm, findCalm*n*n/16)
 }
 
-// newFinder makes a finder, and the channel on which it reports.
-func newFinder(env Env, cfg Config, book *addressBook, isNode func(peer.ID) bool, places *Places) (*finder,
-	chan slot.PeerID,
-) {
-	out := make(chan slot.PeerID, 64)
-	return &finder{
-		env: env, cfg: cfg, book: book, isNode: isNode, places: places, out: out,
-		found:      make(chan peer.AddrInfo, 64),
-		changes:    make(chan change, 256),
-		dialled:    make(chan dialResult, maxDials),
-		searched:   make(chan int, 1),
-		asks:       make(chan chan<- bool),
-		candidates: make(map[peer.ID]*candidate),
-	}, out
-}
-
-// finder is the loop behind one Find. All its state belongs to the goroutine of serve.
+// finder is the loop behind one Find: it has searches made, hands what they find to the dialer, and
+// reports who is connected. All its state belongs to the goroutine of serve.
 type finder struct {
 	env    Env
 	cfg    Config
-	book   *addressBook
-	isNode func(peer.ID) bool // says whether a peer is a bootstrap node
 	places *Places
-	out    chan<- slot.PeerID
+	out    chan slot.PeerID
 
-	found    chan peer.AddrInfo // by DHT, mDNS or memory
-	changes  chan change        // of connections
-	dialled  chan dialResult
+	changes  chan change      // of connections, and peers found that are connected
 	searched chan int         // a search of the DHT ended; see search
 	asks     chan chan<- bool // see hasLooked
 
-	candidates map[peer.ID]*candidate
-	nodes      int       // connections of bootstrap nodes so far
-	answered   bool      // a search since the last of them had somebody to ask
-	dials      int       // under way
-	pending    []peer.ID // to be reported, each at most once
+	reported map[peer.ID]bool // since they connected
+	pending  []peer.ID        // to be reported, each at most once
+	nodes    int              // connections of bootstrap nodes so far
+	answered bool             // a search since the last of them had somebody to ask
 }
 
 type change struct {
@@ -69,34 +49,35 @@ type change struct {
 	connected bool
 }
 
-type dialResult struct {
-	id  peer.ID
-	err error
+func newFinder(env Env, cfg Config, places *Places) *finder {
+	return &finder{
+		env: env, cfg: cfg, places: places, out: make(chan slot.PeerID, 64), changes: make(chan change, 256),
+		searched: make(chan int, 1), asks: make(chan chan<- bool), reported: make(map[peer.ID]bool),
+	}
 }
 
 func (f *finder) serve(ctx context.Context) {
-	defer f.env.OnConnection(func(id peer.ID, connected bool) {
-		select {
-		case f.changes <- change{id, connected}:
-		case <-ctx.Done():
-		}
-	})()
+	defer f.env.Dialer.SearchEnded()
+	defer f.env.OnConnection(func(id peer.ID, connected bool) { f.tell(ctx, change{id, connected}) })()
 	local := localSearch{f: f, start: f.startMDNS, stops: make(map[string]func())}
 	defer local.at(ctx, nil)
-	for _, p := range f.book.known() {
-		f.consider(ctx, p)
-	}
+	f.env.Tasks.Go(func() {
+		for _, p := range f.env.Book.Known() {
+			f.offer(ctx, p)
+		}
+	})
 	f.loop(ctx, local)
-	for f.dials > 0 { // they end with ctx
-		<-f.dialled
-		f.dials--
-	}
 }
 
 func (f *finder) loop(ctx context.Context, local localSearch) {
 	wait, searching := findFirst, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	soon := func(after, next time.Duration) {
+		if wait = next; !searching {
+			timer.Reset(after)
+		}
+	}
 	names, changed := f.places.now()
 	local.at(ctx, names)
 	for {
@@ -106,28 +87,17 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			return
 		case out <- first:
 			f.pending = f.pending[1:]
-		case p := <-f.found:
-			f.consider(ctx, p)
 		case c := <-f.changes:
 			f.connection(c)
-			if !c.connected && wait > f.cfg.FindEvery && !f.calm() {
-				if wait = f.cfg.FindEvery; !searching {
-					timer.Reset(wait)
-				}
-			}
-			// it may know more than those that were asked so far
-			if c.connected && f.isNode(c.id) {
+			switch {
+			case c.connected && f.env.Dialer.IsNode(c.id): // it may know more
 				f.nodes++
 				f.answered = false
-				if wait = findFirst; !searching {
-					timer.Reset(0)
-				}
+				soon(0, findFirst)
+			case !c.connected && wait > f.cfg.FindEvery && !f.calm():
+				soon(f.cfg.FindEvery, f.cfg.FindEvery)
 			}
-		case r := <-f.dialled:
-			f.dialEnded(r)
-			f.dialMore(ctx)
 		case <-timer.C:
-			f.redial(ctx)
 			now, nodes := names, f.nodes
 			if searching = f.env.Tasks.Go(func() { f.search(ctx, now, nodes) }); !searching {
 				return
@@ -146,18 +116,22 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 		case <-changed:
 			names, changed = f.places.now()
 			local.at(ctx, names)
-			if wait = findFirst; !searching {
-				timer.Reset(0)
-			}
+			soon(0, findFirst)
 		}
 	}
 }
 
-// offer hands a peer to the loop.
-func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
+func (f *finder) tell(ctx context.Context, c change) {
 	select {
-	case f.found <- p:
+	case f.changes <- c:
 	case <-ctx.Done():
+	}
+}
+
+// offer has a peer dialled that was found by DHT, mDNS or memory.
+func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
+	if f.env.Dialer.Found(p) {
+		f.tell(ctx, change{p.ID, true})
 	}
 }
 
@@ -185,12 +159,13 @@ func (f *finder) search(ctx context.Context, names []string, nodes int) {
 
 // calm says whether peers were found, and all of them are connected: who is new looks for them.
 func (f *finder) calm() bool {
-	for _, c := range f.candidates {
-		if !f.connected(c) {
+	all := f.env.Dialer.Searched()
+	for id := range all {
+		if !f.env.Connected(id) {
 			return false
 		}
 	}
-	return len(f.candidates) > 0
+	return len(all) > 0
 }
 
 // hasLooked asks the loop whether this peer has looked around.
@@ -207,27 +182,32 @@ func (f *finder) hasLooked(ctx context.Context) bool {
 // looked says whether a search had somebody to ask, and ended, and each peer that was found has had
 // its first chance: those that answered are reported.
 func (f *finder) looked() bool {
-	if !f.answered || len(f.found) > 0 || len(f.pending) > 0 {
+	if !f.answered || len(f.changes) > 0 || len(f.pending) > 0 {
 		return false
 	}
-	for _, c := range f.candidates {
-		if c.failures == 0 && !c.met && !f.connected(c) {
+	for id, tried := range f.env.Dialer.Searched() {
+		if !tried || f.env.Connected(id) && !f.reported[id] {
 			return false
 		}
 	}
 	return true
 }
 
-// report puts a candidate among those to be reported. The loop sends them when the caller takes
-// them: a slow caller must not hold up the news of connections, which all of the host waits for.
-func (f *finder) report(c *candidate) {
-	if c.reported {
+// connection puts a peer that was found and is connected among those to be reported. The loop sends
+// them when the caller takes them: a slow caller must not hold up the news of connections, which
+// all of the host waits for.
+func (f *finder) connection(c change) {
+	if !c.connected {
+		delete(f.reported, c.id)
 		return
 	}
-	c.reported = true
-	f.book.note(c.info.ID)
-	if !slices.Contains(f.pending, c.info.ID) {
-		f.pending = append(f.pending, c.info.ID)
+	if _, found := f.env.Dialer.Searched()[c.id]; !found || f.reported[c.id] {
+		return
+	}
+	f.reported[c.id] = true
+	f.env.Book.Note(c.id)
+	if !slices.Contains(f.pending, c.id) {
+		f.pending = append(f.pending, c.id)
 	}
 }
 
@@ -237,19 +217,4 @@ func (f *finder) nextReport() (chan<- slot.PeerID, slot.PeerID) {
 		return nil, ""
 	}
 	return f.out, slot.PeerID(f.pending[0])
-}
-
-func (f *finder) connection(ch change) {
-	c := f.candidates[ch.id]
-	if c == nil {
-		return
-	}
-	now := time.Now()
-	if !ch.connected {
-		c.reported = false
-		f.parted(c, now)
-		return // the next round dials it again
-	}
-	c.failures, c.met, c.came = 0, true, now
-	f.report(c)
 }

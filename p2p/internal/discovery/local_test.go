@@ -3,7 +3,9 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,7 +89,7 @@ func TestTheLocalSearchFollowsTheMachine(t *testing.T) {
 		cfg := wan()
 		cfg.MDNS = true
 		n := newNode(t, h, cfg)
-		f, _ := newFinder(n.env, cfg, n.book, n.boot.isNode, NewPlaces("run"))
+		f := newFinder(n.env, cfg.Config, NewPlaces("run"))
 		var lan services
 		local := localSearch{f: f, stops: make(map[string]func()), start: func(string, mdnsFound) (io.Closer, error) {
 			return lan.start(f.localAddrs()[0].String())
@@ -105,4 +107,16 @@ func TestTheLocalSearchFollowsTheMachine(t *testing.T) {
 		local.at(context.Background(), nil)
 		lan.have(t, 0, 2, home)
 	})
+}
+
+func TestMDNSServiceName(t *testing.T) {
+	seen := make(map[string]bool)
+	for i := range 100 {
+		s := mdnsService(fmt.Sprint("run ", i))
+		label, _, _ := strings.Cut(strings.TrimPrefix(s, "_"), ".")
+		if len(label) > 15 || seen[s] || !strings.HasSuffix(s, "._udp") {
+			t.Errorf("service %q", s)
+		}
+		seen[s] = true
+	}
 }

@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/multiformats/go-multiaddr"
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
@@ -26,8 +24,18 @@ func init() { testutil.OneCPU() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func lan() Config { return Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second} }
-func wan() Config { return Config{AdvertiseEvery: 5 * time.Minute, FindEvery: 30 * time.Second} }
+func lan() settings {
+	return settings{Config: Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second}}
+}
+func wan() settings {
+	return settings{Config: Config{AdvertiseEvery: 5 * time.Minute, FindEvery: 30 * time.Second}}
+}
+
+// settings are what a Network would tell the parts here.
+type settings struct {
+	Config
+	PeersFile string
+}
 
 // node is a Discovery with the parts that a Network would give it.
 type node struct {
@@ -35,7 +43,7 @@ type node struct {
 	close func() error
 }
 
-func newNode(t *testing.T, h host.Host, cfg Config) *node {
+func newNode(t *testing.T, h host.Host, cfg settings) *node {
 	t.Helper()
 	kad, err := NewDHT(h)
 	if err != nil {
@@ -44,9 +52,11 @@ func newNode(t *testing.T, h host.Host, cfg Config) *node {
 	group := peers.NewGroup(context.Background())
 	n := &node{}
 	find := func(ctx context.Context, id peer.ID) (peer.AddrInfo, error) { return n.Lookup(ctx, id) }
-	env := peers.NewEnv(h, group, find, slog.New(slog.DiscardHandler))
-	n.Discovery = New(Env{env, kad, peers.NewRanks()}, cfg)
-	n.Start()
+	env := peers.NewEnv(h, group, find, peers.DialConfig{
+		Bootstrap: cfg.Bootstrap, PeersFile: cfg.PeersFile, Every: cfg.FindEvery,
+	}, slog.New(slog.DiscardHandler))
+	n.Discovery = New(Env{env, kad}, cfg.Config)
+	env.Dialer.Start()
 	n.close = sync.OnceValue(func() error {
 		group.Stop()
 		group.Wait()
@@ -57,27 +67,9 @@ func newNode(t *testing.T, h host.Host, cfg Config) *node {
 }
 
 // simulated makes a node on simulated host i.
-func simulated(t *testing.T, s *sim.Net, i int, cfg Config) *node {
+func simulated(t *testing.T, s *sim.Net, i int, cfg settings) *node {
 	t.Helper()
 	return newNode(t, s.Hosts[i], cfg)
-}
-
-// alone makes a node that listens nowhere.
-func alone(t *testing.T, cfg Config) *node {
-	t.Helper()
-	h, err := libp2p.New(libp2p.NoListenAddrs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	return newNode(t, h, cfg)
-}
-
-// remembers puts a peer into the address book, as its file does.
-func (n *node) remembers(id peer.ID, addrs ...multiaddr.Multiaddr) {
-	n.book.mu.Lock()
-	defer n.book.mu.Unlock()
-	n.book.mu.peers[id] = remembered{ID: id, Addrs: addrs}
 }
 
 func (n *node) advertise(t *testing.T, run string) { n.Advertise(t.Context(), NewPlaces(run)) }

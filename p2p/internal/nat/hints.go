@@ -32,7 +32,7 @@ type Hints struct {
 
 // trusted says whether a peer is a bootstrap node or a member.
 func (e Env) trusted(id peer.ID) bool {
-	return e.Members.Has(id) || slices.ContainsFunc(e.Nodes(), func(p peer.AddrInfo) bool { return p.ID == id })
+	return e.Members.Has(id) || e.Dialer.IsNode(id)
 }
 
 func (h *Hints) trust(who func(peer.ID) bool) { h.trusted.Store(&who) }

@@ -2,6 +2,7 @@ package nat
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -59,8 +60,7 @@ func TestOnlyTrustedPeersSayWhatIsReachable(t *testing.T) {
 		h := s.Hosts[s.Add()]
 		group := peers.NewGroup(t.Context())
 		defer func() { group.Stop(); group.Wait() }()
-		env := Env{Env: peers.Env{Host: h, Tasks: group, Members: peers.NewMembers(h.ConnManager())}}
-		env.Nodes = func() []peer.AddrInfo { return nil }
+		env := Env{Env: peers.NewEnv(h, group, nil, peers.DialConfig{}, slog.New(slog.DiscardHandler))}
 		hints.trust(env.trusted)
 		group.Go(func() { hints.watch(env) })
 		client, err := autonatv2.New(s.Hosts[liars])

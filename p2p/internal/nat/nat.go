@@ -23,8 +23,6 @@ import (
 type Env struct {
 	peers.Env
 	OwnHost bool // the Network made it
-	// Nodes are the bootstrap nodes.
-	Nodes func() []peer.AddrInfo
 	// IsOfRun says hello to a peer as one of a run. nil: it answered as one.
 	IsOfRun func(ctx context.Context, id peer.ID, run string) error
 	// MustEnd says whether a stream of a protocol cannot be opened again in the middle.

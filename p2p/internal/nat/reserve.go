@@ -184,7 +184,7 @@ func (r *Reservations) missing(now time.Time, id peer.ID) bool {
 // them, while this peer is not known to be reachable, bootstrap nodes, which are there for it.
 func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
 	rank := make(map[peer.ID]int)
-	nodes := r.env.Nodes()
+	nodes := r.env.Dialer.Nodes()
 	members := r.env.Members.List()
 	// not all peers ask the same members first
 	rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })

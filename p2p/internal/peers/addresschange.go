@@ -34,25 +34,18 @@ type BulkEnder func(dead func(id peer.ID, local netip.Addr, opened time.Time) bo
 // An address that stays while the router's changes is not noticed here; pulses show that.
 type AddressChanges struct {
 	env     Env
-	pulses  *Pulses
-	hurry   func()
 	endBulk BulkEnder
-	source  func(multiaddr.Multiaddr) netip.Addr
+	source  func(multiaddr.Multiaddr) netip.Addr // that this machine sends from to another address
 	had     map[netip.Addr]bool
 	via     map[string]netip.Addr // what connections send from whose socket has all addresses
 	change  time.Time             // the last one
 	again   bool                  // dials under way have begun again since
 }
 
-// NewAddressChanges watches connections that come and end. hurry has bootstrap nodes dialled at
-// once, source is the address that this machine sends from to another one (SourceTo). The caller
-// runs it where the host is its own.
-func NewAddressChanges(env Env, pulses *Pulses, hurry func(), endBulk BulkEnder,
-	source func(multiaddr.Multiaddr) netip.Addr,
-) *AddressChanges {
-	ac := &AddressChanges{
-		env: env, pulses: pulses, hurry: hurry, endBulk: endBulk, source: source, via: make(map[string]netip.Addr),
-	}
+// NewAddressChanges watches connections that come and end. The caller runs it where the host is its
+// own.
+func NewAddressChanges(env Env, endBulk BulkEnder) *AddressChanges {
+	ac := &AddressChanges{env: env, endBulk: endBulk, source: sourceTo, via: make(map[string]netip.Addr)}
 	env.Notify(dropStale(func(c network.Conn) bool {
 		have := localAddrs()
 		return len(have) > 0 && !have[IP(c.LocalMultiaddr())]
@@ -103,7 +96,7 @@ func (ac *AddressChanges) look(have map[netip.Addr]bool, now time.Time) {
 	if since := now.Sub(ac.change); since < dialAgainFor {
 		stuck := since >= dialStuck && !ac.again
 		ac.again = ac.again || stuck
-		ac.goBack(stuck || len(gone) > 0)
+		ac.env.Dialer.Hurry(stuck || len(gone) > 0)
 	}
 	ac.noteSources()
 }
@@ -119,22 +112,6 @@ func (ac *AddressChanges) leave(gone map[netip.Addr]bool) {
 		}
 	}
 	ac.endBulk(func(_ peer.ID, local netip.Addr, _ time.Time) bool { return gone[local] })
-}
-
-// goBack dials the members that are missing, and bootstrap nodes, through which others reach this
-// peer. Dials under way go on, where it is not time for others: some addresses come all the time.
-func (ac *AddressChanges) goBack(anew bool) {
-	missing := slices.DeleteFunc(ac.env.Members.List(), ac.env.Connected)
-	for _, id := range missing {
-		ac.env.Dialer.ForgetFailures(id)
-		if anew {
-			ac.env.Dialer.Restart(id)
-		}
-		ac.pulses.Redial(id)
-	}
-	if anew || len(missing) > 0 {
-		ac.hurry()
-	}
 }
 
 // noteSources remembers from which address connections send: after a move it cannot be asked any
@@ -176,8 +153,8 @@ func localAddrs() map[netip.Addr]bool {
 	return have
 }
 
-// SourceTo is the address that this machine sends from to another one now. Nothing is sent.
-func SourceTo(to multiaddr.Multiaddr) netip.Addr {
+// sourceTo is the address that this machine sends from to another one now. Nothing is sent.
+func sourceTo(to multiaddr.Multiaddr) netip.Addr {
 	a, err := manet.ToNetAddr(to)
 	if err != nil {
 		return netip.Addr{}

@@ -8,43 +8,49 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 )
 
 func TestApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const id = peer.ID("a peer")
-		a := newApart(func(p peer.ID) bool { return p == "a member" })
+		const id = peer.ID("a member")
+		n := dials(t, sim.New(t, 1, time.Millisecond), 0, DialConfig{Every: 30 * time.Second})
+		d := n.Dialer
+		n.SetMembers(map[peer.ID]struct{}{id: {}})
 		began := time.Now()
 		for _, err := range []error{nil, context.Canceled, context.DeadlineExceeded} {
-			if a.note(id, began, err); a.has(id) {
+			if d.note(id, began, err); d.Apart(id) {
 				t.Fatalf("a dial that ended at once with %v says something of the peer", err)
 			}
 		}
-		time.Sleep(apartPatience)
-		if a.note(id, began, context.DeadlineExceeded); !a.has(id) {
+		time.Sleep(failurePatience)
+		if d.note(id, began, context.DeadlineExceeded); !d.Apart(id) {
 			t.Error("a dial that was waited for in vain does not count")
 		}
-		if a.connected(id); a.has(id) {
+		if d.connected(id, time.Now()); d.Apart(id) {
 			t.Error("a peer that has connected is apart")
 		}
-		if a.note(id, time.Now(), errors.New("no route")); !a.has(id) {
+		if d.note(id, time.Now(), errors.New("no route")); !d.Apart(id) {
 			t.Error("a dial that failed does not count")
 		}
-		if time.Sleep(apartTerm); a.has(id) {
+		if time.Sleep(failureTerm); d.Apart(id) {
 			t.Error("a failure counts for ever")
 		}
-		if !a.due(id) || a.due(id) {
+		again := func() (due bool) {
+			d.Again(id)
+			n.with(func(d *Dialer) {
+				if due = d.mu.targets[id].once; due {
+					d.mu.targets[id].once, d.mu.targets[id].began = false, time.Now()
+				}
+			})
+			return due
+		}
+		if !again() || again() {
 			t.Error("a peer is not dialled again, or twice at once")
 		}
-		if time.Sleep(apartAgain); !a.due(id) {
+		if time.Sleep(againPause); !again() {
 			t.Error("a peer is not dialled again later")
-		}
-		for i := range 3 * maxApart {
-			a.note(peer.ID(rune(i)), began, errors.New("no route"))
-			a.due(peer.ID(rune(i)))
-		}
-		if len(a.mu.since) > maxApart || len(a.mu.again) > maxApart {
-			t.Errorf("%d and %d peers are remembered", len(a.mu.since), len(a.mu.again))
 		}
 	})
 }
@@ -52,13 +58,21 @@ func TestApart(t *testing.T) {
 // However many peers that are not there are announced and dialled, what is known of a member stays:
 // messages to it would wait for a dial again.
 func TestAMemberStaysApart(t *testing.T) {
-	a := newApart(func(p peer.ID) bool { return p == "a member" })
-	began, err := time.Now(), errors.New("no route")
-	a.note("a member", began, err)
-	for i := range 3 * maxApart {
-		a.note(peer.ID(rune(i)), began, err)
+	n := alone(t, DialConfig{Every: 30 * time.Second})
+	d, began, err := n.Dialer, time.Now(), errors.New("no route")
+	n.SetMembers(map[peer.ID]struct{}{"a member": {}})
+	d.note("a member", began, err)
+	for i := range maxTargets + 1000 {
+		id := peer.ID(rune(i))
+		d.Found(peer.AddrInfo{ID: id})
+		d.note(id, began, err)
+		n.with(func(d *Dialer) {
+			if t := d.mu.targets[id]; t != nil {
+				d.failed(t, began)
+			}
+		})
 	}
-	if !a.has("a member") || len(a.mu.since) > maxApart {
-		t.Errorf("a member counts as apart: %v, among %d", a.has("a member"), len(a.mu.since))
+	if !d.Apart("a member") || len(d.mu.targets) > maxTargets {
+		t.Errorf("a member counts as apart: %v, among %d", d.Apart("a member"), len(d.mu.targets))
 	}
 }

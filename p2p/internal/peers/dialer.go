@@ -4,54 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 )
 
-// connectTimeout bounds connecting to one peer.
-const connectTimeout = 15 * time.Second
+// connectTimeout bounds connecting to one peer, knownTimeout that at the addresses that are known.
+const connectTimeout, knownTimeout = 15 * time.Second, 5 * time.Second
 
 // Lookup asks others where a peer is. What they say goes into the host's peerstore.
 type Lookup func(ctx context.Context, id peer.ID) (peer.AddrInfo, error)
 
-// Dialer connects to peers. It ends dials to peers that have connected by themselves meanwhile.
-// libp2p does not: it dials a peer that died at its old addresses, over QUIC for seconds. When that
-// peer starts again and connects, everything that is sent to it would wait for the old dial.
+// Dialer connects to peers: by itself to those that are to be connected (targets.go), and when it
+// is asked to. It ends dials to peers that have connected by themselves meanwhile. libp2p does not:
+// it dials a peer that died at its old addresses, over QUIC for seconds. When that peer starts
+// again and connects, everything that is sent to it would wait for the old dial.
 type Dialer struct {
-	host   host.Host
+	env    Env // but for the Dialer
+	cfg    DialConfig
 	lookup Lookup
-	log    *slog.Logger
-	group  *Group
-	apart  *apart
+	wake   Signal // of the loop
 	mu     struct {
 		sync.Mutex
-		dials map[peer.ID]map[*context.CancelFunc]struct{}
+		dialling map[peer.ID]map[*context.CancelFunc]struct{}
+		targets  map[peer.ID]*target
+		nodes    []peer.ID // bootstrap nodes
+		boot     BootstrapState
+		dials    int       // of targets, under way
+		round    time.Time // when remembered peers are next dialled
 	}
 }
 
-// NewDialer dials from a host until the goroutines of the group have ended. What it knows of
-// members is the last that it forgets.
-func NewDialer(h host.Host, group *Group, lookup Lookup, member func(peer.ID) bool, log *slog.Logger) *Dialer {
-	d := &Dialer{host: h, lookup: lookup, log: log, group: group, apart: newApart(member)}
-	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})
-	news := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
-		if !c.Stat().Limited {
-			d.apart.connected(c.RemotePeer())
-			d.Restart(c.RemotePeer()) // the dial sees the connection and ends
-		}
-	}}
-	h.Network().Notify(news)
-	group.After(func() { h.Network().StopNotify(news) })
+func newDialer(env Env, lookup Lookup, cfg DialConfig) *Dialer {
+	d := &Dialer{env: env, cfg: cfg, lookup: lookup, wake: NewSignal()}
+	d.mu.dialling = make(map[peer.ID]map[*context.CancelFunc]struct{})
+	d.mu.targets = make(map[peer.ID]*target)
+	_ = d.AddBootstrap(cfg.Bootstrap) // Validate has refused what does not parse
+	env.Notify(&network.NotifyBundle{
+		ConnectedF: func(_ network.Network, c network.Conn) {
+			if !c.Stat().Limited {
+				d.connected(c.RemotePeer(), time.Now())
+				d.Restart(c.RemotePeer()) // the dial sees the connection and ends
+			}
+		},
+		DisconnectedF: func(_ network.Network, c network.Conn) {
+			if !d.env.Connected(c.RemotePeer()) {
+				d.lost(c.RemotePeer(), time.Now())
+			}
+		},
+	})
 	return d
+}
+
+// Start begins to dial, and to write the peers file.
+func (d *Dialer) Start() {
+	d.env.Tasks.Go(d.env.Book.run)
+	d.env.Tasks.Go(d.run)
 }
 
 // Until is ctx until the peer connects or Restart is called. The function returned must be called
@@ -60,17 +74,17 @@ func (d *Dialer) Until(ctx context.Context, id peer.ID) (context.Context, func()
 	ctx, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.mu.dials[id] == nil {
-		d.mu.dials[id] = make(map[*context.CancelFunc]struct{})
+	if d.mu.dialling[id] == nil {
+		d.mu.dialling[id] = make(map[*context.CancelFunc]struct{})
 	}
-	d.mu.dials[id][&cancel] = struct{}{}
+	d.mu.dialling[id][&cancel] = struct{}{}
 	return ctx, func() {
 		cancel()
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.mu.dials[id], &cancel)
-		if len(d.mu.dials[id]) == 0 {
-			delete(d.mu.dials, id)
+		delete(d.mu.dialling[id], &cancel)
+		if len(d.mu.dialling[id]) == 0 {
+			delete(d.mu.dialling, id)
 		}
 	}
 }
@@ -79,7 +93,7 @@ func (d *Dialer) Until(ctx context.Context, id peer.ID) (context.Context, func()
 func (d *Dialer) Restart(id peer.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for cancel := range d.mu.dials[id] {
+	for cancel := range d.mu.dialling[id] {
 		(*cancel)()
 	}
 }
@@ -89,11 +103,11 @@ func (d *Dialer) Restart(id peer.ID) {
 // better one.
 func (d *Dialer) Dial(ctx context.Context, to peer.AddrInfo) (err error) {
 	began := time.Now()
-	defer func() { d.apart.note(to.ID, began, err) }()
+	defer func() { d.note(to.ID, began, err) }()
 	for {
 		again, err := d.once(ctx, to)
 		switch {
-		case err != nil && d.host.Network().Connectedness(to.ID) != network.NotConnected:
+		case err != nil && d.env.reached(to.ID):
 			return nil
 		case !again || ctx.Err() != nil:
 			return err
@@ -106,27 +120,29 @@ func (d *Dialer) Dial(ctx context.Context, to peer.AddrInfo) (err error) {
 func (d *Dialer) once(ctx context.Context, to peer.AddrInfo) (again bool, err error) {
 	dialling, over := d.Until(ctx, to.ID)
 	defer over()
-	err = d.host.Connect(network.WithAllowLimitedConn(dialling, "small things"), to)
+	err = d.env.Host.Connect(network.WithAllowLimitedConn(dialling, "small things"), to)
 	return err != nil && dialling.Err() != nil, err
 }
 
 // Connect is Dial that looks for other addresses where the known ones fail.
 func (d *Dialer) Connect(ctx context.Context, to peer.AddrInfo) error {
-	if to.ID == d.host.ID() {
+	if to.ID == d.env.Host.ID() {
 		return errors.New("that is this peer itself")
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	err := d.Dial(ctx, to)
+	known, over := context.WithTimeout(ctx, knownTimeout)
+	defer over()
+	err := d.Dial(known, to)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	// The lookup reports a peer as not found that it could not dial at the old addresses, but it
 	// has learned the new ones by then.
 	if _, err := d.lookup(ctx, to.ID); err != nil {
-		d.log.Debug("looking up a peer's addresses", "peer", to.ID, "err", err)
+		d.env.Log.Debug("looking up a peer's addresses", "peer", to.ID, "err", err)
 	}
-	if len(d.host.Peerstore().Addrs(to.ID)) == 0 {
+	if len(d.env.Host.Peerstore().Addrs(to.ID)) == 0 {
 		return err
 	}
 	return d.Dial(ctx, peer.AddrInfo{ID: to.ID})
@@ -135,7 +151,7 @@ func (d *Dialer) Connect(ctx context.Context, to peer.AddrInfo) error {
 // ForgetFailures lets the next dial of a peer happen at once: libp2p holds failed addresses back
 // for 5 s and more, and for minutes after many failures.
 func (d *Dialer) ForgetFailures(id peer.ID) {
-	if s, ok := d.host.Network().(*swarm.Swarm); ok {
+	if s, ok := d.env.Host.Network().(*swarm.Swarm); ok {
 		s.Backoff().Clear(id)
 	}
 }

@@ -1,8 +1,14 @@
 // Package peers is what the parts of one Network have in common (Env): its host, its goroutines
 // (Group), and what it knows of its peers: which ones are members of the run, which ones greeted it
-// (by the messages of hello.proto), which ones are admitted, and which ones are alive. A Dialer
-// makes connections to peers: in which order a peer's addresses are tried, when a dial that is
-// under way ends or begins again, and what is said when all addresses failed.
+// (by the messages of hello.proto), where they are (Book), which ones are admitted, and which ones
+// are alive.
+//
+// # Dialling
+//
+// One loop, the Dialer's, dials the peers that are to be connected: bootstrap nodes, members whose
+// connection broke, peers that a search found, and those that are remembered. It alone knows when a
+// peer is dialled again. The others ask it (Again, Hurry, Found, AddBootstrap), or for a connection
+// at once (Dial, Connect). Ranks say in which order a peer's addresses are tried.
 //
 // # Admission
 //

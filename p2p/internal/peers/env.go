@@ -18,18 +18,27 @@ type Env struct {
 	Host    host.Host
 	Tasks   *Group
 	Dialer  *Dialer
+	Book    *Book
 	Members *Members
 	Greeted *Greeted
 	Log     *slog.Logger
 }
 
-// NewEnv is the Env of a host. Its dialer asks lookup where a peer is.
-func NewEnv(h host.Host, group *Group, lookup Lookup, log *slog.Logger) Env {
-	members := NewMembers(h.ConnManager())
-	return Env{
-		Host: h, Tasks: group, Dialer: NewDialer(h, group, lookup, members.Has, log), Members: members,
-		Greeted: NewGreeted(), Log: log,
-	}
+// NewEnv is the Env of a host. Its dialer asks lookup where a peer is, and dials by itself once it
+// is started.
+func NewEnv(h host.Host, group *Group, lookup Lookup, cfg DialConfig, log *slog.Logger) Env {
+	env := Env{Host: h, Tasks: group, Members: NewMembers(h.ConnManager()), Greeted: NewGreeted(), Log: log}
+	env.Book = newBook(env, cfg.PeersFile)
+	env.Dialer = newDialer(env, lookup, cfg)
+	return env
+}
+
+// SetMembers replaces the members of the run, this peer not among them. It returns those that were
+// not among them before.
+func (e Env) SetMembers(ids map[peer.ID]struct{}) (added []peer.ID) {
+	added = e.Members.Set(ids)
+	e.Book.noteMembers(ids)
+	return added
 }
 
 // Notify has news of connections given to f until the goroutines of the group have ended.
@@ -102,4 +111,9 @@ func wayRank(c network.Conn) int {
 func (e Env) Speaks(id peer.ID, proto protocol.ID) bool {
 	known, err := e.Host.Peerstore().SupportsProtocols(id, proto)
 	return err == nil && slices.Contains(known, proto)
+}
+
+// reached says whether there is a connection to a peer, of whatever kind.
+func (e Env) reached(id peer.ID) bool {
+	return e.Host.Network().Connectedness(id) != network.NotConnected
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -40,7 +41,8 @@ type node struct {
 func newNode(t *testing.T, s *sim.Net, i int) *node {
 	t.Helper()
 	h, group, log := s.Hosts[i], NewGroup(context.Background()), slog.New(slog.DiscardHandler)
-	env := NewEnv(h, group, nil, log)
+	nobody := func(context.Context, peer.ID) (peer.AddrInfo, error) { return peer.AddrInfo{}, errors.New("not found") }
+	env := NewEnv(h, group, nobody, DialConfig{}, log)
 	n := &node{host: h, signs: NewSigns(), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
 		if b, err := io.ReadAll(s); err == nil {
@@ -58,8 +60,8 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 			}
 		})
 	})
-	n.changes = NewAddressChanges(env, n.pulses, func() {},
-		func(dead func(peer.ID, netip.Addr, time.Time) bool) { n.ended = dead }, SourceTo)
+	n.changes = NewAddressChanges(env, func(dead func(peer.ID, netip.Addr, time.Time) bool) { n.ended = dead })
+	env.Dialer.Start()
 	t.Cleanup(func() {
 		group.Stop()
 		group.Wait()

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
@@ -22,9 +21,6 @@ const PulseSize = 8
 
 func appendPulse(b []byte, process uint64) []byte { return binary.BigEndian.AppendUint64(b, process) }
 
-// redialTimeout bounds the one attempt to connect again at once.
-const redialTimeout = 5 * time.Second
-
 // Pulses notices members whose connections have gone silent. A reset over TCP shows at once that a
 // process has died; over QUIC, or where a link is cut, libp2p takes 30 to 45 s. So members send
 // each other a few bytes at a fixed interval, over the connection they have. A member that has sent
@@ -33,8 +29,7 @@ const redialTimeout = 5 * time.Second
 // of life for a while only.
 //
 // Only peers that pulse are judged, by what they send and not by what they answer: pulses behind
-// bulk in the other direction may take their time. A connection that breaks is dialled once more at
-// once: a peer that lives comes back in a moment.
+// bulk in the other direction may take their time.
 type Pulses struct {
 	env   Env
 	every time.Duration
@@ -42,10 +37,6 @@ type Pulses struct {
 	post  func(to slot.PeerID, msg []byte)
 	pulse []byte
 	beats int
-	mu    struct {
-		sync.Mutex
-		redialled map[peer.ID]struct{} // members being dialled again
-	}
 }
 
 // NewPulses begins to pulse. post sends one message on ProtocolPulse and does not wait; the caller
@@ -53,7 +44,6 @@ type Pulses struct {
 func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
 	p := &Pulses{env: env, every: every, signs: signs, post: post}
 	p.pulse = appendPulse(nil, rand.Uint64())
-	p.mu.redialled = make(map[peer.ID]struct{})
 	env.Notify(p.watch())
 	env.Tasks.Go(p.run)
 	return p
@@ -80,39 +70,8 @@ func (p *Pulses) watch() network.Notifiee {
 		DisconnectedF: func(w network.Network, c network.Conn) {
 			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
 				p.signs.forget(id)
-				p.Redial(id)
 			}
 		},
-	}
-}
-
-// Redial tries once to have a member's connection back. It does not wait.
-func (p *Pulses) Redial(id peer.ID) {
-	if !p.env.Members.Has(id) {
-		return
-	}
-	p.mu.Lock()
-	_, under := p.mu.redialled[id]
-	p.mu.redialled[id] = struct{}{}
-	p.mu.Unlock()
-	if under {
-		return
-	}
-	done := func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.mu.redialled, id)
-	}
-	started := p.env.Tasks.Go(func() {
-		defer done()
-		ctx, cancel := context.WithTimeout(p.env.Tasks.Context(), redialTimeout)
-		defer cancel()
-		if err := p.env.Dialer.Dial(ctx, peer.AddrInfo{ID: id}); err != nil {
-			p.env.Log.Debug("a member whose connection broke does not answer", "peer", id, "err", err)
-		}
-	})
-	if !started {
-		done()
 	}
 }
 

@@ -1,8 +1,7 @@
-package discovery
+package peers
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +26,7 @@ func TestBadPeersFileIsDoneWithout(t *testing.T) {
 		if _, err := loadPeers(file); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if n := alone(t, Config{PeersFile: file}); len(n.book.known()) != 0 {
+		if n := alone(t, DialConfig{PeersFile: file}); len(n.Book.Known()) != 0 {
 			t.Errorf("%s: peers are remembered", name)
 		}
 	}
@@ -51,8 +50,8 @@ func TestLongUnseenPeersAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	noError(t, os.WriteFile(file, b, 0o600))
-	n := alone(t, Config{PeersFile: file})
-	if got := n.book.known(); len(got) != 1 || got[0].ID != peers[0].ID {
+	n := alone(t, DialConfig{PeersFile: file})
+	if got := n.Book.Known(); len(got) != 1 || got[0].ID != peers[0].ID {
 		t.Errorf("known are %v, want the first of %v", got, peers)
 	}
 }
@@ -76,31 +75,19 @@ func TestAClockThatJumpsForgetsNobody(t *testing.T) {
 	}
 }
 
-func TestMDNSServiceName(t *testing.T) {
-	seen := make(map[string]bool)
-	for i := range 100 {
-		s := mdnsService(fmt.Sprint("run ", i))
-		label, _, _ := strings.Cut(strings.TrimPrefix(s, "_"), ".")
-		if len(label) > 15 || seen[s] || !strings.HasSuffix(s, "._udp") {
-			t.Errorf("service %q", s)
-		}
-		seen[s] = true
-	}
-}
-
 // Strangers, however many, do not push the members out of the peers file.
 func TestMembersAreRemembered(t *testing.T) {
-	n := alone(t, Config{})
+	n := alone(t, DialConfig{})
 	member := peerOf(t)
-	n.Remember(map[peer.ID]struct{}{member: {}})
+	n.SetMembers(map[peer.ID]struct{}{member: {}})
 	for range maxRemembered + 10 {
 		id := peerOf(t)
-		n.book.note(id)
+		n.Book.Note(id)
 	}
-	n.book.mu.Lock()
-	defer n.book.mu.Unlock()
-	if _, ok := n.book.mu.peers[member]; !ok || len(n.book.mu.peers) != maxRemembered {
-		t.Errorf("the member is remembered: %v, among %d", ok, len(n.book.mu.peers))
+	n.Book.mu.Lock()
+	defer n.Book.mu.Unlock()
+	if _, ok := n.Book.mu.peers[member]; !ok || len(n.Book.mu.peers) != maxRemembered {
+		t.Errorf("the member is remembered: %v, among %d", ok, len(n.Book.mu.peers))
 	}
 }
 

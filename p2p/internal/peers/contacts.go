@@ -1,4 +1,4 @@
-package discovery
+package peers
 
 import (
 	"cmp"
@@ -16,13 +16,13 @@ import (
 // this peer was given, then second ones. Those of one peer stand next to each other, and peers with
 // public addresses first. A loopback address is only among them where a peer has no other, and none
 // that usable refuses.
-func (d *Discovery) Contacts(peers []slot.PeerID, limit int, usable func(addr string) bool) []string {
+func (e Env) Contacts(peers []slot.PeerID, limit int, usable func(addr string) bool) []string {
 	var all []contact
 	for _, p := range peers {
-		all = addContact(all, peer.ID(p), d.addrsOf(peer.ID(p)), usable)
+		all = addContact(all, peer.ID(p), e.addrsOf(peer.ID(p)), usable)
 	}
-	for _, given := range d.boot.nodes() {
-		addrs := slices.Concat(d.env.Host.Peerstore().Addrs(given.ID), given.Addrs)
+	for _, given := range e.Dialer.Nodes() {
+		addrs := slices.Concat(e.Host.Peerstore().Addrs(given.ID), given.Addrs)
 		all = addContact(all, given.ID, multiaddr.Unique(addrs), usable)
 	}
 	choose(all, limit)
@@ -37,14 +37,14 @@ func (d *Discovery) Contacts(peers []slot.PeerID, limit int, usable func(addr st
 
 // addrsOf are a peer's addresses: of one that is not connected those that a connection has shown,
 // for what the host knows of it then may be anybody's word.
-func (d *Discovery) addrsOf(id peer.ID) []multiaddr.Multiaddr {
-	if id == d.env.Host.ID() {
-		return d.env.Host.Addrs()
+func (e Env) addrsOf(id peer.ID) []multiaddr.Multiaddr {
+	if id == e.Host.ID() {
+		return e.Host.Addrs()
 	}
-	if addrs, shown := d.book.addrs(id); shown && !d.env.Connected(id) {
+	if addrs, shown := e.Book.Addrs(id); shown && !e.Connected(id) {
 		return addrs
 	}
-	return d.env.Host.Peerstore().Addrs(id)
+	return e.Host.Peerstore().Addrs(id)
 }
 
 // contact is a peer and its addresses that may be handed out, the best first.

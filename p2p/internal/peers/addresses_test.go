@@ -1,4 +1,4 @@
-package discovery
+package peers
 
 import (
 	"fmt"
@@ -23,10 +23,11 @@ import (
 func TestHearsayDoesNotReplaceWhatAConnectionHasShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)
-		cfg := wan()
-		cfg.PeersFile = filepath.Join(t.TempDir(), "peers")
-		n, id, addrs := simulated(t, s, 0, cfg), s.Hosts[1].ID(), s.Hosts[1].Addrs()
-		n.Remember(map[peer.ID]struct{}{id: {}})
+		file := filepath.Join(t.TempDir(), "peers")
+		n := dials(t, s, 0, DialConfig{PeersFile: file, Every: 30 * time.Second})
+		n.Dialer.Start()
+		id, addrs := s.Hosts[1].ID(), s.Hosts[1].Addrs()
+		n.SetMembers(map[peer.ID]struct{}{id: {}})
 		s.Connect(0, 1)
 		time.Sleep(100 * time.Millisecond) // it is gone before the file is written
 		s.Close(1)
@@ -37,7 +38,7 @@ func TestHearsayDoesNotReplaceWhatAConnectionHasShown(t *testing.T) {
 		}
 		s.Hosts[0].Peerstore().AddAddrs(id, lies, peerstore.TempAddrTTL)
 		time.Sleep(rememberEvery + time.Second)
-		peers, err := loadPeers(cfg.PeersFile)
+		peers, err := loadPeers(file)
 		if err != nil || len(peers) != 1 || !slices.EqualFunc(peers[0].Addrs, addrs,
 			multiaddr.Multiaddr.Equal) {
 			t.Errorf("remembered is %v, %v, want the addresses %v", peers, err, addrs)
@@ -52,13 +53,13 @@ func TestHearsayDoesNotReplaceWhatAConnectionHasShown(t *testing.T) {
 // A peer that nobody has met may still be found by what is said of it, and what is said last counts
 // until there is a connection.
 func TestHearsayIsBetterThanNothing(t *testing.T) {
-	n := alone(t, wan())
+	n := alone(t, DialConfig{})
 	id := peerOf(t)
-	n.book.note(id)
+	n.Book.Note(id)
 	for _, said := range []string{"/ip4/1.2.3.4/tcp/1", "/ip4/1.2.3.4/tcp/2"} {
-		n.env.Host.Peerstore().ClearAddrs(id)
-		n.env.Host.Peerstore().AddAddr(id, multiaddr.StringCast(said), time.Hour)
-		if got := n.book.refresh(); len(got) != 1 || !got[0].Heard || got[0].Addrs[0].String() != said {
+		n.Host.Peerstore().ClearAddrs(id)
+		n.Host.Peerstore().AddAddr(id, multiaddr.StringCast(said), time.Hour)
+		if got := n.Book.refresh(); len(got) != 1 || !got[0].Heard || got[0].Addrs[0].String() != said {
 			t.Errorf("remembered is %v, want %s as hearsay", got, said)
 		}
 	}

@@ -1,23 +1,23 @@
-package discovery
+package peers
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/event"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -43,22 +43,21 @@ type remembered struct {
 	Heard bool `json:"heard,omitempty"`
 }
 
-// addressBook keeps the addresses of the run's peers in a file, so that a peer that restarts finds
-// the others though no bootstrap node lives. It is a convenience: a file that cannot be read or
-// written is reported in the log and done without.
-type addressBook struct {
+// Book keeps the addresses of the run's peers in a file, so that a peer that restarts finds the
+// others though no bootstrap node lives. It is a convenience: a file that cannot be read or written
+// is reported in the log and done without.
+type Book struct {
 	env   Env
-	file  string       // empty: nothing is remembered
-	fresh peers.Signal // somebody new was met, or has other addresses
+	file  string // empty: nothing is remembered
+	fresh Signal // somebody new was met, or has other addresses
 	mu    struct {
 		sync.Mutex
-		peers   map[peer.ID]remembered
-		members map[peer.ID]struct{} // of these, those that strangers do not push out
+		peers map[peer.ID]remembered
 	}
 }
 
-func newAddressBook(env Env, file string) *addressBook {
-	b := &addressBook{env: env, file: file, fresh: peers.NewSignal()}
+func newBook(env Env, file string) *Book {
+	b := &Book{env: env, file: file, fresh: NewSignal()}
 	b.mu.peers = make(map[peer.ID]remembered)
 	if file == "" {
 		return b
@@ -127,37 +126,40 @@ func parsePeers(data []byte) ([]remembered, error) {
 	return peers, nil
 }
 
-// note records a peer of the run. Its addresses are taken from the peerstore when the file is
+// Note records a peer of the run. Its addresses are taken from the peerstore when the file is
 // written.
-func (b *addressBook) note(id peer.ID) {
+func (b *Book) Note(id peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.note(id)
+}
+
+// note is Note; mu is held. While there are too many, those worth least are forgotten.
+func (b *Book) note(id peer.ID) {
 	p, known := b.mu.peers[id]
 	p.ID, p.Seen = id, time.Now()
-	b.mu.peers[id] = p
-	b.evict()
-	if !known {
+	if b.mu.peers[id] = p; !known {
 		b.fresh.Raise()
+	}
+	for len(b.mu.peers) > maxRemembered {
+		all := b.sorted()
+		delete(b.mu.peers, all[len(all)-1].ID)
 	}
 }
 
-// setMembers notes the members of the run. Anybody may announce the run, be met and so get
-// into the file; if strangers could fill it, a restart without a bootstrap node would meet nobody
-// else.
-func (b *addressBook) setMembers(members map[peer.ID]struct{}) {
-	for id := range members {
-		b.note(id)
-	}
+// noteMembers notes the members of the run. Anybody may announce the run, be met and so get into
+// the file; if strangers could fill it, a restart without a bootstrap node would meet nobody else.
+func (b *Book) noteMembers(members map[peer.ID]struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id := range members {
+		b.note(id)
 		b.mark(id, true)
 	}
-	b.mu.members = members
 }
 
-// bar notes peers that may not be members any more.
-func (b *addressBook) bar(ids []peer.ID) {
+// Bar notes peers that may not be members any more: they are not dialled.
+func (b *Book) Bar(ids []peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range ids {
@@ -166,7 +168,7 @@ func (b *addressBook) bar(ids []peer.ID) {
 }
 
 // mark notes of a remembered peer whether it is or was a member. b.mu is held.
-func (b *addressBook) mark(id peer.ID, member bool) {
+func (b *Book) mark(id peer.ID, member bool) {
 	if p, known := b.mu.peers[id]; known && p.Member != member {
 		p.Member = member
 		b.mu.peers[id] = p
@@ -174,76 +176,57 @@ func (b *addressBook) mark(id peer.ID, member bool) {
 	}
 }
 
-// evict forgets the peers longest unseen while there are too many: strangers first, then those that
-// were members. b.mu is held.
-func (b *addressBook) evict() {
-	for len(b.mu.peers) > maxRemembered {
-		all := b.sorted()
-		worth := func(p remembered) int {
-			switch _, member := b.mu.members[p.ID]; {
-			case member:
-				return 2
-			case p.Member:
-				return 1
-			}
-			return 0
+// sorted is everybody remembered: members, then those that were members, then strangers, of each
+// those seen last first. b.mu is held.
+func (b *Book) sorted() []remembered {
+	worth := func(p remembered) int {
+		switch {
+		case b.env.Members.Has(p.ID):
+			return 2
+		case p.Member:
+			return 1
 		}
-		least := all[len(all)-1]
-		for _, p := range slices.Backward(all) {
-			if worth(p) < worth(least) {
-				least = p
-			}
-		}
-		delete(b.mu.peers, least.ID)
+		return 0
 	}
-}
-
-// sorted is everybody remembered, the ones seen last first. b.mu is held.
-func (b *addressBook) sorted() []remembered {
-	all := make([]remembered, 0, len(b.mu.peers))
-	for _, p := range b.mu.peers {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(x, y remembered) int {
-		return cmp.Or(y.Seen.Compare(x.Seen), cmp.Compare(x.ID, y.ID))
+	return slices.SortedFunc(maps.Values(b.mu.peers), func(x, y remembered) int {
+		return cmp.Or(worth(y)-worth(x), y.Seen.Compare(x.Seen), cmp.Compare(x.ID, y.ID))
 	})
-	return all
 }
 
-// known are the remembered peers that have an address.
-func (b *addressBook) known() []peer.AddrInfo {
+// Known are the remembered peers that have an address.
+func (b *Book) Known() (known []peer.AddrInfo) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []peer.AddrInfo
 	for _, p := range b.sorted() {
 		if len(p.Addrs) > 0 {
-			out = append(out, peer.AddrInfo{ID: p.ID, Addrs: p.Addrs})
+			known = append(known, peer.AddrInfo{ID: p.ID, Addrs: p.Addrs})
 		}
 	}
-	return out
+	return known
 }
 
 // missed are the members, and then those that were members, that are not connected, of either those
-// lost last first. Who is evicted or removed is not among them.
-func (b *addressBook) missed() (ids []peer.ID) {
+// lost last first. Who is evicted or removed is only among them where strangers are asked for, too.
+func (b *Book) missed(strangers bool) (ids []peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var former []peer.ID
 	for _, p := range b.sorted() {
-		_, member := b.mu.members[p.ID]
-		switch {
-		case !p.Member || b.env.Host.Network().Connectedness(p.ID) != network.NotConnected:
-		case member:
+		if (p.Member || strangers) && !b.env.reached(p.ID) {
 			ids = append(ids, p.ID)
-		default:
-			former = append(former, p.ID)
 		}
 	}
-	return append(ids, former...)
+	return ids
 }
 
-// addrs are the addresses that are remembered of a peer, and whether a connection has shown them.
-func (b *addressBook) addrs(id peer.ID) (addrs []multiaddr.Multiaddr, shown bool) {
+// isMember says whether a peer is or was a member.
+func (b *Book) isMember(id peer.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.peers[id].Member
+}
+
+// Addrs are the addresses that are remembered of a peer, and whether a connection has shown them.
+func (b *Book) Addrs(id peer.ID) (addrs []multiaddr.Multiaddr, shown bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.mu.peers[id]
@@ -251,7 +234,7 @@ func (b *addressBook) addrs(id peer.ID) (addrs []multiaddr.Multiaddr, shown bool
 }
 
 // run writes the file soon after news, now and then, and once more at the end.
-func (b *addressBook) run() {
+func (b *Book) run() {
 	if b.file == "" {
 		return
 	}
@@ -279,7 +262,7 @@ func (b *addressBook) run() {
 
 // watch raises fresh when a peer that is remembered says that it has other addresses, until the
 // function returned is called.
-func (b *addressBook) watch() (stop func()) {
+func (b *Book) watch() (stop func()) {
 	sub, err := b.env.Host.EventBus().Subscribe(new(event.EvtPeerIdentificationCompleted), eventbus.BufSize(1024))
 	if err != nil {
 		panic(err) // it is an event
@@ -296,22 +279,17 @@ func (b *addressBook) watch() (stop func()) {
 	}
 }
 
-// learn takes the addresses that a remembered peer has just told of over a connection.
-func (b *addressBook) learn(id peer.ID) {
+func (b *Book) learn(id peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p, known := b.mu.peers[id]
-	addrs := b.addrsOf(id)
-	if !known || len(addrs) == 0 || !p.Heard && slices.EqualFunc(p.Addrs, addrs, multiaddr.Multiaddr.Equal) {
-		return
+	if p, known := b.mu.peers[id]; known && b.renew(&p) {
+		b.mu.peers[id] = p
+		b.fresh.Raise()
 	}
-	p.Addrs, p.Heard = addrs, false
-	b.mu.peers[id] = p
-	b.fresh.Raise()
 }
 
 // save takes the newest addresses of those connected and writes the file.
-func (b *addressBook) save() {
+func (b *Book) save() {
 	peers := b.refresh()
 	if len(peers) == 0 {
 		return
@@ -325,26 +303,62 @@ func (b *addressBook) save() {
 	}
 }
 
-func (b *addressBook) refresh() []remembered {
+func (b *Book) refresh() []remembered {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, p := range b.mu.peers {
-		b.mu.peers[id] = b.renewed(p)
+		b.renew(&p)
+		b.mu.peers[id] = p
 	}
-	all := b.sorted()
-	return slices.DeleteFunc(all, func(p remembered) bool { return len(p.Addrs) == 0 })
+	return slices.DeleteFunc(b.sorted(), func(p remembered) bool { return len(p.Addrs) == 0 })
 }
 
-// renewed has the addresses that the host knows of a peer now. While that is not connected anybody
-// may add to them, by an answer of the DHT, as many as it likes: they do not replace what a
-// connection has shown. b.mu is held.
-func (b *addressBook) renewed(p remembered) remembered {
+// renew takes the addresses that the host knows of a peer now, and says whether they are others.
+// While that is not connected anybody may add to them, by an answer of the DHT, as many as it
+// likes: they do not replace what a connection has shown.
+func (b *Book) renew(p *remembered) (changed bool) {
 	connected := b.env.Connected(p.ID)
-	if addrs := b.addrsOf(p.ID); len(addrs) > 0 && (connected || p.Heard || len(p.Addrs) == 0) {
-		p.Addrs, p.Heard = addrs, !connected
-		if connected {
-			p.Seen = time.Now()
+	addrs := b.addrsOf(p.ID)
+	if len(addrs) == 0 || !connected && !p.Heard && len(p.Addrs) > 0 {
+		return false
+	}
+	changed = p.Heard == connected || !slices.EqualFunc(p.Addrs, addrs, multiaddr.Multiaddr.Equal)
+	if p.Addrs, p.Heard = addrs, !connected; connected {
+		p.Seen = time.Now()
+	}
+	return changed
+}
+
+// addrsOf are a peer's addresses as the host knows them, as many as the file has of one. A machine
+// may have dozens, most of them of no use elsewhere: those of its containers, say. First are those
+// with the IP address of a connection that there is, then public ones, names, ways through relays,
+// those of local networks, and loopback.
+func (b *Book) addrsOf(id peer.ID) []multiaddr.Multiaddr {
+	inUse := make(map[netip.Addr]bool)
+	for _, c := range b.env.Host.Network().ConnsToPeer(id) {
+		if ip := IP(c.RemoteMultiaddr()); ip.IsValid() && !IsRelayed(c.RemoteMultiaddr()) {
+			inUse[ip] = true
 		}
 	}
-	return p
+	return bestAddrs(b.env.Host.Peerstore().Addrs(id), inUse)
+}
+
+// bestAddrs are the maxPeerAddrs addresses by which a peer is most likely to be found again.
+func bestAddrs(addrs []multiaddr.Multiaddr, inUse map[netip.Addr]bool) []multiaddr.Multiaddr {
+	worth := func(a multiaddr.Multiaddr) int {
+		rank := addrRank(a)
+		switch isName := !IP(a).IsValid(); {
+		case inUse[IP(a)] && !IsRelayed(a):
+			return -1
+		case rank == rankPublic && !isName:
+			return 0
+		case rank == rankPublic:
+			return 1
+		}
+		return 1 + rank
+	}
+	sorted := slices.SortedFunc(slices.Values(addrs), func(x, y multiaddr.Multiaddr) int {
+		return cmp.Or(worth(x)-worth(y), x.Compare(y))
+	})
+	return sorted[:min(len(sorted), maxPeerAddrs)]
 }
