@@ -32,7 +32,8 @@ type Network struct {
 	ports     *bulk.Ports // nil without, as bulk
 	bulk      *bulk.Conns // nil without TCP, TLS or a host of its own
 	discovery *discovery.Discovery
-	life      life
+	signs     *peers.Signs
+	pulses    *peers.Pulses
 	probes    *prober
 	ranks     *peers.Ranks
 	answers   *limits.Budget // of the peers that are greeted
@@ -48,14 +49,6 @@ type Network struct {
 type closure struct {
 	*peers.Gate
 	before map[protocol.ID]bool
-}
-
-// life is which peers are alive, and over which connections.
-type life struct {
-	signs   *peers.Signs
-	relays  *peers.Relays
-	pulses  *peers.Pulses
-	changes *peers.AddressChanges
 }
 
 // New makes a Network, listens, and begins to look for the bootstrap addresses. It does not wait
@@ -76,10 +69,10 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: peers.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
 		ranks: peers.NewRanks(), streams: newStreams(),
-		hints: &nat.Hints{}, life: life{signs: peers.NewSigns(), relays: peers.NewRelays()},
+		hints: &nat.Hints{}, signs: peers.NewSigns(),
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
-	n.count.relays = n.life.relays.Saw
+	n.count.relays = func(relay peer.ID) { n.signs.Saw(relay, false) }
 	n.count.carried = new(nat.Carried)
 	if err := n.open(o); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -113,20 +106,19 @@ func (n *Network) open(o options) (err error) {
 	if err := n.listen(inlet); err != nil {
 		return err
 	}
-	pulsed := func(from slot.PeerID, pulse []byte) { n.life.signs.Pulsed(peer.ID(from), pulse) }
-	post := n.NewMessenger(ProtocolPulse, peers.PulseSize, pulsed, nil)
-	n.life.pulses = peers.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
 	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad}, discovery.Config{
 		Bootstrap: n.cfg.Bootstrap, MDNS: n.cfg.MDNS, AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery,
 	})
-	n.life.changes = peers.NewAddressChanges(n.env, n.bulk.EndWhere)
+	changes := peers.NewAddressChanges(n.env, n.bulk.EndWhere)
 	n.probes = serveProbes(n)
 	if err := n.openReach(); err != nil {
 		return err
 	}
+	post := n.NewMessenger(ProtocolPulse, 0, func(from slot.PeerID, _ []byte) { n.signs.Pulsed(peer.ID(from)) }, nil)
+	n.pulses = peers.NewPulses(n.env, n.cfg.Pulse, n.signs, post.Send, n.nat.RelaysInUse)
 	n.env.Dialer.Start()
 	if n.ownHost {
-		n.env.Tasks.Go(n.life.changes.Run)
+		n.env.Tasks.Go(changes.Run)
 	}
 	return nil
 }
@@ -154,8 +146,6 @@ func (n *Network) openReach() (err error) {
 			return err
 		}
 	}
-	env := n.env
-	env.Tasks.Go(func() { n.life.relays.Watch(env, n.cfg.Pulse, n.nat.RelaysInUse) })
 	return n.nat.Start()
 }
 
@@ -264,7 +254,7 @@ func (n *Network) Protect(peers []slot.PeerID) {
 		return
 	}
 	for _, id := range n.env.SetMembers(want) {
-		n.life.pulses.Send(id)
+		n.pulses.Send(id)
 	}
 }
 

@@ -135,7 +135,7 @@ func (s *stream) Read(b []byte) (int, error) {
 		}
 	}
 	if k > 0 {
-		s.n.life.signs.Saw(s.Conn().RemotePeer(), false)
+		s.n.signs.Saw(s.Conn().RemotePeer(), false)
 	}
 	return k, s.failed(err)
 }
@@ -321,7 +321,7 @@ func (n *Network) streamsAtOnce(proto protocol.ID) int {
 func (n *Network) newBulk(inlet *bulk.Inlet) (*bulk.Conns, error) {
 	return bulk.New(bulk.Env{
 		Env: n.env, Key: n.key, Upload: n.count.upload, Download: n.count.download, Count: &n.count,
-		Saw: func(from peer.ID) { n.life.signs.Saw(from, true) }, Admit: n.admitBulk,
+		Saw: func(from peer.ID) { n.signs.Saw(from, true) }, Admit: n.admitBulk,
 	}, inlet)
 }
 

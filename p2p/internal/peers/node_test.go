@@ -33,7 +33,8 @@ type node struct {
 	signs   *Signs
 	pulses  *Pulses
 	changes *AddressChanges
-	late    atomic.Int64 // nanoseconds that each pulse takes it
+	relays  map[peer.ID]bool // in use
+	late    atomic.Int64     // nanoseconds that each pulse takes it
 	// what picks bulk connections, the last time
 	ended func(id peer.ID, local netip.Addr, opened time.Time) bool
 }
@@ -45,8 +46,8 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 	env := NewEnv(h, group, nobody, DialConfig{}, log)
 	n := &node{host: h, signs: NewSigns(), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
-		if b, err := io.ReadAll(s); err == nil {
-			n.signs.Pulsed(s.Conn().RemotePeer(), b)
+		if _, err := io.ReadAll(s); err == nil {
+			n.signs.Pulsed(s.Conn().RemotePeer())
 		}
 		_ = s.Close()
 	})
@@ -59,7 +60,7 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 				_ = s.Close()
 			}
 		})
-	})
+	}, func() map[peer.ID]bool { return n.relays })
 	n.changes = NewAddressChanges(env, func(dead func(peer.ID, netip.Addr, time.Time) bool) { n.ended = dead })
 	env.Dialer.Start()
 	t.Cleanup(func() {

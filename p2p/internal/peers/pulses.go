@@ -1,25 +1,21 @@
 package peers
 
 import (
-	"encoding/binary"
-	"math/rand/v2"
-	"slices"
+	"context"
+	"math"
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // ProtocolPulse is the ID of the streams on which members send pulses.
 const ProtocolPulse = "/p2pdiloco/pulse/1.0.0"
-
-// PulseSize is the bytes of a pulse: a number that its process drew when it started.
-const PulseSize = 8
-
-func appendPulse(b []byte, process uint64) []byte { return binary.BigEndian.AppendUint64(b, process) }
 
 // Pulses notices members whose connections have gone silent. A reset over TCP shows at once that a
 // process has died; over QUIC, or where a link is cut, libp2p takes 30 to 45 s. So members send
@@ -30,29 +26,34 @@ func appendPulse(b []byte, process uint64) []byte { return binary.BigEndian.Appe
 //
 // Only peers that pulse are judged, by what they send and not by what they answer: pulses behind
 // bulk in the other direction may take their time.
+//
+// Relays that are no members pulse to nobody: those in use are pinged, and an answer is a pulse. On
+// a link that is full a ping may take long; what comes through the relay is a sign of its life, too.
 type Pulses struct {
-	env   Env
-	every time.Duration
-	signs *Signs
-	post  func(to slot.PeerID, msg []byte)
-	pulse []byte
-	beats int
+	env    Env
+	every  time.Duration
+	signs  *Signs
+	post   func(to slot.PeerID, msg []byte)
+	relays func() map[peer.ID]bool
+	beats  int
 }
 
-// NewPulses begins to pulse. post sends one message on ProtocolPulse and does not wait; the caller
-// has the messages that come there noted in signs. It ends with the task group.
-func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
-	p := &Pulses{env: env, every: every, signs: signs, post: post}
-	p.pulse = appendPulse(nil, rand.Uint64())
+// NewPulses begins to pulse. post sends one message on ProtocolPulse, an empty one, and does not
+// wait; the caller has the messages that come there noted in signs. relays are those in use. It ends
+// with the task group.
+func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte),
+	relays func() map[peer.ID]bool,
+) *Pulses {
+	p := &Pulses{env: env, every: every, signs: signs, post: post, relays: relays}
 	env.Notify(p.watch())
-	env.Tasks.Go(p.run)
+	env.Tasks.Go(func() { env.Tasks.Every(every, func(time.Time) { p.beat() }) })
 	return p
 }
 
 // Send pulses to a member that is connected.
 func (p *Pulses) Send(id peer.ID) {
 	if p.env.Connected(id) {
-		p.post(slot.PeerID(id), p.pulse)
+		p.post(slot.PeerID(id), nil)
 	}
 }
 
@@ -64,7 +65,7 @@ func (p *Pulses) watch() network.Notifiee {
 			id := c.RemotePeer()
 			p.signs.forget(id)
 			if p.env.Members.Has(id) {
-				p.post(slot.PeerID(id), p.pulse)
+				p.post(slot.PeerID(id), nil)
 			}
 		},
 		DisconnectedF: func(w network.Network, c network.Conn) {
@@ -74,8 +75,6 @@ func (p *Pulses) watch() network.Notifiee {
 		},
 	}
 }
-
-func (p *Pulses) run() { p.env.Tasks.Every(p.every, func(time.Time) { p.beat() }) }
 
 // Pulses of this many a second go to all members together: the more these are, the more seldom each
 // gets one, to a bound.
@@ -95,15 +94,46 @@ func (p *Pulses) beat() {
 	for _, id := range members {
 		p.Send(id)
 	}
-	for _, id := range p.silent() {
-		p.env.Log.Debug("a member is silent: disconnecting", "peer", id)
+	relays := p.relays()
+	for id := range relays {
+		if !p.env.Members.Has(id) {
+			p.env.Tasks.Go(func() { p.ask(id) })
+		}
+	}
+	missed := func(id peer.ID) int {
+		switch {
+		case p.env.Members.Has(id):
+			return pulsesMissed
+		case relays[id]: // what is relayed may be before it in the queue
+			return max(pulsesMissed, int(leastRelaySilence/p.every))
+		}
+		return math.MaxInt
+	}
+	for _, id := range p.signs.silent(missed) {
+		p.env.Log.Debug("a member or relay is silent: disconnecting", "peer", id)
 		p.env.Tasks.Go(func() { _ = p.env.Host.Network().ClosePeer(id) }) // it is gone in any case
 	}
 }
 
-// silent lists the members that have sent nothing for too long.
-func (p *Pulses) silent() []peer.ID {
-	return slices.DeleteFunc(p.signs.silent(), func(id peer.ID) bool { return !p.env.Members.Has(id) })
+// ask pings a relay.
+func (p *Pulses) ask(id peer.ID) {
+	ctx, cancel := context.WithTimeout(p.env.Tasks.Context(), leastRelaySilence)
+	defer cancel()
+	if _, err := Ping(ctx, p.env.Host, id); err == nil {
+		p.signs.Pulsed(id)
+	}
+}
+
+// Ping is one round trip to a peer that is connected.
+func Ping(ctx context.Context, h host.Host, id peer.ID) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(network.WithNoDial(ctx, "ping"))
+	defer cancel()
+	select {
+	case r := <-ping.Ping(ctx, h, id):
+		return r.RTT, r.Error
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 const (
@@ -114,6 +144,8 @@ const (
 	// connection, over which all else goes, may have died alone. On a link that is full a pulse may
 	// be late by some seconds.
 	pulsesExcused = 30
+	// leastRelaySilence is how long a relay may leave pings unanswered at least.
+	leastRelaySilence = 5 * time.Second
 )
 
 // Signs are the signs of life of peers that pulse over their present connections. Other peers are
@@ -143,11 +175,8 @@ func NewSigns() *Signs {
 	return s
 }
 
-// Pulsed notes a pulse. Any peer that is connected may send one, members or not yet.
-func (s *Signs) Pulsed(id peer.ID, pulse []byte) {
-	if len(pulse) != PulseSize {
-		return
-	}
+// Pulsed notes a pulse, or the answer to a ping. Any peer that is connected may send one, members or not yet.
+func (s *Signs) Pulsed(id peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.heard[id] = heard{s.mu.pulses, s.mu.pulses}
@@ -174,14 +203,14 @@ func (s *Signs) forget(id peer.ID) {
 	delete(s.mu.heard, id)
 }
 
-// silent counts a pulse of this peer's, lists the peers that have sent nothing for too long, and
-// forgets them.
-func (s *Signs) silent() (ids []peer.ID) {
+// silent counts a pulse of this peer's, lists the peers that have sent nothing for more than they may
+// miss, and forgets them.
+func (s *Signs) silent(missed func(peer.ID) int) (ids []peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.pulses++
 	for id, h := range s.mu.heard {
-		if s.mu.pulses-h.atAll > pulsesMissed || s.mu.pulses-h.here > pulsesExcused {
+		if most := missed(id); s.mu.pulses-h.atAll > most || s.mu.pulses-h.here > max(most, pulsesExcused) {
 			delete(s.mu.heard, id)
 			ids = append(ids, id)
 		}

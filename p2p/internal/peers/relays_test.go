@@ -1,29 +1,40 @@
 package peers
 
 import (
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 )
 
-// TestRelaySilence: what comes from a relay that is asked is a sign of its life.
+// TestRelaySilence: a relay that leaves pings unanswered is disconnected, but not while something
+// comes through it, nor one that is not in use.
 func TestRelaySilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := NewRelays()
-		if !r.began("relay") || r.began("relay") {
-			t.Error("one ping at a time")
-		}
-		time.Sleep(time.Second)
-		r.Saw("another")
-		if got := r.silence("relay"); got != time.Second {
-			t.Errorf("silent for %s after bytes from another one", got)
-		}
-		r.Saw("relay")
-		if got := r.silence("relay"); got != 0 {
-			t.Errorf("silent for %s after bytes from it", got)
-		}
-		if len(r.mu.heard) != 1 {
-			t.Error("a relay that is not asked is remembered")
-		}
-	})
+	for name, c := range map[string]struct{ used, relays, ends bool }{
+		"silent": {true, false, true}, "it relays": {true, true, false}, "not used": {false, false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, a, b := pair(t)
+			a.relays = map[peer.ID]bool{b.host.ID(): true}
+			conn := a.host.Network().ConnsToPeer(b.host.ID())[0]
+			time.Sleep(20 * time.Second)
+			b.host.SetStreamHandler(ping.ID, func(s network.Stream) { _, _ = io.Copy(io.Discard, s) })
+			if !c.used {
+				delete(a.relays, b.host.ID())
+			}
+			for range 12 {
+				if c.relays {
+					a.signs.Saw(b.host.ID(), false)
+				}
+				time.Sleep(time.Second)
+			}
+			if conn.IsClosed() != c.ends {
+				t.Errorf("%s: it is disconnected is %v", name, conn.IsClosed())
+			}
+		})
+	}
 }
