@@ -30,15 +30,13 @@ var wallClock = []string{
 	"internal/view/screen.go: Local", "internal/view/document/tensorboard.go: Unix",
 	"internal/view/document/tensorboard.go: UnixNano",
 	"p2p/internal/peers/addressbook.go: Seen", // when a remembered peer was seen
-	"p2p/paths.go: Since",                         // since when a connection is there, to be read
+	"p2p/paths.go: Since",                     // since when a connection is there, to be read
 	// Tickets end at a date.
 	"internal/node/admission/guard.go: Unix", "internal/ticket/encode.go: Unix", "internal/ticket/encode.go: UTC",
 	"internal/ticket/ticket.go: Unix",
 	"node.go: UTC", "admission.go: Local",
 	// A probe compares two clocks.
 	"p2p/probe.go: UnixNano", "p2p/probe.go: Unix", "p2p/probe.go: Round",
-	// A hello tells the time, and nobody looks at it.
-	"p2p/hello.go: UnixMilli",
 	// a machine that slept: its monotonic clock may have stood still
 	"membership/driverloop.go: Round",
 	// the same; a jump forwards has one audit blame nobody

@@ -1,21 +1,21 @@
 package p2p
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be
@@ -23,12 +23,14 @@ import (
 const (
 	maxHello     = 4 << 20            // bytes of the encoded message
 	MaxSpec      = maxHello - 512<<10 // bytes of the spec in it
-	maxGiven     = 128                // fields
-	maxGivenKey  = 128                // bytes
-	maxGivenText = 1024               // bytes
-	maxUserAgent = 128                // bytes
-	maxTiming    = 32                 // bytes
-	maxRefusal   = 4096               // bytes
+	maxVersion   = 1<<16 - 1
+	maxGiven     = 128  // fields
+	minGiven     = 8    // bytes of one
+	maxGivenKey  = 128  // bytes
+	maxGivenText = 1024 // bytes
+	maxUserAgent = 128  // bytes
+	maxTiming    = 32   // bytes
+	maxRefusal   = 4096 // bytes
 
 	helloTimeout = 20 * time.Second
 	helloMemory  = 64 << 20 // bytes of large hellos and answers in flight
@@ -49,8 +51,6 @@ type Hello struct {
 	// newest slot of the run and how many members it has, at least 1, for who has to choose a run;
 	// 0 while the sender has no spec
 	Slot, Members uint64
-	// what the sender's clock said when it sent this, to the millisecond; this package fills it in
-	Time time.Time
 }
 
 // HelloRefused is the answer of a peer that will not have us in its run.
@@ -97,7 +97,7 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 		return Hello{}, err
 	}
 	defer s.Reset() //nolint:errcheck // everything wanted has been read
-	mine.Version, mine.Time = wire.Version, failpoint.Now()
+	mine.Version = wire.Version
 	b, err := appendHello(nil, mine)
 	if err != nil {
 		return Hello{}, err
@@ -144,7 +144,6 @@ func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
 		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
 			ours, err := f(from, theirs)
-			ours.Time = failpoint.Now()
 			if err == nil && ours.Run == theirs.Run {
 				n.env.Greeted.Note(peer.ID(from), time.Now())
 			}
@@ -172,11 +171,8 @@ func answerHello(from slot.PeerID, s wire.Stream, memory *limits.Budget,
 		giveBack()
 		return err
 	}
-	reply, err := replyTo(from, theirs, f)
+	reply := replyTo(from, theirs, f)
 	giveBack()
-	if err != nil {
-		return err
-	}
 	if giveBack, err = memory.Lend(len(reply)); err != nil {
 		return err
 	}
@@ -184,93 +180,98 @@ func answerHello(from slot.PeerID, s wire.Stream, memory *limits.Budget,
 	return wire.WriteMessage(s, reply)
 }
 
-// replyTo is the encoded answer to a hello.
-func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) ([]byte, error) {
-	reply := &peers.HelloReply{}
-	if ours, err := decide(from, theirs, f); err != nil {
-		reply.Refusal = oneLine(err.Error(), maxRefusal)
-	} else {
-		reply.Hello = ours
-	}
-	return proto.Marshal(reply)
-}
+// What a reply begins with.
+const (
+	replyHello   = iota // the answerer's hello follows
+	replyRefusal        // the reason in words follows
+)
 
-func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*peers.Hello, error) {
-	if theirs.Version != wire.Version {
-		return nil, &wire.VersionError{What: "your program", Theirs: fmt.Sprint(theirs.Version)}
-	}
-	ours, err := f(from, theirs)
-	if err != nil {
-		return nil, err
+// replyTo is the encoded answer to a hello.
+func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) []byte {
+	var ours Hello
+	err := versionError("your program", theirs.Version)
+	if err == nil {
+		ours, err = f(from, theirs)
 	}
 	ours.Version = wire.Version
-	return toProto(ours)
+	reply := []byte{replyHello}
+	if err == nil {
+		reply, err = appendHello(reply, ours)
+	}
+	if err != nil {
+		return append([]byte{replyRefusal}, oneLine(err.Error(), maxRefusal)...)
+	}
+	return reply
 }
 
-func parseReply(from slot.PeerID, b []byte) (Hello, error) {
-	var reply peers.HelloReply
-	if err := proto.Unmarshal(b, &reply); err != nil {
-		return Hello{}, fmt.Errorf("answer of %s: %w: %w", from.Short(), wire.ErrMalformed, err)
+func versionError(what string, version uint32) error {
+	if version == wire.Version {
+		return nil
 	}
-	if reply.Refusal != "" {
-		return Hello{}, &HelloRefused{from, oneLine(reply.Refusal, maxRefusal)}
-	}
-	if reply.Hello == nil {
-		return Hello{}, fmt.Errorf("answer of %s: %w: neither hello nor refusal", from.Short(), wire.ErrMalformed)
-	}
-	h, err := fromProto(reply.Hello)
-	if err == nil && h.Version != wire.Version {
-		err = &wire.VersionError{What: "peer " + from.Short(), Theirs: fmt.Sprint(h.Version)}
-	}
-	return h, err
+	return &wire.VersionError{What: what, Theirs: fmt.Sprint(version)}
 }
 
-// parseHello reads an encoded hello.
-func parseHello(b []byte) (Hello, error) {
-	var p peers.Hello
-	if err := proto.Unmarshal(b, &p); err != nil {
-		return Hello{}, fmt.Errorf("hello: %w: %w", wire.ErrMalformed, err)
+func parseReply(from slot.PeerID, b []byte) (h Hello, err error) {
+	switch {
+	case len(b) > 0 && b[0] == replyHello:
+		if h, err = parseHello(b[1:]); err == nil {
+			err = versionError("peer "+from.Short(), h.Version)
+		}
+		return h, err
+	case len(b) > 1 && b[0] == replyRefusal:
+		return h, &HelloRefused{from, oneLine(string(b[1:]), maxRefusal)}
 	}
-	return fromProto(&p)
+	return h, fmt.Errorf("answer of %s: %w: neither hello nor refusal", from.Short(), wire.ErrMalformed)
+}
+
+// parseHello reads an encoded hello; of one of another version only that.
+func parseHello(b []byte) (h Hello, err error) {
+	r := wire.NewReader(b)
+	if h.Version = r.U32(); h.Version != wire.Version {
+		if h.Version > maxVersion {
+			r.Fail("a hello of version %d", h.Version)
+		}
+		return h, r.Err()
+	}
+	text := func() string { return string(r.Bytes(len(b))) }
+	h.Run = text()
+	fields := r.Count(len(b), minGiven)
+	if fields > maxGiven {
+		return h, tooLarge("%d spec fields", fields, maxGiven)
+	}
+	h.Given = make(map[string]string, fields)
+	for last := ""; len(h.Given) < fields && r.Err() == nil; {
+		name := text()
+		if len(h.Given) > 0 && name <= last {
+			r.Fail("spec field %.40q out of order", name)
+		}
+		h.Given[name], last = text(), name
+	}
+	h.Spec, h.Incarnation = r.Bytes(len(b)), slot.Incarnation(r.U64())
+	h.UserAgent, h.Timing = oneLine(text(), maxUserAgent), text()
+	h.Slot, h.Members = r.U64(), r.U64()
+	return h, cmp.Or(r.Done(), h.check())
 }
 
 // appendHello encodes h, or says which bound it exceeds.
 func appendHello(b []byte, h Hello) ([]byte, error) {
-	p, err := toProto(h)
-	if err != nil {
-		return nil, err
-	}
-	return proto.MarshalOptions{}.MarshalAppend(b, p)
+	h.UserAgent = cmp.Or(h.UserAgent, userAgent)
+	return h.append(b), h.check()
 }
 
-func toProto(h Hello) (*peers.Hello, error) {
-	if h.UserAgent == "" {
-		h.UserAgent = userAgent
+func (h Hello) append(b []byte) []byte {
+	b = wire.AppendBytes(wire.AppendU32(b, h.Version), h.Run)
+	b = wire.AppendU32(b, uint32(len(h.Given)))
+	for _, name := range slices.Sorted(maps.Keys(h.Given)) {
+		b = wire.AppendBytes(wire.AppendBytes(b, name), h.Given[name])
 	}
-	if err := h.check(); err != nil {
-		return nil, err
-	}
-	p := &peers.Hello{
-		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
-		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing,
-		Slot: h.Slot, Members: h.Members,
-	}
-	if !h.Time.IsZero() {
-		p.Time = h.Time.UnixMilli()
-	}
-	return p, nil
+	b = wire.AppendU64(wire.AppendBytes(b, h.Spec), uint64(h.Incarnation))
+	b = wire.AppendBytes(wire.AppendBytes(b, h.UserAgent), h.Timing)
+	return wire.AppendU64(wire.AppendU64(b, h.Slot), h.Members)
 }
 
-func fromProto(p *peers.Hello) (Hello, error) {
-	h := Hello{
-		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
-		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
-		Slot: p.Slot, Members: p.Members,
-	}
-	if p.Time != 0 {
-		h.Time = time.UnixMilli(p.Time)
-	}
-	return h, h.check()
+func tooLarge(what string, size, most int) error {
+	return fmt.Errorf("hello: "+what+": %w (%d)", size, wire.ErrTooLarge, most)
 }
 
 // check holds h against the bounds.
@@ -286,7 +287,7 @@ func (h Hello) check() error {
 		{"timing of %d bytes", len(h.Timing), maxTiming},
 	} {
 		if part.size > part.most {
-			return fmt.Errorf("hello: "+part.what+": %w (%d)", part.size, wire.ErrTooLarge, part.most)
+			return tooLarge(part.what, part.size, part.most)
 		}
 	}
 	for k, v := range h.Given {

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"strings"
@@ -10,10 +11,10 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
@@ -61,9 +62,6 @@ func TestHello(t *testing.T) {
 		}
 		if !sameHello(asked, sampleHello()) {
 			t.Errorf("the other side was asked %+v", asked)
-		}
-		if time.Since(asked.Time).Abs() > time.Second || time.Since(got.Time).Abs() > time.Second {
-			t.Errorf("they tell each other the times %v and %v", asked.Time, got.Time)
 		}
 	})
 }
@@ -176,11 +174,8 @@ func TestHelloBounds(t *testing.T) {
 		if _, err := appendHello(nil, h); !errors.Is(err, wire.ErrTooLarge) {
 			t.Errorf("%s: encoded, error %v", name, err)
 		}
-		raw, err := proto.Marshal(&peers.Hello{Run: h.Run, Spec: h.Spec, Given: h.Given, Timing: h.Timing})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parseHello(raw); name != "user agent" && !errors.Is(err, wire.ErrTooLarge) {
+		h.Version = wire.Version
+		if _, err := parseHello(h.append(nil)); name != "user agent" && !errors.Is(err, wire.ErrTooLarge) {
 			t.Errorf("%s: parsed, error %v", name, err)
 		}
 	}
@@ -221,6 +216,30 @@ func TestHelloOfAnotherRunIsNoGreeting(t *testing.T) {
 	}
 }
 
+// The bytes of a hello are part of the protocol.
+func TestGoldenHello(t *testing.T) {
+	b, err := appendHello(nil, sampleHello())
+	noError(t, err)
+	testutil.Golden(t, "testdata/hello.txt", hex.Dump(b))
+}
+
+// Of two hellos with the same bytes neither may say another thing: names come in order, and nothing
+// follows.
+func TestHelloIsCanonical(t *testing.T) {
+	b, err := appendHello(nil, sampleHello())
+	noError(t, err)
+	if h, err := parseHello(b); err != nil || !sameHello(h, sampleHello()) {
+		t.Errorf("%+v, %v", h, err)
+	}
+	swapped := bytes.Replace(b, []byte("\x00\x00\x00\x05codec\x00\x00\x00\x03f32\x00\x00\x00\x01h\x00\x00\x00\x0225"),
+		[]byte("\x00\x00\x00\x01h\x00\x00\x00\x0225\x00\x00\x00\x05codec\x00\x00\x00\x03f32"), 1)
+	for name, bad := range map[string][]byte{"more": append(b, 0), "less": b[:len(b)-1], "swapped": swapped} {
+		if _, err := parseHello(bad); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func FuzzParseHello(f *testing.F) {
 	b, err := appendHello(nil, sampleHello())
 	if err != nil {
@@ -230,7 +249,7 @@ func FuzzParseHello(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := parseHello(b)
-		if err != nil {
+		if err != nil || h.Version != wire.Version { // of another version no more is read
 			return
 		}
 		if h.UserAgent == "" {
@@ -243,8 +262,8 @@ func FuzzParseHello(f *testing.F) {
 		if again, err := parseHello(raw); err != nil || !sameHello(h, again) {
 			t.Errorf("parsed %+v, then %+v, %v", h, again, err)
 		}
-		if _, err := parseReply("peer", raw); err == nil {
-			_, _ = parseReply("peer", b)
+		if reply, err := parseReply("peer", append([]byte{replyHello}, raw...)); err != nil || !sameHello(h, reply) {
+			t.Errorf("answered %+v, %v", reply, err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 // Package peers is what the parts of one Network have in common (Env): its host, its goroutines
-// (Group), and what it knows of its peers: which ones are members of the run, which ones greeted it
-// (by the messages of hello.proto), where they are (Book), which ones are admitted, and which ones
-// are alive.
+// (Group), and what it knows of its peers: which ones are members of the run, which ones greeted it,
+// where they are (Book), which ones are admitted, and which ones are alive.
 //
 // # Dialling
 //
@@ -33,6 +32,3 @@
 // The caller makes Signs and Relays first, since whatever reads bytes reports to them, and then the
 // loops on them. The loops belong to the caller's task group.
 package peers
-
-// It needs protoc (Debian: protobuf-compiler), and protoc-gen-go of the version in go.mod.
-//go:generate protoc --go_out=. --go_opt=paths=source_relative hello.proto
