@@ -3,9 +3,9 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 437_100, without: agreement},
+	{most: 434_000, without: agreement},
 	{most: 162_200, in: agreement},
-	{most: 70_000, in: []string{"p2p", "gossip"}},
+	{most: 66_700, in: []string{"p2p", "gossip"}},
 	{most: 61_100, in: []string{"bridge"}},
 	{most: 40_000, in: []string{"internal/node"}, without: agreement},
 	{most: 64_200, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
