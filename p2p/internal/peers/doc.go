@@ -1,6 +1,6 @@
 // Package peers is what the parts of one Network have in common (Env): its host, its goroutines
-// (Group), and what it knows of its peers: which ones are members of the run, which ones greeted it,
-// where they are (Book), which ones are admitted, and which ones are alive.
+// (Group), and what it knows of its peers: which ones are members of the run, which ones greeted
+// it, where they are (Book), which ones are admitted, and which ones are alive.
 //
 // # Dialling
 //
@@ -24,11 +24,11 @@
 //
 //   - members send each other pulses, and one that is silent for three of them is disconnected
 //     (Signs, Pulses);
-//   - relays in use that leave a ping unanswered are disconnected (Relays);
+//   - so is a relay in use that leaves pings unanswered;
 //   - connections from an address that this machine has lost end at once, where they led is dialled
 //     again, and the other end closes its own when it is dialled (AddressChanges);
 //   - a TCP connection that ends takes the QUIC connections to the same peer with it.
 //
-// The caller makes Signs and Relays first, since whatever reads bytes reports to them, and then the
-// loops on them. The loops belong to the caller's task group.
+// The caller makes Signs first, since whatever reads bytes reports to them, and then the
+// loops. The loops belong to the caller's task group.
 package peers

@@ -28,7 +28,8 @@ const ProtocolPulse = "/p2pdiloco/pulse/1.0.0"
 // bulk in the other direction may take their time.
 //
 // Relays that are no members pulse to nobody: those in use are pinged, and an answer is a pulse. On
-// a link that is full a ping may take long; what comes through the relay is a sign of its life, too.
+// a link that is full a ping may take long; what comes through the relay is a sign of its life,
+// too.
 type Pulses struct {
 	env    Env
 	every  time.Duration
@@ -39,8 +40,8 @@ type Pulses struct {
 }
 
 // NewPulses begins to pulse. post sends one message on ProtocolPulse, an empty one, and does not
-// wait; the caller has the messages that come there noted in signs. relays are those in use. It ends
-// with the task group.
+// wait; the caller has the messages that come there noted in signs. relays are those in use. It
+// ends with the task group.
 func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte),
 	relays func() map[peer.ID]bool,
 ) *Pulses {
@@ -175,7 +176,8 @@ func NewSigns() *Signs {
 	return s
 }
 
-// Pulsed notes a pulse, or the answer to a ping. Any peer that is connected may send one, members or not yet.
+// Pulsed notes a pulse, or the answer to a ping. Any peer that is connected may send one, members
+// or not yet.
 func (s *Signs) Pulsed(id peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +205,8 @@ func (s *Signs) forget(id peer.ID) {
 	delete(s.mu.heard, id)
 }
 
-// silent counts a pulse of this peer's, lists the peers that have sent nothing for more than they may
-// miss, and forgets them.
+// silent counts a pulse of this peer's, lists the peers that have sent nothing for more than they
+// may miss, and forgets them.
 func (s *Signs) silent(missed func(peer.ID) int) (ids []peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
