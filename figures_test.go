@@ -26,7 +26,7 @@ func TestAddFigures(t *testing.T) {
 	if alarm != figures.OwnOpposite.Words() {
 		t.Errorf("the alarm is %q", alarm)
 	}
-	if got := members[0].StandsOut; len(got) != 1 || got[0].Kind != figures.Opposite || members[0].Figures != nil {
+	if got := members[0].StandsOut; len(got) != 1 || got[0].Kind != "opposite" || members[0].Figures != nil {
 		t.Errorf("the first member: %+v", members[0])
 	}
 	f := members[1].Figures

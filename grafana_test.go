@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 )
 
 const dashboard = "examples/grafana/dashboard.json"
@@ -39,9 +41,9 @@ func TestDashboard(t *testing.T) {
 	}
 	labels := map[string][]string{}
 	for _, f := range full().Figures() {
-		labels[metricPrefix+f.Name] = append([]string{"job", "instance"}, slices.Collect(maps.Keys(f.Labels))...)
+		labels[api.MetricPrefix+f.Name] = append([]string{"job", "instance"}, slices.Collect(maps.Keys(f.Labels))...)
 	}
-	metric := regexp.MustCompile(metricPrefix + `[a-z_]+`)
+	metric := regexp.MustCompile(api.MetricPrefix + `[a-z_]+`)
 	label := regexp.MustCompile(`(?:\{|,)(\w+)=|(?:by|on|group_left) \(([\w, ]+)\)|\{\{(\w+)\}\}`)
 	check := func(where, expr, legend string) {
 		names := metric.FindAllString(expr, -1)

@@ -162,7 +162,7 @@ func addFigures(members []MemberStatus, known map[PeerID]figures.Member) (alarm 
 				alarm = f.Words
 				continue
 			}
-			m.StandsOut = append(m.StandsOut, f)
+			m.StandsOut = append(m.StandsOut, Finding{f.Peer, string(f.Kind), f.Words, f.Since, f.Other})
 		}
 		if of.Slot > 0 {
 			n := of.Newest

@@ -62,7 +62,27 @@ type origin struct {
 }
 
 // Round is a contribution that was offered and whose slot is not applied yet.
-type Round = round.Round
+type Round struct{ begun *round.Round }
+
+// Done is closed when Finish need not wait any more.
+func (r *Round) Done() <-chan struct{} { return r.begun.Done() }
+
+// Err is nil until Done is closed, then what Finish will return.
+func (r *Round) Err() error { return r.begun.Err() }
+
+// Finish waits until the slot is applied, with the contribution or without it, copies the new
+// anchor into dst, and returns the number of outer steps in it. In an overlapped mode it waits for
+// the slot before, copies where the next inner steps start, and counts the slot under way. It
+// returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its
+// error is returned, and the round goes on: Finish may be called again.
+//
+// In mode streaming dst holds the live parameters, Task.Delay inner steps after Begin; the fragment
+// of the slot lands in them, and the rest stays. Those of slots that were applied without this peer
+// become the anchor's. After Anchor, a change of branch or the last slot all do. Task.Steps is then
+// what is left to the next border.
+func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	return r.begun.Finish(ctx, dst)
+}
 
 // Self is this peer's ID.
 func (n *Node) Self() PeerID { return n.net.ID() }
@@ -117,7 +137,11 @@ func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error 
 // Round.Finish is the second half. Except in mode streaming, Finish overwrites the parameters, so
 // what is trained between the two is lost.
 func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
-	return n.rounds.Begin(params, weight)
+	r, err := n.rounds.Begin(params, weight)
+	if err != nil {
+		return nil, err
+	}
+	return &Round{r}, nil
 }
 
 // Task returns the round of inner steps that starts from the newest anchor. ok is false before the
@@ -139,13 +163,17 @@ func (n *Node) Progress(stepsDone int) Progress { return n.rounds.Progress(steps
 func (n *Node) Measured(steps int, took time.Duration) { n.rounds.Measured(steps, took) }
 
 // Answer is what a model made of a prompt.
-type Answer = round.Answer
+type Answer struct {
+	Text string
+	Slot uint64 // of the anchor that the model is
+}
 
 // Ask has Config.Trainer, a Sampler, go on with a prompt of at most trainer.MaxPrompt bytes. The
 // model is that of the newest anchor. The answer comes between two rounds of Run, for which Ask
 // waits until ctx ends; it takes one question at a time.
 func (n *Node) Ask(ctx context.Context, prompt string) (Answer, error) {
-	return n.rounds.Ask(ctx, prompt)
+	text, at, err := n.rounds.Ask(ctx, prompt)
+	return Answer{text, at}, err
 }
 
 // Leave announces that this peer leaves, waits until the members have agreed to go on without it (a

@@ -7,10 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -128,8 +125,8 @@ func (s Status) Figures() (all []Figure) {
 	t := s.Traffic
 	for i, b := range []p2p.Bytes{t.Control, t.Gossip, t.Exchange, t.State} {
 		for direction, bytes := range []uint64{b.Sent, b.Received} {
-			add("traffic_bytes_total", "bytes sent to other peers or received, by what for: exchange (the all-reduce), "+
-				"state, control or gossip (and the DHT)", float64(bytes), map[string]string{
+			add("traffic_bytes_total", "bytes sent to other peers or received, by what for: exchange (the "+
+				"all-reduce), state, control or gossip (and the DHT)", float64(bytes), map[string]string{
 				"purpose":   []string{"control", "gossip", "exchange", "state"}[i],
 				"direction": []string{"sent", "received"}[direction],
 			})
@@ -207,11 +204,6 @@ var phases = []Phase{
 	PhaseEndedMissed, PhaseClosed,
 }
 
-const (
-	metricPrefix = "p2pdiloco_" // of all names
-	maxScrapes   = 4            // answered at a time
-)
-
 // MetricsHandler serves the figures of this node's status, and those of its process, to Prometheus.
 func (n *Node) MetricsHandler() http.Handler {
 	return MetricsHandler(func() (Status, bool) { return n.Status(), true })
@@ -219,27 +211,11 @@ func (n *Node) MetricsHandler() http.Handler {
 
 // MetricsHandler serves figures as Node.MetricsHandler does, of a status that may not be there yet.
 func MetricsHandler(status func() (s Status, ok bool)) http.Handler {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collector(status), collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
-}
-
-// collector is one of a status, whose figures change: it describes none before.
-type collector func() (Status, bool)
-
-func (collector) Describe(chan<- *prometheus.Desc) {}
-
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	s, ok := c()
-	if !ok {
-		return
-	}
-	for _, f := range s.Figures() {
-		kind := prometheus.GaugeValue
-		if strings.HasSuffix(f.Name, "_total") {
-			kind = prometheus.CounterValue
+	return api.MetricsHandler(func(tell func(name, help string, value float64, labels map[string]string)) {
+		if s, ok := status(); ok {
+			for _, f := range s.Figures() {
+				tell(f.Name, f.Help, f.Value, f.Labels)
+			}
 		}
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(metricPrefix+f.Name, f.Help, nil, f.Labels), kind, f.Value)
-	}
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -165,7 +166,7 @@ func TestNames(t *testing.T) {
 		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	problems, err := promlint.New(w.Body).Lint()
 	for _, p := range problems {
-		if strings.HasPrefix(p.Metric, metricPrefix) {
+		if strings.HasPrefix(p.Metric, api.MetricPrefix) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
@@ -195,7 +196,7 @@ func table() string {
 			continue
 		}
 		told[f.Name] = true
-		name, kind := metricPrefix+f.Name, "gauge"
+		name, kind := api.MetricPrefix+f.Name, "gauge"
 		if len(f.Labels) > 0 {
 			name += "{" + strings.Join(slices.Sorted(maps.Keys(f.Labels)), ", ") + "}"
 		}

@@ -9,26 +9,48 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/membership"
-	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// What parts of a node report.
-type (
-	// Finding says that a member stands out.
-	Finding = figures.Finding
-	// SyncStatus is how far the fetch of a state is.
-	SyncStatus = replica.FetchStatus
-	// DroppedDonor is a peer that a state could not be fetched from.
-	DroppedDonor = statesync.Bad
-	// AuditStatus says how much of an outcome is checked.
-	AuditStatus = auditor.Sampled
-)
+// Finding says that a member stands out.
+type Finding struct {
+	Peer PeerID `json:"peer"`
+	// opposite | zeros | too_large | same_bytes | sent_again | capped
+	Kind  string `json:"kind"`
+	Words string `json:"words"` // of which the subject is the peer
+	Since uint64 `json:"since"` // slot
+	// the member that it is like, if it is like one
+	Other PeerID `json:"other,omitempty"`
+}
+
+// SyncStatus is how far the fetch of a state is.
+type SyncStatus struct {
+	Bytes   int64          `json:"bytes"`             // of the state that are here, verified
+	Total   int64          `json:"total"`             // 0 until a donor of a state is known
+	Dropped []DroppedDonor `json:"dropped,omitempty"` // they died, stalled or sent wrong bytes
+}
+
+// DroppedDonor is a peer that a state could not be fetched from.
+type DroppedDonor struct {
+	Peer   PeerID `json:"peer"`
+	Reason string `json:"reason"` // plain words
+}
+
+// AuditStatus says how much of an outcome its electors check before they agree to it.
+type AuditStatus struct {
+	Slot uint64 `json:"slot"`
+	// that a quorum of them takes of each segment, or, where their number differs, of the segment
+	// with the fewest
+	Samples int `json:"samples"`
+	Of      int `json:"of"` // that the run asks for; 0: everything
+	// each elector checks all of each segment
+	Whole bool   `json:"whole,omitempty"`
+	Why   string `json:"why,omitempty"` // there are fewer than the run asks for, in words
+}
 
 // Status is what this node knows of its run now.
 func (n *Node) Status() Status {
@@ -56,7 +78,7 @@ func (n *Node) Status() Status {
 	s.Provisional, s.TermsLost = v.Provisional, n.ledger.Lost()
 	s.Pin, s.LedgerBytes = v.Lasting, uint64(n.store.Size())
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
-	if s.Sync = n.replica.Fetching(); s.Sync != nil && s.Sync.Total > 0 && s.Phase != PhaseClosed {
+	if s.Sync = n.fetching(); s.Sync != nil && s.Sync.Total > 0 && s.Phase != PhaseClosed {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
 	s.Motions, s.Removed = motionsOf(v), v.Removed
@@ -80,9 +102,22 @@ func (n *Node) Status() Status {
 	s.Alarm = addFigures(s.Members, n.replica.Contributed())
 	ledger := ledgerRules(n.spec, n.run)
 	s.Agreement, s.Vote = agreementOf(ledger, v.Tip), voteOf(ledger, v.Tip, s.Peer)
-	s.Audit = n.auditor.Sampled()
+	s.Audit = (*AuditStatus)(n.auditor.Sampled())
 	params := n.replica.Params()
 	s.Tolerated = allreduce.Tolerated(params.Aggregator, params.TrimPermille, s.Contributors)
+	return s
+}
+
+// fetching is how far the fetch of a state is; nil: none is fetched.
+func (n *Node) fetching() *SyncStatus {
+	f := n.replica.Fetching()
+	if f == nil {
+		return nil
+	}
+	s := &SyncStatus{Bytes: f.Bytes, Total: f.Total}
+	for _, d := range f.Dropped {
+		s.Dropped = append(s.Dropped, DroppedDonor{d.Peer, d.Reason})
+	}
 	return s
 }
 
@@ -231,7 +266,7 @@ func processStatus() ProcessStatus {
 // share adds the memory that is shared with a trainer's processes, for a model of d parameters, and
 // at least one.
 func (s *ProcessStatus) share(t Trainer, d uint64) {
-	if m, ok := t.(MemorySharer); ok {
+	if m, ok := t.(trainer.MemorySharer); ok {
 		s.SharedBytes = m.SharedBytes()
 		s.SharedVectors = float64(s.SharedBytes) / float64(4*d)
 	}

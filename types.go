@@ -24,28 +24,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// What a trainer is and is given: see package trainer, which is all that one needs to import.
+// What a trainer is and is given: see package trainer, which has the interfaces that a Trainer may
+// have besides, and is all that one needs to import.
 type (
 	// Trainer owns the live model and does inner steps.
 	Trainer = trainer.Trainer
-	// Evaluator is a Trainer that can measure the live model on a held-out batch.
-	Evaluator = trainer.Evaluator
-	// Sampler is a Trainer whose live model can go on with a text.
-	Sampler = trainer.Sampler
-	// Saver is a Trainer that can keep its private state over a restart.
-	Saver = trainer.Saver
-	// GradientExporter is a Trainer that hands out the pseudo-gradient itself.
-	GradientExporter = trainer.GradientExporter
-	// VectorMaker is a Trainer that brings the memory of the node's two working vectors.
-	VectorMaker = trainer.VectorMaker
-	// MemorySharer is a Trainer whose processes map memory of the node's.
-	MemorySharer = trainer.MemorySharer
-	// RangeTrainer is a Trainer that hands out and takes parts of the live parameters.
-	RangeTrainer = trainer.RangeTrainer
-	// RangeGradientExporter is a RangeTrainer that hands out parts of the pseudo-gradient itself.
-	RangeGradientExporter = trainer.RangeGradientExporter
-	// Returner is a Trainer whose live model may go, and come back, while the peer stays.
-	Returner = trainer.Returner
 	// Task is one round of inner steps, or in mode streaming a part of one.
 	Task = trainer.Task
 	// Progress is how far a run is, in inner steps.
@@ -58,10 +41,9 @@ type (
 	Tensor = trainer.Tensor
 	// Layout is the ordered list of tensors that make up the flat float32 parameter vector.
 	Layout = trainer.Layout
+	// Root is a BLAKE3-256 hash: of a state, an outcome, a record or a run spec.
+	Root = trainer.Root
 )
-
-// Root is a BLAKE3-256 hash: of a state, an outcome, a record or a run spec.
-type Root = slot.Root
 
 // The run spec: see package spec.
 type (

@@ -75,7 +75,7 @@ type StateKeeper interface {
 // Anchor says which anchor it is.
 type Anchor struct {
 	Slot uint64
-	Root [32]byte // of the state
+	Root Root // of the state
 	// how far the run is there, in inner steps, and where it ends
 	Step, TotalSteps uint64
 }

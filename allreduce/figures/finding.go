@@ -34,13 +34,13 @@ func (k Kind) Words() string { return words[k] }
 
 // Finding says that a member stands out.
 type Finding struct {
-	Peer  slot.PeerID `json:"peer"`
-	Kind  Kind        `json:"kind"`
-	Words string      `json:"words"`
-	Since uint64      `json:"since"` // slot
+	Peer  slot.PeerID
+	Kind  Kind
+	Words string
+	Since uint64 // slot
 	// Other is the member that it is like, if it is like one.
-	Other slot.PeerID `json:"other,omitempty"`
-	noted uint64      // the newest slot that gave it, of what was noted; else 0
+	Other slot.PeerID
+	noted uint64 // the newest slot that gave it, of what was noted; else 0
 }
 
 // Change is a finding that begins or ends.

@@ -39,7 +39,7 @@ func TestPrintStatus(t *testing.T) {
 				StandsOut: []p2pdiloco.Finding{{Words: "sends nothing new", Since: 2}},
 			},
 			{Peer: "gone", State: "missing", Slot: 2, Heard: time.Minute, Leader: true},
-			{Peer: "some", State: "training", Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1", RTT: time.Second}},
+			{Peer: "some", Path: &p2p.Path{Way: p2p.WayDirect, Transport: "quic-v1", RTT: time.Second}},
 			{Peer: "same", State: "training", Path: &p2p.Path{Way: p2p.WayRelayed, Relay: "relay"}},
 		},
 	}
@@ -57,7 +57,8 @@ func TestPrintStatus(t *testing.T) {
 		"trust byzantine, 4 electors: withstands 1", "votes the first 4 were given theirs",
 		"a leader drops nobody", "an operator can stop its own peers",
 		"own vote", "3 of 4 contributions until a vote",
-		"1 of the 4 contributors may send wrong values", short("late") + ": It is late", short("gone") + ": It is not heard",
+		"1 of the 4 contributors may send wrong values", short("late") + ": It is late",
+		short("gone") + ": It is not heard",
 		short("mute") + ": It has not voted for 8 heights", "itself", "60s ago", "leader", "direct quic 1000 ms",
 		"relayed", "Its bytes go through " + short("relay"), "not connected", "ALARM", "what this peer sends is wrong",
 		short("mute") + ": It sends nothing new, since slot 2", "-0.75", "12%", "0.125", "height 5 ",

@@ -3,9 +3,43 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 )
+
+const (
+	// MetricPrefix begins the names of all metrics but those of the process.
+	MetricPrefix = "p2pdiloco_"
+	maxScrapes   = 4 // answered at a time
+)
+
+// figures calls tell with each figure that is known. Which ones there are may change.
+type figures func(tell func(name, help string, value float64, labels map[string]string))
+
+// MetricsHandler serves figures, and those of the process, to Prometheus.
+func MetricsHandler(f figures) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(f, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+}
+
+// Describe says nothing: a collector that does not know what will come may do so.
+func (figures) Describe(chan<- *prometheus.Desc) {}
+
+// Collect makes metrics of the figures.
+func (f figures) Collect(out chan<- prometheus.Metric) {
+	f(func(name, help string, value float64, labels map[string]string) {
+		kind, desc := prometheus.GaugeValue, prometheus.NewDesc(MetricPrefix+name, help, nil, labels)
+		if strings.HasSuffix(name, "_total") {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(desc, kind, value)
+	})
+}
 
 // maxConns is how many connections other machines can hold at a time.
 const maxConns = 64

@@ -1,8 +1,6 @@
 package slot
 
 import (
-	"encoding/hex"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -30,32 +28,10 @@ func ParsePeerID(s string) (PeerID, error) { return trainer.ParsePeerID(s) }
 type Incarnation uint64
 
 // Root is a BLAKE3-256 hash.
-type Root [32]byte
+type Root = trainer.Root
 
 // Hash is the BLAKE3-256 of b.
 func Hash(b []byte) Root { return wire.Sum256(b) }
-
-// String is the hash in hex.
-func (r Root) String() string { return hex.EncodeToString(r[:]) }
-
-// Short is the first eight hex digits.
-func (r Root) Short() string { return hex.EncodeToString(r[:4]) }
-
-// IsZero tells whether the root was never set.
-func (r Root) IsZero() bool { return r == Root{} }
-
-// MarshalText and UnmarshalText make roots hex strings in JSON and TOML.
-func (r Root) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads 64 hex digits.
-func (r *Root) UnmarshalText(b []byte) error {
-	v, err := hex.DecodeString(string(b))
-	if err != nil || len(v) != len(r) {
-		return wire.ErrMalformed
-	}
-	copy(r[:], v)
-	return nil
-}
 
 func appendPeer(b []byte, p PeerID) []byte { return wire.AppendBytes(b, p) }
 func readPeer(r *wire.Reader) PeerID       { return PeerID(r.Bytes(MaxPeerIDLen)) }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -234,7 +233,7 @@ func TestMarkup(t *testing.T) {
 		s.Run = bad
 		s.Members[2].Says = &p2pdiloco.Claims{Name: bad, Version: "1"}
 		s.Members[0].Fault = bad + strings.Repeat("x", 1<<20)
-		s.Members[1].StandsOut = []figures.Finding{{Words: bad}}
+		s.Members[1].StandsOut = []p2pdiloco.Finding{{Words: bad}}
 		s.Reason = bad
 		return s
 	}, PageActions{})

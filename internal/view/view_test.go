@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -102,7 +101,7 @@ func TestWarnings(t *testing.T) {
 			{
 				Peer: "d", State: "mute", Fault: "has not voted for 8 heights", Heard: time.Minute,
 				Path:      &p2p.Path{Way: p2p.WayRelayed, Limited: true},
-				StandsOut: []figures.Finding{{Words: "sends nothing new", Since: 2}},
+				StandsOut: []p2pdiloco.Finding{{Words: "sends nothing new", Since: 2}},
 			},
 			{Peer: "e", State: "training", Leader: true, Heard: time.Second},
 		},

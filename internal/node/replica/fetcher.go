@@ -13,9 +13,9 @@ import (
 
 // FetchStatus says how far the fetch of a state is.
 type FetchStatus struct {
-	Bytes   int64           `json:"bytes"`             // of the state that are here, verified
-	Total   int64           `json:"total"`             // 0 until a donor of a state is known
-	Dropped []statesync.Bad `json:"dropped,omitempty"` // they died, stalled or sent wrong bytes
+	Bytes   int64           // of the state that are here, verified
+	Total   int64           // 0 until a donor of a state is known
+	Dropped []statesync.Bad // they died, stalled or sent wrong bytes
 }
 
 // fetcher gets a state that this peer did not make itself from other peers.

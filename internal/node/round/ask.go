@@ -11,12 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Answer is what a model made of a prompt.
-type Answer struct {
-	Text string `json:"text"`
-	Slot uint64 `json:"slot"` // of the anchor that the model is
-}
-
 // question waits for the next moment between two rounds at which the anchor can be loaded.
 type question struct {
 	prompt   string
@@ -24,8 +18,9 @@ type question struct {
 }
 
 type reply struct {
-	Answer
-	err error
+	text string
+	slot uint64
+	err  error
 }
 
 var (
@@ -36,20 +31,20 @@ var (
 	errAsked = errors.New("another question waits for its answer: ask when that is there")
 )
 
-// Ask is p2pdiloco.Node.Ask.
-func (l *Loop) Ask(ctx context.Context, prompt string) (Answer, error) {
+// Ask is p2pdiloco.Node.Ask. It returns the slot of the anchor that the model is, too.
+func (l *Loop) Ask(ctx context.Context, prompt string) (text string, slotNumber uint64, err error) {
 	if n := len(prompt); n == 0 || n > trainer.MaxPrompt || !utf8.ValidString(prompt) {
-		return Answer{}, fmt.Errorf("a prompt of %d bytes: allowed: 1 to %d, of text in UTF-8", n, trainer.MaxPrompt)
+		return "", 0, fmt.Errorf("a prompt of %d bytes: allowed: 1 to %d, of text in UTF-8", n, trainer.MaxPrompt)
 	}
 	if l.model == nil {
-		return Answer{}, errNoTrainer
+		return "", 0, errNoTrainer
 	}
 	if _, ok := l.model.Trainer.(trainer.Sampler); !ok {
-		return Answer{}, errNoTrainer
+		return "", 0, errNoTrainer
 	}
 	q := &question{prompt, make(chan reply, 1)}
 	if !l.model.asked.CompareAndSwap(nil, q) {
-		return Answer{}, errAsked
+		return "", 0, errAsked
 	}
 	defer l.model.asked.CompareAndSwap(q, nil)
 	waiting, stop := context.WithCancel(ctx)
@@ -59,13 +54,13 @@ func (l *Loop) Ask(ctx context.Context, prompt string) (Answer, error) {
 		_, err := l.untilEnd(waiting, func(membership.View) bool { return false })
 		ended <- err
 	}) {
-		return Answer{}, l.ended()
+		return "", 0, l.ended()
 	}
 	select {
 	case r := <-q.answered:
-		return r.Answer, r.err
+		return r.text, r.slot, r.err
 	case err := <-ended:
-		return Answer{}, err
+		return "", 0, err
 	}
 }
 
@@ -84,6 +79,6 @@ func (m *model) answer(ctx context.Context, slotNumber uint64, q *question) erro
 	}
 	text = strings.ToValidUTF8(text[:min(len(text), trainer.MaxSample)], "�")
 	m.asked.CompareAndSwap(q, nil)
-	q.answered <- reply{Answer{text, slotNumber}, err}
+	q.answered <- reply{text, slotNumber, err}
 	return nil
 }

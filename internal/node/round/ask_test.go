@@ -34,13 +34,13 @@ func TestAQuestionWaitsForTheNextTrainer(t *testing.T) {
 	if err := m.answer(t.Context(), 4, m.asked.Load()); err != nil || m.asked.Load() != nil {
 		t.Fatal(err)
 	}
-	if r := <-q.answered; r != (reply{Answer{"here", 4}, nil}) {
+	if r := <-q.answered; r != (reply{"here", 4, nil}) {
 		t.Errorf("%+v", r)
 	}
 	if err := m.answer(t.Context(), 5, m.asked.Load()); err != nil || len(q.answered) > 0 {
 		t.Errorf("nobody asks: %v", err)
 	}
-	if _, err := (&Loop{}).Ask(t.Context(), "where?"); !errors.Is(err, errNoTrainer) {
+	if _, _, err := (&Loop{}).Ask(t.Context(), "where?"); !errors.Is(err, errNoTrainer) {
 		t.Error(err)
 	}
 }

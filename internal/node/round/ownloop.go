@@ -172,16 +172,7 @@ func (r *Round) Err() error {
 	}
 }
 
-// Finish waits until the slot is applied, with the contribution or without it, copies the new
-// anchor into dst, and returns the number of outer steps in it. In an overlapped mode it waits for
-// the slot before, copies where the next inner steps start, and counts the slot under way. It
-// returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its
-// error is returned, and the round goes on: Finish may be called again.
-//
-// In mode streaming dst holds the live parameters, Task.Delay inner steps after Begin; the fragment
-// of the slot lands in them, and the rest stays. Those of slots that were applied without this peer
-// become the anchor's. After Anchor, a change of branch or the last slot all do. Task.Steps is then
-// what is left to the next border.
+// Finish is p2pdiloco.Round.Finish.
 func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
 	return r.finish(ctx, dst, r.l.spec.Delay())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // recorder is a bowl whose model has layers, and which remembers what its live parameters were
@@ -70,8 +71,8 @@ type whole struct{ measuring }
 
 type measuring interface {
 	p2pdiloco.Trainer
-	p2pdiloco.Evaluator
-	p2pdiloco.Sampler
+	trainer.Evaluator
+	trainer.Sampler
 }
 
 func (r *recorder) Load(ctx context.Context, x []float32) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // inStream runs a swarm of recorders in mode streaming, with 4 fragments.
@@ -31,7 +32,7 @@ func TestPartsAreMovedAlone(t *testing.T) {
 				s.Peers[0].Trainer = struct{ p2pdiloco.Trainer }{trainers[0]}
 				s.Peers[1].Trainer = struct {
 					p2pdiloco.Trainer
-					p2pdiloco.RangeTrainer
+					trainer.RangeTrainer
 				}{r, r}
 				s.Start(s.Peers...)
 				s.Finish(time.Minute, s.Peers...)
