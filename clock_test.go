@@ -26,7 +26,7 @@ var wallClock = []string{
 	"metrics.go: Time",                // a slot's, to be read
 	"metrics.go: UTC",                 // the same
 	// A page, a terminal and a tracker show when things were.
-	"internal/view/events.go: Time", "internal/view/events.go: Parse", "internal/view/history.go: Unix",
+	"internal/view/events.go: Time", "internal/view/history.go: Unix",
 	"internal/view/screen.go: Local", "internal/view/document/tensorboard.go: Unix",
 	"internal/view/document/tensorboard.go: UnixNano",
 	"p2p/internal/peers/addressbook.go: Seen", // when a remembered peer was seen

@@ -1,11 +1,15 @@
 package p2pdiloco
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,15 +36,40 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
+// UnmarshalJSON reads an event that MarshalJSON wrote. Numbers among its fields are json.Number,
+// and keep their digits.
+func (e *Event) UnmarshalJSON(line []byte) error {
+	var is struct {
+		Time        time.Time
+		Event, Peer string
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	err := errors.Join(d.Decode(&e.Fields), json.Unmarshal(line, &is))
+	e.Time, e.Name = is.Time, is.Event
+	e.Peer, _ = slot.ParsePeerID(is.Peer) // a peer that did not know its ID yet has none
+	if err != nil || e.Name == "" || e.Time.IsZero() {
+		return fmt.Errorf("%.80q is no event", line)
+	}
+	return nil
+}
+
+// Decode writes the fields of an event into v, a pointer to a struct with tags of encoding/json, as
+// json.Unmarshal does with a line of an events file: a field has its name and type there.
+func (e Event) Decode(v any) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, v)
+}
+
 // eventSink passes events to the listener, one at a time.
 type eventSink struct {
 	log *slog.Logger
 	on  func(Event) // nil: nobody listens
 	mu  sync.Mutex  // held over on
 }
-
-// newEvents makes an eventSink; on may be nil.
-func newEvents(log *slog.Logger, on func(Event)) *eventSink { return &eventSink{log: log, on: on} }
 
 // Emit passes on an event about a peer.
 func (e *eventSink) Emit(peer PeerID, name string, fields map[string]any) {
@@ -57,90 +86,89 @@ func (e *eventSink) Emit(peer PeerID, name string, fields map[string]any) {
 type ledgerEvents struct {
 	run    string
 	id     Root
-	params allreduce.Params
+	params allreduce.Params // that the all-reduce goes by
 	emit   func(name string, fields map[string]any)
-	times  slotTimes
-	lost   lostTerms
+	mu     struct {
+		sync.Mutex
+		exchange ExchangeStatus
+		began    time.Time // of its slot under way
+		lost     LostTerms
+	}
 }
 
-// newLedgerEvents makes events of a run's ledger, of which params are what the all-reduce goes by.
-func newLedgerEvents(run string, id Root, params allreduce.Params, emit func(string, map[string]any)) *ledgerEvents {
-	return &ledgerEvents{run: run, id: id, params: params, emit: emit}
+// ledgerFields are the fields of the ledger's events, each with what it is told as, where that is
+// not its name. A field that is not known is left out.
+var ledgerFields = map[membership.EventKind]string{
+	membership.EventFounded:    "run run_id",
+	membership.EventJoined:     "run run_id slot",
+	membership.EventPlanned:    "slot ballot members leader schedule owners expected_seconds relayed_bytes",
+	membership.EventDrafted:    "height kind slot ballot",
+	membership.EventProposed:   "height kind slot ballot record prev certified_root=state electors",
+	membership.EventCertified:  "height kind slot ballot record prev certified_root=state electors",
+	membership.EventCommitted:  "slot ballot members contributors outcome_root=root height",
+	membership.EventMembers:    "slot height members",
+	membership.EventShort:      "slot members detail",
+	membership.EventSuspected:  "about reason detail slot=left_out_slot until",
+	membership.EventLeft:       "about reason detail",
+	membership.EventEvicted:    "about detail",
+	membership.EventCloned:     "about detail",
+	membership.EventRefused:    "about reason detail",
+	membership.EventObjected:   "about detail",
+	membership.EventResigned:   "about detail",
+	membership.EventMotion:     "about height detail",
+	membership.EventRemoved:    "about height record detail",
+	membership.EventReadmitted: "about height record detail",
+	membership.EventRotated:    "about height record detail",
+	membership.EventDiverged:   "slot state_root=state certified_root=root detail",
+	membership.EventForked:     "slot height members record=root detail",
+	membership.EventConfirmed:  "slot height members detail",
+	membership.EventSwitched:   "slot height members record=root detail",
+	membership.EventPaused:     "slot detail",
+	membership.EventResumed:    "slot detail",
+	membership.EventFinal:      "run_id slot height state_root=root ends_as detail",
+	membership.EventDone:       "run_id slot height state_root=root ends_as detail",
 }
-
-// Lost returns the terms that were lost.
-func (l *ledgerEvents) Lost() LostTerms { return l.lost.terms() }
-
-// Exchange returns how long the exchange of slots takes.
-func (l *ledgerEvents) Exchange() ExchangeStatus { return l.times.exchange() }
 
 // Tell makes an event. It is called from the driver's loop and does not block.
 func (l *ledgerEvents) Tell(e membership.Event) {
-	fields := map[string]any{}
-	switch e.Kind {
-	case membership.EventFounded:
-		fields["run"], fields["run_id"] = l.run, l.id
-	case membership.EventJoined:
-		fields["run"], fields["run_id"], fields["slot"] = l.run, l.id, e.Slot
-	case membership.EventPlanned:
-		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
-		fields["schedule"] = cmp.Or(e.Detail, string(allreduce.Rotation))
-		fields["owners"] = owners(*e.Plan)
-		l.expect(e, fields)
-	case membership.EventCommitted:
-		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
-		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height
-		l.times.decided(e.Slot)
-	case membership.EventDrafted:
-		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot,
-			e.Ballot
-	case membership.EventProposed, membership.EventCertified:
-		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot,
-			e.Ballot
-		fields["record"], fields["prev"], fields["certified_root"] = e.Record, e.Prev, e.State
-		fields["electors"] = e.Electors
-		if e.Kind == membership.EventCertified {
-			l.lost.certified(e.Slot, slot.Ref{Ballot: e.Ballot}.Term())
-		}
-	case membership.EventMembers:
-		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
-	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,
-		membership.EventRefused, membership.EventObjected, membership.EventResigned:
-		judged(e, fields)
-	case membership.EventShort:
-		fields["slot"], fields["members"], fields["detail"] = e.Slot, e.Members, e.Detail
-	case membership.EventMotion, membership.EventRemoved, membership.EventReadmitted, membership.EventRotated:
-		if e.Peer != "" {
-			fields["about"] = e.Peer
-		}
-		fields["height"], fields["detail"] = e.Height, e.Detail
-		if !e.Record.IsZero() {
-			fields["record"] = e.Record
-		}
-	case membership.EventDiverged:
-		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root,
-			e.Detail
-	case membership.EventForked, membership.EventConfirmed, membership.EventSwitched:
-		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
-		fields["record"], fields["detail"] = e.Root, e.Detail
-	case membership.EventPaused, membership.EventResumed:
-		fields["slot"], fields["detail"] = e.Slot, e.Detail
-	case membership.EventFinal, membership.EventDone:
-		fields["slot"], fields["height"], fields["state_root"] = e.Slot, e.Height, e.Root
-		fields["run_id"], fields["ends_as"], fields["detail"] = l.id, e.Ending.String(), e.Detail
+	values := map[string]any{
+		"run": l.run, "run_id": l.id, "slot": e.Slot, "ballot": e.Ballot, "height": e.Height, "members": e.Members,
+		"leader": e.Peer, "contributors": e.Contributors, "root": e.Root, "state": e.State, "prev": e.Prev,
+		"kind": e.RecordKind.String(), "electors": e.Electors, "ends_as": e.Ending.String(),
+		"detail": cmp.Or(e.Detail, string(e.Reason)),
 	}
-	l.emit(string(e.Kind), fields)
-}
-
-// judged adds to an event about a peer what is said of it.
-func judged(e membership.Event, fields map[string]any) {
-	fields["about"], fields["detail"] = e.Peer, cmp.Or(e.Detail, string(e.Reason))
+	if e.Peer != "" {
+		values["about"] = e.Peer
+	}
 	if e.Reason != "" {
-		fields["reason"] = string(e.Reason)
+		values["reason"] = string(e.Reason)
+	}
+	if !e.Record.IsZero() {
+		values["record"] = e.Record
 	}
 	if e.Until > 0 {
-		fields["slot"], fields["until"] = e.Slot, e.Until
+		values["left_out_slot"], values["until"] = e.Slot, e.Until
 	}
+	switch e.Kind {
+	case membership.EventPlanned:
+		values["schedule"], values["owners"] = cmp.Or(e.Detail, string(allreduce.Rotation)), owners(*e.Plan)
+		l.expect(e, values)
+	case membership.EventCommitted:
+		l.decided(e.Slot)
+	case membership.EventCertified:
+		l.certified(e.Slot, slot.Ref{Ballot: e.Ballot}.Term())
+	}
+	fields := map[string]any{}
+	for field := range strings.FieldsSeq(ledgerFields[e.Kind]) {
+		name, of, other := strings.Cut(field, "=")
+		if !other {
+			of = name
+		}
+		if v, known := values[of]; known {
+			fields[name] = v
+		}
+	}
+	l.emit(string(e.Kind), fields)
 }
 
 // owners counts the peers that reduce a part of a plan.
@@ -155,7 +183,7 @@ func owners(p slot.Plan) int {
 // expect adds to the event of a plan how long the plan should take.
 func (l *ledgerEvents) expect(e membership.Event, fields map[string]any) {
 	estimate := l.params.Estimate(*e.Plan, e.Links)
-	l.times.planned(e.Slot, estimate)
+	l.planned(e.Slot, estimate)
 	if estimate.Takes > 0 {
 		fields["expected_seconds"] = estimate.Takes.Seconds()
 	}
@@ -180,44 +208,29 @@ type SlotTime struct {
 	Took time.Duration `json:"took_ns,omitempty"`
 }
 
-// slotTimes keeps them.
-type slotTimes struct {
-	mu struct {
-		sync.Mutex
-		status ExchangeStatus
-		began  time.Time // of Now
-	}
-}
-
 // planned takes in a slot's plan, or a revision of it.
-func (t *slotTimes) planned(slotNumber uint64, e allreduce.Estimate) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now := t.mu.status.Now; now == nil || now.Slot != slotNumber {
-		t.mu.began = time.Now()
+func (l *ledgerEvents) planned(slotNumber uint64, e allreduce.Estimate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.mu.exchange.Now; now == nil || now.Slot != slotNumber {
+		l.mu.began = time.Now()
 	}
-	t.mu.status.Now = &SlotTime{Slot: slotNumber, Expected: e.Takes, Relayed: e.Relayed}
+	l.mu.exchange.Now = &SlotTime{Slot: slotNumber, Expected: e.Takes, Relayed: e.Relayed}
 }
 
 // decided takes in that a slot has its record.
-func (t *slotTimes) decided(slotNumber uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.mu.status.Now
+func (l *ledgerEvents) decided(slotNumber uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.mu.exchange.Now
 	if now == nil || now.Slot > slotNumber {
 		return
 	}
-	if t.mu.status.Now = nil; now.Slot == slotNumber {
+	if l.mu.exchange.Now = nil; now.Slot == slotNumber {
 		last := *now
-		last.Took = time.Since(t.mu.began)
-		t.mu.status.Last = &last
+		last.Took = time.Since(l.mu.began)
+		l.mu.exchange.Last = &last
 	}
-}
-
-func (t *slotTimes) exchange() ExchangeStatus {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.mu.status // what it points to is not changed
 }
 
 // LostTerms are the terms whose leaders brought no record, by the certificates that have come since
@@ -230,16 +243,8 @@ type LostTerms struct {
 // maxLostSlots bounds LostTerms.Slots.
 const maxLostSlots = 5
 
-// lostTerms keeps them.
-type lostTerms struct {
-	mu struct {
-		sync.Mutex
-		lost LostTerms
-	}
-}
-
 // certified takes in a record of a slot, which was certified after so many terms.
-func (l *lostTerms) certified(slotNumber uint64, terms uint32) {
+func (l *ledgerEvents) certified(slotNumber uint64, terms uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := &l.mu.lost
@@ -250,8 +255,10 @@ func (l *lostTerms) certified(slotNumber uint64, terms uint32) {
 	lost.Slots = append(slices.Clone(lost.Slots[max(0, len(lost.Slots)+1-maxLostSlots):]), slotNumber)
 }
 
-func (l *lostTerms) terms() LostTerms {
+// seen returns how long the exchange of slots takes, and the terms that were lost. What they point
+// to is not changed.
+func (l *ledgerEvents) seen() (ExchangeStatus, LostTerms) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.lost
+	return l.mu.exchange, l.mu.lost
 }

@@ -39,9 +39,9 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		origin: from, life: round.NewLife(from.cfg.Logger),
-		events: newEvents(from.cfg.Logger, from.cfg.OnEvent),
+		events: &eventSink{log: from.cfg.Logger, on: from.cfg.OnEvent},
 	}
-	n.shut = sync.OnceValue(n.close)
+	n.shut, n.api = sync.OnceValue(n.close), sync.OnceValue(n.newAPI)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,8 @@ import (
 type Node struct {
 	origin
 	life   *round.Life
-	shut   func() error // closes, once
+	shut   func() error        // closes, once
+	api    func() http.Handler // one
 	events *eventSink
 
 	net       *p2p.Network

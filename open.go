@@ -82,7 +82,7 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 		Network: n.net, Run: n.run, Boot: saved.Boot, Heartbeat: n.timing.Heartbeat, Guard: n.guard,
 		Logger: n.cfg.Logger,
 	})
-	n.ledger = newLedgerEvents(n.spec.Name, n.run, replica.Reduction(n.spec), n.emit)
+	n.ledger = &ledgerEvents{run: n.spec.Name, id: n.run, params: replica.Reduction(n.spec), emit: n.emit}
 	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.edge, Rules: ledgerRules(n.spec, n.run),
 		Timing: n.ledgerTiming(),
@@ -194,7 +194,7 @@ func (n *Node) showInside() {
 }
 
 // follow does what the newest view of the ledger asks of the node, until the node closes. For the
-// view last all has been done. (Events do not steer: package report.)
+// view last all has been done. (Events do not steer: OnEvent.)
 func (n *Node) follow(last membership.View) {
 	for !n.life.Over() {
 		v, err := n.driver.WaitView(n.life.Context(), func(v membership.View) bool { return concerns(last, v) })

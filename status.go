@@ -62,7 +62,8 @@ func (n *Node) Status() Status {
 	s.Sent, s.Received = s.Traffic.Total()
 	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
 	s.Reach = n.net.Reach()
-	s.Stats, s.Exchange = statsOf(n.rounds.Stats(), n.replica.Stats()), n.ledger.Exchange()
+	s.Stats = statsOf(n.rounds.Stats(), n.replica.Stats())
+	s.Exchange, s.TermsLost = n.ledger.seen()
 	v := n.driver.View()
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()
 	s.Process.share(n.cfg.Trainer, s.Parameters)
@@ -75,8 +76,7 @@ func (n *Node) Status() Status {
 	} else if n.life.Failed() {
 		s.Detail = n.life.Err(nil).Error()
 	}
-	s.Provisional, s.TermsLost = v.Provisional, n.ledger.Lost()
-	s.Pin, s.LedgerBytes = v.Lasting, uint64(n.store.Size())
+	s.Provisional, s.Pin, s.LedgerBytes = v.Provisional, v.Lasting, uint64(n.store.Size())
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
 	if s.Sync = n.fetching(); s.Sync != nil && s.Sync.Total > 0 && s.Phase != PhaseClosed {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)

@@ -63,19 +63,6 @@ const (
 	ModeStreaming = spec.ModeStreaming // the model is reduced fragment after fragment
 )
 
-// Paces of a run (Spec.Pace): how many inner steps a peer does in a round.
-const (
-	PaceSteps    = spec.PaceSteps    // H, every peer
-	PaceDyLU     = spec.PaceDyLU     // by the speeds in the records: the fastest peer does H
-	PaceDeadline = spec.PaceDeadline // as many as fit into round_time
-)
-
-// Orders of a run's fragments (Spec.FragmentOrder).
-const (
-	OrderStrided    = spec.OrderStrided    // each fragment has layers of all depths
-	OrderSequential = spec.OrderSequential // as the tensors lie
-)
-
 // Values of Spec.Access.
 const (
 	AccessOpen    = spec.AccessOpen    // everybody may take part
@@ -93,13 +80,6 @@ const (
 	ProtocolVersion = spec.ProtocolVersion // wire and ledger rules
 	KernelVersion   = spec.KernelVersion   // arithmetic
 )
-
-// Codecs are the values that Spec.Codec may have: f32 loses nothing, the others something, for
-// fewer bytes (docs/spec/reduction.md).
-func Codecs() []string { return spec.Codecs() }
-
-// ParseSpec reads a settled spec as another peer encoded it.
-func ParseSpec(b []byte) (Spec, error) { return spec.Parse(b) }
 
 // Conditions that callers may want to tell apart with errors.Is.
 var (

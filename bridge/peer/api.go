@@ -1,9 +1,8 @@
 package peer
 
 import (
-	"context"
 	"errors"
-	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // serve serves the API, and the metrics where they have an address of their own.
@@ -35,10 +33,7 @@ func (p *Peer) serve(s *Settings) error {
 	}
 	content := api.Content{
 		Status: func() (any, bool) { return p.Status() }, Starting: p.options.TrainerState, Metrics: scrapes,
-		Events: p.recent.after,
-		Commands: api.Commands{
-			Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe, Ask: p.ask,
-		},
+		Events: p.recent.after, Node: p.commands,
 	}
 	if s.API == "" {
 		err = p.serveSocket(keys, content)
@@ -148,74 +143,15 @@ func (p *Peer) endAPI() error {
 	return errors.Join(errs...)
 }
 
-// recover carries out the API command of that name.
-func (p *Peer) recover() error {
-	node, err := p.found()
-	if err != nil {
-		return err
-	}
-	return node.Recover()
-}
-
-// change carries out the motions remove, readmit and rotate.
-func (p *Peer) change(c api.Motion) error {
-	node, err := p.found()
-	if err != nil {
-		return err
-	}
-	if c.Action == "rotate" {
-		return node.RotateSecret()
-	}
-	about, err := slot.ParsePeerID(c.Peer)
-	switch {
-	case err != nil:
-		return err
-	case c.Action == "remove":
-		return node.Remove(about)
-	case c.Action == "readmit":
-		return node.Readmit(about)
-	}
-	return fmt.Errorf("there is no command %q", c.Action)
-}
-
-// invite makes a ticket for the API.
-func (p *Peer) invite(i api.Invitation) (string, error) {
-	node, err := p.found()
-	if err != nil {
-		return "", err
-	}
-	return node.Invite(p.ctx, p2pdiloco.InviteOptions{TTL: i.TTL, Uses: i.Uses})
-}
-
-// found is the node, or the reason why there is none.
-func (p *Peer) found() (*p2pdiloco.Node, error) {
+// commands is the API of the node, or the reason why there is none.
+func (p *Peer) commands() (http.Handler, error) {
 	select {
 	case <-p.joined:
-		return p.node, p.err
+		if p.err != nil {
+			return nil, p.err
+		}
+		return p.node.APIHandler(), nil
 	default:
 		return nil, errors.New("the peer is still looking for the run")
 	}
-}
-
-// ask has the model answer a prompt for the API.
-func (p *Peer) ask(ctx context.Context, prompt string) (api.Answer, error) {
-	node, err := p.found()
-	if err != nil {
-		return api.Answer{}, err
-	}
-	answer, err := node.Ask(ctx, prompt)
-	return api.Answer(answer), err
-}
-
-// probeSize is how many bytes a probe sends to each member and receives from it: enough for a
-// connection to reach its rate.
-const probeSize = 4 << 20
-
-// probe measures the ways to all members for the API.
-func (p *Peer) probe(ctx context.Context) (any, error) {
-	node, err := p.found()
-	if err != nil {
-		return nil, err
-	}
-	return node.Probe(ctx, probeSize), nil
 }

@@ -208,7 +208,7 @@ data_dir = %q`, t.TempDir())),
 			len(s.Addrs) == 0 || s.Members == nil {
 			t.Errorf("searching with status %+v, %v", s, ok)
 		}
-		if err := p.recover(); err == nil || !strings.Contains(err.Error(), "still looking") {
+		if _, err := p.commands(); err == nil || !strings.Contains(err.Error(), "still looking") {
 			t.Errorf("ordered to recover: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -345,7 +345,7 @@ data_dir = %q`, dir))
 	if s, ok := p.Status(); ok {
 		t.Errorf("status %+v of a peer that never started", s)
 	}
-	if err := p.recover(); !errors.Is(err, errTrainer) {
+	if _, err := p.commands(); !errors.Is(err, errTrainer) {
 		t.Errorf("ordered to recover: %v", err)
 	}
 	if err := p.Close(); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // summarizeDemo writes the result for people.
@@ -71,7 +71,7 @@ func comparison(cfg demoConfig, r demoResult) string {
 	}
 	last := len(r.Losses) - 1
 	// peers do as many inner steps as their speed allows
-	if cfg.Spec.Settled().Pace != p2pdiloco.PaceSteps {
+	if cfg.Spec.Settled().Pace != spec.PaceSteps {
 		return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after %d steps of its own. How many steps "+
 			"each peer of the swarm did follows from its "+
 			"speed, fewer where it was slower, so this compares neither equal steps nor equal tokens: `p2pdiloco "+

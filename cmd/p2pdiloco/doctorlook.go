@@ -179,8 +179,8 @@ func (f *doctorFlags) greet(ctx context.Context, n *p2p.Network, found []p2pdilo
 		if err != nil || len(h.Spec) == 0 {
 			continue
 		}
-		if spec, err := p2pdiloco.ParseSpec(h.Spec); err == nil && spec.Name == f.run {
-			return &spec
+		if s, err := spec.Parse(h.Spec); err == nil && s.Name == f.run {
+			return &s
 		}
 	}
 	return nil

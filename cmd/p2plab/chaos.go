@@ -19,6 +19,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // chaosFlags are the command line of chaos.
@@ -69,7 +70,7 @@ func newChaos() *cobra.Command {
 	fs.StringVar(&f.cfg.Trust, "trust", "", "`what` the run withstands: crash or byzantine (default crash, and "+
 		"with --hostile byzantine); with byzantine, fewer than a third of the peers with a vote are down at once")
 	fs.StringVar(&f.cfg.Codec, "codec", chaos.DefaultCodec,
-		"`how` pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
+		"`how` pseudo-gradients travel: "+strings.Join(spec.Codecs(), ", "))
 	fs.StringVar(&f.cfg.Preset, "preset", p2pdiloco.PresetLAN,
 		"`timers` of the peers: lan, wan; with wan, faults and waiting take 20 times as long, and links have 25 ms")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")

@@ -8,11 +8,11 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // stepFlags are the command line of bench step and bench allreduce.
@@ -94,7 +94,7 @@ func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
 			"aggregators", "how contributions become one: ", &s.Aggregator, nil,
 			[]string{"mean", "trimmed_mean", "median"},
 		},
-		{"codecs", "of contributions and outcome: ", &s.Codec, nil, p2pdiloco.Codecs()},
+		{"codecs", "of contributions and outcome: ", &s.Codec, nil, spec.Codecs()},
 		{"schedules", "how frames travel: ", &s.Schedule, nil, []string{"rotation", "ring", "auto"}},
 		{"transports", "what peers listen on (default both): ", &f.one.Transport, nil, []string{"tcp", "quic"}},
 	}

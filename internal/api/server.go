@@ -33,8 +33,10 @@ type Content struct {
 	Status   func() (any, bool) // sent as JSON; false: the peer is starting
 	Starting func() string      // what a starting peer waits for; nil or empty: not known
 	Commands Commands
-	Metrics  http.Handler              // nil: none
-	Events   func(after uint64) Recent // those that came after so many; nil: none
+	// Node takes commands in the place of Commands, once it is there; nil: none
+	Node    func() (http.Handler, error)
+	Metrics http.Handler              // nil: none
+	Events  func(after uint64) Recent // those that came after so many; nil: none
 }
 
 // Serve listens on addr. It answers GET /status and GET /metrics, and takes commands.
@@ -108,6 +110,9 @@ func (c *Content) starting() string {
 	return "the peer is starting: ask again in a moment"
 }
 
+// Handler serves the content to whoever reaches it.
+func Handler(c Content) http.Handler { return handler(Address{network: "unix"}, Keys{}, c) }
+
 func handler(addr Address, keys Keys, c Content) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", keys.guardStatus(addr, func(w http.ResponseWriter, _ *http.Request) {
@@ -122,6 +127,15 @@ func handler(addr Address, keys Keys, c Content) http.Handler {
 		mux.HandleFunc("GET /events", keys.guardStatus(addr, c.handleEvents))
 	}
 	c.Commands.handle(addr, keys, mux)
+	if c.Node != nil {
+		mux.HandleFunc("POST /", keys.guard(addr, func(w http.ResponseWriter, r *http.Request) {
+			if node, err := c.Node(); err == nil {
+				node.ServeHTTP(w, r)
+			} else {
+				http.Error(w, err.Error(), http.StatusConflict)
+			}
+		}))
+	}
 	if c.Metrics != nil {
 		mux.Handle("GET /metrics", keys.guardMetrics(addr, c.Metrics))
 	}

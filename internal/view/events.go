@@ -1,15 +1,11 @@
 package view
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // maxEvents is how many events a view has, the newest.
@@ -22,25 +18,6 @@ type Event struct {
 	Name   string    `json:"name"`
 	Text   string    `json:"text"`
 	Grave  bool      `json:"grave,omitempty"`
-}
-
-// parseEvent reads an event as a peer's API and its events file have it.
-func parseEvent(line []byte) (e p2pdiloco.Event, err error) {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber() // heights and bytes keep their digits
-	if err := d.Decode(&e.Fields); err != nil {
-		return e, fmt.Errorf("an event: %w", err)
-	}
-	text := func(name string) string {
-		t, _ := e.Fields[name].(string)
-		return t
-	}
-	e.Name = text("event")
-	e.Peer, _ = slot.ParsePeerID(text("peer"))
-	if e.Time, err = time.Parse(time.RFC3339Nano, text("time")); err != nil || e.Name == "" {
-		return e, fmt.Errorf("%.80q is no event", line)
-	}
-	return e, nil
 }
 
 // events are the newest things that happened, the oldest first.

@@ -145,7 +145,8 @@ func (w *Watcher) news(ctx context.Context, names map[string]string) (news event
 	}
 	w.next = next
 	for _, line := range lines {
-		if e, err := parseEvent(line); err == nil {
+		var e p2pdiloco.Event
+		if json.Unmarshal(line, &e) == nil {
 			text, grave := w.source.Sentence(e)
 			news.add(e, text, grave, names)
 		}

@@ -167,7 +167,7 @@ func TestAPeerThatSlowsDownIsGivenLess(t *testing.T) {
 // listed, though its peer's next is ready.
 func TestALateContributionIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	steps := func(s *p2pdiloco.Spec) { s.Pace = p2pdiloco.PaceSteps }
+	steps := func(s *p2pdiloco.Spec) { s.Pace = "steps" }
 	sloped(t, p2pdiloco.ModeAsync, 16, [4]int64{10, 10, 10, 10}, steps, func(s *swarm, slopes []*slope) {
 		odd := s.Peers[2]
 		late := make(map[uint64]bool) // slots
@@ -193,7 +193,7 @@ func TestDeadlinePace(t *testing.T) {
 	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeAsync} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			second := func(s *p2pdiloco.Spec) { s.Pace, s.RoundTime = p2pdiloco.PaceDeadline, "1" }
+			second := func(s *p2pdiloco.Spec) { s.Pace, s.RoundTime = "deadline", "1" }
 			sloped(t, mode, 12, [4]int64{10, 20, 30, 40}, second, func(s *swarm, _ []*slope) {
 				for i, share := range stalls(s, 4, 10) {
 					want := 100 / (i + 1)
@@ -241,7 +241,7 @@ func TestModeAsyncWaitsForWhatIsQuick(t *testing.T) {
 // clock's measure is of those.
 func TestLoopsOfOnesOwnAreMeasured(t *testing.T) {
 	spec := nodetest.Spec(5, 3)
-	spec.Pace = p2pdiloco.PaceDyLU
+	spec.Pace = "dylu"
 	nodetest.Run(t, spec, 3, func(s *swarm) {
 		s.OwnLoops(func(ctx context.Context, n *p2pdiloco.Node, p *peer) error {
 			params := make([]float32, nodetest.BowlElements)

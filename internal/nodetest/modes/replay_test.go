@@ -30,7 +30,7 @@ type equation struct {
 // misses a slot. With a lossy codec each peer owes what its bytes have lost, also where it misses a
 // slot. Each fragment has an outer optimizer that knows nothing of the others'.
 func TestModesAreTheirEquations(t *testing.T) {
-	const strided, sequential = p2pdiloco.OrderStrided, p2pdiloco.OrderSequential
+	const strided, sequential = "strided", "sequential"
 	equations := []equation{
 		{mode: p2pdiloco.ModeSync},
 		{mode: p2pdiloco.ModeDelayed, codec: codec.Int8},

@@ -78,7 +78,7 @@ func TestStreamingIsThatOfTorchft(t *testing.T) {
 			spec := nodetest.Spec(3, 2)
 			spec.Mode, spec.Fragments, spec.InnerSteps, spec.MinPeers = p2pdiloco.ModeStreaming, 2, 6, 2
 			spec.FragmentDelay, spec.FragmentAlpha = strconv.FormatUint(c.delay, 10), c.alpha
-			spec.FragmentOrder, spec.Aggregator, spec.Clip = p2pdiloco.OrderSequential, "mean", "off"
+			spec.FragmentOrder, spec.Aggregator, spec.Clip = "sequential", "mean", "off"
 			spec.Outer, spec.OuterLR, spec.Momentum = outeropt.SGD, "2", "0"
 			nodetest.Run(t, spec, 2, func(s *swarm) {
 				trainers := make([]*falling, 2)

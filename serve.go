@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -202,6 +204,47 @@ func number(v reflect.Value) float64 {
 var phases = []Phase{
 	PhaseSearching, PhaseJoining, PhaseWaiting, PhaseRunning, PhasePaused, PhaseEnded, PhaseEndedProvisional,
 	PhaseEndedMissed, PhaseClosed,
+}
+
+// APIHandler serves what docs/reference/status.md says of the API, except GET /events, to whoever
+// reaches it: put it behind what knows the callers, for some of its commands change the run.
+func (n *Node) APIHandler() http.Handler { return n.api() }
+
+// newAPI makes the API's handler, one for the node: it has a single probe at a time.
+func (n *Node) newAPI() http.Handler {
+	return api.Handler(api.Content{
+		Status: func() (any, bool) { return n.Status(), true }, Metrics: n.MetricsHandler(),
+		Commands: api.Commands{
+			Recover: n.Recover, Change: n.change,
+			Invite: func(i api.Invitation) (string, error) { return n.Invite(n.life.Context(), InviteOptions(i)) },
+			Probe:  func(ctx context.Context) (any, error) { return n.Probe(ctx, probeSize), nil },
+			Ask: func(ctx context.Context, prompt string) (api.Answer, error) {
+				a, err := n.Ask(ctx, prompt)
+				return api.Answer(a), err
+			},
+		},
+	})
+}
+
+// probeSize is how many bytes a probe sends to each member and receives from it: enough for a
+// connection to reach its rate.
+const probeSize = 4 << 20
+
+// change carries out the motions remove, readmit and rotate.
+func (n *Node) change(c api.Motion) error {
+	if c.Action == "rotate" {
+		return n.RotateSecret()
+	}
+	about, err := slot.ParsePeerID(c.Peer)
+	switch {
+	case err != nil:
+		return err
+	case c.Action == "remove":
+		return n.Remove(about)
+	case c.Action == "readmit":
+		return n.Readmit(about)
+	}
+	return fmt.Errorf("there is no command %q", c.Action)
 }
 
 // MetricsHandler serves the figures of this node's status, and those of its process, to Prometheus.
