@@ -12,14 +12,15 @@ import (
 )
 
 // TestTwoLeadersInARowAreGone: the leader and the next one of five die in one moment. The third
-// leads as soon as both are seen to be gone: no term's time is waited for.
+// leads as soon as both are seen to be gone: no term's time is waited for. Status names the two.
 func TestTwoLeadersInARowAreGone(t *testing.T) {
 	l := labOf(t, "ABCDE")
 	d := l.peers[0].m.open
 	at := func(term uint32) *labPeer { return l.peer(labName(d.leader(d.ballot + term*slot.Tries).Peer)) }
 	at(0).crash()
 	at(1).crash()
-	third := at(2)
+	third, height := at(2), d.ref.Height
+	lost := []slot.PeerID{at(0).id, at(1).id}
 	for _, p := range l.peers {
 		if p.up() {
 			train(true, p)
@@ -31,6 +32,14 @@ func TestTwoLeadersInARowAreGone(t *testing.T) {
 		t.Fatalf("nobody leads:\n%s", l.showWords())
 	}
 	t.Logf("it leads after %v", l.now-began)
+	if !l.run(10*labTiming.Patience, func() bool { return third.m.chain.Height() >= height }) {
+		t.Fatalf("nothing is decided:\n%s", l.showWords())
+	}
+	for _, m := range third.m.View().Members {
+		if want := btoi(slices.Contains(lost, m.Peer)); m.TermsLost != want {
+			t.Errorf("%s lost %d terms, want %d", m.Peer.Short(), m.TermsLost, want)
+		}
+	}
 }
 
 // TestSomeElectorsMoveNobody (BYZANTINE a18): of 4 to 7 electors f say that a term is over, as

@@ -93,7 +93,8 @@ type MemberView struct {
 	Synced      bool
 	Evicted     bool // for evidence, or by a motion; the next record leaves it out
 	// what it fails to do though it is heard, in plain words; "" if it takes part
-	Fault string
+	Fault     string
+	TermsLost int // at the newest 64 heights: it led them, and brought no record
 }
 
 // View copies what is visible.
@@ -112,8 +113,10 @@ func (m *Machine) View() View {
 	if v.Ending = m.exit.how(); v.Ending != EndsNot {
 		v.Serves, v.Linger = m.exit.unserved(), m.exit.remaining()
 	}
+	lost := m.chain.TermsLost()
 	for _, e := range m.chain.Members() {
 		v.Members = append(v.Members, m.viewMember(e))
+		v.Members[len(v.Members)-1].TermsLost = lost[e.Peer]
 	}
 	v.Parts = m.chain.Parts(m.cfg.Self)
 	v.Key, v.Removed, v.Motions = m.chain.Access().Key(), m.chain.Access().RemovedPeers(), m.motions.view()

@@ -125,6 +125,23 @@ func (r *records) Has(height uint64, hash slot.Root) bool {
 	return height <= r.Height() && r.Hash(height) == hash
 }
 
+// TermsLost counts, by elector, the terms that it led at the newest 64 heights and in which no
+// record was certified: its clock ended, or it resigned.
+func (r *records) TermsLost() map[slot.PeerID]int {
+	lost := map[slot.PeerID]int{}
+	for h := max(r.floor, r.Height()-min(r.Height(), 64)) + 1; h <= r.Height(); h++ {
+		c := r.Commit(h)
+		terms := c.Certificate.Vote.Term()
+		if before := r.At(h - 1).Electors(); terms > 0 && c.Record.Kind != slot.Fork && len(before) > 0 {
+			order := slot.LeaderOrder(c.Record.Run, h, before)
+			for t := range min(terms, 1000) {
+				lost[order[t%uint32(len(order))].Peer]++
+			}
+		}
+	}
+	return lost
+}
+
 // StateRoot returns the certified root of the state after a height, which the record above names,
 // if there is one.
 func (r *records) StateRoot(height uint64) (slot.Root, bool) {
