@@ -4,7 +4,7 @@ package house
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
 	{most: 434_000, without: agreement},
-	{most: 162_200, in: agreement},
+	{most: 162_400, in: agreement},
 	{most: 66_700, in: []string{"p2p", "gossip"}},
 	{most: 61_100, in: []string{"bridge"}},
 	{most: 40_000, in: []string{"internal/node"}, without: agreement},
