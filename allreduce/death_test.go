@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -154,7 +155,7 @@ func TestDeathOfAContributor(t *testing.T) {
 		bubble(t, deathParams(4), 4, time.Second, func(g *group) {
 			g.apart()
 			const victim = 3
-			g.plan.Pieces = Pieces(g.params, 0, g.plan.Offers[:victim])
+			g.plan.Pieces = plan.Pieces(g.params, 0, g.plan.Offers[:victim])
 			g.dieAfter(victim, frames)
 			g.start(0, 1, 2, victim)
 			g.running[victim] = nil
@@ -179,7 +180,7 @@ func TestRandomDeaths(t *testing.T) {
 		c, _ := codec.New(names[seed%uint64(len(names))])
 		frame := max(256, c.Block())
 		p := testParams(n*max(2, 2048/frame)*frame+77, frame)
-		p.Aggregator, p.Clip, p.Codec = Aggregators()[seed/2%3], seed%4 > 0, c.Name()
+		p.Aggregator, p.Clip, p.Codec = plan.Aggregators()[seed/2%3], seed%4 > 0, c.Name()
 		if p.Codec == codec.TopK {
 			p.Aggregator = Mean
 		}

@@ -164,7 +164,7 @@ func (g *group) contribute() {
 		*g.sinks[i] = recorder{losses: g.losses}
 		g.sinks[i].mu.lost = make(map[slot.PeerID]Reason)
 	}
-	g.plan.Pieces = Pieces(g.params, g.plan.Fragment, g.plan.Offers)
+	g.plan.Pieces = plan.Pieces(g.params, g.plan.Fragment, g.plan.Offers)
 }
 
 // offer has a peer offer a contribution.
@@ -233,7 +233,7 @@ func (g *group) revise(gone ...int) {
 		g.plan.Gone.Set(i)
 		g.running[i] = nil
 	}
-	g.plan.Pieces = Divide(g.params, g.plan)
+	g.plan.Pieces = plan.Divide(g.params, g.plan, nil)
 }
 
 func (g *group) start(peers ...int) {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -31,7 +32,7 @@ func TestSlowReadersKeepNobodyWaiting(t *testing.T) {
 				}
 				return bent{s, slow(3000, 8, stall/2), nil}
 			}
-			g.plan.Pieces = Pieces(g.params, 0, g.plan.Offers[:n-lazy])
+			g.plan.Pieces = plan.Pieces(g.params, 0, g.plan.Offers[:n-lazy])
 			began := time.Now()
 			g.start(g.rest()...)
 			clear(g.running[n-lazy:])

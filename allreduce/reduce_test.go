@@ -25,7 +25,7 @@ import (
 func TestMatchesReference(t *testing.T) {
 	seed := uint64(0)
 	for n := 1; n <= 9; n++ {
-		for _, a := range Aggregators() {
+		for _, a := range plan.Aggregators() {
 			for kind := range 4 {
 				seed++
 				rng := rand.New(rand.NewPCG(seed, 0))
@@ -272,7 +272,7 @@ func (g *group) trimmedShares(offers []slot.Offer, vectors [][]float32, begin, e
 // were all, with every aggregator. What it owns it reduces like any other.
 func TestEmptyContributionsWeighNothing(t *testing.T) {
 	const idle = 4
-	for i, agg := range slices.Repeat(Aggregators(), 2) {
+	for i, agg := range slices.Repeat(plan.Aggregators(), 2) {
 		p := testParams(3000, 100)
 		p.Aggregator, p.Clip, p.Empties, p.Schedule = agg, i > 2, true, Rotation
 		bubble(t, p, 5, time.Minute, func(g *group) {

@@ -41,18 +41,14 @@ const (
 // Encoding makes that greater by at most the factor of codec.Growth.
 func (s *Segment) Bound(norms []float64) float64 {
 	y := s.scaled(norms)
-	n := len(y)
 	most := 0.0
-	switch s.Params.Aggregator {
-	case allreduce.TrimmedMean:
-		most = trimmedBound(y, allreduce.Trim(s.Params.TrimPermille, n))
-	case allreduce.Median:
-		most = trimmedBound(y, (n-1)/2)
-	default:
+	if s.Params.Aggregator == allreduce.Mean {
 		for _, v := range y {
 			most += v
 		}
 		most *= most
+	} else {
+		most = trimmedBound(y, s.Params.Trimmed(len(y)))
 	}
 	return most*s.out.Codec.Growth()*boundMore + boundLeast
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
@@ -21,7 +22,7 @@ func TestAnHonestOwnerPasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		elements := rapid.SampledFrom([]int{1, 40, 5000}).Draw(t, "elements")
 		p := testParams(elements, 4096)
-		p.Aggregator = rapid.SampledFrom(allreduce.Aggregators()).Draw(t, "aggregator")
+		p.Aggregator = rapid.SampledFrom(plan.Aggregators()).Draw(t, "aggregator")
 		p.Codec, p.Clip = rapid.SampledFrom(codec.Names()).Draw(t, "codec"), rapid.Bool().Draw(t, "clip")
 		if p.Codec == codec.TopK {
 			p.Aggregator = allreduce.Mean

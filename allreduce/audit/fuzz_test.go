@@ -9,6 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -109,7 +110,7 @@ func TestNoVariedProofEndsAPeer(t *testing.T) {
 	r := testutil.Random(t)
 	var worlds []*world
 	var proofs [][]Proof
-	for n, aggregator := range append(allreduce.Aggregators(), allreduce.TrimmedMean) {
+	for n, aggregator := range append(plan.Aggregators(), allreduce.TrimmedMean) {
 		for _, name := range []string{codec.F32, codec.Int8, codec.Sign} {
 			p := testParams(3000, 1024)
 			p.Aggregator, p.Codec, p.Empties, p.WeightRatio = aggregator, name, true, 8

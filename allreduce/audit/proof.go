@@ -39,26 +39,8 @@ type Proof struct {
 	Leaves    []slot.FrameLeaf // FalseTotal: what the contribution commits to, of each frame
 }
 
-// Caps on proofs.
-const (
-	blockBytes = 2 * wire.HashChunk
-	// perPeer is more than a FalseOutcome takes of each contributor: its offer and its opening.
-	perPeer = 4 << 10
-)
-
-// MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, of one
-// frame of a contribution, or of what a contribution commits to.
-func MaxProof(p allreduce.Params, contributors int) int {
-	in, _, err := p.Codecs()
-	if err != nil {
-		return 0
-	}
-	leaves := 0
-	for fragment := range p.Fragments {
-		leaves = max(leaves, slot.FrameLeafSize*gridsOf(p, uint32(fragment)).in.Frames)
-	}
-	return perPeer + max(perPeer*contributors, in.EncodedSize(p.FrameElements), leaves)
-}
+// blockBytes is the most bytes that an opening of one block has.
+const blockBytes = 2 * wire.HashChunk
 
 // Append appends the canonical encoding.
 func (p Proof) Append(b []byte) []byte {

@@ -26,7 +26,7 @@ func testParams(elements, frame int) allreduce.Params {
 
 // eachKind calls f for each aggregator, codec and clip.
 func eachKind(elements, frame int, f func(name string, p allreduce.Params)) {
-	for _, agg := range allreduce.Aggregators() {
+	for _, agg := range plan.Aggregators() {
 		for i, c := range append(codec.Names(), codec.Names()...) {
 			if agg != allreduce.Mean && c == codec.TopK {
 				continue
@@ -171,8 +171,12 @@ func (w *world) proofs() []Proof {
 func convicts(t testing.TB, p allreduce.Params, proof Proof, guilty slot.PeerID) {
 	t.Helper()
 	b := proof.Append(nil)
-	if most := MaxProof(p, max(len(proof.Openings), len(proof.Statement.Offers))); len(b) > most {
-		t.Errorf("a proof of %d bytes, said to be at most %d", len(b), most)
+	most := 4 << 10 * (1 + len(proof.Statement.Offers)) // of an outcome; else a frame, or what is committed to
+	if in := gridsOf(p, slot.FragmentOf(max(1, proof.Offer.Slot), uint64(len(p.Fragments)))).in; proof.Kind != FalseOutcome {
+		most += max(in.FrameBytes, slot.FrameLeafSize*in.Frames)
+	}
+	if len(b) > most {
+		t.Errorf("a proof of %d bytes, more than %d", len(b), most)
 	}
 	read, err := ReadProof(b)
 	if err != nil || read.Hash() != proof.Hash() {

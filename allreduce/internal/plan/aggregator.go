@@ -75,7 +75,7 @@ func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*A
 		a.Scale = kernel.MeanScales(weights)
 	}
 	n := len(a.Counted)
-	a.trim, a.used, a.cols = Trim(p.TrimPermille, n), make([]float32, n), make([][]float32, n)
+	a.trim, a.used, a.cols = p.Trimmed(n), make([]float32, n), make([][]float32, n)
 	return a, nil
 }
 
@@ -125,16 +125,7 @@ func (a *Aggregation) Part(dst []float32, cols [][]float32) {
 }
 
 // Trims is the number of values that are left out at each end of a coordinate.
-func (a *Aggregation) Trims() int {
-	switch a.kind {
-	case TrimmedMean:
-		return a.trim
-	case Median:
-		return (len(a.Scale) - 1) / 2
-	case Mean:
-	}
-	return 0
-}
+func (a *Aggregation) Trims() int { return a.trim }
 
 // Averages says whether values are divided by the number of those that are kept. Else scales are
 // shares.

@@ -51,16 +51,7 @@ func KeyOf(plan slot.Plan) RoundKey {
 
 // Trimmed is how many of n values the aggregator drops at each end. A partial result carries twice
 // as many values besides the sum.
-func (p Params) Trimmed(n int) int {
-	switch p.Aggregator {
-	case TrimmedMean:
-		return Trim(p.TrimPermille, n)
-	case Median:
-		return (n - 1) / 2
-	default:
-		return 0
-	}
-}
+func (p Params) Trimmed(n int) int { return Tolerated(p.Aggregator, p.TrimPermille, n) }
 
 const (
 	// of a partial result; with more, a ring sends many times a rotation's bytes

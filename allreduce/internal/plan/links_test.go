@@ -388,7 +388,7 @@ func TestEstimate(t *testing.T) {
 			name: "who is gone sends nothing", n: 4, links: all, seconds: 16. / 3,
 			change: func(p *Params, plan *slot.Plan) {
 				plan.Gone.Set(2)
-				plan.Pieces = Divide(*p, *plan)
+				plan.Pieces = Divide(*p, *plan, nil)
 			},
 		},
 		{

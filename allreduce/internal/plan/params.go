@@ -122,14 +122,12 @@ func Pieces(p Params, fragment uint32, offers []slot.Offer) []slot.Piece {
 	return pieces
 }
 
-// Divide gives every element of a plan's vector an owner that is not gone. A plan without pieces is
-// divided as Pieces says. In one that has some, what living peers own stays theirs, and what those
-// own who are gone is cut up among the living: no one's share is larger than another's by more than
-// one frame, and who owns least so far comes first. It returns nil if all are gone.
-func Divide(p Params, plan slot.Plan) []slot.Piece { return divide(p, plan, nil) }
-
-// divide gives pieces to those of the living that may own some, or to all if none of them may.
-func divide(p Params, plan slot.Plan, noOwner []bool) []slot.Piece {
+// Divide gives every element of a plan's vector an owner that is not gone, and is not in noOwner if
+// some of the living are not. A plan without pieces is divided as Pieces says. In one that has some,
+// what living peers own stays theirs, and what those own who are gone is cut up among the living: no
+// one's share is larger than another's by more than one frame, and who owns least so far comes
+// first. It returns nil if all are gone.
+func Divide(p Params, plan slot.Plan, noOwner []bool) []slot.Piece {
 	var living, barred []slot.Offer
 	for i, o := range plan.Offers {
 		switch {
@@ -198,7 +196,7 @@ func share(n, k, i int) int {
 func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 	return func(plan slot.Plan, links slot.Links) ([]slot.Piece, []uint16) {
 		if len(plan.Pieces) > 0 || plan.Living() == 0 {
-			plan.Pieces = divide(p, plan, links.NoOwner)
+			plan.Pieces = Divide(p, plan, links.NoOwner)
 			return plan.Pieces, p.ringWithin(plan)
 		}
 		ringed := plan
@@ -208,7 +206,7 @@ func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 		}
 		share, uneven := shares(len(plan.Offers), links)
 		if !uneven || plan.Gone.Count() > 0 || slices.Contains(links.NoOwner, true) {
-			return divide(p, plan, links.NoOwner), nil
+			return Divide(p, plan, links.NoOwner), nil
 		}
 		return NewGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), share), nil
 	}

@@ -40,7 +40,7 @@ func TestDivide(t *testing.T) {
 		mixed := rapid.Permutation(plan.Offers).Draw(t, "order")
 		before := plan
 		for round := range mixed {
-			plan.Pieces = Divide(p, plan)
+			plan.Pieces = Divide(p, plan, nil)
 			if err := Check(p, plan); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestDivide(t *testing.T) {
 		owner := plan.Offers[min(i, 3)].Peer
 		plan.Pieces = append(plan.Pieces, slot.Piece{Range: slot.Range{Begin: 3 * i, End: 3*i + 3}, Owner: owner})
 	}
-	plan.Pieces = Divide(p, plan)
+	plan.Pieces = Divide(p, plan, nil)
 	if err := Check(p, plan); err != nil {
 		t.Error(err)
 	}
