@@ -16,11 +16,14 @@ func (p *ownPiece) compare(f int, cols [][]float32) {
 	if !p.chosen(f) {
 		return
 	}
-	var m CosineMean
-	m.Add(cols)
+	c, ok := pairCosine(cols)
+	if !ok {
+		return
+	}
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	p.of.cosines.Join(m)
+	p.of.cosines.sum += c
+	p.of.cosines.n++
 }
 
 // chosen says whether frame f is one of those that are compared.
@@ -30,27 +33,22 @@ func (p *ownPiece) chosen(f int) bool {
 }
 
 // Cosine is the mean cosine over all pairs of contributions, on some frames of what was reduced
-// here so far.
-func (r *Reduction) Cosine() CosineMean {
+// here so far; ok is false if there are none.
+func (r *Reduction) Cosine() (c float64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.schedule.cosine()
-}
-
-// CosineMean is a mean of cosines. The zero value has none.
-type CosineMean struct {
-	sum float64
-	n   int
-}
-
-// Add takes in the mean cosine of all pairs of columns, vectors of equal length. Columns that are
-// zero do not count, and fewer than two other columns add nothing. The time is linear in the number
-// of columns, although the number of pairs is not: the square of the sum of unit vectors contains
-// all pairs, |u_1 + ... + u_n|^2 = n + the sum over all ordered pairs of u_i·u_j.
-func (m *CosineMean) Add(cols [][]float32) {
-	if len(cols) < 2 {
-		return
+	rot, _ := r.schedule.(*rotation)
+	if rot == nil || rot.cosines.n == 0 {
+		return 0, false
 	}
+	return rot.cosines.sum / float64(rot.cosines.n), true
+}
+
+// pairCosine is the mean cosine of all pairs of columns, vectors of equal length. Columns that are
+// zero do not count, and ok is false if fewer than two others are there. The time is linear in the
+// number of columns, although the number of pairs is not: the square of the sum of unit vectors
+// contains all pairs, |u_1 + ... + u_n|^2 = n + the sum over all ordered pairs of u_i·u_j.
+func pairCosine(cols [][]float32) (c float64, ok bool) {
 	units := make([]float64, 0, len(cols)) // 1/norm of the columns that count
 	var counted [][]float32
 	for _, c := range cols {
@@ -60,10 +58,9 @@ func (m *CosineMean) Add(cols [][]float32) {
 	}
 	n := float64(len(counted))
 	if n < 2 {
-		return
+		return 0, false
 	}
-	m.sum += max(-1, min(1, (sumSquare(counted, units)-n)/(n*(n-1))))
-	m.n++
+	return max(-1, min(1, (sumSquare(counted, units)-n)/(n*(n-1)))), true
 }
 
 // sumSquare is the squared norm of the columns' sum, each scaled.
@@ -76,17 +73,4 @@ func sumSquare(cols [][]float32, scale []float64) (s float64) {
 		s += x * x
 	}
 	return s
-}
-
-// Join adds the values of another mean.
-func (m *CosineMean) Join(o CosineMean) {
-	m.sum, m.n = m.sum+o.sum, m.n+o.n
-}
-
-// Value is the mean of what was added; ok is false if nothing was.
-func (m CosineMean) Value() (c float64, ok bool) {
-	if m.n == 0 {
-		return 0, false
-	}
-	return m.sum / float64(m.n), true
 }

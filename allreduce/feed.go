@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -17,10 +16,6 @@ import (
 type feed struct {
 	*piece
 	credit chan struct{} // one for each reduced frame that came back
-	taken  atomic.Uint64 // payload bytes that came back: what alive messages tell
-	// what the owner publishes, over the whole group; nil: nothing has come. Guarded by the
-	// reduction's mu.
-	figures []slot.FigureRow
 }
 
 func newFeed(p *piece) *feed {
@@ -161,14 +156,6 @@ func (f *feed) receive(l *link) error {
 			return err
 		}
 	}
-}
-
-// Coming lists the pieces of other owners that are under way, in a rotation: they are not complete,
-// and their owners are not lost.
-func (r *Reduction) Coming() []Coming {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.schedule.coming()
 }
 
 // heard takes an alive message. An owner that is held up by another contributor names it long

@@ -18,18 +18,13 @@ func spread(row slot.FigureRow, set []*input, group int) slot.FigureRow {
 func (r *Reduction) Figures(rng slot.Range, peers []slot.PeerID) []slot.FigureRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.schedule.figures(rng, peers)
-}
-
-func (rot *rotation) figures(rng slot.Range, peers []slot.PeerID) []slot.FigureRow {
-	for _, p := range rot.own {
-		if p.holds(rng) {
-			return rot.pick(p.piece, p.figures, rng, peers)
-		}
+	rot, _ := r.schedule.(*rotation)
+	if rot == nil {
+		return nil
 	}
-	for _, f := range rot.feeds {
-		if f.holds(rng) {
-			return rot.pick(f.piece, f.figures, rng, peers)
+	for _, p := range rot.pieces {
+		if p.holds(rng) {
+			return p.pick(rng, peers)
 		}
 	}
 	return nil
@@ -42,13 +37,13 @@ func (p *piece) holds(rng slot.Range) bool {
 }
 
 // pick takes out the rows of a range and the figures of some peers.
-func (rot *rotation) pick(p *piece, all []slot.FigureRow, rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow) {
-	r := rot.r
+func (p *piece) pick(rng slot.Range, peers []slot.PeerID) (rows []slot.FigureRow) {
+	r := p.r
 	first, last := r.grid.FramesOf(rng)
-	if len(all) != p.last-p.first {
+	if len(p.figures) != p.last-p.first {
 		return nil
 	}
-	for _, from := range all[first-p.first : last-p.first] {
+	for _, from := range p.figures[first-p.first : last-p.first] {
 		row := slot.FigureRow{Norm: from.Norm, Of: make([]slot.Figure, len(peers))}
 		for i, peer := range peers {
 			place := r.mu.plan.Place(peer)

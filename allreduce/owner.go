@@ -3,7 +3,6 @@ package allreduce
 import (
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
@@ -20,14 +19,9 @@ type ownPiece struct {
 	// a contributor each, in peer-ID order, this peer included; nil: was lost before the piece
 	// began
 	inputs []*input
-	// bytes of hashes and frames of all contributors: what alive messages tell
-	taken  atomic.Uint64
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
-	// a row for each frame that is reduced, over the whole group; the reducer's until all is
-	// reduced
-	figures []slot.FigureRow
-	began   time.Time
+	began  time.Time
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
 	rooms []time.Time
 }

@@ -3,6 +3,7 @@ package allreduce
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -17,6 +18,12 @@ type piece struct {
 	cancel      context.CancelFunc
 	wg          sync.WaitGroup // goroutines and streams of this piece
 	status      pieceStatus    // guarded by the reduction's mu
+	// bytes that came: hashes and frames of all contributors, or what the owner sent: what alive
+	// messages tell
+	taken atomic.Uint64
+	// a row for each frame that is reduced, over the whole group; the reducer's until all is
+	// reduced, and that of another owner guarded by the reduction's mu: nil until it has come
+	figures []slot.FigureRow
 }
 
 func newPiece(of *rotation, p slot.Piece) *piece {

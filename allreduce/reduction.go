@@ -208,8 +208,10 @@ func (r *Reduction) Leaves(peer slot.PeerID) (leaves []slot.FrameLeaf, ok bool) 
 	case i < 0:
 	case i == r.self:
 		leaves = r.own.leaves
-	default:
-		leaves = r.schedule.leaves(i)
+	default: // in a ring no peer sees another one's contribution
+		if rot, ok := r.schedule.(*rotation); ok {
+			leaves = rot.seen[i]
+		}
 	}
 	return leaves, leaves != nil
 }

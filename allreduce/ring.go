@@ -74,10 +74,7 @@ type parcel struct {
 }
 
 // partial is room for a partial result.
-type partial struct {
-	values []float32
-	raw    []byte // where there is no view of the values
-}
+type partial struct{ values []float32 }
 
 func (p *partial) grow(n int) {
 	if cap(p.values) < n {

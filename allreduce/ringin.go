@@ -206,7 +206,7 @@ func (in *incoming) readPartial(h header) error {
 	room, n := in.takePartial(), in.seats[i]
 	room.grow(kernel.Lanes(in.trim, n+1) * in.r.grid.FrameLen(f))
 	lanes := room.values[:h.Length/4]
-	if err := in.readValues(room, lanes); err != nil {
+	if err := in.l.readPayload(kernel.Bytes(lanes), nil); err != nil {
 		return err
 	}
 	if at := kernel.BoundedLanes(lanes, in.trim, n); at >= 0 {
@@ -240,17 +240,4 @@ func (in *incoming) due(i, f int) bool {
 		return f == have
 	}
 	return in.seen[i] == 0 || f == in.seen[i]
-}
-
-// readValues reads lanes as they travel.
-func (in *incoming) readValues(room *partial, lanes []float32) error {
-	if b, ok := kernel.View(lanes); ok {
-		return in.l.readPayload(b, nil)
-	}
-	room.raw = make([]byte, 4*len(lanes))
-	if err := in.l.readPayload(room.raw, nil); err != nil {
-		return err
-	}
-	kernel.GetFloat32s(lanes, room.raw)
-	return nil
 }

@@ -127,11 +127,3 @@ func (rs *rings) closed() (all []slot.Segment) {
 	}
 	return all
 }
-
-// In a ring no peer sees another one's contribution, and none has a stream from the owner of each
-// piece.
-
-func (rs *rings) coming() []Coming                                   { return nil }
-func (rs *rings) figures(slot.Range, []slot.PeerID) []slot.FigureRow { return nil }
-func (rs *rings) cosine() (none CosineMean)                          { return none }
-func (rs *rings) leaves(int) []slot.FrameLeaf                        { return nil }

@@ -14,18 +14,22 @@ type rotation struct {
 	r       *Reduction
 	window  int           // frames that a contributor may be ahead
 	revised chan struct{} // closed and replaced when the plan changes
-	own     map[slot.Piece]*ownPiece
-	feeds   map[slot.Piece]*feed
-	dropped slot.Bitmap        // contributors that own pieces do without
-	cosines CosineMean         // between contributions
-	seen    [][]slot.FrameLeaf // leaves of others' contributions, by place; nil where none came
+	pieces  map[slot.Piece]*piece
+	own     map[slot.Piece]*ownPiece // of them
+	dropped slot.Bitmap              // contributors that own pieces do without
+	// leaves of others' contributions, by place; nil where none came
+	seen    [][]slot.FrameLeaf
+	cosines struct { // between contributions: see pairCosine
+		sum float64
+		n   int
+	}
 }
 
 func newRotation(r *Reduction) *rotation {
 	n := len(r.offers)
 	return &rotation{
 		r: r, window: r.grid.Window(n), revised: make(chan struct{}), own: make(map[slot.Piece]*ownPiece),
-		feeds: make(map[slot.Piece]*feed), dropped: slot.NewBitmap(n), seen: make([][]slot.FrameLeaf, n),
+		pieces: make(map[slot.Piece]*piece), dropped: slot.NewBitmap(n), seen: make([][]slot.FrameLeaf, n),
 	}
 }
 
@@ -36,15 +40,16 @@ func (rot *rotation) start() {
 	for shift := range n {
 		owner := r.offers[(r.self+shift)%n].Peer
 		for _, p := range r.mu.plan.Pieces {
-			switch {
-			case p.Owner != owner:
-			case shift == 0 && rot.own[p] == nil:
-				rot.own[p] = newOwnPiece(newPiece(rot, p))
+			if p.Owner != owner || rot.pieces[p] != nil {
+				continue
+			}
+			np := newPiece(rot, p)
+			rot.pieces[p] = np
+			if shift == 0 {
+				rot.own[p] = newOwnPiece(np)
 				rot.own[p].start()
-			case shift > 0 && rot.feeds[p] == nil:
-				f := newFeed(newPiece(rot, p))
-				rot.feeds[p] = f
-				f.spawn(f.run)
+			} else {
+				np.spawn(newFeed(np).run)
 			}
 		}
 	}
@@ -66,16 +71,11 @@ func (rot *rotation) takeOut(next slot.Plan) (out []*piece) {
 	defer rot.r.reading.Unlock()
 	rot.r.mu.Lock()
 	defer rot.r.mu.Unlock()
-	for key, p := range rot.own {
+	for key, p := range rot.pieces {
 		if !slices.Contains(next.Pieces, key) {
+			delete(rot.pieces, key)
 			delete(rot.own, key)
-			out = append(out, p.piece)
-		}
-	}
-	for key, f := range rot.feeds {
-		if !slices.Contains(next.Pieces, key) {
-			delete(rot.feeds, key)
-			out = append(out, f.piece)
+			out = append(out, p)
 		}
 	}
 	rot.r.mu.reassigned = rot.r.mu.reassigned || len(out) > 0
@@ -122,11 +122,8 @@ func (rot *rotation) attach(from slot.PeerID, h hello) (guest, error) {
 }
 
 func (rot *rotation) status(p slot.Piece) pieceStatus {
-	if own := rot.own[p]; own != nil {
-		return own.status
-	}
-	if f := rot.feeds[p]; f != nil {
-		return f.status
+	if piece := rot.pieces[p]; piece != nil {
+		return piece.status
 	}
 	return pieceOpen
 }
@@ -138,16 +135,20 @@ func (rot *rotation) closed() (all []slot.Segment) {
 	return all
 }
 
-func (rot *rotation) coming() (all []Coming) {
-	for _, piece := range rot.r.mu.plan.Pieces {
-		if f := rot.feeds[piece]; f != nil && f.status == pieceOpen {
-			size := uint64(rot.r.out.Size(f.first, f.last))
-			all = append(all, Coming{piece, min(size, f.taken.Load()), size})
+// Coming lists the pieces of other owners that are under way, in a rotation: they are not complete,
+// and their owners are not lost.
+func (r *Reduction) Coming() (all []Coming) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rot, _ := r.schedule.(*rotation)
+	if rot == nil {
+		return nil
+	}
+	for _, piece := range r.mu.plan.Pieces {
+		if p := rot.pieces[piece]; p != nil && rot.own[piece] == nil && p.status == pieceOpen {
+			size := uint64(r.out.Size(p.first, p.last))
+			all = append(all, Coming{piece, min(size, p.taken.Load()), size})
 		}
 	}
 	return all
 }
-
-func (rot *rotation) cosine() CosineMean { return rot.cosines }
-
-func (rot *rotation) leaves(place int) []slot.FrameLeaf { return rot.seen[place] }

@@ -26,13 +26,6 @@ type schedule interface {
 	status(p slot.Piece) pieceStatus
 	// closed lists the own ranges that are reduced.
 	closed() []slot.Segment
-	// coming lists the pieces of other owners that are under way.
-	coming() []Coming
-
-	// What a peer has seen of others' contributions: see Reduction.Figures, Cosine and Leaves.
-	figures(rng slot.Range, peers []slot.PeerID) []slot.FigureRow
-	cosine() CosineMean
-	leaves(place int) []slot.FrameLeaf
 }
 
 // guest is what serves a stream that a peer has opened, and that came at a time.

@@ -171,7 +171,8 @@ func (w *world) proofs() []Proof {
 func convicts(t testing.TB, p allreduce.Params, proof Proof, guilty slot.PeerID) {
 	t.Helper()
 	b := proof.Append(nil)
-	most := 4 << 10 * (1 + len(proof.Statement.Offers)) // of an outcome; else a frame, or what is committed to
+	// of an outcome; else a frame, or what is committed to
+	most := 4 << 10 * (1 + len(proof.Statement.Offers))
 	if in := gridsOf(p, slot.FragmentOf(max(1, proof.Offer.Slot), uint64(len(p.Fragments)))).in; proof.Kind != FalseOutcome {
 		most += max(in.FrameBytes, slot.FrameLeafSize*in.Frames)
 	}

@@ -205,7 +205,7 @@ func (s *states) read(c *stateFile, vectors [][]float32) error {
 		return err
 	}
 	for _, v := range vectors {
-		if err := readVector(f, v); err != nil {
+		if _, err := io.ReadFull(f, kernel.Bytes(v)); err != nil {
 			return fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 		}
 	}
@@ -214,23 +214,6 @@ func (s *states) read(c *stateFile, vectors [][]float32) error {
 		return corrupt(f, "its bytes have root %s", tree.Root)
 	}
 	c.tree.Store(&tree.nodes)
-	return nil
-}
-
-func readVector(r io.Reader, v []float32) error {
-	if b, ok := kernel.View(v); ok {
-		_, err := io.ReadFull(r, b)
-		return err
-	}
-	buf := make([]byte, 4*min(len(v), 1<<18))
-	for len(v) > 0 {
-		n := min(len(v), len(buf)/4)
-		if _, err := io.ReadFull(r, buf[:4*n]); err != nil {
-			return err
-		}
-		kernel.GetFloat32s(v[:n], buf[:4*n])
-		v = v[n:]
-	}
 	return nil
 }
 

@@ -85,6 +85,17 @@ func scales(most uint32, steps float32) (scale, factor float32, ok bool) {
 	return m / steps, steps / m, true
 }
 
+// beginBlock writes the scale of x to b, and zeros where there is none: ok is false then. Integers
+// go into q.
+func beginBlock(x []float32, b []byte, steps float32) (q []byte, factor float32, ok bool) {
+	scale, factor, ok := scales(absMaxBits(x), steps)
+	putScale(b, scale)
+	if q = b[scaleSize:]; !ok {
+		clear(q)
+	}
+	return q, factor, ok
+}
+
 // nearest returns the integer nearest to float32(v*factor), the even one of two, for magnitudes up
 // to 2^22.
 func nearest(v, factor float32) int32 {

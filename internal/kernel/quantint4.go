@@ -17,11 +17,8 @@ func EncodeInt4(dst []byte, src []float32) {
 }
 
 func encodeInt4(x []float32, b []byte) bool {
-	scale, factor, ok := scales(absMaxBits(x), int4Steps)
-	putScale(b, scale)
-	q := b[scaleSize:]
+	q, factor, ok := beginBlock(x, b, int4Steps)
 	if !ok {
-		clear(q)
 		return true
 	}
 	i := strided(len(x), quantStride)

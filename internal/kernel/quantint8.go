@@ -13,11 +13,8 @@ func EncodeInt8(dst []byte, src []float32) {
 }
 
 func encodeInt8(x []float32, b []byte) bool {
-	scale, factor, ok := scales(absMaxBits(x), int8Steps)
-	putScale(b, scale)
-	q := b[scaleSize:][:len(x)]
+	q, factor, ok := beginBlock(x, b, int8Steps)
 	if !ok {
-		clear(q)
 		return true
 	}
 	i := strided(len(x), quantStride)

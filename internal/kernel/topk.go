@@ -147,26 +147,6 @@ func reachedBy(size uint32, steps []uint32) (n int) {
 	return n
 }
 
-// each calls f for each block: where it begins, and the positions in it and values that were sent,
-// in rising order of positions; they may be none, and both slices are used again. n is the number
-// of elements that src has, and len(src) must be Size(n). It returns -1, or the index of the first
-// element of a block that Encode did not write, which f is not called for, and what is wrong.
-func (t TopK) each(n int, src []byte, f func(begin int, at []uint16, values []float32)) (bad int, why string) {
-	same(len(src), t.Size(n))
-	at, values := make([]uint16, t.K), make([]float32, t.K)
-	for begin := 0; begin < n; begin += TopKBlock {
-		l := t.layout(min(TopKBlock, n-begin))
-		size := (l.end + 7) / 8
-		sent, why := t.read(l, src[:size], at, values)
-		if why != "" {
-			return begin, why
-		}
-		f(begin, at[:sent], values[:sent])
-		src = src[size:]
-	}
-	return -1, ""
-}
-
 // read fills at and values with those of a block.
 func (t TopK) read(l topKLayout, b []byte, at []uint16, values []float32) (sent int, why string) {
 	scale := getBits(b, l.scaleAt, topKScaleBits)
@@ -211,13 +191,19 @@ func (t TopK) decoded(scale float32) (values [16]float32) {
 // block that it did not write, and what is wrong; dst then holds anything from there on. len(src)
 // must be Size(len(dst)).
 func (t TopK) Decode(dst []float32, src []byte) (bad int, why string) {
-	return t.each(len(dst), src, func(begin int, at []uint16, values []float32) {
-		x := dst[begin:min(begin+TopKBlock, len(dst))]
+	at, values := make([]uint16, t.K), make([]float32, t.K)
+	bad = eachQuantBlock(dst, src, TopKBlock, t.blockBytes, func(x []float32, b []byte) bool {
+		var sent int
+		if sent, why = t.read(t.layout(len(x)), b, at, values); why != "" {
+			return false
+		}
 		clear(x)
-		for i, p := range at {
+		for i, p := range at[:sent] {
 			x[p] = values[i]
 		}
+		return true
 	})
+	return bad, why
 }
 
 // putBits sets bits of b from bit at on, width of them, which were 0.

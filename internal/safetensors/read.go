@@ -67,8 +67,8 @@ func (f *File) readTensor(dst []float32, t Tensor) error {
 		return fmt.Errorf("%w %s: F32, BF16 and F16 can be read", ErrDType, t.DType)
 	}
 	r := f.raw(t)
-	if b, ok := kernel.View(dst); ok && t.DType == F32 {
-		_, err := io.ReadFull(r, b)
+	if t.DType == F32 {
+		_, err := io.ReadFull(r, kernel.Bytes(dst))
 		return err
 	}
 	size := int(t.DType.bytes())

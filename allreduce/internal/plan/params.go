@@ -122,11 +122,11 @@ func Pieces(p Params, fragment uint32, offers []slot.Offer) []slot.Piece {
 	return pieces
 }
 
-// Divide gives every element of a plan's vector an owner that is not gone, and is not in noOwner if
-// some of the living are not. A plan without pieces is divided as Pieces says. In one that has some,
-// what living peers own stays theirs, and what those own who are gone is cut up among the living: no
-// one's share is larger than another's by more than one frame, and who owns least so far comes
-// first. It returns nil if all are gone.
+// Divide gives every element of a plan's vector an owner that is not gone, and is not in noOwner
+// if some of the living are not. A plan without pieces is divided as Pieces says. In one that has
+// some, what living peers own stays theirs, and what those own who are gone is cut up among the
+// living: no one's share is larger than another's by more than one frame, and who owns least so far
+// comes first. It returns nil if all are gone.
 func Divide(p Params, plan slot.Plan, noOwner []bool) []slot.Piece {
 	var living, barred []slot.Offer
 	for i, o := range plan.Offers {

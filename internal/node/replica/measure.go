@@ -105,7 +105,7 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	own, done := r.contributions.of(record.Contributions)
 	defer done()
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
-	s.PairCosine = finite(r.reductions.cosine(record.Slot).Value())
+	s.PairCosine = finite(r.reductions.cosine(record.Slot))
 	sums, err := sample(int(r.Fragment(record.Slot).Elements()), measuredElements,
 		beside(r.contributions.codec, grad, own))
 	if err != nil { // the contribution was encoded here, and nothing depends on the measures

@@ -36,7 +36,7 @@ func TestLimitsOfTheSpecAreThoseOfTheParts(t *testing.T) {
 
 // The default of clip is the aggregator's.
 func TestDefaultOfClipIsTheAggregators(t *testing.T) {
-	for _, a := range allreduce.Aggregators() {
+	for _, a := range []allreduce.Aggregator{allreduce.Mean, allreduce.TrimmedMean, allreduce.Median} {
 		layout := trainer.Layout{{Name: "x", Shape: []uint64{5000}}}
 		s := spec.Spec{Name: "x", Layout: layout, Aggregator: string(a)}.Settled()
 		if got := Reduction(s).Clip; got != a.DefaultClip() {

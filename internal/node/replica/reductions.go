@@ -122,11 +122,11 @@ func (r *reductions) decided(slotNumber uint64) {
 
 // cosine returns the mean cosine between the contributions that the running reduction of a slot has
 // seen here.
-func (r *reductions) cosine(slotNumber uint64) allreduce.CosineMean {
+func (r *reductions) cosine(slotNumber uint64) (c float64, ok bool) {
 	if current, _ := r.running(); current != nil && current.Plan().Slot == slotNumber {
 		return current.Cosine()
 	}
-	return allreduce.CosineMean{}
+	return 0, false
 }
 
 // hold lends some of the segments as the running reduction has them, until done is called: none
