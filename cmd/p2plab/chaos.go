@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
@@ -25,10 +24,9 @@ import (
 // chaosFlags are the command line of chaos.
 type chaosFlags struct {
 	output
-	cfg      chaos.Config
-	hostile  hostileFlags
-	faults   string
-	logLevel peer.LogLevel
+	cfg     chaos.Config
+	hostile hostileFlags
+	faults  string
 }
 
 const chaosHelp = `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
@@ -48,7 +46,7 @@ without proof.
 `
 
 func newChaos() *cobra.Command {
-	f := &chaosFlags{logLevel: "info"}
+	f := &chaosFlags{}
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
@@ -76,7 +74,6 @@ func newChaos() *cobra.Command {
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(peer.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }
@@ -86,7 +83,6 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 		return f.runHostile(cmd)
 	}
 	f.cfg.Out = cli.Progress(cmd, f.json)
-	f.cfg.LogLevel = string(f.logLevel)
 	if err := errors.Join(f.hostile.findProgram(), f.chooseFaults(cmd.Context()), f.cfg.Validate(),
 		f.unused("run")); err != nil {
 		return cli.UsageError(err)

@@ -44,7 +44,7 @@ func (f *hostileFlags) flags(fs *pflag.FlagSet) {
 func (f *chaosFlags) runHostile(cmd *cobra.Command) (err error) {
 	cfg := chaos.HostileConfig{Config: f.cfg}
 	cfg.Mode, cfg.Codec, cfg.Preset = p2pdiloco.ModeSync, "", ""
-	cfg.Trust, cfg.LogLevel = cmp.Or(cfg.Trust, p2pdiloco.TrustByzantine), string(f.logLevel)
+	cfg.Trust = cmp.Or(cfg.Trust, p2pdiloco.TrustByzantine)
 	if sources.Rank(cmd.Flags(), "peers") == 0 {
 		cfg.Peers = hostilePeers
 	}

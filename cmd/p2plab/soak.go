@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 )
@@ -17,19 +15,17 @@ import (
 // soakFlags are the command line of soak.
 type soakFlags struct {
 	output
-	cfg      chaos.SoakConfig
-	faults   string
-	logLevel peer.LogLevel
+	cfg    chaos.SoakConfig
+	faults string
 }
 
 func newSoak() *cobra.Command {
-	f := &soakFlags{logLevel: "info"}
+	f := &soakFlags{}
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Hurt a swarm for a while, and compare it with an undisturbed one beside it",
 		Long: fmt.Sprintf(`Run two swarms of real processes beside each other on this machine: one is hurt at
-random times drawn from a seed, the other one is not. Print the slots and tokens of both, and the memory, goroutines,
-descriptors and disk of their processes at the beginning, in the middle and at the end.
+random times drawn from a seed, the other one is not. Print the slots and tokens of both.
 
 The checks of p2plab chaos must hold for both, and the swarm that is hurt must do at least %.0f%% of the
 other's slots and %.0f%% of its tokens: the exit status is 0 only then. At most as many peers are down
@@ -48,13 +44,12 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 	fs.StringVar(&f.cfg.Trust, "trust", p2pdiloco.TrustCrash, "`what` the runs withstand: crash or byzantine")
 	fs.StringVar(&f.faults, "faults", chaos.SoakKinds.String(), "`kinds` of faults, see p2plab chaos --help")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(peer.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }
 
 func (f *soakFlags) run(cmd *cobra.Command) (err error) {
-	f.cfg.Out, f.cfg.LogLevel, f.cfg.Mode = cli.Progress(cmd, f.json), string(f.logLevel), p2pdiloco.ModeSync
+	f.cfg.Out, f.cfg.Mode = cli.Progress(cmd, f.json), p2pdiloco.ModeSync
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return cli.UsageError(err)
 	}

@@ -30,13 +30,8 @@ func TestSoak(t *testing.T) {
 		t.Errorf("exit %d with %+v", code, r)
 	}
 	for _, s := range []chaos.Result{r.Faulted, r.Control} {
-		if s.Slots == 0 || s.Tokens == 0 || len(s.Memory) != 3 {
+		if s.Slots == 0 || s.Tokens == 0 {
 			t.Fatalf("%+v", s)
-		}
-		for _, m := range s.Memory {
-			if m.Take["disk_bytes"][0] == 0 || m.Take["goroutines"][0] == 0 {
-				t.Errorf("slot %d: %+v", m.Slot, m.Take)
-			}
 		}
 	}
 }

@@ -5,21 +5,14 @@ import (
 	"time"
 )
 
-const (
-	askEvery = 250 * time.Millisecond
-	chaseAsk = 30 * time.Millisecond // during the search for an idle leader
-)
+const askEvery = 250 * time.Millisecond
 
 // ask polls the peers' status APIs, each in a goroutine of its own: a stopped peer does not answer.
 func (r *runner) ask(ctx context.Context) {
 	for len(r.answers) > 0 {
 		(<-r.answers)()
 	}
-	every := askEvery
-	if f := r.chasing(); f != nil && f.Phase == PhaseIdle {
-		every = chaseAsk
-	}
-	if time.Since(r.polled) < every {
+	if time.Since(r.polled) < askEvery {
 		return
 	}
 	r.polled = time.Now()

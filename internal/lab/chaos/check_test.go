@@ -215,20 +215,3 @@ func TestEachCheckFails(t *testing.T) {
 		}
 	}
 }
-
-func TestPhaseReached(t *testing.T) {
-	events := []string{
-		"slot.applied", "slot.planned", "record.drafted", "record.proposed", "record.certified",
-		"slot.committed", "slot.applied",
-	}
-	want := []Phase{PhaseIdle, PhaseIdle, PhasePlan, PhaseDraft, PhaseVote, PhaseCommit, PhaseCommit, PhaseIdle}
-	var lines []eventlog.Line
-	for i, phase := range want {
-		if got := phaseReached(lines); got != phase {
-			t.Errorf("after %d events: %s, want %s", i, got, phase)
-		}
-		if i < len(events) {
-			lines = append(lines, eventlog.Line{Event: events[i]})
-		}
-	}
-}

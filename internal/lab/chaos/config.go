@@ -17,17 +17,16 @@ import (
 // Config says what swarm to run, and how to hurt it.
 type Config struct {
 	swarm.Setting
-	Peers    int
-	Slots    uint64
-	Seed     uint64
-	Mode     string
-	Trust    string // empty: TrustCrash
-	Codec    string // empty: DefaultCodec
-	Kinds    lab.Names[Kind]
-	Preset   string        // of the peers' timers; empty: lan
-	Timeout  time.Duration // for everything; 0: by slots and faults
-	LogLevel string        // of the peers' logs
-	Pause    time.Duration // for inner steps; 0: pause
+	Peers   int
+	Slots   uint64
+	Seed    uint64
+	Mode    string
+	Trust   string // empty: TrustCrash
+	Codec   string // empty: DefaultCodec
+	Kinds   lab.Names[Kind]
+	Preset  string        // of the peers' timers; empty: lan
+	Timeout time.Duration // for everything; 0: by slots and faults
+	Pause   time.Duration // for inner steps; 0: pause
 }
 
 // Bounds of peers and slots. One machine can run a swarm of 64 processes.

@@ -11,10 +11,9 @@ import (
 // Injected is a fault as it happened.
 type Injected struct {
 	Fault
-	// newest slot committed when it began; of leader in phase commit: the slot with the certificate
+	// newest slot committed when it began
 	BegunSlot uint64 `json:"begun_slot"`
 	Victims   []int  `json:"victims"`
-	PhaseHit  Phase  `json:"phase_hit,omitempty"` // of kind leader: the phase in which its log ends
 	// from its beginning until the next slot committed; 0: none did
 	Recovery float64 `json:"recovery_seconds"`
 	// from its end until all victims took part again; 0: they did not
@@ -38,9 +37,6 @@ type fault struct {
 	victims []*node
 	hit     []*node // on whom the words act
 	busy    []*exec.Cmd
-
-	proposer *node  // of leader in phase commit
-	proposal string // its record's hash
 }
 
 func newFault(f Fault) *fault {
@@ -109,9 +105,7 @@ func (r *runner) note(format string, args ...any) {
 // step carries out a fault's words up to one that has to wait.
 func (r *runner) step(f *fault) error {
 	if !f.begun {
-		r.chaseIdle(f)
-		f.Missed = !f.begun && !r.mayStillCome(f)
-		return nil
+		return r.chase(f)
 	}
 	for len(f.words) > 0 {
 		done, err := r.do(f, f.words[0])
@@ -142,7 +136,7 @@ func (f *fault) String() string {
 	return f.name() + " of peer " + strings.Trim(fmt.Sprint(f.Victims), "[]")
 }
 
-// name is the kind of a fault, and the phase or place of it.
+// name is the kind of a fault, and the place of it.
 func (f Fault) name() string {
-	return strings.TrimSuffix(string(f.Kind)+":"+string(f.Phase)+string(f.Place), ":")
+	return strings.TrimSuffix(string(f.Kind)+":"+string(f.Place), ":")
 }

@@ -25,7 +25,7 @@ const stepAfter = 2 * time.Second
 // needsSlot says whether a fault only goes on with a slot: a leader is caught in one, or peers go
 // on while others are gone, or one writes to a full disk, or comes to a place where it fails.
 func (r *runner) needsSlot() bool {
-	return r.chasing() != nil || slices.ContainsFunc(r.active, func(f *fault) bool {
+	return r.chasing() || slices.ContainsFunc(r.active, func(f *fault) bool {
 		return f.doing("advance", "full", "reached")
 	})
 }

@@ -130,7 +130,7 @@ var mutants = map[string]func(m *mutant){
 		m.failure = m.stuck()
 	},
 	CheckHappen: func(m *mutant) {
-		never := Injected{Fault: Fault{Kind: "leader", Phase: PhaseVote}, Missed: true}
+		never := Injected{Fault: Fault{Kind: "leader"}, Missed: true}
 		m.done = append(m.done, never, never)
 	},
 	CheckFaults: func(m *mutant) { m.isOdd(m.suffer("turns", "advance", 2), noBranch) },

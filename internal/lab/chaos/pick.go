@@ -27,7 +27,7 @@ func (r *runner) mayBegin(next Fault) bool {
 			hurt++
 		}
 	}
-	if r.chasing() != nil {
+	if r.chasing() {
 		hurt, up = hurt+1, up-1
 	}
 	up += len(r.sound())

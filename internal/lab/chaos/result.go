@@ -3,12 +3,8 @@ package chaos
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -26,9 +22,8 @@ type Result struct {
 	WallSeconds float64    `json:"wall_seconds"`
 
 	// of a soak
-	Tokens uint64   `json:"tokens,omitempty"` // that contributions to its slots were trained on
-	Left   int      `json:"left,omitempty"`   // faults for which there was no time
-	Memory []Memory `json:"memory,omitempty"` // at the beginning, the middle and the end
+	Tokens uint64 `json:"tokens,omitempty"` // that contributions to its slots were trained on
+	Left   int    `json:"left,omitempty"`   // faults for which there was no time
 
 	Replay string `json:"replay"`        // the command line that runs the schedule again
 	Dir    string `json:"dir,omitempty"` // of a run that failed
@@ -42,7 +37,7 @@ func (r *runner) result(failure error) Result {
 	}
 	if s := r.soak; s != nil {
 		res.Slots, res.Tokens = r.ledger.within(s.from, s.length)
-		res.Left, res.Memory = len(r.faults)-len(r.done)-len(r.active), s.memory
+		res.Left = len(r.faults) - len(r.done) - len(r.active)
 	}
 	for _, f := range r.active {
 		r.done = append(r.done, f.Injected)
@@ -115,53 +110,21 @@ func (r *runner) recovery(f Injected) (seconds float64) {
 
 // print writes the result for people.
 func (r Result) print(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	r.tables(w, "")
-	fmt.Fprintf(w, "%.0f s\n", r.WallSeconds)
-	again(w, r.Replay, r.Dir)
+	r.printChecks(out, "")
+	fmt.Fprintf(out, "%.0f s\n", r.WallSeconds)
+	again(out, r.Replay, r.Dir)
 }
 
-// again says what helps where something failed, with a folder then, and ends what is printed.
-func again(w *tabwriter.Writer, replay, dir string) {
+// again says what helps where something failed, with a folder then.
+func again(out io.Writer, replay, dir string) {
 	if dir != "" {
-		fmt.Fprintf(w, "\nRun the same again:  %s\nLogs, events and data:  %s\n", replay, dir)
+		fmt.Fprintf(out, "\nRun the same again:  %s\nLogs, events and data:  %s\n", replay, dir)
 	}
-	_ = w.Flush() // nobody reads it then
 }
 
-// tables say how long the swarm took to recover, what its processes took, and what the checks
-// found. The lines of these begin with who.
-func (r Result) tables(w io.Writer, who string) {
-	took := map[string][2][]float64{}
-	for _, f := range r.Faults {
-		both := took[f.name()]
-		for i, seconds := range []float64{f.Recovery, f.Return} {
-			if seconds > 0 {
-				both[i] = append(both[i], seconds)
-			}
-		}
-		took[f.name()] = both
-	}
-	if len(took) > 0 {
-		fmt.Fprintln(w, "\nMEDIAN (MAX) AFTER\tTIMES\tNEXT SLOT\tVICTIMS BACK")
-	}
-	for _, name := range slices.Sorted(maps.Keys(took)) {
-		slot, back := took[name][0], took[name][1]
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", name, max(len(slot), len(back)), spread(slot, "s"), spread(back, "s"))
-	}
-	r.memoryTable(w)
+// printChecks says what the checks found, in lines that begin with who.
+func (r Result) printChecks(out io.Writer, who string) {
 	for _, c := range r.Checks {
-		fmt.Fprintf(w, "%s  %s%s: %s\n", map[bool]string{true: "ok  ", false: "FAIL"}[c.OK], who, c.Name, c.Detail)
+		fmt.Fprintf(out, "%-4s  %s%s: %s\n", map[bool]string{true: "ok", false: "FAIL"}[c.OK], who, c.Name, c.Detail)
 	}
-}
-
-// spread is the median of some values, and the largest of them.
-func spread(xs []float64, unit string) string {
-	if len(xs) == 0 {
-		return "-"
-	}
-	slices.Sort(xs)
-	n := len(xs)
-	say := func(x float64) string { return humanize.SIWithDigits(x, 2, unit) }
-	return fmt.Sprintf("%s (%s)", say((xs[(n-1)/2]+xs[n/2])/2), say(xs[n-1]))
 }

@@ -33,7 +33,7 @@ const (
 	anyone     pick = iota // one that no other fault hurts
 	neighbours             // two of these, where so many may be down
 	pair                   // two of these, who both stay up
-	leader                 // whoever leads, in a phase of a slot
+	leader                 // whoever leads, at a moment of a slot
 	newcomer               // a new peer
 	all
 	majority // so many that the others are no quorum
@@ -77,7 +77,7 @@ var rows = []row{
 	},
 	{
 		"leader", leader, "kill lasts start back", 0, 4, 0, 3, victims, 0,
-		"the same for the leader: in inner steps, reduction, draft, vote, after the commit",
+		"the same for the leader, at any moment of a slot",
 	},
 	{
 		"restart", anyone, "term exited lasts start back", 0, 3, 0, 0, victims, 0,

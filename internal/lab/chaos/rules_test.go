@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -148,62 +150,54 @@ func TestWhoIsBackIsInTouch(t *testing.T) {
 	}
 }
 
-// TestALeaderIsCaughtInItsPhase passes events to a chase, and checks which peer it strikes.
-func TestALeaderIsCaughtInItsPhase(t *testing.T) {
+// TestALeaderIsStruckAtItsMoment: whoever leads then is hurt, unless another fault hurts it.
+func TestALeaderIsStruckAtItsMoment(t *testing.T) {
 	for _, c := range []struct {
-		phase Phase
-		by    int
-		line  eventlog.Line
-		want  string
+		name string
+		pick uint64
+		ago  time.Duration
+		hurt int
+		want []int
 	}{
-		{PhasePlan, 2, eventlog.Line{Event: "slot.planned", Slot: 4, Leader: "peer-3"}, "peer-3"},
-		// the slot before the fault's
-		{PhasePlan, 2, eventlog.Line{Event: "slot.planned", Slot: 3, Leader: "peer-3"}, ""},
-		{PhaseDraft, 2, eventlog.Line{Event: "record.drafted", Slot: 4, Kind: "step"}, "peer-2"},
-		{PhaseDraft, 2, eventlog.Line{Event: "record.drafted", Slot: 4, Kind: "members"}, ""},
-		{PhaseVote, 4, eventlog.Line{Event: "record.proposed", Slot: 4, Kind: "step"}, "peer-4"},
-		{PhaseCommit, 4, eventlog.Line{Event: "record.certified", Slot: 4, Kind: "step", Record: "theirs"}, ""},
-		{PhaseCommit, 4, eventlog.Line{Event: "record.certified", Slot: 4, Kind: "step", Record: "ours"}, "peer-5"},
+		{"at once", moments, 0, 1, []int{3}},
+		{"too early", moments - 1, time.Second / 5, 1, []int{}},
+		{"late in the slot", moments - 1, time.Second, 1, []int{3}},
+		{"another fault's victim", 0, 0, 3, []int{}},
 	} {
-		r, f := paper(8), newFault(Fault{Kind: "leader", Phase: c.phase})
-		f.BegunSlot = 3
-		if c.phase == PhaseCommit {
-			f.caught(r.nodes[4], eventlog.Line{Event: "record.proposed", Slot: 4, Kind: "step", Record: "ours"})
+		r, f := paper(5), newFault(Fault{Kind: "leader", Pick: c.pick})
+		f.words = []string{"lasts"} // nobody is killed
+		f.armed = time.Now().Add(-c.ago)
+		for _, p := range r.nodes {
+			p.status.Peer, p.status.Leader = slot.PeerID(p.ID), "peer-3"
 		}
-		if got := f.caught(r.nodes[c.by-1], c.line); got != c.want {
-			t.Errorf("%s, %+v: %q, want %q", c.phase, c.line, got, c.want)
+		r.suffer("kill", "lasts", c.hurt)
+		if err := r.step(f); err != nil || !slices.Equal(f.Victims, c.want) {
+			t.Errorf("%s: hit %v, want %v, %v", c.name, f.Victims, c.want, err)
 		}
-	}
-	r, f := paper(5), newFault(Fault{Kind: "leader", Phase: PhaseVote})
-	r.suffer("kill", "lasts", 2)
-	if r.chase(f, r.nodes[1], eventlog.Line{Event: "record.proposed", Slot: 4}); f.begun {
-		t.Error("a leader that another fault hurts is hurt again")
 	}
 }
 
 // TestALeaderThatIsMissed: where slots are slow the wait is longer, up to a bound. Where the run
-// has no slot left nobody waits for long, but for a leader in its inner steps.
+// has no slot left nobody waits for long.
 func TestALeaderThatIsMissed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		preset string
-		phase  Phase
 		slot   uint64 // of 60
 		passed uint64
 		ago    time.Duration
 		missed bool
 	}{
-		{"soon", edge.PresetLAN, PhaseVote, 9, fairSlots, time.Second, false},
-		{"in all slots", edge.PresetLAN, PhaseVote, 9, fairSlots, chaseFor, true},
-		{"in many fast slots", edge.PresetLAN, PhaseVote, 19, chaseSlots, time.Second, true},
-		{"in slow slots", edge.PresetLAN, PhaseVote, 9, fairSlots - 1, chaseFor, false},
-		{"in slow slots, for long", edge.PresetLAN, PhaseVote, 9, fairSlots - 1, chaseMost, true},
-		{"a slot is left", edge.PresetLAN, PhaseVote, 58, 0, chaseFor, false},
-		{"no slot is left", edge.PresetLAN, PhaseVote, 59, 0, lastChance, true},
-		{"for its inner steps", edge.PresetLAN, PhaseIdle, 59, 0, lastChance, false},
-		{"slow timers", edge.PresetWAN, PhaseVote, 59, 0, lastChance, false},
+		{"soon", edge.PresetLAN, 9, fairSlots, time.Second, false},
+		{"in all slots", edge.PresetLAN, 9, fairSlots, chaseFor, true},
+		{"in many fast slots", edge.PresetLAN, 19, chaseSlots, time.Second, true},
+		{"in slow slots", edge.PresetLAN, 9, fairSlots - 1, chaseFor, false},
+		{"in slow slots, for long", edge.PresetLAN, 9, fairSlots - 1, chaseMost, true},
+		{"a slot is left", edge.PresetLAN, 58, 0, chaseFor, false},
+		{"no slot is left", edge.PresetLAN, 59, 0, lastChance, true},
+		{"slow timers", edge.PresetWAN, 59, 0, lastChance, false},
 	} {
-		r, f := paper(5), newFault(Fault{Kind: "leader", Phase: c.phase})
+		r, f := paper(5), newFault(Fault{Kind: "leader"})
 		r.active, r.cfg.Preset, r.ledger.slot = []*fault{f}, c.preset, c.slot
 		f.armed, f.BegunSlot = time.Now().Add(-c.ago), c.slot-c.passed
 		if err := r.advance(); err != nil || f.Missed != c.missed || (len(r.active) == 0) != c.missed {
@@ -260,15 +254,15 @@ func TestRecovery(t *testing.T) {
 // TestFaultsComeAbout: what was missed is counted and named. Half of all faults must come about,
 // and one of each kind that was drawn more than once.
 func TestFaultsComeAbout(t *testing.T) {
-	kill, came := Injected{Fault: Fault{Kind: "kill"}}, Injected{Fault: Fault{Kind: "leader", Phase: PhaseIdle}}
-	missed := Injected{Fault: Fault{Kind: "leader", Phase: PhaseVote}, Missed: true}
+	kill, came := Injected{Fault: Fault{Kind: "kill"}}, Injected{Fault: Fault{Kind: "leader"}}
+	missed := Injected{Fault: Fault{Kind: "leader"}, Missed: true}
 	for _, c := range []struct {
 		faults []Injected
 		ok     bool
 		says   string
 	}{
 		{nil, true, "0 of 0"},
-		{[]Injected{kill, kill, came, missed}, true, "3 of 4; missed: [leader:vote]"},
+		{[]Injected{kill, kill, came, missed}, true, "3 of 4; missed: [leader]"},
 		{[]Injected{came, missed, missed}, false, "2 of 3 faults were missed"},
 		{[]Injected{kill, kill, kill, missed, missed}, false, "leader: all of 2 were missed"},
 	} {

@@ -14,10 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-const (
-	tick      = 10 * time.Millisecond
-	chaseTick = time.Millisecond // while a leader is to be caught in a phase
-)
+const tick = 10 * time.Millisecond
 
 // Bounds on waiting. They are for what takes a few seconds.
 const (
@@ -147,14 +144,10 @@ func (r *runner) stuck() error {
 func (r *runner) waiting() bool { return r.ledger.slot >= r.gate.slot && r.gate.slot < r.cfg.Slots }
 
 func (r *runner) sleep(ctx context.Context) error {
-	d := tick
-	if r.chasing() != nil {
-		d = chaseTick
-	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(d):
+	case <-time.After(tick):
 		return nil
 	}
 }
@@ -173,9 +166,6 @@ func (r *runner) follow(p *node) error {
 	fresh, err := p.news()
 	for _, l := range fresh {
 		r.ledger.observe(l)
-		if f := r.chasing(); f != nil {
-			r.chase(f, p, l)
-		}
 	}
 	return err
 }

@@ -12,12 +12,11 @@ import (
 type Fault struct {
 	Slot    uint64  `json:"slot"` // it begins when so many slots are committed
 	Kind    Kind    `json:"kind"`
-	Phase   Phase   `json:"phase,omitempty"` // of leader: when it is killed
-	Pick    uint64  `json:"pick"`            // draws the victim among those that may be hurt then
-	Slots   uint64  `json:"slots"`           // it lasts until so many more slots are committed
-	Seconds float64 `json:"seconds"`         // and at least so long
-	Side    int     `json:"side,omitempty"`  // of partition: peers on the smaller side
-	Fork    bool    `json:"fork,omitempty"`  // of partition: it lasts for so long after a fork
+	Pick    uint64  `json:"pick"`           // draws the victim among those that may be hurt then
+	Slots   uint64  `json:"slots"`          // it lasts until so many more slots are committed
+	Seconds float64 `json:"seconds"`        // and at least so long
+	Side    int     `json:"side,omitempty"` // of partition: peers on the smaller side
+	Fork    bool    `json:"fork,omitempty"` // of partition: it lasts for so long after a fork
 	// of failpoint: where the victim fails, and whether it sleeps there for its seconds, or crashes
 	Place failpoint.Place `json:"place,omitempty"`
 	Nap   bool            `json:"nap,omitempty"`
@@ -41,7 +40,7 @@ const (
 const minSlots = quietFirst + quietLast + 1
 
 // Schedule draws the faults of a run from its seed. It depends on its arguments alone. Each kind
-// occurs, and leader in each phase, if there is room: one fault a slot at most.
+// occurs if there is room: one fault a slot at most.
 func Schedule(seed uint64, peers int, slots uint64, kinds []Kind) (faults []Fault) {
 	if slots < minSlots {
 		return nil
@@ -78,10 +77,6 @@ func cards(rng *rand.Rand, room int, kinds []Kind) (deck []Fault) {
 	for _, k := range kinds {
 		switch {
 		case k == End: // it has its place
-		case k.row().pick == leader:
-			for _, p := range phases {
-				deck = append(deck, Fault{Kind: k, Phase: p})
-			}
 		case k == Failpoint:
 			places := failpoint.Places()
 			rng.Shuffle(len(places), func(a, b int) { places[a], places[b] = places[b], places[a] })

@@ -17,14 +17,13 @@ func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 	if !reflect.DeepEqual(first, Schedule(7, 8, 60, all)) || reflect.DeepEqual(first, Schedule(8, 8, 60, all)) {
 		t.Error("two schedules of one seed differ, or those of two seeds do not")
 	}
-	want := Fault{Slot: 3, Kind: "load", Pick: 4192164882, Slots: 4, Seconds: 7.8}
+	want := Fault{Slot: 3, Kind: "restart", Pick: 1835461765}
 	if got := Schedule(1, 8, 60, all)[0]; got != want {
 		t.Errorf("seed 1 begins with %+v: a failing seed of an earlier version would replay as something else", got)
 	}
 }
 
-// TestScheduleHasAllKinds: in an ordinary run each kind has its turn, a leader dies in each phase,
-// and a partition has each size of its smaller side, shorter and longer than it takes to fork. A
+// TestScheduleHasAllKinds: in an ordinary run each kind has its turn, and a partition has each size of its smaller side, shorter and longer than it takes to fork. A
 // long run comes to all places, and short ones to some, which the seed draws.
 func TestScheduleHasAllKinds(t *testing.T) {
 	sides, places := map[Fault]bool{}, map[failpoint.Place]bool{}
@@ -35,8 +34,8 @@ func TestScheduleHasAllKinds(t *testing.T) {
 				sides[Fault{Side: f.Side, Fork: f.Fork}] = true
 			}
 		}
-		if want := len(Kinds(true)) + len(phases) - 1; len(met) != want {
-			t.Errorf("seed %d: %d kinds and phases, want %d: %v", seed+1, len(met), want, met)
+		if want := len(Kinds(true)); len(met) != want {
+			t.Errorf("seed %d: %d kinds, want %d: %v", seed+1, len(met), want, met)
 		}
 		for _, f := range Schedule(seed+1, 4, 20, []Kind{Failpoint}) {
 			places[f.Place] = true
@@ -75,7 +74,7 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 				t.Fatalf("%+v of %d slots", f, slots)
 			case i > 0 && f.Kind != End && f.Slot <= faults[i-1].Slot:
 				t.Fatalf("%+v comes with or before %+v", f, faults[i-1])
-			case (w.pick == leader) != (f.Phase != ""), (w.pick == side) != (f.Side > 0), f.Side > peers/2:
+			case (w.pick == side) != (f.Side > 0), f.Side > peers/2:
 				t.Fatalf("%+v of %d peers", f, peers)
 			case f.Seconds > longestFault.Seconds(), f.Fork && f.Side == 0, 2*f.Side == peers && !f.Fork:
 				t.Fatalf("%+v lasts too long, or ends before a half forks", f)

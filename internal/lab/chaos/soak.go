@@ -78,8 +78,7 @@ func SoakSchedule(c SoakConfig) []Fault {
 type soak struct {
 	length time.Duration
 	from   time.Time // slots count from here on; zero: it does not train yet
-	memory []Memory
-	ends   []ending // what the peers held at the end; nil before
+	ends   []ending  // what the peers held at the end; nil before
 }
 
 // Soak runs an undisturbed swarm and one that is hurt beside each other. An error means that there
@@ -122,10 +121,6 @@ func (r *runner) goOn() error {
 	if s.from.IsZero() && r.ledger.slot >= quietFirst {
 		s.from = time.Now()
 	}
-	half := time.Duration(len(s.memory)) * s.length / 2
-	if half < s.length && !s.from.IsZero() && time.Since(s.from) >= half {
-		s.memory = append(s.memory, r.memory())
-	}
 	if s.over() {
 		if r.pending = nil; len(r.active) == 0 && r.ledger.slot >= r.gate.slot {
 			s.ends = r.held()
@@ -145,7 +140,7 @@ func (r *runner) held() (ends []ending) {
 		}
 		ends = append(ends, ending{peer: p.n, finished: true, slot: p.status.Slot, root: p.status.StateRoot.String()})
 	}
-	r.soak.memory, r.cfg.Slots = append(r.soak.memory, r.memory()), r.gate.slot
+	r.cfg.Slots = r.gate.slot
 	return ends
 }
 

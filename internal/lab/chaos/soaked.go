@@ -74,13 +74,14 @@ func (r *SoakResult) judge() {
 
 // print writes the result for people.
 func (r SoakResult) print(out io.Writer) {
+	r.Faulted.printChecks(out, "hurt: ")
+	r.Control.printChecks(out, "undisturbed: ")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	r.Faulted.tables(w, "hurt: ")
-	r.Control.tables(w, "undisturbed: ")
 	fmt.Fprintf(w, "\n%g MIN\tHURT\tUNDISTURBED\tRATIO\tGOAL\t\n", r.Minutes)
 	for _, g := range r.Goals {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.0f%%\t%s\n", g.Name, g.Did, g.Of, 100*float64(g.Did)/float64(g.Of),
 			100*g.Least, map[bool]string{true: "met", false: "missed"}[g.met()])
 	}
-	again(w, r.Replay, r.Dir)
+	_ = w.Flush() // nobody reads it then
+	again(out, r.Replay, r.Dir)
 }

@@ -123,7 +123,7 @@ func (r *runner) settings() []string {
 	}
 	args := []string{
 		"--preset", cmp.Or(r.cfg.Preset, edge.PresetLAN), "--linger", r.cfg.stretch(linger).String(),
-		"--log-level", r.cfg.LogLevel,
+		"--log-level", "info",
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,
