@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -26,7 +25,6 @@ const (
 // demoFlags are the command line of demo.
 type demoFlags struct {
 	cfg     demoConfig
-	events  string
 	keepDir string
 	json    bool
 }
@@ -61,7 +59,6 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.StringArrayVar(&f.cfg.Data, "data", nil,
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source, where Go is "+
 			"installed)")
-	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
 	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events, the loss curve and "+
 		"the report stay (default a temporary one, and ./"+demoCurve+" and ./"+demoReport+")")
@@ -78,15 +75,14 @@ func (f *demoFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
 		return cli.UsageError(err)
 	}
 	f.cfg.Out = cli.Progress(cmd, f.json)
-	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
 	if f.cfg.Executable, err = os.Executable(); err != nil {
 		return err
 	}
-	closePlaces, err := f.openPlaces()
+	remove, err := f.openDir()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closePlaces()) }()
+	defer func() { err = errors.Join(err, remove()) }()
 
 	ctx, hurry, stop := cli.StopPeers(ctx, f.cfg.Out)
 	defer stop()
@@ -108,8 +104,8 @@ func (f *demoFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// openPlaces opens what the demo writes to: the folder, the picture's path, the events file.
-func (f *demoFlags) openPlaces() (closeAll func() error, err error) {
+// openDir makes the folder that the demo writes to, and says where the picture and the page go.
+func (f *demoFlags) openDir() (remove func() error, err error) {
 	curve := demoCurve // beside the user, because a temporary folder goes
 	if f.keepDir != "" {
 		curve = filepath.Join(f.keepDir, demoCurve)
@@ -118,20 +114,12 @@ func (f *demoFlags) openPlaces() (closeAll func() error, err error) {
 		return nil, err
 	}
 	f.cfg.Report = filepath.Join(filepath.Dir(f.cfg.Curve), demoReport)
-	dir, remove, err := cli.OpenDir(f.keepDir, "p2pdiloco-demo-")
-	if err != nil {
+	if f.cfg.Dir, remove, err = cli.OpenDir(f.keepDir, "p2pdiloco-demo-"); err != nil {
 		return nil, err
 	}
-	f.cfg.Dir = dir
-	if swarm.Used(dir) {
+	if swarm.Used(f.cfg.Dir) {
 		return nil, cli.UsageError(fmt.Errorf("--keep-dir %s holds an earlier demo: name another folder, or remove it",
 			f.keepDir))
 	}
-	if f.events == "" {
-		return remove, nil
-	}
-	if f.cfg.Events, err = eventlog.Create(f.events, eventlog.Rotation{}); err != nil {
-		return nil, errors.Join(err, remove())
-	}
-	return func() error { return errors.Join(f.cfg.Events.Close(), remove()) }, nil
+	return remove, nil
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -17,14 +16,11 @@ type demoConfig struct {
 	Spec       p2pdiloco.Spec // what of it is the user's
 	Data       []string       // files and folders of text; none: the Go standard library's source
 
-	Dir    string           // for data directories, events and logs; exists
-	Curve  string           // path of the loss curve's SVG
-	Report string           // path of the report of what the peers have measured, a page
-	Events *eventlog.Writer // takes the events of all peers; may be nil
+	Dir    string // for data directories, events and logs; exists
+	Curve  string // path of the loss curve's SVG
+	Report string // path of the report of what the peers have measured, a page
 
-	Out      io.Writer // progress and summary
-	Terminal bool      // whether Out is a terminal, where a table can be refreshed
-	Width    int       // of the terminal, in columns
+	Out io.Writer // progress and summary
 }
 
 // trimPermille makes the trimmed mean of 4 peers drop the highest and the lowest.

@@ -1,51 +1,37 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// demoDisplay shows progress.
-type demoDisplay interface {
-	update(peers []*demoPeer)
-	note(text string)
-}
-
-func newDisplay(cfg demoConfig) demoDisplay {
-	l := &demoLines{cfg: cfg, screen: swarm.NewScreen(cfg.Out, cfg.Width)}
-	if cfg.Terminal {
-		return &demoTable{demoLines: l}
-	}
-	return l
-}
-
-// demoLines shows progress if the output is not a terminal: a line for each thing that happened.
+// demoLines shows progress: a line for each thing that happened.
 type demoLines struct {
+	*swarm.Notes
 	cfg     demoConfig
-	screen  *swarm.Screen
 	started int    // peers that were said to have started
 	slot    uint64 // newest that was told
+}
+
+func newDemoLines(cfg demoConfig) *demoLines {
+	return &demoLines{Notes: swarm.NewNotes(cfg.Out), cfg: cfg}
 }
 
 func (l *demoLines) update(peers []*demoPeer) {
 	for ; l.started < len(peers) && peers[l.started].ID != ""; l.started++ {
 		p := peers[l.started]
-		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.PID(), p.ID, p.API))
+		l.Note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.PID(), p.ID, p.API))
 	}
 	for l.slot < l.cfg.Spec.Rounds && told(peers, l.slot+1) {
 		l.slot++
-		l.note(slotLine(peers, l.slot, l.cfg))
+		l.Note(slotLine(peers, l.slot, l.cfg))
 	}
 }
-
-func (l *demoLines) note(text string) { l.screen.Note(text) }
 
 // told says whether a slot can be reported: all living peers have applied it, and a loss is known.
 func told(peers []*demoPeer, slot uint64) bool {
@@ -91,30 +77,3 @@ func slotLine(peers []*demoPeer, slot uint64, cfg demoConfig) string {
 }
 
 func shortRoot(hash string) string { return hash[:min(8, len(hash))] }
-
-// demoTable shows progress on a terminal: one table that is drawn again and again, with notes above
-// it.
-type demoTable struct{ *demoLines }
-
-func (t *demoTable) update(peers []*demoPeer) { t.screen.Table(t.draw(peers)) }
-
-func (t *demoTable) draw(peers []*demoPeer) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTEPS\tLOSS\tSTATE ROOT\tSENT\tSTATE")
-	for _, p := range peers {
-		loss := "-"
-		if v, ok := p.loss(); ok {
-			loss = fmt.Sprintf("%.4f", v)
-		}
-		steps := "-"
-		if !p.exited && p.slot < t.cfg.Spec.Rounds {
-			steps = fmt.Sprintf("%d/%d", p.steps, cmp.Or(uint64(p.asked), t.cfg.Spec.InnerSteps))
-		}
-		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.PID(),
-			p.slot, t.cfg.Spec.Rounds, steps, loss, shortRoot(p.roots[p.slot]), humanize.Bytes(p.sent), p.doing)
-	}
-	_ = w.Flush() // a strings.Builder takes everything
-	fmt.Fprintf(&b, "%.0f s\n", t.screen.Elapsed().Seconds())
-	return b.String()
-}

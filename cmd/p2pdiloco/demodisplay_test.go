@@ -37,7 +37,7 @@ func apply(p *demoPeer, slot uint64, root string, loss float64) {
 
 func TestLinesTellEachSlotOnce(t *testing.T) {
 	var out strings.Builder
-	l := newDisplay(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
+	l := newDemoLines(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
 	peers := fakePeers(t, 2)
 	l.update(peers)
 	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
@@ -64,7 +64,7 @@ func TestLinesTellEachSlotOnce(t *testing.T) {
 
 func TestLinesGoOnWithoutTheDead(t *testing.T) {
 	var out strings.Builder
-	l := newDisplay(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
+	l := newDemoLines(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
 	peers := fakePeers(t, 2)
 	peers[1].exited = true
 	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
@@ -77,7 +77,7 @@ func TestLinesGoOnWithoutTheDead(t *testing.T) {
 // In mode streaming a loss is of a round, which has several slots.
 func TestLinesOfModeStreaming(t *testing.T) {
 	var out strings.Builder
-	l := newDisplay(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}})
+	l := newDemoLines(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}})
 	peers := fakePeers(t, 1)
 	peers[0].parts = 3
 	peers[0].observe(eventlog.Line{Event: "slot.applied", Slot: 3, StateRoot: "aaaaaaaaaa"})
@@ -85,32 +85,5 @@ func TestLinesOfModeStreaming(t *testing.T) {
 	l.update(peers)
 	if want := "round 1 of 2: held-out loss 2.5000"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is missing:\n%s", want, out.String())
-	}
-}
-
-func TestTableIsDrawnInPlace(t *testing.T) {
-	var out strings.Builder
-	d := newDisplay(demoConfig{Out: &out, Terminal: true, Width: 40, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5}})
-	peers := fakePeers(t, 2)
-	d.update(peers)
-	first := out.String()
-	if strings.Contains(first, "\x1b") {
-		t.Error("the first drawing moves the cursor")
-	}
-	for line := range strings.SplitSeq(first, "\n") {
-		if len(line) >= 40 {
-			t.Errorf("%q is too wide and would wrap", line)
-		}
-	}
-	out.Reset()
-	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
-	d.update(peers)
-	if !strings.HasPrefix(out.String(), "\x1b[4A\r\x1b[J") { // a header, two peers, the time
-		t.Errorf("the second drawing begins with %.20q", out.String())
-	}
-	out.Reset()
-	d.note("hello")
-	if got := out.String(); !strings.HasPrefix(got, "\x1b[4A\r\x1b[J") || !strings.HasSuffix(got, "hello\n") {
-		t.Errorf("a note came as %q", got)
 	}
 }

@@ -21,9 +21,6 @@ type demoPeer struct {
 	roots    map[uint64]string  // state roots, by round
 	slot     uint64             // newest applied that ends a round, counted in rounds
 	phase    p2pdiloco.Phase
-	doing    string // its member state where it is a member
-	steps    uint32 // in its current round
-	asked    uint32 // of it; 0 for unknown
 	sent     uint64 // bytes
 	received uint64
 	params   uint64
@@ -34,7 +31,6 @@ type demoPeer struct {
 func newDemoPeer(n int, p *swarm.Peer, parts uint64) *demoPeer {
 	return &demoPeer{
 		Peer: p, n: n, parts: parts, losses: make(map[uint64]float64), roots: make(map[uint64]string),
-		doing: "starting",
 	}
 }
 
@@ -56,15 +52,10 @@ func (p *demoPeer) ask(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	p.phase, p.doing = s.Phase, string(s.Phase)
+	p.phase = s.Phase
 	p.sent, p.received, p.params = s.Sent, s.Received, s.Parameters
 	if !s.RunID.IsZero() {
 		p.runID = s.RunID.String()
-	}
-	for _, m := range s.Members {
-		if m.Self && s.Phase == p2pdiloco.PhaseRunning {
-			p.doing, p.steps, p.asked = m.State, m.Steps, m.Assigned
-		}
 	}
 }
 

@@ -49,8 +49,8 @@ func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoR
 	if err := s.start(ctx); err != nil {
 		return demoResult{}, err
 	}
-	w := &demoWatcher{procs: s, display: newDisplay(cfg)}
-	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Spec.Rounds,
+	w := &demoWatcher{procs: s, lines: newDemoLines(cfg)}
+	w.lines.Note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Spec.Rounds,
 		cfg.Spec.InnerSteps, cfg.Spec.Aggregator))
 	err = w.watch(ctx)
 	wall := time.Since(began).Seconds()
@@ -59,7 +59,7 @@ func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoR
 		return demoResult{}, err
 	}
 	if err != nil {
-		w.display.note(err.Error())
+		w.lines.Note(err.Error())
 		_, _ = w.look() // reads how the processes ended that were stopped just now
 	}
 	r := s.result()
@@ -68,7 +68,7 @@ func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoR
 		return r, err
 	}
 	r.Report = cfg.Report
-	w.display.note("Report of the run: " + r.Report)
+	w.lines.Note("Report of the run: " + r.Report)
 	return r, nil
 }
 

@@ -22,9 +22,9 @@ var errStuck = errors.New("too few peers are left for the run to go on: the othe
 
 // demoWatcher follows the peers of a swarm until all have ended.
 type demoWatcher struct {
-	procs   *demoProcesses
-	display demoDisplay
-	active  time.Time // when a living peer last did something
+	procs  *demoProcesses
+	lines  *demoLines
+	active time.Time // when a living peer last did something
 }
 
 // watch returns nil when all peers have ended, however they did, or an error when they must be
@@ -41,7 +41,7 @@ func (w *demoWatcher) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.display.update(w.procs.peers)
+		w.lines.update(w.procs.peers)
 		if living == 0 {
 			return nil
 		}
@@ -76,7 +76,7 @@ func (w *demoWatcher) look() (living int, err error) {
 			continue
 		}
 		p.code, p.exited = p.Exit() // before the last events are read
-		if err := p.Read(func(line []byte, e eventlog.Line) { w.merge(line); p.observe(e) }); err != nil {
+		if err := p.Read(func(_ []byte, e eventlog.Line) { p.observe(e) }); err != nil {
 			return 0, err
 		}
 		if !p.exited {
@@ -91,22 +91,10 @@ func (w *demoWatcher) look() (living int, err error) {
 	return living, nil
 }
 
-func (w *demoWatcher) merge(line []byte) {
-	if w.procs.cfg.Events == nil {
-		return
-	}
-	if err := w.procs.cfg.Events.Line(line); err != nil {
-		w.display.note(err.Error())
-		w.procs.cfg.Events = nil
-	}
-}
-
 // bury notes a peer's end.
 func (w *demoWatcher) bury(p *demoPeer) {
-	p.doing = "done"
 	if p.code != 0 {
-		p.doing = fmt.Sprintf("exit %d", p.code)
-		w.display.note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
+		w.lines.Note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
 			p.n, p.PID(), p.code, swarm.Tail(p.Log)))
 	}
 }

@@ -22,9 +22,8 @@ import (
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	kept, events := filepath.Join(home, "kept"), filepath.Join(home, "events")
-	p := clitest.New(t, home, "demo", "--peers", "3", "--inner-steps", "2", "--json", "--events", events, "--keep-dir",
-		kept)
+	kept := filepath.Join(home, "kept")
+	p := clitest.New(t, home, "demo", "--peers", "3", "--inner-steps", "2", "--json", "--keep-dir", kept)
 	// The demo's own settings from the environment; the rest would break its peers.
 	p.Env = append(p.Env, "P2PDILOCO_ROUNDS=2", "P2PDILOCO_DATA="+smallData(t), "P2PDILOCO_TRAINER=none",
 		"P2PDILOCO_API=off", "P2PDILOCO_MIN_PEERS=9",
@@ -59,18 +58,22 @@ func TestDemo(t *testing.T) {
 	if n := len(slots); err != nil || n == 0 || slots[n-1].Slot != 2 || slots[n-1].HeldOutSlot != 2 {
 		t.Errorf("the last slot's loss is not in peer 1's metrics: %+v, %v", slots, err)
 	}
-	checkEvents(t, events, r)
+	checkEvents(t, kept, r)
 	if again := clitest.Start(t, home, "demo", "--keep-dir", kept); again.Ends(t) != cli.ExitUsage {
 		t.Error("a second demo ran in the first one's folder")
 	}
 }
 
-// checkEvents holds the merged events against the result: every peer started and applied every
-// slot, with equal roots.
-func checkEvents(t *testing.T, path string, r demoResult) {
+// checkEvents holds the events of all peers against the result: every peer started and applied
+// every slot, with equal roots.
+func checkEvents(t *testing.T, kept string, r demoResult) {
 	t.Helper()
 	roots, started := map[string]int{}, 0
-	for _, e := range lines(t, path) {
+	var all []eventlog.Line
+	for i := range r.Peers {
+		all = append(all, lines(t, filepath.Join(kept, fmt.Sprintf("peer-%d.events", i+1)))...)
+	}
+	for _, e := range all {
 		switch e.Event {
 		case "peer.started":
 			started++

@@ -113,7 +113,6 @@ func TestFailures(t *testing.T) {
 		{"demo --data " + none + " --keep-dir " + dir + "/kept", "--data " + none + ": file does not exist"},
 		{"dashboard --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
 		{"status --data-dir " + dir, "no peer runs with the data directory " + dir + ": start it as before"},
-		{"demo --events " + dir, "events file"},
 		{"report " + none + " --out " + dir + "/r.html", none + ": no such file"},
 		{"report " + dir + " --out " + dir + "/r.html", dir + "/metrics.jsonl: no slot has been measured there"},
 	})

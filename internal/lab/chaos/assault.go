@@ -28,7 +28,7 @@ type assault struct {
 }
 
 // assail runs one swarm, in a folder of its own, with hostile peers of one kind.
-func assail(ctx context.Context, cfg HostileConfig, k hostile.Kind, dir string, screen *swarm.Screen) (Verdict, error) {
+func assail(ctx context.Context, cfg HostileConfig, k hostile.Kind, dir string, screen *swarm.Notes) (Verdict, error) {
 	run := cfg.Config
 	run.Slots += calmSlots
 	a := &assault{runner: newRunner(run, dir, screen, nil), Story: hostile.Story{

@@ -22,7 +22,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout,
 		fmt.Errorf("%w: the run is not over after %v", errHang, cfg.Timeout))
 	defer cancel()
-	r := newRunner(cfg, filepath.Join(cfg.Dir, "run"), swarm.NewScreen(cfg.Out, 0), faults)
+	r := newRunner(cfg, filepath.Join(cfg.Dir, "run"), swarm.NewNotes(cfg.Out), faults)
 	res, err := r.play(timed)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return res, err
@@ -34,7 +34,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return res, nil
 }
 
-func newRunner(cfg Config, dir string, screen *swarm.Screen, faults []Fault) *runner {
+func newRunner(cfg Config, dir string, screen *swarm.Notes, faults []Fault) *runner {
 	return &runner{
 		cfg: cfg, dir: dir, name: swarm.RunName("chaos"), screen: screen, faults: faults, pending: faults,
 		ledger: newLedger(), answers: make(chan func(), 2*maxPeers),

@@ -81,7 +81,7 @@ const attempts = 3
 
 // attack runs a swarm with an attack, until this had an occasion.
 func (c HostileConfig) attack(ctx context.Context, k hostile.Kind) (v Verdict, err error) {
-	screen := swarm.NewScreen(c.Out, 0)
+	screen := swarm.NewNotes(c.Out)
 	for n := range attempts {
 		dir := filepath.Join(c.Dir, k.Name)
 		if n > 0 {

@@ -18,7 +18,7 @@ import (
 
 // paper is a runner of n members without processes: what is done to them is only written down.
 func paper(n int) *runner {
-	r := newRunner(Config{Peers: n, Slots: 60}, "", swarm.NewScreen(io.Discard, 0), nil)
+	r := newRunner(Config{Peers: n, Slots: 60}, "", swarm.NewNotes(io.Discard), nil)
 	for i := range n {
 		id := fmt.Sprintf("peer-%d", i+1)
 		r.nodes = append(r.nodes, &node{n: i + 1, Peer: &swarm.Peer{ID: id}})

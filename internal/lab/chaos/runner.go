@@ -37,7 +37,7 @@ type runner struct {
 	testbed   swarm.Testbed
 	links     network // the testbed, if links can be changed
 	swarm     *swarm.Swarm
-	screen    *swarm.Screen
+	screen    *swarm.Notes
 
 	boot     swarm.Boot
 	bootDown bool // it was killed
