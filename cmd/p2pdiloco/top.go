@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
@@ -32,7 +34,7 @@ members, s sorts them by the next column, r the other way round, q ends it; the 
 }
 
 func showTop(ctx context.Context, in io.Reader, out io.Writer, operator operator) error {
-	if is, _ := cli.Terminal(out); !is {
+	if file, is := out.(*os.File); !is || !term.IsTerminal(int(file.Fd())) {
 		return cli.UsageError(errors.New("top: the output is no terminal: p2pdiloco status prints the same once"))
 	}
 	ctx, stop := cli.OrExit(ctx)

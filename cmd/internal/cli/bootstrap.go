@@ -42,7 +42,7 @@ With --relay it also relays between peers that cannot connect to each other, for
   p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --relay --relay-run my-run`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			printed := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr(), nil)
+			printed := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			err := f.run(cmd.Context(), printed)
 			_ = printed.end(outputTime) // it goes on without a reader
 			return err

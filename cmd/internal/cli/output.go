@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
@@ -29,19 +28,6 @@ func PrintJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// Terminal says whether w is a terminal, and how many columns it has; 0 if that is not known.
-func Terminal(w io.Writer) (is bool, width int) {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return false, 0
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return true, 0
-	}
-	return true, width
 }
 
 // OpenDir opens the folder that --keep-dir names, or makes a temporary one if keep is empty. remove

@@ -51,12 +51,8 @@ type participant struct {
 
 func newParticipant(cmd *cobra.Command, s *peer.Settings, l launch) *participant {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	var line *living
-	if !s.Quiet && !s.JSON && len(l.command) == 0 { // a command writes to the terminal itself
-		line = newLiving(stderr)
-	}
 	p := &participant{
-		launch: l, settings: s, stdout: stdout, stderr: stderr, output: newOutput(stdout, stderr, line),
+		launch: l, settings: s, stdout: stdout, stderr: stderr, output: newOutput(stdout, stderr),
 		began: time.Now(),
 	}
 	p.narrator.tell, p.narrator.slots = p.tell, make(chan struct{}, 1)
@@ -144,7 +140,6 @@ func (p *participant) live(ctx context.Context) error {
 	}
 	p.narrator.status, p.narrator.trainer = joined.Status, p.attached.state
 	watching.Go(func() { p.narrator.run(watched) })
-	watching.Go(func() { p.line.follow(watched, joined.Status) })
 	if to := p.settings.Track; to != "" {
 		watching.Go(func() {
 			file := filepath.Join(joined.Dir(), datadir.MetricsFile)
