@@ -114,7 +114,7 @@ func (s Source) check(known Known) (errs []error) {
 		case e.Key == ConfigFlag:
 			why = ": a config file cannot name another one: leave it out"
 		case !known.has(e.Key):
-			why = " is no setting" + known.advice(e.Key)
+			why = " is no setting: p2pdiloco join --help-all lists them; more of a run's own goes into the --spec file"
 		case why == ": ":
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
-// flagError puts a flag's error in plain words, and adds the flag that may have been meant.
-func flagError(cmd *cobra.Command, err error) error {
+// flagError puts a flag's error in plain words.
+func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		f := invalid.GetFlag()
@@ -19,19 +19,6 @@ func flagError(cmd *cobra.Command, err error) error {
 			Flag: f.Name, Value: invalid.GetValue(),
 			Why: sources.Why(f, invalid.Unwrap()),
 		})
-	}
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return UsageError(err)
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	if near := sources.Nearest(unknown.GetSpecifiedName(), names); near != "" {
-		err = fmt.Errorf("%w: did you mean --%s?", err, near)
 	}
 	return UsageError(err)
 }
