@@ -23,8 +23,9 @@ func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 	}
 }
 
-// TestScheduleHasAllKinds: in an ordinary run each kind has its turn, and a partition has each size of its smaller side, shorter and longer than it takes to fork. A
-// long run comes to all places, and short ones to some, which the seed draws.
+// TestScheduleHasAllKinds: in an ordinary run each kind has its turn, and a partition has each size
+// of its smaller side, shorter and longer than it takes to fork. A long run comes to all places,
+// and short ones to some, which the seed draws.
 func TestScheduleHasAllKinds(t *testing.T) {
 	sides, places := map[Fault]bool{}, map[failpoint.Place]bool{}
 	for seed := range uint64(20) {
