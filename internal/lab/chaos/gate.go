@@ -61,12 +61,12 @@ func (r *runner) openGate() error {
 	case len(r.active) > 0 && r.active[0].kind != End: // then no other fault is under way
 		next = end - atGate
 	}
-	one := r.awaitsStep()
-	if one {
-		r.gate.step = time.Now()
-	}
-	if one || r.needsSlot() {
+	if r.needsSlot() {
 		next = max(next, min(r.ledger.slot+1, end-1))
+	}
+	if r.awaitsStep() { // also the last one, where there is no other left
+		r.gate.step = time.Now()
+		next = max(next, min(r.ledger.slot+1, end))
 	}
 	if next <= r.gate.slot {
 		return nil

@@ -111,6 +111,10 @@ func TestTheGateOpens(t *testing.T) {
 		{"the run ends meanwhile", "crash", ends(under("end", "finish")), 60},
 		{"all are back", "crash", ends(nil), 60},
 		{"asks to be listed", "byzantine", comesBack(3*time.Second, 5, false), 6},
+		{"asks before the last slot", "byzantine", ends(func(r *runner) {
+			comesBack(3*time.Second, 59, false)(r)
+			r.ledger.slot = 59
+		}), 60},
 		{"cannot ask yet", "byzantine", comesBack(3*time.Second, 4, false), 5},
 		{"need not ask", "byzantine", comesBack(3*time.Second, 5, true), 5},
 		{"has just come", "byzantine", comesBack(time.Second, 5, false), 5},
