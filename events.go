@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +91,6 @@ type ledgerEvents struct {
 		sync.Mutex
 		exchange ExchangeStatus
 		began    time.Time // of its slot under way
-		lost     LostTerms
 	}
 }
 
@@ -155,8 +153,6 @@ func (l *ledgerEvents) Tell(e membership.Event) {
 		l.expect(e, values)
 	case membership.EventCommitted:
 		l.decided(e.Slot)
-	case membership.EventCertified:
-		l.certified(e.Slot, slot.Ref{Ballot: e.Ballot}.Term())
 	}
 	fields := map[string]any{}
 	for field := range strings.FieldsSeq(ledgerFields[e.Kind]) {
@@ -233,32 +229,9 @@ func (l *ledgerEvents) decided(slotNumber uint64) {
 	}
 }
 
-// LostTerms are the terms whose leaders brought no record, by the certificates that have come since
-// this process started.
-type LostTerms struct {
-	Terms uint64   `json:"terms"`
-	Slots []uint64 `json:"slots,omitempty"` // the newest in which there were any, the oldest first
-}
-
-// maxLostSlots bounds LostTerms.Slots.
-const maxLostSlots = 5
-
-// certified takes in a record of a slot, which was certified after so many terms.
-func (l *ledgerEvents) certified(slotNumber uint64, terms uint32) {
+// seen returns how long the exchange of slots takes. What it points to is not changed.
+func (l *ledgerEvents) seen() ExchangeStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lost := &l.mu.lost
-	if lost.Terms += uint64(terms); terms == 0 || slices.Contains(lost.Slots, slotNumber) {
-		return
-	}
-	// a new list, because status keeps the old one
-	lost.Slots = append(slices.Clone(lost.Slots[max(0, len(lost.Slots)+1-maxLostSlots):]), slotNumber)
-}
-
-// seen returns how long the exchange of slots takes, and the terms that were lost. What they point
-// to is not changed.
-func (l *ledgerEvents) seen() (ExchangeStatus, LostTerms) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.exchange, l.mu.lost
+	return l.mu.exchange
 }

@@ -68,7 +68,7 @@ func memberStatus(self PeerID, v membership.View, m membership.MemberView) Membe
 	s := MemberStatus{
 		Peer: m.Peer, Since: m.Since, Seat: m.Seat, Credit: m.Credit,
 		Self: m.Peer == self, Leader: m.Peer == v.Leader, Heard: m.Heard,
-		Slot: m.Slot, Steps: m.Steps, Uplink: uint32(m.Uplink.Speed()),
+		Slot: m.Slot, Steps: m.Steps, Uplink: uint32(m.Uplink.Speed()), TermsLost: m.TermsLost,
 	}
 	if c, err := parseClaims(m.Claims); err == nil && !m.Lost { // those of one that is lost are old
 		s.Says = &c

@@ -63,7 +63,7 @@ func (n *Node) Status() Status {
 	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
 	s.Reach = n.net.Reach()
 	s.Stats = statsOf(n.rounds.Stats(), n.replica.Stats())
-	s.Exchange, s.TermsLost = n.ledger.seen()
+	s.Exchange = n.ledger.seen()
 	v := n.driver.View()
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()
 	s.Process.share(n.cfg.Trainer, s.Parameters)
@@ -187,7 +187,6 @@ type Status struct {
 	// how far the processes of a trainer that attaches are, in plain words
 	Trainer      string         `json:"trainer,omitempty"`
 	Ballot       uint32         `json:"ballot"` // of the height being decided
-	TermsLost    LostTerms      `json:"terms_lost"`
 	Leader       PeerID         `json:"leader,omitempty"`
 	Members      []MemberStatus `json:"members"`
 	Contributors int            `json:"contributors"` // members that train
@@ -301,12 +300,14 @@ type MemberStatus struct {
 	Leader bool   `json:"leader,omitempty"`
 	// training | offered | late | missing | mute | evicted | leaving | voting (a member without a
 	// trainer) | idle (one without a vote, too)
-	State string        `json:"state"`
-	Fault string        `json:"fault,omitempty"` // what a mute member fails to do, in words
-	Heard time.Duration `json:"heard_ns"`        // ago
-	Slot  uint64        `json:"slot"`            // newest it says it has applied
-	Steps uint32        `json:"steps"`           // inner steps done in its current round
-	Path  *p2p.Path     `json:"path,omitempty"`  // how it is reached from here; nil: not now
+	State string `json:"state"`
+	Fault string `json:"fault,omitempty"` // what a mute member fails to do, in words
+	// at the newest 64 heights: it led them, and its clock ended, or it resigned
+	TermsLost int           `json:"terms_lost,omitempty"`
+	Heard     time.Duration `json:"heard_ns"`       // ago
+	Slot      uint64        `json:"slot"`           // newest it says it has applied
+	Steps     uint32        `json:"steps"`          // inner steps done in its current round
+	Path      *p2p.Path     `json:"path,omitempty"` // how it is reached from here; nil: not now
 	// kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
 	Uplink uint32 `json:"uplink,omitempty"`
 	// kB/s at which this peer could send to it in its newest reductions; 0 for unknown

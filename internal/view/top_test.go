@@ -33,7 +33,7 @@ func crowd(members int) seen {
 	}
 	s.Members[0].Name, s.Members[0].Says = "attic", &p2pdiloco.Claims{TokensPerSecond: new(1234.)}
 	s.Members[0].Way, s.Members[0].Transport, s.Members[0].Rate, s.Members[0].Norm = "relayed", "", 1200, nil
-	s.Agreement.TermsLost, s.Agreement.Terms = 3, "none at this height; 3 since this peer started"
+	s.Agreement.TermsLost, s.Agreement.Terms = 3, "none at this height; at the newest 64: 3 by m001"
 	s.Members[0].Warnings = []string{"Its bytes go through q: " + strings.Repeat("open a port ", 20)}
 	s.points = []Point{{Loss: new(3.)}, {Loss: new(2.75)}, {Loss: new(2.5)}}
 	return s
@@ -77,7 +77,7 @@ func TestScreenFits(t *testing.T) {
 		"████████████░░░░░░░░░░░░  step 10 of 20  about 4 s left",
 		"this branch may still end",
 		"2.5000 held out, after slot 7  █▄▁", "50 times less", "height 9; 4 electors",
-		"terms lost  none at this height; 3 since", "direct tcp 1.5 ms", "relayed 1.2 MB/s 1.5 ms", "attic", "1234",
+		"terms lost  none at this height; at the newest 64: 3 by", "direct tcp 1.5 ms", "relayed 1.2 MB/s 1.5 ms", "attic", "1234",
 		"paused: no quorum",
 	} {
 		if !strings.Contains(screen, want) {

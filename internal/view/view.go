@@ -181,19 +181,25 @@ func agreementOf(s p2pdiloco.Status) *Agreement {
 	return a
 }
 
-// termsLost counts the terms that were lost, and says when.
+// termsLost counts the terms that were lost, and says who led them.
 func termsLost(s p2pdiloco.Status) (all uint64, text string) {
-	now := uint64(slot.Ref{Ballot: s.Ballot}.Term())
-	if all = now + s.TermsLost.Terms; all == 0 {
-		return 0, "none since this peer started"
+	now, by := uint64(slot.Ref{Ballot: s.Ballot}.Term()), []string(nil)
+	all = now
+	for _, m := range s.Members {
+		if m.TermsLost > 0 {
+			all += uint64(m.TermsLost)
+			by = append(by, fmt.Sprintf("%d by %s", m.TermsLost, m.Peer.Short()))
+		}
+	}
+	if all == 0 {
+		return 0, "none at the newest 64 heights"
 	}
 	text = "none at this height"
 	if now > 0 {
 		text = fmt.Sprintf("%d at this height: a leader has failed", now)
 	}
-	if n := s.TermsLost.Terms; n > 0 {
-		slots := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.TermsLost.Slots), " ", ", "), "[]")
-		text += fmt.Sprintf("; %d since this peer started, the last in slots %s", n, slots)
+	if len(by) > 0 {
+		text += "; at the newest 64: " + strings.Join(by, ", ")
 	}
 	return all, text
 }

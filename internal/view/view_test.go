@@ -189,23 +189,20 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// How many terms were lost is said of this height and of those before, with the newest slots.
+// How many terms were lost is said of this height and of those before, with who led them.
 func TestTermsLost(t *testing.T) {
-	before := p2pdiloco.LostTerms{Terms: 3, Slots: []uint64{4, 9}}
+	before := []p2pdiloco.MemberStatus{{Peer: "a", TermsLost: 2}, {Peer: "b"}, {Peer: "c", TermsLost: 1}}
 	for _, c := range []struct {
-		ballot uint32
-		before p2pdiloco.LostTerms
-		all    uint64
-		want   string
+		ballot  uint32
+		members []p2pdiloco.MemberStatus
+		all     uint64
+		want    string
 	}{
-		{slot.Tries - 1, p2pdiloco.LostTerms{}, 0, "none since this peer started"},
-		{0, before, 3, "none at this height; 3 since this peer started, the last in slots 4, 9"},
-		{
-			slot.Tries, before, 4,
-			"1 at this height: a leader has failed; 3 since this peer started, the last in slots 4, 9",
-		},
+		{slot.Tries - 1, before[1:2], 0, "none at the newest 64 heights"},
+		{0, before, 3, "none at this height; at the newest 64: 2 by 2g, 1 by 2i"},
+		{slot.Tries, before, 4, "1 at this height: a leader has failed; at the newest 64: 2 by 2g, 1 by 2i"},
 	} {
-		all, text := termsLost(p2pdiloco.Status{Ballot: c.ballot, TermsLost: c.before})
+		all, text := termsLost(p2pdiloco.Status{Ballot: c.ballot, Members: c.members})
 		if all != c.all || text != c.want {
 			t.Errorf("%+v: %d, %s", c, all, text)
 		}
