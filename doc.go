@@ -28,7 +28,8 @@
 // This package puts the parts of a node together: join.go finds the run, open.go opens what needs
 // its spec and then does what the ledger's newest view asks for, and node.go has the calls of a
 // training program and of an operator. What it reports is in status.go, members.go and events.go:
-// they only observe. The parts are packages of their own:
+// they only observe. serve.go has the figures of a status, the metrics and the API. The parts are
+// packages of their own:
 //
 //	spec, trainer           what a run is agreed on, and what a trainer is: import these, too
 //	internal/node/round     one round, from the inner steps to the new anchor (round.go), and the

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"os/signal"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -112,4 +114,95 @@ func ExampleNode_Sync() {
 	// [16 0 0 0 0 0]
 	// [8 0 0 0 0 0]
 	// [4 0 0 0 0 0] true
+}
+
+// What newcomers need to join is one line of text.
+func ExampleNode_Invite() {
+	ctx := context.Background()
+	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
+		DataDir: "member", Spec: p2pdiloco.Spec{Name: "books", Access: p2pdiloco.AccessPrivate}, Trainer: &line{},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	if err := node.Wait(ctx, p2pdiloco.PhaseRunning); err != nil {
+		log.Fatal(err)
+	}
+	ticket, err := node.Invite(ctx, p2pdiloco.InviteOptions{TTL: time.Hour, Uses: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ticket) // for Config.Ticket on two other machines
+}
+
+// A model is written from a data directory, whether its peer runs or not.
+func ExampleExport() {
+	done, err := p2pdiloco.Export(context.Background(), p2pdiloco.ExportConfig{
+		DataDir: "member", Out: "model.safetensors",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(done.Slot, done.StateRoot, done.Certified)
+}
+
+// A program hears of each slot as it is applied: Decode gives fields their types.
+func ExampleEvent_Decode() {
+	cfg := p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "books"}, Trainer: &line{}}
+	cfg.OnEvent = func(e p2pdiloco.Event) {
+		var applied struct {
+			Slot      uint64
+			StateRoot p2pdiloco.Root `json:"state_root"`
+		}
+		if e.Name == "slot.applied" && e.Decode(&applied) == nil {
+			fmt.Println(applied.Slot, applied.StateRoot)
+		}
+	}
+	node, err := p2pdiloco.Join(context.Background(), cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+}
+
+// Sync in two halves, for a loop that has something to do while the slot is reduced.
+func ExampleNode_Begin() {
+	ctx := context.Background()
+	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{Spec: p2pdiloco.Spec{
+		Name: "books", Layout: p2pdiloco.Layout{{Name: "w", Shape: []uint64{4}}},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	params := make([]float32, 4)
+	_, err = node.Anchor(ctx, params)
+	for err == nil {
+		params[0]-- // the inner steps
+		var round *p2pdiloco.Round
+		if round, err = node.Begin(params, 100); err == nil {
+			fmt.Println("evaluating while the others' parts come")
+			_, err = round.Finish(ctx, params)
+		}
+	}
+	fmt.Println(err) // p2pdiloco.ErrRunEnded after the last slot
+}
+
+// A peer that leaves tells the others, which then do not wait for it. Close does not tell them.
+func ExampleNode_Leave() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "books"}, Trainer: &line{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := node.Run(ctx); err != nil && ctx.Err() == nil {
+		log.Print(err)
+	}
+	leaving, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := node.Leave(leaving); err != nil {
+		log.Print(err)
+	}
 }

@@ -178,6 +178,28 @@ func (n *Node) Ask(ctx context.Context, prompt string) (Answer, error) {
 	return Answer{text, at}, err
 }
 
+// Wait waits until the node is in a phase, such as PhaseRunning. Where the run has ended in another
+// one, it returns ErrRunEnded or ErrMissed; where the node is closed, the reason; and the error of
+// ctx where that ends first.
+func (n *Node) Wait(ctx context.Context, p Phase) error {
+	phase := func(v membership.View) Phase { is, _ := phaseOf(v, n.spec.StartPeers); return is }
+	v, err := n.rounds.Wait(ctx, func(v membership.View) bool {
+		is := phase(v)
+		return is == p || is == PhaseEnded || is == PhaseEndedMissed
+	})
+	switch {
+	case p == PhaseClosed && n.life.Over():
+		return nil
+	case err != nil:
+		return err
+	case phase(v) == p:
+		return nil
+	case phase(v) == PhaseEndedMissed:
+		return ErrMissed
+	}
+	return ErrRunEnded
+}
+
 // Leave announces that this peer leaves, waits until the members have agreed to go on without it (a
 // contribution already offered still counts), and closes the node. Without a quorum the members
 // cannot agree to it: then Leave does not wait. ctx bounds the waiting.
