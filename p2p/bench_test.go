@@ -29,8 +29,7 @@ func BenchmarkBulk(b *testing.B) {
 		bulk   bool
 	}{
 		{"bulk", nil, true},
-		{"yamux-tls", func(c *Config) { c.Security = SecurityTLS }, false},
-		{"yamux-noise", func(c *Config) { c.Security = SecurityNoise }, false},
+		{"yamux-tls", nil, false},
 		{"quic", func(c *Config) {
 			c.Transports, c.Listen = []string{TransportQUIC}, []string{"/ip4/127.0.0.1/udp/0/quic-v1"}
 		}, false},

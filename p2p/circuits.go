@@ -14,7 +14,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
-	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	"github.com/multiformats/go-multiaddr"
 
@@ -41,7 +40,7 @@ func (h circuitsHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.
 
 // openCircuits has the host open and take connections through relays, unless its maker has seen to
 // that.
-func openCircuits(env peers.Env, security string, key crypto.PrivKey) error {
+func openCircuits(env peers.Env, key crypto.PrivKey) error {
 	on, ok := env.Host.Network().(*swarm.Swarm)
 	anyRelay := multiaddr.StringCast("/p2p-circuit")
 	if !ok || on.TransportForDialing(anyRelay) != nil {
@@ -52,18 +51,7 @@ func openCircuits(env peers.Env, security string, key crypto.PrivKey) error {
 	if err != nil {
 		return err
 	}
-	other, err := noise.New(noise.ID, key, mux)
-	if err != nil {
-		return err
-	}
-	secure := []sec.SecureTransport{tls, other}
-	switch security {
-	case SecurityTLS:
-		secure = secure[:1]
-	case SecurityNoise:
-		secure = secure[1:]
-	}
-	up, err := upgrader.New(secure, mux, nil, on.ResourceManager(), nil)
+	up, err := upgrader.New([]sec.SecureTransport{tls}, mux, nil, on.ResourceManager(), nil)
 	if err != nil {
 		return err
 	}

@@ -47,9 +47,6 @@ type Config struct {
 	// Pulse is the time between two signs of life to each member (Protect); one that is silent for
 	// three times that is disconnected. Default 4 s.
 	Pulse time.Duration
-	// Security is what TCP connections are secured with: SecurityTLS or SecurityNoise. Empty: TLS,
-	// or Noise where a peer has nothing else.
-	Security string
 	// Transports are those to dial and listen on: TransportTCP, TransportQUIC. Empty: both.
 	Transports []string
 	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what
@@ -70,10 +67,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Values of Config.Security and Config.Transports.
+// Values of Config.Transports.
 const (
-	SecurityTLS   = "tls"
-	SecurityNoise = "noise"
 	TransportTCP  = "tcp"
 	TransportQUIC = "quic"
 )
@@ -153,8 +148,6 @@ func (c Config) Validate() error {
 	bad(c.FindEvery < 0, "searching every %s: more than 0 is allowed", c.FindEvery)
 	bad(c.Pulse < 0, "a pulse every %s: more than 0 is allowed", c.Pulse)
 	bad(c.MaxStreamsPerPeer < 0, "%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer)
-	bad(c.Security != "" && c.Security != SecurityTLS && c.Security != SecurityNoise,
-		"security %q: give %s or %s, or nothing for both", c.Security, SecurityTLS, SecurityNoise)
 	for _, t := range c.Transports {
 		bad(t != TransportTCP && t != TransportQUIC, "transport %q: give %s or %s, or nothing for both", t,
 			TransportTCP, TransportQUIC)
@@ -167,15 +160,13 @@ func (c Config) Validate() error {
 }
 
 // Option changes how New works in ways that need libp2p types.
-type Option func(*options)
-
-type options struct{ host host.Host }
+type Option func(*Network)
 
 // WithHost uses a host that exists already. It keeps its identity, addresses and limits, is not
 // closed by Close, and its private key must be in its peerstore. Config's IdentityFile and Listen
 // are not used. Traffic counts only what goes through streams of the Network, since the host's own
 // counter is out of reach.
-func WithHost(h host.Host) Option { return func(o *options) { o.host = h } }
+func WithHost(h host.Host) Option { return func(n *Network) { n.env.Host = h } }
 
 // RelayConfig says whether and for which peers a peer relays, and within which bounds.
 type RelayConfig = nat.RelayConfig

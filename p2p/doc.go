@@ -21,7 +21,7 @@
 //
 // A bootstrap node is a Network with an identity file and fixed addresses that advertises nothing.
 //
-// Connections. TCP before QUIC (a third of the CPU a byte), TLS 1.3 before Noise, yamux. TCP port
+// Connections. TCP before QUIC (a third of the CPU a byte), TLS 1.3, yamux. TCP port
 // reuse is off: two hosts that dial each other at once from their listening ports meet in one TCP
 // simultaneous open, both take the TLS client's side, and the handshake fails. Without it they get
 // two connections, which libp2p copes with. The price is TCP hole punching, which QUIC does not

@@ -75,7 +75,9 @@ func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello,
 // Greet is Hello to a stranger. It ends with ErrUnresponsive if nothing of an answer comes within
 // patience, or what has begun to come is not whole within all of a hello's time: a length is said
 // easily.
-func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patience time.Duration) (Hello, error) {
+func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patience time.Duration) (theirs Hello,
+	err error,
+) {
 	ctx, stop := context.WithTimeoutCause(ctx, helloTimeout, ErrUnresponsive)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -83,49 +85,43 @@ func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patienc
 	began := time.Now()
 	limit := time.AfterFunc(patience, func() { cancel(ErrUnresponsive) })
 	defer limit.Stop()
-	theirs, err := n.hello(ctx, to, mine, func() { limit.Stop() })
-	if err != nil && errors.Is(context.Cause(ctx), ErrUnresponsive) {
+	s, err := n.Open(ctx, to, ProtocolHello)
+	if err == nil {
+		defer s.Reset() //nolint:errcheck // everything wanted has been read
+		defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
+		theirs, err = n.greet(s, to, mine, func() { limit.Stop() })
+	}
+	switch {
+	case err == nil && theirs.Run == mine.Run:
+		n.env.Greeted.Note(peer.ID(to), time.Now())
+	case err == nil:
+	case errors.Is(context.Cause(ctx), ErrUnresponsive):
 		err = fmt.Errorf("hello to %s: %w within %s", to.Short(), ErrUnresponsive, time.Since(began).Round(time.Second))
+	case ctx.Err() != nil:
+		err = errors.Join(err, ctx.Err())
 	}
 	return theirs, err
 }
 
-// hello is Hello that calls heard when an answer begins to come.
-func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard func()) (Hello, error) {
-	s, err := n.Open(ctx, to, ProtocolHello)
-	if err != nil {
-		return Hello{}, err
-	}
-	defer s.Reset() //nolint:errcheck // everything wanted has been read
+// greet exchanges hellos on a stream. It calls heard when an answer begins to come.
+func (n *Network) greet(s wire.Stream, to slot.PeerID, mine Hello, heard func()) (Hello, error) {
 	mine.Version = wire.Version
 	b, err := appendHello(nil, mine)
 	if err != nil {
 		return Hello{}, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	defer stop()
 	answer, giveBack, err := n.ask(s, b, heard)
 	if err != nil {
-		return Hello{}, n.env.Tasks.Err(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+		return Hello{}, n.env.Tasks.Err(fmt.Errorf("hello to %s: %w", to.Short(), err))
 	}
 	defer giveBack()
-	theirs, err := parseReply(to, answer)
-	if err != nil {
-		return theirs, err
-	}
-	if theirs.Run == mine.Run {
-		n.env.Greeted.Note(peer.ID(to), time.Now())
-	}
-	return theirs, nil
+	return parseReply(to, answer)
 }
 
 // ask sends one message and reads one, on the budget for answers: strangers by the hundred may be
 // asked at once.
 func (n *Network) ask(s wire.Stream, b []byte, heard func()) (answer []byte, giveBack func(), err error) {
-	if err := wire.WriteMessage(s, b); err != nil {
-		return nil, nil, err
-	}
-	if err := s.CloseWrite(); err != nil {
+	if err := cmp.Or(wire.WriteMessage(s, b), s.CloseWrite()); err != nil {
 		return nil, nil, err
 	}
 	size, err := wire.ReadLength(s, maxHello)

@@ -13,7 +13,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
-	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
@@ -46,13 +45,14 @@ func newHost(n *Network, inlet *bulk.Inlet) (host.Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, limits.Close())
 	}
+	failed := func(err error) (host.Host, error) { return nil, errors.Join(err, conns.Close(), limits.Close()) }
 	ways, err := ways(cfg, n.ports, inlet)
 	if err != nil {
-		return nil, errors.Join(err, conns.Close(), limits.Close())
+		return failed(err)
 	}
 	known, err := n.hints.Peerstore()
 	if err != nil {
-		return nil, errors.Join(err, conns.Close(), limits.Close())
+		return failed(err)
 	}
 	h, err := libp2p.New(
 		libp2p.Identity(n.key),
@@ -73,7 +73,7 @@ func newHost(n *Network, inlet *bulk.Inlet) (host.Host, error) {
 		libp2p.DisableMetrics(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("making a libp2p host: %w", errors.Join(err, conns.Close(), limits.Close()))
+		return failed(fmt.Errorf("making a libp2p host: %w", err))
 	}
 	return h, nil
 }
@@ -93,13 +93,7 @@ func ways(cfg Config, ports *bulk.Ports, inlet *bulk.Inlet) (opts []libp2p.Optio
 		}
 		opts = append(opts, libp2p.Transport(quic.NewTransport, quic.WithTLSIdentityOption(certified)))
 	}
-	if cfg.Security != SecurityNoise {
-		opts = append(opts, libp2p.Security(libp2ptls.ID, bulk.NewLargeTLS))
-	}
-	if cfg.Security != SecurityTLS {
-		opts = append(opts, libp2p.Security(noise.ID, noise.New))
-	}
-	return opts, nil
+	return append(opts, libp2p.Security(libp2ptls.ID, bulk.NewLargeTLS)), nil
 }
 
 // reaching is what makes a peer behind a router or firewall reachable: addresses that are announced

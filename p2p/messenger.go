@@ -12,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Bounds on what waits for one peer, and times of its stream.
@@ -143,7 +144,7 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 		return ErrQueueFull // most of them for names that strangers made up, and soon forgotten
 	}
 	if o == nil {
-		o = &outbox{m: m, to: to, wake: make(chan struct{}, 1)}
+		o = &outbox{m: m, to: to, wake: peers.NewSignal()}
 		if !m.spawn(o.run) {
 			return m.n.env.Tasks.Err(nil)
 		}
@@ -154,10 +155,7 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 	}
 	o.queue = append(o.queue, msg)
 	o.bytes += len(msg)
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	o.wake.Raise()
 	return nil
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multiaddr"
@@ -30,7 +30,7 @@ type Network struct {
 	key       crypto.PrivKey
 	count     traffic
 	ports     *bulk.Ports // nil without, as bulk
-	bulk      *bulk.Conns // nil without TCP, TLS or a host of its own
+	bulk      *bulk.Conns // nil without TCP or a host of its own
 	discovery *discovery.Discovery
 	signs     *peers.Signs
 	pulses    *peers.Pulses
@@ -48,7 +48,7 @@ type Network struct {
 // closure is a gate, with the protocols that were handled when it was set.
 type closure struct {
 	*peers.Gate
-	before map[protocol.ID]bool
+	before map[protocol.ID]handlerFunc
 }
 
 // New makes a Network, listens, and begins to look for the bootstrap addresses. It does not wait
@@ -62,10 +62,6 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: peers.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
 		ranks: peers.NewRanks(), streams: newStreams(),
@@ -74,19 +70,23 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = func(relay peer.ID) { n.signs.Saw(relay, false) }
 	n.count.carried = new(nat.Carried)
-	if err := n.open(o); err != nil {
+	for _, opt := range opts {
+		opt(n)
+	}
+	n.ownHost = n.env.Host == nil
+	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
 // open makes the parts, bottom up. What it made is for Close to undo, also after an error.
-func (n *Network) open(o options) (err error) {
+func (n *Network) open() (err error) {
 	var inlet *bulk.Inlet // nil: no bulk connections
-	if o.host == nil && slices.Contains(n.cfg.Transports, TransportTCP) && n.cfg.Security != SecurityNoise {
+	if n.ownHost && slices.Contains(n.cfg.Transports, TransportTCP) {
 		inlet = bulk.NewInlet()
 	}
-	if err := n.openHost(o, inlet); err != nil {
+	if err := n.openHost(inlet); err != nil {
 		return err
 	}
 	kad, err := discovery.NewDHT(n.env.Host)
@@ -100,14 +100,14 @@ func (n *Network) open(o options) (err error) {
 		dial.Ranks = n.ranks
 	}
 	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, find, dial, n.cfg.Logger)
-	if err := openCircuits(n.env, n.cfg.Security, n.key); err != nil {
+	if err := openCircuits(n.env, n.key); err != nil {
 		return fmt.Errorf("using relays: %w", err)
 	}
 	if err := n.listen(inlet); err != nil {
 		return err
 	}
 	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad}, discovery.Config{
-		Bootstrap: n.cfg.Bootstrap, MDNS: n.cfg.MDNS, AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery,
+		MDNS: n.cfg.MDNS, AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery,
 	})
 	changes := peers.NewAddressChanges(n.env, n.bulk.EndWhere)
 	n.probes = serveProbes(n)
@@ -149,9 +149,8 @@ func (n *Network) openReach() (err error) {
 	return n.nat.Start()
 }
 
-func (n *Network) openHost(o options, inlet *bulk.Inlet) (err error) {
-	if o.host != nil {
-		n.env.Host = o.host
+func (n *Network) openHost(inlet *bulk.Inlet) (err error) {
+	if !n.ownHost {
 		if n.key = n.env.Host.Peerstore().PrivKey(n.env.Host.ID()); n.key == nil {
 			return errors.New("the given host's private key is not in its peerstore: add it with " +
 				"Peerstore().AddPrivKey")
@@ -167,7 +166,6 @@ func (n *Network) openHost(o options, inlet *bulk.Inlet) (err error) {
 	if n.env.Host, err = newHost(n, inlet); err != nil {
 		return err
 	}
-	n.ownHost = true
 	n.atEnd(n.env.Host.Close)
 	return nil
 }
@@ -212,15 +210,7 @@ func (n *Network) Addrs() []string {
 // Peers are the IDs of the peers connected now, whichever run they are in, sorted. Those that are
 // so through a limited relay only, which is none of ours, are not among them.
 func (n *Network) Peers() []slot.PeerID {
-	peers := slices.DeleteFunc(n.env.Host.Network().Peers(), func(p peer.ID) bool {
-		return n.env.Host.Network().Connectedness(p) != network.Connected
-	})
-	out := make([]slot.PeerID, len(peers))
-	for i, p := range peers {
-		out[i] = slot.PeerID(p)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(n.Relayed()))
 }
 
 // Traffic is the number of bytes sent and received so far, by what for.

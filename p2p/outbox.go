@@ -6,13 +6,14 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // outbox is one peer's queue (under Messenger.mu) and stream (its goroutine's own).
 type outbox struct {
 	m     *Messenger
 	to    slot.PeerID
-	wake  chan struct{}
+	wake  peers.Signal
 	queue [][]byte
 	bytes int
 

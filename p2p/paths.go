@@ -55,7 +55,7 @@ func (n *Network) Paths() []Path {
 		if p.Way == WayDirect && n.nat.Punched(best) {
 			p.Way = WayPunched
 		}
-		p.RTT = n.rtts.of(n, id, best)
+		p.RTT = n.rtts.of(n, best)
 		paths = append(paths, p)
 	}
 	slices.SortFunc(paths, func(a, b Path) int { return cmp.Compare(a.Peer, b.Peer) })
@@ -94,51 +94,47 @@ func pathOf(c network.Conn) Path {
 type rtts struct {
 	mu struct {
 		sync.Mutex
-		known map[peer.ID]rtt
+		known map[string]rtt // by connection
 	}
 }
 
 type rtt struct {
-	conn string // it was measured on
 	took time.Duration
 	at   time.Time // of the begin of the newest measure
 }
 
 // of is the newest measure on a connection, 0 if there is none. An old one is made again meanwhile.
-func (r *rtts) of(n *Network, id peer.ID, c network.Conn) time.Duration {
+func (r *rtts) of(n *Network, c network.Conn) time.Duration {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.known == nil {
-		r.mu.known = make(map[peer.ID]rtt)
+		r.mu.known = make(map[string]rtt)
 	}
-	was := r.mu.known[id]
-	if was.conn != c.ID() {
-		was = rtt{conn: c.ID()}
-	}
+	was := r.mu.known[c.ID()]
 	if now.Sub(was.at) > rttFresh && !c.Stat().Limited {
 		was.at = now
 		if len(r.mu.known) >= maxRTTs {
 			clear(r.mu.known)
 		}
-		r.mu.known[id] = was
-		n.env.Tasks.Go(func() { r.measure(n, id, c.ID()) })
+		r.mu.known[c.ID()] = was
+		n.env.Tasks.Go(func() { r.measure(n, c) })
 	}
 	return was.took
 }
 
-func (r *rtts) measure(n *Network, id peer.ID, conn string) {
+func (r *rtts) measure(n *Network, c network.Conn) {
 	ctx, cancel := context.WithTimeout(n.env.Tasks.Context(), rttTimeout)
 	defer cancel()
-	took, err := peers.Ping(ctx, n.env.Host, id)
+	took, err := peers.Ping(ctx, n.env.Host, c.RemotePeer())
 	if err != nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if was := r.mu.known[id]; was.conn == conn {
+	if was, known := r.mu.known[c.ID()]; known {
 		was.took = took
-		r.mu.known[id] = was
+		r.mu.known[c.ID()] = was
 	}
 }
 

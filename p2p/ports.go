@@ -31,37 +31,34 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 	}
 	// what is asked for as it stands is nobody else's
 	left := slices.DeleteFunc(slices.Clone(kept), func(old string) bool { return slices.Contains(addrs, old) })
-	var awaited []string // could not be had now; the next start tries them again
-	for i, a := range addrs {
-		if slices.Contains(addrs[:i], a) {
-			continue // with the first of them
-		}
-		var own, busy []string // ports that it had, the oldest first; those of them that are taken
-		own, left = portsOf(a, left)
-		wanted, got := count(addrs, a), 0
-		for ; got < wanted && len(own) > 0; own = own[1:] {
-			if listenOn(h, own[:1]) == nil {
-				got++
-			} else {
-				busy = append(busy, own[0])
+	var now []string // those that could not be had now come first: the next start tries them again
+	for _, a := range addrs {
+		var busy []string
+		had := false
+		for !had {
+			i := slices.IndexFunc(left, func(old string) bool { return anyPort(old) == a })
+			if i < 0 {
+				break
+			}
+			old := left[i]
+			left = slices.Delete(left, i, i+1)
+			if had = listenOn(h, []string{old}) == nil; !had {
+				busy = append(busy, old)
 			}
 		}
-		var failed []error
-		for ; got < wanted; got++ {
-			failed = append(failed, listenOn(h, []string{a})...)
+		if !had {
+			failed := listenOn(h, []string{a})
+			if errs = append(errs, failed...); len(busy) > 0 && len(failed) == 0 {
+				cfg.Logger.Warn("the port of the last start is taken by another program: listening on another one "+
+					"instead, so others have to find this peer anew, and addresses of it that were handed out do not "+
+					"work; the next start tries the old port again", "was", busy[0], "now", listeningAs(h, a))
+			}
 		}
-		if len(busy) > 0 && len(failed) == 0 {
-			cfg.Logger.Warn("the port of the last start is taken by another program: listening on another one "+
-				"instead, so others have to find this peer anew, and addresses of it that were handed out do not "+
-				"work; the next start tries the old port again", "was", busy[0], "now", listeningAs(h, a))
-		}
-		awaited = append(awaited, busy[:min(wanted, len(busy))]...)
-		errs = append(errs, failed...)
+		now = append(now, busy[:min(1, len(busy))]...)
 	}
 	if len(errs) == len(addrs) {
 		return errs
 	}
-	now := awaited
 	for _, a := range addrs {
 		for _, l := range listeningAs(h, a) {
 			if !slices.Contains(addrs, l) && !slices.Contains(now, l) {
@@ -77,27 +74,6 @@ func listenKept(h host.Host, cfg Config, addrs []string) (errs []error) {
 			cfg.PortsFile, "err", err)
 	}
 	return errs
-}
-
-func count(addrs []string, a string) (n int) {
-	for _, other := range addrs {
-		if other == a {
-			n++
-		}
-	}
-	return n
-}
-
-// portsOf takes from kept addresses those that a default address, with port 0, stands for.
-func portsOf(a string, kept []string) (own, others []string) {
-	for _, old := range kept {
-		if old != a && anyPort(old) == a {
-			own = append(own, old)
-		} else {
-			others = append(others, old)
-		}
-	}
-	return own, others
 }
 
 // loadPorts reads addresses that were listened on, one a line; a missing file has none.

@@ -46,7 +46,7 @@ func (n *Network) LiftGate() {
 		return
 	}
 	for id := range n.streams.handled() {
-		if !c.before[id] {
+		if c.before[id] == nil {
 			n.unhandle(id)
 		}
 	}

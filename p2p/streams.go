@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -54,14 +55,10 @@ func (s *streams) setHandler(id protocol.ID, f handlerFunc) {
 }
 
 // handled are the protocols that have a handler.
-func (s *streams) handled() map[protocol.ID]bool {
+func (s *streams) handled() map[protocol.ID]handlerFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[protocol.ID]bool, len(s.mu.handlers))
-	for id := range s.mu.handlers {
-		all[id] = true
-	}
-	return all
+	return maps.Clone(s.mu.handlers)
 }
 
 // handler is what Handle was given for a protocol; nil if nothing.
@@ -185,10 +182,11 @@ func (s *stream) failed(err error) error {
 
 // track takes s under the Network's care. When the Network is closed it resets s.
 func (n *Network) track(s network.Stream) *stream {
-	t := &stream{Stream: s, n: n, gate: limits.NewWriteTurns(nil), inlet: limits.NewReadTurns(nil)}
+	var up, down *limits.Bucket // nil: no bound
 	if protocols[s.Protocol()].bulky {
-		t.gate, t.inlet = limits.NewWriteTurns(n.count.upload), limits.NewReadTurns(n.count.download)
+		up, down = n.count.upload, n.count.download
 	}
+	t := &stream{Stream: s, n: n, gate: limits.NewWriteTurns(up), inlet: limits.NewReadTurns(down)}
 	t.stop = context.AfterFunc(n.env.Tasks.Context(), func() {
 		t.gate.End()
 		t.inlet.End()
@@ -273,7 +271,13 @@ func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) 
 		return
 	}
 	n.streams.setHandler(id, f)
-	n.env.Host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
+	n.env.Host.SetStreamHandler(id, func(s network.Stream) {
+		if serve := n.admit(s.Conn().RemotePeer(), id); serve != nil {
+			serve(n.track(s))
+		} else {
+			_ = s.Reset()
+		}
+	})
 }
 
 // unhandle ends Handle for streams to come.
@@ -282,31 +286,23 @@ func (n *Network) unhandle(id protocol.ID) {
 	n.env.Host.RemoveStreamHandler(id)
 }
 
-func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, wire.Stream)) {
-	key := inboundKey{s.Conn().RemotePeer(), id}
-	if !n.admit(key) {
-		_ = s.Reset()
-		return
+// admit counts one more stream that is handled, which Close waits for, if the gate lets the peer
+// in. It returns what serves and closes the stream; nil refuses it.
+func (n *Network) admit(from peer.ID, proto protocol.ID) func(wire.Stream) {
+	f, key := n.streams.handler(proto), inboundKey{from, proto}
+	if f == nil || !n.gate().Admits(from, proto) || !n.env.Tasks.Enter() {
+		return nil
 	}
-	defer n.release(key)
-	t := n.track(s)
-	defer t.Close() //nolint:errcheck // nobody is left to tell
-	f(slot.PeerID(key.from), t)
-}
-
-// admit counts one more handler, which Close waits for, if the gate lets the peer in.
-func (n *Network) admit(key inboundKey) bool {
-	if !n.gate().Admits(key.from, key.proto) {
-		return false
-	}
-	if !n.env.Tasks.Enter() {
-		return false
-	}
-	if !n.streams.enter(key, n.streamsAtOnce(key.proto)) {
+	if !n.streams.enter(key, n.streamsAtOnce(proto)) {
 		n.env.Tasks.Leave()
-		return false
+		return nil
 	}
-	return true
+	return func(s wire.Stream) {
+		defer n.env.Tasks.Leave()
+		defer n.streams.leave(key)
+		defer s.Close() //nolint:errcheck // nobody is left to tell
+		f(slot.PeerID(from), s)
+	}
 }
 
 // streamsAtOnce bounds the streams of a protocol that are handled at once, of one peer.
@@ -321,25 +317,12 @@ func (n *Network) streamsAtOnce(proto protocol.ID) int {
 func (n *Network) newBulk(inlet *bulk.Inlet) (*bulk.Conns, error) {
 	return bulk.New(bulk.Env{
 		Env: n.env, Key: n.key, Upload: n.count.upload, Download: n.count.download, Count: &n.count,
-		Saw: func(from peer.ID) { n.signs.Saw(from, true) }, Admit: n.admitBulk,
+		Saw: func(from peer.ID) { n.signs.Saw(from, true) },
+		Admit: func(from peer.ID, proto protocol.ID) func(wire.Stream) {
+			if !protocols[proto].bulky {
+				return nil
+			}
+			return n.admit(from, proto)
+		},
 	}, inlet)
-}
-
-// admitBulk implements bulk.Env.Admit.
-func (n *Network) admitBulk(from peer.ID, proto protocol.ID) func(wire.Stream) {
-	handler, key := n.streams.handler(proto), inboundKey{from, proto}
-	if handler == nil || !protocols[proto].bulky || !n.admit(key) {
-		return nil
-	}
-	return func(s wire.Stream) {
-		defer n.release(key)
-		defer s.Close() //nolint:errcheck // nobody is left to tell
-		handler(slot.PeerID(from), s)
-	}
-}
-
-// release undoes admit.
-func (n *Network) release(key inboundKey) {
-	n.streams.leave(key)
-	n.env.Tasks.Leave()
 }

@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/metrics"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -45,14 +44,15 @@ const (
 	purposes
 )
 
-// traffic counts bytes of streams. It is libp2p's bandwidth reporter cut down to totals: no
-// goroutine, no table of peers that grows.
+// traffic counts bytes of streams. It is libp2p's bandwidth reporter cut down to what libp2p calls
+// and to totals: no goroutine, no table of peers that grows.
 type traffic struct {
-	sent, received [purposes]atomic.Uint64
-	upload         *limits.Bucket // that what does not wait for its turn is counted against
-	download       *limits.Bucket // the same
-	carried        *nat.Carried   // of the circuits, what is others'; nil: nothing
-	relays         relaySigns     // nil: nobody asks
+	metrics.Reporter // nil: nobody asks it for anything
+	sent, received   [purposes]atomic.Uint64
+	upload           *limits.Bucket // that what does not wait for its turn is counted against
+	download         *limits.Bucket // the same
+	carried          *nat.Carried   // of the circuits, what is others'; nil: nothing
+	relays           relaySigns     // nil: nobody asks
 }
 
 var _ metrics.Reporter = (*traffic)(nil)
@@ -91,20 +91,9 @@ func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID)
 	}
 }
 
-// A message is counted with its stream
-func (t *traffic) LogSentMessage(int64)                                  {}
-func (t *traffic) LogRecvMessage(int64)                                  {}
-func (t *traffic) GetBandwidthForPeer(peer.ID) (s metrics.Stats)         { return s }
-func (t *traffic) GetBandwidthForProtocol(protocol.ID) (s metrics.Stats) { return s }
-func (t *traffic) GetBandwidthByPeer() map[peer.ID]metrics.Stats         { return nil }
-func (t *traffic) GetBandwidthByProtocol() map[protocol.ID]metrics.Stats { return nil }
-func (t *traffic) Reset()                                                {}
-func (t *traffic) TrimIdle(time.Time)                                    {}
-
-func (t *traffic) GetBandwidthTotals() metrics.Stats {
-	sent, received := t.snapshot().Total()
-	return metrics.Stats{TotalIn: int64(received), TotalOut: int64(sent)}
-}
+// A message is counted with its stream.
+func (t *traffic) LogSentMessage(int64) {}
+func (t *traffic) LogRecvMessage(int64) {}
 
 // relaySigns takes in that something came through a relay.
 type relaySigns func(relay peer.ID)

@@ -8,19 +8,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// TestWays sees what a connection is made of for each choice of security and transport.
+// TestWays sees what a connection is made of for each transport.
 func TestWays(t *testing.T) {
 	for _, c := range []struct {
-		security, transport string
-		want                string
+		transport, want string
 	}{
-		{"", TransportTCP, "tcp /tls/1.0.0"},
-		{SecurityNoise, TransportTCP, "tcp /noise"},
-		{SecurityTLS, TransportTCP, "tcp /tls/1.0.0"},
-		{"", TransportQUIC, "quic-v1 "},
+		{TransportTCP, "tcp /tls/1.0.0"},
+		{TransportQUIC, "quic-v1 "},
 	} {
 		cfg := LAN()
-		cfg.Security, cfg.Transports = c.security, []string{c.transport}
+		cfg.Transports = []string{c.transport}
 		for _, a := range defaultsOf(cfg.Transports) {
 			if strings.HasPrefix(a, "/ip4") {
 				cfg.Listen = append(cfg.Listen, strings.Replace(a, "0.0.0.0", "127.0.0.1", 1))

@@ -154,7 +154,6 @@ func (c *conn) expect(kind kind, until time.Time) ([]byte, error) {
 
 // put encrypts a message into the buffer, which has room for it.
 func (c *conn) put(kind kind, payload []byte) error {
-	c.records.Gather()
 	if err := wear(&c.sent, len(payload)); err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func (c *conn) send(kind kind, payload []byte, until time.Time) error {
 	if err := c.put(kind, payload); err != nil {
 		return err
 	}
-	if err := c.records.Flush(); err != nil {
+	if _, err := c.records.Flush(); err != nil {
 		return err
 	}
 	return c.raw.SetWriteDeadline(time.Time{})

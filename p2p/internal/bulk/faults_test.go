@@ -258,7 +258,7 @@ func TestBulkGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = c.tls.Write(h.append(nil))
-		_ = c.records.Flush()
+		_, _ = c.records.Flush()
 		_ = c.raw.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.Copy(io.Discard, c.tls); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("after %+v: the connection lives on", h)

@@ -91,7 +91,7 @@ func TestBulkIdleConnectionsHoldNoBuffers(t *testing.T) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	defer c.close()
-	if c.records.Large() {
+	if c.records.in.large != nil || c.records.out.buf != nil {
 		t.Error("an idle connection has large buffers")
 	}
 }

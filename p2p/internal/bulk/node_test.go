@@ -75,7 +75,8 @@ func newNode(t testing.TB, h host.Host, inlet *Inlet) *node {
 	n.served.handlers = make(map[string]func(slot.PeerID, wire.Stream))
 	var err error
 	n.Conns, err = New(Env{
-		Env: peers.NewEnv(h, group, nil, peers.DialConfig{}, slog.New(slog.DiscardHandler)), Key: h.Peerstore().PrivKey(h.ID()),
+		Env:    peers.NewEnv(h, group, nil, peers.DialConfig{}, slog.New(slog.DiscardHandler)),
+		Key:    h.Peerstore().PrivKey(h.ID()),
 		Upload: limits.NewBucket(0), Download: limits.NewBucket(0), Count: n.count,
 		Saw: func(peer.ID) {}, Admit: n.admits,
 	}, inlet)

@@ -155,12 +155,7 @@ func (b *Conns) forget(c *conn) {
 		return
 	}
 	delete(p.conns, c)
-	for i, other := range p.idle {
-		if other == c {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			break
-		}
-	}
+	p.idle = slices.DeleteFunc(p.idle, func(other *conn) bool { return other == c })
 	b.tidy(c.peer, p)
 }
 

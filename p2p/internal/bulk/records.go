@@ -178,15 +178,9 @@ func (c *RecordConn) Free() int {
 	return len(c.out.buf) - c.out.end
 }
 
-// Flush writes what waits. After an error the rest still waits: where it was a timeout another
-// flush may go on.
-func (c *RecordConn) Flush() error {
-	_, err := c.Push()
-	return err
-}
-
-// Push is flush, and says how many bytes left.
-func (c *RecordConn) Push() (int, error) {
+// Flush writes what waits, and says how many bytes left. After an error the rest still waits: where
+// it was a timeout another flush may go on.
+func (c *RecordConn) Flush() (int, error) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	c.out.gathering = false
@@ -211,11 +205,4 @@ func (c *RecordConn) flushLocked() (int, error) {
 func (c *RecordConn) compact() {
 	c.out.end = copy(c.out.buf[:], c.out.buf[c.out.begin:c.out.end])
 	c.out.begin = 0
-}
-
-// Large says whether large buffers are held. Nobody reads meanwhile.
-func (c *RecordConn) Large() bool {
-	c.out.Lock()
-	defer c.out.Unlock()
-	return c.in.large != nil || c.out.buf != nil
 }

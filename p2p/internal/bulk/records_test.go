@@ -61,7 +61,7 @@ func TestRecordsLeaveTogether(t *testing.T) {
 	if len(inner.writes) != 1 {
 		t.Errorf("writes of %v bytes before flush", inner.writes)
 	}
-	if err := c.Flush(); err != nil {
+	if _, err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	put(7)
@@ -69,7 +69,7 @@ func TestRecordsLeaveTogether(t *testing.T) {
 	for range 40 { // more than the buffer holds
 		put(16 << 10)
 	}
-	if err := c.Flush(); err != nil {
+	if _, err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if len(inner.writes) != 8 || inner.writes[0] != 5 || inner.writes[1] != few*16<<10 || inner.writes[2] != 7 ||
@@ -101,7 +101,7 @@ func TestRecordsFlushGoesOn(t *testing.T) {
 		got := make([]byte, 100_000)
 		go func() { _, _ = io.ReadFull(y, got) }()
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		if err := c.Flush(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := c.Flush(); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("flush: %v", err)
 		}
 		if c.Free() != len(got) {
@@ -118,7 +118,7 @@ func TestRecordsFlushGoesOn(t *testing.T) {
 			rest <- b
 		}()
 		_ = c.SetWriteDeadline(time.Time{})
-		if err := errors.Join(c.Flush(), c.Close()); err != nil {
+		if err := flushAndClose(c); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(append(got, <-rest...), append(want, more...)) {
@@ -194,7 +194,7 @@ func TestRecordsThatAreHeld(t *testing.T) {
 			n, _ := io.Copy(io.Discard, y)
 			got <- n
 		}()
-		if err := errors.Join(c.Flush(), c.Close()); err != nil {
+		if err := flushAndClose(c); err != nil {
 			t.Error(err)
 		}
 		if n := <-got; n != int64(kept) {
@@ -228,4 +228,9 @@ func TestRecordsOfStrangersAreSmall(t *testing.T) {
 		slices.Max(inner.rooms) != RecordsAtOnce {
 		t.Errorf("after the handshake %d bytes came in reads of %v: %v", n, inner.rooms, err)
 	}
+}
+
+func flushAndClose(c *RecordConn) error {
+	_, err := c.Flush()
+	return errors.Join(err, c.Close())
 }

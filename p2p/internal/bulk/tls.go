@@ -110,7 +110,7 @@ var _ sec.SecureConn = (*largeConn)(nil)
 func (c *largeConn) Write(b []byte) (int, error) {
 	c.records.Gather()
 	n, err := c.Conn.Write(b)
-	if ferr := c.records.Flush(); err == nil && ferr != nil {
+	if _, ferr := c.records.Flush(); err == nil && ferr != nil {
 		return 0, ferr // what has left is unknown; a muxer gives up in any case
 	}
 	return n, err

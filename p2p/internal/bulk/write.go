@@ -34,7 +34,7 @@ func (s *Stream) write(b []byte) (n int, err error) {
 			break
 		}
 		if err = s.c.put(kindData, b[n:n+k]); err == nil {
-			err = s.c.records.Flush()
+			_, err = s.c.records.Flush()
 			n += k
 		}
 	}
@@ -47,7 +47,7 @@ const sign = 1 << 10
 // goOn sends what a write left that ran out of time. If this one does, too, a little of b is taken
 // for what has left.
 func (s *Stream) goOn(b []byte) (int, error) {
-	left, err := s.c.records.Push()
+	left, err := s.c.records.Flush()
 	k := min(s.c.room(), len(b), sign)
 	if left == 0 || k == 0 || !wire.TimedOut(err) {
 		return 0, err
@@ -79,12 +79,13 @@ func (s *Stream) end() error {
 		return errCut
 	}
 	if s.c.room() == 0 {
-		if err := s.c.records.Flush(); err != nil {
+		if _, err := s.c.records.Flush(); err != nil {
 			return err
 		}
 	}
 	if err := s.c.put(kindEnd, nil); err != nil {
 		return err
 	}
-	return s.c.records.Flush()
+	_, err := s.c.records.Flush()
+	return err
 }

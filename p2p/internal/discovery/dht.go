@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/simplelru"
 	"github.com/ipfs/go-cid"
 	"github.com/ipfs/go-datastore"
 	"github.com/ipfs/go-datastore/query"
@@ -199,20 +200,11 @@ func (a *announcements) Sync(context.Context, datastore.Key) error { return nil 
 // Close implements io.Closer.
 func (a *announcements) Close() error { return nil }
 
-// noCache is a cache of providers that holds nothing (simplelru.LRUCache). kad-dht's own has no
-// bound on the providers of one key: a flood under a run's name would grow it for as long as an
-// announcement lives, while the store behind it (announcements) has its bound and is in memory
-// anyway.
-type noCache struct{}
+// noCache is a cache of providers that holds nothing. kad-dht's own has no bound on the providers
+// of one key: a flood under a run's name would grow it for as long as an announcement lives, while
+// the store behind it (announcements) has its bound and is in memory anyway. kad-dht calls these
+// two.
+type noCache struct{ simplelru.LRUCache }
 
-func (noCache) Add(_, _ any) bool                       { return false }
-func (noCache) Get(any) (value any, ok bool)            { return nil, false }
-func (noCache) Contains(any) bool                       { return false }
-func (noCache) Peek(any) (value any, ok bool)           { return nil, false }
-func (noCache) Remove(any) bool                         { return false }
-func (noCache) RemoveOldest() (key, value any, ok bool) { return nil, nil, false }
-func (noCache) GetOldest() (key, value any, ok bool)    { return nil, nil, false }
-func (noCache) Keys() []any                             { return nil }
-func (noCache) Len() int                                { return 0 }
-func (noCache) Purge()                                  {}
-func (noCache) Resize(int) int                          { return 0 }
+func (noCache) Add(_, _ any) bool            { return false }
+func (noCache) Get(any) (value any, ok bool) { return nil, false }

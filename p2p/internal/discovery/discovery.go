@@ -20,7 +20,6 @@ type Env struct {
 
 // Config says where peers are looked for, and how often. All of it is set.
 type Config struct {
-	Bootstrap      []string // multiaddrs ending in /p2p/ID
 	MDNS           bool
 	AdvertiseEvery time.Duration // longest time between two announcements
 	FindEvery      time.Duration // longest time between two searches

@@ -59,17 +59,15 @@ func newFinder(env Env, cfg Config, places *Places) *finder {
 func (f *finder) serve(ctx context.Context) {
 	defer f.env.Dialer.SearchEnded()
 	defer f.env.OnConnection(func(id peer.ID, connected bool) { f.tell(ctx, change{id, connected}) })()
-	local := localSearch{f: f, start: f.startMDNS, stops: make(map[string]func())}
-	defer local.at(ctx, nil)
 	f.env.Tasks.Go(func() {
 		for _, p := range f.env.Book.Known() {
 			f.offer(ctx, p)
 		}
 	})
-	f.loop(ctx, local)
+	f.loop(ctx)
 }
 
-func (f *finder) loop(ctx context.Context, local localSearch) {
+func (f *finder) loop(ctx context.Context) {
 	wait, searching := findFirst, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -79,7 +77,9 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 		}
 	}
 	names, changed := f.places.now()
-	local.at(ctx, names)
+	local := localSearch{f, f.startMDNS}
+	stop := local.at(ctx, names)
+	defer func() { stop() }()
 	for {
 		out, first := f.nextReport()
 		select {
@@ -115,7 +115,8 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			reply <- f.looked()
 		case <-changed:
 			names, changed = f.places.now()
-			local.at(ctx, names)
+			stop()
+			stop = local.at(ctx, names)
 			soon(0, findFirst)
 		}
 	}
@@ -138,7 +139,7 @@ func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
 // search asks the DHT once for every place. It sends how many bootstrap nodes had been connected
 // when it began; -1 if there was nobody to ask.
 func (f *finder) search(ctx context.Context, names []string, nodes int) {
-	if len(f.cfg.Bootstrap) > 0 && f.env.DHT.RoutingTable().Size() == 0 {
+	if len(f.env.Dialer.Nodes()) > 0 && f.env.DHT.RoutingTable().Size() == 0 {
 		nodes = -1
 	}
 	defer func() { f.searched <- nodes }() // room for the one search that runs

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -32,32 +33,22 @@ type mdnsFound func(peer.AddrInfo)
 // HandlePeerFound is called by the resolver.
 func (f mdnsFound) HandlePeerFound(p peer.AddrInfo) { f(p) }
 
-// localSearch is what runs on the local network for a finder, by place.
+// localSearch is what runs on the local network for a finder.
 type localSearch struct {
 	f     *finder
 	start func(run string, found mdnsFound) (io.Closer, error)
-	stops map[string]func()
 }
 
-// at searches under these names, and no others any more.
-func (l localSearch) at(ctx context.Context, names []string) {
-	for name, stop := range l.stops {
-		if !slices.Contains(names, name) {
-			stop()
-			delete(l.stops, name)
-		}
-	}
+// at searches under these names until the function returned is called.
+func (l localSearch) at(ctx context.Context, names []string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
 	for _, name := range names {
-		if l.f.cfg.MDNS && l.stops[name] == nil {
-			ctx, cancel := context.WithCancel(ctx)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				l.keep(ctx, name)
-			}()
-			l.stops[name] = func() { cancel(); <-ended }
+		if l.f.cfg.MDNS {
+			all.Go(func() { l.keep(ctx, name) })
 		}
 	}
+	return func() { cancel(); all.Wait() }
 }
 
 // keep announces this peer on the local network and reports others of the run there, until ctx

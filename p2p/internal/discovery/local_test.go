@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -91,10 +90,10 @@ func TestTheLocalSearchFollowsTheMachine(t *testing.T) {
 		n := newNode(t, h, cfg)
 		f := newFinder(n.env, cfg.Config, NewPlaces("run"))
 		var lan services
-		local := localSearch{f: f, stops: make(map[string]func()), start: func(string, mdnsFound) (io.Closer, error) {
+		local := localSearch{f: f, start: func(string, mdnsFound) (io.Closer, error) {
 			return lan.start(f.localAddrs()[0].String())
 		}}
-		local.at(t.Context(), []string{"run"})
+		stop := local.at(t.Context(), []string{"run"})
 		time.Sleep(10 * time.Minute)
 		lan.have(t, 0, 0, "") // the network comes up now
 		time.Sleep(localRetryMax + time.Second)
@@ -104,7 +103,7 @@ func TestTheLocalSearchFollowsTheMachine(t *testing.T) {
 		move(home)
 		time.Sleep(2 * localLook)
 		lan.have(t, 1, 2, home)
-		local.at(context.Background(), nil)
+		stop()
 		lan.have(t, 0, 2, home)
 	})
 }

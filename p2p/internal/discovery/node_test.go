@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func lan() settings {
 	return settings{Config: Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second}}
 }
+
 func wan() settings {
 	return settings{Config: Config{AdvertiseEvery: 5 * time.Minute, FindEvery: 30 * time.Second}}
 }
@@ -34,6 +35,7 @@ func wan() settings {
 // settings are what a Network would tell the parts here.
 type settings struct {
 	Config
+	Bootstrap []string
 	PeersFile string
 }
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestAllowances has peers take turns of a relay at times that are given.
-func TestAllowances(t *testing.T) {
+// TestTurnsOfARelay has peers take turns of a relay at times that are given.
+func TestTurnsOfARelay(t *testing.T) {
 	start := time.Now()
-	a := NewAllowances(1000)
+	all, guests := NewBucket(1000), NewBucket(500)
 	for i, k := range []struct {
 		after time.Duration // since the start
 		guest bool
@@ -26,9 +26,9 @@ func TestAllowances(t *testing.T) {
 		{0, true, 1, nil, 1900 * time.Millisecond},
 		{time.Minute, false, 1000, nil, 0},
 	} {
-		turn := a.Turn
+		turn := all.TurnSoon
 		if k.guest {
-			turn = a.GuestTurn
+			turn = guests.TurnSoon
 		}
 		if wait, err := turn(k.bytes, start.Add(k.after)); !errors.Is(err, k.err) ||
 			(wait-k.wait).Abs() > 100*time.Millisecond {

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"errors"
 	"net"
 	"os"
 	"sync"
@@ -71,8 +72,26 @@ func (b *Bucket) Passed(n int) {
 	}
 }
 
-// ahead is how much time what is granted and has not been sent will take.
-func (b *Bucket) ahead(now time.Time) time.Duration {
+// maxAhead is how long bytes may have to wait for TurnSoon. Turns that are promised far ahead would
+// keep everybody waiting, also when the peers they were promised to have long gone.
+const maxAhead = 10 * time.Second
+
+// ErrBusy says that more is on its way than the rate allows.
+var ErrBusy = errors.New("more is on its way than the rate allows")
+
+// TurnSoon is Turn unless the bucket is Busy.
+func (b *Bucket) TurnSoon(n int, now time.Time) (time.Duration, error) {
+	if b.Busy(now) {
+		return 0, ErrBusy
+	}
+	return b.Turn(n, now), nil
+}
+
+// Busy says whether too much waits for more to be let in.
+func (b *Bucket) Busy(now time.Time) bool { return b.Ahead(now) > maxAhead }
+
+// Ahead is how much time what is granted and has not been sent will take.
+func (b *Bucket) Ahead(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(0, b.mu.free.Sub(now))

@@ -17,8 +17,7 @@ import (
 // swarms live behind one address (a lab, a rented cluster), so these allow the largest run from a
 // single one. They still bound what one address can take.
 const (
-	connsPerAddress    = 4096 // 64 peers with all their bulk connections, or 500 with a few each
-	connsPerSite       = 4096 // an IPv6 /48
+	connsPerAddress    = 4096 // of IPv6 a /48: 64 peers with all their bulk connections
 	newConnsPerSecond  = 32
 	newConnsBurst      = connsPerAddress
 	streamsPerPeer     = 1024
@@ -39,10 +38,7 @@ func NewResourceManager(bulkConns int) (network.ResourceManager, error) {
 		rcmgr.WithMetricsDisabled(),
 		rcmgr.WithLimitPerSubnet(
 			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: connsPerAddress}},
-			[]rcmgr.ConnLimitPerSubnet{
-				{PrefixLength: 56, ConnCount: connsPerAddress},
-				{PrefixLength: 48, ConnCount: connsPerSite},
-			},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 48, ConnCount: connsPerAddress}},
 		),
 		rcmgr.WithNetworkPrefixLimit(
 			[]rcmgr.NetworkPrefixLimit{{Network: netip.MustParsePrefix("127.0.0.0/8"), ConnCount: math.MaxInt}},
@@ -61,10 +57,7 @@ func newConnRates() *rate.Limiter {
 		},
 		SubnetRateLimiter: rate.SubnetLimiter{
 			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: perAddress}},
-			IPv6SubnetLimits: []rate.SubnetLimit{
-				{PrefixLength: 56, Limit: perAddress},
-				{PrefixLength: 48, Limit: perAddress},
-			},
+			IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 48, Limit: perAddress}},
 		},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 // meterShare is how many bytes are let through at a time at most, meterLeast at least, so that
@@ -104,37 +106,26 @@ func (m *meteredStream) pass(n int) error {
 		return nil
 	}
 	if m.r.isGuest(m.Conn().RemotePeer()) {
-		if err := m.await(n, m.r.allowed.GuestTurn, m.r.allowed.GiveGuestBack); err != nil {
+		if err := m.await(n, m.r.guestRate); err != nil {
 			return err
 		}
 	}
-	return m.await(n, m.r.allowed.Turn, m.r.allowed.GiveBack)
+	return m.await(n, m.r.rate)
 }
 
-// await takes a turn for n bytes and waits for it.
-func (m *meteredStream) await(n int, turn func(int, time.Time) (time.Duration, error), giveBack func(int)) error {
-	wait, err := turn(n, time.Now())
-	if err != nil {
+// await takes a turn for n bytes and waits for it, unless the stream ends.
+func (m *meteredStream) await(n int, rate *limits.Bucket) error {
+	wait, err := rate.TurnSoon(n, time.Now())
+	if err != nil || wait == 0 {
 		return err
 	}
-	if err := m.sleep(wait); err != nil {
-		giveBack(n)
-		return err
-	}
-	return nil
-}
-
-// sleep waits, unless the stream ends.
-func (m *meteredStream) sleep(d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-m.ctx.Done():
+		rate.GiveBack(n)
 		return net.ErrClosed
 	}
 }

@@ -47,7 +47,7 @@ func (s *paperStream) Reset() error       { return nil }
 // TestRelayTurnsAreGivenBack: the turn of a stream that ends while it waits is another's.
 func TestRelayTurnsAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Relay{allowed: limits.NewAllowances(1000)}
+		r := &Relay{rate: limits.NewBucket(1000), guestRate: limits.NewBucket(500)}
 		r.env.Tasks, r.env.Members = peers.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 		opened := func() *meteredStream {
 			return r.meter(&paperStream{conn: paperConn{addr: "/ip4/203.0.113.1/tcp/1"}}, true)
@@ -77,7 +77,7 @@ func TestRelayTurnsAreGivenBack(t *testing.T) {
 func TestStrangersDoNotHoldUpMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total = 100_000
-		r := &Relay{allowed: limits.NewAllowances(total)}
+		r := &Relay{rate: limits.NewBucket(total), guestRate: limits.NewBucket(total / 2)}
 		r.env.Tasks, r.env.Members = peers.NewGroup(t.Context()), peers.NewMembers(&connmgr.NullConnMgr{})
 		r.env.Members.Set(map[peer.ID]struct{}{"member": {}})
 		opened := func(id peer.ID) *meteredStream {

@@ -59,9 +59,6 @@ type NAT struct {
 
 // New makes the parts. The caller starts and closes it.
 func New(env Env, cfg Config) (*NAT, error) {
-	if cfg.Hints == nil {
-		cfg.Hints = &Hints{}
-	}
 	n := &NAT{env: env, relay: newRelay(env, cfg), holes: &Holes{}, punched: newPunched(), hints: cfg.Hints}
 	n.hints.trust(env.trusted)
 	var err error
@@ -83,7 +80,7 @@ func (n *NAT) Start() error {
 }
 
 // Backlog is how long what is to be relayed now will take. Only tests ask.
-func (n *NAT) Backlog() time.Duration { return n.relay.allowed.Ahead(time.Now()) }
+func (n *NAT) Backlog() time.Duration { return n.relay.rate.Ahead(time.Now()) }
 
 // Close ends what PunchHoles began. The loops end with the task group.
 func (n *NAT) Close() { n.holes.close() }

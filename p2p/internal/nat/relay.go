@@ -3,6 +3,7 @@ package nat
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -24,24 +25,22 @@ const (
 // Relay is what this peer does as a relay: libp2p's relay service, under our own rules of which
 // peers may use it and how much of it. libp2p's bounds are for each connection, so a peer gets
 // round them by connecting again; and a connection with such bounds is a limited one, on which most
-// protocols open no streams. Ours are a rate of all together (limits.Allowances), and what is
+// protocols open no streams. Ours are a rate of all together (limits.Bucket), and what is
 // relayed is metered on its way (meteredHost): to libp2p these connections have no limits.
 type Relay struct {
-	env     Env
-	cfg     Config
-	allowed *limits.Allowances
-	share   int  // bytes that are let through at a time
-	bounded bool // what members send each other, too: by this peer's own rates
-	listed  map[peer.ID]bool
-	asked   questions
-	guests  guests
+	env Env
+	cfg Config
+	// of all together, and of those that are neither members nor listed: half of it
+	rate, guestRate *limits.Bucket
+	share           int  // bytes that are let through at a time
+	bounded         bool // what members send each other, too: by this peer's own rates
+	listed          map[peer.ID]bool
+	asked           questions
+	guests          guests
 	// streams of the relay's, by the peer at the other end. A circuit has one with either: with the
 	// peer that opened it, and with the one that it leads to
 	opened, reached circuits
-	mu              struct {
-		sync.Mutex
-		service *relay.Relay // nil: not serving
-	}
+	service         atomic.Pointer[relay.Relay] // nil: not serving
 }
 
 // relayShare is the part of Config.MaxUpload and MaxDownload, one in so many, that a peer relays
@@ -51,10 +50,11 @@ const relayShare = 4
 func newRelay(env Env, cfg Config) *Relay {
 	cfg.Relay.Total = totalOf(cfg)
 	r := &Relay{env: env, cfg: cfg, listed: make(map[peer.ID]bool)}
-	r.allowed = limits.NewAllowances(r.cfg.Relay.Total)
+	total := r.cfg.Relay.Total
+	r.rate, r.guestRate = limits.NewBucket(total), limits.NewBucket((total+1)/2)
 	r.guests.limit = r.cfg.Relay.Reservations
 	r.bounded = cfg.MaxUpload > 0 || cfg.MaxDownload > 0
-	r.share = shareOf(r.cfg.Relay.Total)
+	r.share = shareOf(total)
 	for _, s := range r.cfg.Relay.Peers {
 		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
 			r.listed[id] = true
@@ -88,8 +88,6 @@ func (r *Relay) open() error {
 	if r.cfg.Relay.Serve != RelayAlways {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	service, err := relay.New(&meteredHost{Host: r.env.Host, r: r},
 		relay.WithResources(relay.Resources{
 			ReservationTTL: relayReservation, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
@@ -103,16 +101,12 @@ func (r *Relay) open() error {
 	if err != nil {
 		return fmt.Errorf("starting to relay: %w", err)
 	}
-	r.mu.service = service
+	r.service.Store(service)
 	return nil
 }
 
 // serving says whether this peer relays for others now.
-func (r *Relay) serving() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.mu.service != nil
-}
+func (r *Relay) serving() bool { return r.service.Load() != nil }
 
 // AllowReserve implements relay.ACLFilter: may a peer be reached through here?
 func (r *Relay) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
@@ -132,7 +126,7 @@ func (r *Relay) AllowConnect(src peer.ID, from multiaddr.Multiaddr, to peer.ID) 
 		r.env.Log.Info("not relaying more connections of a peer that is no member", "peer", src, "from", from, "to", to)
 		return false
 	}
-	if !r.env.Members.Has(src) && r.allowed.Busy(r.isGuest(src), time.Now()) {
+	if now := time.Now(); !r.env.Members.Has(src) && (r.rate.Busy(now) || r.isGuest(src) && r.guestRate.Busy(now)) {
 		r.env.Log.Info("not relaying for one peer more: too much waits already", "peer", src, "from", from)
 		return false
 	}
@@ -203,10 +197,7 @@ func (r *Relay) serves(p peer.ID, from multiaddr.Multiaddr) bool {
 
 // close ends the service. What it relays has ended with the task group.
 func (r *Relay) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.service != nil {
-		_ = r.mu.service.Close() // the host's own end follows
-		r.mu.service = nil
+	if service := r.service.Swap(nil); service != nil {
+		_ = service.Close() // the host's own end follows
 	}
 }

@@ -17,12 +17,12 @@ func TestRelayTotal(t *testing.T) {
 	} {
 		r := newRelay(Env{}, Config{MaxUpload: c.upload, Relay: RelayConfig{Total: c.total}.WithDefaults()})
 		now := time.Now()
-		if _, err := r.allowed.Turn(int(10*c.want), now); err != nil {
+		if _, err := r.rate.TurnSoon(int(10*c.want), now); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.cfg.Relay.Total; got != c.want || (r.allowed.Ahead(now) > 9*time.Second) != (c.want > 0) {
+		if got := r.cfg.Relay.Total; got != c.want || (r.rate.Ahead(now) > 9*time.Second) != (c.want > 0) {
 			t.Errorf("upload %d, relaying %d: relays %d, ten seconds' bytes take %s; want %d", c.upload, c.total, got,
-				r.allowed.Ahead(now), c.want)
+				r.rate.Ahead(now), c.want)
 		}
 	}
 }

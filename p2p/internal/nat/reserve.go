@@ -89,16 +89,9 @@ func (r *Reservations) run() {
 		case <-r.env.Tasks.Context().Done():
 		case <-r.wake:
 			// A peer that connected says what it speaks a moment later.
-			r.pause(reserveLook / 8)
+			r.env.Tasks.Sleep(reserveLook / 8)
 		case <-time.After(wait):
 		}
-	}
-}
-
-func (r *Reservations) pause(d time.Duration) {
-	select {
-	case <-r.env.Tasks.Context().Done():
-	case <-time.After(d):
 	}
 }
 
@@ -128,10 +121,15 @@ func (r *Reservations) drop(now time.Time) {
 	for id, rsvp := range r.mu.held {
 		if direct && !r.env.Members.Has(id) || now.After(rsvp.ends) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
 			!r.env.Speaks(id, proto.ProtoIDv2Hop) {
-			delete(r.mu.held, id)
-			r.env.Host.ConnManager().Unprotect(id, relayTag)
+			r.giveUp(id)
 		}
 	}
+}
+
+// giveUp forgets a reservation. mu is held.
+func (r *Reservations) giveUp(id peer.ID) {
+	delete(r.mu.held, id)
+	r.env.Host.ConnManager().Unprotect(id, relayTag)
 }
 
 // turn gives up a place with one member for one with another, while there is a member that this
@@ -159,8 +157,7 @@ func (r *Reservations) turn(now time.Time) {
 	r.turned = now
 	for id := range r.mu.held {
 		if r.env.Members.Has(id) {
-			delete(r.mu.held, id)
-			r.env.Host.ConnManager().Unprotect(id, relayTag)
+			r.giveUp(id)
 			r.mu.tries[id] = reserveTry{after: now.Add(time.Duration(len(members)) * reserveRest)}
 			return
 		}

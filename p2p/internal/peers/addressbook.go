@@ -28,8 +28,6 @@ const (
 	// after news: a process that is killed a moment later must still find the others
 	rememberSoon  = time.Second
 	rememberPause = 3 * time.Second // between two writes, at least
-	// a peer that was seen so much earlier than the one seen last is forgotten
-	rememberedTerm = 30 * 24 * time.Hour
 )
 
 // remembered is one peer as it stands in the file.
@@ -66,33 +64,12 @@ func newBook(env Env, file string) *Book {
 	if err != nil {
 		env.Log.Warn("remembered addresses cannot be used; starting without them", "file", file, "err", err)
 	}
-	for _, p := range fresh(peers, time.Now()) {
+	for _, p := range peers {
 		if p.ID != env.Host.ID() {
 			b.mu.peers[p.ID] = p
 		}
 	}
 	return b
-}
-
-// fresh are the peers that were seen less than rememberedTerm before the one seen last. The file's
-// times are of a wall clock, which jumps: they are compared with each other and not with now, and
-// what lies ahead of now was not seen later than now.
-func fresh(peers []remembered, now time.Time) (out []remembered) {
-	var last time.Time
-	for i := range peers {
-		if peers[i].Seen.After(now) {
-			peers[i].Seen = now
-		}
-		if peers[i].Seen.After(last) {
-			last = peers[i].Seen
-		}
-	}
-	for _, p := range peers {
-		if last.Sub(p.Seen) < rememberedTerm {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // loadPeers reads a peers file; a missing one is empty.
@@ -346,16 +323,14 @@ func (b *Book) addrsOf(id peer.ID) []multiaddr.Multiaddr {
 // bestAddrs are the maxPeerAddrs addresses by which a peer is most likely to be found again.
 func bestAddrs(addrs []multiaddr.Multiaddr, inUse map[netip.Addr]bool) []multiaddr.Multiaddr {
 	worth := func(a multiaddr.Multiaddr) int {
-		rank := addrRank(a)
-		switch isName := !IP(a).IsValid(); {
-		case inUse[IP(a)] && !IsRelayed(a):
+		switch rank, ip := addrRank(a), IP(a); {
+		case inUse[ip] && !IsRelayed(a):
+			return -2
+		case rank == rankPublic && ip.IsValid(): // before names
 			return -1
-		case rank == rankPublic && !isName:
-			return 0
-		case rank == rankPublic:
-			return 1
+		default:
+			return rank
 		}
-		return 1 + rank
 	}
 	sorted := slices.SortedFunc(slices.Values(addrs), func(x, y multiaddr.Multiaddr) int {
 		return cmp.Or(worth(x)-worth(y), x.Compare(y))

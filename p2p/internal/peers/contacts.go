@@ -54,8 +54,6 @@ type contact struct {
 	chosen int
 }
 
-func (c contact) rank() int { return addrRank(c.addrs[0]) }
-
 func full(a multiaddr.Multiaddr, id peer.ID) string { return a.String() + "/p2p/" + id.String() }
 
 // addContact adds a peer that has an address and is not among all.
@@ -63,7 +61,7 @@ func addContact(all []contact, id peer.ID, addrs []multiaddr.Multiaddr, usable f
 	addrs = slices.DeleteFunc(slices.Clone(addrs),
 		func(a multiaddr.Multiaddr) bool { return addrRank(a) == rankNone || !usable(full(a, id)) })
 	slices.SortStableFunc(addrs, func(a, b multiaddr.Multiaddr) int {
-		return cmp.Or(cmp.Compare(addrRank(a), addrRank(b)), cmp.Compare(a.String(), b.String()))
+		return cmp.Or(addrRank(a)-addrRank(b), cmp.Compare(a.String(), b.String()))
 	})
 	if len(addrs) > 0 && addrRank(addrs[0]) < rankLoopback {
 		addrs = slices.DeleteFunc(addrs, func(a multiaddr.Multiaddr) bool { return addrRank(a) == rankLoopback })
@@ -77,14 +75,13 @@ func addContact(all []contact, id peer.ID, addrs []multiaddr.Multiaddr, usable f
 // choose takes the contacts' addresses in turn, public ones first: of many peers those that can be
 // reached have their place.
 func choose(all []contact, limit int) {
-	slices.SortStableFunc(all, func(a, b contact) int { return cmp.Compare(a.rank(), b.rank()) })
-	for more := true; more; {
-		more = false
+	slices.SortStableFunc(all, func(a, b contact) int { return addrRank(a.addrs[0]) - addrRank(b.addrs[0]) })
+	for before := limit + 1; limit > 0 && limit < before; {
+		before = limit
 		for i := range all {
 			if c := &all[i]; limit > 0 && c.chosen < len(c.addrs) {
 				c.chosen++
 				limit--
-				more = true
 			}
 		}
 	}
@@ -100,13 +97,12 @@ const (
 )
 
 func addrRank(a multiaddr.Multiaddr) int {
-	_, err := a.ValueForProtocol(multiaddr.P_CIRCUIT)
-	switch {
+	switch relayed := IsRelayed(a); {
 	case manet.IsIPUnspecified(a) || manet.IsIP6LinkLocal(a):
 		return rankNone
-	case err == nil && manet.IsPublicAddr(a):
+	case relayed && manet.IsPublicAddr(a):
 		return rankRelayed
-	case err == nil: // who reaches such a relay has other ways
+	case relayed: // who reaches such a relay has other ways
 		return rankNone
 	case manet.IsPublicAddr(a):
 		return rankPublic

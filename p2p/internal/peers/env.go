@@ -89,22 +89,21 @@ func (e Env) ConnectedDirectly(id peer.ID) bool {
 // BestConn is the connection to a peer that new streams take: direct before relayed, relayed before
 // limited.
 func (e Env) BestConn(id peer.ID) (best network.Conn, ok bool) {
+	rank := func(c network.Conn) int {
+		switch {
+		case c.Stat().Limited:
+			return 2
+		case IsRelayed(c.RemoteMultiaddr()):
+			return 1
+		}
+		return 0
+	}
 	for _, c := range e.Host.Network().ConnsToPeer(id) {
-		if !c.IsClosed() && (best == nil || wayRank(c) < wayRank(best)) {
+		if !c.IsClosed() && (best == nil || rank(c) < rank(best)) {
 			best = c
 		}
 	}
 	return best, best != nil
-}
-
-func wayRank(c network.Conn) int {
-	switch {
-	case c.Stat().Limited:
-		return 2
-	case IsRelayed(c.RemoteMultiaddr()):
-		return 1
-	}
-	return 0
 }
 
 // Speaks says whether a peer has reported that it speaks a protocol.

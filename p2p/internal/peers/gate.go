@@ -125,9 +125,7 @@ func (g *Gate) StillPasses(s interface{ Reset() error }, to peer.ID, proto proto
 	return fmt.Errorf("%w any more", ErrNotAdmitted)
 }
 
-// Lists says whether the list has a peer, admitted or not.
-func (g *Gate) Lists(id peer.ID) bool { return g == nil || g.lists(id) }
-
+// lists says whether the list has a peer, admitted or not.
 func (g *Gate) lists(id peer.ID) bool { return g.listed == nil || g.listed(slot.PeerID(id)) }
 
 // Knows says whether a peer is admitted.

@@ -144,36 +144,30 @@ func (d *Dialer) remind(now time.Time) {
 	if now.Before(d.mu.round) {
 		return
 	}
-	alone := len(d.env.Host.Network().Peers()) == 0
-	ids, pause := d.env.Book.missed(alone), jittered(rememberedEvery)
+	alone, pause := len(d.env.Host.Network().Peers()) == 0, jittered(rememberedEvery)
 	if alone {
 		pause = dialPause
 	}
 	// all peers of a run may have been started, or cut off, at one moment
 	d.mu.round = now.Add(pause)
-	ids = slices.DeleteFunc(ids, func(id peer.ID) bool {
-		t := d.mu.targets[id]
-		return t != nil && (t.node || t.dialling || t.once || t.next.After(now))
-	})
-	if len(ids) > rememberedAtOnce && !alone {
-		next := func(id peer.ID) time.Time {
-			if t := d.mu.targets[id]; t != nil {
-				return t.next
-			}
-			return time.Time{}
+	var due []*target
+	for _, id := range d.env.Book.missed(alone) {
+		if t := d.target(id); !t.node && !t.dialling && !t.once && !t.next.After(now) {
+			due = append(due, t)
 		}
-		slices.SortStableFunc(ids[1:], func(a, b peer.ID) int { return next(a).Compare(next(b)) })
-		ids = ids[:rememberedAtOnce]
 	}
-	for _, id := range ids {
-		t := d.target(id)
-		if addrs, shown := d.env.Book.Addrs(id); shown {
-			d.env.Host.Peerstore().ClearAddrs(id) // hundreds of false ones would be dialled first
-			t.Addrs = addrs
-		} else if len(addrs) > 0 {
+	if len(due) > rememberedAtOnce && !alone {
+		slices.SortStableFunc(due[1:], func(a, b *target) int { return a.next.Compare(b.next) })
+		due = due[:rememberedAtOnce]
+	}
+	for _, t := range due {
+		addrs, shown := d.env.Book.Addrs(t.ID)
+		if shown {
+			d.env.Host.Peerstore().ClearAddrs(t.ID) // hundreds of false ones would be dialled first
+		}
+		if t.once = true; len(addrs) > 0 {
 			t.Addrs = addrs
 		}
-		t.once = true
 	}
 }
 
@@ -238,7 +232,7 @@ func (d *Dialer) failed(t *target, now time.Time) {
 	t.failures = min(t.failures+1, maxFailures)
 	often := max(d.cfg.Every, dialPause)
 	switch {
-	case t.node || len(d.env.Host.Network().Peers()) == 0:
+	case t.node || (t.found.IsZero() || d.env.Book.isMember(t.ID)) && len(d.env.Host.Network().Peers()) == 0:
 		t.next = now.Add(min(dialPause<<(t.failures-1), nodePause, often))
 	case t.found.IsZero():
 		t.next = now.Add(jittered(rememberedPause))
