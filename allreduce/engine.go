@@ -101,9 +101,12 @@ type Engine struct {
 	lanes  *lanes
 	frames sync.Pool // of *frame: rooms of frames are used again
 	joint  sync.Pool // of *[outBytes]byte: what links put together
+	coders *coders
 	meter  *meter
 
 	partials sync.Pool // of *partial: rooms of partial results, likewise
+
+	raw, reduced packer // of frames that are sent
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -138,6 +141,8 @@ func New(cfg Config) (*Engine, error) {
 		e.grids = append(e.grids, plan.NewGrid(cfg.Params, uint32(p)))
 		e.outs = append(e.outs, plan.OutcomeGrid(cfg.Params, uint32(p)))
 	}
+	e.coders = newCoders()
+	e.raw.coders, e.reduced.coders = e.coders, e.coders
 	e.frames.New = func() any { return new(frame) }
 	e.joint.New = func() any { return new([outBytes]byte) }
 	e.partials.New = func() any { return new(partial) }

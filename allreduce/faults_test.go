@@ -72,6 +72,10 @@ func TestBadContributionsAreNamed(t *testing.T) {
 				c.data[f]++
 			}
 		}, false, BadBytes, false},
+		{"other frames, packed", f32, func() {
+			clear(c.data)
+			g.engines[sender].raw.always = packZstd
+		}, false, BadBytes, false},
 		{"a leaf's hash", f32, func() { c.leaves[0].Hash[0]++ }, false, BadBytes, false},
 		{"a leaf's norm", f32, func() { c.leaves[0].NormSq++ }, false, BadBytes, false},
 		{"norms too great", f32, norm(more), false, FalseNorm, true},

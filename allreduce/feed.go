@@ -83,8 +83,7 @@ func (f *feed) send(ctx context.Context, l *link) error {
 	credit := f.of.window
 	for next := f.first; ; {
 		if credit > 0 && next < f.last {
-			frame := f.r.grid.Frame(f.r.own.data, next)
-			if err := f.r.sendFrame(f.ctx, l, kindRaw, next, frame, credit == 1 || next+1 == f.last); err != nil {
+			if err := f.sendFrame(l, next, credit == 1 || next+1 == f.last); err != nil {
 				return err
 			}
 			next++
@@ -122,6 +121,17 @@ func (f *feed) opening() []byte {
 	return b
 }
 
+func (f *feed) sendFrame(l *link, index int, last bool) error {
+	raw := &f.r.engine.raw
+	frame := f.r.grid.Frame(f.r.own.data, index)
+	packed := raw.pack(frame)
+	done := f.r.engine.lanes.turn(f.ctx, &l.lane)
+	defer done()
+	err := raw.write(l, kindRaw, index, frame, packed, last)
+	f.r.moved()
+	return err
+}
+
 // receive reads the reduced frames into the result, and the root.
 func (f *feed) receive(l *link) error {
 	g := f.r.out
@@ -139,11 +149,12 @@ func (f *feed) receive(l *link) error {
 			told, err = true, f.published(l, h)
 		case h.Kind == kindRoot && next == f.last:
 			return f.complete(l)
-		case next < f.last && h == header{kindReduced, uint32(next), uint32(g.FrameSize(next))}:
+		case next < f.last && h.carries(kindReduced, next, g.FrameSize(next)):
 			b := g.Frame(f.r.result, next)
-			if err = l.readPayload(b, &f.taken); err == nil {
+			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
 				f.r.hashed(next)
 				f.credit <- struct{}{}
+				f.taken.Add(uint64(len(b)) - uint64(h.Length)) // as if it had come unpacked
 				f.r.moved()
 				moved.moved()
 				next++

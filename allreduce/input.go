@@ -224,8 +224,8 @@ func (in *input) readAll(l *link) error {
 			return unexpected(err)
 		case h.Kind == kindAlive:
 			err = in.heard(l, &moved, f < in.p.last)
-		case f < in.p.last && h == header{kindRaw, uint32(f), uint32(in.p.r.grid.FrameSize(f))}:
-			err = in.readFrame(l, f, leaves)
+		case f < in.p.last && h.carries(kindRaw, f, in.p.r.grid.FrameSize(f)):
+			err = in.readFrame(l, h, f, leaves)
 			moved.moved()
 			f++
 		default:
@@ -266,7 +266,7 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 }
 
 // readFrame reads a frame, checks it, and hands it to the reducer.
-func (in *input) readFrame(l *link, f int, leaves []slot.FrameLeaf) error {
+func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) error {
 	in.moved.Store(never) // a frame comes, or waits for the reducer
 	fr, err := in.take()
 	if err != nil {
@@ -277,7 +277,7 @@ func (in *input) readFrame(l *link, f int, leaves []slot.FrameLeaf) error {
 		fr.buf = make([]byte, g.FrameSize(0)) // none is larger
 	}
 	b := fr.buf[:g.FrameSize(f)]
-	if err := l.readPayload(b, &in.p.taken); err != nil {
+	if err := l.readFrameInto(b, h, in.p.r.engine.coders, &in.p.taken); err != nil {
 		return err
 	}
 	if slot.Hash(b) != leaves[f].Hash {
@@ -367,7 +367,14 @@ func refuse(l *link, reason Reason) error {
 }
 
 func (in *input) writeFrame(l *link, f int) error {
-	return in.p.r.sendFrame(in.ctx, l, kindReduced, f, in.p.r.out.Frame(in.p.r.result, f), len(in.ready) == 0)
+	frame, reduced := in.p.r.out.Frame(in.p.r.result, f), &in.p.r.engine.reduced
+	once := &in.p.packed[f-in.p.first]
+	once.Do(func() { once.packed = reduced.pack(frame) })
+	done := in.p.r.engine.lanes.turn(in.ctx, &l.lane)
+	defer done()
+	err := reduced.write(l, kindReduced, f, frame, once.packed, len(in.ready) == 0)
+	in.p.r.moved()
+	return err
 }
 
 func (in *input) writeRoot(l *link) error {

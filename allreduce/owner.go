@@ -22,6 +22,7 @@ type ownPiece struct {
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
 	began  time.Time
+	packed []once // reduced frames that go compressed
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
 	rooms []time.Time
 }
@@ -32,6 +33,7 @@ func newOwnPiece(p *piece) *ownPiece {
 		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
 		rooms: make([]time.Time, p.of.window),
 	}
+	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
 		if !p.of.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
 			own.inputs[i] = newInput(own, i, o)

@@ -161,18 +161,6 @@ func (r *Reduction) link(ctx context.Context, s wire.Stream) (l *link, stop func
 	}
 }
 
-// sendFrame writes a frame when it is its turn. The last one before a wait is flushed.
-func (r *Reduction) sendFrame(ctx context.Context, l *link, kind frameKind, f int, frame []byte, last bool) error {
-	done := r.engine.lanes.turn(ctx, &l.lane)
-	defer done()
-	err := l.writeFrame(kind, f, frame)
-	if err == nil && last {
-		err = l.flush()
-	}
-	r.moved()
-	return err
-}
-
 // tally closes what waits for the end of all pieces. mu is held.
 func (r *Reduction) tally() {
 	complete, settled := true, true

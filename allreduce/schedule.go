@@ -45,5 +45,6 @@ const (
 // Coming is how much has come of a piece that another owner reduces.
 type Coming struct {
 	slot.Piece
-	Bytes, Size uint64
+	Bytes uint64 // of a frame that is on its way as it is sent: it may be compressed
+	Size  uint64
 }

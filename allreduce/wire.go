@@ -20,6 +20,8 @@ const (
 	headerSize = 1 + 4 + 4
 	aliveSize  = 8
 	refuseSize = 1
+
+	packedLeast = 2 // bytes of a packed frame: the method, and something
 )
 
 // A stream of a ring goes from a peer to the next one. Its opener writes
@@ -106,6 +108,10 @@ const (
 	kindRefuse frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
 	// from the owner, before the root: a slot.FigureRow over the group for each frame of the piece
 	kindFigures frameKind = 6
+
+	// as raw, compressed (pack.go): method u8, then bytes; shorter than the frame
+	kindPackedRaw     frameKind = 8
+	kindPackedReduced frameKind = 9 // as reduced, compressed
 )
 
 // The kinds of frames in a ring.
@@ -116,6 +122,23 @@ const (
 	// index: a place in the plan; its squared norm of each frame, float64, big-endian
 	kindNorms frameKind = 18
 )
+
+// packed is the kind of a raw or reduced frame that is compressed.
+func (k frameKind) packed() frameKind { return k + kindPackedRaw - kindRaw }
+
+func (k frameKind) isPacked() bool { return k == kindPackedRaw || k == kindPackedReduced }
+
+// carries says whether a header stands before a frame of that kind, packed or not, index and size.
+func (h header) carries(kind frameKind, index, size int) bool {
+	switch {
+	case int(h.Index) != index:
+		return false
+	case h.Kind == kind:
+		return uint64(h.Length) == uint64(size)
+	default:
+		return h.Kind == kind.packed() && uint64(h.Length) < uint64(size)
+	}
+}
 
 // header stands before each payload.
 type header struct {
@@ -138,6 +161,10 @@ func parseHeader(b []byte) (header, error) {
 	case kindRaw, kindReduced, kindPartial, kindPassed, kindNorms:
 	case kindFigures:
 		h.expect(r, h.Length)
+	case kindPackedRaw, kindPackedReduced:
+		if h.Length < packedLeast {
+			r.Fail("packed frame of %d bytes", h.Length)
+		}
 	case kindRoot:
 		h.expect(r, uint32(len(slot.Root{})))
 	case kindAlive:
