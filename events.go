@@ -147,11 +147,10 @@ func (l *ledgerEvents) Tell(e membership.Event) {
 	if e.Until > 0 {
 		values["left_out_slot"], values["until"] = e.Slot, e.Until
 	}
-	switch e.Kind {
-	case membership.EventPlanned:
+	if e.Kind == membership.EventPlanned {
 		values["schedule"], values["owners"] = cmp.Or(e.Detail, string(allreduce.Rotation)), owners(*e.Plan)
 		l.expect(e, values)
-	case membership.EventCommitted:
+	} else if e.Kind == membership.EventCommitted {
 		l.decided(e.Slot)
 	}
 	fields := map[string]any{}

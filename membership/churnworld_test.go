@@ -125,7 +125,8 @@ func (w *churnWorld) founding() wire.Commit {
 		StateRoot: slot.Hash([]byte("initial")),
 	}
 	for _, p := range w.peers {
-		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1, Seat: 1, Credit: w.credit()})
+		m := slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1, Seat: 1, Credit: w.credit()}
+		r.Members = append(r.Members, m)
 	}
 	w.after[genesis], w.after[r.Hash()] = r.StateRoot, r.StateRoot
 	return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: slot.Vote{

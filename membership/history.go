@@ -76,7 +76,8 @@ func (hi *history) loneEnds(offers []slot.Offer, contributors int) time.Duration
 // no single one can draw it out; newcomers have no say.
 func (hi *history) idleFrom(offers []slot.Offer) time.Duration {
 	t := hi.cfg.Timing
-	fresh := hi.chain.KnownOf(slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return o.Base+1 != o.Slot }))
+	stale := func(o slot.Offer) bool { return o.Base+1 != o.Slot }
+	fresh := hi.chain.KnownOf(slices.DeleteFunc(slices.Clone(offers), stale))
 	if t.Beside == 0 || len(fresh) == 0 {
 		return never
 	}

@@ -173,7 +173,8 @@ func convicts(t testing.TB, p allreduce.Params, proof Proof, guilty slot.PeerID)
 	b := proof.Append(nil)
 	// of an outcome; else a frame, or what is committed to
 	most := 4 << 10 * (1 + len(proof.Statement.Offers))
-	if in := gridsOf(p, slot.FragmentOf(max(1, proof.Offer.Slot), uint64(len(p.Fragments)))).in; proof.Kind != FalseOutcome {
+	fragment := slot.FragmentOf(max(1, proof.Offer.Slot), uint64(len(p.Fragments)))
+	if in := gridsOf(p, fragment).in; proof.Kind != FalseOutcome {
 		most += max(in.FrameBytes, slot.FrameLeafSize*in.Frames)
 	}
 	if len(b) > most {

@@ -67,7 +67,8 @@ func TestAGoodLibraryPasses(t *testing.T) {
 
 // TestTasksHaveTheTimeOfTheRun: a library that refuses a task without it passes.
 func TestTasksHaveTheTimeOfTheRun(t *testing.T) {
-	r, err := CheckLibrary(t.Context(), CheckConfig{Library: libraryConfig("bad", `{"size":100, "how":"timed", "in":"run"}`)})
+	library := libraryConfig("bad", `{"size":100, "how":"timed", "in":"run"}`)
+	r, err := CheckLibrary(t.Context(), CheckConfig{Library: library})
 	if err != nil || !r.OK {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -157,7 +158,8 @@ func TestDeafLibrary(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	run := func(cfg CheckConfig, other string) CheckReport {
-		cfg.Library, cfg.Against = libraryConfig("bowl", `{"size":50, "target":1}`), against(libraryConfig("bowl", other))
+		cfg.Library = libraryConfig("bowl", `{"size":50, "target":1}`)
+		cfg.Against = against(libraryConfig("bowl", other))
 		r, err := CheckLibrary(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -191,7 +191,8 @@ func TestCUDATakesTheSameBatches(t *testing.T) {
 		{Slot: 1 << 50},
 	} {
 		task.Steps, task.Seed, task.Self, task.Members = 2, 99, peerIDs(3)[1], peerIDs(3)
-		near(t, fmt.Sprintf("the loss of %+v", task), trainSteps(t, reference, task).Loss, trainSteps(t, other, task).Loss, 1e-6)
+		want, got := trainSteps(t, reference, task).Loss, trainSteps(t, other, task).Loss
+		near(t, fmt.Sprintf("the loss of %+v", task), want, got, 1e-6)
 	}
 }
 

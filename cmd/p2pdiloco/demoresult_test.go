@@ -29,9 +29,11 @@ func TestOK(t *testing.T) {
 		r    demoResult
 		want bool
 	}{
-		"fell":       {demoResult{Identical: true, Peers: []demoPeerResult{fell, fell}}, true},
-		"differ":     {demoResult{Identical: false, Peers: []demoPeerResult{fell, fell}}, false},
-		"rose":       {demoResult{Identical: true, Peers: []demoPeerResult{fell, {LossFirst: &low, LossLast: &high}}}, false},
+		"fell":   {demoResult{Identical: true, Peers: []demoPeerResult{fell, fell}}, true},
+		"differ": {demoResult{Identical: false, Peers: []demoPeerResult{fell, fell}}, false},
+		"rose": {
+			demoResult{Identical: true, Peers: []demoPeerResult{fell, {LossFirst: &low, LossLast: &high}}}, false,
+		},
 		"same":       {demoResult{Identical: true, Peers: []demoPeerResult{{LossFirst: &low, LossLast: &low}}}, false},
 		"unmeasured": {demoResult{Identical: true, Peers: []demoPeerResult{{}}}, false},
 	} {

@@ -19,7 +19,8 @@ func summarizeDemo(out io.Writer, cfg demoConfig, r demoResult) {
 	for i, p := range r.Peers {
 		fmt.Fprintf(w, "%d %s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\n", i+1, p.PeerID[max(0, len(p.PeerID)-6):],
 			lossText(p.LossFirst), lossText(p.LossLast),
-			humanize.Bytes(p.BytesSent), share(p.BytesSent, r.DDPBytes), p.RoundsApplied, shortRoot(p.StateRoot), p.Exit)
+			humanize.Bytes(p.BytesSent), share(p.BytesSent, r.DDPBytes), p.RoundsApplied, shortRoot(p.StateRoot),
+			p.Exit)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "\n%s\n", verdict(r))

@@ -81,7 +81,8 @@ join)
 	;;
 status)
 	while [ ! -e peer/api ]; do sleep 0.1; done # the peer has begun
-	printf '{"phase":"running","slot":3,"state_root":"%s","last_slot":9,"members":[{"state":"training"},{"state":"late"}]}\n' "$(cat root)"
+	printf '{"phase":"running","slot":3,"state_root":"%s","last_slot":9,' "$(cat root)"
+	echo '"members":[{"state":"training"},{"state":"late"}]}'
 	exit
 	;;
 esac
@@ -206,7 +207,8 @@ func TestReadmeOnNamespaces(t *testing.T) {
 		if out, err := exec.Command(multihost+"namespaces.sh", "down").CombinedOutput(); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
-		if left, err := exec.Command("ip", "netns", "list").Output(); err != nil || strings.Contains(string(left), "p2p-n") {
+		left, err := exec.Command("ip", "netns", "list").Output()
+		if err != nil || strings.Contains(string(left), "p2p-n") {
 			t.Errorf("namespaces are left: %s, %v", left, err)
 		}
 	})

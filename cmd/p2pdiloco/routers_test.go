@@ -80,7 +80,8 @@ func newRouted(t *testing.T, kinds ...lab.Site) *routed {
 		t.Skip("takes minutes, and root")
 	}
 	t.Setenv(clitest.AsProgram, "1")
-	world, err := lab.NewInternet(t.Context(), "p2pnat", lab.Link{Rate: 100_000_000, Delay: 10 * time.Millisecond}, kinds...)
+	link := lab.Link{Rate: 100_000_000, Delay: 10 * time.Millisecond}
+	world, err := lab.NewInternet(t.Context(), "p2pnat", link, kinds...)
 	_, tun := os.Stat("/dev/net/tun")
 	if errors.Is(err, lab.ErrNotRoot) || errors.Is(err, errors.ErrUnsupported) || err != nil && tun != nil {
 		t.Skip(err)

@@ -159,7 +159,9 @@ func (s *Store) Save(height uint64, count Count, root slot.Root, vectors ...[]fl
 func (s *Store) Write(height uint64, count Count, tree Tree, vectors ...[]float32) (*Written, error) {
 	w := &Written{
 		states: s.states, tree: tree,
-		Checkpoint: Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: tree.Root, Size: s.Shape().Size()},
+		Checkpoint: Checkpoint{
+			Height: height, Slot: count.Slot, Open: count.Open, Root: tree.Root, Size: s.Shape().Size(),
+		},
 	}
 	if s.states.holds(w.Checkpoint) {
 		return w, nil
@@ -213,8 +215,8 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 	}
 	defer f.Close()
 	w := bytes.NewBuffer(dst)
-	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(*c.tree.Load()), groupLog, uint64(offset),
-		uint64(length))
+	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(*c.tree.Load()), groupLog,
+		uint64(offset), uint64(length))
 	if err != nil {
 		return dst, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}

@@ -77,7 +77,8 @@ func TestScreenFits(t *testing.T) {
 		"████████████░░░░░░░░░░░░  step 10 of 20  about 4 s left",
 		"this branch may still end",
 		"2.5000 held out, after slot 7  █▄▁", "50 times less", "height 9; 4 electors",
-		"terms lost  none at this height; at the newest 64: 3 by", "direct tcp 1.5 ms", "relayed 1.2 MB/s 1.5 ms", "attic", "1234",
+		"terms lost  none at this height; at the newest 64: 3 by", "direct tcp 1.5 ms",
+		"relayed 1.2 MB/s 1.5 ms", "attic", "1234",
 		"paused: no quorum",
 	} {
 		if !strings.Contains(screen, want) {

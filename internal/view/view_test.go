@@ -273,7 +273,8 @@ func TestEvents(t *testing.T) {
 	names := map[string]string{"12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv": "attic"}
 	for i := range maxEvents + 3 {
 		var e p2pdiloco.Event
-		err := json.Unmarshal([]byte(`{"time":"2026-01-02T03:04:05Z","event":"peer.left","height":9007199254740993}`), &e)
+		line := `{"time":"2026-01-02T03:04:05Z","event":"peer.left","height":9007199254740993}`
+		err := json.Unmarshal([]byte(line), &e)
 		if err != nil || e.Name != "peer.left" || e.Fields["height"] != json.Number("9007199254740993") {
 			t.Fatal(e, err)
 		}

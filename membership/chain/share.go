@@ -48,7 +48,9 @@ func (pos *position) KnownOf(offers []slot.Offer) []slot.Offer {
 	if len(newcomers) == len(offers) {
 		return offers
 	}
-	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(newcomers, o.Peer) })
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
+		return slices.Contains(newcomers, o.Peer)
+	})
 }
 
 // WithinShare returns those of the offers for the open slot that its plan takes. Where votes are

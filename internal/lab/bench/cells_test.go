@@ -143,8 +143,10 @@ func TestResult(t *testing.T) {
 	of := func(training float64, root string) *measuredPeer {
 		p := &measuredPeer{
 			measured: []eventlog.Line{told(1, 0, 3, 0), told(6, 1, 2.5, 10)},
-			sent:     []reading{{second(afterSeconds(1)), 100}, {second(afterSeconds(1.1)), 200}, {second(afterSeconds(6)), 600}},
-			payload:  700,
+			sent: []reading{
+				{second(afterSeconds(1)), 100}, {second(afterSeconds(1.1)), 200}, {second(afterSeconds(6)), 600},
+			},
+			payload: 700,
 		}
 		p.report.BytesSent, p.report.Training, p.report.Stall, p.report.Tokens = 1100, training, 1, 10*c.batch()
 		p.report.StateRoot = root
