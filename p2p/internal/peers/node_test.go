@@ -33,8 +33,8 @@ type node struct {
 	signs   *Signs
 	pulses  *Pulses
 	changes *AddressChanges
-	relays  map[peer.ID]bool // in use
-	late    atomic.Int64     // nanoseconds that each pulse takes it
+	relays  atomic.Pointer[map[peer.ID]bool] // in use; nil: none
+	late    atomic.Int64                     // nanoseconds that each pulse takes it
 	// what picks bulk connections, the last time
 	ended func(id peer.ID, local netip.Addr, opened time.Time) bool
 }
@@ -60,7 +60,12 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 				_ = s.Close()
 			}
 		})
-	}, func() map[peer.ID]bool { return n.relays })
+	}, func() map[peer.ID]bool {
+		if used := n.relays.Load(); used != nil {
+			return *used
+		}
+		return nil
+	})
 	n.changes = NewAddressChanges(env, func(dead func(peer.ID, netip.Addr, time.Time) bool) { n.ended = dead })
 	env.Dialer.Start()
 	t.Cleanup(func() {

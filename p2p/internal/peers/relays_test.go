@@ -19,12 +19,12 @@ func TestRelaySilence(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a, b := pair(t)
-			a.relays = map[peer.ID]bool{b.host.ID(): true}
+			a.relays.Store(&map[peer.ID]bool{b.host.ID(): true})
 			conn := a.host.Network().ConnsToPeer(b.host.ID())[0]
 			time.Sleep(20 * time.Second)
 			b.host.SetStreamHandler(ping.ID, func(s network.Stream) { _, _ = io.Copy(io.Discard, s) })
 			if !c.used {
-				delete(a.relays, b.host.ID())
+				a.relays.Store(nil)
 			}
 			for range 12 {
 				if c.relays {
