@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -43,7 +44,9 @@ func (r *runner) awaitsStep() bool {
 			some = r.nodes
 		}
 		return f.doing("back") && time.Since(f.since) > stepAfter && slices.ContainsFunc(some, func(p *node) bool {
-			return p.running() && p.status.Slot >= r.ledger.slot && !slices.Contains(r.ledger.members, p.ID)
+			// after a partition the list here may be older than what the peer says of itself
+			asks := p.status.Phase == p2pdiloco.PhaseJoining || !slices.Contains(r.ledger.members, p.ID)
+			return p.running() && p.status.Slot >= r.ledger.slot && asks
 		})
 	})
 }

@@ -115,6 +115,10 @@ func TestTheGateOpens(t *testing.T) {
 			comesBack(3*time.Second, 59, false)(r)
 			r.ledger.slot = 59
 		}), 60},
+		{"asks, and stands in an old list", "byzantine", func(r *runner) {
+			comesBack(3*time.Second, 5, true)(r)
+			r.nodes[0].status.Phase = p2pdiloco.PhaseJoining
+		}, 6},
 		{"cannot ask yet", "byzantine", comesBack(3*time.Second, 4, false), 5},
 		{"need not ask", "byzantine", comesBack(3*time.Second, 5, true), 5},
 		{"has just come", "byzantine", comesBack(time.Second, 5, false), 5},
