@@ -131,8 +131,10 @@ func (d *Dialer) Connect(ctx context.Context, to peer.AddrInfo) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	known, over := context.WithTimeout(ctx, knownTimeout)
+	_, over := d.Until(ctx, to.ID) // while others are asked, too
 	defer over()
+	known, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
 	err := d.Dial(known, to)
 	if err == nil || ctx.Err() != nil {
 		return err

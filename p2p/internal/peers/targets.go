@@ -162,7 +162,7 @@ func (d *Dialer) remind(now time.Time) {
 	}
 	for _, t := range due {
 		addrs, shown := d.env.Book.Addrs(t.ID)
-		if shown {
+		if shown && d.mu.dialling[t.ID] == nil { // who dials now needs those that it has
 			d.env.Host.Peerstore().ClearAddrs(t.ID) // hundreds of false ones would be dialled first
 		}
 		if t.once = true; len(addrs) > 0 {
