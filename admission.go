@@ -190,9 +190,9 @@ func (n *Node) foundsNothing(lost bool) string {
 	return ""
 }
 
-// giveUp ends this node, which is alone in its run, for another run in sight.
+// giveUp ends this node, whose run nobody has joined, for another run in sight.
 func (n *Node) giveUp(run formation.Sighted) {
-	n.life.Fail(fmt.Errorf("%w: nobody has joined %s@%.16s, which it founded, and in sight is\n  %s", ErrGivenUp,
+	n.life.Fail(fmt.Errorf("%w: nobody has joined %s@%.16s, and in sight is\n  %s", ErrGivenUp,
 		n.spec.Name, n.run, run))
 }
 

@@ -101,9 +101,9 @@ func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 			"about": n.Self(), "height": at.By.Height, "record": at.By.Record, "detail": at.RemovalText(n.Self()),
 		})
 	}
-	n.formation.Introduce(n.driver.Incarnation(), func() (slot, members uint64, alone bool) {
+	n.formation.Introduce(n.driver.Incarnation(), func() (slot, members uint64, alone, in bool) {
 		v := n.driver.View()
-		return v.Tip.Slot, uint64(len(v.Peers())), n.driver.Alone()
+		return v.Tip.Slot, uint64(len(v.Peers())), n.driver.Alone(), v.IsMember
 	})
 	n.keepClose(n.driver.View())
 	n.motions, err = admission.NewMotions(n.driver, n.files())

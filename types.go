@@ -86,8 +86,8 @@ var (
 	// ErrOtherRun is wrapped by what Join returns where several runs of the name are in sight and
 	// nothing says which one is meant.
 	ErrOtherRun = errors.New("p2pdiloco: another run of this name")
-	// ErrGivenUp ends a node whose run nobody but it ever was in, for another run of the name.
-	// Close it, and Join again with the same configuration: that looks for the other run.
+	// ErrGivenUp ends a node whose run nobody but its founder ever was in, for another run of the
+	// name. Close it, and Join again with the same configuration: that looks for the other run.
 	ErrGivenUp = round.ErrGivenUp
 	// ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
 	ErrClosed = round.ErrClosed

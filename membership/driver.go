@@ -207,8 +207,8 @@ func (d *Driver) Record(height uint64) (wire.Commit, bool) {
 	return d.core.mu.machine.Record(height)
 }
 
-// Alone says whether no record that is certified or signed here lists another peer, in the run's
-// first slots. After Close that stays so.
+// Alone says whether no record that is known or signed here lists more than the founder, in the
+// run's first slots. After Close that stays so.
 func (d *Driver) Alone() bool {
 	d.core.mu.Lock()
 	defer d.core.mu.Unlock()

@@ -124,12 +124,12 @@ func (m *Machine) Record(height uint64) (wire.Commit, bool) {
 	return c, err == nil
 }
 
-// Alone says whether no record that is certified or signed here lists another peer, in the run's
-// first slots.
+// Alone says whether no record that is known or signed here lists more than the founder, in the
+// run's first slots.
 func (m *Machine) Alone() bool {
 	tip, signed := m.chain.Tip(), m.pledges.open
-	alone := func(r slot.Record) bool { return len(r.Members) == 1 && r.Members[0].Peer == m.cfg.Self }
-	ok := tip.Height > 0 && tip.Slot < slot.Early && m.exit.how() == EndsNot &&
+	alone := func(r slot.Record) bool { return len(r.Members) == 1 }
+	ok := tip.Slot < slot.Early && m.exit.how() == EndsNot &&
 		(signed.Have == nil || alone(signed.Have.Record)) && (signed.Vote == nil || alone(signed.Vote.Record))
 	for height := tip.Height; ok && height > 0; height-- {
 		c, held := m.Record(height)

@@ -173,7 +173,7 @@ func TestAFounderThatIsAloneGivesItsRunUp(t *testing.T) {
 	}
 	leave(t, peers...)
 	for i, id := range founded {
-		if says := strings.Contains(peers[i].Err.String(), id[:16]+", which it founded"); says == ids[id] {
+		if says := strings.Contains(peers[i].Err.String(), id[:16]+", and in sight is"); says == ids[id] {
 			t.Errorf("the founder of %s, and all are in %v, says %s", id, ids, &peers[i].Err)
 		}
 	}

@@ -85,9 +85,9 @@ type Formation struct {
 		awaited     chan struct{}
 		warned      bool             // a warning was logged of a peer with another preset
 		incarnation slot.Incarnation // this peer's incarnation, once its vote log is open
-		// newest slot of the run, its number of members, and whether nobody but this peer ever was
-		// one; nil before the vote log is open
-		progress func() (slot, members uint64, alone bool)
+		// newest slot of the run, its number of members, whether only the founder ever was one, and
+		// whether this peer is one; nil before the vote log is open
+		progress func() (slot, members uint64, alone, in bool)
 		// peers without a spec that could settle one, with the time of their last hello
 		searching map[slot.PeerID]time.Time
 		otherRuns map[slot.PeerID]error // peers of other runs of this name, how those differ
@@ -228,8 +228,8 @@ func (f *Formation) over() bool {
 }
 
 // Introduce makes hellos name this peer's incarnation from now on, and say how far its run is.
-// progress says besides whether nobody but this peer ever was a member.
-func (f *Formation) Introduce(i slot.Incarnation, progress func() (slot, members uint64, alone bool)) {
+// progress says besides whether only the founder ever was a member, and whether this peer is one.
+func (f *Formation) Introduce(i slot.Incarnation, progress func() (slot, members uint64, alone, in bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.incarnation, f.mu.progress = i, progress

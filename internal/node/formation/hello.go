@@ -197,7 +197,7 @@ func (f *Formation) hello() p2p.Hello {
 		Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation,
 	}
 	if f.mu.progress != nil {
-		h.Slot, h.Members, _ = f.mu.progress()
+		h.Slot, h.Members, _, _ = f.mu.progress()
 	}
 	if f.mu.spec != nil {
 		h.Members = max(1, h.Members) // its founder, at least

@@ -123,22 +123,24 @@ func (f *Formation) choose() error {
 	return nil
 }
 
-// alone says whether this peer may give its run up: nobody else ever was a member. A person who has
-// it found a run wants that one. mu is held.
+// alone says whether this peer may give its run up: only the founder ever was a member, this peer
+// or the one whose run it has chosen: that one may have given it up before this peer was a member.
+// A person who has it found a run wants that one. mu is held.
 func (f *Formation) alone() bool {
 	if f.cfg.Found || f.cfg.GiveUp == nil || f.mu.progress == nil {
 		return false
 	}
-	_, _, alone := f.mu.progress()
-	return alone
+	_, _, alone, in := f.mu.progress()
+	own, seen := f.mu.sighted[f.mu.spec.RunID()]
+	return alone && (in || seen && own.alone())
 }
 
-// weigh has this peer give its run up for another one in sight, if it is alone in its own: for one
-// that is not given up, or whose founder has a lower ID; mu is held.
+// weigh has this peer give its run up for another one in sight, if nobody has joined its own: for
+// one that is not given up, or whose founder has a lower ID; mu is held.
 func (f *Formation) weigh(id slot.Root) (gives bool) {
 	run, seen := f.mu.sighted[id]
 	gives = seen && f.alone() && id != f.mu.spec.RunID() && run.Spec.Access == f.mu.spec.Access &&
-		(!run.alone() || run.founder() < f.cfg.Network.ID())
+		(!run.alone() || run.founder() < cmp.Or(f.mu.sighted[f.mu.spec.RunID()].founder(), f.cfg.Network.ID()))
 	if gives {
 		f.cfg.GiveUp(run)
 		f.cfg.GiveUp = nil // once

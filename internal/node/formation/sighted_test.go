@@ -214,7 +214,7 @@ func TestWhichRunIsGivenUp(t *testing.T) {
 				})
 				f.Adopt(f.specs[1])
 				f.receive(f.ids[1], p2p.Hello{Run: f.given.Name, Spec: f.specs[1].Append(nil), Timing: "lan"})
-				f.Introduce(1, func() (slot, members uint64, alone bool) { return 1, 1, !c.crowded })
+				f.Introduce(1, func() (slot, members uint64, alone, in bool) { return 1, 1, !c.crowded, true })
 				if c.access != "" {
 					f.specs[0].Access = c.access
 				}
@@ -223,6 +223,45 @@ func TestWhichRunIsGivenUp(t *testing.T) {
 				}
 				if up > 1 || (up == 1) != c.wantUp || f.over() == c.searches {
 					t.Errorf("it gives its run up %d times, and looks for others: %v", up, !f.over())
+				}
+			})
+		})
+	}
+}
+
+// A newcomer follows where the run that it has chosen is given up before anybody is a member of it.
+func TestANewcomerFollows(t *testing.T) {
+	for name, c := range map[string]struct {
+		hears  []told
+		given  bool // its run is that of a peer whose address was given
+		wantUp bool
+	}{
+		"to a run with members":          {hears: []told{{1, 1, 3}, {2, 2, 3}}, wantUp: true},
+		"to the founder of a lower ID":   {hears: []told{{1, 1, 3}, {0, 1, 3}}, wantUp: true},
+		"not to one of a higher ID":      {hears: []told{{1, 1, 3}, {2, 1, 3}}},
+		"not from a run with members":    {hears: []told{{1, 1, 3}, {1, 2, 4}, {2, 2, 3}}},
+		"not from the run that is meant": {hears: []told{{1, 1, 3}, {2, 2, 3}}, given: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := 0
+				f := gather(t, 4, 3, func(g *crowd, cfg *Config) {
+					cfg.GiveUp = func(Sighted) { up++ }
+					if c.given {
+						cfg.Start = g.ids[1:2]
+					}
+				})
+				f.hear(c.hears[0])
+				time.Sleep(time.Minute)
+				if err := f.decide(time.Now().Add(-time.Minute), true); err != nil || f.spec() == nil {
+					t.Fatalf("it takes %v: %v", f.spec(), err)
+				}
+				f.Introduce(1, func() (slot, members uint64, alone, in bool) { return 0, 0, true, false })
+				for _, h := range c.hears[1:] {
+					f.hear(h)
+				}
+				if (up == 1) != c.wantUp {
+					t.Errorf("it gives its run up %d times", up)
 				}
 			})
 		})

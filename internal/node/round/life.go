@@ -16,8 +16,8 @@ import (
 // ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
 var ErrClosed = fmt.Errorf("p2pdiloco: node is closed: %w", net.ErrClosed)
 
-// ErrGivenUp ends a node whose run nobody but it ever was in, for another run of the name. Close
-// it, and Join again with the same configuration: that looks for the other run.
+// ErrGivenUp ends a node whose run nobody but its founder ever was in, for another run of the name.
+// Close it, and Join again with the same configuration: that looks for the other run.
 var ErrGivenUp = errors.New("p2pdiloco: this peer gives its run up")
 
 // Life is the lifetime of one node. Its methods may be called from any goroutine.

@@ -36,12 +36,10 @@ func (b BootstrapState) Err() error {
 	}
 	why := "still trying"
 	if b.LastErr != nil {
-		why = oneLine(b.LastErr)
+		why = strings.ReplaceAll(b.LastErr.Error(), "\n", "; ")
 	}
 	return fmt.Errorf("%w: %s (%s)", ErrNoBootstrap, strings.Join(b.Given, ", "), why)
 }
-
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // AddBootstrap takes addresses of bootstrap nodes that it does not have, all or none. A node is
 // dialled at all of its addresses at once, in their order.
@@ -142,5 +140,5 @@ func (d *Dialer) nodeEnded(t *target, err error) {
 	if n := d.mu.boot.Attempts; !d.mu.boot.Answered && n&(n-1) == 0 { // again and again is no news
 		level = slog.LevelWarn
 	}
-	d.env.Log.Log(d.env.Tasks.Context(), level, "no bootstrap address answers", "err", oneLine(err))
+	d.env.Log.Log(d.env.Tasks.Context(), level, "no bootstrap address answers", "err", err)
 }

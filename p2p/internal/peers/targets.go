@@ -303,7 +303,11 @@ func (d *Dialer) Hurry(anew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.wake.Raise()
-	hurry := func(id peer.ID) {
+	missing := slices.DeleteFunc(d.env.Members.List(), d.env.Connected)
+	if anew || len(missing) > 0 {
+		missing = append(missing, slices.DeleteFunc(slices.Clone(d.mu.nodes), d.env.Connected)...)
+	}
+	for _, id := range missing {
 		d.target(id).once = true
 		d.ForgetFailures(id)
 		for cancel := range d.mu.dialling[id] {
@@ -311,13 +315,6 @@ func (d *Dialer) Hurry(anew bool) {
 				(*cancel)()
 			}
 		}
-	}
-	missing := slices.DeleteFunc(d.env.Members.List(), d.env.Connected)
-	if anew || len(missing) > 0 {
-		missing = append(missing, slices.DeleteFunc(slices.Clone(d.mu.nodes), d.env.Connected)...)
-	}
-	for _, id := range missing {
-		hurry(id)
 	}
 }
 
