@@ -16,7 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // rankCommand is the command line of a rank.
@@ -32,7 +32,7 @@ func rankCommand(t *testing.T, number, world int, target float64, log string) []
 // boxes are the flags of peers of a run with trainers that attach.
 func boxes(rounds, peers int, more ...string) []string {
 	line := append([]string{
-		"join", "--run", swarm.RunName("attach"), "--rounds", strconv.Itoa(rounds),
+		"join", "--run", lab.RunName("attach"), "--rounds", strconv.Itoa(rounds),
 		"--inner-steps", "10", "--outer", "sgd", "--start-peers", strconv.Itoa(peers), "--preset", "lan", "--json",
 	}, onLoopback...)
 	return append(line, more...)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // fullPipe is a pipe that takes nothing more: nobody reads it.
@@ -57,7 +57,7 @@ func TestAPeerWhoseOutputNobodyReads(t *testing.T) {
 			t.Parallel()
 			events := filepath.Join(t.TempDir(), "events")
 			p := clitest.New(t, t.TempDir(), append([]string{
-				"join", "--run", swarm.RunName("test"), "--rounds", "1000000", "--inner-steps", "1", "--step-time",
+				"join", "--run", lab.RunName("test"), "--rounds", "1000000", "--inner-steps", "1", "--step-time",
 				"20ms", "--preset", "lan", "--data", smallData(t), "--events", events, "--log-level", "debug",
 			}, onLoopback...)...)
 			p.Stdout, p.Stderr = c.output, c.output

@@ -16,8 +16,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // apiIn serves an API in a data directory, as a peer does.
@@ -109,7 +109,7 @@ func TestDashboard(t *testing.T) {
 // A peer that joins serves the same page itself, says where, and takes it away as it ends.
 func TestJoinWithADashboard(t *testing.T) {
 	t.Parallel()
-	home, name := t.TempDir(), swarm.RunName("test")
+	home, name := t.TempDir(), lab.RunName("test")
 	p, _ := newPeer(t, home, "--run", name, "--rounds", "100000", "--inner-steps", "2", "--quiet",
 		"--dashboard=127.0.0.1:0")
 	said := printing(t, p)

@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // demoCurve is the name of the picture, and demoReport that of the page.
@@ -117,7 +117,7 @@ func (f *demoFlags) openDir() (remove func() error, err error) {
 	if f.cfg.Dir, remove, err = cli.OpenDir(f.keepDir, "p2pdiloco-demo-"); err != nil {
 		return nil, err
 	}
-	if swarm.Used(f.cfg.Dir) {
+	if lab.Used(f.cfg.Dir) {
 		return nil, cli.UsageError(fmt.Errorf("--keep-dir %s holds an earlier demo: name another folder, or remove it",
 			f.keepDir))
 	}

@@ -7,19 +7,19 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // demoLines shows progress: a line for each thing that happened.
 type demoLines struct {
-	*swarm.Notes
+	*lab.Notes
 	cfg     demoConfig
 	started int    // peers that were said to have started
 	slot    uint64 // newest that was told
 }
 
 func newDemoLines(cfg demoConfig) *demoLines {
-	return &demoLines{Notes: swarm.NewNotes(cfg.Out), cfg: cfg}
+	return &demoLines{Notes: lab.NewNotes(cfg.Out), cfg: cfg}
 }
 
 func (l *demoLines) update(peers []*demoPeer) {

@@ -6,13 +6,13 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // fakePeers are peers without processes, each with a known ID.
 func fakePeers(t *testing.T, n int) []*demoPeer {
 	t.Helper()
-	s, err := swarm.New(swarm.Setting{Executable: "true"}, swarm.Loopback{})
+	s, err := lab.NewSwarm(lab.Setting{Executable: "true"}, lab.Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // demoPeer is one peer of the swarm as the demo sees it: through its events file, its status API
 // and its exit.
 type demoPeer struct {
-	*swarm.Peer
+	*lab.Peer
 	n     int    // from 1
 	parts uint64 // slots of a round
 
@@ -28,7 +28,7 @@ type demoPeer struct {
 	code     int
 }
 
-func newDemoPeer(n int, p *swarm.Peer, parts uint64) *demoPeer {
+func newDemoPeer(n int, p *lab.Peer, parts uint64) *demoPeer {
 	return &demoPeer{
 		Peer: p, n: n, parts: parts, losses: make(map[uint64]float64), roots: make(map[uint64]string),
 	}

@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // demoProcesses is the processes of one demo.
 type demoProcesses struct {
-	*swarm.Swarm
+	*lab.Swarm
 	cfg   demoConfig
 	run   string // name
 	peers []*demoPeer
@@ -19,9 +19,9 @@ type demoProcesses struct {
 // newProcesses prepares a demo's processes. hurry ends the waiting for those that were asked to
 // stop. Close must end it.
 func newProcesses(cfg demoConfig, hurry <-chan struct{}) (*demoProcesses, error) {
-	s, err := swarm.New(swarm.Setting{Executable: cfg.Executable, Dir: cfg.Dir, Out: cfg.Out, Hurry: hurry},
-		swarm.Loopback{})
-	return &demoProcesses{Swarm: s, cfg: cfg, run: swarm.RunName("demo")}, err
+	s, err := lab.NewSwarm(lab.Setting{Executable: cfg.Executable, Dir: cfg.Dir, Out: cfg.Out, Hurry: hurry},
+		lab.Loopback{})
+	return &demoProcesses{Swarm: s, cfg: cfg, run: lab.RunName("demo")}, err
 }
 
 // start starts the bootstrap node, waits for its address and starts the peers.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 const (
@@ -95,6 +95,6 @@ func (w *demoWatcher) look() (living int, err error) {
 func (w *demoWatcher) bury(p *demoPeer) {
 	if p.code != 0 {
 		w.lines.Note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
-			p.n, p.PID(), p.code, swarm.Tail(p.Log)))
+			p.n, p.PID(), p.code, lab.Tail(p.Log)))
 	}
 }

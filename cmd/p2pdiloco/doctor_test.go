@@ -9,7 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -44,7 +44,7 @@ func (e examined) level(check string) doctor.Level {
 // nobody is fails.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	home, name := t.TempDir(), swarm.RunName("test")
+	home, name := t.TempDir(), lab.RunName("test")
 	join := func(home string, more ...string) (addr api.Address, s p2pdiloco.Status) {
 		// a round is never over, and takes little of the processor
 		_, events := startPeer(t, home, append(more, "--run", name, "--inner-steps", "1000000", "--step-time",

@@ -15,7 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // gated is a run whose trainers wait after a slot until the gate is open for more. So tests have as
@@ -44,7 +44,7 @@ func newGated(t *testing.T, common ...string) *gated {
 
 func (g *gated) open(slot uint64) {
 	g.t.Helper()
-	must(g.t, swarm.OpenGate(g.gate, slot))
+	must(g.t, lab.OpenGate(g.gate, slot))
 }
 
 // prepare prepares a process of a peer: the first one, or another with what it has on disk.
@@ -98,7 +98,7 @@ func (p gatedPeer) ends(t *testing.T, code int, how p2pdiloco.Phase, as string) 
 // slot. It says that this is a branch, not that it need not stay, and has exit status 3.
 func TestABranchHasAnExitStatus(t *testing.T) {
 	t.Parallel()
-	g := newGated(t, "--run", swarm.RunName("ending"), "--trust", "crash", "--rounds", "4", "--inner-steps", "1")
+	g := newGated(t, "--run", lab.RunName("ending"), "--trust", "crash", "--rounds", "4", "--inner-steps", "1")
 	g.open(2)
 	quick := g.begin(g.prepare("a", "--start-peers", "3", "--linger", "1s"))
 	stays, away := g.begin(g.prepare("b", "--linger", "1h")), g.begin(g.prepare("c"))

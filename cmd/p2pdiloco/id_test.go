@@ -9,7 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // TestID: the ID that is printed before a peer joins is the one that it has then.
@@ -30,7 +30,7 @@ func TestID(t *testing.T) {
 		again.Dir != dir || second.Err.Len() > 0 {
 		t.Errorf("first %s, again %+v, %s", id, again, &second.Err)
 	}
-	p, events := startPeer(t, home, "--run", swarm.RunName("test"), "--data-dir", dir)
+	p, events := startPeer(t, home, "--run", lab.RunName("test"), "--data-dir", dir)
 	if e := clitest.Await(t, events, "peer.started"); e.PeerID != id {
 		t.Errorf("joined as %s, not %s", e.PeerID, id)
 	}

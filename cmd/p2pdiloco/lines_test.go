@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // A peer says on stderr what it does from its start to its end: whom it looks for, a line a slot
@@ -18,7 +18,7 @@ import (
 func TestLines(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	name, data := swarm.RunName("test"), smallData(t)
+	name, data := lab.RunName("test"), smallData(t)
 	join := func(dir string, more ...string) *clitest.Program {
 		return clitest.Start(t, home, slices.Concat([]string{
 			"join", "--run", name, "--preset", "lan", "--data", data, "--rounds", "3", "--inner-steps", "4",
@@ -69,7 +69,7 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 	t.Parallel()
 	const host = "no-such-host.invalid"
 	p := clitest.New(t, t.TempDir(), append([]string{
-		"join", "--run", swarm.RunName("test"), "--preset", "lan", "--trainer", "none", "--log-level", "error",
+		"join", "--run", lab.RunName("test"), "--preset", "lan", "--trainer", "none", "--log-level", "error",
 		"--bootstrap", "/dns4/" + host + "/tcp/4001/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
 	}, onLoopback...)...)
 	said := printing(t, p)

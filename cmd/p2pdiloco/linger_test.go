@@ -8,14 +8,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // TestLingerForever has a peer without a trainer stay after a run's end. One that comes late gets
 // the end's model from it, and ends as the run did.
 func TestLingerForever(t *testing.T) {
 	t.Parallel()
-	name := swarm.RunName("test")
+	name := lab.RunName("test")
 	stays, events := startBare(t, t.TempDir(), "--run", name, "--trainer", "none", "--linger", "forever")
 	addr, flags := clitest.Await(t, events, "peer.started").Addrs[0], library(t)
 	trains := func(more ...string) (r eventlog.Peer) {

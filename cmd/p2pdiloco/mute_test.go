@@ -15,7 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // Peers that wait for their ranks run: status names them, and what each waits for. It said that no
@@ -83,7 +83,7 @@ func hanging(t *testing.T, names ...string) (home string) {
 // runs here.
 func TestDoctorWhereAPeerHangs(t *testing.T) {
 	t.Parallel()
-	e := examine(t, hanging(t, "peer-1"), cli.ExitFailed, "--run", swarm.RunName("test"), "--timeout", "1s")
+	e := examine(t, hanging(t, "peer-1"), cli.ExitFailed, "--run", lab.RunName("test"), "--timeout", "1s")
 	if e.level("peer") != doctor.Fail || e.level("disk") == "" {
 		t.Errorf("%+v", e.Findings)
 	}

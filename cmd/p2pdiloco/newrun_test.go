@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // TestTheLastOfFourFoundsANewRun: of four electors of a run of trust byzantine three are lost with
@@ -40,7 +40,7 @@ func TestTheLastOfFourFoundsANewRun(t *testing.T) {
 	c.peers[0].Ends(t)
 
 	names := strings.NewReplacer("DIR", c.dirs[0], "FILE", filepath.Join(home, "model.safetensors"), "NAME",
-		swarm.RunName("new"))
+		lab.RunName("new"))
 	export, join, found := strings.Cut(names.Replace(advice), ", then ")
 	if !found {
 		t.Fatalf("it says %q", advice)

@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -86,7 +86,7 @@ func ask(t *testing.T, url, token string) (code int) {
 // with the secret's file.
 func TestOthersSeeNothingOfAPrivateRun(t *testing.T) {
 	t.Parallel()
-	home, name := t.TempDir(), swarm.RunName("test")
+	home, name := t.TempDir(), lab.RunName("test")
 	p, events := startPeer(t, home, "--run", name, "--access", "private", "--rounds", "100000", "--inner-steps", "2",
 		"--outer", "sgd", "--api", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	started := clitest.Await(t, events, "peer.started")
@@ -139,7 +139,7 @@ func TestTheSocketOfAPeer(t *testing.T) {
 		"data": nil, strings.Repeat("long", 40): nil, "relative": {"--api", "unix:api.sock"},
 	} {
 		dir := filepath.Join(home, name)
-		p, events := startBare(t, home, append(more, "--run", swarm.RunName("test"), "--data-dir", dir, "--trainer",
+		p, events := startBare(t, home, append(more, "--run", lab.RunName("test"), "--data-dir", dir, "--trainer",
 			"none")...)
 		started := clitest.AwaitEvent(t, events, "the start", func(e eventlog.Line) bool {
 			return e.Event == "peer.started" && e.PID == p.Process.Pid

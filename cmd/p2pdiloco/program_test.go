@@ -16,7 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 func TestDemo(t *testing.T) {
@@ -148,7 +148,7 @@ func TestDemoInterrupted(t *testing.T) {
 // may be that of a peer. Once it has left, its model and its ID are still found.
 func TestJoinStatusLeave(t *testing.T) {
 	t.Parallel()
-	home, name := t.TempDir(), swarm.RunName("test") // nobody else on this network has it
+	home, name := t.TempDir(), lab.RunName("test") // nobody else on this network has it
 	p, events := startPeer(t, home, "--run", name, "--rounds", "100000", "--inner-steps", "2")
 	started := clitest.Await(t, events, "peer.started")
 	if started.PID != p.Process.Pid || started.PeerID != started.Peer {

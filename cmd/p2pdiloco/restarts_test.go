@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -26,7 +26,7 @@ type crowd struct {
 func startCrowd(t *testing.T, peers int, listen []string, more ...string) *crowd {
 	t.Helper()
 	c := &crowd{t: t, common: slices.Concat([]string{
-		"--run", swarm.RunName("crowd"), "--bootstrap", bootNode(t, listen...), "--rounds", "100000", "--inner-steps",
+		"--run", lab.RunName("crowd"), "--bootstrap", bootNode(t, listen...), "--rounds", "100000", "--inner-steps",
 		"1",
 	}, listen, library(t), more)}
 	for range peers {

@@ -19,7 +19,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -70,7 +69,7 @@ func TestConnectivityPage(t *testing.T) {
 type routed struct {
 	t     *testing.T
 	world *lab.Internet
-	swarm *swarm.Swarm
+	swarm *lab.Swarm
 	text  string // to train on
 }
 
@@ -94,17 +93,17 @@ func newRouted(t *testing.T, kinds ...lab.Site) *routed {
 	})
 	exe, err := os.Executable()
 	must(t, err)
-	c, err := swarm.New(swarm.Setting{Executable: exe, Out: io.Discard}, world)
+	c, err := lab.NewSwarm(lab.Setting{Executable: exe, Out: io.Discard}, world)
 	must(t, err)
 	t.Cleanup(c.Close)
 	r := &routed{t, world, c, filepath.Join(t.TempDir(), "text")}
-	must(t, swarm.WriteText(r.text))
+	must(t, lab.WriteText(r.text))
 	return r
 }
 
 // routedPeer is a peer, and what it said of itself.
 type routedPeer struct {
-	*swarm.Peer
+	*lab.Peer
 	status       p2pdiloco.Status
 	roots        map[uint64]string
 	applied      map[uint64]time.Time

@@ -10,7 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -20,7 +20,7 @@ import (
 // that runs it founds no second run.
 func TestStart(t *testing.T) {
 	t.Parallel()
-	home, name, data := t.TempDir(), swarm.RunName("started"), smallData(t)
+	home, name, data := t.TempDir(), lab.RunName("started"), smallData(t)
 	start := func(events string) (*clitest.Program, string) {
 		events = filepath.Join(home, events)
 		return clitest.Start(t, home, slices.Concat([]string{

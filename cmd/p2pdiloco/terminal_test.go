@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // terminal is a terminal of tmux with programs in windows, which have the numbers of their starts.
@@ -93,7 +93,7 @@ func (s *terminal) ends(t *testing.T, window, key string) {
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	s := newTerminal(t)
-	name := swarm.RunName("test")
+	name := lab.RunName("test")
 	for window, to := range map[string]string{"one": "", "two": " 2>said"} {
 		line := slices.Concat([]string{
 			`"$P2PDILOCO_PROGRAM" join --preset lan --run`, name, "--data", smallData(t), "--data-dir", window,

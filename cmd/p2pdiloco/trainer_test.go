@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/cgo"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -41,7 +41,7 @@ func alone(t *testing.T, config string, args ...string) []string {
 	file := filepath.Join(t.TempDir(), "config.json")
 	write(t, file, config)
 	return slices.Concat([]string{
-		"join", "--run", swarm.RunName("lib"), "--rounds", "3", "--inner-steps", "5", "--outer", "sgd", "--preset",
+		"join", "--run", lab.RunName("lib"), "--rounds", "3", "--inner-steps", "5", "--outer", "sgd", "--preset",
 		"lan", "--trainer-config", file, "--json",
 	}, onLoopback, args)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -50,7 +50,7 @@ func TestPeersOfVersion2AreRefused(t *testing.T) {
 	if !testutil.Nightly() {
 		t.Skip("builds the program of an earlier commit: only with P2PDILOCO_TEST=nightly")
 	}
-	g := newGated(t, "--run", swarm.RunName("versions"), "--trust", "crash", "--rounds", "12", "--inner-steps", "2")
+	g := newGated(t, "--run", lab.RunName("versions"), "--trust", "crash", "--rounds", "12", "--inner-steps", "2")
 	old := g.prepare("old")
 	old.Path = buildOld(t)
 	old = g.begin(old)

@@ -14,7 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -55,7 +55,7 @@ func endsAsOther(t *testing.T, p *clitest.Program, events string) string {
 // which run is here, and what to do.
 func TestNoSecondRunBesideAPrivateOne(t *testing.T) {
 	t.Parallel()
-	home, name, boot := t.TempDir(), swarm.RunName("team"), bootNode(t)
+	home, name, boot := t.TempDir(), lab.RunName("team"), bootNode(t)
 	first, events := startPeer(t, home, "--run", name, "--bootstrap", boot, "--access", "private", "--rounds",
 		"100000", "--inner-steps", "2", "--outer", "sgd")
 	id := clitest.Await(t, events, "run.founded").RunID
@@ -87,7 +87,7 @@ type two struct {
 
 func startTwo(t *testing.T) *two {
 	t.Helper()
-	w := &two{t: t, name: swarm.RunName("two"), trainer: library(t)}
+	w := &two{t: t, name: lab.RunName("two"), trainer: library(t)}
 	for range 2 {
 		boot := bootNode(t)
 		_, events := startBare(t, t.TempDir(), append(w.trainer, "--run", w.name, "--bootstrap", boot, "--rounds",

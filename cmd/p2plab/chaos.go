@@ -15,9 +15,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
@@ -97,7 +97,7 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 // unused refuses a folder with an earlier run, which has left some folders there.
 func (o *output) unused(parts ...string) error {
 	for _, part := range parts {
-		if o.keepDir != "" && swarm.Used(filepath.Join(o.keepDir, part)) {
+		if o.keepDir != "" && lab.Used(filepath.Join(o.keepDir, part)) {
 			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", o.keepDir)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // output are the flags of the commands that start peers, and what is done by them.
@@ -34,7 +33,7 @@ func (o *output) keep(fs *pflag.FlagSet, what string) {
 
 // run fills in s, calls do, and prints its result. What do had peers leave in a temporary folder is
 // removed if all is well. do prints what is for people.
-func (o *output) run(cmd *cobra.Command, s *swarm.Setting,
+func (o *output) run(cmd *cobra.Command, s *lab.Setting,
 	do func(context.Context) (result any, ok bool, err error),
 ) (err error) {
 	s.Out = cli.Progress(cmd, o.json)
@@ -70,7 +69,7 @@ func (o *output) run(cmd *cobra.Command, s *swarm.Setting,
 }
 
 // measure is run for a bench, whose report ends with a table, also if a part of it failed.
-func (o *output) measure(cmd *cobra.Command, s *swarm.Setting, do func(context.Context, *bench.Report) error) error {
+func (o *output) measure(cmd *cobra.Command, s *lab.Setting, do func(context.Context, *bench.Report) error) error {
 	return o.run(cmd, s, func(ctx context.Context) (any, bool, error) {
 		r := &bench.Report{Out: s.Out}
 		err := do(ctx, r)

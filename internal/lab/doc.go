@@ -54,6 +54,14 @@
 // track it, and then give their own host another port towards that sender, which breaks hole
 // punching. No site here does that. Mappings keep the host's port if it is free, as on Linux.
 //
+// # A swarm
+//
+// A Swarm is processes of this program on a Testbed, which says where each of them runs: on this
+// machine (Loopback), or in the namespaces above. Join and StartBoot start peers and bootstrap
+// nodes; a Peer is what can be read of one through all its processes: its events, its status and
+// its report. Notes shows progress. Processes never outlive the Swarm's owner: each is in a process
+// group of its own, and on Linux the kernel kills it if its parent is killed.
+//
 // # Ends
 //
 // The caller ends the processes that it placed before it calls Close. Namespaces are called

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -119,10 +119,10 @@ func TestLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}
-	if got := swarm.Listen(p, 2, p2p.TransportTCP, p2p.TransportQUIC); !slices.Equal(got, want) {
+	if got := lab.Listen(p, 2, p2p.TransportTCP, p2p.TransportQUIC); !slices.Equal(got, want) {
 		t.Errorf("listens on %q", got)
 	}
-	if cmd := swarm.Command(p, 1, "/bin/true", "-x"); !slices.Equal(cmd.Args, []string{"/bin/true", "-x"}) {
+	if cmd := lab.Command(p, 1, "/bin/true", "-x"); !slices.Equal(cmd.Args, []string{"/bin/true", "-x"}) {
 		t.Errorf("command %q", cmd.Args)
 	}
 	if err := p.Close(); err != nil {

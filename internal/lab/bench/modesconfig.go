@@ -9,12 +9,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // ModesConfig says what to measure.
 type ModesConfig struct {
-	swarm.Setting
+	lab.Setting
 	Place
 	Rows       lab.Names[string] // as parseRow reads them
 	InnerSteps uint64            // H

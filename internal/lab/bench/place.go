@@ -14,7 +14,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // Place is the peers of a swarm, and the links between them. With either Rate or RTT set each has a
@@ -63,9 +62,9 @@ func (p Place) Links() string {
 // because a forwarder would take CPU time that the peers need. Its packets are larger than the
 // internet's: of 1500 bytes it takes more than two cores to fill four links of 200 Mbit/s. A lab's
 // packet crosses two links, so each has a quarter of the round trip.
-func (p Place) open(ctx context.Context) (swarm.Testbed, error) {
+func (p Place) open(ctx context.Context) (lab.Testbed, error) {
 	if p.Loopback() {
-		return swarm.Loopback{}, nil
+		return lab.Loopback{}, nil
 	}
 	cfg := lab.Config{
 		Nodes: 1 + p.Peers, Name: "p2pbench",
@@ -80,15 +79,15 @@ func (p Place) open(ctx context.Context) (swarm.Testbed, error) {
 
 // Swarm is one that is measured. Sites of peers are from 1 on.
 type Swarm struct {
-	*swarm.Swarm
-	Testbed swarm.Testbed
+	*lab.Swarm
+	Testbed lab.Testbed
 	Dir     string   // for data directories, events and logs
 	Boot    []string // addresses of the bootstrap node
 }
 
 // Run has do measure a swarm, which must be done within a time. Its folder is a new one: data
 // directories of an earlier swarm belong to another run.
-func (p Place) Run(ctx context.Context, setting swarm.Setting, name string, limit time.Duration,
+func (p Place) Run(ctx context.Context, setting lab.Setting, name string, limit time.Duration,
 	do func(context.Context, Swarm) error,
 ) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("it took far too long, and was stopped"))
@@ -98,7 +97,7 @@ func (p Place) Run(ctx context.Context, setting swarm.Setting, name string, limi
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Testbed.Close()) }()
-	if s.Swarm, err = swarm.New(setting, s.Testbed); err != nil {
+	if s.Swarm, err = lab.NewSwarm(setting, s.Testbed); err != nil {
 		return err
 	}
 	defer s.Close()

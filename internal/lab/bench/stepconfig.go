@@ -9,14 +9,14 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // StepConfig says what to measure and where.
 type StepConfig struct {
-	swarm.Setting
+	lab.Setting
 	Slots   uint64 // that count, of each case
 	Cases   []Case // at least one; they take turns, and are compared with the first
 	Against string // mpi: in turns it reduces a vector as large as the first

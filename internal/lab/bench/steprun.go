@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // RunStep measures all cases of cfg, and OpenMPI beside them, in turns.
@@ -73,7 +73,7 @@ func (cfg StepConfig) measure(ctx context.Context, t *turn) (err error) {
 		if t.Transport != "" {
 			transports = []string{t.Transport}
 		}
-		run := swarm.RunName("bench")
+		run := lab.RunName("bench")
 		for i := range t.Peers {
 			data := filepath.Join(s.Dir, fmt.Sprintf("peer-%d", i+1))
 			p, err := startPeer(s, i+1, filepath.Base(data))
@@ -82,7 +82,7 @@ func (cfg StepConfig) measure(ctx context.Context, t *turn) (err error) {
 			}
 			t.peers = append(t.peers, p)
 			t.orders = append(t.orders,
-				Order{t.Case, run, t.slots, i + 1, swarm.Listen(s.Testbed, i+1, transports...), s.Boot, data})
+				Order{t.Case, run, t.slots, i + 1, lab.Listen(s.Testbed, i+1, transports...), s.Boot, data})
 		}
 		do := t.steps
 		if t.Alone {
@@ -94,7 +94,7 @@ func (cfg StepConfig) measure(ctx context.Context, t *turn) (err error) {
 
 // calledPeer is a process that does what it is called for.
 type calledPeer struct {
-	*swarm.Process
+	*lab.Process
 	*rpc.Client
 }
 
@@ -126,7 +126,7 @@ func ask[A any](t *turn, method string, of func(i int) any) ([]A, error) {
 			if call.Error != nil {
 				i := slices.Index(calls, call)
 				return nil, fmt.Errorf("peer %d: %w; the end of its log:\n%s", i+1, call.Error,
-					swarm.Tail(t.peers[i].Log))
+					lab.Tail(t.peers[i].Log))
 			}
 		case <-t.ctx.Done():
 			return nil, context.Cause(t.ctx)

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // train trains a row with a seed.
 func (c ModesConfig) train(ctx context.Context, row row, w *warm, seed uint64) (made result, err error) {
 	err = c.Run(ctx, c.Setting, c.figure(row.name), cellTime, func(ctx context.Context, s Swarm) error {
-		peers, run := make([]*measuredPeer, c.Peers), swarm.RunName("bench")
+		peers, run := make([]*measuredPeer, c.Peers), lab.RunName("bench")
 		for i := range peers {
 			p := &measuredPeer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
 			peers[i] = p
@@ -111,7 +111,7 @@ const sampleEvery = 100 * time.Millisecond
 
 // measuredPeer is one process of a row, and its measurements.
 type measuredPeer struct {
-	*swarm.Peer
+	*lab.Peer
 	measured []eventlog.Line // of trainers: the held-out loss after a round
 	sent     []reading       // bytes, by the second of the Unix epoch
 	payload  float64         // bytes sent for the all-reduce, as far as they were seen
@@ -147,7 +147,7 @@ func (p *measuredPeer) end() error {
 	var ok bool
 	if p.report, ok = p.Report(); !ok || !p.report.Ended {
 		return fmt.Errorf("%s left before the run had ended; the end of its log:\n%s", filepath.Base(p.Data),
-			swarm.Tail(p.Log))
+			lab.Tail(p.Log))
 	}
 	return p.Read(func(_ []byte, e eventlog.Line) {
 		if e.Event == "trainer.stats" {

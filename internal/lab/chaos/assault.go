@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 const (
@@ -28,7 +28,7 @@ type assault struct {
 }
 
 // assail runs one swarm, in a folder of its own, with hostile peers of one kind.
-func assail(ctx context.Context, cfg HostileConfig, k hostile.Kind, dir string, screen *swarm.Notes) (Verdict, error) {
+func assail(ctx context.Context, cfg HostileConfig, k hostile.Kind, dir string, screen *lab.Notes) (Verdict, error) {
 	run := cfg.Config
 	run.Slots += calmSlots
 	a := &assault{runner: newRunner(run, dir, screen, nil), Story: hostile.Story{

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // attacks are the names of those that a list stands for.
@@ -79,7 +79,7 @@ func besieged(t *testing.T) (*assault, *mutant) {
 			Kind: hostile.Kind{Name: "mute"}, From: 5, Foes: []string{"peer-5"}, Folder: t.TempDir(),
 		},
 	}
-	c, err := swarm.New(swarm.Setting{Executable: os.DevNull}, swarm.Loopback{})
+	c, err := lab.NewSwarm(lab.Setting{Executable: os.DevNull}, lab.Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func besieged(t *testing.T) (*assault, *mutant) {
 	for i, p := range a.nodes {
 		p.lines = append([]eventlog.Line{started(p.ID)}, life(1, 8, "")...)
 		p.lines = append(p.lines, eventlog.Line{Event: "members.changed", Members: a.ledger.members})
-		p.Process = &swarm.Process{Stdout: filepath.Join(t.TempDir(), "out")}
+		p.Process = &lab.Process{Stdout: filepath.Join(t.TempDir(), "out")}
 		m.reports(i, eventlog.Peer{Ended: true, Slot: 7, StateRoot: rootOf(8, "")})
 	}
 	return a, m

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // Run runs the swarm to its end. An error means that there is no result; a result that is not OK
@@ -22,7 +22,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout,
 		fmt.Errorf("%w: the run is not over after %v", errHang, cfg.Timeout))
 	defer cancel()
-	r := newRunner(cfg, filepath.Join(cfg.Dir, "run"), swarm.NewNotes(cfg.Out), faults)
+	r := newRunner(cfg, filepath.Join(cfg.Dir, "run"), lab.NewNotes(cfg.Out), faults)
 	res, err := r.play(timed)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return res, err
@@ -34,9 +34,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return res, nil
 }
 
-func newRunner(cfg Config, dir string, screen *swarm.Notes, faults []Fault) *runner {
+func newRunner(cfg Config, dir string, screen *lab.Notes, faults []Fault) *runner {
 	return &runner{
-		cfg: cfg, dir: dir, name: swarm.RunName("chaos"), screen: screen, faults: faults, pending: faults,
+		cfg: cfg, dir: dir, name: lab.RunName("chaos"), screen: screen, faults: faults, pending: faults,
 		ledger: newLedger(), answers: make(chan func(), 2*maxPeers),
 	}
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // Config says what swarm to run, and how to hurt it.
 type Config struct {
-	swarm.Setting
+	lab.Setting
 	Peers   int
 	Slots   uint64
 	Seed    uint64

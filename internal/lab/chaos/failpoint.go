@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // HasFailpoints says whether the file is a Go program that was built with failpoints.
@@ -38,7 +38,7 @@ func (r *runner) reached(f *fault) (bool, error) {
 	p := f.victims[0]
 	if !order.Taken(p.orders()) {
 		if p.gone {
-			r.ended.add("peer %d ended before it came to %s; the end of its log:\n%s", p.n, f.Place, swarm.Tail(p.Log))
+			r.ended.add("peer %d ended before it came to %s; the end of its log:\n%s", p.n, f.Place, lab.Tail(p.Log))
 			return false, nil
 		}
 		if r.mayStillCome(f) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // atGate is how many slots remain while the swarm waits for peers that are not back yet, so that
@@ -75,5 +75,5 @@ func (r *runner) openGate() error {
 		return nil
 	}
 	r.gate.slot = next
-	return swarm.OpenGate(filepath.Join(r.dir, gateFile), next)
+	return lab.OpenGate(filepath.Join(r.dir, gateFile), next)
 }

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // HostileConfig says what swarms to run with hostile peers among them. Of the Config, Peers are
@@ -81,7 +81,7 @@ const attempts = 3
 
 // attack runs a swarm with an attack, until this had an occasion.
 func (c HostileConfig) attack(ctx context.Context, k hostile.Kind) (v Verdict, err error) {
-	screen := swarm.NewNotes(c.Out)
+	screen := lab.NewNotes(c.Out)
 	for n := range attempts {
 		dir := filepath.Join(c.Dir, k.Name)
 		if n > 0 {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // mutant is a run in which nothing is wrong, before one thing of it is changed.
@@ -26,7 +26,7 @@ type mutant struct {
 func fine(t *testing.T) *mutant {
 	t.Helper()
 	m := &mutant{runner: paper(3), t: t}
-	c, err := swarm.New(swarm.Setting{Executable: os.DevNull}, swarm.Loopback{})
+	c, err := lab.NewSwarm(lab.Setting{Executable: os.DevNull}, lab.Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func fine(t *testing.T) *mutant {
 	m.done = []Injected{restart}
 	for i, p := range m.nodes {
 		dir := t.TempDir()
-		p.lines, p.Process = logs[i], &swarm.Process{Stdout: filepath.Join(dir, "out"), Log: filepath.Join(dir, "log")}
+		p.lines, p.Process = logs[i], &lab.Process{Stdout: filepath.Join(dir, "out"), Log: filepath.Join(dir, "log")}
 		m.reports(i, eventlog.Peer{Ended: true, Status: "ended", Slot: ends[i].slot, StateRoot: ends[i].root})
 	}
 	return m
@@ -209,7 +209,7 @@ func TestProcessesThatEndByThemselves(t *testing.T) {
 }
 
 // runningBoot is a bootstrap node that lives as long as the test.
-func (m *mutant) runningBoot() swarm.Boot {
+func (m *mutant) runningBoot() lab.Boot {
 	m.t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
@@ -219,5 +219,5 @@ func (m *mutant) runningBoot() swarm.Boot {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return swarm.Boot{Process: p}
+	return lab.Boot{Process: p}
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // node is one peer of the swarm.
 type node struct {
-	*swarm.Peer
+	*lab.Peer
 	n      int             // from 1; also its site
 	lines  []eventlog.Line // all its events that matter
 	status p2pdiloco.Status

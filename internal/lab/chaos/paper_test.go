@@ -12,16 +12,15 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // paper is a runner of n members without processes: what is done to them is only written down.
 func paper(n int) *runner {
-	r := newRunner(Config{Peers: n, Slots: 60}, "", swarm.NewNotes(io.Discard), nil)
+	r := newRunner(Config{Peers: n, Slots: 60}, "", lab.NewNotes(io.Discard), nil)
 	for i := range n {
 		id := fmt.Sprintf("peer-%d", i+1)
-		r.nodes = append(r.nodes, &node{n: i + 1, Peer: &swarm.Peer{ID: id}})
+		r.nodes = append(r.nodes, &node{n: i + 1, Peer: &lab.Peer{ID: id}})
 		r.ledger.members = append(r.ledger.members, id)
 	}
 	return r
@@ -64,9 +63,9 @@ func sleepers(t *testing.T) *runner {
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r.dir, r.testbed, r.links, r.cfg.Peers = dir, swarm.Loopback{}, &wires{}, 5
+	r.dir, r.testbed, r.links, r.cfg.Peers = dir, lab.Loopback{}, &wires{}, 5
 	var err error
-	if r.swarm, err = swarm.New(swarm.Setting{Executable: program}, r.testbed); err != nil {
+	if r.swarm, err = lab.NewSwarm(lab.Setting{Executable: program}, r.testbed); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

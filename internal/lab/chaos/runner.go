@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 const tick = 10 * time.Millisecond
@@ -34,12 +33,12 @@ type runner struct {
 	hostile int    // peers among its first members that are not among nodes
 	// the other peers start once the first one has founded the run
 	oneFounds bool
-	testbed   swarm.Testbed
+	testbed   lab.Testbed
 	links     network // the testbed, if links can be changed
-	swarm     *swarm.Swarm
-	screen    *swarm.Notes
+	swarm     *lab.Swarm
+	screen    *lab.Notes
 
-	boot     swarm.Boot
+	boot     lab.Boot
 	bootDown bool // it was killed
 	nodes    []*node
 
@@ -67,7 +66,7 @@ const labName = "p2pchaos"
 
 // open makes the network, of namespaces if a fault needs to change links, and the swarm.
 func (r *runner) open(ctx context.Context) (err error) {
-	r.testbed = swarm.Loopback{}
+	r.testbed = lab.Loopback{}
 	if some := Needing(r.cfg.Kinds, Links); len(some) > 0 {
 		sites := 1 + r.cfg.Peers
 		for _, f := range r.pending {
@@ -81,7 +80,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		}
 		r.links, r.testbed = l, l
 	}
-	if r.swarm, err = swarm.New(r.cfg.Setting, r.testbed); err != nil {
+	if r.swarm, err = lab.NewSwarm(r.cfg.Setting, r.testbed); err != nil {
 		return errors.Join(err, r.testbed.Close())
 	}
 	return nil
@@ -184,15 +183,15 @@ func (r *runner) reap() error {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
-		case code == 1 && p.hurt != nil && p.hurt.doing("full") && strings.Contains(swarm.Tail(p.Log), "no space left"):
+		case code == 1 && p.hurt != nil && p.hurt.doing("full") && strings.Contains(lab.Tail(p.Log), "no space left"):
 		case !p.asked && code == 0 && printed && finished(rep):
 		default:
 			r.ended.add("peer %d (pid %d) ended by itself with status %d; the end of its log:\n%s", p.n, p.PID(), code,
-				swarm.Tail(p.Log))
+				lab.Tail(p.Log))
 		}
 	}
 	if _, ended := r.boot.Exit(); ended && !r.bootDown {
-		r.ended.add("the bootstrap node ended by itself; the end of its log:\n%s", swarm.Tail(r.boot.Log))
+		r.ended.add("the bootstrap node ended by itself; the end of its log:\n%s", lab.Tail(r.boot.Log))
 	}
 	if len(r.ended) > 0 {
 		return errors.New(r.ended[0])

@@ -13,7 +13,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // SoakConfig says how long two swarms run beside each other, one of which is hurt.
@@ -92,7 +91,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (res SoakResult, err error) {
 	play := func(name string, out io.Writer, faults []Fault, res *Result, err *error) {
 		c := cfg.Config
 		c.Slots, c.Pause = soakSlots, soakPause
-		r := newRunner(c, filepath.Join(cfg.Dir, name), swarm.NewNotes(out), faults)
+		r := newRunner(c, filepath.Join(cfg.Dir, name), lab.NewNotes(out), faults)
 		r.soak, r.lead, r.limit = &soak{length: cfg.length()}, r.goOn, r.ahead
 		both.Go(func() {
 			if *res, *err = r.play(timed); !res.OK {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // The tiniest model that is one: a slot is mostly agreement, and a hundred processes' arithmetic
@@ -28,7 +28,7 @@ const gateFile = "gate"
 
 // start starts the bootstrap node and the peers.
 func (r *runner) start(ctx context.Context) error {
-	if err := errors.Join(swarm.WriteText(filepath.Join(r.dir, "text")), r.openGate()); err != nil {
+	if err := errors.Join(lab.WriteText(filepath.Join(r.dir, "text")), r.openGate()); err != nil {
 		return err
 	}
 	if err := r.startBoot(ctx); err != nil {

@@ -1,4 +1,4 @@
-package swarm
+package lab
 
 import (
 	"fmt"
@@ -39,8 +39,8 @@ type Swarm struct {
 	sockets string // folder of status sockets; its path is short, as theirs must be
 }
 
-// New prepares to start processes on a testbed. Close must end it.
-func New(setting Setting, testbed Testbed) (*Swarm, error) {
+// NewSwarm prepares to start processes on a testbed. Close must end it.
+func NewSwarm(setting Setting, testbed Testbed) (*Swarm, error) {
 	sockets, err := os.MkdirTemp("", "p2pdiloco-")
 	if err != nil {
 		return nil, err

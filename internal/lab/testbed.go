@@ -1,4 +1,4 @@
-package swarm
+package lab
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 // A Testbed is where the processes of a swarm run, each at a site: Loopback, a Lab, Wires, or the
-// internet with routers of package nat.
+// Internet.
 type Testbed interface {
 	// Addr is the address under which a site's programs listen.
 	Addr(site int) netip.Addr

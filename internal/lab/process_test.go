@@ -1,6 +1,6 @@
 //go:build unix
 
-package swarm
+package lab
 
 import (
 	"os"
@@ -9,16 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shells starts shell scripts, each of which runs until Close at most.
 func shells(t *testing.T, hurry chan struct{}, scripts ...string) (*Swarm, []*Process) {
 	t.Helper()
-	s, err := New(Setting{Hurry: hurry}, Loopback{})
+	s, err := NewSwarm(Setting{Hurry: hurry}, Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package swarm
+package lab
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package swarm
+package lab
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func open(t *testing.T) *Swarm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Setting{Executable: echo}, Loopback{})
+	c, err := NewSwarm(Setting{Executable: echo}, Loopback{})
 	if err != nil {
 		t.Fatal(err)
 	}
