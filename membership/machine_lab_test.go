@@ -129,7 +129,6 @@ type lab struct {
 	slow     *slowLink      // nil: none
 	reducing time.Duration  // how long a group takes, whoever leads it; 0: labWorkTime
 	planner  Planner        // nil: labPlanner
-	meter    *costMeter     // nil: nothing is counted
 	heard    []wire.Message // of late, by anybody who listens; for liars to say again
 	audits   *labAudits
 	keep     func(wire.Entry) bool // nil: the disks keep all, but for those of single peers
@@ -179,7 +178,6 @@ type labPeer struct {
 	crowds   bool                // states as many newcomers as its plan has
 	mute     bool                // passes nothing on in a ring
 	usurps   bool                // lists itself alone in what it drafts
-	verified *verified           // signatures that it has checked
 	curt     bool                // sends every COMMIT by hash, whoever asks
 	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
@@ -288,7 +286,7 @@ func (p *labPeer) start() {
 	}
 	p.lab.watch.loaded(p, recordsOf(p.store))
 	p.m = machineOn(Config{
-		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
+		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: labVerify,
 		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows, NeverFounds: p.never,
 	}, saved, p.store)
 	p.m.now = p.clock()
@@ -434,11 +432,10 @@ func (p *labPeer) step(msg wire.Message) error {
 	if !p.up() {
 		return nil
 	}
-	p.lab.meter.open(p, msg)
 	if err := p.lab.audits.reads(msg.Body); err != nil {
 		return err
 	}
-	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, p.verify); err != nil {
+	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, labVerify); err != nil {
 		return err
 	}
 	err := p.m.Step(p.clock(), msg)
@@ -500,7 +497,6 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	}
 	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
-	p.lab.meter.send(p, e)
 	if p.lies == nil {
 		p.lab.watch.sent(p, msg)
 	}
