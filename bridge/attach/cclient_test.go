@@ -240,7 +240,7 @@ func TestExample(t *testing.T) {
 
 	n = begin(t, t.TempDir())
 	do(t, n.Load(ctx, n.params))
-	time.AfterFunc(time.Second/5, func() { n.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved") })
+	time.AfterFunc(time.Second/5, func() { sendAway(n.Server) })
 	if _, err := n.Train(ctx, endless); !errors.Is(err, trainer.ErrAnew) {
 		t.Errorf("train: %v", err)
 	}

@@ -189,11 +189,6 @@ func (s *Server) End(code wire.Code, text string) {
 	s.loop.do(func() todo { return s.loop.box.End(Fault{Code: code, Text: text}) })
 }
 
-// Dismiss sends the ranks away. The node waits for the next trainer.
-func (s *Server) Dismiss(code wire.Code, text string) {
-	s.loop.do(func() todo { return s.loop.box.Dismiss(Fault{Code: code, Text: text}) })
-}
-
 // Notify tells the ranks a line for people. level is wire.NoticeInfo or wire.NoticeWarn. It does
 // not wait for a rank that reads nothing: what does not fit into the queue is left out.
 func (s *Server) Notify(level uint64, text string) {

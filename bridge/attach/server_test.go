@@ -367,6 +367,11 @@ func TestAHungRank(t *testing.T) {
 	wantCode(t, <-ended[0], wire.CodeTimeout, "rank 1 of 2")
 }
 
+// sendAway sends the ranks away. The node waits for the next trainer.
+func sendAway(s *Server) {
+	s.loop.do(func() todo { return s.loop.box.Dismiss(*fault(wire.CodeTimeout, "rank 0 of 1 has not moved")) })
+}
+
 // TestNoticesAndDismissal: ranks are told lines for people, and those that are sent away may come
 // again.
 func TestNoticesAndDismissal(t *testing.T) {
@@ -375,7 +380,7 @@ func TestNoticesAndDismissal(t *testing.T) {
 	m, tr, ended := attached(t, Config{Timeout: 4 * time.Second}, rank)
 	loaded(t, tr)
 	m.server.Notify(wire.NoticeWarn, "paused: no quorum")
-	m.server.Dismiss(wire.CodeTimeout, "rank 0 of 1 has not moved")
+	sendAway(m.server)
 	wantCode(t, <-ended[0], wire.CodeTimeout, "rank 0 of 1 has not moved")
 	want := wire.Notice{Level: wire.NoticeWarn, Text: "paused: no quorum"}
 	if got := rank.Notices; len(got) != 1 || got[0] != want {

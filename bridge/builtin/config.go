@@ -131,15 +131,6 @@ func (c Config) validateSizes(before []error) error {
 // Parameters is D, the number of parameters of the model.
 func (c Config) Parameters() uint64 { return c.WithDefaults().shape().layout().Elements() }
 
-// FLOPsPerStep is the floating-point operations of the matrix products of one inner step: forward,
-// and twice that backward.
-func (c Config) FLOPsPerStep() float64 {
-	c = c.WithDefaults()
-	rows, d := float64(c.Batch*c.Context), float64(c.Width)
-	perRow := float64(c.Layers)*(12*d*d+2*float64(c.Context)*d) + Vocabulary*d
-	return 3 * 2 * rows * perRow
-}
-
 func (c Config) shape() shape {
 	return shape{layers: c.Layers, width: c.Width, heads: c.Heads, context: c.Context, vocab: Vocabulary}
 }

@@ -10,9 +10,6 @@ func TestDefaultSizes(t *testing.T) {
 	if n := (Config{}).Parameters(); n != 139680 {
 		t.Errorf("the default model has %d parameters, want 139680", n)
 	}
-	if f := (Config{}).FLOPsPerStep(); math.Abs(f/0.87e9-1) > 0.01 {
-		t.Errorf("a default step takes %.3g FLOP, want 0.87e9", f)
-	}
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero value is refused: %v", err)
 	}

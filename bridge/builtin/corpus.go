@@ -49,7 +49,6 @@ func (c CorpusConfig) Validate() error {
 type Corpus struct {
 	train   []byte
 	heldOut []byte
-	files   int
 }
 
 // OpenCorpus reads the data. The same files under the same root give the same corpus on every
@@ -81,15 +80,6 @@ func OpenCorpus(ctx context.Context, cfg CorpusConfig) (*Corpus, error) {
 	}
 	return c, nil
 }
-
-// Files is the number of files read.
-func (c *Corpus) Files() int { return c.files }
-
-// TrainBytes is the size of the training part.
-func (c *Corpus) TrainBytes() int { return len(c.train) }
-
-// HeldOutBytes is the size of the held-out part.
-func (c *Corpus) HeldOutBytes() int { return len(c.heldOut) }
 
 // balanced says whether the held-out part is between a quarter and four times what one file of
 // holdOut should give, and no more than half of all.

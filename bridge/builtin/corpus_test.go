@@ -57,8 +57,8 @@ func TestCorpusHoldsOutWholeFiles(t *testing.T) {
 	if out < 20 || out > 100 {
 		t.Errorf("%d of 400 files held out, want about 50", out)
 	}
-	if c.Files() != 400 || c.TrainBytes()+c.HeldOutBytes() != 400*100 {
-		t.Errorf("%d files, %d + %d bytes", c.Files(), c.TrainBytes(), c.HeldOutBytes())
+	if len(train)+len(heldOut) != 400*100 {
+		t.Errorf("%d + %d bytes", len(train), len(heldOut))
 	}
 }
 
@@ -88,8 +88,8 @@ func TestCorpusSkips(t *testing.T) {
 	}
 	files["picture.png"] = "SKIP ME\x00"
 	c := open(t, CorpusConfig{Paths: []string{write(t, files)}})
-	if all := string(c.train) + string(c.heldOut); strings.Contains(all, "SKIP") || c.Files() != 3 {
-		t.Errorf("%d files read, want 3", c.Files())
+	if all := string(c.train) + string(c.heldOut); strings.Contains(all, "SKIP") || len(all) != 3*100 {
+		t.Errorf("%d bytes read, want those of 3 files", len(all))
 	}
 }
 
@@ -98,15 +98,15 @@ func TestCorpusOfOneFile(t *testing.T) {
 	path := filepath.Join(write(t, map[string]string{"book.txt": strings.Repeat("t", 900) + strings.Repeat("h", 100)}),
 		"book.txt")
 	c := open(t, CorpusConfig{Paths: []string{path}, HoldOut: 10})
-	if c.TrainBytes() != 900 || strings.Trim(string(c.heldOut), "h") != "" {
-		t.Errorf("%d bytes to train on, held out %q", c.TrainBytes(), c.heldOut)
+	if len(c.train) != 900 || strings.Trim(string(c.heldOut), "h") != "" {
+		t.Errorf("%d bytes to train on, held out %q", len(c.train), c.heldOut)
 	}
 }
 
 func TestCorpusIsBounded(t *testing.T) {
 	c := open(t, CorpusConfig{Paths: []string{write(t, manyFiles(100))}, MaxBytes: 1050})
-	if n := c.TrainBytes() + c.HeldOutBytes(); n != 1050 || c.Files() != 11 {
-		t.Errorf("%d bytes of %d files, want 1050 of 11", n, c.Files())
+	if n := len(c.train) + len(c.heldOut); n != 1050 {
+		t.Errorf("%d bytes, want 1050", n)
 	}
 }
 
@@ -144,8 +144,8 @@ func TestCorpusErrors(t *testing.T) {
 
 func TestStandardLibraryIsTheDefault(t *testing.T) {
 	c := open(t, CorpusConfig{MaxBytes: 1 << 20})
-	if c.TrainBytes() < 1<<19 || c.HeldOutBytes() == 0 || !strings.Contains(string(c.train), "\npackage ") {
-		t.Errorf("%d + %d bytes that do not look like Go", c.TrainBytes(), c.HeldOutBytes())
+	if len(c.train) < 1<<19 || len(c.heldOut) == 0 || !strings.Contains(string(c.train), "\npackage ") {
+		t.Errorf("%d + %d bytes that do not look like Go", len(c.train), len(c.heldOut))
 	}
 }
 

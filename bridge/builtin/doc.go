@@ -9,7 +9,7 @@
 //
 // The model is GPT-2's: learned positions, pre-norm blocks of causal attention and a GELU MLP four
 // times as wide, and an output head tied to the byte embedding. With the defaults it has 139,680
-// parameters and a step costs 0.87 GFLOP. All parameters live in one flat vector, and each tensor
+// parameters. All parameters live in one flat vector, and each tensor
 // is a view into it; gradients and optimizer state have the same shape.
 //
 // The same configuration, corpus, tasks and anchors give the same bits on one machine, whatever

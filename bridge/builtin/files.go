@@ -177,7 +177,6 @@ func (c CorpusConfig) read(ctx context.Context, files []file, divide division) (
 		train, heldOut := divide(f, text, c.HoldOut)
 		corpus.train = append(corpus.train, train...)
 		corpus.heldOut = append(corpus.heldOut, heldOut...)
-		corpus.files++
 		if left -= len(text); left == 0 {
 			break
 		}

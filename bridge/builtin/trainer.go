@@ -61,9 +61,6 @@ func New(cfg Config, corpus *Corpus) (*Trainer, error) {
 	return t, nil
 }
 
-// Config is the configuration in use, defaults filled in.
-func (t *Trainer) Config() Config { return t.cfg }
-
 // Layout lists the model's tensors in flat order.
 func (t *Trainer) Layout() trainer.Layout { return t.layout }
 

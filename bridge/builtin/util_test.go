@@ -23,7 +23,7 @@ func testCorpus() *Corpus {
 		}
 		return b[:n]
 	}
-	return &Corpus{train: text(1 << 16), heldOut: text(1 << 13), files: 1}
+	return &Corpus{train: text(1 << 16), heldOut: text(1 << 13)}
 }
 
 func newTestTrainer(tb testing.TB, cfg Config) *Trainer {

@@ -40,7 +40,7 @@ func BaseDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "p2pdiloco"), nil
 	}
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+	if runtime.GOOS == "darwin" {
 		dir, err := os.UserConfigDir()
 		return filepath.Join(dir, "p2pdiloco"), err
 	}
@@ -182,8 +182,5 @@ func Dirs(base string) (all []string, err error) {
 }
 
 func escapeGlob(path string) string {
-	if runtime.GOOS == "windows" {
-		return path // a backslash separates there and cannot escape
-	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

@@ -51,8 +51,7 @@ const (
 // Library says whether the trainer is a shared library.
 func (t Trainer) Library() bool {
 	s := string(t)
-	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".so") || strings.HasSuffix(s, ".dylib") ||
-		strings.HasSuffix(s, ".dll")
+	return strings.Contains(s, "/") || strings.HasSuffix(s, ".so") || strings.HasSuffix(s, ".dylib")
 }
 
 // readTrainer reads the name of a trainer, or a path.

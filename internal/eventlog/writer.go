@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,15 +71,6 @@ func endsMidLine(path string) (bool, error) {
 		return false, err
 	}
 	return last[0] != '\n', nil
-}
-
-// Event appends v as one line of JSON.
-func (w *Writer) Event(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("events file: %w", err)
-	}
-	return w.Line(b)
 }
 
 // Line appends a line, given without its end, as it is.

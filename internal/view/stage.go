@@ -84,6 +84,18 @@ func waitingOf(s p2pdiloco.Status, others []p2pdiloco.MemberStatus) *Stage {
 	return st
 }
 
+// Left says how long something takes that has so many seconds left.
+func Left(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s left", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min left", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h left", d.Hours())
+}
+
 // stepTime is how long an inner step of a member took in its newest contribution; 0: unknown.
 func stepTime(m p2pdiloco.MemberStatus) time.Duration {
 	if m.Contribution == nil {

@@ -51,36 +51,6 @@ func TestStage(t *testing.T) {
 	})
 }
 
-// A line has as much as there is room for.
-func TestLine(t *testing.T) {
-	says := &p2pdiloco.Claims{UpBytesPerSecond: new(1.2e6), DownBytesPerSecond: new(9.5e5)}
-	v := View{
-		Now: Now{
-			Headline: "slot 8: this peer trains", LastSlot: 90, Slot: 7, Loss: new(2.5), TrainLoss: new(3.),
-			Stage: &Stage{Name: Training, Slot: 8, Steps: 3, Of: 20, LeftSeconds: new(4.2)},
-		},
-		Members: []Member{{}, {Self: true, Says: says}},
-	}
-	for columns, want := range map[int]string{
-		80: "slot 8/90  training 3/20, 4 s left  loss 2.5000  2 members  ↑1.2 MB/s  ↓950 kB/s",
-		79: "slot 8/90  training 3/20, 4 s left  loss 2.5000  2 members  ↑1.2 MB/s",
-		50: "slot 8/90  training 3/20, 4 s left  loss 2.5000",
-		5:  "",
-	} {
-		if got := v.Line(columns); got != want {
-			t.Errorf("%d columns: %q, want %q", columns, got, want)
-		}
-	}
-	v.Now.Loss, v.Members, v.Now.Stage.Of, v.Now.Stage.LeftSeconds = nil, []Member{{Self: true}}, 0, nil
-	if got := v.Line(80); got != "slot 8/90  training  loss 3.0000  1 member" {
-		t.Error(got)
-	}
-	v.Now.Stage = nil
-	if got := v.Line(10); got != "slot 8: t…" {
-		t.Error(got)
-	}
-}
-
 // What is wrong with a member is said in sentences, with what to do.
 func TestWarnings(t *testing.T) {
 	s := p2pdiloco.Status{
