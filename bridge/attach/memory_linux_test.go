@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 )
 
 // What is too large for the free memory is refused before anything is taken.
@@ -49,7 +49,7 @@ func TestAFullFileSystem(t *testing.T) {
 		t.Errorf("left behind: %v, %v", names, err)
 	}
 	const small = "/mnt"
-	if !attachtest.OnFullTmpfs(t, small) {
+	if !onFullTmpfs(t, small) {
 		return
 	}
 	_, _, err = unnamed(t.Context(), small, Size(1<<20))
@@ -60,6 +60,39 @@ func TestAFullFileSystem(t *testing.T) {
 	if names, err := os.ReadDir(small); err != nil || len(names) > 1 {
 		t.Errorf("left behind: %v, %v", names, err)
 	}
+}
+
+// fullTmpfs has the path of the full tmpfs, in the process that sees it.
+const fullTmpfs = "P2PDILOCO_TEST_FULL_TMPFS"
+
+// onFullTmpfs runs the calling test once more, in a process that has a tmpfs at a path with no room
+// left on it. It returns true there, and the test goes on; here the test is over.
+func onFullTmpfs(t *testing.T, at string) bool {
+	t.Helper()
+	if os.Getenv(fullTmpfs) != "" {
+		return true
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a file system")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = `mount -t tmpfs -o size=64k none "$1" || exit 77
+		head -c 1000000 /dev/zero >"$1/full" 2>/dev/null
+		exec "$0" -test.run "^$2\$" -test.v`
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script, exe, at, t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	cmd.Env = append(os.Environ(), fullTmpfs+"="+at)
+	out, err := cmd.CombinedOutput()
+	switch {
+	case cmd.ProcessState == nil || cmd.ProcessState.ExitCode() == 77:
+		t.Skipf("no file system can be mounted here: %v, %s", err, out)
+	case err != nil:
+		t.Errorf("on a full tmpfs: %v\n%s", err, out)
+	}
+	return false
 }
 
 // A file's size is fixed, its second descriptor cannot write, and a region keeps its place when

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
@@ -76,7 +75,7 @@ func (w *demoWatcher) look() (living int, err error) {
 			continue
 		}
 		p.code, p.exited = p.Exit() // before the last events are read
-		if err := p.Read(func(_ []byte, e eventlog.Line) { p.observe(e) }); err != nil {
+		if err := p.Read(p.observe); err != nil {
 			return 0, err
 		}
 		if !p.exited {

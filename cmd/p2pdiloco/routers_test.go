@@ -135,7 +135,7 @@ func (p *routedPeer) look(t *testing.T) {
 	if s, _, err := p.Ask(t.Context()); err == nil {
 		p.status = s
 	}
-	err := p.Read(func(_ []byte, e eventlog.Line) {
+	err := p.Read(func(e eventlog.Line) {
 		switch e.Event {
 		case "slot.committed":
 			var who []string

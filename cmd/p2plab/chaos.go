@@ -25,8 +25,9 @@ import (
 type chaosFlags struct {
 	output
 	cfg     chaos.Config
-	hostile hostileFlags
 	faults  string
+	attacks string
+	program string
 }
 
 const chaosHelp = `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
@@ -72,23 +73,26 @@ func newChaos() *cobra.Command {
 	fs.StringVar(&f.cfg.Preset, "preset", p2pdiloco.PresetLAN,
 		"`timers` of the peers: lan, wan; with wan, faults and waiting take 20 times as long, and links have 25 ms")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
-	f.hostile.flags(fs)
+	fs.StringVar(&f.attacks, "hostile", "", "`attacks` of hostile peers, like mute,grab, three (drawn by --seed) or "+
+		"all: a run for each, without faults")
+	fs.StringVar(&f.program, "program", "", "`path` of the program that peers run, like p2pdiloco; with --hostile, of "+
+		"the honest ones (default this program)")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }
 
 func (f *chaosFlags) run(cmd *cobra.Command) error {
-	if f.hostile.attacks != "" {
+	if f.attacks != "" {
 		return f.runHostile(cmd)
 	}
 	f.cfg.Out = cli.Progress(cmd, f.json)
-	if err := errors.Join(f.hostile.findProgram(), f.chooseFaults(cmd.Context()), f.cfg.Validate(),
+	if err := errors.Join(f.findProgram(), f.chooseFaults(cmd.Context()), f.cfg.Validate(),
 		f.unused("run")); err != nil {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
-		f.cfg.Executable = cmp.Or(f.hostile.program, f.cfg.Executable)
+		f.cfg.Executable = cmp.Or(f.program, f.cfg.Executable)
 		result, err := chaos.Run(ctx, f.cfg)
 		return result, result.OK, err
 	})
@@ -119,13 +123,13 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 		return err
 	}
 	has := failpoint.Enabled
-	if f.hostile.program != "" {
-		has = chaos.HasFailpoints(f.hostile.program)
+	if f.program != "" {
+		has = chaos.HasFailpoints(f.program)
 	}
 	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && !has {
 		return sources.Faultf("faults", f.faults, "%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos "+
 			"--faults ..., or name a program that was built with this tag (--program)",
-			cmp.Or(f.hostile.program, "this program"))
+			cmp.Or(f.program, "this program"))
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Root); len(some) > 0 && os.Geteuid() != 0 {
 		return sources.Faultf("faults", some, "a small disk is mounted, which needs root: be root, or leave it out")

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -20,25 +19,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
-// hostileFlags are the flags of chaos that are for hostile peers.
-type hostileFlags struct {
-	attacks string
-	program string
-}
-
 // What --peers and --slots are with --hostile where they were not given. With a hostile one, four
 // peers have a vote.
 const (
 	hostilePeers = 3
 	hostileSlots = 20
 )
-
-func (f *hostileFlags) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.attacks, "hostile", "", "`attacks` of hostile peers, like mute,grab, three (drawn by --seed) or "+
-		"all: a run for each, without faults")
-	fs.StringVar(&f.program, "program", "", "`path` of the program that peers run, like p2pdiloco; with --hostile, of "+
-		"the honest ones (default this program)")
-}
 
 // runHostile runs the attacks of --hostile, in mode sync with plain values.
 func (f *chaosFlags) runHostile(cmd *cobra.Command) (err error) {
@@ -51,8 +37,8 @@ func (f *chaosFlags) runHostile(cmd *cobra.Command) (err error) {
 	if sources.Rank(cmd.Flags(), "slots") == 0 {
 		cfg.Slots = hostileSlots
 	}
-	cfg.Attacks, err = chaos.ParseAttacks(f.hostile.attacks, f.cfg.Seed)
-	err = errors.Join(err, f.hostile.findProgram(), cfg.Validate())
+	cfg.Attacks, err = chaos.ParseAttacks(f.attacks, f.cfg.Seed)
+	err = errors.Join(err, f.findProgram(), cfg.Validate())
 	for _, k := range cfg.Attacks {
 		err = errors.Join(err, f.unused(k.Name))
 	}
@@ -60,14 +46,14 @@ func (f *chaosFlags) runHostile(cmd *cobra.Command) (err error) {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &cfg.Setting, func(ctx context.Context) (any, bool, error) {
-		cfg.HostileProgram, cfg.Executable = cfg.Executable, cmp.Or(f.hostile.program, cfg.Executable)
+		cfg.HostileProgram, cfg.Executable = cfg.Executable, cmp.Or(f.program, cfg.Executable)
 		result, err := chaos.RunHostile(ctx, cfg)
 		return result, result.OK, err
 	})
 }
 
 // findProgram makes the path of --program absolute, since peers run in other folders.
-func (f *hostileFlags) findProgram() (err error) {
+func (f *chaosFlags) findProgram() (err error) {
 	if f.program == "" {
 		return nil
 	}

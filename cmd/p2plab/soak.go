@@ -49,7 +49,7 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 }
 
 func (f *soakFlags) run(cmd *cobra.Command) (err error) {
-	f.cfg.Out, f.cfg.Mode = cli.Progress(cmd, f.json), p2pdiloco.ModeSync
+	f.cfg.Mode = p2pdiloco.ModeSync
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return cli.UsageError(err)
 	}

@@ -8,9 +8,7 @@ import (
 // atOnce is how much is read or written between two looks at whether it is still wanted.
 const atOnce = 4 << 20
 
-// Until is w for as long as ctx lasts: after that its writes fail.
-func Until(ctx context.Context, w io.Writer) io.Writer { return &until{ctx, w} }
-
+// until is w for as long as ctx lasts: after that its writes fail.
 type until struct {
 	ctx context.Context
 	w   io.Writer
@@ -27,26 +25,6 @@ func (u *until) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// readerUntil is r for as long as ctx lasts: after that its reads fail.
-type readerUntil struct {
-	ctx context.Context
-	r   io.ReaderAt
-}
-
-func (u *readerUntil) ReadAt(b []byte, at int64) (n int, err error) {
-	for {
-		if err = u.ctx.Err(); err != nil {
-			return n, err
-		}
-		var more int
-		more, err = u.r.ReadAt(b[n:min(len(b), n+atOnce)], at+int64(n))
-		n += more
-		if err != nil || n == len(b) {
-			return n, err
-		}
-	}
-}
-
 // FSUntil is a file system for as long as ctx lasts: after that, reads of its files fail.
 func FSUntil(ctx context.Context, fsys FS) FS { return fsUntil{fsys, ctx} }
 
@@ -57,21 +35,30 @@ type fsUntil struct {
 
 func (u fsUntil) OpenFile(name string, flag int) (File, error) {
 	f, err := u.FS.OpenFile(name, flag)
-	if err != nil {
-		return nil, err
-	}
-	return &fileUntil{f, readerUntil{u.ctx, f}}, nil
+	return fileUntil{f, u.ctx}, err
 }
 
 type fileUntil struct {
 	File
-	at readerUntil
+	ctx context.Context
 }
 
-func (f *fileUntil) ReadAt(b []byte, at int64) (int, error) { return f.at.ReadAt(b, at) }
+func (f fileUntil) ReadAt(b []byte, at int64) (n int, err error) {
+	for {
+		if err = f.ctx.Err(); err != nil {
+			return n, err
+		}
+		var more int
+		more, err = f.File.ReadAt(b[n:min(len(b), n+atOnce)], at+int64(n))
+		n += more
+		if err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
 
-func (f *fileUntil) Read(b []byte) (int, error) {
-	if err := f.at.ctx.Err(); err != nil {
+func (f fileUntil) Read(b []byte) (int, error) {
+	if err := f.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return f.File.Read(b[:min(len(b), atOnce)])

@@ -11,13 +11,13 @@ import (
 
 // endsAfter ends a context at a read.
 type endsAfter struct {
-	io.ReaderAt
+	File
 	end context.CancelFunc
 }
 
 func (e endsAfter) ReadAt(b []byte, at int64) (int, error) {
 	e.end()
-	return e.ReaderAt.ReadAt(b, at)
+	return e.File.ReadAt(b, at)
 }
 
 // Reading a model takes minutes: it ends soon after its context has, also in the middle of one
@@ -39,10 +39,10 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	if _, err := io.ReadFull(f, all); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := (&readerUntil{ctx, f}).ReadAt(all, atOnce); n != 2*atOnce+1 || !errors.Is(err, io.EOF) {
+	if n, err := f.ReadAt(all, atOnce); n != 2*atOnce+1 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d bytes, %v", n, err)
 	}
-	n, err := (&readerUntil{ctx, endsAfter{f, cancel}}).ReadAt(all, 0)
+	n, err := (fileUntil{endsAfter{f, cancel}, ctx}).ReadAt(all, 0)
 	if n > atOnce || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d bytes, %v", n, err)
 	}

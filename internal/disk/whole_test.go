@@ -45,8 +45,8 @@ func holds(t *testing.T, path, want string) {
 
 // A file whose writing is interrupted is not there, and neither is a part of it: parts of models
 // filled disks, under names that ls does not show. What a killed process has left goes at the next
-// time, and what another process is writing stays, and what is the user's: a hidden folder with a
-// date in its name was emptied.
+// time, and what another process is writing stays, and what is the user's: a hidden file with a
+// date in its name.
 func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model")
@@ -67,13 +67,12 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 	}
 	dead, lives := filepath.Join(dir, ".model.1"+partSuffix), filepath.Join(dir, ".model.2"+partSuffix)
 	users := filepath.Join(dir, ".model.20240101")
-	for _, folder := range []string{dead, lives, users} {
-		noError(t, os.Mkdir(folder, 0o700))
-		noError(t, os.WriteFile(filepath.Join(folder, "part"), nil, 0o600))
-	}
 	long := time.Now().Add(-2 * abandoned)
-	for _, name := range []string{filepath.Join(dead, "part"), dead, lives, filepath.Join(users, "part"), users} {
-		noError(t, os.Chtimes(name, long, long))
+	for _, name := range []string{dead, lives, users} {
+		noError(t, os.WriteFile(name, nil, 0o600))
+		if name != lives {
+			noError(t, os.Chtimes(name, long, long))
+		}
 	}
 	write := func(w io.Writer) error { _, err := io.WriteString(w, "all"); return err }
 	noError(t, WriteWhole(t.Context(), path, false, write))
@@ -81,10 +80,9 @@ func TestAnInterruptedFileLeavesNothing(t *testing.T) {
 		t.Errorf("a second file of the name: %v", err)
 	}
 	for _, stays := range []string{lives, users} {
-		if _, err := os.Stat(filepath.Join(stays, "part")); err != nil {
+		if err := os.Remove(stays); err != nil {
 			t.Errorf("what another process writes, or the user keeps: %v", err)
 		}
-		noError(t, os.RemoveAll(stays))
 	}
 	holds(t, path, "all")
 }

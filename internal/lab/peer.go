@@ -61,9 +61,8 @@ func (s *Swarm) Join(p *Peer, run string, bootstrap []string, args ...string) (e
 	return err
 }
 
-// Read passes on the events since the last call, each as it came and parsed. observe must not keep
-// the line.
-func (p *Peer) Read(observe func(line []byte, e eventlog.Line)) error {
+// Read passes on the events since the last call.
+func (p *Peer) Read(observe func(eventlog.Line)) error {
 	return p.events.Next(func(b []byte) {
 		e, err := eventlog.Parse(b)
 		if err != nil {
@@ -72,7 +71,7 @@ func (p *Peer) Read(observe func(line []byte, e eventlog.Line)) error {
 		if e.Event == "peer.started" {
 			p.ID, p.Addrs = e.PeerID, e.Addrs
 		}
-		observe(b, e)
+		observe(e)
 	})
 }
 

@@ -65,7 +65,7 @@ func TestAPeerIsKnownByItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []string
-	err := p.Read(func(_ []byte, e eventlog.Line) { seen = append(seen, e.Event) })
+	err := p.Read(func(e eventlog.Line) { seen = append(seen, e.Event) })
 	if err != nil || strings.Join(seen, " ") != "peer.started run.done" || p.ID != "me" || len(p.Addrs) != 1 {
 		t.Errorf("%q, %+v, %v", seen, p, err)
 	}

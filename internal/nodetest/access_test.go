@@ -128,11 +128,11 @@ func TestARemovedPeerIsOut(t *testing.T) {
 func learnsNothing(s *Swarm, from, out *Peer) {
 	s.T.Helper()
 	x, key := StrangerAt(s, out.Host), from.Ledger().View().Key
-	for proto := range ToStrangers {
+	for proto := range toStrangers {
 		if !strings.HasPrefix(proto, "/p2pdiloco/") || proto == p2p.ProtocolAdmit || strings.Contains(proto, "/kad") {
 			continue
 		}
-		for _, b := range append(Greetings, framed(key[:])) {
+		for _, b := range append(greetings, framed(key[:])) {
 			if answer := x.Ask(from, protocol.ID(proto), b); len(answer) > 0 {
 				s.T.Errorf("%s answers a removed peer with %q", proto, answer)
 			}

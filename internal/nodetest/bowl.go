@@ -29,9 +29,6 @@ type Bowl struct {
 // BowlElements is the number of elements of the bowl's model.
 const BowlElements = 5000
 
-// BowlLayout is the layout of the bowl's model.
-func BowlLayout() p2pdiloco.Layout { return (&Bowl{}).Layout() }
-
 // Layout implements a trainer that brings its layout.
 func (b *Bowl) Layout() p2pdiloco.Layout {
 	return p2pdiloco.Layout{{Name: "x", Shape: []uint64{cmp.Or(b.Size, BowlElements)}}}

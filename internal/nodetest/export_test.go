@@ -27,7 +27,7 @@ func tensors(t *testing.T, path string) (*safetensors.File, []float32) {
 		t.Fatal(err)
 	}
 	x := make([]float32, BowlElements)
-	if err := m.Read(x, BowlLayout()); err != nil {
+	if err := m.Read(x, bowlLayout()); err != nil {
 		t.Fatal(err)
 	}
 	return m, x
@@ -104,7 +104,7 @@ func modelFile(t *testing.T, values []float32) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v := safetensors.Vector{Layout: BowlLayout(), Values: values}
+	v := safetensors.Vector{Layout: bowlLayout(), Values: values}
 	if err := safetensors.Write(f, nil, v); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestAnInitFileThatDoesNotFitIsRefused(t *testing.T) {
 		"another root": {
 			p2pdiloco.Config{
 				Spec: p2pdiloco.Spec{
-					Name: "r", Layout: BowlLayout(), Init: "root:" + strings.Repeat("0", 64),
+					Name: "r", Layout: bowlLayout(), Init: "root:" + strings.Repeat("0", 64),
 				},
 				InitFile: path,
 			}, []string{"init", "the state that"},
@@ -225,3 +225,6 @@ func TestAnInitFileThatDoesNotFitIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// bowlLayout is the layout of the bowl's model.
+func bowlLayout() p2pdiloco.Layout { return (&Bowl{}).Layout() }

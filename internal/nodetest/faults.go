@@ -7,9 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 )
@@ -22,35 +20,6 @@ func (s *Swarm) Founder() *Peer {
 		s.T.Fatalf("nobody has founded the run\n%s", s)
 	}
 	return s.Peers[i]
-}
-
-// WhenLeader calls f once, when the leader of a slot's first ballot has an event of that slot. The
-// pointer then holds the leader.
-func (s *Swarm) WhenLeader(slotNumber uint64, event string, f func(*Peer)) *atomic.Pointer[Peer] {
-	leader, victim := &atomic.Pointer[Peer]{}, &atomic.Pointer[Peer]{}
-	for _, p := range s.Peers {
-		p.OnEvent = func(e p2pdiloco.Event) {
-			if e.Fields["slot"] != slotNumber {
-				return
-			}
-			if l := p.Ledger(); e.Name == "slot.planned" && l != nil && l.View().Leader == e.Peer {
-				leader.CompareAndSwap(nil, p)
-			}
-			if e.Name == event && leader.Load() == p && victim.CompareAndSwap(nil, p) {
-				f(p)
-			}
-		}
-	}
-	return victim
-}
-
-// KillAndFinish kills a peer that was cut off, once it was, and sees the others through.
-func (s *Swarm) KillAndFinish(victim *atomic.Pointer[Peer]) {
-	s.T.Helper()
-	s.Until(time.Minute, "found a leader to kill", func() bool { return victim.Load() != nil })
-	time.Sleep(300 * time.Millisecond) // later than any step of the tests
-	s.Kill(victim.Load())
-	s.Finish(2*time.Minute, s.But(victim.Load())...)
 }
 
 // Damage flips a byte in the middle of every file under a path of a peer's data directory.

@@ -70,14 +70,6 @@ func SameVectors(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// Statuses returns the statuses of all peers.
-func (s *Swarm) Statuses() (all []p2pdiloco.Status) {
-	for _, p := range s.Peers {
-		all = append(all, p.Node.Load().Status())
-	}
-	return all
-}
-
 // Member returns what a peer's status says of another.
 func (s *Swarm) Member(by, of *Peer) (m p2pdiloco.MemberStatus) {
 	if n := by.Node.Load(); n != nil {
@@ -91,4 +83,4 @@ func (s *Swarm) Member(by, of *Peer) (m p2pdiloco.MemberStatus) {
 }
 
 // WithoutTrainer changes a config to that of a program with a loop of its own.
-func WithoutTrainer(c *p2pdiloco.Config) { c.Trainer, c.Spec.Layout = nil, BowlLayout() }
+func WithoutTrainer(c *p2pdiloco.Config) { c.Trainer, c.Spec.Layout = nil, (&Bowl{}).Layout() }

@@ -44,7 +44,7 @@ func TestStatsOfASlot(t *testing.T) {
 		voter := s.Peers[3]
 		voter.Trainer = nil
 		voter.Config = func(c *p2pdiloco.Config) { // it may found the run
-			c.Spec.Layout = BowlLayout()
+			c.Spec.Layout = bowlLayout()
 			c.Init = func(dst []float32) error { return new(Bowl).Init(t.Context(), dst) }
 		}
 		var gradients [][]float32

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // LedgerKind is the kind of announcements that carry ledger messages.
@@ -88,14 +86,6 @@ func (x *Stranger) Sign(b []byte) ([]byte, error) {
 	return h.Peerstore().PrivKey(h.ID()).Sign(b)
 }
 
-// Greetings are messages that might make a protocol answer. The last is a hello's.
-var Greetings = [][]byte{
-	{0, 0, 0, 0},
-	[]byte(strings.Repeat("\x00", 100)),
-	[]byte("\x00\x00\x00\x21\x01" + strings.Repeat("\x07", 32)),
-	[]byte("\x00\x00\x00\x07\x08\x01\x12\x03sim"),
-}
-
 // Ask writes b to a peer, and is all that comes back.
 func (x *Stranger) Ask(p *Peer, proto protocol.ID, b []byte) []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -110,28 +100,4 @@ func (x *Stranger) Ask(p *Peer, proto protocol.ID, b []byte) []byte {
 	_ = st.CloseWrite()
 	all, _ := io.ReadAll(st)
 	return all
-}
-
-// ToStrangers lists how many bytes a peer of a private run answers to strangers at most, by
-// protocol; the ID of gossip begins like its entry. No answer has the run's name in it. If a new
-// protocol is missing here, check whether it is behind the gate.
-var ToStrangers = map[string]int{
-	p2p.ProtocolAdmit:         200, // a refusal
-	p2p.ProtocolHello:         0,
-	p2p.ProtocolKey:           0,
-	p2p.ProtocolLedger:        0,
-	p2p.ProtocolExchange:      0,
-	p2p.ProtocolPulse:         0,
-	p2p.ProtocolState:         0,
-	p2p.ProtocolProbe:         0,
-	p2p.ProtocolAudit:         0,
-	"/p2pdiloco/gossip/1.0.0": 0,
-	// The protocols that libp2p serves reveal nothing about runs. For the DHT see below.
-	"/p2pdiloco/kad/1.0.0": 4 << 10,
-	"/ipfs/ping/1.0.0":     100,
-	"/ipfs/id/1.0.0":       8 << 10,
-	"/ipfs/id/push/1.0.0":  0,
-	// Members relay for each other: whoever else asks gets a status in a few bytes.
-	"/libp2p/circuit/relay/0.2.0/hop":  10,
-	"/libp2p/circuit/relay/0.2.0/stop": 10,
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -20,13 +18,6 @@ import (
 )
 
 func init() { testutil.OneCPU() }
-
-// Peers of one process make garbage fast, and tests have memory to spare.
-func init() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-}
 
 // Swarm is a run of whole nodes over a simulated network. Host 0 is the bootstrap node.
 type Swarm struct {
@@ -70,11 +61,10 @@ func RunNow(t *testing.T, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
 	RunOver(t, open, spec, n, f)
 }
 
-// Open makes a network of n hosts.
-type Open func(t testing.TB, n int, latency time.Duration) *sim.Net
-
 // RunOver does what RunNow does, over a network that open makes.
-func RunOver(t *testing.T, open Open, spec p2pdiloco.Spec, n int, f func(s *Swarm)) {
+func RunOver(
+	t *testing.T, open func(testing.TB, int, time.Duration) *sim.Net, spec p2pdiloco.Spec, n int, f func(s *Swarm),
+) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Swarm{T: t, Net: open(t, 1, 10*time.Millisecond), Spec: spec}
 		var err error

@@ -38,7 +38,7 @@ func TestNoRunIsFoundedFromAnUnsoundModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := modelFile(t, values)
-	spec := p2pdiloco.Spec{Name: "r", Layout: BowlLayout()}
+	spec := p2pdiloco.Spec{Name: "r", Layout: bowlLayout()}
 	_, err := p2pdiloco.Join(t.Context(), p2pdiloco.Config{Spec: spec, InitFile: path})
 	if err == nil || !strings.Contains(err.Error(), path+`: tensor "x" has NaN in element 4321: no run is founded`) {
 		t.Errorf("a file: %v", err)
@@ -52,7 +52,7 @@ func TestAnUnsoundRunIsNamed(t *testing.T) {
 		founder, joiner := s.Peers[0], s.Peers[1]
 		founder.Config = func(c *p2pdiloco.Config) {
 			c.Init, c.Trainer = unsound(math.NaN()), nil
-			c.Spec.Layout = BowlLayout()
+			c.Spec.Layout = bowlLayout()
 		}
 		founder.Hooks = func(h *edge.Hooks) { h.Unsound = true }
 		s.Start(founder)

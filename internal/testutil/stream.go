@@ -1,6 +1,8 @@
 package testutil
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -13,108 +15,85 @@ var ErrReset = errors.New("stream reset")
 
 // direction is one direction of an in-memory stream: a bounded buffer with deadlines.
 type direction struct {
-	mu struct {
-		sync.Mutex
-		buf                []byte
-		r, n               int // where the data begins, and how much there is
-		eof                bool
-		err                error
-		readEnd, writeEnd  time.Time
-		readTick, writeTik *time.Timer
-	}
-	moved *sync.Cond
+	size  int
+	moved *sync.Cond // its lock guards what follows
+
+	buf               bytes.Buffer
+	eof               bool
+	err               error
+	readEnd, writeEnd time.Time
 }
 
 func newDirection(size int) *direction {
-	h := &direction{}
-	h.mu.buf = make([]byte, size)
-	h.moved = sync.NewCond(&h.mu)
-	return h
+	return &direction{size: size, moved: sync.NewCond(&sync.Mutex{})}
 }
 
 func expired(end time.Time) bool { return !end.IsZero() && !time.Now().Before(end) }
 
-func (h *direction) Read(b []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (d *direction) Read(b []byte) (int, error) {
+	d.moved.L.Lock()
+	defer d.moved.L.Unlock()
 	for {
 		switch {
-		case h.mu.err != nil:
-			return 0, h.mu.err
-		case h.mu.n > 0:
-			n := copy(b, h.mu.buf[h.mu.r:min(len(h.mu.buf), h.mu.r+h.mu.n)])
-			h.mu.r = (h.mu.r + n) % len(h.mu.buf)
-			h.mu.n -= n
-			h.moved.Broadcast()
-			return n, nil
-		case h.mu.eof:
+		case d.err != nil:
+			return 0, d.err
+		case d.buf.Len() > 0:
+			d.moved.Broadcast()
+			return d.buf.Read(b)
+		case d.eof:
 			return 0, io.EOF
-		case expired(h.mu.readEnd):
+		case expired(d.readEnd):
 			return 0, os.ErrDeadlineExceeded
 		}
-		h.moved.Wait()
+		d.moved.Wait()
 	}
 }
 
-func (h *direction) Write(b []byte) (done int, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for len(b) > 0 {
+func (d *direction) Write(b []byte) (done int, err error) {
+	d.moved.L.Lock()
+	defer d.moved.L.Unlock()
+	for done < len(b) {
+		room := d.size - d.buf.Len()
 		switch {
-		case h.mu.err != nil:
-			return done, h.mu.err
-		case h.mu.eof:
+		case d.err != nil:
+			return done, d.err
+		case d.eof:
 			return done, io.ErrClosedPipe
-		case h.mu.n < len(h.mu.buf):
-			at := (h.mu.r + h.mu.n) % len(h.mu.buf)
-			n := copy(h.mu.buf[at:min(len(h.mu.buf), at+len(h.mu.buf)-h.mu.n)], b)
-			h.mu.n += n
+		case room > 0:
+			n, _ := d.buf.Write(b[done:min(len(b), done+room)]) // it has no errors
 			done += n
-			b = b[n:]
-			h.moved.Broadcast()
-			continue
-		case expired(h.mu.writeEnd):
+			d.moved.Broadcast()
+		case expired(d.writeEnd):
 			return done, os.ErrDeadlineExceeded
+		default:
+			d.moved.Wait()
 		}
-		h.moved.Wait()
 	}
 	return done, nil
 }
 
 // late says whether the writer's deadline has passed, and it has not ended this direction.
-func (h *direction) late() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.mu.eof && expired(h.mu.writeEnd)
+func (d *direction) late() bool {
+	d.moved.L.Lock()
+	defer d.moved.L.Unlock()
+	return !d.eof && expired(d.writeEnd)
 }
 
-func (h *direction) end(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil {
-		h.mu.eof = true
-	} else if h.mu.err == nil {
-		h.mu.err = err
-	}
-	for _, t := range []*time.Timer{h.mu.readTick, h.mu.writeTik} {
-		if t != nil {
-			t.Stop()
-		}
-	}
-	h.moved.Broadcast()
+// end ends what is written, or with an error both ends.
+func (d *direction) end(err error) {
+	d.moved.L.Lock()
+	defer d.moved.L.Unlock()
+	d.eof, d.err = true, cmp.Or(d.err, err)
+	d.moved.Broadcast()
 }
 
-func (h *direction) deadline(t time.Time, end *time.Time, tick **time.Timer) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// deadline sets one, and wakes those who wait once it has passed: at once if there is none.
+func (d *direction) deadline(end *time.Time, t time.Time) error {
+	d.moved.L.Lock()
+	defer d.moved.L.Unlock()
 	*end = t
-	if *tick != nil {
-		(*tick).Stop()
-	}
-	if !t.IsZero() && h.mu.err == nil {
-		*tick = time.AfterFunc(time.Until(t), h.moved.Broadcast)
-	}
-	h.moved.Broadcast()
+	time.AfterFunc(time.Until(t), d.moved.Broadcast)
+	return nil
 }
 
 // Stream is one end of a stream in memory. It implements wire.Stream.
@@ -153,19 +132,12 @@ func (s *Stream) Reset() error {
 }
 
 // SetReadDeadline implements wire.Stream.
-func (s *Stream) SetReadDeadline(t time.Time) error {
-	s.in.deadline(t, &s.in.mu.readEnd, &s.in.mu.readTick)
-	return nil
-}
+func (s *Stream) SetReadDeadline(t time.Time) error { return s.in.deadline(&s.in.readEnd, t) }
 
 // SetWriteDeadline implements wire.Stream.
-func (s *Stream) SetWriteDeadline(t time.Time) error {
-	s.out.deadline(t, &s.out.mu.writeEnd, &s.out.mu.writeTik)
-	return nil
-}
+func (s *Stream) SetWriteDeadline(t time.Time) error { return s.out.deadline(&s.out.writeEnd, t) }
 
 // SetDeadline implements wire.Stream.
 func (s *Stream) SetDeadline(t time.Time) error {
-	_ = s.SetReadDeadline(t)
-	return s.SetWriteDeadline(t)
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }

@@ -149,7 +149,7 @@ func (p *measuredPeer) end() error {
 		return fmt.Errorf("%s left before the run had ended; the end of its log:\n%s", filepath.Base(p.Data),
 			lab.Tail(p.Log))
 	}
-	return p.Read(func(_ []byte, e eventlog.Line) {
+	return p.Read(func(e eventlog.Line) {
 		if e.Event == "trainer.stats" {
 			p.measured = append(p.measured, e)
 		}

@@ -63,7 +63,7 @@ func (a *assault) goOn(program string) error {
 		}
 	}
 	for i, p := range a.foes {
-		if err := p.Read(func([]byte, eventlog.Line) {}); err != nil { // it has the peer's ID
+		if err := p.Read(func(eventlog.Line) {}); err != nil { // it has the peer's ID
 			return err
 		}
 		a.Foes[i] = p.ID

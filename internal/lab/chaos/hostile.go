@@ -54,7 +54,6 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout,
 		fmt.Errorf("%w: the runs are not over after %v", errHang, cfg.Timeout))
 	defer cancel()
-	cfg.Out = &wholeWrites{out: cfg.Out}
 	verdicts, errs := make([]Verdict, len(cfg.Attacks)), make([]error, len(cfg.Attacks))
 	places := make(chan struct{}, atOnce)
 	var running sync.WaitGroup
@@ -99,18 +98,6 @@ func (c HostileConfig) attack(ctx context.Context, k hostile.Kind) (v Verdict, e
 	}
 	v.print(c.Out)
 	return v, nil
-}
-
-// wholeWrites takes what several runs print, a write at a time.
-type wholeWrites struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-func (w *wholeWrites) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(b)
 }
 
 // print writes an attack's verdict for people.

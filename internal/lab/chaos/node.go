@@ -37,7 +37,7 @@ var useful = []string{
 
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {
-	err = p.Read(func(_ []byte, l eventlog.Line) {
+	err = p.Read(func(l eventlog.Line) {
 		if slices.Contains(useful, l.Event) {
 			fresh = append(fresh, l)
 		}

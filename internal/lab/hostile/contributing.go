@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -9,20 +8,10 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
-
-func floatsOf(b []byte) []float32 {
-	x := make([]float32, len(b)/4)
-	_, _ = binary.Decode(b, binary.LittleEndian, x) // they are as many
-	return x
-}
-
-func bytesOf(x []float32) []byte {
-	b, _ := binary.Append(nil, binary.LittleEndian, x) // floats have a size
-	return b
-}
 
 // offers has something change each own contribution before it is offered.
 func (l *liar) offers(change func(slotNumber uint64, c *allreduce.Contribution)) {
@@ -102,13 +91,13 @@ func twin(l *liar, slotNumber uint64, x []float32) bool {
 	}
 	name := filepath.Join(l.Folder, fmt.Sprintf("shared-%d", slotNumber))
 	own := name + "-" + l.self.String()
-	_ = os.WriteFile(own, bytesOf(x), 0o600) // without it they do nothing
+	_ = os.WriteFile(own, kernel.Bytes(x), 0o600) // without it they do nothing
 	// only the first one's file takes the name, and it is whole
 	if os.Link(own, name) == nil {
 		return false
 	}
 	b, _ := os.ReadFile(name)
-	return len(b) == 4*len(x) && copy(x, floatsOf(b)) > 0
+	return len(b) == 4*len(x) && copy(kernel.Bytes(x), b) > 0
 }
 
 // falseNorms offers contributions with norms that their frames do not have.

@@ -89,7 +89,7 @@ func (a absence) play(s *swarm) {
 	p := s.Peers[1]
 	p.Config = func(c *p2pdiloco.Config) { c.CheckpointEvery = 1 }
 	if a.leader {
-		victim := s.WhenLeader(3, "slot.planned", func(p *peer) { a.gone(s, p) })
+		victim := whenLeader(s, 3, "slot.planned", func(p *peer) { a.gone(s, p) })
 		s.Start(s.Peers...)
 		s.Until(time.Minute, "planned", func() bool { return victim.Load() != nil })
 		p = victim.Load()

@@ -41,7 +41,7 @@ func TestALeadersDeathIsSeenSoon(t *testing.T) {
 				for _, p := range s.Peers {
 					p.Preset = c.preset
 				}
-				victim := s.WhenLeader(2, c.phase, func(*peer) {})
+				victim := whenLeader(s, 2, c.phase, func(*peer) {})
 				s.Start(s.Peers...)
 				s.Until(2*time.Minute, "at the phase", func() bool { return victim.Load() != nil })
 				dead, died := victim.Load(), time.Now()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
@@ -29,7 +30,7 @@ func TestTheLeaderVanishesAtAnyMomentOfItsSlot(t *testing.T) {
 	for _, m := range append(moments, moment{2, "slot.committed", 0}) {
 		t.Run(fmt.Sprint(m), func(t *testing.T) {
 			nodetest.Play(t, scenario{Slots: 4, Peers: 4}, func(s *swarm) {
-				victim := s.WhenLeader(m.slot, m.event, func(p *peer) {
+				victim := whenLeader(s, m.slot, m.event, func(p *peer) {
 					if m.after == 0 {
 						s.Isolate(p)
 						return
@@ -37,7 +38,7 @@ func TestTheLeaderVanishesAtAnyMomentOfItsSlot(t *testing.T) {
 					time.AfterFunc(m.after, func() { s.Isolate(p) })
 				})
 				s.Start(s.Peers...)
-				s.KillAndFinish(victim)
+				killAndFinish(s, victim)
 				for _, p := range s.But(victim.Load()) {
 					if !p.Had("run.done") {
 						s.T.Errorf("host %d did not say that the run is over", p.Host)
@@ -66,6 +67,35 @@ func TestTheLeaderVanishesBeforeItsPlan(t *testing.T) {
 			return victim.Load() != nil
 		})
 		s.Isolate(victim.Load())
-		s.KillAndFinish(victim)
+		killAndFinish(s, victim)
 	})
+}
+
+// whenLeader calls f once, when the leader of a slot's first ballot has an event of that slot. The
+// pointer then holds the leader.
+func whenLeader(s *swarm, slotNumber uint64, event string, f func(*peer)) *atomic.Pointer[peer] {
+	leader, victim := &atomic.Pointer[peer]{}, &atomic.Pointer[peer]{}
+	for _, p := range s.Peers {
+		p.OnEvent = func(e p2pdiloco.Event) {
+			if e.Fields["slot"] != slotNumber {
+				return
+			}
+			if l := p.Ledger(); e.Name == "slot.planned" && l != nil && l.View().Leader == e.Peer {
+				leader.CompareAndSwap(nil, p)
+			}
+			if e.Name == event && leader.Load() == p && victim.CompareAndSwap(nil, p) {
+				f(p)
+			}
+		}
+	}
+	return victim
+}
+
+// killAndFinish kills a peer that was cut off, once it was, and sees the others through.
+func killAndFinish(s *swarm, victim *atomic.Pointer[peer]) {
+	s.T.Helper()
+	s.Until(time.Minute, "found a leader to kill", func() bool { return victim.Load() != nil })
+	time.Sleep(300 * time.Millisecond) // later than any step of the tests
+	s.Kill(victim.Load())
+	s.Finish(2*time.Minute, s.But(victim.Load())...)
 }

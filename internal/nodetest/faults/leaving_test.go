@@ -91,7 +91,7 @@ func TestTheLeaderLeaves(t *testing.T) {
 			nodetest.Once(t, 6, 4, func(s *swarm) {
 				s.Pace(30 * time.Millisecond)
 				leave := leaving(s)
-				victim := s.WhenLeader(3, "slot.planned", func(p *peer) {
+				victim := whenLeader(s, 3, "slot.planned", func(p *peer) {
 					if planned {
 						leave(p)
 					}

@@ -17,9 +17,13 @@ import (
 // stalls returns the share of the time between two slots for which each trainer stood still.
 func stalls(s *swarm, from, to uint64) (shares []float64) {
 	s.Reach(from, s.Peers...)
-	first := s.Statuses()
+	var first []p2pdiloco.Status
+	for _, p := range s.Peers {
+		first = append(first, p.Node.Load().Status())
+	}
 	s.Reach(to, s.Peers...)
-	for i, last := range s.Statuses() {
+	for i, p := range s.Peers {
+		last := p.Node.Load().Status()
 		stall, training := last.Stall-first[i].Stall, last.Training-first[i].Training
 		shares = append(shares, stall.Seconds()/(stall+training).Seconds())
 	}
