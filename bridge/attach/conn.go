@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 )
 
@@ -58,5 +60,15 @@ func (c *conn) send(id uint64, m wire.Message, files []*os.File) error {
 		b = b[1:]
 	}
 	_, err := c.socket.Write(b)
+	return err
+}
+
+// sendFiles sends descriptors with some bytes.
+func sendFiles(c *net.UnixConn, b []byte, files []*os.File) error {
+	var fds []int
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	_, _, err := c.WriteMsgUnix(b, unix.UnixRights(fds...), nil)
 	return err
 }

@@ -29,7 +29,6 @@ type loop struct {
 	own     sync.WaitGroup
 	reads   sync.WaitGroup
 	makes   sync.WaitGroup // makes memory, and frees it
-	room    sync.Mutex     // of the goroutine that makes memory
 
 	// These belong to the goroutine.
 	box    *Box
@@ -39,7 +38,7 @@ type loop struct {
 	// in how many slots the private state was saved once, lately; of the node's goroutine
 	savesEvery atomic.Int64
 	making     *making       // under way; nil: none
-	freed      chan struct{} // closed when all that was discarded so far is free
+	queued     chan struct{} // closed when all is done that was queued so far
 	news       chan struct{} // closed when a set shares the memory, or the trainer leaves
 	asked      *call         // under way
 	loss       error         // why the last set is gone; nil: there was none
@@ -65,20 +64,19 @@ func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), notices: make(chan *wire.Notice, maxNotices),
 		over: make(chan struct{}), conns: make(map[Conn]*conn), done: make(chan struct{}),
-		freed: make(chan struct{}), news: make(chan struct{}),
+		queued: make(chan struct{}), news: make(chan struct{}),
 		box: NewBox(BoxConfig{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),
 	}
-	close(l.freed)
-	l.memory.discard = l.discard
+	close(l.queued)
+	l.memory.discard = func(f *MemoryFile) { l.queue(func() { _ = closeFile(f) }) }
 	l.own.Go(l.run)
 	return l
 }
 
 func (l *loop) run() {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
+	ticker := time.Tick(beat)
 	for {
 		notices := l.notices
 		if l.making != nil { // the ranks get them after the memory
@@ -91,7 +89,7 @@ func (l *loop) run() {
 			close(p.done)
 		case n := <-notices:
 			l.carryOut(l.box.Tell(n))
-		case now := <-ticker.C:
+		case now := <-ticker:
 			l.memory.beat()
 			l.carryOut(l.box.Tick(now, l.memory.steps()))
 			l.carryOut(l.missing(now))

@@ -12,13 +12,12 @@ import (
 // because all of it is there from the beginning. A goroutine makes it, and the loop answers
 // meanwhile:
 //
-//	Share     the goroutine makes the files, when the one before has ended and what it had is free
+//	Share     the goroutine makes the files, when all work before has ended (queue)
 //	Unwanted  a rank was lost, or the node ends: the goroutine stops, and closes what it has
 //	          the loop takes over the files, and sends them to the ranks
 type making struct {
 	share    Share
-	first    bool            // start is made, too
-	freed    <-chan struct{} // closed: what was discarded before is free
+	first    bool // start is made, too
 	scarcity string
 	stop     context.CancelFunc
 }
@@ -26,11 +25,23 @@ type making struct {
 // share has the memory of a set made.
 func (l *loop) share(e Share) {
 	ctx, stop := context.WithCancel(context.Background())
-	m := &making{share: e, first: l.memory.start == nil, freed: l.freed, stop: stop}
+	m := &making{share: e, first: l.memory.start == nil, stop: stop}
 	l.making = m
-	l.makes.Go(func() {
+	l.queue(func() {
 		defer stop()
 		l.make(ctx, m)
+	})
+}
+
+// queue has work done beside the loop, when all before it is done: what is made finds free what was
+// discarded before.
+func (l *loop) queue(work func()) {
+	before, done := l.queued, make(chan struct{})
+	l.queued = done
+	l.makes.Go(func() {
+		<-before
+		work()
+		close(done)
 	})
 }
 
@@ -42,26 +53,8 @@ func (l *loop) unwanted() {
 	}
 }
 
-// discard frees memory beside the loop. What is made later waits for that.
-func (l *loop) discard(f *MemoryFile) {
-	before, freed := l.freed, make(chan struct{})
-	l.freed = freed
-	l.makes.Go(func() {
-		_ = closeFile(f)
-		<-before
-		close(freed)
-	})
-}
-
-// make makes the files of a set, and has the loop take them over. Only one set's are made at a
-// time, and when what was discarded is free: what earlier sets have taken is free again then.
+// make makes the files of a set, and has the loop take them over.
 func (l *loop) make(ctx context.Context, m *making) {
-	l.room.Lock()
-	defer l.room.Unlock()
-	select {
-	case <-m.freed:
-	case <-ctx.Done(): // nobody wants it any more
-	}
 	if m.first {
 		m.scarcity = scarce(m.share.Layout, free())
 	}

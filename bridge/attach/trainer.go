@@ -205,13 +205,12 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 	}
 	t.exported = false
 	c := t.begin(m)
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
+	ticker := time.Tick(beat)
 	for ended := false; !ended; {
 		select {
 		case <-c.done:
 			ended = true
-		case <-ticker.C: // what all ranks have done
+		case <-ticker: // what all ranks have done
 			task.Report(int(min(slices.Min(t.loop.memory.steps()), uint64(task.Steps))))
 		case <-ctx.Done():
 			t.giveUp(c)

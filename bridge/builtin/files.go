@@ -43,7 +43,7 @@ func (c CorpusConfig) list(ctx context.Context) ([]file, error) {
 	var files []file
 	for _, root := range roots {
 		found, err := listRoot(ctx, root, accept)
-		if missing := (*fs.PathError)(nil); errors.As(err, &missing) && missing.Path == root &&
+		if missing, ok := errors.AsType[*fs.PathError](err); ok && missing.Path == root &&
 			errors.Is(err, fs.ErrNotExist) {
 			err = fs.ErrNotExist // the root is named once
 		}

@@ -109,14 +109,13 @@ func (c *checker) cancel(p Library) error {
 
 // untilStep waits until a run does its steps; before is the step count at the end of the last run.
 func untilStep(p Library, before uint64, ended <-chan error) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(time.Millisecond)
 	for {
 		if done := p.StepsDone(); done != 0 && done != before {
 			return nil
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case err := <-ended:
 			return fmt.Errorf("the run ended before it was cancelled: %w", err)
 		}

@@ -111,20 +111,18 @@ func (l *library) call(ctx context.Context, doing string, do func() error) error
 // hangs.
 func (l *library) wait(ctx context.Context, c *call, look func(steps uint64)) error {
 	every := min(lookEvery, max(time.Millisecond, l.cfg.Timeout/4))
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	idle := time.Duration(0) // of this process: it may have been stopped
 	for steps := l.StepsDone(); ; idle += every {
 		select {
 		case <-c.done:
-			var f *Fault
-			if errors.As(c.err, &f) && !f.stands {
+			if f, ok := errors.AsType[*Fault](c.err); ok && !f.stands {
 				l.fault = c.err
 			}
 			return c.err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-tick:
 		}
 		if now := l.StepsDone(); now != steps {
 			steps, idle = now, 0

@@ -3,6 +3,7 @@ package peer
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,9 +30,10 @@ type eventsFile struct {
 func openEvents(s *Settings, notice func(string), about func() p2pdiloco.PeerID) (*eventsFile, error) {
 	file, err := eventlog.Create(s.Events, eventlog.Rotation{Size: int64(s.EventsSize) << 20, Keep: s.EventsKeep})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("events file: %w", err)
 	}
-	e := &eventsFile{file: file, notice: notice, about: about}
+	say := func(text string) { notice("events file: " + text) }
+	e := &eventsFile{file: file, notice: say, about: about}
 	e.lines = eventlog.NewOutbox(e.write, e.missed)
 	return e, nil
 }
@@ -54,7 +56,7 @@ func (e *eventsFile) write(line []byte) error {
 	case err != nil:
 		e.failed(err)
 	case e.failing.CompareAndSwap(true, false):
-		e.notice("events file: it is written again")
+		e.notice("it is written again")
 	}
 	return err
 }
@@ -68,7 +70,7 @@ func (e *eventsFile) failed(err error) {
 // missed is the line in the place of events that were left out because the disk did not take them.
 func (e *eventsFile) missed(events int) []byte {
 	e.behind.Do(func() {
-		e.notice("events file: its disk was too slow, and events are missing there (events.missed)")
+		e.notice("its disk was too slow, and events are missing there (events.missed)")
 	})
 	line, _ := json.Marshal(p2pdiloco.Event{ // it has no fields that fail
 		Time: time.Now(), Name: "events.missed", Peer: e.about(), Fields: map[string]any{"events": events},

@@ -36,19 +36,14 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 	s.takeRunID(&run)
 	s.checkTicket(&run, &errs)
 	if run.Name == "" && len(errs) == 0 {
-		errs = append(errs, s.resume(&run)...)
-	}
-	why := s.newDir()
-	switch {
-	case run.Name != "":
-		if joined, ok := run.Validate().(interface{ Unwrap() []error }); ok {
-			for _, f := range joined.Unwrap() {
-				errs = append(errs, s.specFault(f))
-			}
+		if err := s.resume(&run); err != nil {
+			return run, sources.Faults{err}
 		}
-	case len(errs) == 0:
-		errs = append(errs, errors.New(
-			`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`+why))
+	}
+	if joined, ok := run.Validate().(interface{ Unwrap() []error }); ok && run.Name != "" {
+		for _, f := range joined.Unwrap() {
+			errs = append(errs, s.specFault(f))
+		}
 	}
 	return run, errs
 }
@@ -67,28 +62,24 @@ func isRunID(text string) bool {
 	return len(text) >= minRunID && strings.Trim(text, "0123456789abcdef") == ""
 }
 
+// errWhich is what is said where nothing names the run.
+var errWhich = errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`)
+
 // resume takes the run's name from the data directory: a peer that was in a run is started again
 // with its directory alone.
-func (s *Settings) resume(run *spec.Spec) (errs sources.Faults) {
+func (s *Settings) resume(run *spec.Spec) error {
 	if s.DataDir == "" {
-		return nil
+		return errWhich
 	}
 	known, err := datadir.At(disk.OS, s.DataDir).LoadSpec(spec.Spec{})
 	switch {
 	case err != nil:
-		return sources.Faults{err}
-	case known != nil:
-		run.Name = known.Name
+		return err
+	case known == nil:
+		return fmt.Errorf("%w (data directory %s has been in no run)", errWhich, s.DataDir)
 	}
+	run.Name = known.Name
 	return nil
-}
-
-// newDir says why the data directory does not tell which run it is.
-func (s *Settings) newDir() string {
-	if s.DataDir == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (data directory %s has been in no run)", s.DataDir)
 }
 
 // founders is the field of the run spec that is a list of peers.

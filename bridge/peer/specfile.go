@@ -48,29 +48,24 @@ func setField(run *spec.Spec, e sources.Entry) (why string) {
 	}
 	field, text := table[i], strings.ReplaceAll(e.String(), ", ", ",")
 	refused := func(allowed string) string { return fmt.Sprintf("%s = %s: allowed: %s", e.Key, e, allowed) }
+	ok, allowed := false, ""
 	switch field.At(run).(type) {
 	case *string:
-		var ok bool
-		if text, ok = e.Value.(string); !ok {
-			return refused(`a text in quotes, also for decimals, like "0.7"`)
-		}
+		text, ok = e.Value.(string)
+		allowed = `a text in quotes, also for decimals, like "0.7"`
 	case *uint64:
-		if notWhole(e.Value) {
-			return refused("a whole number")
-		}
+		_, ok = e.Value.(int64)
+		allowed = "a whole number"
 	case *[]uint64:
-		if list, ok := e.Value.([]any); !ok || text != "" && slices.ContainsFunc(list, notWhole) {
-			return refused("a list of whole numbers")
-		}
+		ok, allowed = text == "" || listOf[int64](e.Value), "a list of whole numbers"
 	case *time.Duration:
-		var ok bool
-		if text, ok = e.Value.(string); !ok {
-			return refused(`a duration in quotes, like "90m"`)
-		}
+		text, ok = e.Value.(string)
+		allowed = `a duration in quotes, like "90m"`
 	case *[]trainer.PeerID:
-		if list, ok := e.Value.([]any); !ok || slices.ContainsFunc(list, notText) {
-			return refused("a list of peer IDs, in quotes")
-		}
+		ok, allowed = listOf[string](e.Value), "a list of peer IDs, in quotes"
+	}
+	if !ok {
+		return refused(allowed)
 	}
 	if err := field.Set(run, text); err != nil {
 		switch field.At(run).(type) {
@@ -87,12 +82,11 @@ func setField(run *spec.Spec, e sources.Entry) (why string) {
 	return ""
 }
 
-func notText(value any) bool {
-	_, text := value.(string)
-	return !text
-}
-
-func notWhole(value any) bool {
-	_, whole := value.(int64)
-	return !whole
+// listOf says whether a value is a list of such elements.
+func listOf[T any](value any) bool {
+	list, ok := value.([]any)
+	return ok && !slices.ContainsFunc(list, func(element any) bool {
+		_, is := element.(T)
+		return !is
+	})
 }

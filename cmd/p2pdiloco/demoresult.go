@@ -1,6 +1,11 @@
 package main
 
-import "maps"
+import (
+	"cmp"
+	"maps"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
 
 // demoResult is what a demo ends with: the document that demo --json prints.
 type demoResult struct {
@@ -20,17 +25,11 @@ type demoResult struct {
 	AloneLosses []float64 `json:"losses_alone"` // of one peer alone after as many steps of its own
 }
 
-// demoPeerResult is one peer's part.
+// demoPeerResult is one peer's part: its own report, or what was seen of it.
 type demoPeerResult struct {
-	PeerID        string   `json:"peer_id"`
-	PID           int      `json:"pid"`
-	Exit          int      `json:"exit"` // -1 if a signal ended it
-	StateRoot     string   `json:"state_root"`
-	LossFirst     *float64 `json:"loss_first"` // nats per byte; null if never measured
-	LossLast      *float64 `json:"loss_last"`
-	BytesSent     uint64   `json:"bytes_sent"`
-	BytesReceived uint64   `json:"bytes_received"`
-	RoundsApplied uint64   `json:"rounds_applied"`
+	eventlog.Peer
+	PID  int `json:"pid"`
+	Exit int `json:"exit"` // -1 if a signal ended it
 }
 
 // OK says whether the demo showed what it should: all peers finished with equal roots, and the loss
@@ -56,11 +55,9 @@ func (s *demoProcesses) result() demoResult {
 	for _, p := range s.peers {
 		q := p.result()
 		r.Peers = append(r.Peers, q)
-		r.Params = max(r.Params, p.params)
-		if p.runID != "" {
-			r.RunID = p.runID
-		}
-		r.Identical = r.Identical && q.Exit == 0 && p.slot == s.cfg.Spec.Rounds && q.StateRoot != "" &&
+		r.Params = max(r.Params, q.Parameters)
+		r.RunID = cmp.Or(q.RunID, r.RunID)
+		r.Identical = r.Identical && q.Exit == 0 && q.Slot == s.cfg.Spec.Rounds*p.parts && q.StateRoot != "" &&
 			q.StateRoot == r.Peers[0].StateRoot
 	}
 	r.DDPBytes = ddpBytes(s.cfg.Peers, r.Params, s.cfg.Spec.Rounds*s.cfg.Spec.InnerSteps)
@@ -70,25 +67,22 @@ func (s *demoProcesses) result() demoResult {
 
 // result is the peer's own report, or what was seen of it if it died without one.
 func (p *demoPeer) result() demoPeerResult {
-	r := demoPeerResult{
-		PeerID: p.ID, PID: p.PID(), Exit: p.code, StateRoot: p.roots[p.slot],
-		BytesSent: p.sent, BytesReceived: p.received, RoundsApplied: uint64(len(p.roots)),
+	own, ok := p.Report()
+	if ok {
+		own.RoundsApplied /= p.parts
+		return demoPeerResult{own, p.PID(), p.code}
+	}
+	seen := eventlog.Peer{
+		RunID: p.runID, PeerID: p.ID, Parameters: p.params, Slot: p.slot * p.parts, StateRoot: p.roots[p.slot],
+		RoundsApplied: uint64(len(p.roots)), BytesSent: p.sent, BytesReceived: p.received,
 	}
 	if first, ok := p.losses[0]; ok {
-		r.LossFirst = &first
+		seen.LossFirst = &first
 	}
 	if last, ok := p.loss(); ok {
-		r.LossLast = &last
+		seen.LossLast = &last
 	}
-	own, ok := p.Report()
-	if !ok {
-		return r
-	}
-	p.params, p.runID, p.slot = own.Parameters, own.RunID, own.Slot/p.parts
-	r.PeerID, r.StateRoot, r.RoundsApplied = own.PeerID, own.StateRoot, own.RoundsApplied/p.parts
-	r.LossFirst, r.LossLast, r.BytesSent, r.BytesReceived = own.LossFirst, own.LossLast, own.BytesSent,
-		own.BytesReceived
-	return r
+	return demoPeerResult{seen, p.PID(), p.code}
 }
 
 // losses is the swarm's held-out loss by round, up to the first that no peer measured. Peers

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 func TestDDPBytes(t *testing.T) {
@@ -24,7 +25,10 @@ func TestDDPBytes(t *testing.T) {
 
 func TestOK(t *testing.T) {
 	low, high := 2.0, 3.0
-	fell := demoPeerResult{LossFirst: &high, LossLast: &low}
+	measured := func(first, last *float64) demoPeerResult {
+		return demoPeerResult{Peer: eventlog.Peer{LossFirst: first, LossLast: last}}
+	}
+	fell := measured(&high, &low)
 	for name, c := range map[string]struct {
 		r    demoResult
 		want bool
@@ -32,9 +36,9 @@ func TestOK(t *testing.T) {
 		"fell":   {demoResult{Identical: true, Peers: []demoPeerResult{fell, fell}}, true},
 		"differ": {demoResult{Identical: false, Peers: []demoPeerResult{fell, fell}}, false},
 		"rose": {
-			demoResult{Identical: true, Peers: []demoPeerResult{fell, {LossFirst: &low, LossLast: &high}}}, false,
+			demoResult{Identical: true, Peers: []demoPeerResult{fell, measured(&low, &high)}}, false,
 		},
-		"same":       {demoResult{Identical: true, Peers: []demoPeerResult{{LossFirst: &low, LossLast: &low}}}, false},
+		"same":       {demoResult{Identical: true, Peers: []demoPeerResult{measured(&low, &low)}}, false},
 		"unmeasured": {demoResult{Identical: true, Peers: []demoPeerResult{{}}}, false},
 	} {
 		if got := c.r.OK(); got != c.want {
@@ -83,10 +87,10 @@ func TestSummary(t *testing.T) {
 	r := demoResult{
 		Identical: true, Params: 1000, DDPBytes: 60_000, LossCurve: "/tmp/curve.svg", Losses: []float64{3, 2},
 		AloneLosses: []float64{3, 2.25},
-		Peers: []demoPeerResult{{
+		Peers: []demoPeerResult{{Peer: eventlog.Peer{
 			PeerID: "12D3KooWabcdef", LossFirst: &high, LossLast: &low, BytesSent: 6000,
 			StateRoot: strings.Repeat("a", 64),
-		}},
+		}}},
 	}
 	var out strings.Builder
 	summarizeDemo(&out, demoConfig{Peers: 4, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5}}, r)

@@ -29,8 +29,7 @@ type demoWatcher struct {
 // watch returns nil when all peers have ended, however they did, or an error when they must be
 // stopped.
 func (w *demoWatcher) watch(ctx context.Context) error {
-	tick := time.NewTicker(refresh)
-	defer tick.Stop()
+	tick := time.Tick(refresh)
 	w.active = time.Now()
 	for n := 0; ; n++ {
 		if n%askEvery == 0 {
@@ -48,7 +47,7 @@ func (w *demoWatcher) watch(ctx context.Context) error {
 			return errStuck
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

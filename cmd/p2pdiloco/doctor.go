@@ -191,8 +191,7 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 
 // muteFinding is what is said of a peer that runs and gives no status.
 func muteFinding(p localPeer) doctor.Finding {
-	var timeout net.Error
-	if errors.As(p.Mute, &timeout) && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](p.Mute); ok && timeout.Timeout() {
 		return doctor.Found("peer", doctor.Fail, p.Told().Error(), "see whether its process is stopped or waits for a "+
 			"disk (ps: state T or D); if it stays so, kill it and start it again with its data directory")
 	}

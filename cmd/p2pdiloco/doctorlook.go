@@ -29,7 +29,7 @@ func lookInside(ctx context.Context, l *look, p *localPeer, bootstrap []string) 
 			"run doctor as the user who started the peer, with --data-dir if the peer was given one"))
 	}
 	for _, r := range probes {
-		v.Peers = append(v.Peers, peerOf(r, true))
+		v.Peers = append(v.Peers, doctor.Peer{ID: r.Peer.String(), Member: true, Error: r.Error, Probe: r.Probe})
 	}
 	v.Load = doctor.Load()
 	v.Mapped = mapped(ctx, bootstrap)
@@ -43,18 +43,7 @@ func lookInside(ctx context.Context, l *look, p *localPeer, bootstrap []string) 
 }
 
 func reachOf(r p2p.Reach) *doctor.Reach {
-	d := &doctor.Reach{Public: r.Public, Tried: r.Tried, Failed: r.Failed}
-	for _, p := range r.Relays {
-		d.Relays = append(d.Relays, p.String())
-	}
-	return d
-}
-
-func peerOf(r p2pdiloco.PeerProbe, member bool) doctor.Peer {
-	return doctor.Peer{
-		ID: r.Peer.String(), Member: member, Error: r.Error, Addr: r.Addr, Observed: r.Observed, RTT: r.RTT,
-		Offset: r.Offset, Up: r.Up, Down: r.Down,
-	}
+	return &doctor.Reach{Public: r.Public, Tried: r.Tried, Failed: r.Failed, Relays: r.Relays}
 }
 
 // encoded is the size of an encoded model in bytes; 0 if it or the codec, then nil, is not known.
@@ -124,11 +113,11 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		if i == outsidePeers || ctx.Err() != nil {
 			break
 		}
-		p := p2pdiloco.PeerProbe{Peer: id}
+		p := doctor.Peer{ID: id.String(), Member: slices.Contains(found, id)}
 		if p.Probe, err = n.Probe(ctx, id, outsideProbe); err != nil {
 			p.Error = err.Error()
 		}
-		v.Peers = append(v.Peers, peerOf(p, slices.Contains(found, id)))
+		v.Peers = append(v.Peers, p)
 	}
 	v.Load, v.Mapped, v.Reach = doctor.Load(), mapped(ctx, f.bootstrap), reachOf(n.Reach())
 	if spec != nil {

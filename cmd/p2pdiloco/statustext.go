@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/view"
@@ -151,12 +152,8 @@ func tolerance(s p2pdiloco.Status) string {
 		return "no peer trains yet"
 	}
 	if s.Tolerated == 0 {
-		plural := "s"
-		if s.Contributors == 1 {
-			plural = ""
-		}
-		return fmt.Sprintf("no protection: with %s and %d contributor%s, one that sends wrong values can spoil the "+
-			"model; %s", how, s.Contributors, plural, owners(s))
+		return fmt.Sprintf("no protection: with %s and %s, one that sends wrong values can spoil the model; %s", how,
+			english.Plural(s.Contributors, "contributor", ""), owners(s))
 	}
 	return fmt.Sprintf("%d of the %d contributors may send wrong values without spoiling the model (%s); %s",
 		s.Tolerated, s.Contributors, how, owners(s))

@@ -106,8 +106,9 @@ func (r notReady) Error() string { return string(r) }
 // Runs says whether an error of Get is one of a peer that runs: it is starting, it hangs, or it
 // wants a token. Else nobody listens, or something that is no peer.
 func Runs(err error) bool {
-	waits, timeout := notReady(""), net.Error(nil)
-	return errors.As(err, &waits) || errors.Is(err, ErrToken) || errors.As(err, &timeout) && timeout.Timeout()
+	_, waits := errors.AsType[notReady](err)
+	timeout, ok := errors.AsType[net.Error](err)
+	return waits || errors.Is(err, ErrToken) || ok && timeout.Timeout()
 }
 
 // maxRefusal bounds that text, in bytes.

@@ -183,9 +183,9 @@ func (s *states) load(c Checkpoint, vectors [][]float32) error {
 		return notHeld(c.Root)
 	}
 	err := s.read(file, vectors)
-	var corrupt *CorruptError
+	corrupt, ok := errors.AsType[*CorruptError](err)
 	switch {
-	case !errors.As(err, &corrupt):
+	case !ok:
 	case s.folder.reused(c.name()):
 		return notHeld(c.Root)
 	default:

@@ -104,11 +104,11 @@ func (s *Store) scanFile(name string) (err error) {
 	case outcomePrefix:
 		err = s.outcomes.scan(name, height, root)
 	}
-	var corrupt *CorruptError
+	corrupt, isCorrupt := errors.AsType[*CorruptError](err)
 	switch {
-	case errors.As(err, &corrupt) && s.folder.reused(name):
+	case isCorrupt && s.folder.reused(name):
 		return nil
-	case errors.As(err, &corrupt):
+	case isCorrupt:
 		s.folder.setAside(name, corrupt)
 		return nil
 	case s.folder.readOnly && errors.Is(err, os.ErrNotExist):

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 const gib = 1 << 30
@@ -111,9 +114,11 @@ func sample() *View {
 	}
 	for i := range 3 {
 		v.Peers = append(v.Peers, Peer{
-			ID: fmt.Sprintf("12D3KooWpeer%d", i), Member: true, Addr: "/ip4/203.0.113.5/tcp/4001",
-			Observed: "/ip4/198.51.100.7/tcp/50001",
-			RTT:      30 * time.Millisecond, Up: 2.5e6 * float64(i+1), Down: 5e6,
+			ID: fmt.Sprintf("12D3KooWpeer%d", i), Member: true,
+			Probe: p2p.Probe{
+				Addr: "/ip4/203.0.113.5/tcp/4001", Observed: "/ip4/198.51.100.7/tcp/50001",
+				RTT: 30 * time.Millisecond, Up: 2.5e6 * float64(i+1), Down: 5e6,
+			},
 		})
 	}
 	return v
@@ -175,11 +180,11 @@ func TestView(t *testing.T) {
 			func(v *View) { v.Reach = &Reach{Failed: []string{"/ip4/198.51.100.7/tcp/1"}} },
 			"reach|warn|could not reach",
 		},
-		{func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Failed: []string{"/z"}} }, "reach|warn|1 relays"},
-		{func(v *View) { v.Reach = &Reach{Relays: []string{"x"}} }, "reach|ok|1 relays"},
+		{func(v *View) { v.Reach = &Reach{Relays: []slot.PeerID{"x"}, Failed: []string{"/z"}} }, "reach|warn|1 relays"},
+		{func(v *View) { v.Reach = &Reach{Relays: []slot.PeerID{"x"}} }, "reach|ok|1 relays"},
 		{func(v *View) { v.Reach = &Reach{Public: true, Tried: []string{"/y"}} }, "reach|ok|/y"},
 		{
-			func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Tried: []string{"/y"}} },
+			func(v *View) { v.Reach = &Reach{Relays: []slot.PeerID{"x"}, Tried: []string{"/y"}} },
 			"reach|ok|/y, and otherwise through 1 relays",
 		},
 		{func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, "reach|warn|except those with IPv4 only"},
@@ -271,7 +276,7 @@ func TestWhatToDo(t *testing.T) {
 func TestTheDocumentIsStable(t *testing.T) {
 	v := sample()
 	v.Node, v.Addrs, v.Bootstrap.Err, v.Load = "n", []string{"/a"}, "x", 1
-	v.Reach = &Reach{Public: true, Tried: []string{"/a"}, Failed: []string{"/b"}, Relays: []string{"r"}}
+	v.Reach = &Reach{Public: true, Tried: []string{"/a"}, Failed: []string{"/b"}, Relays: []slot.PeerID{"r"}}
 	v.Peers[0].Error, v.Peers[0].Offset = "x", time.Second
 	v.Peers = v.Peers[:2]
 	v.Check()

@@ -2,11 +2,14 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 )
@@ -73,4 +76,22 @@ func existing(dir string) string {
 		dir = filepath.Dir(dir)
 	}
 	return dir
+}
+
+// Disk implements Machine.
+func (Host) Disk(dir string) (free uint64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(existing(dir), &s); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return uint64(s.Bavail) * uint64(s.Bsize), nil //nolint:unconvert // signed on some systems
+}
+
+// Files implements Machine.
+func (Host) Files() (uint64, error) {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	return uint64(r.Cur), nil //nolint:unconvert // signed on some systems
 }

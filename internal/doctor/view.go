@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // View is what is known of the connections to other peers.
@@ -34,24 +37,18 @@ type Bootstrap struct {
 
 // Reach is what other peers found when they tried to reach this peer.
 type Reach struct {
-	Public bool     `json:"public"`
-	Tried  []string `json:"tried,omitempty"`  // public addresses that were reached
-	Failed []string `json:"failed,omitempty"` // public addresses that were not reached
-	Relays []string `json:"relays,omitempty"` // through which this peer can be reached
+	Public bool          `json:"public"`
+	Tried  []string      `json:"tried,omitempty"`  // public addresses that were reached
+	Failed []string      `json:"failed,omitempty"` // public addresses that were not reached
+	Relays []slot.PeerID `json:"relays,omitempty"` // through which this peer can be reached
 }
 
 // Peer is one other peer and the connection to it.
 type Peer struct {
-	ID       string        `json:"peer"`
-	Member   bool          `json:"member"`
-	Error    string        `json:"error,omitempty"` // why it was not probed
-	Addr     string        `json:"addr,omitempty"`  // the multiaddr at which it is reached
-	Observed string        `json:"observed,omitempty"`
-	RTT      time.Duration `json:"rtt_ns,omitempty"`
-	Offset   time.Duration `json:"offset_ns,omitempty"` // of its clock against this machine's
-	// bytes a second from here to there; 0: unknown
-	Up   float64 `json:"up,omitempty"`
-	Down float64 `json:"down,omitempty"`
+	ID     string `json:"peer"`
+	Member bool   `json:"member"`
+	Error  string `json:"error,omitempty"` // why it was not probed
+	p2p.Probe
 }
 
 // Slot is what a round exchanges, and the time of its inner steps. Zero means not known.

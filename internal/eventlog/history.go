@@ -46,8 +46,8 @@ func (h *History) Add(v any) error {
 			return fmt.Errorf("metrics: %w", err)
 		}
 	}
-	if err := h.file.Line(line); err != nil { // which takes the file for one of events
-		return fmt.Errorf("metrics: %w", errors.Unwrap(err))
+	if err := h.file.Line(line); err != nil {
+		return fmt.Errorf("metrics: %w", err)
 	}
 	h.lines, h.bytes = h.lines+1, h.bytes+len(line)+1
 	return nil
@@ -56,7 +56,7 @@ func (h *History) Add(v any) error {
 // open opens the file, and counts what is in it.
 func (h *History) open() (err error) {
 	if h.file, err = Create(h.path, Rotation{}); err != nil {
-		return fmt.Errorf("metrics: %w", errors.Unwrap(err))
+		return fmt.Errorf("metrics: %w", err)
 	}
 	h.lines, h.bytes = 0, 0
 	return eachLine(h.path, func(line []byte) { h.lines, h.bytes = h.lines+1, h.bytes+len(line)+1 })

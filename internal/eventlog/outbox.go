@@ -15,7 +15,7 @@ type Outbox struct {
 	write  func([]byte) error
 	missed func(texts int) []byte
 
-	wake chan struct{} // holds one: there is something to do
+	more *sync.Cond    // of mu: there is something to do
 	done chan struct{} // closed when the goroutine has ended
 	mu   struct {
 		sync.Mutex
@@ -37,7 +37,8 @@ type item struct {
 // NewOutbox makes a Box. write gets one text at a time, and may block. missed makes the text that
 // stands in the place of so many which were left out.
 func NewOutbox(write func([]byte) error, missed func(texts int) []byte) *Outbox {
-	b := &Outbox{write: write, missed: missed, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	b := &Outbox{write: write, missed: missed, done: make(chan struct{})}
+	b.more = sync.NewCond(&b.mu)
 	go b.run()
 	return b
 }
@@ -55,7 +56,7 @@ func (b *Outbox) Write(text []byte) (int, error) {
 	b.note()
 	b.mu.waiting = append(b.mu.waiting, item{text: append([]byte(nil), text...)})
 	b.mu.bytes += len(text)
-	b.signal()
+	b.more.Signal()
 	return len(text), nil
 }
 
@@ -67,42 +68,28 @@ func (b *Outbox) note() {
 	}
 }
 
-// signal wakes the goroutine. mu is held.
-func (b *Outbox) signal() {
-	select {
-	case b.wake <- struct{}{}:
-	default: // it will look in any case
-	}
-}
-
 func (b *Outbox) run() {
 	defer close(b.done)
-	for range b.wake {
-		for {
-			next, closed, ok := b.next()
-			switch {
-			case ok:
-				b.put(next)
-				continue
-			case closed:
-				return
-			}
-			break
-		}
+	for next, ok := b.next(); ok; next, ok = b.next() {
+		b.put(next)
 	}
 }
 
-// next takes the oldest text. Its bytes count until it is written.
-func (b *Outbox) next() (next item, closed, ok bool) {
+// next waits for the oldest text; ok is false after the last one. Its bytes count until it is
+// written.
+func (b *Outbox) next() (next item, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for len(b.mu.waiting) == 0 && !b.mu.closed {
+		b.more.Wait()
+	}
 	if len(b.mu.waiting) == 0 {
-		return next, b.mu.closed, false
+		return next, false
 	}
 	next = b.mu.waiting[0]
 	b.mu.waiting[0] = item{}
 	b.mu.waiting = b.mu.waiting[1:]
-	return next, b.mu.closed, true
+	return next, true
 }
 
 // put writes a text, without the lock.
@@ -130,14 +117,12 @@ func (b *Outbox) Close(patience time.Duration) (lost int, err error) {
 	b.mu.Lock()
 	b.note()
 	b.mu.closed = true
-	b.signal()
+	b.more.Signal()
 	b.mu.Unlock()
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	blocked := error(nil)
 	select {
 	case <-b.done:
-	case <-late.C:
+	case <-time.After(patience):
 		blocked = ErrBlocked
 	}
 	b.mu.Lock()

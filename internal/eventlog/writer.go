@@ -45,11 +45,11 @@ type file interface {
 func Create(path string, rotation Rotation) (*Writer, error) {
 	torn, err := endsMidLine(path)
 	if err != nil {
-		return nil, fmt.Errorf("events file: %w: name a file that can be read and written", err)
+		return nil, fmt.Errorf("%w: name a file that can be read and written", err)
 	}
 	w := &Writer{path: path, rotation: rotation}
 	if err := w.open(0o600); err != nil {
-		return nil, fmt.Errorf("events file: %w: name a file that can be written", err)
+		return nil, fmt.Errorf("%w: name a file that can be written", err)
 	}
 	w.mu.torn = torn
 	return w, nil
@@ -91,10 +91,7 @@ func (w *Writer) Line(line []byte) error {
 	if n > 0 {
 		w.mu.torn = b[n-1] != '\n'
 	}
-	if err = errors.Join(err, full); err != nil {
-		return fmt.Errorf("events file: %w", err)
-	}
-	return nil
+	return errors.Join(err, full)
 }
 
 // Close closes the file.

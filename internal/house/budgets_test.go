@@ -3,12 +3,12 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 424_770, without: agreement},
+	{most: 423_170, without: agreement},
 	{most: 162_400, in: agreement},
 	{most: 65_000, in: []string{"p2p", "gossip"}},
-	{most: 60_310, in: []string{"bridge"}},
+	{most: 59_860, in: []string{"bridge"}},
 	{most: 39_300, in: []string{"internal/node"}, without: agreement},
-	{most: 62_060, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
+	{most: 61_480, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
 }
 
 // agreement are the folders that the slot ledger is in.

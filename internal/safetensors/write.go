@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -43,72 +42,43 @@ func Write(w io.Writer, metadata map[string]string, vectors ...Vector) error {
 	return nil
 }
 
+// entry is what a header says of a tensor.
+type entry struct {
+	DType   DType     `json:"dtype"`
+	Shape   []uint64  `json:"shape"`
+	Offsets [2]uint64 `json:"data_offsets"`
+}
+
 // header is everything in front of the data.
 func header(metadata map[string]string, vectors []Vector) ([]byte, error) {
-	b := append(make([]byte, 8), '{')
-	b = appendMetadata(b, metadata)
-	seen, at := map[string]bool{metadataKey: true}, uint64(0)
+	entries, at := map[string]any{metadataKey: metadata}, uint64(0)
 	for _, v := range vectors {
 		if v.Layout.Elements() != uint64(len(v.Values)) {
 			return nil, fmt.Errorf("safetensors: %d values for a layout of %d", len(v.Values), v.Layout.Elements())
 		}
 		for _, t := range v.Layout {
-			name := v.Prefix + t.Name
-			if seen[name] {
+			name, end := v.Prefix+t.Name, at+F32.bytes()*t.Elements()
+			if entries[name] != nil {
 				return nil, fmt.Errorf("%w: %q", ErrDuplicate, name)
 			}
-			seen[name] = true
-			end := at + F32.bytes()*t.Elements()
-			b = appendTensor(b, name, t.Shape, at, end)
+			entries[name] = entry{F32, append([]uint64{}, t.Shape...), [2]uint64{at, end}}
 			at = end
 		}
 	}
-	b = append(b, '}')
+	if len(metadata) == 0 {
+		delete(entries, metadataKey)
+	}
+	b, err := json.Marshal(entries)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
 	for len(b)%alignment != 0 {
 		b = append(b, ' ')
 	}
-	if len(b)-8 > MaxHeader {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrHeader, len(b)-8, MaxHeader)
+	if len(b) > MaxHeader {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrHeader, len(b), MaxHeader)
 	}
-	binary.LittleEndian.PutUint64(b, uint64(len(b)-8))
-	return b, nil
-}
-
-func appendMetadata(b []byte, metadata map[string]string) []byte {
-	if len(metadata) == 0 {
-		return b
-	}
-	b = append(appendString(b, metadataKey), ":{"...)
-	for i, k := range slices.Sorted(maps.Keys(metadata)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendString(b, k), ':')
-		b = appendString(b, metadata[k])
-	}
-	return append(b, '}')
-}
-
-func appendTensor(b []byte, name string, shape []uint64, begin, end uint64) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	b = fmt.Appendf(appendString(b, name), `:{"dtype":"%s","shape":[`, F32)
-	for i, d := range shape {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = fmt.Append(b, d)
-	}
-	return fmt.Appendf(b, `],"data_offsets":[%d,%d]}`, begin, end)
-}
-
-func appendString(b []byte, s string) []byte {
-	q, err := json.Marshal(s)
-	if err != nil {
-		panic("safetensors: a string has no JSON: " + err.Error())
-	}
-	return append(b, q...)
+	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b), nil
 }
 
 // writeVector writes a vector's values, in pieces.

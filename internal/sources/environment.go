@@ -5,16 +5,18 @@ import (
 	"strings"
 )
 
-// variables are those with Prefix by their keys, the last one of a name.
-func variables(environ []string) map[string]string {
-	found := make(map[string]string)
+// Environment is the variables with Prefix of an environment in os.Environ's form. One that is
+// empty counts as not set.
+func Environment(environ []string) Source {
+	s := Source{values: make(map[string]Entry)}
 	for _, v := range environ {
-		if name, text, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, Prefix) &&
-			strings.ToUpper(name) == name {
-			found[strings.ToLower(name[len(Prefix):])] = text
+		name, text, _ := strings.Cut(v, "=")
+		key, ours := strings.CutPrefix(name, Prefix)
+		if key = strings.ToLower(key); ours && text != "" && Prefix+strings.ToUpper(key) == name {
+			s.values[key] = Entry{Key: key, Value: text}
 		}
 	}
-	return found
+	return s
 }
 
 // Clean is an environment without settings: for child processes that get theirs as flags.

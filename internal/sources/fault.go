@@ -67,7 +67,7 @@ func Why(f *pflag.Flag, err error) string {
 	case "duration":
 		return "allowed: a duration like 90s, 10m or 1h30m"
 	}
-	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+	if _, number := errors.AsType[*strconv.NumError](err); number {
 		return "allowed: a whole number, 0 or above"
 	}
 	return err.Error()

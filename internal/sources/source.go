@@ -72,17 +72,6 @@ func inOrder(values map[string]Entry) []Entry {
 	})
 }
 
-// Environment is the variables with Prefix of an environment in os.Environ's form.
-func Environment(environ []string) Source {
-	s := Source{values: make(map[string]Entry)}
-	for key, text := range variables(environ) {
-		if text != "" {
-			s.values[key] = Entry{Key: key, Value: text}
-		}
-	}
-	return s
-}
-
 // File reads a config file in TOML. Its own errors name the line and not the file; what it returns
 // names both.
 func File(path string) (Source, error) {

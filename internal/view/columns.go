@@ -15,8 +15,7 @@ type column struct {
 	title string
 	text  func(Member) string // empty: no value
 	// what it is sorted by; nil: the text
-	key    func(Member) float64
-	number bool // stands at the right
+	key func(Member) float64
 }
 
 func (c column) compare(a, b Member) int {
@@ -43,7 +42,7 @@ func figure(title, how string, scale float64, of func(m Member) *float64) column
 				return *v
 			}
 			return 0
-		}, number: true,
+		},
 	}
 }
 
@@ -60,7 +59,7 @@ var columns = []column{
 	{title: "NAME", text: func(m Member) string { return m.Name }},
 	{title: "STATE", text: func(m Member) string { return m.State }},
 	{title: "ROLE", text: func(m Member) string { return m.Role }},
-	{title: "STEP", text: step, key: func(m Member) float64 { return float64(m.Steps) }, number: true},
+	{title: "STEP", text: step, key: func(m Member) float64 { return float64(m.Steps) }},
 	figure("TOKENS/S", "%.0f", 1, func(m Member) *float64 { return says(m).TokensPerSecond }),
 	figure("LOSS", "%.4g", 1, func(m Member) *float64 { return says(m).Loss }),
 	figure("SHARE", "%.0f%%", 100, func(m Member) *float64 { return m.Share }),
@@ -68,9 +67,7 @@ var columns = []column{
 	figure("COSINE", "%.2f", 1, func(m Member) *float64 { return m.Cosine }),
 	figure("TRIMMED", "%.0f%%", 100, func(m Member) *float64 { return m.Trimmed }),
 	{title: "REACHED", text: way},
-	{
-		title: "SEEN", text: heard, key: func(m Member) float64 { return float64(m.HeardAgo) }, number: true,
-	},
+	{title: "SEEN", text: heard, key: func(m Member) float64 { return float64(m.HeardAgo) }},
 }
 
 // filled are the columns in which some member has a value.
@@ -80,26 +77,28 @@ func filled(members []Member) []column {
 	})
 }
 
+// cells are rows of texts, the titles first.
+func cells(columns []column, members []Member) [][]string {
+	rows := make([][]string, 1+len(members))
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.title)
+		for i, m := range members {
+			rows[1+i] = append(rows[1+i], c.text(m))
+		}
+	}
+	return rows
+}
+
 // Table has the members of a status as rows of cells, the titles first, and in notes what is wrong
 // with them.
 func Table(s p2pdiloco.Status) (rows [][]string, notes []string) {
 	members := membersOf(s)
-	shown := filled(members)
-	row := func(cell func(c column) string) {
-		var cells []string
-		for _, c := range shown {
-			cells = append(cells, cell(c))
-		}
-		rows = append(rows, cells)
-	}
-	row(func(c column) string { return c.title })
 	for _, m := range members {
-		row(func(c column) string { return c.text(m) })
 		for _, w := range m.Warnings {
 			notes = append(notes, m.Short+": "+w)
 		}
 	}
-	return rows, notes
+	return cells(filled(members), members), notes
 }
 
 func step(m Member) string {
@@ -128,16 +127,4 @@ func heard(m Member) string {
 		return "now"
 	}
 	return fmt.Sprintf("%ds ago", m.HeardAgo)
-}
-
-// widths are the widths of columns in which all of their texts fit.
-func widths(columns []column, members []Member) []int {
-	all := make([]int, len(columns))
-	for i, c := range columns {
-		all[i] = len(c.title) + 1 // and the mark of the sorted one
-		for _, m := range members {
-			all[i] = max(all[i], len([]rune(c.text(m))))
-		}
-	}
-	return slices.Clip(all)
 }

@@ -15,7 +15,6 @@ const maxEvents = 200
 type Event struct {
 	Number uint64    `json:"n"`
 	Time   time.Time `json:"time"`
-	Name   string    `json:"name"`
 	Text   string    `json:"text"`
 	Grave  bool      `json:"grave,omitempty"`
 }
@@ -42,7 +41,7 @@ func (all *events) add(e p2pdiloco.Event, text string, grave bool, names map[str
 		return strings.TrimLeft(names[id]+" "+id[len(id)-shortID:], " ")
 	})
 	all.join(events{all: []Event{
-		{Time: e.Time, Name: clip(e.Name, maxName), Text: clip(text, maxText), Grave: grave},
+		{Time: e.Time, Text: clip(text, maxText), Grave: grave},
 	}})
 }
 

@@ -24,31 +24,16 @@ func withHeaders(h http.Handler) http.Handler {
 	})
 }
 
-// reads serves requests of the page that may read the run.
-func (s *PageServer) reads(h http.HandlerFunc) http.HandlerFunc {
+// guard serves requests of the page that bear the key, or all of them where open says so.
+func (s *PageServer) guard(open func() bool, h http.HandlerFunc) http.HandlerFunc {
 	return ownPage(func(w http.ResponseWriter, r *http.Request) {
-		if !s.isOpen() && !s.hasKey(r) {
-			refuseKey(w)
+		if !open() && !s.hasKey(r) {
+			http.Error(w, "this needs the key: open the address that p2pdiloco dashboard, or join --dashboard, has "+
+				"printed, with what stands behind its #", http.StatusUnauthorized)
 			return
 		}
 		h(w, r)
 	})
-}
-
-// writes serves requests of the page that bear the key.
-func (s *PageServer) writes(h http.HandlerFunc) http.HandlerFunc {
-	return ownPage(func(w http.ResponseWriter, r *http.Request) {
-		if !s.hasKey(r) {
-			refuseKey(w)
-			return
-		}
-		h(w, r)
-	})
-}
-
-func refuseKey(w http.ResponseWriter) {
-	http.Error(w, "this needs the key: open the address that p2pdiloco dashboard, or join --dashboard, has "+
-		"printed, with what stands behind its #", http.StatusUnauthorized)
 }
 
 // isOpen says whether everybody on this machine may read. Nobody may while the run is not known.

@@ -24,8 +24,7 @@ type Member struct {
 	Contributes bool     `json:"contributes"`
 	Slot        uint64   `json:"slot"`
 	Steps       uint32   `json:"steps"`
-	Of          uint32   `json:"of,omitempty"` // inner steps of its round
-	StepSeconds *float64 `json:"step_s,omitempty"`
+	Of          uint32   `json:"of,omitempty"`    // inner steps of its round
 	Share       *float64 `json:"share,omitempty"` // of all inner steps in the newest slot
 	Norm        *float64 `json:"norm,omitempty"`
 	Ratio       *float64 `json:"ratio,omitempty"` // of its norm to the median
@@ -81,9 +80,6 @@ func memberOf(m p2pdiloco.MemberStatus) Member {
 		says := *m.Says
 		v.Name, says.Name, says.Version = clip(says.Name, maxName), "", clip(says.Version, maxName)
 		v.Says = &says
-	}
-	if step := stepTime(m); step > 0 {
-		v.StepSeconds = new(step.Seconds())
 	}
 	if f := m.Figures; f != nil {
 		v.Norm, v.Ratio, v.Cosine, v.Trimmed = &f.Norm, f.Ratio, f.Cosine, &f.Trimmed

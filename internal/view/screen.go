@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -135,27 +136,18 @@ func (m Screen) table() []string {
 	if len(m.now.Members) == 0 {
 		return []string{faint.Render("no members yet")}
 	}
-	wide := widths(m.columns, m.now.Members)
-	row := func(text func(c column) string) string {
-		var b strings.Builder
-		for i, c := range m.columns {
-			pad := strings.Repeat(" ", max(0, wide[i]-len([]rune(text(c)))))
-			if c.number {
-				b.WriteString(pad + text(c) + "  ")
-			} else {
-				b.WriteString(text(c) + pad + "  ")
-			}
-		}
-		return b.String()
+	rows := cells(m.columns, m.now.Members)
+	rows[0][m.sort] += map[bool]string{false: "▼", true: "▲"}[m.reverse]
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	lines := []string{faint.Render(row(func(c column) string {
-		if c.title == m.columns[m.sort].title {
-			return c.title + map[bool]string{false: "▼", true: "▲"}[m.reverse]
-		}
-		return c.title
-	}))}
-	for _, member := range m.now.Members[min(m.first, len(m.now.Members)-1):] {
-		line := row(func(c column) string { return c.text(member) })
+	_ = w.Flush() // a strings.Builder takes everything
+	texts := strings.Split(b.String(), "\n")
+	lines := []string{faint.Render(texts[0])}
+	for i := min(m.first, len(m.now.Members)-1); i < len(m.now.Members); i++ {
+		member, line := m.now.Members[i], texts[1+i]
 		if member.Self {
 			line = bold.Render(line)
 		}

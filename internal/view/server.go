@@ -80,12 +80,12 @@ func (s *PageServer) handler() http.Handler {
 	if err != nil {
 		panic(err) // it is in the program
 	}
-	mux := http.NewServeMux()
+	mux, never := http.NewServeMux(), func() bool { return false }
 	mux.Handle("GET /", http.FileServerFS(files))
-	mux.HandleFunc("GET /stream", s.reads(s.stream))
-	mux.HandleFunc("POST /doctor", s.writes(s.doctor))
-	mux.HandleFunc("POST /move", s.writes(s.move))
-	mux.HandleFunc("POST /ask", s.writes(s.ask))
+	mux.HandleFunc("GET /stream", s.guard(s.isOpen, s.stream))
+	mux.HandleFunc("POST /doctor", s.guard(never, s.doctor))
+	mux.HandleFunc("POST /move", s.guard(never, s.move))
+	mux.HandleFunc("POST /ask", s.guard(never, s.ask))
 	return api.UnderLoopbackName(withHeaders(mux))
 }
 
@@ -130,3 +130,40 @@ func (s *PageServer) move(w http.ResponseWriter, r *http.Request) {
 }
 
 func refuse(w http.ResponseWriter, err error) { http.Error(w, err.Error(), http.StatusConflict) }
+
+// answer is what a browser gets: an answer, or why there is none.
+type answer struct {
+	api.Answer
+	Error string `json:"error,omitempty"`
+}
+
+// ask has the model answer. A browser would give up in a round that takes long, so it is sent a
+// space now and then, which JSON may begin with.
+func (s *PageServer) ask(w http.ResponseWriter, r *http.Request) {
+	deadlines := http.NewResponseController(w)
+	_ = deadlines.SetReadDeadline(time.Time{}) // the request's context ends with its connection
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := s.actions.Ask(r.Context(), r.URL.Query().Get("prompt"))
+		if err != nil {
+			answered <- answer{Error: err.Error()}
+			return
+		}
+		answered <- answer{Answer: a}
+	}()
+	w.Header().Set("Content-Type", "application/json")
+	beat := time.Tick(keepAlive)
+	for {
+		select {
+		case a := <-answered:
+			_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout))
+			_ = json.NewEncoder(w).Encode(a)
+			return
+		case <-beat:
+			_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := w.Write([]byte(" ")); err != nil || deadlines.Flush() != nil {
+				return
+			}
+		}
+	}
+}

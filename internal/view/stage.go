@@ -9,21 +9,12 @@ import (
 
 // Stage is how far the slot is that is under way.
 type Stage struct {
-	Name  string `json:"name"` // training | waiting | combining
-	Slot  uint64 `json:"slot"`
 	Text  string `json:"text"`
 	Steps uint64 `json:"steps"` // done of the inner steps
 	Of    uint64 `json:"of"`    // 0: the peer does not train, or chooses how many
 	// what is left of it, by the speed until now; nil: unknown
 	LeftSeconds *float64 `json:"left_s"`
 }
-
-// The stages of a slot.
-const (
-	Training  = "training"
-	Waiting   = "waiting"
-	Combining = "combining"
-)
 
 // stageOf says how far the slot is. Where a slot is combined beside the inner steps of the next
 // one, it is the inner steps that are shown, and the text has both.
@@ -52,17 +43,17 @@ func stageOf(s p2pdiloco.Status, beside *clock) *Stage {
 		}
 		return st
 	case combined != "":
-		return &Stage{Name: Combining, Slot: s.Exchange.Now.Slot, Text: combined, LeftSeconds: left}
+		return &Stage{Text: combined, LeftSeconds: left}
 	}
 	return waitingOf(s, others)
 }
 
 func trainingOf(s p2pdiloco.Status, self p2pdiloco.MemberStatus) *Stage {
-	st := &Stage{Name: Training, Slot: s.Slot + 1, Steps: uint64(self.Steps), Of: uint64(self.Assigned)}
+	slot, st := s.Slot+1, &Stage{Steps: uint64(self.Steps), Of: uint64(self.Assigned)}
 	if s.Task != nil {
-		st.Slot, st.Of = s.Task.Slot, uint64(s.Task.Steps)
+		slot, st.Of = s.Task.Slot, uint64(s.Task.Steps)
 	}
-	st.Text = fmt.Sprintf("slot %d: this peer trains", st.Slot)
+	st.Text = fmt.Sprintf("slot %d: this peer trains", slot)
 	if st.Of > 0 {
 		st.LeftSeconds = leftOf(st.Of, st.Steps, stepTime(self))
 	}
@@ -71,7 +62,7 @@ func trainingOf(s p2pdiloco.Status, self p2pdiloco.MemberStatus) *Stage {
 
 // waitingOf is the stage of a peer that has nothing to do before others have trained.
 func waitingOf(s p2pdiloco.Status, others []p2pdiloco.MemberStatus) *Stage {
-	st := &Stage{Name: Waiting, Slot: s.Slot + 1, Text: fmt.Sprintf("slot %d: this peer is ready for it", s.Slot+1)}
+	st := &Stage{Text: fmt.Sprintf("slot %d: this peer is ready for it", s.Slot+1)}
 	if len(others) > 0 {
 		st.Text = fmt.Sprintf("slot %d: %d of %d members train", s.Slot+1, len(others), len(s.Members))
 	}

@@ -22,9 +22,10 @@ func crowd(members int) seen {
 	s.Now.Headline = "slot 8 waits for q (3 of 20 steps)"
 	s.Now.Notes = []string{"this branch may still end for another one", s.Now.Headline}
 	s.Now.Loss, s.Now.LossSlot = new(2.5), 7
-	s.Now.Stage = &Stage{Name: Waiting, Steps: 10, Of: 20, LeftSeconds: new(4.2)}
+	s.Now.Stage = &Stage{Steps: 10, Of: 20, LeftSeconds: new(4.2)}
 	s.Bytes.Sent, s.Bytes.Parallel = 1e6, 5e7
-	s.Agreement = &Agreement{Height: 9, Text: "4 electors: withstands 1 that lies or is gone"}
+	s.Agreement = &Agreement{Height: 9}
+	s.Agreement.Text = "4 electors: withstands 1 that lies or is gone"
 	for i := range members {
 		s.Members = append(s.Members, Member{
 			Short: fmt.Sprintf("m%03d", i), State: "training", Role: "elector", Contributes: true, Way: "direct",

@@ -9,6 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
@@ -23,16 +24,12 @@ type View struct {
 
 // Run says which run it is, and which peer was asked.
 type Run struct {
-	Name       string   `json:"name"`
-	ID         string   `json:"id,omitempty"`
-	Private    bool     `json:"private"`
-	Peer       string   `json:"peer"`
-	Mode       string   `json:"mode,omitempty"`
-	Codec      string   `json:"codec,omitempty"`
-	Outer      string   `json:"outer,omitempty"`
-	Aggregator string   `json:"aggregator,omitempty"`
-	Parameters uint64   `json:"parameters,omitempty"`
-	Addrs      []string `json:"addrs,omitempty"` // of the peer
+	Name       string            `json:"name"`
+	ID         string            `json:"id,omitempty"`
+	Private    bool              `json:"private"`
+	Peer       string            `json:"peer"`
+	Spec       map[string]string `json:"spec"` // empty before the run is known
+	Parameters uint64            `json:"parameters,omitempty"`
 }
 
 // Now says what the peer is about.
@@ -58,41 +55,28 @@ type Bytes struct {
 	Sent     uint64 `json:"sent"`
 	Received uint64 `json:"received"`
 	// what data-parallel training had sent for the same inner steps; 0: unknown
-	Parallel uint64         `json:"parallel"`
-	For      []PurposeBytes `json:"for"`
-	Relayed  uint64         `json:"relayed"` // of Sent, through other peers
-	Reached  string         `json:"reached"` // how other peers reach this one, in words
-	Limits   string         `json:"limits,omitempty"`
-}
-
-// PurposeBytes are what was sent for one purpose.
-type PurposeBytes struct {
-	What string `json:"what"`
-	Sent uint64 `json:"sent"`
+	Parallel uint64      `json:"parallel"`
+	For      p2p.Traffic `json:"for"`
+	Reached  string      `json:"reached"` // how other peers reach this one, in words
+	Limits   string      `json:"limits,omitempty"`
 }
 
 // Agreement says how the run decides, and what it withstands.
 type Agreement struct {
-	Height    uint64   `json:"height"`
-	Leader    string   `json:"leader,omitempty"` // its ID
-	TermsLost uint64   `json:"terms_lost"`       // at the height that is being decided, and before
-	Terms     string   `json:"terms"`            // the same in words
-	Electors  int      `json:"electors"`
-	Quorum    int      `json:"quorum"`
-	Liars     int      `json:"liars"` // that may lie or be gone
-	Trust     string   `json:"trust,omitempty"`
-	Text      string   `json:"text,omitempty"`
-	Motions   []Motion `json:"motions"`
-	Removed   []string `json:"removed"`
-	StateRoot string   `json:"state_root"`
+	p2pdiloco.AgreementStatus
+	Height    uint64             `json:"height"`
+	LeadsNow  p2pdiloco.PeerID   `json:"leads_now,omitempty"`
+	TermsLost uint64             `json:"terms_lost"` // at this height and before
+	Terms     string             `json:"terms"`      // the same in words
+	Motions   []Motion           `json:"motions"`
+	Removed   []p2pdiloco.PeerID `json:"removed"`
+	StateRoot p2pdiloco.Root     `json:"state_root"`
 }
 
 // Motion is a change of the membership that some members want.
 type Motion struct {
-	Action string `json:"action"`
-	Peer   string `json:"peer,omitempty"`
-	Have   int    `json:"have"`  // members that have it
-	Lacks  int    `json:"lacks"` // of a quorum
+	p2pdiloco.MotionStatus
+	Lacks int `json:"lacks"` // of a quorum
 }
 
 // build makes a view of a status. waits says what the peer waits for.
@@ -106,8 +90,7 @@ func build(s p2pdiloco.Status, waits string, beside *clock) View {
 
 func runOf(s p2pdiloco.Status) Run {
 	r := Run{
-		Name: clip(s.Run, maxName), Private: s.Spec["access"] != spec.AccessOpen, Peer: s.Peer.String(), Addrs: s.Addrs,
-		Mode: s.Spec["mode"], Codec: s.Spec["codec"], Outer: s.Spec["outer"], Aggregator: s.Spec["aggregator"],
+		Name: clip(s.Run, maxName), Private: s.Spec["access"] != spec.AccessOpen, Peer: s.Peer.String(), Spec: s.Spec,
 		Parameters: s.Parameters,
 	}
 	if !s.RunID.IsZero() {
@@ -148,35 +131,23 @@ func nowOf(s p2pdiloco.Status, waits string, beside *clock) Now {
 }
 
 func bytesOf(s p2pdiloco.Status) Bytes {
-	t := s.Traffic
 	return Bytes{
-		Sent: s.Sent, Received: s.Received, Parallel: s.CostSince(p2pdiloco.Status{}).Parallel, Relayed: t.Relayed.Sent,
-		For: []PurposeBytes{
-			{"all-reduce", t.Exchange.Sent},
-			{"states for newcomers", t.State.Sent},
-			{"agreement", t.Control.Sent},
-			{"gossip and DHT", t.Gossip.Sent},
-		},
+		Sent: s.Sent, Received: s.Received, Parallel: s.CostSince(p2pdiloco.Status{}).Parallel, For: s.Traffic,
 		Reached: Reached(s), Limits: Limits(s),
 	}
 }
 
 func agreementOf(s p2pdiloco.Status) *Agreement {
 	a := &Agreement{
-		Height: s.Height, StateRoot: s.StateRoot.String(), Motions: []Motion{}, Removed: []string{},
+		Height: s.Height, LeadsNow: s.Leader, StateRoot: s.StateRoot, Motions: []Motion{},
+		Removed: s.Removed[:min(len(s.Removed), maxMembers)],
 	}
 	a.TermsLost, a.Terms = termsLost(s)
-	if s.Leader != "" {
-		a.Leader = s.Leader.String()
-	}
-	if of := s.Agreement; of != nil {
-		a.Electors, a.Quorum, a.Liars, a.Trust, a.Text = of.Electors, of.Quorum, of.Liars, of.Trust, of.Text
+	if s.Agreement != nil {
+		a.AgreementStatus = *s.Agreement
 	}
 	for _, m := range s.Motions {
 		a.Motions = append(a.Motions, motionOf(s, m))
-	}
-	for _, p := range s.Removed[:min(len(s.Removed), maxMembers)] {
-		a.Removed = append(a.Removed, p.String())
 	}
 	return a
 }
@@ -207,10 +178,7 @@ func termsLost(s p2pdiloco.Status) (all uint64, text string) {
 // motionOf is a motion with how many more a quorum takes. All electors decide about it, but for the
 // one that it is about.
 func motionOf(s p2pdiloco.Status, m p2pdiloco.MotionStatus) Motion {
-	v := Motion{Action: m.Action, Have: len(m.By)}
-	if m.Peer != "" {
-		v.Peer = m.Peer.String()
-	}
+	v := Motion{MotionStatus: m}
 	deciders, have := 0, 0
 	for _, member := range s.Members {
 		if member.Seat == 0 || m.Peer != "" && member.Peer == m.Peer {

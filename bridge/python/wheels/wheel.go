@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/BurntSushi/toml"
 )
 
 // file is a file in a wheel.
@@ -25,30 +27,36 @@ type file struct {
 	data []byte
 }
 
+// project is what a wheel's METADATA has of a pyproject.toml.
+type project struct {
+	Name, Version, Description string
+	Python                     string              `toml:"requires-python"`
+	Extras                     map[string][]string `toml:"optional-dependencies"`
+}
+
 // wheel is what a wheel is made from.
 type wheel struct {
-	name, version, summary, python string
-	extras                         []string // lines of METADATA
-	readme, license                []byte
-	files                          []file
+	project
+	readme, license []byte
+	files           []file
 }
 
 // read takes the package from the repository, and the program that goes into it.
 func read(repository, program string) (*wheel, error) {
 	here := filepath.Join(repository, "bridge", "python")
-	project, err := os.ReadFile(filepath.Join(here, "pyproject.toml"))
+	text, err := os.ReadFile(filepath.Join(here, "pyproject.toml"))
 	if err != nil {
 		return nil, err
 	}
 	w := &wheel{}
-	if err := w.describe(string(project)); err != nil {
+	if err := w.describe(text); err != nil {
 		return nil, fmt.Errorf("pyproject.toml: %w", err)
 	}
 	binary, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
-	w.files = append(w.files, file{w.name + "/bin/p2pdiloco", 0o755, binary})
+	w.files = append(w.files, file{w.Name + "/bin/p2pdiloco", 0o755, binary})
 	var errs error
 	w.readme, err = os.ReadFile(filepath.Join(here, "README.md"))
 	errs = errors.Join(errs, err)
@@ -59,7 +67,7 @@ func read(repository, program string) (*wheel, error) {
 
 // readPackage takes the Python files.
 func (w *wheel) readPackage(dir fs.FS) error {
-	return fs.WalkDir(dir, w.name, func(path string, e fs.DirEntry, err error) error {
+	return fs.WalkDir(dir, w.Name, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -72,42 +80,34 @@ func (w *wheel) readPackage(dir fs.FS) error {
 	})
 }
 
-var (
-	stringField = regexp.MustCompile(`(?m)^([a-z-]+) = "([^"]*)"$`)
-	extra       = regexp.MustCompile(`(?m)^([a-z]+) = \["([^"]*)"\]$`)
-)
-
-// describe takes what METADATA needs from a pyproject.toml, of which it knows this project's form.
-func (w *wheel) describe(project string) error {
-	_, section, _ := strings.Cut(project, "\n[project]\n")
-	section, extras, _ := strings.Cut(section, "\n[project.optional-dependencies]\n")
-	extras, _, _ = strings.Cut(extras, "\n[")
-	fields := map[string]string{}
-	for _, m := range stringField.FindAllStringSubmatch(section, -1) {
-		fields[m[1]] = m[2]
+// describe takes what METADATA needs from a pyproject.toml.
+func (w *wheel) describe(text []byte) error {
+	file := struct{ Project *project }{&w.project}
+	if err := toml.Unmarshal(text, &file); err != nil {
+		return err
 	}
-	w.name, w.version, w.summary, w.python = fields["name"], fields["version"], fields["description"],
-		fields["requires-python"]
-	if w.name == "" || w.version == "" || w.summary == "" || w.python == "" {
+	if w.Name == "" || w.Version == "" || w.Description == "" || w.Python == "" {
 		return errors.New("name, version, description and requires-python are needed in [project]")
-	}
-	for _, m := range extra.FindAllStringSubmatch(extras, -1) {
-		w.extras = append(w.extras, "Provides-Extra: "+m[1],
-			fmt.Sprintf("Requires-Dist: %s; extra == %q", m[2], m[1]))
 	}
 	return nil
 }
 
 func (w *wheel) fileName(tags []string) string {
-	return fmt.Sprintf("%s-%s-py3-none-%s.whl", w.name, w.version, strings.Join(tags, "."))
+	return fmt.Sprintf("%s-%s-py3-none-%s.whl", w.Name, w.Version, strings.Join(tags, "."))
 }
 
 // info are the files that describe a wheel, but RECORD.
 func (w *wheel) info(dir string, tags []string) []file {
-	metadata := append([]string{
-		"Metadata-Version: 2.1", "Name: " + w.name, "Version: " + w.version, "Summary: " + w.summary,
-		"License: Apache-2.0", "License-File: LICENSE", "Requires-Python: " + w.python,
-	}, w.extras...)
+	metadata := []string{
+		"Metadata-Version: 2.1", "Name: " + w.Name, "Version: " + w.Version, "Summary: " + w.Description,
+		"License: Apache-2.0", "License-File: LICENSE", "Requires-Python: " + w.Python,
+	}
+	for _, extra := range slices.Sorted(maps.Keys(w.Extras)) {
+		metadata = append(metadata, "Provides-Extra: "+extra)
+		for _, needs := range w.Extras[extra] {
+			metadata = append(metadata, fmt.Sprintf("Requires-Dist: %s; extra == %q", needs, extra))
+		}
+	}
 	metadata = append(metadata, "Description-Content-Type: text/markdown", "", string(w.readme))
 	about := []string{"Wheel-Version: 1.0", "Generator: p2pdiloco", "Root-Is-Purelib: false"}
 	for _, tag := range tags {
@@ -123,7 +123,7 @@ func (w *wheel) info(dir string, tags []string) []file {
 
 // write writes the wheel. The same files give the same bytes.
 func (w *wheel) write(out io.Writer, tags []string) error {
-	dir := fmt.Sprintf("%s-%s.dist-info", w.name, w.version)
+	dir := fmt.Sprintf("%s-%s.dist-info", w.Name, w.Version)
 	files := slices.SortedFunc(slices.Values(w.files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	files = append(files, w.info(dir, tags)...)
 	var record strings.Builder

@@ -120,16 +120,13 @@ func (f *bootstrapFlags) tell(addrs []string, stdout io.Writer) error {
 	if f.addrFile == "" {
 		return nil
 	}
-	if err := writeFile(f.addrFile, text); err != nil {
+	// it is replaced at once, and other users may read it
+	err := disk.Replace(disk.OS, f.addrFile, []byte(text))
+	if err == nil {
+		err = os.Chmod(f.addrFile, 0o644)
+	}
+	if err != nil {
 		return fmt.Errorf("address file: %w", err)
 	}
 	return nil
-}
-
-// writeFile replaces the file at path atomically: a reader sees the old text or the new.
-func writeFile(path, text string) error {
-	if err := disk.Replace(disk.OS, path, []byte(text)); err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o644) // other users may read it
 }

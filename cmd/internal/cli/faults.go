@@ -12,13 +12,9 @@ import (
 
 // flagError puts a flag's error in plain words.
 func flagError(_ *cobra.Command, err error) error {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := invalid.GetFlag()
-		return UsageError(&sources.Fault{
-			Flag: f.Name, Value: invalid.GetValue(),
-			Why: sources.Why(f, invalid.Unwrap()),
-		})
+		return UsageError(sources.Faultf(f.Name, invalid.GetValue(), "%s", sources.Why(f, invalid.Unwrap())))
 	}
 	return UsageError(err)
 }

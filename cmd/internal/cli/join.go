@@ -24,8 +24,7 @@ type ServePage func(ctx context.Context, out io.Writer, dir, addr string) (end f
 // NewJoin is the command join: one peer of a run. servePage is nil in a program that has no page.
 func NewJoin(servePage ServePage) *cobra.Command {
 	s := peer.NewSettings()
-	var command []string
-	cmd := &cobra.Command{
+	return newPeer(&cobra.Command{
 		Use:   "join [TICKET] [-- COMMAND [ARG…]]",
 		Short: "Take part in a run, or found it if nobody has",
 		Long: `Take part in a run: find its peers, train with them until its last round, and end with the same model.
@@ -68,25 +67,31 @@ contribution that was already offered still counts. At the second it stops at on
 
   # settings in a file, text of your own
   p2pdiloco join --spec run.toml --data ~/books --model layers=4,width=256,context=128`,
-		Args: func(cmd *cobra.Command, args []string) (err error) {
-			args, command, err = splitCommand(cmd, args)
-			return errors.Join(err, ticketArgs(cmd, args))
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return join(cmd, s, launch{command, false, servePage})
-		},
+	}, s, launch{servePage: servePage}, ticketArgs, slices.Concat([]HelpGroup{whichRun}, often)...)
+}
+
+// newPeer completes a command that is a peer. take takes its arguments before --.
+func newPeer(
+	cmd *cobra.Command, s *peer.Settings, l launch, take cobra.PositionalArgs, help ...HelpGroup,
+) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) (err error) {
+		args, l.command, err = splitCommand(cmd, args)
+		return errors.Join(err, take(cmd, args))
 	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return join(cmd, s, l) }
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
-	ShortHelp(cmd, slices.Concat([]HelpGroup{whichRun}, often)...)
+	ShortHelp(cmd, help...)
 	return cmd
 }
 
 // NewStart is the command start: the peer that founds a run.
 func NewStart(servePage ServePage) *cobra.Command {
 	s := peer.NewSettings()
-	var command []string
-	cmd := &cobra.Command{
+	take := func(cmd *cobra.Command, args []string) error {
+		return errors.Join(nameArg(cmd, args), s.FoundAtOnce())
+	}
+	return newPeer(&cobra.Command{
 		Use:   "start NAME [-- COMMAND [ARG…]]",
 		Short: "Found a run at once, and print a ticket with which others join it",
 		Long: `Found a run of this name at once, train in it, and print a ticket with which others join. All settings
@@ -97,18 +102,7 @@ is, and ends with status 4. Name a new one (--data-dir) to have a second run of 
 		Example: `  p2pdiloco start my-run --preset lan
   p2pdiloco start my-run --access private --rounds 1000 --data ~/texts
   p2pdiloco start my-run -- torchrun --nproc_per_node 8 train.py`,
-		Args: func(cmd *cobra.Command, args []string) (err error) {
-			args, command, err = splitCommand(cmd, args)
-			return errors.Join(err, nameArg(cmd, args), s.FoundAtOnce())
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return join(cmd, s, launch{command, true, servePage})
-		},
-	}
-	cmd.Flags().SortFlags = false
-	s.Register(cmd.Flags())
-	ShortHelp(cmd, often...)
-	return cmd
+	}, s, launch{starts: true, servePage: servePage}, take, often...)
 }
 
 // nameArg takes the argument as the name of the run to found.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
@@ -34,15 +35,14 @@ type narrator struct {
 
 // run narrates until ctx ends.
 func (n *narrator) run(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	tick := time.Tick(time.Second)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.slots:
 			n.slot()
-		case now := <-tick.C:
+		case now := <-tick:
 			line := n.waits(now)
 			if line != "" && now.Sub(time.Unix(0, n.said.Load())) >= quietTime {
 				n.tell(wire.NoticeInfo, line)
@@ -66,7 +66,7 @@ func (n *narrator) slot() {
 // slotLine says how the slots went between two statuses.
 func slotLine(before, now p2pdiloco.Status) string {
 	c := now.CostSince(before)
-	f := fields{"slot": now.Slot, "last": now.LastSlot, "members": count(len(now.Members), "member")}
+	f := fields{"slot": now.Slot, "last": now.LastSlot, "members": english.Plural(len(now.Members), "member", "")}
 	part := func(name string, has bool, more fields) {
 		if has {
 			f[name] = message("slot/"+name, more)
@@ -117,7 +117,7 @@ func Waits(s p2pdiloco.Status) string {
 			f["detail"] = s.Reason
 		}
 	case p2pdiloco.PhaseWaiting:
-		f["members"], f["start_peers"] = count(len(s.Members), "member"), s.Spec["start_peers"]
+		f["members"], f["start_peers"] = english.Plural(len(s.Members), "member", ""), s.Spec["start_peers"]
 		return message("waits/members", f)
 	case p2pdiloco.PhasePaused:
 		f["detail"] = s.Reason
@@ -162,13 +162,6 @@ func called(m p2pdiloco.MemberStatus) string {
 		return m.Peer.Short()
 	}
 	return m.Says.Name + " " + m.Peer.Short()
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // inWords is a duration in the unit that fits it.

@@ -53,7 +53,7 @@ func ReadText(flag, path string) (string, error) {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return "", UsageError(&sources.Fault{Flag: flag, Value: path, Why: err.Error()})
+		return "", UsageError(sources.Faultf(flag, path, "%v", err))
 	}
 	return string(b), nil
 }

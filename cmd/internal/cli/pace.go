@@ -56,13 +56,8 @@ func (p *paced) pass(ctx context.Context, slot uint64) error {
 
 // rest waits for d, or returns the error of a context that ended before.
 func rest(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

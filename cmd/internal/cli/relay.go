@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -34,21 +33,20 @@ func (f *relayFlags) register(fs *pflag.FlagSet) {
 
 // config is the configuration that the flags ask for, or an error with all their faults.
 func (f *relayFlags) config() (p2p.RelayConfig, error) {
-	if !f.on {
-		if len(f.runs)+len(f.peers) > 0 || f.open {
-			return p2p.RelayConfig{}, errors.New("--relay-run, --relay-peer and --relay-open say for whom to relay: " +
-				"give --relay as well")
-		}
+	served := len(f.runs)+len(f.peers) > 0 || f.open
+	switch {
+	case !f.on && served:
+		return p2p.RelayConfig{}, errors.New("--relay-run, --relay-peer and --relay-open say for whom to relay: " +
+			"give --relay as well")
+	case !f.on:
 		return p2p.RelayConfig{}, nil
 	}
-	var errs []error
-	if len(f.runs)+len(f.peers) == 0 && !f.open {
+	var errs sources.Faults
+	if !served {
 		errs = append(errs, errors.New("--relay does not say for whom: give --relay-run NAME, --relay-peer ID, or "+
 			"--relay-open for everybody"))
 	}
-	if f.most < 1 {
-		errs = append(errs, &sources.Fault{Flag: "relay-peers", Value: strconv.Itoa(f.most), Why: "at least 1"})
-	}
+	errs.Add(f.most < 1, "relay-peers", f.most, "at least 1")
 	c := p2p.RelayConfig{
 		Serve: p2p.RelayAlways, Runs: f.runs, Peers: f.peers, Open: f.open, Total: int64(f.total) / 8,
 		Duration: f.time, Reservations: f.most,

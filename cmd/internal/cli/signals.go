@@ -76,11 +76,9 @@ func endings() []os.Signal {
 
 // awaitFor waits until done is closed, but for no longer than that.
 func awaitFor(patience time.Duration, done <-chan struct{}) {
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	select {
 	case <-done:
-	case <-late.C:
+	case <-time.After(patience):
 	}
 }
 

@@ -13,13 +13,12 @@ const (
 // watchStandstill reports times in which this peer did not run, until ctx ends. The others take the
 // peer for lost meanwhile, and a user who opens a laptop's lid should know why.
 func watchStandstill(ctx context.Context, say func(format string, args ...any)) {
-	tick := time.NewTicker(lookAtClock)
-	defer tick.Stop()
+	tick := time.Tick(lookAtClock)
 	for last := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 		now := time.Now()
 		if d := stoodStill(now.Sub(last), now.Round(0).Sub(last.Round(0))); d > 0 {

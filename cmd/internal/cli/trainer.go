@@ -22,15 +22,12 @@ func (p *participant) newTrainer(ctx context.Context, cfg p2pdiloco.Config) (p2p
 	}
 	if p.settings.Trainer.Library() {
 		t, err := p.openLibrary(ctx, cfg)
-		var f *cgo.Fault
+		f, faulty := errors.AsType[*cgo.Fault](err)
 		switch {
 		case err == nil:
 			return t, nil
-		case errors.Is(err, fs.ErrNotExist) && errors.As(err, &f):
-			return nil, UsageError(&sources.Fault{
-				Flag: "trainer", Value: string(p.settings.Trainer),
-				Why: f.Problem,
-			})
+		case faulty && errors.Is(err, fs.ErrNotExist):
+			return nil, UsageError(sources.Faultf("trainer", p.settings.Trainer, "%s", f.Problem))
 		case errors.Is(err, cgo.ErrNoCgo):
 			return nil, UsageError(err)
 		}

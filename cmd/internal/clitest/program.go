@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,8 +86,8 @@ func (p *Program) Begin(t *testing.T) {
 // Ends waits for the end and returns the exit status.
 func (p *Program) Ends(t *testing.T) int {
 	t.Helper()
-	var exit *exec.ExitError
-	if err := p.Wait(); err != nil && !errors.As(err, &exit) {
+	err := p.Wait()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -134,12 +136,11 @@ const patience = 60 * time.Second // for what takes a second or two on an idle m
 // Until polls a condition that other processes make true.
 func Until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(20 * time.Millisecond)
 	late := time.After(patience)
 	for !condition() {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-late:
 			t.Fatalf("never came: %s", what)
 		}
@@ -179,4 +180,14 @@ func Await(t *testing.T, path, name string) eventlog.Line {
 // Named wants the first event of a name.
 func Named(name string) func(eventlog.Line) bool {
 	return func(e eventlog.Line) bool { return e.Event == name }
+}
+
+// Running says whether a process is there and is no zombie.
+func Running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(b), ") ")
+	return err != nil || !strings.HasPrefix(state, "Z")
 }

@@ -2,6 +2,7 @@ package document
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -70,3 +71,32 @@ func FollowMetrics(ctx context.Context, metrics, to string) (err error) {
 	}
 	return err
 }
+
+// lines appends to a file the lines that it lacks: a peer that was started again goes on in it.
+type lines struct {
+	file *eventlog.Writer
+	has  map[[sha256.Size]byte]bool // hashes of lines
+}
+
+func openLines(path string) (*lines, error) {
+	l := &lines{has: map[[sha256.Size]byte]bool{}}
+	before := eventlog.Follow(path)
+	err := before.Next(func(line []byte) { l.has[sha256.Sum256(line)] = true })
+	if err = errors.Join(err, before.Close()); err != nil {
+		return nil, err
+	}
+	l.file, err = eventlog.Create(path, eventlog.Rotation{})
+	return l, err
+}
+
+func (l *lines) add(line []byte) error {
+	hash := sha256.Sum256(line)
+	if l.has[hash] {
+		return nil
+	}
+	l.has[hash] = true
+	return l.file.Line(line)
+}
+
+// Close closes the file.
+func (l *lines) Close() error { return l.file.Close() }

@@ -1,10 +1,8 @@
 package document
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -45,18 +43,10 @@ func cells(m p2pdiloco.SlotMetrics, names []string) (row []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var fields map[string]any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&fields); err != nil {
-		return nil, err
-	}
+	var fields map[string]json.RawMessage
+	err = json.Unmarshal(b, &fields)
 	for _, name := range names {
-		if v, known := fields[name]; known {
-			row = append(row, fmt.Sprint(v))
-		} else {
-			row = append(row, "")
-		}
+		row = append(row, strings.Trim(string(fields[name]), `"`))
 	}
-	return row, nil
+	return row, err
 }

@@ -90,7 +90,8 @@ function run(r) {
   document.title = `${r.name || "p2pdiloco"} · p2pdiloco`;
   say(byId("peer"), r.peer);
   say(byId("about"), [
-    r.private ? "private" : "open", r.mode && `mode ${r.mode}`, r.codec, r.outer, r.aggregator,
+    r.private ? "private" : "open", r.spec?.mode && `mode ${r.spec.mode}`, r.spec?.codec, r.spec?.outer,
+    r.spec?.aggregator,
     r.parameters && `${count(r.parameters)} parameters`, r.id && `ID ${r.id.slice(0, 16)}`,
   ].filter(Boolean).join(" · "));
 }
@@ -143,6 +144,11 @@ function stage(s) {
   ].filter(Boolean).join(", "));
 }
 
+const purposes = [
+  ["exchange", "for all-reduce"], ["state", "for states for newcomers"], ["control", "for agreement"],
+  ["gossip", "for gossip and DHT"], ["relayed", "through relays"],
+];
+
 function traffic(b) {
   const times = b.parallel && b.sent ? b.parallel / b.sent : 0;
   say(byId("bytes-headline"), times >= 1
@@ -156,8 +162,7 @@ function traffic(b) {
     ...(b.parallel ? [...bar("sent here", b.sent), ...bar("data-parallel", b.parallel)] : []));
   pairs(byId("bytes"), [
     ["received", bytes(b.received)],
-    ...b.for.map((p) => [`for ${p.what}`, p.sent ? bytes(p.sent) : null]),
-    ["through relays", b.relayed ? bytes(b.relayed) : null],
+    ...purposes.map(([name, words]) => [words, b.for[name].sent ? bytes(b.for[name].sent) : null]),
     ["limits", b.limits],
   ]);
   say(byId("reached"), b.reached);
@@ -167,23 +172,24 @@ function agreement(a) {
   say(byId("agreement-text"), a.text ? `${a.text[0].toUpperCase()}${a.text.slice(1)}.` : "");
   pairs(byId("agreement"), [
     ["height", count(a.height)],
-    ["leader", a.leader && members.nameOf(a.leader)],
+    ["leader", a.leads_now && members.nameOf(a.leads_now)],
     ["electors", `${a.electors}, of which ${a.quorum} decide`],
-    ["f", `${a.liars} may lie or be gone`],
+    ["f", `${a.tolerated_liars} may lie or be gone`],
     ["terms lost", a.terms],
     ["trust", a.trust],
     ["state root", a.state_root.slice(0, 16)],
   ]);
   const motions = a.motions.map((m) => make("li", {}, motionText(m), readmission(m.peer, "Withdraw", m.action)));
-  const removed = a.removed.map((p) =>
+  const removed = (a.removed ?? []).map((p) =>
     make("li", {}, `${members.nameOf(p)} is removed. `, readmission(p, "Readmit…")));
   byId("motions").replaceChildren(...motions, ...removed);
 }
 
 function motionText(m) {
   const what = m.peer ? `${m.action} ${members.nameOf(m.peer)}` : `${m.action} the secret`;
+  const have = m.by.length;
   const lacks = m.lacks ? `${m.lacks} more make a quorum` : "a quorum: it is being recorded";
-  return `A motion to ${what}: ${m.have} ${m.have === 1 ? "member has" : "members have"} it, ${lacks}. `;
+  return `A motion to ${what}: ${have} ${have === 1 ? "member has" : "members have"} it, ${lacks}. `;
 }
 
 function readmission(peer, label, action = "remove") {
