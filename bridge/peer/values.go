@@ -16,7 +16,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
 // LogLevel is the least level that is logged.
@@ -107,7 +106,13 @@ func showPin(hash p2pdiloco.Root) string {
 }
 
 // readTrack reads where slots are tracked.
-func readTrack(to string) (string, error) { return to, document.CheckTracker(to) }
+func readTrack(to string) (string, error) {
+	kind, place, _ := strings.Cut(to, ":")
+	if place == "" || kind != "tensorboard" && kind != "jsonl" {
+		return "", errors.New("allowed: tensorboard:FOLDER, jsonl:FILE")
+	}
+	return to, nil
+}
 
 // Model is the sizes of the built-in model and its inner optimizer, like layers=2,optimizer=muon.
 type Model struct{ builtin.Config }

@@ -20,23 +20,9 @@ type tracker interface {
 	Close() error
 }
 
-const (
-	tensorBoard = "tensorboard"
-	jsonLines   = "jsonl"
-)
-
-// CheckTracker says what is wrong with where slots are to go: tensorboard:FOLDER or jsonl:FILE.
-func CheckTracker(to string) error {
-	kind, place, _ := strings.Cut(to, ":")
-	if place == "" || kind != tensorBoard && kind != jsonLines {
-		return errors.New("allowed: tensorboard:FOLDER, jsonl:FILE")
-	}
-	return nil
-}
-
 func open(to string) (t tracker, err error) {
 	kind, place, _ := strings.Cut(to, ":")
-	if kind == jsonLines {
+	if kind == "jsonl" {
 		t, err = openLines(place)
 	} else {
 		t, err = NewTensorBoard(place, time.Now())
@@ -48,7 +34,8 @@ func open(to string) (t tracker, err error) {
 }
 
 // FollowMetrics takes the slots of a metrics file, those that are there and those that come, to
-// where they are to go (Check), until ctx ends. A slot that it cannot write ends it.
+// where they are to go, tensorboard:FOLDER or jsonl:FILE, until ctx ends. A slot that it cannot
+// write ends it.
 func FollowMetrics(ctx context.Context, metrics, to string) (err error) {
 	t, err := open(to)
 	if err != nil {
