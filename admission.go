@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
@@ -194,14 +193,6 @@ func (n *Node) foundsNothing(lost bool) string {
 func (n *Node) giveUp(run formation.Sighted) {
 	n.life.Fail(fmt.Errorf("%w: nobody has joined %s@%.16s, and in sight is\n  %s", ErrGivenUp,
 		n.spec.Name, n.run, run))
-}
-
-// forgetLoss removes the note that the ledger was lost: there is a chain again.
-func (n *Node) forgetLoss() error {
-	if !n.dir.Has(datadir.LostFile) {
-		return nil
-	}
-	return n.dir.FS.Remove(n.dir.Path(datadir.LostFile))
 }
 
 // ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain

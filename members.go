@@ -2,7 +2,6 @@ package p2pdiloco
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -52,7 +51,8 @@ func phaseOfEnding(v membership.View) (Phase, string) {
 // membersOf returns the run's members, as the newest view of the ledger has them. paths are the
 // connections to those that are connected now.
 func membersOf(s Spec, self PeerID, v membership.View, paths []p2p.Path) (all []MemberStatus) {
-	paces, by := newPaces(s, v), make(map[PeerID]*p2p.Path, len(paths))
+	paces := paces{s, v.Pace, v.Tip.Members, v.Tip.Slot + round.ModeOf(s).Lead(), make(map[uint64]map[PeerID]uint32)}
+	by := make(map[PeerID]*p2p.Path, len(paths))
 	for _, p := range paths {
 		by[p.Peer] = &p
 	}
@@ -104,10 +104,6 @@ type paces struct {
 	base uint64 // of a round that begins now
 	// steps, by base: they cost too much to be found for each member anew
 	dylu map[uint64]map[PeerID]uint32
-}
-
-func newPaces(s Spec, v membership.View) paces {
-	return paces{s, v.Pace, v.Tip.Members, v.Tip.Slot + round.ModeOf(s).Lead(), make(map[uint64]map[PeerID]uint32)}
 }
 
 // assigned returns how many inner steps a member has in a round from the anchor of slot base; 0 if
@@ -167,20 +163,12 @@ func addFigures(members []MemberStatus, known map[PeerID]figures.Member) (alarm 
 		if of.Slot > 0 {
 			n := of.Newest
 			m.Figures = &FiguresStatus{
-				Slot: of.Slot, Norm: n.Norm, Ratio: finite(n.Ratio), Cosine: finite(n.Cosine), Trimmed: n.Trimmed,
+				Slot: of.Slot, Norm: n.Norm, Ratio: figures.Finite(n.Ratio), Cosine: figures.Finite(n.Cosine), Trimmed: n.Trimmed,
 				Clip: n.Clip,
 			}
 		}
 	}
 	return alarm
-}
-
-// finite returns a value that a JSON document can hold, or nil if it cannot.
-func finite(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
 }
 
 // AgreementStatus says which members can go on without the others at the run's present size, and

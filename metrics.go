@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -112,19 +113,12 @@ func (t *teller) due(s Status) bool {
 // claim has the next ALIVE say how this peer's training goes.
 func (t *teller) claim(s Status) {
 	c := t.newest.claims()
-	c.Name, c.Version = cmp.Or(t.cfg.PeerName, hostName()), programVersion()
+	host, _ := os.Hostname()
+	c.Name, c.Version = cmp.Or(t.cfg.PeerName, shortHostName(host)), programVersion()
 	c.measure(s, t.claimed)
 	t.claims.Store(&c)
 	t.driver.Report(membership.ReportClaims(c.encode(nil)))
 	t.claimed = s
-}
-
-func hostName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return shortHostName(host)
 }
 
 const modulePath = "github.com/p2pdiloco/p2pdiloco"
@@ -209,14 +203,14 @@ func (s Status) slotMetricsSince(before Status, work uint64, now time.Time) Slot
 		Norm: s.Stats.Norm, OwnNorm: s.Stats.OwnNorm, Cosine: s.Stats.Cosine,
 	}
 	if busy := m.TrainingSeconds + m.StalledSeconds; busy > 0 {
-		m.StalledShare = finite(m.StalledSeconds / busy)
+		m.StalledShare = figures.Finite(m.StalledSeconds / busy)
 	}
 	if m.Tokens > 0 && m.Seconds > 0 {
-		m.TokensPerSecond = finite(float64(m.Tokens) / m.Seconds)
+		m.TokensPerSecond = figures.Finite(float64(m.Tokens) / m.Seconds)
 	}
 	for _, member := range s.Members {
 		if c := member.Contribution; member.Self && c != nil && c.StepTime > 0 {
-			m.StepSeconds = finite(c.StepTime.Seconds())
+			m.StepSeconds = figures.Finite(c.StepTime.Seconds())
 		}
 	}
 	return m
@@ -314,10 +308,10 @@ func (m SlotMetrics) claims() Claims {
 
 // measure adds what the process takes, and what it sent and received since another moment.
 func (c *Claims) measure(s, before Status) {
-	c.MemoryBytes = finite(float64(s.Process.HeapBytes + s.Process.SharedBytes))
+	c.MemoryBytes = figures.Finite(float64(s.Process.HeapBytes + s.Process.SharedBytes))
 	if took := (s.Uptime - before.Uptime).Seconds(); took > 0 {
-		c.UpBytesPerSecond = finite(float64(s.Sent-before.Sent) / took)
-		c.DownBytesPerSecond = finite(float64(s.Received-before.Received) / took)
+		c.UpBytesPerSecond = figures.Finite(float64(s.Sent-before.Sent) / took)
+		c.DownBytesPerSecond = figures.Finite(float64(s.Received-before.Received) / took)
 	}
 }
 

@@ -70,8 +70,10 @@ func (n *Node) open() error {
 func (n *Node) openLedger(saved wire.Saved, lost bool) (err error) {
 	if saved.Height > 0 {
 		lost = false
-		if err := n.forgetLoss(); err != nil {
-			return err
+		if n.dir.Has(datadir.LostFile) { // there is a chain again
+			if err := n.dir.FS.Remove(n.dir.Path(datadir.LostFile)); err != nil {
+				return err
+			}
 		}
 	}
 	foundsNothing := n.foundsNothing(lost)
@@ -115,13 +117,13 @@ func (n *Node) keepClose(v membership.View) { n.edge.KeepClose(v.Peers(), v.Barr
 // openReplica opens the model that this peer holds, and lets other peers in: to the reduction, and
 // to what they fetch.
 func (n *Node) openReplica() (err error) {
-	exchange := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolExchange, Replace: n.hooks.Streams}
-	states := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolState, Replace: n.hooks.Streams}
-	audits := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolAudit, Replace: n.hooks.Streams}
+	bulk := edge.Bulk{Network: n.net, Replace: n.hooks.Streams}
+	exchange, states, audits := bulk, bulk, bulk
+	exchange.Protocol, states.Protocol, audits.Protocol = p2p.ProtocolExchange, p2p.ProtocolState, p2p.ProtocolAudit
 	cfg := replica.Config{
 		Self: n.Self(), Run: replica.RunOf(n.spec, n.run), Ledger: n.driver,
 		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,
-		Every: n.checkpointEvery(), Keep: n.cfg.KeepCheckpoints, Init: n.initial,
+		Every: n.cfg.CheckpointEvery * n.spec.Fragments, Keep: n.cfg.KeepCheckpoints, Init: n.initial,
 		Exchange: exchange, Donors: states, Relayed: n.net.Relayed, Stall: n.timing.Stall, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Kept:  n.dir.Kept, Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
@@ -168,9 +170,6 @@ func (n *Node) openRounds() (err error) {
 	n.rounds, err = round.New(cfg)
 	return err
 }
-
-// checkpointEvery is the number of slots between checkpoints.
-func (n *Node) checkpointEvery() uint64 { return n.cfg.CheckpointEvery * n.spec.Fragments }
 
 // quota bounds what newcomers get. The newcomers of a private run were admitted: they have no
 // bound.
@@ -235,7 +234,9 @@ func (n *Node) turn(last, v membership.View) {
 		n.keepClose(v)
 	}
 	if v.IsMember && !last.IsMember {
-		n.rememberPreset()
+		if err := n.dir.SavePreset(n.formation.Preset()); err != nil {
+			n.cfg.Logger.Warn("the run's preset is not remembered", "err", err)
+		}
 	}
 	if v.Ending != membership.EndsNot && last.Ending == membership.EndsNot {
 		if n.keeps() {
@@ -263,13 +264,6 @@ func (n *Node) tellVote(last, tip slot.Record) {
 		})
 	case now == nil && before != nil && slot.Find(tip.Electors(), n.Self()) >= 0:
 		n.emit("vote.earned", map[string]any{"slot": tip.Slot, "detail": "this peer has a vote from now on"})
-	}
-}
-
-// rememberPreset has the data directory remember the run's preset.
-func (n *Node) rememberPreset() {
-	if err := n.dir.SavePreset(n.formation.Preset()); err != nil {
-		n.cfg.Logger.Warn("the run's preset is not remembered", "err", err)
 	}
 }
 

@@ -48,8 +48,8 @@ func (e *Engine) enter(from slot.PeerID, known bool) error {
 	if e.mu.closed {
 		return ErrClosed
 	}
-	if e.mu.waiting >= e.cfg.MaxPending || e.mu.pending[from] >= e.cfg.MaxPendingPeer || !known &&
-		e.mu.unknown >= e.cfg.MaxPending/8 {
+	if e.mu.waiting >= e.maxPending || e.mu.pending[from] >= e.maxPendingPeer || !known &&
+		e.mu.unknown >= e.maxPending/8 {
 		return fmt.Errorf("%w: too many streams are waiting for a plan", errUnwanted)
 	}
 	if !known {
@@ -82,7 +82,7 @@ func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (guest, hello, error) 
 	if err != nil {
 		return nil, h, err
 	}
-	wait := time.NewTimer(e.cfg.PendingWait)
+	wait := time.NewTimer(e.cfg.Stall)
 	defer wait.Stop()
 	for {
 		r, changed, err := e.match(h)

@@ -151,7 +151,7 @@ func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer [
 			last = g.Frames
 		}
 		if failed == nil && next < last {
-			failed = c.commit(g, next, last, func(in *frame, f int) error {
+			failed = c.commit(next, last, func(in *frame, f int) error {
 				return in.encode(g, f, g.Frame(c.data, f), room, values)
 			})
 			next = last
@@ -179,7 +179,7 @@ func newContribution(g plan.Grid, self slot.PeerID, encoded []byte) *Contributio
 // commit makes the leaves of the frames [first, last), on all cores, each core's in order. do makes
 // each of them before, and leaves in in what decodes from it. The error is that of the first frame
 // that has one.
-func (c *Contribution) commit(g plan.Grid, first, last int, do func(in *frame, f int) error) error {
+func (c *Contribution) commit(first, last int, do func(in *frame, f int) error) error {
 	frames := last - first
 	errs := make([]error, min(runtime.GOMAXPROCS(0), frames))
 	var wg sync.WaitGroup
@@ -188,7 +188,7 @@ func (c *Contribution) commit(g plan.Grid, first, last int, do func(in *frame, f
 			var in frame
 			for f := first + frames*w/len(errs); f < first+frames*(w+1)/len(errs) && errs[w] == nil; f++ {
 				if errs[w] = do(&in, f); errs[w] == nil {
-					c.leaves[f] = leafOf(in.values, g.Frame(c.data, f), c.Groups(f))
+					c.leaves[f] = leafOf(in.values, c.grid.Frame(c.data, f), c.Groups(f))
 				}
 			}
 		})
@@ -225,7 +225,7 @@ func (c *Contribution) Values() []float32 {
 // decodes. Hostile peers of tests lie with it before they offer. If it fails, some frames have the
 // other values and some the old ones.
 func (c *Contribution) Change(x []float32) error {
-	err := c.commit(c.grid, 0, c.grid.Frames, func(in *frame, f int) error {
+	err := c.commit(0, c.grid.Frames, func(in *frame, f int) error {
 		return in.encode(c.grid, f, c.grid.Frame(c.data, f), nil, Vector(x))
 	})
 	c.Recommit()

@@ -40,20 +40,12 @@ type Config struct {
 
 	// Stall is for how long a peer may show no life before it is lost; default 15 s. A peer that is
 	// alive but whose counts do not rise is lost after twice that if it owes data, and an owner
-	// after four times.
+	// after four times. A stream may wait for its plan as long.
 	Stall time.Duration
-	// PendingWait is for how long a stream may wait for its plan to arrive here; default Stall.
-	PendingWait time.Duration
-	// MaxPending bounds the streams that wait for a plan or say hello; default 1024.
-	MaxPending int
-	// MaxPendingPeer bounds those of one peer; default 16.
-	MaxPendingPeer int
 	// Known, if set, says whether a plan may name a peer: a member. All other peers together get an
-	// eighth of MaxPending, so that they cannot keep the group's streams out. It must not block.
+	// eighth of the places where streams wait for a plan, so that they cannot keep the group's
+	// streams out. It must not block.
 	Known func(slot.PeerID) bool
-	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large
-	// group take turns along the ring and no owner is flooded by all at once.
-	Lanes int
 	// Reduced is for tests of whole nodes: it takes the values of each frame that is reduced here,
 	// and may change them. Usually nil.
 	Reduced func(slot uint64, frame int, values []float32)
@@ -65,18 +57,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Stall <= 0 {
 		c.Stall = 15 * time.Second
-	}
-	if c.PendingWait <= 0 {
-		c.PendingWait = c.Stall
-	}
-	if c.MaxPending <= 0 {
-		c.MaxPending = 1024
-	}
-	if c.MaxPendingPeer <= 0 {
-		c.MaxPendingPeer = 16
-	}
-	if c.Lanes <= 0 {
-		c.Lanes = 4
 	}
 	return c
 }
@@ -114,6 +94,8 @@ type Engine struct {
 
 	together int           // link.together of all streams; tests have less
 	hearsay  time.Duration // how much later than a peer this one may hear of a plan
+	// streams that may wait for a plan or say hello, of all and of one peer; tests have less
+	maxPending, maxPendingPeer int
 
 	mu struct {
 		sync.Mutex
@@ -134,8 +116,8 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, lanes: newLanes(cfg.Lanes, cfg.Stall), hearsay: cfg.Stall / 16, together: outBytes,
-		meter: newMeter(),
+		cfg: cfg, lanes: newLanes(lanesAtOnce, cfg.Stall), hearsay: cfg.Stall / 16, together: outBytes,
+		meter: newMeter(), maxPending: 1024, maxPendingPeer: 16,
 	}
 	for p := range cfg.Params.Fragments {
 		e.grids = append(e.grids, plan.NewGrid(cfg.Params, uint32(p)))
@@ -176,6 +158,8 @@ func (e *Engine) Start(ctx context.Context, next slot.Plan, own *Contribution, s
 		return nil, ErrNotInGroup
 	case again:
 		err := old.revise(next, sink)
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		e.wake()
 		return old, err
 	case own == nil || own.root != next.Offers[self].Root:
@@ -212,15 +196,12 @@ func (e *Engine) replace(r *Reduction) error {
 	r.result, r.hashes = e.takeBuffer(r.out.TotalBytes), make([]slot.Root, r.out.Frames)
 	r.came = make(chan int, r.out.Frames)
 	r.run() // within the lock: no stream can join before all is in place
-	close(e.mu.changed)
-	e.mu.changed = make(chan struct{})
+	e.wake()
 	return nil
 }
 
-// wake lets the streams that wait for a plan look again.
+// wake lets the streams that wait for a plan look again. The caller holds mu.
 func (e *Engine) wake() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	close(e.mu.changed)
 	e.mu.changed = make(chan struct{})
 }

@@ -18,10 +18,6 @@ type feed struct {
 	credit chan struct{} // one for each reduced frame that came back
 }
 
-func newFeed(p *piece) *feed {
-	return &feed{piece: p, credit: make(chan struct{}, p.last-p.first)}
-}
-
 // run opens the stream and carries it to its end. It returns when the piece is complete or lost.
 func (f *feed) run() {
 	s, err := f.open()
@@ -142,7 +138,8 @@ func (f *feed) receive(l *link) error {
 		case err != nil:
 			return unexpected(err)
 		case h.Kind == kindAlive:
-			err = f.heard(l, &moved)
+			// an owner that is held up by another contributor names it long before this limit
+			err = l.heard(&moved, 4*l.stall)
 		case h.Kind == kindRefuse:
 			return f.refused(l)
 		case h.Kind == kindFigures && next == f.last && !told:
@@ -167,16 +164,6 @@ func (f *feed) receive(l *link) error {
 			return err
 		}
 	}
-}
-
-// heard takes an alive message. An owner that is held up by another contributor names it long
-// before this limit.
-func (f *feed) heard(l *link, moved *progress) error {
-	count, err := l.readAlive()
-	if err != nil {
-		return err
-	}
-	return moved.heard(count, 4*l.stall)
 }
 
 // complete reads the owner's root and checks it against the frames that came.

@@ -177,7 +177,7 @@ func (g *group) offer(i int, c *Contribution) {
 // commit commits to bytes that nobody has checked.
 func commit(g plan.Grid, self int, encoded []byte) *Contribution {
 	c := newContribution(g, peerName(self), encoded)
-	if err := c.commit(g, 0, g.Frames, func(in *frame, f int) error {
+	if err := c.commit(0, g.Frames, func(in *frame, f int) error {
 		_ = in.decode(g, f, g.Frame(encoded, f))
 		return nil
 	}); err != nil {
@@ -295,9 +295,9 @@ func (g *group) check() {
 		if r == nil {
 			continue
 		}
-		got, ok := r.Result(slot.Range{End: g.params.Fragments[g.plan.Fragment]})
-		if !ok || !bytes.Equal(got, want) {
-			g.t.Fatalf("peer %d has another result (complete: %v)", i, ok)
+		got := r.frames(slot.Range{End: g.params.Fragments[g.plan.Fragment]}).Bytes
+		if got == nil || !bytes.Equal(got, want) {
+			g.t.Fatalf("peer %d has another result (complete: %v)", i, got != nil)
 		}
 	}
 }

@@ -223,7 +223,11 @@ func (in *input) readAll(l *link) error {
 		case err != nil:
 			return unexpected(err)
 		case h.Kind == kindAlive:
-			err = in.heard(l, &moved, f < in.p.last)
+			// who owes raw frames, the reducer having used up all that came, must send some
+			if f == in.p.last || len(in.full) > 0 {
+				moved.moved()
+			}
+			err = l.heard(&moved, 2*l.stall)
 		case f < in.p.last && h.carries(kindRaw, f, in.p.r.grid.FrameSize(f)):
 			err = in.readFrame(l, h, f, leaves)
 			moved.moved()
@@ -292,19 +296,6 @@ func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) er
 	in.full <- arrival{fr, time.Now()}
 	in.p.r.moved()
 	return nil
-}
-
-// heard takes an alive message. A contributor that owes raw frames, the reducer having used up all
-// it sent, must send some.
-func (in *input) heard(l *link, moved *progress, owes bool) error {
-	count, err := l.readAlive()
-	if err != nil {
-		return err
-	}
-	if !owes || len(in.full) > 0 {
-		moved.moved()
-	}
-	return moved.heard(count, 2*l.stall)
 }
 
 // drain lets the contributor read why it was refused before the stream goes: it ends when the

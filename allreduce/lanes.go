@@ -27,6 +27,10 @@ type lanes struct {
 	}
 }
 
+// lanesAtOnce is how many frames are being written at once: peers of a large group take turns along
+// the ring, and no owner is flooded by all at once.
+const lanesAtOnce = 4
+
 func newLanes(n int, stall time.Duration) *lanes {
 	return &lanes{taken: make(chan struct{}, n), stall: stall}
 }

@@ -2,6 +2,7 @@ package allreduce
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -166,10 +167,19 @@ func (l *link) readPayload(b []byte, count *atomic.Uint64) error {
 	return unexpected(l.readFull(b, count))
 }
 
+// heard takes an alive message of a peer that must go on within the limit.
+func (l *link) heard(moved *progress, limit time.Duration) error {
+	count, err := l.readAlive()
+	if err != nil {
+		return err
+	}
+	return moved.heard(count, limit)
+}
+
 func (l *link) readAlive() (uint64, error) {
 	b := l.head[:aliveSize]
 	err := l.readAtOnce(b)
-	return parseAlive(b), err
+	return binary.BigEndian.Uint64(b), err
 }
 
 // outBytes is how much is put together for one Write: headers and small frames cost a system call

@@ -36,7 +36,7 @@ func TestNextLendsEachFrameOnce(t *testing.T) {
 						done()
 					}
 					<-r.Complete()
-					if b, _ := r.Result(slot.Range{End: p.Fragments[0]}); !bytes.Equal(b, slices.Concat(frames...)) {
+					if b := r.frames(slot.Range{End: p.Fragments[0]}).Bytes; !bytes.Equal(b, slices.Concat(frames...)) {
 						t.Errorf("%+v: peer %d has other frames in the end", c, i)
 					}
 				})

@@ -122,11 +122,10 @@ type packer struct {
 
 	mu struct {
 		sync.Mutex
-		unsampled int // bytes since the last sample; the first frame is one
-		tried     bool
-		tally     [len(packMethods)]packTally
-		bytes     float64 // written lately, and how long it took
-		seconds   float64
+		left    int // bytes until the next sample; the first frame is one
+		tally   [len(packMethods)]packTally
+		bytes   float64 // written lately, and how long it took
+		seconds float64
 	}
 }
 
@@ -173,11 +172,10 @@ func (p *packer) choose() (best packMethod, ok bool) {
 func (p *packer) due(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.unsampled += n
-	if p.mu.tried && p.mu.unsampled < packEvery {
+	if p.mu.left -= n; p.mu.left > 0 {
 		return false
 	}
-	p.mu.tried, p.mu.unsampled = true, 0
+	p.mu.left = packEvery
 	return true
 }
 

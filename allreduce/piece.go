@@ -16,8 +16,8 @@ type piece struct {
 	first, last int // frames [first, last) of the vector
 	ctx         context.Context
 	cancel      context.CancelFunc
-	wg          sync.WaitGroup // goroutines and streams of this piece
-	status      pieceStatus    // guarded by the reduction's mu
+	workers
+	status pieceStatus // guarded by the reduction's mu
 	// bytes that came: hashes and frames of all contributors, or what the owner sent: what alive
 	// messages tell
 	taken atomic.Uint64
@@ -27,29 +27,35 @@ type piece struct {
 }
 
 func newPiece(of *rotation, p slot.Piece) *piece {
-	np := &piece{Piece: p, of: of, r: of.r}
+	np := &piece{Piece: p, of: of, r: of.r, workers: workers{all: &of.r.wg}}
 	np.first, np.last = of.r.grid.FramesOf(p.Range)
 	np.ctx, np.cancel = context.WithCancel(of.r.ctx)
 	return np
 }
 
-// enter counts a goroutine of the piece, leave ends it. The reduction's mu is held, or another
-// goroutine of the piece runs.
-func (p *piece) enter() {
-	p.r.wg.Add(1)
-	p.wg.Add(1)
+// workers are the goroutines and streams of a part of a reduction, which are counted there, too.
+type workers struct {
+	all  *sync.WaitGroup // the reduction's
+	part sync.WaitGroup
 }
 
-func (p *piece) leave() {
-	p.wg.Done()
-	p.r.wg.Done()
+// enter counts a goroutine of the part, leave ends it. The reduction's mu is held, or another
+// goroutine of the part runs.
+func (w *workers) enter() {
+	w.all.Add(1)
+	w.part.Add(1)
 }
 
-// spawn runs f on a goroutine of the piece.
-func (p *piece) spawn(f func()) {
-	p.enter()
+func (w *workers) leave() {
+	w.part.Done()
+	w.all.Done()
+}
+
+// spawn runs f on a goroutine of the part.
+func (w *workers) spawn(f func()) {
+	w.enter()
 	go func() {
-		defer p.leave()
+		defer w.leave()
 		f()
 	}()
 }

@@ -206,7 +206,7 @@ func (g *group) checkFigures() {
 				g.t.Fatalf("peer %d has not the figures of %v that the owner publishes", i, s.Range)
 			}
 		}
-		encoded, _ := g.running[owner].Result(s.Range)
+		encoded := g.running[owner].frames(s.Range).Bytes
 		values := make([]float32, s.Range.Len())
 		if err := g.running[owner].out.Codec.Decode(values, encoded); err != nil {
 			g.t.Fatal(err)
@@ -288,7 +288,7 @@ func TestEmptyContributionsWeighNothing(t *testing.T) {
 			g.offer(idle, commit(plan.NewGrid(p, 0), idle, kernel.Bytes(g.vectors[idle])))
 			g.start(g.rest()...)
 			<-g.running[0].Complete()
-			got, _ := g.running[0].Result(slot.Range{End: 3000})
+			got := g.running[0].frames(slot.Range{End: 3000}).Bytes
 			others := g.plan
 			others.Offers = others.Offers[:idle]
 			if !bytes.Equal(got, kernel.Bytes(reference(p, others, g.vectors[:idle], []int{0, 1, 2, 3}))) {
@@ -334,7 +334,7 @@ func TestHeldBytesOutliveTheReduction(t *testing.T) {
 		done()
 		otherDone()
 		b, free := first.Hold(whole)
-		if _, ok := first.Result(whole[0]); ok || b[0].Bytes != nil {
+		if ok := first.frames(whole[0]).Bytes != nil; ok || b[0].Bytes != nil {
 			t.Error("a reduction that was released lends bytes")
 		}
 		free()

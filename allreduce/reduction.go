@@ -58,20 +58,17 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 		self: plan.Place(e.cfg.Self), own: own,
 	}
 	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
-	r.schedule = newSchedule(r, plan)
+	if len(plan.Ring) > 0 {
+		r.schedule = &rings{r: r, round: make(map[slot.Piece]*roundPiece)}
+	} else {
+		r.schedule = newRotation(r)
+	}
 	r.mu.plan, r.mu.sink = plan, sink
 	r.mu.lost = make(map[slot.PeerID]Reason)
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	own.Hold()
 	return r
-}
-
-func newSchedule(r *Reduction, first slot.Plan) schedule {
-	if len(first.Ring) > 0 {
-		return newRings(r)
-	}
-	return newRotation(r)
 }
 
 // run starts all goroutines.
@@ -173,17 +170,22 @@ func (r *Reduction) tally() {
 
 // mark closes a channel, or replaces a closed one by an open one.
 func mark(c chan struct{}, closed bool) chan struct{} {
-	select {
-	case <-c:
-		if !closed {
-			return make(chan struct{})
-		}
-	default:
-		if closed {
-			close(c)
-		}
+	switch was := isClosed(c); {
+	case closed && !was:
+		close(c)
+	case was && !closed:
+		return make(chan struct{})
 	}
 	return c
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Leaves is what a peer's contribution commits to, of each frame of the fragment, not copied: of
@@ -231,41 +233,35 @@ func (r *Reduction) Settled() <-chan struct{} {
 // Traffic is the number of bytes sent and received so far, headers included.
 func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.received.Load() }
 
-// Result returns the encoded outcome of a range that begins and ends on the frame grid, not copied;
-// ok is false while a piece that it touches is incomplete. The bytes hold until Release, or until a
+// frames are the encoded outcome of a range that begins and ends on the frame grid, not copied;
+// none while a piece that it touches is incomplete. The bytes hold until Release, or until a
 // revision gives a part of the range to another owner: where one may come, use Hold.
-func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
-	f, ok := r.frames(rng)
-	return f.Bytes, ok
-}
-
-func (r *Reduction) frames(rng slot.Range) (none slot.Frames, ok bool) {
+func (r *Reduction) frames(rng slot.Range) (none slot.Frames) {
 	g := r.out
-	if !g.OnGrid(rng) {
-		return none, false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.mu.released || !g.OnGrid(rng) {
+		return none
+	}
 	for _, p := range r.mu.plan.Pieces {
 		if p.Range.Begin < rng.End && rng.Begin < p.Range.End && r.schedule.status(p) != pieceDone {
-			return none, false
+			return none
 		}
 	}
 	first, last := g.FramesOf(rng)
-	return slot.Frames{Bytes: g.Bytes(r.result, first, last), Hashes: r.hashes[first:last]}, !r.mu.released
+	return slot.Frames{Bytes: g.Bytes(r.result, first, last), Hashes: r.hashes[first:last]}
 }
 
-// Hold returns what Result does of each of the ranges, nil where that is not ok, with the hashes
-// that its frames got as they were made or came. Until done is
-// called, which must be, the bytes stay as they are: Release does not give them to another
-// reduction, and a revision that gives them to another owner waits.
+// Hold returns the encoded outcome of each of the ranges, which begin and end on the frame grid,
+// with the hashes that its frames got as they were made or came; not copied, and nil where a piece
+// that it touches is incomplete. Until done is called, which must be, the bytes stay as they are:
+// Release does not give them to another reduction, and a revision that gives them to another owner
+// waits.
 func (r *Reduction) Hold(ranges []slot.Range) (encoded []slot.Frames, done func()) {
 	r.reading.RLock()
 	encoded = make([]slot.Frames, len(ranges))
 	for i, rng := range ranges {
-		if f, ok := r.frames(rng); ok {
-			encoded[i] = f
-		}
+		encoded[i] = r.frames(rng)
 	}
 	return encoded, r.reading.RUnlock
 }

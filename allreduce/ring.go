@@ -47,9 +47,9 @@ type ring struct {
 	self   int       // the own one of them
 	ctx    context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	stir   chan struct{} // there may be something to write
-	came   chan struct{} // closed when the stream of the peer before is here
+	workers
+	stir chan struct{} // there may be something to write
+	came chan struct{} // closed when the stream of the peer before is here
 
 	attached bool // guarded by the reduction's mu
 	mu       struct {
@@ -87,8 +87,9 @@ func (p *partial) grow(n int) {
 func newRing(of *rings) *ring {
 	r, current := of.r, of.r.mu.plan
 	g := &ring{
-		of: of, r: r, key: plan.KeyOf(current), circle: plan.CircleOf(current), place: r.self,
+		of: of, r: r, key: plan.KeyOf(current), circle: plan.Circle(current.Circle()), place: r.self,
 		stir: make(chan struct{}, 1), came: make(chan struct{}), known: make(chan struct{}),
+		workers: workers{all: &r.wg},
 	}
 	g.ctx, g.cancel = context.WithCancel(r.ctx)
 	g.trim = r.engine.cfg.Params.Trimmed(len(g.circle))
@@ -123,24 +124,6 @@ func (g *ring) weigh(current slot.Plan) {
 	if !agg.Clip {
 		close(g.known)
 	}
-}
-
-func (g *ring) enter() {
-	g.r.wg.Add(1)
-	g.wg.Add(1)
-}
-
-func (g *ring) leave() {
-	g.wg.Done()
-	g.r.wg.Done()
-}
-
-func (g *ring) spawn(f func()) {
-	g.enter()
-	go func() {
-		defer g.leave()
-		f()
-	}()
 }
 
 func (g *ring) peer(place int) slot.PeerID { return g.r.offers[place].Peer }

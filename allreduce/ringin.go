@@ -199,7 +199,7 @@ func (g *ring) standing(i int) int {
 // bounds comes from the peer before.
 func (in *incoming) readPartial(h header) error {
 	f, i := int(h.Index), in.pieceOf(int(h.Index))
-	if i < 0 || !in.due(i, f) || int(h.Length) != in.r.grid.PartialBytes(f, in.trim, in.seats[i]) {
+	if i < 0 || !in.due(i, f) || int(h.Length) != 4*kernel.Lanes(in.trim, in.seats[i])*in.r.grid.FrameLen(f) {
 		return fmt.Errorf("%w: %w: partial result of frame %d, %d bytes", errBadBytes, errOutOfTurn, f, h.Length)
 	}
 	in.seen[i] = f + 1
@@ -234,7 +234,7 @@ func (in *incoming) readPartial(h header) error {
 func (in *incoming) due(i, f int) bool {
 	have, p := in.standing(i), in.pieces[i]
 	switch {
-	case in.seats[i] == 0 || f < have || f >= have+in.window || f >= p.last || !in.normsKnown():
+	case in.seats[i] == 0 || f < have || f >= have+in.window || f >= p.last || !isClosed(in.known):
 		return false
 	case in.seats[i] == len(in.circle)-1:
 		return f == have

@@ -146,7 +146,7 @@ func (g *ring) pick() (p parcel, ok, done bool) {
 	for i, p := range g.pieces {
 		done = done && p.have == p.last
 		f := g.mu.begin[i]
-		if f >= 0 && f < min(p.last, p.have+g.window) && g.normsKnown() {
+		if f >= 0 && f < min(p.last, p.have+g.window) && isClosed(g.known) {
 			g.mu.begin[i]++
 			return parcel{kind: kindPartial, index: f}, true, false
 		}

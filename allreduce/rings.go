@@ -27,8 +27,6 @@ type roundPiece struct {
 	closed      []slot.Segment // own piece
 }
 
-func newRings(r *Reduction) *rings { return &rings{r: r, round: make(map[slot.Piece]*roundPiece)} }
-
 // turn starts a circle unless the one that runs is the plan's.
 func (rs *rings) turn() {
 	if rs.current == nil {
@@ -93,7 +91,7 @@ func (rs *rings) stop(next slot.Plan) {
 	rs.current = nil
 	rs.r.mu.Unlock()
 	g.cancel()
-	g.wg.Wait()
+	g.part.Wait()
 	for _, p := range g.pieces {
 		g.closeRange(p, p.have)
 	}

@@ -49,7 +49,8 @@ func (rot *rotation) start() {
 				rot.own[p] = newOwnPiece(np)
 				rot.own[p].start()
 			} else {
-				np.spawn(newFeed(np).run)
+				feed := &feed{piece: np, credit: make(chan struct{}, np.last-np.first)}
+				np.spawn(feed.run)
 			}
 		}
 	}
@@ -61,7 +62,7 @@ func (rot *rotation) withdraw(next slot.Plan) {
 	rot.loseSilent(next)
 	for _, p := range rot.takeOut(next) {
 		p.cancel()
-		p.wg.Wait()
+		p.part.Wait()
 	}
 }
 

@@ -74,17 +74,14 @@ func (deaf) Progress(sent, received uint64)     {}
 
 // reasonOf sorts errors by the peer at fault.
 func reasonOf(err error) Reason {
-	var bad *BadFrame
 	switch {
 	case errors.Is(err, ErrNotFinite):
 		return BadValue
 	case errors.Is(err, ErrFalseNorm):
 		return FalseNorm
-	case errors.As(err, &bad):
-		return BadBytes
 	case errors.Is(err, errRefused):
 		return Refused
-	case errors.Is(err, errBadBytes):
+	case errors.Is(err, errBadBytes), errors.As(err, new(*BadFrame)):
 		return BadBytes
 	default:
 		return Connection

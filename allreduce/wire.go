@@ -1,8 +1,6 @@
 package allreduce
 
 import (
-	"encoding/binary"
-
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -190,8 +188,6 @@ func (h header) expect(r *wire.Reader, length uint32) {
 func appendAlive(b []byte, progress uint64) []byte {
 	return wire.AppendU64(header{kindAlive, 0, aliveSize}.Append(b), progress)
 }
-
-func parseAlive(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
 func appendRefuse(b []byte, reason Reason) []byte {
 	return append(header{kindRefuse, 0, refuseSize}.Append(b), uint8(reason))

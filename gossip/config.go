@@ -10,16 +10,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Verdict is how a Check judges an announcement.
-type Verdict int
-
-// The verdicts. The zero value accepts.
-const (
-	Accept Verdict = iota // deliver it and pass it on
-	Ignore                // drop it; an honest peer may send such a thing
-	Reject                // drop it; no honest peer sends such a thing
-)
-
 // Config configures a Topic. Topic, Kinds and Deliver must be set.
 type Config struct {
 	// Topic names the topic. Peers of one run use the same.
@@ -43,9 +33,9 @@ type Config struct {
 	// Echo, if set, gets some of what others announce under this peer's own name. Such an
 	// announcement may be an old one of this peer. It must not block.
 	Echo func(kind uint8, body []byte)
-	// Check, if set, judges an announcement before it is delivered and passed on. It is called from
-	// several goroutines and must neither block nor keep body.
-	Check func(from slot.PeerID, kind uint8, body []byte) Verdict
+	// Check, if set, says whether an announcement may be an honest peer's, before it is delivered
+	// and passed on. It is called from several goroutines and must neither block nor keep body.
+	Check func(from slot.PeerID, kind uint8, body []byte) bool
 	// Heartbeat is the time between two rounds of gossipsub's upkeep of its mesh. Default 1 s; 250
 	// ms on a local network.
 	Heartbeat time.Duration

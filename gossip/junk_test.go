@@ -131,14 +131,11 @@ func flood(t *testing.T, strangers, messages int) {
 	s := sim.NewMemory(t, 3, time.Millisecond)
 	var checked atomic.Int64
 	topics, ears := line(t, s, func(i int, c *Config) {
-		c.Check = func(_ slot.PeerID, _ uint8, body []byte) Verdict {
+		c.Check = func(_ slot.PeerID, _ uint8, body []byte) bool {
 			if i == 1 {
 				checked.Add(1)
 			}
-			if len(body) == 0 || body[0] != ofThisRun {
-				return Reject
-			}
-			return Accept
+			return len(body) > 0 && body[0] == ofThisRun
 		}
 	})
 	var members []slot.PeerID

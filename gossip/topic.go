@@ -187,15 +187,8 @@ func (t *Topic) validate(_ context.Context, via peer.ID, m *pubsub.Message) pubs
 			t.offended(via)
 		}
 		return pubsub.ValidationIgnore
-	case t.cfg.Check == nil:
+	case t.cfg.Check == nil || t.cfg.Check(slot.PeerID(from), a.kind, a.body):
 		return pubsub.ValidationAccept
-	}
-	switch t.cfg.Check(slot.PeerID(from), a.kind, a.body) {
-	case Accept:
-		return pubsub.ValidationAccept
-	case Ignore:
-		return pubsub.ValidationIgnore
-	case Reject:
 	}
 	return pubsub.ValidationReject
 }

@@ -163,22 +163,14 @@ func TestCheckDecides(t *testing.T) {
 		s := sim.New(t, 3, time.Millisecond)
 		topics, ears := line(t, s, func(i int, c *Config) {
 			if i == 1 {
-				c.Check = func(_ slot.PeerID, kind uint8, body []byte) Verdict {
-					if kind == 2 {
-						return Verdict(body[0])
-					}
-					return Accept
-				}
+				c.Check = func(_ slot.PeerID, kind uint8, _ []byte) bool { return kind != 2 }
 			}
 		})
 		self := slot.PeerID(s.Hosts[0].ID()).Short()
-		for kind, body := range map[uint8]string{1: "fine", 2: string([]byte{byte(Reject)})} {
+		for kind, body := range map[uint8]string{1: "fine", 2: "false"} {
 			if err := topics[0].Publish(t.Context(), kind, []byte(body)); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := topics[0].Publish(t.Context(), 2, []byte{byte(Ignore)}); err != nil {
-			t.Fatal(err)
 		}
 		expect(t, "host 1", ears[1], self+" 1 fine")
 		expect(t, "host 2, behind it", ears[2], self+" 1 fine")

@@ -168,3 +168,14 @@ func (c Config) OpenAfter(at At) uint64 {
 	}
 	return (at.Open + at.Contributions) % c.Every
 }
+
+// Step lets o step params on all cores. The first element of params is element at.Offset of the
+// whole vector. The optimizers are elementwise, so the result has the same bits as one call of
+// o.Step.
+func Step(o Optimizer, params, grad []float32, at At) {
+	kernel.Ranges(len(params), func(begin, end int) {
+		part := at
+		part.Offset += begin
+		o.Step(params[begin:end], grad[begin:end], part)
+	})
+}

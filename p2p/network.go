@@ -69,7 +69,6 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = func(relay peer.ID) { n.signs.Saw(relay, false) }
-	n.count.carried = new(nat.Carried)
 	for _, opt := range opts {
 		opt(n)
 	}
@@ -251,9 +250,5 @@ func (n *Network) Protect(peers []slot.PeerID) {
 // Bar has this peer dial none of these by itself, unless they are members again: they are put out
 // of the run.
 func (n *Network) Bar(peers []slot.PeerID) {
-	ids := make([]peer.ID, len(peers))
-	for i, p := range peers {
-		ids[i] = peer.ID(p)
-	}
-	n.env.Book.Bar(ids)
+	n.env.Book.Bar(peers)
 }

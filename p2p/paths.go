@@ -169,7 +169,7 @@ func (n *Network) newNAT() (*nat.NAT, error) {
 		Guesses: n.ports.Guesses,
 	}, nat.Config{
 		Announce: n.cfg.Announce, Relay: n.cfg.Relay, Upload: n.count.upload, Download: n.count.download,
-		MaxUpload: n.cfg.MaxUpload, MaxDownload: n.cfg.MaxDownload, Carried: n.count.carried,
+		MaxUpload: n.cfg.MaxUpload, MaxDownload: n.cfg.MaxDownload, Carried: &n.count.carried,
 		Hints: n.hints,
 	})
 }

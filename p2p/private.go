@@ -74,5 +74,5 @@ func (n *Network) Host() host.Host {
 	if n.gate() == nil {
 		return n.env.Host
 	}
-	return peers.GatedHost(n.env.Host, n.gate)
+	return peers.GatedHost{Host: n.env.Host, Gate: n.gate}
 }

@@ -61,23 +61,17 @@ func (s *streams) handled() map[protocol.ID]handlerFunc {
 	return maps.Clone(s.mu.handlers)
 }
 
-// handler is what Handle was given for a protocol; nil if nothing.
-func (s *streams) handler(id protocol.ID) handlerFunc {
+// enter counts one more stream that is handled, of which a peer may have so many, and returns its
+// handler: nil if it is one too many, or the handler has gone.
+func (s *streams) enter(key inboundKey, most int) handlerFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.handlers[id]
-}
-
-// enter counts one more stream that is handled, of which a peer may have so many; or says no.
-func (s *streams) enter(key inboundKey, most int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// the handler may have gone since the stream was opened
-	if s.mu.handlers[key.proto] == nil || s.mu.inbound[key] >= most {
-		return false
+	f := s.mu.handlers[key.proto]
+	if f == nil || s.mu.inbound[key] >= most {
+		return nil
 	}
 	s.mu.inbound[key]++
-	return true
+	return f
 }
 
 func (s *streams) leave(key inboundKey) {
@@ -96,8 +90,6 @@ type stream struct {
 	inlet *limits.ReadTurns
 	stop  func() bool // ends the watch for the Network's end, which resets the stream
 }
-
-var _ wire.Stream = (*stream)(nil)
 
 func (s *stream) Close() error { s.stop(); s.inlet.End(); return s.Stream.Close() }
 func (s *stream) Reset() error { s.stop(); s.gate.End(); s.inlet.End(); return s.Stream.Reset() }
@@ -289,11 +281,12 @@ func (n *Network) unhandle(id protocol.ID) {
 // admit counts one more stream that is handled, which Close waits for, if the gate lets the peer
 // in. It returns what serves and closes the stream; nil refuses it.
 func (n *Network) admit(from peer.ID, proto protocol.ID) func(wire.Stream) {
-	f, key := n.streams.handler(proto), inboundKey{from, proto}
-	if f == nil || !n.gate().Admits(from, proto) || !n.env.Tasks.Enter() {
+	if !n.gate().Admits(from, proto) || !n.env.Tasks.Enter() {
 		return nil
 	}
-	if !n.streams.enter(key, n.streamsAtOnce(proto)) {
+	key := inboundKey{from, proto}
+	f := n.streams.enter(key, n.streamsAtOnce(proto))
+	if f == nil {
 		n.env.Tasks.Leave()
 		return nil
 	}

@@ -49,21 +49,18 @@ const (
 type traffic struct {
 	metrics.Reporter // nil: nobody asks it for anything
 	sent, received   [purposes]atomic.Uint64
-	upload           *limits.Bucket // that what does not wait for its turn is counted against
-	download         *limits.Bucket // the same
-	carried          *nat.Carried   // of the circuits, what is others'; nil: nothing
-	relays           relaySigns     // nil: nobody asks
+	upload           *limits.Bucket      // that what does not wait for its turn is counted against
+	download         *limits.Bucket      // the same
+	carried          nat.Carried         // of the circuits, what is others'
+	relays           func(relay peer.ID) // hears that something came through a relay
 }
-
-var _ metrics.Reporter = (*traffic)(nil)
 
 func (t *traffic) snapshot() Traffic {
 	at := func(p purpose) Bytes { return Bytes{Sent: t.sent[p].Load(), Received: t.received[p].Load()} }
 	relayed := at(circuit)
-	if t.carried != nil { // counted a moment later than the streams
-		relayed.Sent -= min(relayed.Sent, t.carried.Sent.Load())
-		relayed.Received -= min(relayed.Received, t.carried.Received.Load())
-	}
+	// counted a moment later than the streams
+	relayed.Sent -= min(relayed.Sent, t.carried.Sent.Load())
+	relayed.Received -= min(relayed.Received, t.carried.Received.Load())
 	return Traffic{
 		Control: at(control), Gossip: at(gossipAndDHT), Exchange: at(exchange), State: at(state),
 		Relayed: relayed,
@@ -86,7 +83,7 @@ func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID)
 	if !p.bulky && p.purpose != circuit {
 		t.download.Passed(int(n))
 	}
-	if n > 0 && p.purpose == circuit && t.relays != nil {
+	if n > 0 && p.purpose == circuit {
 		t.relays(from)
 	}
 }
@@ -94,6 +91,3 @@ func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID)
 // A message is counted with its stream.
 func (t *traffic) LogSentMessage(int64) {}
 func (t *traffic) LogRecvMessage(int64) {}
-
-// relaySigns takes in that something came through a relay.
-type relaySigns func(relay peer.ID)

@@ -58,28 +58,21 @@ func checkKernel(v string) string {
 	return ""
 }
 
-func upTo(high uint64) func(string) string {
+// integer checks a number, which is spelt as text where it may be 0, since that differs from not
+// given.
+func integer(low, high uint64) func(string) string {
 	return func(v string) string {
-		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= 1 && n <= high {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err == nil && n >= low && n <= high && strconv.FormatUint(n, 10) == v {
 			return ""
 		}
-		return fmt.Sprintf("allowed: 1 to %d", high)
-	}
-}
-
-// upToText is upTo of a number that may be 0 and is spelt as text, since 0 differs from not given.
-func upToText(high uint64) func(string) string {
-	return func(v string) string {
-		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n <= high && strconv.FormatUint(n, 10) == v {
-			return ""
-		}
-		return fmt.Sprintf("allowed: 0 to %d", high)
+		return fmt.Sprintf("allowed: %d to %d", low, high)
 	}
 }
 
 // samplesText checks audit_samples.
 func samplesText(v string) string {
-	if v == AuditAll || upToText(maxSamples)(v) == "" {
+	if v == AuditAll || integer(0, maxSamples)(v) == "" {
 		return ""
 	}
 	return fmt.Sprintf("allowed: 0 to %d, or %s", maxSamples, AuditAll)

@@ -43,7 +43,10 @@ func (s Spec) Settled() Spec {
 		}
 	}
 	if s.Trust == "" {
-		s.Trust = s.defaultTrust()
+		s.Trust = TrustByzantine // strangers may join, unless who asks for a ring trusts them
+		if s.Access == AccessPrivate || s.Schedule == "ring" {
+			s.Trust = TrustCrash
+		}
 	}
 	if s.MaxWeightRatio == "" {
 		s.MaxWeightRatio = "0"
@@ -61,15 +64,6 @@ func (s Spec) Settled() Spec {
 		s.Frame = max(defaultFrame(s.Layout.Elements()/s.Fragments), s.blockElements())
 	}
 	return s
-}
-
-// defaultTrust is byzantine where strangers may join, and crash in private runs. Whoever asks for a
-// ring trusts the members' software.
-func (s Spec) defaultTrust() string {
-	if s.Access == AccessPrivate || s.Schedule == "ring" {
-		return TrustCrash
-	}
-	return TrustByzantine
 }
 
 // withoutMomentum says whether the default is no momentum. On steps that come a slot late momentum

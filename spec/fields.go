@@ -46,11 +46,11 @@ var table = []Field{
 			"(founder's default sync)",
 	},
 	{
-		"rounds", "100", upTo(math.MaxUint32),
+		"rounds", "100", integer(1, math.MaxUint32),
 		"rounds of the run (founder's default 100)",
 	},
 	{
-		"inner_steps", "500", upTo(MaxSteps),
+		"inner_steps", "500", integer(1, MaxSteps),
 		"inner `steps` of a round, H (founder's default 500)",
 	},
 	{
@@ -68,7 +68,7 @@ var table = []Field{
 			"modes unless delayed_nesterov, which has 0.6 in mode async)",
 	},
 	{
-		"dn_every", "4", upTo(1 << 20),
+		"dn_every", "4", integer(1, 1<<20),
 		"contributions from one use of the momentum to the next, with --outer delayed_nesterov (founder's default 4)",
 	},
 	{
@@ -76,7 +76,7 @@ var table = []Field{
 		"beta2 of --outer adam, a `decimal` (founder's default 0.99)",
 	},
 	{
-		"fragments", "1", upTo(slot.MaxFragments),
+		"fragments", "1", integer(1, slot.MaxFragments),
 		"fragments of the model, of which each slot reduces one in turn: that much less is sent at a time; " +
 			"for mode streaming (founder's default 1)",
 	},
@@ -87,7 +87,7 @@ var table = []Field{
 			"strided)",
 	},
 	{
-		"fragment_delay", "0", upToText(MaxSteps),
+		"fragment_delay", "0", integer(0, MaxSteps),
 		"inner `steps` after which a fragment of the model that was sent off lands again, in mode streaming " +
 			"(founder's default a tenth of the inner steps)",
 	},
@@ -111,7 +111,7 @@ var table = []Field{
 		"`aggregator`: how contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)",
 	},
 	{
-		"trim_permille", "200", upTo(499),
+		"trim_permille", "200", integer(1, 499),
 		"how many `per mille` of the contributors trimmed_mean leaves out at each end (founder's default 200)",
 	},
 	{
@@ -136,16 +136,16 @@ var table = []Field{
 		"number from which the initial model and the data's division among the peers follow (founder's default 1)",
 	},
 	{
-		"start_peers", "1", upTo(slot.MaxMembers),
+		"start_peers", "1", integer(1, slot.MaxMembers),
 		"members the first round waits for (founder's default 1)",
 	},
 	{
-		"min_peers", "1", upTo(slot.MaxMembers),
+		"min_peers", "1", integer(1, slot.MaxMembers),
 		"contributors with which a round may close (founder's default 1)",
 	},
-	{"max_weight", strconv.Itoa(1 << 40), upTo(1 << 56), ""},
+	{"max_weight", strconv.Itoa(1 << 40), integer(1, 1<<56), ""},
 	{
-		"max_weight_ratio", "", upToText(1 << 16),
+		"max_weight_ratio", "", integer(0, 1<<16),
 		"most weight of a contribution, as a `ratio` to the median weight of the last 16 rounds; 0: no limit " +
 			"(founder's default 8 with trust byzantine, else 0)",
 	},
@@ -168,11 +168,11 @@ var table = []Field{
 			"peer)",
 	},
 	{
-		"max_electors", "31", upTo(maxElectors),
+		"max_electors", "31", integer(1, maxElectors),
 		"with trust byzantine, members with a vote, at most (founder's default 31)",
 	},
 	{
-		"newcomer_share", "500", upTo(1000),
+		"newcomer_share", "500", integer(1, 1000),
 		"with trust byzantine, the most newcomers in a round, a `number` for each 1000 of its other contributors " +
 			"(500: a third of all); one is always taken (founder's default 500)",
 	},

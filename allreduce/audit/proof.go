@@ -136,13 +136,13 @@ func (p Proof) verifyOutcome(params allreduce.Params) ([]slot.PeerID, error) {
 }
 
 func (p Proof) verifyContribution(params allreduce.Params) ([]slot.PeerID, error) {
-	if err := auditable(params); err != nil {
+	g, err := gridsOfOffer(params, p.Offer)
+	if err != nil {
 		return nil, err
 	}
-	if p.Offer.Slot == 0 || len(p.Openings) != 1 {
-		return nil, fmt.Errorf("an offer for slot %d and %d openings", p.Offer.Slot, len(p.Openings))
+	if len(p.Openings) != 1 {
+		return nil, fmt.Errorf("%d openings", len(p.Openings))
 	}
-	g := gridsOf(params, slot.FragmentOf(p.Offer.Slot, uint64(len(params.Fragments))))
 	at, err := g.span(p.Openings[0].Range)
 	if err != nil {
 		return nil, err
@@ -198,10 +198,10 @@ func ProveContribution(params allreduce.Params, offer slot.Offer, o Opening) (Pr
 // ProveFrame proves the same by a frame that an owner has met in a reduction. The proof is of the
 // whole frame only where it takes that: where the norm is false.
 func ProveFrame(params allreduce.Params, offer slot.Offer, bad *allreduce.BadFrame) (Proof, error) {
-	if offer.Slot == 0 || len(params.Fragments) == 0 {
-		return Proof{}, fmt.Errorf("%w: an offer for slot %d", ErrProvesNothing, offer.Slot)
+	g, err := gridsOfOffer(params, offer)
+	if err != nil {
+		return Proof{}, fmt.Errorf("%w: %w", ErrProvesNothing, err)
 	}
-	g := gridsOf(params, slot.FragmentOf(offer.Slot, uint64(len(params.Fragments))))
 	if bad.Frame < 0 || bad.Frame >= g.in.Frames || len(bad.Bytes) != g.in.FrameSize(bad.Frame) {
 		return Proof{}, fmt.Errorf("%w: no frame %d of %d bytes", ErrProvesNothing, bad.Frame, len(bad.Bytes))
 	}
@@ -231,4 +231,50 @@ func (g grids) proveRange(params allreduce.Params, offer slot.Offer, bad *allred
 	o := show(g.in, bad.Bytes, nil, at)
 	o.Range, o.NormSq, o.Path = r, bad.Leaf.NormSq, bad.Path
 	return ProveContribution(params, offer, o)
+}
+
+// maxLeaves is the most frames of a contribution of which a proof can show what it commits to.
+const maxLeaves = MaxFrameBytes / slot.FrameLeafSize
+
+// ProveTotal proves that a peer states another squared norm in its offer than the norms of its
+// frames add up to. leaves are what the contribution commits to, all of it.
+func ProveTotal(params allreduce.Params, offer slot.Offer, leaves []slot.FrameLeaf) (Proof, error) {
+	p := Proof{Kind: FalseTotal, Offer: offer, Leaves: leaves}
+	_, err := p.Verify(params)
+	return p, err
+}
+
+func (p Proof) verifyTotal(params allreduce.Params) ([]slot.PeerID, error) {
+	of, err := gridsOfOffer(params, p.Offer)
+	if err != nil {
+		return nil, err
+	}
+	g := of.in
+	if len(p.Leaves) != g.Frames {
+		return nil, fmt.Errorf("norms of %d frames of %d", len(p.Leaves), g.Frames)
+	}
+	root := slot.ContributionRoot(p.Offer.Peer, p.Leaves, g.FrameBytes, uint64(g.TotalBytes))
+	switch {
+	case root != p.Offer.Root:
+		return nil, fmt.Errorf("%w: they do not lead to the root %s of the offer", ErrOpening, p.Offer.Root)
+	case slot.TotalNormSq(p.Leaves) == p.Offer.NormSq:
+		return nil, errors.New("the norms of the frames add up to that of the offer")
+	}
+	return []slot.PeerID{p.Offer.Peer}, nil
+}
+
+func (p Proof) appendTotal(b []byte) []byte {
+	b = wire.AppendU32(p.Offer.Append(b), uint32(len(p.Leaves)))
+	for _, l := range p.Leaves {
+		b = l.Append(b)
+	}
+	return b
+}
+
+func (p *Proof) readTotal(r *wire.Reader) {
+	p.Offer = slot.ReadOffer(r)
+	p.Leaves = make([]slot.FrameLeaf, r.Count(maxLeaves, slot.FrameLeafSize))
+	for i := range p.Leaves {
+		p.Leaves[i] = slot.ReadFrameLeaf(r)
+	}
 }

@@ -135,6 +135,17 @@ func gridsOf(p allreduce.Params, fragment uint32) grids {
 	return grids{plan.NewGrid(p, fragment), plan.OutcomeGrid(p, fragment)}
 }
 
+// gridsOfOffer are those of the fragment that an offer is for.
+func gridsOfOffer(p allreduce.Params, o slot.Offer) (grids, error) {
+	if err := auditable(p); err != nil {
+		return grids{}, err
+	}
+	if o.Slot == 0 {
+		return grids{}, errors.New("an offer for slot 0")
+	}
+	return gridsOf(p, slot.FragmentOf(o.Slot, uint64(len(p.Fragments)))), nil
+}
+
 // leastUnit is the least number of elements that are shown: 1 KiB of float32.
 const leastUnit = 256
 

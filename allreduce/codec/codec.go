@@ -39,11 +39,9 @@ type Codec interface {
 var codecs = map[string]Codec{
 	F32:  coded{F32, 1, f32Size, encodeF32, total(kernel.GetFloat32s), 1, 1},
 	BF16: coded{BF16, 1, kernel.BF16Size, kernel.EncodeBF16, total(kernel.DecodeBF16), growthBF16, 1},
-	Int8: coded{
-		Int8, kernel.QuantBlock, kernel.Int8Size, kernel.EncodeInt8, strict(kernel.DecodeInt8), rounded(127), 1,
-	},
-	Int4: coded{Int4, kernel.QuantBlock, kernel.Int4Size, kernel.EncodeInt4, strict(kernel.DecodeInt4), rounded(7), 1},
-	Sign: coded{Sign, kernel.SignBlock, kernel.SignSize, kernel.EncodeSign, strict(kernel.DecodeSign), 1, 1},
+	Int8: blockwise(Int8, kernel.Int8, rounded(127)),
+	Int4: blockwise(Int4, kernel.Int4, rounded(7)),
+	Sign: blockwise(Sign, kernel.Sign, 1),
 	TopK: sparseCodec(TopK, kernel.TopK{K: defaultK, Bits: defaultBits}),
 }
 

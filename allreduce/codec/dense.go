@@ -65,9 +65,10 @@ func total(decode func([]float32, []byte)) func([]float32, []byte) (int, string)
 	}
 }
 
-// strict decodes what an encoder writes.
-func strict(decode func([]float32, []byte) int) func([]float32, []byte) (int, string) {
-	return func(dst []float32, src []byte) (int, string) { return decode(dst, src), "no encoder writes it" }
+// blockwise is a codec whose decoder refuses blocks that no encoder writes.
+func blockwise(name string, b kernel.Blocks, growth float64) Codec {
+	decode := func(dst []float32, src []byte) (int, string) { return b.Decode(dst, src), "no encoder writes it" }
+	return coded{name, b.Elements, b.Size, b.Encode, decode, growth, 1}
 }
 
 func f32Size(elements int) int            { return 4 * elements }

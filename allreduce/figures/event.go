@@ -34,7 +34,7 @@ func event(slotNumber uint64, of []Contribution) map[string]any {
 	listed := make([]Figures, len(of))
 	for i, c := range of {
 		listed[i] = Figures{
-			Peer: c.Peer, Norm: short(c.Norm), Ratio: known(c.Ratio), Cosine: known(c.Cosine),
+			Peer: c.Peer, Norm: short(c.Norm), Ratio: Finite(short(c.Ratio)), Cosine: Finite(short(c.Cosine)),
 			Trimmed: short(c.Trimmed), Clip: short(c.Clip),
 		}
 	}
@@ -60,12 +60,11 @@ func extremes(of []Contribution) []Contribution {
 	return kept
 }
 
-// known returns a value that a JSON document can hold, or nil if it cannot.
-func known(v float64) *float64 {
+// Finite returns a value that a JSON document can hold, or nil if it cannot.
+func Finite(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
-	v = short(v)
 	return &v
 }
 

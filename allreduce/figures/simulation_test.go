@@ -241,7 +241,7 @@ func TestBadContributorsAreNamed(t *testing.T) {
 			r.play(from + 9)
 			name := fmt.Sprintf("%s %d by %v from %d, noise %v", kind, way, bad, from, noise)
 			for i, tr := range r.trackers {
-				checkNamed(t, name, r, i, kind, tr.Findings())
+				checkNamed(t, name, r, i, kind, tr.found)
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func TestFindingsEnd(t *testing.T) {
 	r.play(30)
 	got := r.changes[0]
 	if len(got) != 2 || !got[0].Begins || got[1].Begins || got[0].Peer != r.peers[3] || got[1].Kind != Opposite ||
-		len(r.trackers[0].Findings()) != 0 {
+		len(r.trackers[0].found) != 0 {
 		t.Errorf("changes %+v", got)
 	}
 }

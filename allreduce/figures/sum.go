@@ -130,12 +130,10 @@ func (s *sums) contribution(medianNorm float64) Contribution {
 		c.Ratio = math.Sqrt(s.norm) / medianNorm
 	}
 	if s.norm > 0 && s.rest > leastRest*s.whole {
-		c.Cosine = clamp(s.dot / math.Sqrt(s.norm) / math.Sqrt(s.rest))
+		c.Cosine = max(-1, min(1, s.dot/math.Sqrt(s.norm)/math.Sqrt(s.rest)))
 	}
 	return c
 }
-
-func clamp(c float64) float64 { return max(-1, min(1, c)) }
 
 func medianNorm(of map[slot.PeerID]*sums) float64 {
 	var norms []float64

@@ -166,9 +166,6 @@ func (t *Tracker) Note(slotNumber uint64, odd Finding) []Change {
 	return t.set(nil, slotNumber, odd, true)
 }
 
-// Findings lists what stands out, in the order of the peers.
-func (t *Tracker) Findings() []Finding { return slices.Clone(t.found) }
-
 // Member is what is known of one member.
 type Member struct {
 	Slot     uint64       // of its newest figures; 0: none are known

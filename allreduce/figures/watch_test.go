@@ -28,7 +28,7 @@ func newBench(t *testing.T) *bench {
 // words are what stands, by peer.
 func (b *bench) words() map[slot.PeerID][]string {
 	all := map[slot.PeerID][]string{}
-	for _, f := range b.tracker.Findings() {
+	for _, f := range b.tracker.found {
 		all[f.Peer] = append(all[f.Peer], f.Words)
 	}
 	return all

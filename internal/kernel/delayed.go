@@ -3,10 +3,7 @@ package kernel
 // DelayedStep takes n contributions of delayed Nesterov between two uses of its momentum, in place:
 // b += n*g; p -= rate*g. The rate is the learning rate times n/N.
 func DelayedStep(p, b, g []float32, n, rate float32) {
-	same(len(p), len(b), len(g))
-	i := strided(len(p), stride)
-	delayedAVX2(p[:i], b, g, n, rate)
-	delayedGo(p[i:], b[i:], g[i:], n, rate)
+	step(p, b, g, n, rate, delayedAVX2, delayedGo)
 }
 
 func delayedGo(p, b, g []float32, n, rate float32) {

@@ -4,15 +4,12 @@ package kernel
 // an anchor b lands in them (Streaming DiLoCo, arXiv 2501.18512). With alpha 0 it is b, bit for
 // bit, whatever a is. dst may be a or b.
 func Mix(dst, a, b []float32, alpha float32) {
-	same(len(dst), len(a), len(b))
 	if alpha == 0 {
+		same(len(dst), len(a), len(b))
 		copy(dst, b)
 		return
 	}
-	rest := 1 - alpha
-	i := strided(len(dst), stride)
-	mixAVX2(dst[:i], a, b, alpha, rest)
-	mixGo(dst[i:], a[i:], b[i:], alpha, rest)
+	step(dst, a, b, alpha, 1-alpha, mixAVX2, mixGo)
 }
 
 func mixGo(dst, a, b []float32, alpha, rest float32) {

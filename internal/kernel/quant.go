@@ -51,6 +51,32 @@ const (
 	toIntegerBits = 0x4b400000
 )
 
+// Blocks is an encoding of blocks of elements that have a scale in common.
+type Blocks struct {
+	Elements int // of a block
+	bytes    func(n int) int
+	encode   func(x []float32, b []byte)
+	decode   func(x []float32, b []byte) bool
+}
+
+// Size is the number of bytes that n elements take.
+func (q Blocks) Size(n int) int { return quantSize(n, q.Elements, q.bytes) }
+
+// Encode writes src block by block. len(dst) must be Size(len(src)).
+func (q Blocks) Encode(dst []byte, src []float32) {
+	eachQuantBlock(src, dst, q.Elements, q.bytes, func(x []float32, b []byte) bool {
+		q.encode(x, b)
+		return true
+	})
+}
+
+// Decode fills dst from what Encode wrote and returns -1, or the index of the first element of a
+// block that it did not write; dst then holds anything from there on. len(src) must be
+// Size(len(dst)).
+func (q Blocks) Decode(dst []float32, src []byte) int {
+	return eachQuantBlock(dst, src, q.Elements, q.bytes, q.decode)
+}
+
 // quantSize returns the number of bytes of n elements in blocks, the last of which may be shorter.
 func quantSize(n, blockElements int, blockBytes func(n int) int) int {
 	size := n / blockElements * blockBytes(blockElements)

@@ -26,15 +26,15 @@ var quantisers = []quantiser{
 		naiveBF16,
 	},
 	{
-		"Int8", QuantBlock, Int8Size, EncodeInt8, DecodeInt8,
+		"Int8", QuantBlock, Int8.Size, Int8.Encode, Int8.Decode,
 		func(src []float32) []byte { return naiveBlocks(src, QuantBlock, naiveInt8) },
 	},
 	{
-		"Int4", QuantBlock, Int4Size, EncodeInt4, DecodeInt4,
+		"Int4", QuantBlock, Int4.Size, Int4.Encode, Int4.Decode,
 		func(src []float32) []byte { return naiveBlocks(src, QuantBlock, naiveInt4) },
 	},
 	{
-		"Sign", SignBlock, SignSize, EncodeSign, DecodeSign,
+		"Sign", SignBlock, Sign.Size, Sign.Encode, Sign.Decode,
 		func(src []float32) []byte { return naiveBlocks(src, SignBlock, naiveSign) },
 	},
 	sparse(TopK{K: 64, Bits: 2}),

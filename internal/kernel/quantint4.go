@@ -1,25 +1,19 @@
 package kernel
 
-// Int4Size is the number of bytes that n elements take in int4: half a byte each, rounded up at the
-// tail, and 4 a block of QuantBlock.
-func Int4Size(n int) int { return quantSize(n, QuantBlock, int4Bytes) }
+// Int4 takes half a byte an element, rounded up at the tail, and 4 a block of QuantBlock: the scale
+// absmax/7, then two elements a byte, the first in the low bits, each an integer from -7 to 7 plus
+// 8. The high bits that a tail of odd length leaves are 0.
+var Int4 = Blocks{QuantBlock, int4Bytes, encodeInt4, decodeInt4}
 
 func int4Bytes(n int) int { return scaleSize + (n+1)/2 }
 
 // int4Zero is the nibble of 0: integers -7 to 7 are written as 1 to 15.
 const int4Zero = 8
 
-// EncodeInt4 writes src block by block: the scale absmax/7, then two elements a byte, the first in
-// the low bits, each an integer from -7 to 7 plus 8. The high bits that a tail of odd length leaves
-// are 0. len(dst) must be Int4Size(len(src)).
-func EncodeInt4(dst []byte, src []float32) {
-	eachQuantBlock(src, dst, QuantBlock, int4Bytes, encodeInt4)
-}
-
-func encodeInt4(x []float32, b []byte) bool {
+func encodeInt4(x []float32, b []byte) {
 	q, factor, ok := beginBlock(x, b, int4Steps)
 	if !ok {
-		return true
+		return
 	}
 	i := strided(len(x), quantStride)
 	toInt4AVX2(q, x[:i], factor)
@@ -31,14 +25,6 @@ func encodeInt4(x []float32, b []byte) bool {
 	if len(x) > 0 {
 		q[0] = byte(nearest(x[0], factor) + int4Zero)
 	}
-	return true
-}
-
-// DecodeInt4 fills dst from what EncodeInt4 wrote and returns -1, or the index of the first element
-// of a block that it did not write; dst then holds anything from there on. len(src) must be
-// Int4Size(len(dst)).
-func DecodeInt4(dst []float32, src []byte) int {
-	return eachQuantBlock(dst, src, QuantBlock, int4Bytes, decodeInt4)
 }
 
 func decodeInt4(x []float32, b []byte) bool {

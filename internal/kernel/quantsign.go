@@ -5,33 +5,26 @@ import (
 	"slices"
 )
 
-// SignSize returns the number of bytes that n elements take in sign: a bit each, rounded up at the
-// tail, and 4 a block of SignBlock.
-func SignSize(n int) int { return quantSize(n, SignBlock, signBytes) }
+// Sign takes a bit an element, rounded up at the tail, and 4 a block of SignBlock: the scale, which
+// is the mean of the magnitudes, then the sign bit of each element, eight a byte, the first in the
+// lowest bit. Unused bits at the tail are 0.
+var Sign = Blocks{SignBlock, signBytes, encodeSign, decodeSign}
 
 func signBytes(n int) int { return scaleSize + (n+7)/8 }
 
-// EncodeSign writes src block by block: the scale, which is the mean of the magnitudes, then the
-// sign bit of each element, eight a byte, the first in the lowest bit. Unused bits at the tail are
-// 0. len(dst) must be SignSize(len(src)).
-func EncodeSign(dst []byte, src []float32) {
-	eachQuantBlock(src, dst, SignBlock, signBytes, encodeSign)
-}
-
-func encodeSign(x []float32, b []byte) bool {
+func encodeSign(x []float32, b []byte) {
 	mean := float32(absSum(x) / float64(len(x)))
 	bits := b[scaleSize:]
 	if mean >= tiny && mean <= math.MaxFloat32 {
 		putScale(b, mean)
 		packSigns(bits, x)
-		return true
+		return
 	}
 	putScale(b, 0)
 	if !(mean < tiny) { // NaN, too
 		putScale(b, math.Float32frombits(nanScale))
 	}
 	clear(bits)
-	return true
 }
 
 // absSum returns the sum of the magnitudes in float64: element j is added to lane j%8, lanes start
@@ -81,13 +74,6 @@ func packSigns(bits []byte, x []float32) {
 
 // bit returns v's sign at bit j.
 func bit(v float32, j int) uint32 { return math.Float32bits(v) >> 31 << j }
-
-// DecodeSign fills dst from what EncodeSign wrote, scale or -scale each, and returns -1, or the
-// index of the first element of a block that it did not write; dst then holds anything from there
-// on. len(src) must be SignSize(len(dst)).
-func DecodeSign(dst []float32, src []byte) int {
-	return eachQuantBlock(dst, src, SignBlock, signBytes, decodeSign)
-}
 
 func decodeSign(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, tinyBits)

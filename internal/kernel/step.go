@@ -18,12 +18,18 @@ func sgdGo(p, g []float32, lr float32) {
 	}
 }
 
+// step has the fast form of a kernel do as much of x, y and z as it can, and the plain one the
+// rest.
+func step(x, y, z []float32, a, b float32, fast, plain func(x, y, z []float32, a, b float32)) {
+	same(len(x), len(y), len(z))
+	i := strided(len(x), stride)
+	fast(x[:i], y, z, a, b)
+	plain(x[i:], y[i:], z[i:], a, b)
+}
+
 // MomentumStep does SGD with heavy-ball momentum in place: v = mu*v + g; p -= lr*v.
 func MomentumStep(p, v, g []float32, lr, mu float32) {
-	same(len(p), len(v), len(g))
-	i := strided(len(p), stride)
-	momentumAVX2(p[:i], v, g, lr, mu)
-	momentumGo(p[i:], v[i:], g[i:], lr, mu)
+	step(p, v, g, lr, mu, momentumAVX2, momentumGo)
 }
 
 func momentumGo(p, v, g []float32, lr, mu float32) {
@@ -38,10 +44,7 @@ func momentumGo(p, v, g []float32, lr, mu float32) {
 // NesterovStep does SGD with Nesterov momentum in place, as PyTorch defines it: v = mu*v + g; p -=
 // lr*(g + mu*v).
 func NesterovStep(p, v, g []float32, lr, mu float32) {
-	same(len(p), len(v), len(g))
-	i := strided(len(p), stride)
-	nesterovAVX2(p[:i], v, g, lr, mu)
-	nesterovGo(p[i:], v[i:], g[i:], lr, mu)
+	step(p, v, g, lr, mu, nesterovAVX2, nesterovGo)
 }
 
 func nesterovGo(p, v, g []float32, lr, mu float32) {

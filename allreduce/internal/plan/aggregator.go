@@ -27,11 +27,6 @@ const (
 // Aggregators lists all there are.
 func Aggregators() []Aggregator { return []Aggregator{Mean, TrimmedMean, Median} }
 
-// DefaultClip is the value of Params.Clip where the run spec leaves it open: on for the robust
-// aggregators, which limit what a single peer can do. Clipping holds where trimming fails totally,
-// at one bad peer more than are trimmed.
-func (a Aggregator) DefaultClip() bool { return a == TrimmedMean || a == Median }
-
 // Aggregation is how one plan's frames are aggregated: pure, and used from one goroutine at a time.
 //
 // The clip factor of a contribution is taken per frame of the grid: its norm over the frame against
@@ -66,7 +61,11 @@ func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*A
 		}
 		a.Counted = append(a.Counted, i)
 		a.Scale = append(a.Scale, perMille(d))
-		weights = append(weights, saturatingMul(w, uint64(d)))
+		over, product := bits.Mul64(w, uint64(d))
+		if over != 0 {
+			product = math.MaxUint64
+		}
+		weights = append(weights, product)
 	}
 	if len(a.Counted) == 0 {
 		return nil, errNothing
@@ -167,12 +166,4 @@ func (p Params) discount(slotNumber uint64, o slot.Offer) (uint32, error) {
 // perMille is d/1000, rounded once; the kernel does the division.
 func perMille(d uint32) float32 {
 	return kernel.MeanScales([]uint64{uint64(d), uint64(fullDiscount - d)})[0]
-}
-
-func saturatingMul(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	if hi != 0 {
-		return math.MaxUint64
-	}
-	return lo
 }

@@ -16,9 +16,6 @@ import (
 // 0, 1, … n-2.
 type Circle []int
 
-// CircleOf is the circle of a plan; it is empty if the plan has no ring.
-func CircleOf(plan slot.Plan) Circle { return plan.Circle() }
-
 // Next is the place after a place.
 func (c Circle) Next(place int) int { return c[(slices.Index(c, place)+1)%len(c)] }
 
@@ -92,6 +89,3 @@ func (g Grid) RoundWindow(pieces, trim int) int {
 	each := 4 * g.FrameElements * (2*trim + 1) * max(1, pieces)
 	return min(max(WindowBytes/each, MinWindow), maxWindow)
 }
-
-// PartialBytes is the size of the partial result of n contributions to frame f.
-func (g Grid) PartialBytes(f, trim, n int) int { return 4 * kernel.Lanes(trim, n) * g.FrameLen(f) }

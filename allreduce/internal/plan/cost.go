@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -27,17 +28,10 @@ func pairSpeeds(n int, links slot.Links) [][]float64 {
 			if there.Relayed() {
 				assumed = min(usual, relayRate/float64(max(relayed[i], relayed[j])))
 			}
-			speeds[i][j] = min(known(there.Speed(), assumed), known(back.Speed(), assumed))
+			speeds[i][j] = min(cmp.Or(there.Speed(), assumed), cmp.Or(back.Speed(), assumed))
 		}
 	}
 	return speeds
-}
-
-func known(speed, usual float64) float64 {
-	if speed == 0 {
-		return usual
-	}
-	return speed
 }
 
 // usualSpeed is the median of the speeds of direct pairs that are known.
@@ -106,18 +100,18 @@ func (p Params) ringLoad(n int) float64 {
 }
 
 // ringCost is the time that a ring takes.
-func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
+func ringCost(p Params, order []uint16, links slot.Links) float64 {
 	n := len(order)
-	bytes := p.ringLoad(n)
-	speeds := pairSpeeds(n, links)
-	for i, from := range order {
-		to := order[(i+1)%n]
-		if speeds[from][to] == 0 {
-			return math.Inf(1)
-		}
-		cost = max(cost, bytes/speeds[from][to])
-		if up := links.Uplink(int(from)); up > 0 {
-			cost = max(cost, bytes/up)
+	return p.ringTime(n, slowestStep(order, pairSpeeds(n, links)), links)
+}
+
+// ringTime is the time that a ring takes whose slowest step has the given speed.
+func (p Params) ringTime(n int, slowest float64, links slot.Links) float64 {
+	load := p.ringLoad(n)
+	cost := load / slowest
+	for i := range n {
+		if up := links.Uplink(i); up > 0 {
+			cost = max(cost, load/up)
 		}
 	}
 	return cost
@@ -125,17 +119,10 @@ func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
 
 // ringLeast is what a ring of any order takes at least: no step is faster than the fastest one
 // there is.
-func ringLeast(p Params, n int, links slot.Links) (cost float64) {
+func ringLeast(p Params, n int, links slot.Links) float64 {
 	fastest := 0.0
 	for _, speeds := range pairSpeeds(n, links) {
 		fastest = max(fastest, slices.Max(speeds))
 	}
-	load := p.ringLoad(n)
-	cost = load / fastest
-	for i := range n {
-		if up := links.Uplink(i); up > 0 {
-			cost = max(cost, load/up)
-		}
-	}
-	return cost
+	return p.ringTime(n, fastest, links)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -31,7 +32,7 @@ func (p Params) Estimate(plan slot.Plan, links slot.Links) (e Estimate) {
 			speed := way.Speed()
 			if way.Relayed() && bytes > 0 {
 				e.Relayed += uint64(bytes)
-				speed = known(speed, relayRate/float64(relayed[i]))
+				speed = cmp.Or(speed, relayRate/float64(relayed[i]))
 			}
 			if all += bytes; speed > 0 {
 				seconds = max(seconds, bytes/speed/1000)

@@ -106,20 +106,11 @@ func (p Params) Codecs() (in, out codec.Codec, err error) {
 func Pieces(p Params, fragment uint32, offers []slot.Offer) []slot.Piece {
 	owners := peersOf(offers)
 	slices.Sort(owners)
-	g := NewGrid(p, fragment)
-	if len(owners) == 0 {
-		return nil
+	g, frames := NewGrid(p, fragment), make([]int, len(owners))
+	for i := range frames {
+		frames[i] = share(g.Frames, len(owners), i)
 	}
-	pieces := make([]slot.Piece, 0, min(len(owners), g.Frames))
-	first := 0
-	for i, owner := range owners {
-		last := first + share(g.Frames, len(owners), i)
-		if last > first {
-			pieces = append(pieces, slot.Piece{Range: g.Elements(first, last), Owner: owner})
-		}
-		first = last
-	}
-	return pieces
+	return g.pieces(owners, frames)
 }
 
 // Divide gives every element of a plan's vector an owner that is not gone, and is not in noOwner
@@ -208,7 +199,8 @@ func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 		if !uneven || plan.Gone.Count() > 0 || slices.Contains(links.NoOwner, true) {
 			return Divide(p, plan, links.NoOwner), nil
 		}
-		return NewGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), share), nil
+		g := NewGrid(p, plan.Fragment)
+		return g.pieces(peersOf(plan.Offers), apportion(g.Frames, share)), nil
 	}
 }
 
@@ -220,13 +212,13 @@ func (p Params) ringWithin(plan slot.Plan) []uint16 {
 	return plan.Ring
 }
 
-// weighted gives each owner its share, in their order.
-func (g Grid) weighted(owners []slot.PeerID, share []float64) (pieces []slot.Piece) {
+// pieces gives each owner so many frames, in their order.
+func (g Grid) pieces(owners []slot.PeerID, frames []int) (pieces []slot.Piece) {
 	first := 0
-	for i, frames := range apportion(g.Frames, share) {
-		if frames > 0 {
-			pieces = append(pieces, slot.Piece{Range: g.Elements(first, first+frames), Owner: owners[i]})
-			first += frames
+	for i, n := range frames {
+		if n > 0 {
+			pieces = append(pieces, slot.Piece{Range: g.Elements(first, first+n), Owner: owners[i]})
+			first += n
 		}
 	}
 	return pieces

@@ -176,14 +176,6 @@ func TestTrimAndTolerated(t *testing.T) {
 	}
 }
 
-func TestDefaultClip(t *testing.T) {
-	for a, want := range map[Aggregator]bool{Mean: false, TrimmedMean: true, Median: true} {
-		if a.DefaultClip() != want {
-			t.Errorf("%s: clip %v", a, !want)
-		}
-	}
-}
-
 // Weights that would overflow with their discount saturate: all count the same.
 func TestHugeWeights(t *testing.T) {
 	plan := testPlan(2)

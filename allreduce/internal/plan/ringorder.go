@@ -124,7 +124,7 @@ func ringFrom(start, n int, speed [][]float64) []int {
 
 // slowestStep is the speed of a ring's slowest step; of one place, which has none, above all
 // speeds.
-func slowestStep(seq []int, speed [][]float64) float64 {
+func slowestStep[T int | uint16](seq []T, speed [][]float64) float64 {
 	slowest := math.Inf(1)
 	for i, place := range seq {
 		if len(seq) > 1 {

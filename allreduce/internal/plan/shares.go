@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -81,7 +82,7 @@ func uplinks(n int, links slot.Links) (up []float64, uneven bool) {
 	usual := median(all)
 	low, high := usual, usual
 	for i := range n {
-		u := known(links.Uplink(i), usual)
+		u := cmp.Or(links.Uplink(i), usual)
 		up = append(up, u)
 		low, high = min(low, u), max(high, u)
 	}

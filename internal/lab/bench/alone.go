@@ -117,11 +117,13 @@ type Reduced struct {
 func (p *alone) End(_ uint64, r *Reduced) error {
 	*r = Reduced{CPU: CPUSeconds() - p.cpu, Memory: PeakMemory()}
 	r.Sent, _ = p.running.Traffic()
-	result, ok := p.running.Result(slot.Range{End: p.params.Fragments[0]})
-	if !ok {
+	outcome, done := p.running.Hold([]slot.Range{{End: p.params.Fragments[0]}})
+	whole := outcome[0].Bytes
+	r.Outcome = slot.Hash(whole)
+	done()
+	if whole == nil {
 		return errors.New("the outcome is not complete")
 	}
-	r.Outcome = slot.Hash(result)
 	p.running.Release()
 	return nil
 }

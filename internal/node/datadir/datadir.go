@@ -113,8 +113,8 @@ func (d Dir) Path(name string) string { return filepath.Join(d.Root, name) }
 
 // Has says whether the directory has a file.
 func (d Dir) Has(name string) bool {
-	f, err := d.FS.OpenFile(d.Path(name), os.O_RDONLY)
-	return err == nil && f.Close() == nil
+	has, err := d.holds(name)
+	return has && err == nil
 }
 
 // NoteLostLedger says whether a directory has lost its vote log, in this start or an earlier one.

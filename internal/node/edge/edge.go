@@ -62,10 +62,7 @@ const maxMembers = 8192
 
 // NewLedger makes the transport. It does nothing until Open.
 func NewLedger(cfg LedgerConfig) *Ledger {
-	members, err := lru.New[slot.PeerID, struct{}](maxMembers)
-	if err != nil {
-		panic("edge: " + err.Error()) // the bound is a constant
-	}
+	members, _ := lru.New[slot.PeerID, struct{}](maxMembers) // fails for a size of 0
 	return &Ledger{cfg: cfg, members: members}
 }
 
@@ -103,11 +100,8 @@ func (l *Ledger) gossipConfig(deliver func(from slot.PeerID, b []byte)) gossip.C
 			deliver(l.cfg.Network.ID(), body)
 		}
 	}
-	cfg.Check = func(from slot.PeerID, kind uint8, body []byte) gossip.Verdict {
-		if kind != kindLedger || wire.MayAnnounce(body, l.cfg.Run, from) {
-			return gossip.Accept
-		}
-		return gossip.Reject
+	cfg.Check = func(from slot.PeerID, kind uint8, body []byte) bool {
+		return kind != kindLedger || wire.MayAnnounce(body, l.cfg.Run, from)
 	}
 	return cfg
 }
@@ -156,14 +150,7 @@ func (l *Ledger) WasMember(p slot.PeerID) bool { return l.members.Contains(p) }
 // undelivered gossips what could not be sent to a peer.
 func (l *Ledger) undelivered(to slot.PeerID, message []byte, err error) {
 	l.cfg.Logger.Debug("no direct way to a peer: gossiping instead", "peer", to, "err", err)
-	if !errors.Is(err, p2p.ErrQueueFull) {
-		l.instead(to, message)
-	}
-}
-
-// instead gossips a message to one peer.
-func (l *Ledger) instead(to slot.PeerID, message []byte) {
-	if len(message) > gossip.MaxBody || !wire.MayFallBack(message) {
+	if errors.Is(err, p2p.ErrQueueFull) || len(message) > gossip.MaxBody || !wire.MayFallBack(message) {
 		return
 	}
 	if l.fallback.due(to, message, time.Now()) {

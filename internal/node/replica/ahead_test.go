@@ -107,10 +107,12 @@ func TestOutcomeIsWrittenAhead(t *testing.T) {
 			draft := r.reduce(t)
 			fs.Plan(func(powerfs.Op) (none powerfs.Fault) { return none })
 			running, _ := r.reductions.running()
-			want, ok := running.Result(slot.Range{End: r.cfg.Run.elements()})
+			outcome, done := running.Hold([]slot.Range{{End: r.cfg.Run.elements()}})
+			want := outcome[0].Bytes
+			done()
 			files, err := fs.ReadDir("/state")
-			if !ok || err != nil || (len(files) == 1) == c.fails {
-				t.Fatalf("%+v: reduced %v; files %v, %v", c, ok, files, err)
+			if want == nil || err != nil || (len(files) == 1) == c.fails {
+				t.Fatalf("%+v: reduced %v; files %v, %v", c, want != nil, files, err)
 			}
 			for _, file := range files {
 				f, err := disk.Read(fs, "/state/"+file.Name(), 1<<20)

@@ -67,7 +67,7 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	r.cfg.Emit("slot.applied", map[string]any{
 		"slot": at.Slot, "height": at.Height, "record": record.Hash(), "state_root": at.Root,
 	})
-	r.tally.add(stats)
+	r.count(stats)
 	r.cfg.Emit("slot.stats", stats.fields())
 	r.figures.Decided(record)
 	r.settle(record)

@@ -145,17 +145,15 @@ func (c *contributions) settle(record slot.Record) {
 			c.feedback.paid(record, own)
 		}
 	}
-	maps.DeleteFunc(c.mu.open, func(root slot.Root, own Contribution) bool {
-		// Another peer's contribution may consist of the same bytes.
-		index := slices.IndexFunc(record.Contributions,
-			func(o slot.Offer) bool { return o.Peer == c.self && o.Root == root })
-		listed, stale := index >= 0, own.Base+c.maxStaleness < record.Slot
-		if listed && own.residual != nil {
-			c.feedback.owe(record, index, own.residual)
+	maps.DeleteFunc(c.mu.open, func(root slot.Root, made Contribution) bool {
+		listed := own >= 0 && record.Contributions[own].Root == root
+		stale := made.Base+c.maxStaleness < record.Slot
+		if listed && made.residual != nil {
+			c.feedback.owe(record, own, made.residual)
 		}
 		if listed || stale {
-			c.feedback.giveBack(own.residual)
-			c.mu.spare = append(c.mu.spare, own.Encoded)
+			c.feedback.giveBack(made.residual)
+			c.mu.spare = append(c.mu.spare, made.Encoded)
 			c.mu.spare = slices.Delete(c.mu.spare, 0, max(0, len(c.mu.spare)-maxSpare))
 		}
 		return listed || stale

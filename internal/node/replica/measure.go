@@ -3,10 +3,10 @@ package replica
 import (
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -41,28 +41,15 @@ type Stats struct {
 // measuredElements bounds what the measures cost: some 3 ms a slot on one core.
 const measuredElements = 1 << 20
 
-// tally keeps the newest Stats.
-type tally struct {
-	mu struct {
-		sync.Mutex
-		stats Stats
-	}
-}
-
-func (t *tally) add(s SlotStats) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mu.stats.Newest = s
-	t.mu.stats.Applied++
+// count takes in a slot that was applied.
+func (r *Replica) count(s SlotStats) {
+	all := r.Stats()
+	all.Newest = s
+	all.Applied++
 	if s.listed {
-		t.mu.stats.Contributions++
+		all.Contributions++
 	}
-}
-
-func (t *tally) read() Stats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.mu.stats
+	r.stats.Store(&all)
 }
 
 // fields are those of the event slot.stats.
@@ -105,7 +92,7 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	own, done := r.contributions.of(record.Contributions)
 	defer done()
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
-	s.PairCosine = finite(r.reductions.cosine(record.Slot))
+	s.PairCosine = figures.Finite(r.reductions.cosine(record.Slot))
 	sums, err := sample(int(r.Fragment(record.Slot).Elements()), measuredElements,
 		beside(r.contributions.codec, grad, own))
 	if err != nil { // the contribution was encoded here, and nothing depends on the measures
@@ -114,7 +101,7 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	}
 	s.Norm = math.Sqrt(sums.aa)
 	if own != nil {
-		s.OwnNorm, s.Cosine = finite(math.Sqrt(sums.bb), true), finite(sums.cosine())
+		s.OwnNorm, s.Cosine = figures.Finite(math.Sqrt(sums.bb)), figures.Finite(sums.cosine())
 	}
 	return s
 }
@@ -138,12 +125,9 @@ func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begi
 // are for people: what peers agree on is in package kernel alone.
 type products struct{ aa, ab, bb float64 }
 
-// cosine is that of the angle between the two; ok is false where one of them is zero.
-func (s products) cosine() (c float64, ok bool) {
-	if s.aa == 0 || s.bb == 0 {
-		return 0, false
-	}
-	return max(-1, min(1, s.ab/math.Sqrt(s.aa)/math.Sqrt(s.bb))), true
+// cosine is that of the angle between the two; NaN where one of them is zero.
+func (s products) cosine() float64 {
+	return max(-1, min(1, s.ab/math.Sqrt(s.aa)/math.Sqrt(s.bb)))
 }
 
 // sampleBlock is how many elements sample takes in one place.
@@ -168,12 +152,4 @@ func sample(elements, most int, get func(begin, end int) (a, b []float32, err er
 		s.aa, s.ab, s.bb = k*s.aa, k*s.ab, k*s.bb
 	}
 	return s, nil
-}
-
-// finite returns a value that a JSON document can hold, or nil if it cannot.
-func finite(v float64, ok bool) *float64 {
-	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
 }

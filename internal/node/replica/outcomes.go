@@ -180,17 +180,30 @@ func (o *outcomes) keep(wanted outcome, data []slot.Frames, fresh []int, done fu
 	o.lend(wanted, data)
 }
 
-// fetchMissing gets the missing segments from peers, at once if all of them can be had.
+// fetchMissing gets the missing segments from peers, at once if all of them can be had, else those
+// that can, and says which cannot.
 func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []int, data []slot.Frames,
 	from []slot.PeerID,
 ) error {
 	err := o.fetch(ctx, wanted, missing, data, from)
-	if errors.Is(err, statesync.ErrNoDonor) && len(missing) > 1 {
-		err = o.fetchEach(ctx, wanted, missing, data, from)
-	} else if err != nil {
-		err = missingError{[]slot.Range{wanted.segments[missing[0]].Range}, err}
+	if err == nil {
+		return nil
 	}
-	return err
+	if !errors.Is(err, statesync.ErrNoDonor) || len(missing) == 1 {
+		return missingError{[]slot.Range{wanted.segments[missing[0]].Range}, err}
+	}
+	var lacking missingError
+	for _, i := range missing {
+		if err := o.fetch(ctx, wanted, []int{i}, data, from); err != nil {
+			lacking.ranges, lacking.err = append(lacking.ranges, wanted.segments[i].Range), err
+			continue
+		}
+		o.lend(wanted, data)
+	}
+	if lacking.err == nil {
+		return nil
+	}
+	return lacking
 }
 
 // fetch gets some segments from peers.
@@ -210,24 +223,6 @@ func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, dat
 		data[i] = fetched[k]
 	}
 	return nil
-}
-
-// fetchEach gets the segments that can be had, and says which cannot.
-func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int, data []slot.Frames,
-	from []slot.PeerID,
-) error {
-	var lacking missingError
-	for _, i := range missing {
-		if err := o.fetch(ctx, wanted, []int{i}, data, from); err != nil {
-			lacking.ranges, lacking.err = append(lacking.ranges, wanted.segments[i].Range), err
-			continue
-		}
-		o.lend(wanted, data)
-	}
-	if lacking.err == nil {
-		return nil
-	}
-	return lacking
 }
 
 // lend offers the segments that are here to other peers until the slot is decided.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -121,12 +122,12 @@ func (r *reductions) decided(slotNumber uint64) {
 }
 
 // cosine returns the mean cosine between the contributions that the running reduction of a slot has
-// seen here.
-func (r *reductions) cosine(slotNumber uint64) (c float64, ok bool) {
+// seen here, or NaN.
+func (r *reductions) cosine(slotNumber uint64) float64 {
 	if current, _ := r.running(); current != nil && current.Plan().Slot == slotNumber {
 		return current.Cosine()
 	}
-	return 0, false
+	return math.NaN()
 }
 
 // hold lends some of the segments as the running reduction has them, until done is called: none

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -90,7 +91,7 @@ type Replica struct {
 	figures       *figures.Follower
 	jobs          jobs
 	faults        faults
-	tally         tally
+	stats         atomic.Pointer[Stats] // newest; nil: none
 	// held from the outer step to the end of its slot, and while a checkpoint is written
 	border  sync.Mutex
 	saving  sync.Mutex // held until a checkpoint is on disk; taken before border
@@ -196,7 +197,12 @@ func (r *Replica) Keep(c Contribution) {
 func (r *Replica) Params() allreduce.Params { return r.cfg.Run.Params }
 
 // Stats returns measures of the slots applied.
-func (r *Replica) Stats() Stats { return r.tally.read() }
+func (r *Replica) Stats() (s Stats) {
+	if newest := r.stats.Load(); newest != nil {
+		s = *newest
+	}
+	return s
+}
 
 // Rates returns how fast this peer could send to each other one in the reductions before the
 // newest, in kB/s; no entry where too little was sent to tell.

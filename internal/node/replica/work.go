@@ -33,7 +33,7 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 		r.stateJob(ctx, work, report, func(ctx context.Context) error { return r.synchronize(ctx, work) })
 	case membership.WorkReduce:
 		// ctx bounds the reduction, which outlives the job
-		r.jobs.replace(ctx, "reduce", func(context.Context) {
+		r.jobs.start(ctx, "reduce", "", func(context.Context) {
 			own, done := r.contributions.of(work.Plan.Offers)
 			defer done()
 			if err := r.reductions.start(ctx, work, own, report); err != nil {
@@ -53,7 +53,7 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Record)
 		r.jobs.start(ctx, "audit", purpose, func(ctx context.Context) { r.audit(ctx, work, report) })
 	case membership.WorkAccess:
-		r.jobs.replace(ctx, "access", func(ctx context.Context) { r.followAccess(ctx, work, report) })
+		r.jobs.start(ctx, "access", "", func(ctx context.Context) { r.followAccess(ctx, work, report) })
 	}
 }
 
@@ -66,7 +66,7 @@ func holdPurpose(height uint64, prev, outcome slot.Root) string {
 func (r *Replica) stateJob(run context.Context, work membership.Work, report func(membership.Report),
 	do func(context.Context) error,
 ) {
-	r.jobs.replace(run, "state", func(ctx context.Context) {
+	r.jobs.start(run, "state", "", func(ctx context.Context) {
 		err := r.cfg.Kept()
 		if err == nil {
 			err = do(ctx)

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/p2pdiloco/p2pdiloco/membership"
-	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -21,11 +20,6 @@ import (
 type asyncMode struct {
 	overlapped
 	pace string
-}
-
-func newAsync(cfg outeropt.Config, pace string) Mode {
-	e := &eagerStep{cfg: cfg}
-	return asyncMode{overlapped{ahead: e.step}, pace}
 }
 
 // asyncWaitShare is the part of the time of a round's inner steps that mode async may wait for a

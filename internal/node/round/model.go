@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -139,7 +140,7 @@ func (m *model) measure(ctx context.Context, slotNumber uint64) error {
 	}
 	// a figure that is no number would make the whole event no JSON
 	figure := func(name string, v float64) {
-		if known(v, true) != nil {
+		if figures.Finite(v) != nil {
 			fields[name] = v
 		}
 	}

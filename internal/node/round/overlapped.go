@@ -84,7 +84,7 @@ func (overlapped) Lead() uint64 { return 1 }
 //	start = theta - D_s
 //
 // theta steps with the previous slot's g when that arrives.
-func newDelayed() Mode {
+func newDelayed() overlapped {
 	return overlapped{ahead: func(start, own []float32, _ *inFlight) { kernel.ParallelSub(start, start, own) }}
 }
 
@@ -96,9 +96,8 @@ func newDelayed() Mode {
 // The paper's form gives each peer an outer state of its own, and so a model of its own. Here
 // (theta, v) is shared and steps only on the previous slot's g, as in every mode. The trajectory is
 // the same.
-func newEager(cfg outeropt.Config) Mode {
-	e := &eagerStep{cfg: cfg}
-	return overlapped{ahead: e.step}
+func newEager(cfg outeropt.Config) overlapped {
+	return overlapped{ahead: (&eagerStep{cfg: cfg}).step}
 }
 
 // eagerStep is the outer optimizer's step of one peer's part. Its momentum w is of what this peer

@@ -10,7 +10,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/metrics"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
@@ -67,7 +66,6 @@ type Env struct {
 type Conns struct {
 	env      Env
 	identity *libp2ptls.Identity
-	news     network.Notifiee
 	reach    func(context.Context, peer.ID) (*conn, error) // dial
 	// connections accepted: those that shake hands, and those of peers that are not members
 	shaking, strangers *limits.Pool
@@ -88,8 +86,7 @@ func New(env Env, inlet *Inlet) (*Conns, error) {
 	if b.identity, err = NewIdentity(env.Key); err != nil {
 		return nil, fmt.Errorf("making a TLS certificate: %w", err)
 	}
-	b.news = b.watch()
-	env.Notify(b.news)
+	env.Notify(b.watch())
 	env.Tasks.Go(func() { b.take(inlet) })
 	return b, nil
 }

@@ -24,8 +24,6 @@ type LargeTLS struct {
 	muxers   []string // that a handshake offers, the preferred first
 }
 
-var _ sec.SecureTransport = (*LargeTLS)(nil)
-
 // alpnLibp2p is what a handshake agrees on where the two sides have no muxer in common, or one of
 // them agrees on a muxer only later.
 const alpnLibp2p = "libp2p"
@@ -50,8 +48,7 @@ func (t *LargeTLS) ID() protocol.ID { return t.id }
 // SecureInbound implements sec.SecureTransport. It takes the muxer that the client prefers, where
 // TLS would take the one that the server does.
 func (t *LargeTLS) SecureInbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
-	conf, keys := t.identity.ConfigForPeer(p)
-	conf.NextProtos = t.offered(conf)
+	conf, keys := t.config(p)
 	conf.GetConfigForClient = func(info *tls.ClientHelloInfo) (*tls.Config, error) {
 		for _, theirs := range info.SupportedProtos {
 			if slices.Contains(t.muxers, theirs) {
@@ -61,28 +58,30 @@ func (t *LargeTLS) SecureInbound(ctx context.Context, insecure net.Conn, p peer.
 		}
 		return conf, nil
 	}
-	return t.secure(ctx, insecure, keys, func(c net.Conn) *tls.Conn { return tls.Server(c, conf) })
+	return t.secure(ctx, insecure, keys, conf, tls.Server)
 }
 
 // SecureOutbound implements sec.SecureTransport. It succeeds though the other side refuses this
 // one's certificate: TLS 1.3 reports that with the first read.
 func (t *LargeTLS) SecureOutbound(ctx context.Context, insecure net.Conn, p peer.ID) (sec.SecureConn, error) {
-	conf, keys := t.identity.ConfigForPeer(p)
-	conf.NextProtos = t.offered(conf)
-	return t.secure(ctx, insecure, keys, func(c net.Conn) *tls.Conn { return tls.Client(c, conf) })
+	conf, keys := t.config(p)
+	return t.secure(ctx, insecure, keys, conf, tls.Client)
 }
 
-func (t *LargeTLS) offered(conf *tls.Config) []string {
-	return slices.Concat(t.muxers, conf.NextProtos)
+// config is that of libp2p, with the muxers.
+func (t *LargeTLS) config(p peer.ID) (*tls.Config, <-chan crypto.PubKey) {
+	conf, keys := t.identity.ConfigForPeer(p)
+	conf.NextProtos = slices.Concat(t.muxers, conf.NextProtos)
+	return conf, keys
 }
 
 // secure shakes hands, and closes the connection if that fails.
 func (t *LargeTLS) secure(ctx context.Context, insecure net.Conn, keys <-chan crypto.PubKey,
-	side func(net.Conn) *tls.Conn,
+	conf *tls.Config, side func(net.Conn, *tls.Config) *tls.Conn,
 ) (sec.SecureConn, error) {
 	records := NewRecordConn(insecure)
 	records.Restrain(MaxHandshake)
-	c := &largeConn{Conn: side(records), self: t.self, records: records}
+	c := &largeConn{Conn: side(records, conf), self: t.self, records: records}
 	err := c.HandshakeContext(ctx)
 	if err == nil {
 		c.peer, c.key, err = Proven(keys)
@@ -103,8 +102,6 @@ type largeConn struct {
 	key     crypto.PubKey
 	records *RecordConn
 }
-
-var _ sec.SecureConn = (*largeConn)(nil)
 
 // Write implements net.Conn. It is called by one goroutine at a time, a muxer's.
 func (c *largeConn) Write(b []byte) (int, error) {

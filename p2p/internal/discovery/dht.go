@@ -75,8 +75,6 @@ type announcements struct {
 	}
 }
 
-var _ datastore.Batching = (*announcements)(nil)
-
 func newAnnouncements() *announcements {
 	a := &announcements{}
 	a.mu.byRun = make(map[datastore.Key]map[datastore.Key][]byte)

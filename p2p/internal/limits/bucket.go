@@ -68,7 +68,9 @@ func (b *Bucket) Passed(n int) {
 	defer b.mu.Unlock()
 	b.catchUp(now)
 	if latest := now.Add(maxDebt); b.mu.free.Before(latest) {
-		b.mu.free = earlier(latest, b.mu.free.Add(b.lasts(n)))
+		if b.mu.free = b.mu.free.Add(b.lasts(n)); b.mu.free.After(latest) {
+			b.mu.free = latest
+		}
 	}
 }
 
@@ -106,13 +108,6 @@ func (b *Bucket) catchUp(now time.Time) {
 	if earliest := now.Add(-burst); b.mu.free.Before(earliest) {
 		b.mu.free = earliest
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // share is how much is taken at a time: little enough for streams to take turns.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -270,14 +271,10 @@ func (r *Reservations) ask(ctx context.Context, id peer.ID) (reservation, error)
 }
 
 // relays are those through which this peer can be reached now, sorted.
-func (r *Reservations) relays() (ids []peer.ID) {
+func (r *Reservations) relays() []peer.ID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range r.mu.held {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(r.mu.held))
 }
 
 // publish reports to the host, and so to all that are connected, under which addresses of relays

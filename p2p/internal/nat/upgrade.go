@@ -36,12 +36,6 @@ type upgrades struct {
 	better map[string]time.Time // relayed connections that were replaced, since when
 }
 
-func newUpgrades(env Env, holes *Holes) *upgrades {
-	return &upgrades{
-		env: env, holes: holes, tries: make(map[peer.ID]reserveTry), better: make(map[string]time.Time),
-	}
-}
-
 // givenUp ends direct connections that the other side has given up: it comes through a relay, which
 // nobody does who is connected. Where packets of the two are dropped on the way one side finds that
 // out first, and here the old connection would look alive for a minute.

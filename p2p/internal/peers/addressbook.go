@@ -14,10 +14,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const (
@@ -136,11 +136,11 @@ func (b *Book) noteMembers(members map[peer.ID]struct{}) {
 }
 
 // Bar notes peers that may not be members any more: they are not dialled.
-func (b *Book) Bar(ids []peer.ID) {
+func (b *Book) Bar(ids []slot.PeerID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range ids {
-		b.mark(id, false)
+		b.mark(peer.ID(id), false)
 	}
 }
 
@@ -215,7 +215,8 @@ func (b *Book) run() {
 	if b.file == "" {
 		return
 	}
-	defer b.watch()()
+	// a peer that is remembered may say that it has other addresses
+	defer onEvent(b.env, func(ev event.EvtPeerIdentificationCompleted) { b.learn(ev.Peer) })()
 	next := time.NewTimer(rememberEvery)
 	defer next.Stop()
 	var saved time.Time
@@ -234,25 +235,6 @@ func (b *Book) run() {
 			soon, saved = false, time.Now()
 			next.Reset(rememberEvery)
 		}
-	}
-}
-
-// watch raises fresh when a peer that is remembered says that it has other addresses, until the
-// function returned is called.
-func (b *Book) watch() (stop func()) {
-	sub, err := b.env.Host.EventBus().Subscribe(new(event.EvtPeerIdentificationCompleted), eventbus.BufSize(1024))
-	if err != nil {
-		panic(err) // it is an event
-	}
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		for v := range sub.Out() {
-			b.learn(v.(event.EvtPeerIdentificationCompleted).Peer)
-		}
-	})
-	return func() {
-		_ = sub.Close() // it ends the loop
-		reading.Wait()
 	}
 }
 

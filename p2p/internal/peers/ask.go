@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -43,7 +44,7 @@ func (g *Gate) ask(ctx context.Context, to peer.ID) error {
 func (g *Gate) begin(to peer.ID) *asking {
 	a := &asking{done: make(chan struct{})}
 	if len(g.mu.asking) >= maxAsked {
-		g.dropFailures()
+		maps.DeleteFunc(g.mu.asking, func(_ peer.ID, a *asking) bool { return !a.at.IsZero() })
 	}
 	g.mu.asking[to] = a
 	started := g.calls.Enter()
@@ -67,15 +68,6 @@ func (g *Gate) ended(to peer.ID, a *asking, err error) {
 		a.at = time.Now()
 	}
 	close(a.done)
-}
-
-// dropFailures forgets the asks that failed. mu is held.
-func (g *Gate) dropFailures() {
-	for id, a := range g.mu.asking {
-		if !a.at.IsZero() {
-			delete(g.mu.asking, id)
-		}
-	}
 }
 
 func (g *Gate) exchange(to peer.ID) error {

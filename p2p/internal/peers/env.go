@@ -51,7 +51,14 @@ func (e Env) Notify(f network.Notifiee) {
 // time and in order. f must not block for long. Peers connected already are not reported. It ends
 // with the task group, or when the function returned is called.
 func (e Env) OnConnection(f func(id peer.ID, connected bool)) (cancel func()) {
-	sub, err := e.Host.EventBus().Subscribe(new(event.EvtPeerConnectednessChanged), eventbus.BufSize(1024))
+	return onEvent(e, func(ev event.EvtPeerConnectednessChanged) {
+		f(ev.Peer, ev.Connectedness != network.NotConnected)
+	})
+}
+
+// onEvent calls f with each event of a kind, one after the other, until cancel is called.
+func onEvent[T any](e Env, f func(T)) (cancel func()) {
+	sub, err := e.Host.EventBus().Subscribe(new(T), eventbus.BufSize(1024))
 	if err != nil {
 		panic(err) // it is an event
 	}
@@ -63,8 +70,7 @@ func (e Env) OnConnection(f func(id peer.ID, connected bool)) (cancel func()) {
 			case <-ctx.Done():
 				return
 			case v := <-sub.Out():
-				ev := v.(event.EvtPeerConnectednessChanged)
-				f(ev.Peer, ev.Connectedness != network.NotConnected)
+				f(v.(T))
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,12 +57,7 @@ func (m *Members) Has(id peer.ID) bool {
 func (m *Members) List() []peer.ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ids := make([]peer.ID, 0, len(m.mu.ids))
-	for id := range m.mu.ids {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(m.mu.ids))
 }
 
 const maxGreeted = 4096

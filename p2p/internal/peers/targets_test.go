@@ -12,6 +12,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // Many members that are gone for good cost a few dials a minute, however long they have been gone,
@@ -30,7 +31,7 @@ func TestMembersThatAreGoneCostFewDials(t *testing.T) {
 			n.remembers(id, multiaddr.StringCast(fmt.Sprintf("/ip4/1.2.3.4/udp/%d/quic-v1", 1+i)))
 		}
 		n.SetMembers(members)
-		n.Book.Bar([]peer.ID{barred})
+		n.Book.Bar([]slot.PeerID{slot.PeerID(barred)})
 		delete(members, barred)
 
 		dials := make(map[peer.ID]int)
