@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -61,13 +62,9 @@ func (p *demoPeer) ask(ctx context.Context) {
 
 // idle says whether the peer surely waits for others.
 func (p *demoPeer) idle() bool {
-	switch p.phase {
-	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused:
-		return true
-	case p2pdiloco.PhaseRunning, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
-		p2pdiloco.PhaseEndedMissed, p2pdiloco.PhaseClosed:
-	}
-	return false
+	return slices.Contains([]p2pdiloco.Phase{
+		p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused,
+	}, p.phase)
 }
 
 // loss is the newest held-out loss.

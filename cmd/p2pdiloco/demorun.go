@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
-	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
@@ -77,21 +74,15 @@ func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoR
 func writeDemoReport(cfg demoConfig) error {
 	var peers []document.Peer
 	for n := range cfg.Peers {
-		p := document.Peer{Name: peerName(n + 1)}
-		var err error
-		path := filepath.Join(cfg.Dir, p.Name, datadir.MetricsFile)
-		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](path); err != nil {
+		p, err := readPeer(filepath.Join(cfg.Dir, peerName(n+1)))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		if len(p.Slots) > 0 { // it may have ended before
 			peers = append(peers, p)
 		}
 	}
-	var b bytes.Buffer
-	if err := document.Write(&b, cfg.Report, peers); err != nil {
-		return err
-	}
-	return os.WriteFile(cfg.Report, b.Bytes(), 0o644)
+	return writeDocument(cfg.Report, peers)
 }
 
 // compare adds the loss curve and what one peer alone would have reached.

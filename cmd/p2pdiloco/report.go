@@ -48,11 +48,7 @@ func writeReport(cmd *cobra.Command, from []string, out string) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	if err := document.Write(&b, out, peers); err != nil {
-		return cli.UsageError(err)
-	}
-	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+	if err := writeDocument(out, peers); err != nil {
 		return err
 	}
 	slots := 0
@@ -75,17 +71,8 @@ func measured(ctx context.Context, from []string) (peers []document.Peer, err er
 		from = []string{dir}
 	}
 	for _, path := range from {
-		info, err := os.Stat(path)
+		p, err := readPeer(path)
 		if err != nil {
-			return nil, err
-		}
-		p := document.Peer{Name: filepath.Base(filepath.Clean(path))}
-		if info.IsDir() {
-			path = filepath.Join(path, datadir.MetricsFile)
-		} else if p.Name == datadir.MetricsFile {
-			p.Name = filepath.Base(filepath.Dir(path))
-		}
-		if p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](path); err != nil {
 			return nil, err
 		}
 		if len(p.Slots) == 0 {
@@ -95,4 +82,30 @@ func measured(ctx context.Context, from []string) (peers []document.Peer, err er
 		peers = append(peers, p)
 	}
 	return peers, nil
+}
+
+// readPeer reads what the peer of a data directory, or of a file, has measured.
+func readPeer(path string) (p document.Peer, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return p, err
+	}
+	p.Name = filepath.Base(filepath.Clean(path))
+	if info.IsDir() {
+		path = filepath.Join(path, datadir.MetricsFile)
+	} else if p.Name == datadir.MetricsFile {
+		p.Name = filepath.Base(filepath.Dir(path))
+	}
+	p.Slots, err = eventlog.ReadHistory[p2pdiloco.SlotMetrics](path)
+	return p, err
+}
+
+// writeDocument writes a document of what peers have measured, of the kind that the end of the
+// file's name asks for.
+func writeDocument(file string, peers []document.Peer) error {
+	var b bytes.Buffer
+	if err := document.Write(&b, file, peers); err != nil {
+		return cli.UsageError(err)
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
 }

@@ -91,7 +91,7 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := cli.UntilSignal(cmd.Context(), func() {}, func() { os.Exit(cli.ExitInterrupted) })
+	ctx, stop := cli.OrExit(cmd.Context())
 	defer stop()
 	if cfg.Library.DataDir = os.Getenv(checkVariable); cfg.Library.DataDir != "" {
 		return checkHere(ctx, cfg)

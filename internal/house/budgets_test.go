@@ -3,12 +3,12 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 423_170, without: agreement},
+	{most: 423_080, without: agreement},
 	{most: 162_400, in: agreement},
 	{most: 65_000, in: []string{"p2p", "gossip"}},
-	{most: 59_890, in: []string{"bridge"}},
+	{most: 59_880, in: []string{"bridge"}},
 	{most: 39_300, in: []string{"internal/node"}, without: agreement},
-	{most: 61_510, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
+	{most: 61_460, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
 }
 
 // agreement are the folders that the slot ledger is in.
