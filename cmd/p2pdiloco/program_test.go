@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,7 +140,7 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Errorf("exit %d, want %d", code, cli.ExitInterrupted)
 		}
 		for _, pid := range pids {
-			clitest.Until(t, "the end of a peer", func() bool { return !clitest.Running(pid) })
+			clitest.Until(t, "the end of a peer", func() bool { return !lab.Alive(strconv.Itoa(pid)) })
 		}
 	}
 }

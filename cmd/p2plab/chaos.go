@@ -57,7 +57,7 @@ func newChaos() *cobra.Command {
   p2plab chaos --json 2>chaos.log | jq .faults
   p2plab chaos --hostile mute,grab --program ./p2pdiloco`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: f.run,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -82,7 +82,7 @@ func newChaos() *cobra.Command {
 	return cmd
 }
 
-func (f *chaosFlags) run(cmd *cobra.Command) error {
+func (f *chaosFlags) run(cmd *cobra.Command, _ []string) error {
 	if f.attacks != "" {
 		return f.runHostile(cmd)
 	}

@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 )
 
@@ -113,7 +115,7 @@ func interrupt(t *testing.T, dir string, args ...string) {
 		t.Errorf("exit %d, want %d", code, cli.ExitInterrupted)
 	}
 	for _, pid := range pids {
-		if clitest.Running(pid) {
+		if lab.Alive(strconv.Itoa(pid)) {
 			t.Errorf("process %d is left", pid)
 		}
 	}

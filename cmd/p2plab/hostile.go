@@ -75,9 +75,9 @@ func attacksHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// addHostile adds the process of a hostile peer: join, after the name of an attack and the folder
+// newHostileJoin is the process of a hostile peer: join, after the name of an attack and the folder
 // that it shares with its judge.
-func addHostile(root *cobra.Command) {
+func newHostileJoin() *cobra.Command {
 	cmd := hidden(cli.NewJoin(nil))
 	cmd.Use, cmd.Args = hostile.Command+" ATTACK FOLDER", cobra.ExactArgs(2)
 	join := cmd.RunE
@@ -91,5 +91,5 @@ func addHostile(root *cobra.Command) {
 		cmd.SetContext(edge.WithHooks(cmd.Context(), h))
 		return join(cmd, nil)
 	}
-	root.AddCommand(cmd)
+	return cmd
 }

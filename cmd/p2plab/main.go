@@ -12,7 +12,7 @@ import (
 func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
 
 func newRoot() *cobra.Command {
-	root := cli.NewRoot(&cobra.Command{
+	return cli.NewRoot(&cobra.Command{
 		Use:   "p2plab",
 		Short: "Test and measure p2pdiloco with real processes on this machine",
 		Long: `p2plab is for engineers who work on p2pdiloco. It starts swarms of real peers on this machine, hurts
@@ -21,13 +21,11 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab chaos
   p2plab bench modes`,
 	}, newChaos(), newSoak(), newBench(),
-		hidden(cli.NewJoin(nil)), hidden(cli.NewBootstrap()),
+		hidden(cli.NewJoin(nil)), hidden(cli.NewBootstrap()), newHostileJoin(),
 		hidden(&cobra.Command{
 			Use: bench.HiddenCommand, Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return bench.ServePeer(cmd.Context()) },
 		}))
-	addHostile(root)
-	return root
 }
 
 // hidden keeps a command that only this program itself starts out of the help.

@@ -34,7 +34,7 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 		Example: `  p2plab soak --minutes 30 --faults-per-hour 120
   p2plab soak --minutes 30 --trust byzantine --json >soak.json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: f.run,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -48,7 +48,7 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 	return cmd
 }
 
-func (f *soakFlags) run(cmd *cobra.Command) (err error) {
+func (f *soakFlags) run(cmd *cobra.Command, _ []string) (err error) {
 	f.cfg.Mode = p2pdiloco.ModeSync
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return cli.UsageError(err)

@@ -45,9 +45,7 @@ model (D; its trainer has two), and how much of it is live between two rounds. A
 spreads, and goals that are met or missed.
 
 The floor is what the arithmetic, the encryption and the copies of a slot must cost: CPU seconds of all
-peers, from what each byte costs in each turn on this machine; docs/why/performance.md has the formula. Slots
-after which a checkpoint is made, those that follow them, and all others have medians of their own: with
---step-time inner steps last long enough for a checkpoint beside them.
+peers, from what each byte costs in each turn on this machine; docs/why/performance.md has the formula.
 
 Several values of a flag, with commas, are cases, whose swarms take turns, of ten slots each. Two slots
 before those that count, and one after them, are left out. All peers must hold the same model after every
@@ -114,9 +112,6 @@ func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
 	fs.Var(sources.Var(&f.one.Bytes, "size", humanize.ParseBytes, bench.SizeText), "size",
 		"of the model as float32, like 64MiB")
 	fs.Uint64Var(&f.cfg.Slots, "slots", f.cfg.Slots, "slots that count, of one reduction each")
-	if !f.one.Alone {
-		fs.DurationVar(&f.one.StepTime, "step-time", 0, "how long the inner steps of a round last, at no CPU time")
-	}
 	fs.Var(sources.OneOf(&f.cfg.Against, "program", []string{"mpi"}), "against",
 		"what reduces as large a vector in turns: mpi")
 	f.keep(fs, "data directories and logs")

@@ -75,14 +75,7 @@ func Create(fsys FS, path string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	defer fsys.Remove(f.Name()) //nolint:errcheck // a leftover name does no harm
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := place(fsys, f.Name(), path); err != nil {
-		return err
-	}
-	return fsys.SyncDir(filepath.Dir(path))
+	return publish(fsys, f, path, place)
 }
 
 // place gives a file a name that is free. Some file systems have no hard links (exFAT, many network
@@ -91,6 +84,9 @@ func Create(fsys FS, path string, b []byte) error {
 func place(fsys FS, from, to string) error {
 	err := fsys.Link(from, to)
 	if !errors.Is(err, syscall.EPERM) && !errors.Is(err, errors.ErrUnsupported) {
+		if err == nil {
+			_ = fsys.Remove(from) // a leftover name does no harm
+		}
 		return err
 	}
 	f, taken := fsys.OpenFile(to, os.O_RDONLY)
@@ -116,10 +112,12 @@ func Replace(fsys FS, path string, b []byte) error {
 // Publish syncs and closes a file that was written beside path and gives it that name, durably. A
 // file that had the name is replaced. After an error the file that was written is gone, unless only
 // the name may not be durable.
-func Publish(fsys FS, f File, path string) error {
+func Publish(fsys FS, f File, path string) error { return publish(fsys, f, path, FS.Rename) }
+
+func publish(fsys FS, f File, path string, name func(fsys FS, from, to string) error) error {
 	err := f.Sync()
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(f.Name(), path)
+		err = name(fsys, f.Name(), path)
 	}
 	if err != nil {
 		_ = fsys.Remove(f.Name())

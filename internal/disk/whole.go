@@ -30,19 +30,13 @@ func WriteWhole(ctx context.Context, path string, replace bool, write func(io.Wr
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone already if it was renamed
-	if err := errors.Join(write(&until{ctx, f}), f.Sync(), f.Close(), ctx.Err()); err != nil {
-		return err
+	if err := errors.Join(write(&until{ctx, f}), ctx.Err()); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	if replace {
-		err = os.Rename(f.Name(), path)
-	} else {
-		err = place(OS, f.Name(), path)
+		return Publish(OS, f, path)
 	}
-	if err != nil {
-		return err
-	}
-	return OS.SyncDir(filepath.Dir(path))
+	return publish(OS, f, path, place)
 }
 
 // sweepOld removes what processes have left beside path that died while they made it. One that has

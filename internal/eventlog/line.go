@@ -32,7 +32,6 @@ type Line struct {
 	// Of plans, drafts, proposals and certified records.
 	Height        uint64   `json:"height"`
 	Kind          string   `json:"kind"` // of a record: fork, step or members
-	Leader        string   `json:"leader"`
 	Ballot        uint32   `json:"ballot"`
 	Owners        int      `json:"owners"` // of a plan: peers that reduce a part
 	Record        string   `json:"record"` // hash

@@ -3,7 +3,7 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 423_080, without: agreement},
+	{most: 420_540, without: agreement},
 	{most: 162_400, in: agreement},
 	{most: 65_000, in: []string{"p2p", "gossip"}},
 	{most: 59_880, in: []string{"bridge"}},

@@ -71,9 +71,6 @@ func (w *Internet) Addr(h int) netip.Addr {
 	return netip.MustParseAddr(private)
 }
 
-// PublicAddr is the address under which others see host h.
-func (w *Internet) PublicAddr(h int) netip.Addr { return w.lab.Addr(h) }
-
 // Space is the namespace of host h.
 func (w *Internet) Space(h int) Space {
 	if w.kinds[h] == Public {

@@ -121,7 +121,7 @@ func testKinds(t *testing.T, w *Internet) {
 			a, otherPort, b, host := socket(t, w, serverA), socket(t, w, serverA), socket(t, w, serverB),
 				socket(t, w, x.host)
 			place := func(h int, c *net.UDPConn) netip.AddrPort {
-				return netip.AddrPortFrom(w.PublicAddr(h),
+				return netip.AddrPortFrom(w.lab.Addr(h),
 					portOf(c))
 			}
 			send(t, host, "hello", place(0, a))
@@ -136,8 +136,8 @@ func testKinds(t *testing.T, w *Internet) {
 			if !ok {
 				return
 			}
-			if seen.Addr() != w.PublicAddr(x.host) {
-				t.Errorf("the host is seen at %v, its public address is %v", seen, w.PublicAddr(x.host))
+			if seen.Addr() != w.lab.Addr(x.host) {
+				t.Errorf("the host is seen at %v, its public address is %v", seen, w.lab.Addr(x.host))
 			}
 			got := knock(t, host, seen, b, otherPort, a, place(0, a))
 			if strings.Contains(got, "address") != x.anyAddr || strings.Contains(got, "port") != x.anyPort {
@@ -183,11 +183,11 @@ func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, othe
 func testTCP(t *testing.T, w *Internet) {
 	server := listenAt(t, w, serverA)
 	for h := serverB; h <= noUDP; h++ {
-		from := dialFrom(t, w, h, netip.AddrPortFrom(w.PublicAddr(serverA), server), patience)
+		from := dialFrom(t, w, h, netip.AddrPortFrom(w.lab.Addr(serverA), server), patience)
 		if from == nil {
 			t.Fatalf("%s: no TCP to a public host", w.Kind(h))
 		}
-		to := dialFrom(t, w, serverA, netip.AddrPortFrom(w.PublicAddr(h), listenAt(t, w, h)), 200*time.Millisecond)
+		to := dialFrom(t, w, serverA, netip.AddrPortFrom(w.lab.Addr(h), listenAt(t, w, h)), 200*time.Millisecond)
 		if (to != nil) != (w.Kind(h) == Public) {
 			t.Errorf("%s: TCP from outside: %v", w.Kind(h), to != nil)
 		}
@@ -261,7 +261,7 @@ func testHoles(t *testing.T, w *Internet) {
 
 func seenBy(t *testing.T, w *Internet, server, c *net.UDPConn) netip.AddrPort {
 	t.Helper()
-	send(t, c, "who am I", netip.AddrPortFrom(w.PublicAddr(0), portOf(server)))
+	send(t, c, "who am I", netip.AddrPortFrom(w.lab.Addr(0), portOf(server)))
 	_, seen, ok := receivePacket(t, server, patience)
 	if !ok {
 		t.Fatal("the server hears nothing")

@@ -121,7 +121,7 @@ func clean(name string) (left []Space, err error) {
 	all, _ := filepath.Glob(filepath.Join(namespaces, name+"-*")) // the pattern has no faults
 	for _, path := range all {
 		s := Space(filepath.Base(path))
-		if owner := s.owner(name); owner != "" && !alive(owner) {
+		if owner := s.owner(name); owner != "" && !Alive(owner) {
 			left = append(left, s)
 		}
 	}
@@ -137,9 +137,9 @@ func (s Space) owner(name string) (pid string) {
 	return parts[1]
 }
 
-// alive says whether a process runs. One that has ended, and whose parent has not asked how, is a
-// zombie with a number still.
-func alive(pid string) bool {
+// Alive says whether the process with an ID runs. One that has ended, and whose parent has not
+// asked how, is a zombie with a number still.
+func Alive(pid string) bool {
 	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	return !errors.Is(err, os.ErrNotExist) && !bytes.Contains(status, []byte("\nState:\tZ"))
 }

@@ -45,7 +45,7 @@ func TestZombiesAreDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := strconv.Itoa(child.Process.Pid)
-	if !alive("self") || !alive(pid) || alive("1073741824") {
+	if !Alive("self") || !Alive(pid) || Alive("1073741824") {
 		t.Error("a process that runs is taken for dead, or none for one that runs")
 	}
 	_ = in.Close()
@@ -53,13 +53,13 @@ func TestZombiesAreDead(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, child.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if alive(pid) {
+	if Alive(pid) {
 		t.Error("a zombie is taken for alive")
 	}
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if alive(pid) {
+	if Alive(pid) {
 		t.Error("a process that has ended is taken for alive")
 	}
 }

@@ -86,10 +86,12 @@ func (f *FS) Plan(plan func(Op) Fault) {
 }
 
 // CutAt plans a power cut at the Op with this number.
-func (f *FS) CutAt(n int, cut Cut) {
+func (f *FS) CutAt(n int, cut Cut) { f.failAt(n, Fault{Cut: cut}) }
+
+func (f *FS) failAt(n int, fault Fault) {
 	f.Plan(func(op Op) Fault {
 		if op.N == n {
-			return Fault{Cut: cut}
+			return fault
 		}
 		return Fault{}
 	})

@@ -61,12 +61,7 @@ func (p Plan) Run() {
 func (p Plan) life(at int, seed uint64, fault Fault, says error) int {
 	d := &Disk{New()}
 	v := p.Start(fmt.Sprintf("%+v at operation %d, seed %d", fault, at, seed), d)
-	d.Plan(func(op Op) Fault {
-		if op.N == at {
-			return fault
-		}
-		return Fault{}
-	})
+	d.failAt(at, fault)
 	if err := v.Live(); !errors.Is(err, says) {
 		v.Fatalf("it says %v", err)
 	}

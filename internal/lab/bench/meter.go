@@ -3,7 +3,6 @@ package bench
 import (
 	"sync/atomic"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -58,33 +57,8 @@ func (s countedSigner) Sign(data []byte) ([]byte, error) {
 	return s.Signer.Sign(data)
 }
 
-// countedDisk is the operating system's file system, whose syncs are counted.
-type countedDisk struct {
-	disk.FS
-	*meter
-}
-
-func (d countedDisk) SyncDir(dir string) error {
-	d.syncs.Add(1)
-	return d.FS.SyncDir(dir)
-}
-
-func (d countedDisk) OpenFile(name string, flag int) (disk.File, error) {
-	f, err := d.FS.OpenFile(name, flag)
-	return countedFile{f, d.meter}, err
-}
-
-func (d countedDisk) CreateTemp(dir, pattern string) (disk.File, error) {
-	f, err := d.FS.CreateTemp(dir, pattern)
-	return countedFile{f, d.meter}, err
-}
-
-type countedFile struct {
-	disk.File
-	*meter
-}
-
-func (f countedFile) Sync() error {
-	f.syncs.Add(1)
-	return f.File.Sync()
+// sync counts a sync.
+func (m *meter) sync(really func() error) error {
+	m.syncs.Add(1)
+	return really()
 }

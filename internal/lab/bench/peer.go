@@ -59,7 +59,7 @@ type Told struct {
 }
 
 // node is a peer that is a whole node, and its trainer, which takes no CPU time worth the name: its
-// inner steps sleep, and add noise, so that no compression makes a pseudo-gradient small.
+// inner steps add noise, so that no compression makes a pseudo-gradient small.
 type node struct {
 	Order
 	ctx      context.Context
@@ -77,15 +77,14 @@ func (n *node) Run(o Order, told *Told) (err error) {
 	elements := o.Case.elements()
 	n.noise, n.x = noise(elements, uint64(o.Number)), make([]float32, elements)
 	hooks := edge.WithHooks(n.ctx, &edge.Hooks{
-		Disk:   countedDisk{disk.OS, &n.meter},
+		Disk:   disk.WithSync(disk.OS, n.meter.sync),
 		Ledger: n.meter.wrap,
 		Offer:  func(slot uint64, _ *allreduce.Contribution) { n.recorder.note(slot, "offered", time.Now()) },
 	})
 	n.node, err = p2pdiloco.Join(hooks, p2pdiloco.Config{
 		Spec:    o.Case.spec(o.Run, o.Slots),
 		Trainer: n, DataDir: o.DataDir, Preset: o.Case.preset(), Listen: o.Listen, Bootstrap: o.Bootstrap,
-		CheckpointEvery: checkpointEvery, OnEvent: n.recorder.event,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		OnEvent: n.recorder.event, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
@@ -118,7 +117,6 @@ func (n *node) Load(_ context.Context, anchor []float32) error {
 
 // Train implements trainer.Trainer. Slots are counted from one end of inner steps to the next.
 func (n *node) Train(_ context.Context, task trainer.Task) (trainer.Stats, error) {
-	time.Sleep(n.Case.StepTime)
 	scale := 1e-3 * float32(1+task.Slot%7)
 	for i, x := range n.noise {
 		n.x[i] += float32(scale * x)

@@ -77,16 +77,10 @@ func (r *recorder) event(e p2pdiloco.Event) {
 	}
 }
 
-// slotSample is a slot on a peer.
-type slotSample struct {
-	slot    uint64
-	seconds []float64 // of each phase, and at last of the whole
-}
-
-// samplesOf are the samples of each slot that counts on each peer; missed is how many there are
-// none of, because the slot went on without the peer. It is an error if two peers had different
-// states after a slot.
-func samplesOf(slots uint64, peers []Told) (samples []slotSample, missed int, err error) {
+// samplesOf are the seconds of each phase, and at last of the whole, in each slot that counts on
+// each peer; missed is how many there are none of, because the slot went on without the peer. It is
+// an error if two peers had different states after a slot.
+func samplesOf(slots uint64, peers []Told) (samples [][]float64, missed int, err error) {
 	for slot := uint64(warmUps + 1); slot <= warmUps+slots; slot++ {
 		var all []Marks
 		lead, root := Marks{}, ""
@@ -104,7 +98,7 @@ func samplesOf(slots uint64, peers []Told) (samples []slotSample, missed int, er
 		for _, m := range all {
 			copy(m.At[drafted:], lead.At[drafted:drafted+2])
 			if s := m.seconds(); s != nil {
-				samples = append(samples, slotSample{slot, s})
+				samples = append(samples, s)
 			} else {
 				missed++
 			}

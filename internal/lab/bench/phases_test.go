@@ -125,34 +125,6 @@ func TestStepReport(t *testing.T) {
 	}
 }
 
-// TestCheckpoints: a slot with a checkpoint is compared with those without one, and so is the slot
-// after it, which may have to wait for it.
-func TestCheckpoints(t *testing.T) {
-	peer := Told{Slots: map[uint64]*Marks{}, After: Counts{0: 1}}
-	for slot, ms := range map[uint64]int{31: 20, 32: 50, 33: 30, 34: 10, 35: 30, 36: 70} {
-		m := whole()
-		m.At[loaded] = at(ms)
-		peer.Slots[slot] = m
-	}
-	c := Case{Place: Place{Peers: 1}, Bytes: 4096}
-	r := Report{Out: io.Discard}
-	if err := (&turn{Case: c, report: &r, slots: 6, floor: floor{1}}).addSteps([]Told{peer}); err != nil {
-		t.Fatal(err)
-	}
-	StepConfig{Cases: []Case{c}}.compare(&r)
-	for name, want := range map[string][2][]float64{
-		"": {{.02, .05, .03, .01, .03, .07}, nil}, checkpoints[0]: {{.05, .07}, {3}},
-		checkpoints[1]: {{.03}, {1.5}}, checkpoints[2]: {{.02, .01, .03}, nil},
-	} {
-		if got := r.Samples(c.name()+name, "sec/op"); !slices.Equal(got, want[0]) {
-			t.Errorf("%q: %v s, want %v", name, got, want[0])
-		}
-		if got := r.Samples(c.name()+name, "sec-x-without"); !slices.Equal(got, want[1]) {
-			t.Errorf("%q: %v of those without, want %v", name, got, want[1])
-		}
-	}
-}
-
 func TestDifferentRootsAreAnError(t *testing.T) {
 	peers := two()
 	peers[1].Slots[warmUps+1].Root = "other"

@@ -29,7 +29,6 @@ type Case struct {
 	Bytes     uint64         // of the model, as float32
 	Spec      p2pdiloco.Spec // Aggregator, Codec, Schedule and Trust; empty: as a run has it
 	Transport string         // of p2p's; empty: all
-	StepTime  time.Duration  // that the inner steps of a round last
 }
 
 // Slots that do not count, and the last ends with the run. A peer spares the state that others have
@@ -40,9 +39,6 @@ const (
 	aloneWarmUps = 2 // reductions without a ledger
 	after        = 1
 )
-
-// checkpointEvery is the number of slots from one checkpoint to the next.
-const checkpointEvery = 4
 
 // turnSlots is how many slots that count a swarm does, at most, before it is another one's turn.
 const turnSlots = 20
@@ -63,7 +59,6 @@ func (cfg StepConfig) Validate() error {
 	x := cfg.Cases[0] // the others are as large, and in the same place
 	x.Check(&f)
 	f.Add(x.Bytes < 1<<10 || x.Bytes > 1<<30, "size", SizeText(x.Bytes), "allowed: 1KiB to 1GiB")
-	f.Add(x.StepTime < 0 || x.StepTime > time.Minute, "step-time", x.StepTime, "allowed: 0 to 1m")
 	f.Add(cfg.Against != "" && !x.Loopback(), "against", cfg.Against,
 		"it runs on loopback only: leave --rtt and --rate out")
 	return errors.Join(f...)
@@ -112,9 +107,6 @@ func (c Case) name() string {
 		if part != "" {
 			name += "/" + part
 		}
-	}
-	if c.StepTime > 0 {
-		name += "/step=" + c.StepTime.String()
 	}
 	if c.Rate > 0 {
 		name += "/rate=" + c.Rate.String()

@@ -10,11 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// checkpoints are the ends of names of a slot after which a checkpoint is made, of the one that
-// follows it, and of all others.
-var checkpoints = [...]string{"/checkpoint", "/after-checkpoint", "/no-checkpoint"}
-
-// compare adds the ratios to the first case, to OpenMPI, and to slots without a checkpoint.
+// compare adds the ratios to the first case and to OpenMPI.
 func (cfg StepConfig) compare(r *Report) {
 	first := cfg.Cases[0]
 	for i, c := range cfg.Cases {
@@ -25,9 +21,6 @@ func (cfg StepConfig) compare(r *Report) {
 			if i > 0 {
 				r.Ratio(c.name(), first.name(), unit, "first")
 			}
-		}
-		for _, with := range checkpoints[:2] {
-			r.Ratio(c.name()+with, c.name()+checkpoints[2], "sec/op", "without")
 		}
 	}
 }
@@ -67,9 +60,7 @@ func (t *turn) addSteps(peers []Told) error {
 	}
 	times := strings.Join(append(phases, "sec/op"), " ")
 	for _, x := range samples {
-		t.add(times, x.seconds...)
-		whole := x.seconds[len(x.seconds)-1]
-		t.report.Add(t.number, t.name()+checkpoints[min(x.slot%checkpointEvery, 2)], "sec/op", whole)
+		t.add(times, x...)
 	}
 	var used Counts
 	memory, live := 0.0, 0.0

@@ -57,7 +57,7 @@ type turn struct {
 // limit is the time that a swarm may take: generous, so that a busy machine stays within.
 func (t *turn) limit() time.Duration {
 	transfer := time.Duration(t.Bytes) * time.Duration(t.Peers) * 100 * time.Nanosecond
-	return 3*time.Minute + time.Duration(warmUps+t.slots+after)*(t.StepTime+10*time.Second+50*t.RTT+transfer)
+	return 3*time.Minute + time.Duration(warmUps+t.slots+after)*(10*time.Second+50*t.RTT+transfer)
 }
 
 // measure has a swarm do the slots of a turn.

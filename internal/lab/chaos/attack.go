@@ -15,21 +15,20 @@ func ParseAttacks(list string, seed uint64) ([]hostile.Kind, error) {
 	all := hostile.Kinds()
 	wanted := map[string]bool{}
 	for word := range strings.SplitSeq(list, ",") {
-		some := []hostile.Kind{{Name: strings.TrimSpace(word)}}
-		switch _, known := hostile.Find(some[0].Name); {
+		word = strings.TrimSpace(word)
+		switch _, known := hostile.Find(word); {
 		case known:
-		case some[0].Name == "all":
-			some = all
-		case some[0].Name == "three":
-			some = nil
+			wanted[word] = true
+		case word == "all":
+			for _, k := range all {
+				wanted[k.Name] = true
+			}
+		case word == "three":
 			for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:3] {
-				some = append(some, all[i])
+				wanted[all[i].Name] = true
 			}
 		default:
-			return nil, sources.Faultf("hostile", list, "%q is no attack: p2plab chaos --help lists all", some[0].Name)
-		}
-		for _, k := range some {
-			wanted[k.Name] = true
+			return nil, sources.Faultf("hostile", list, "%q is no attack: p2plab chaos --help lists all", word)
 		}
 	}
 	return slices.DeleteFunc(all, func(k hostile.Kind) bool { return !wanted[k.Name] }), nil

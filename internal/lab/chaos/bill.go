@@ -94,8 +94,3 @@ func (b bill) identity(h *history) Check {
 	}
 	return verdict(CheckIdentity, found, "%d new ones", len(h.renamed))
 }
-
-// bill is what was done to the runner's swarm.
-func (r *runner) bill() bill {
-	return bill{faults: r.done, byzantine: !r.cfg.forks(), last: r.cfg.Slots, late: r.cfg.lostLate()}
-}

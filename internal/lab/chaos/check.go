@@ -64,13 +64,6 @@ func verdict(name string, found findings, fine string, args ...any) Check {
 	return Check{name, false, strings.Join(found, "; ")}
 }
 
-func checkHang(failure error) Check {
-	if failure != nil {
-		return Check{CheckHang, false, failure.Error()}
-	}
-	return Check{CheckHang, true, ""}
-}
-
 func checkRoots(ends []ending, last uint64) Check {
 	var found findings
 	root := ""

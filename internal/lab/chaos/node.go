@@ -35,17 +35,6 @@ var useful = []string{
 	"peer.removed", standsOut,
 }
 
-// news are the events since the last call.
-func (p *node) news() (fresh []eventlog.Line, err error) {
-	err = p.Read(func(l eventlog.Line) {
-		if slices.Contains(useful, l.Event) {
-			fresh = append(fresh, l)
-		}
-	})
-	p.lines = append(p.lines, fresh...)
-	return fresh, err
-}
-
 // running says whether it has a process that does something.
 func (p *node) running() bool { return !p.gone && !p.frozen }
 
@@ -84,14 +73,6 @@ func (p *node) members() (ids []string) {
 func (p *node) misses(other *node) bool {
 	i := slices.Index(p.members(), other.ID)
 	return len(p.status.Members) > 0 && (i < 0 || p.status.Members[i].State == "missing")
-}
-
-// onBranch says whether a peer goes on as a branch, by what it last said.
-func (p *node) onBranch() bool { return p.status.Provisional != "" }
-
-func (p *node) freeze() {
-	p.frozen = true
-	p.Signal(syscall.SIGSTOP)
 }
 
 // thaw continues the process if it is stopped.

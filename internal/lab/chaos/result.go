@@ -47,7 +47,8 @@ func (r *runner) result(failure error) Result {
 		res.Faults = append(res.Faults, f)
 	}
 	checks, h := r.checks(failure, false)
-	res.Checks = append(append(checks, r.bill().check(h)...), checkHappen(r.done),
+	b := bill{faults: r.done, byzantine: !r.cfg.forks(), last: r.cfg.Slots, late: r.cfg.lostLate()}
+	res.Checks = append(append(checks, b.check(h)...), checkHappen(r.done),
 		verdict(CheckFaults, r.odd, "%s", strings.Join(r.fine, "; ")))
 	res.OK = failure == nil && passed(res.Checks)
 	return res
@@ -59,6 +60,10 @@ func (r *runner) checks(failure error, all bool) ([]Check, *history) {
 	var ends []ending
 	var logs [][]eventlog.Line
 	var finished []bool
+	hang := Check{Name: CheckHang, OK: failure == nil}
+	if failure != nil {
+		hang.Detail = failure.Error()
+	}
 	for i, p := range r.nodes {
 		e := p.ending()
 		if r.soak != nil && r.soak.ends != nil {
@@ -67,7 +72,7 @@ func (r *runner) checks(failure error, all bool) ([]Check, *history) {
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished || all)
 	}
 	h := readHistory(logs, finished)
-	return append(verdicts(h, ends, r.cfg.Slots), checkHang(failure), verdict(CheckExits, r.ended, ""),
+	return append(verdicts(h, ends, r.cfg.Slots), hang, verdict(CheckExits, r.ended, ""),
 		checkLogs(r.swarm.Logs())), h
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
@@ -152,19 +153,14 @@ func (r *runner) sleep(ctx context.Context) error {
 }
 
 // read takes in what the peers' logs have new.
-func (r *runner) read() error {
+func (r *runner) read() (err error) {
 	for _, p := range r.nodes {
-		if err := r.follow(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *runner) follow(p *node) error {
-	fresh, err := p.news()
-	for _, l := range fresh {
-		r.ledger.observe(l)
+		err = errors.Join(err, p.Read(func(l eventlog.Line) {
+			if slices.Contains(useful, l.Event) {
+				p.lines = append(p.lines, l)
+				r.ledger.observe(l)
+			}
+		}))
 	}
 	return err
 }

@@ -44,7 +44,8 @@ func (r *runner) do(f *fault, word string) (done bool, err error) {
 		signal(f.hit, syscall.SIGTERM)
 	case "stop":
 		for _, p := range f.hit {
-			p.freeze()
+			p.frozen = true
+			p.Signal(syscall.SIGSTOP)
 		}
 	case "cont":
 		for _, p := range f.hit {
@@ -119,7 +120,8 @@ func (r *runner) awaits(f *fault, word string) (done bool, err error) {
 			r.vain(f, f.since, "nobody went on"), nil
 	case "fork":
 		return !r.cfg.forks() || !f.Fork ||
-			slices.ContainsFunc(r.nodes, (*node).onBranch) || r.vain(f, f.began, noBranch), nil
+			slices.ContainsFunc(r.nodes, func(p *node) bool { return p.status.Provisional != "" }) ||
+			r.vain(f, f.began, noBranch), nil
 	case "missed":
 		return r.missed(f), nil
 	case "reached":

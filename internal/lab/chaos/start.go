@@ -56,13 +56,8 @@ const foundWithin = 20 * time.Second
 func (r *runner) awaitFounding(ctx context.Context) error {
 	began := time.Now()
 	for r.ledger.height == 0 && time.Since(began) < foundWithin {
-		if err := r.read(); err != nil {
+		if err := cmp.Or(r.read(), r.sleep(ctx)); err != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(tick):
 		}
 	}
 	return nil

@@ -267,7 +267,7 @@ func outFor(times int) uint64 { return uint64(min(1<<min(times-2, 10), mostOut))
 // slots, and whether nobody needs anything of one that all leave out.
 func (s *Story) checkLeftOut(steps []step) Check {
 	c := Check{Name: CheckLeftOut}
-	if s.OutUnder == 0 {
+	if !s.OutLonger {
 		return c
 	}
 	longest, most := uint64(0), 0
@@ -294,14 +294,10 @@ func (s *Story) checkLeftOut(steps []step) Check {
 
 // timesFailed is how often a newcomer should have been left out.
 func (s *Story) timesFailed(foe string, steps []step) (times int) {
-	failed, under := s.deedSlots(foe, "nothing"), map[string]bool{}
+	failed := s.deedSlots(foe, "nothing")
 	for _, st := range steps {
-		if n := len(st.plans); n > 0 && slices.Contains(failed, st.slot) {
-			under[st.plans[n-1].Leader] = true
-		}
-		if len(under) >= s.OutUnder {
+		if len(st.plans) > 0 && slices.Contains(failed, st.slot) {
 			times++
-			clear(under)
 		}
 	}
 	return times

@@ -27,13 +27,11 @@ type Expected struct {
 	Named []string
 	After int // deeds that it takes until it comes
 	// Within how many slots of the attack it comes, from the first one on; 0: at some time
-	Within   uint64
-	Evicted  bool // they are, because a proof shows what they have done
-	MayProve bool // they are, if an honest peer sees both of two signatures
-	LeftOut  bool // what they contribute counts in no slot, from the one after their first deed on
-	// OutUnder is under how many different leaders a newcomer shows nothing until it is left out,
-	// each time for longer; 0: it is not
-	OutUnder int
+	Within    uint64
+	Evicted   bool // they are, because a proof shows what they have done
+	MayProve  bool // they are, if an honest peer sees both of two signatures
+	LeftOut   bool // what they contribute counts in no slot, from the one after their first deed on
+	OutLonger bool // newcomers that show nothing are left out, each time for longer
 	// Reductions are how many the attack may cost, beside the first, of a slot of it on average; 0:
 	// usualReductions
 	Reductions float64
@@ -168,7 +166,7 @@ var kinds = []Kind{
 	{
 		"strangers-hide", "three strangers that offer, and show auditors nothing",
 		newcomers, hides(false),
-		Expected{Named: []string{"unshown"}, After: 1, OutUnder: 1},
+		Expected{Named: []string{"unshown"}, After: 1, OutLonger: true},
 	},
 	// more than D10's f, too: 41 in 40 slots
 	{
