@@ -163,8 +163,8 @@ func addFigures(members []MemberStatus, known map[PeerID]figures.Member) (alarm 
 		if of.Slot > 0 {
 			n := of.Newest
 			m.Figures = &FiguresStatus{
-				Slot: of.Slot, Norm: n.Norm, Ratio: figures.Finite(n.Ratio), Cosine: figures.Finite(n.Cosine), Trimmed: n.Trimmed,
-				Clip: n.Clip,
+				Slot: of.Slot, Norm: n.Norm, Ratio: figures.Finite(n.Ratio), Cosine: figures.Finite(n.Cosine),
+				Trimmed: n.Trimmed, Clip: n.Clip,
 			}
 		}
 	}

@@ -177,6 +177,13 @@ func (e *Engine) Start(ctx context.Context, next slot.Plan, own *Contribution, s
 	return r, nil
 }
 
+// open opens a stream to a peer, which has as long for that as for any sign of life.
+func (e *Engine) open(ctx context.Context, to slot.PeerID) (wire.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Stall)
+	defer cancel()
+	return e.cfg.Transport.Open(ctx, to)
+}
+
 // running is the reduction that was started last, if any.
 func (e *Engine) running() *Reduction {
 	e.mu.Lock()

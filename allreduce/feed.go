@@ -20,7 +20,7 @@ type feed struct {
 
 // run opens the stream and carries it to its end. It returns when the piece is complete or lost.
 func (f *feed) run() {
-	s, err := f.open()
+	s, err := f.r.engine.open(f.ctx, f.Owner)
 	if err == nil {
 		err = f.carry(s)
 	}
@@ -32,13 +32,6 @@ func (f *feed) run() {
 		return
 	}
 	f.r.lose(f.Owner, reasonOf(err), err)
-}
-
-// open gives up when it takes longer than the stall limit: a dead host answers nothing.
-func (f *feed) open() (wire.Stream, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, f.r.engine.cfg.Stall)
-	defer cancel()
-	return f.r.engine.cfg.Transport.Open(ctx, f.Owner)
 }
 
 // carry sends on one goroutine and receives on this one. Its error is of the side that failed

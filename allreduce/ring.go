@@ -143,6 +143,9 @@ func (g *ring) watch() {
 // lost says that a peer failed, unless the circle has ended: see Reduction.lastWord. Nothing more
 // will come by this circle.
 func (g *ring) lost(place int, err error) {
+	if own, is := errors.AsType[*ownError](err); is {
+		place, err = g.place, own.error
+	}
 	reason := reasonOf(err)
 	if g.r.lastWord(g.ctx, reason) {
 		return

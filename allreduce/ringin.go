@@ -26,18 +26,13 @@ func (g *ring) serve(s wire.Stream, _ time.Time) {
 		return
 	}
 	_ = s.Reset()
-	if own := (*ownError)(nil); errors.As(err, &own) {
-		g.lost(g.place, own.err)
-		return
-	}
 	g.lost(g.circle.Before(g.place), err)
 }
 
 // ownError is a fault of this peer's own contribution.
-type ownError struct{ err error }
+type ownError struct{ error }
 
-func (e *ownError) Error() string { return e.err.Error() }
-func (e *ownError) Unwrap() error { return e.err }
+func (e *ownError) Unwrap() error { return e.error }
 
 // incoming is what comes from the peer before.
 type incoming struct {

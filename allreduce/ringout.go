@@ -15,15 +15,11 @@ import (
 // run opens the stream to the next peer and carries it to its end.
 func (g *ring) run() {
 	next := g.circle.Next(g.place)
-	ctx, cancel := context.WithTimeout(g.ctx, g.r.engine.cfg.Stall)
-	s, err := g.r.engine.cfg.Transport.Open(ctx, g.peer(next))
-	cancel()
+	s, err := g.r.engine.open(g.ctx, g.peer(next))
 	if err == nil {
 		err = g.carry(s)
 	}
-	if own := (*ownError)(nil); errors.As(err, &own) {
-		g.lost(g.place, own.err)
-	} else if err != nil {
+	if err != nil {
 		g.lost(next, err)
 	}
 }

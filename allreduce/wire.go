@@ -79,19 +79,15 @@ func parseHello(b []byte) (hello, error) {
 	if h.Ring {
 		copy(h.Round[:], r.Take(len(h.Round)))
 	} else {
-		h.readRange(r)
+		h.Range, h.Frames = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
+		if h.Range.Begin >= h.Range.End || h.Frames == 0 || h.Frames > plan.MaxFrames {
+			r.Fail("range %v, %d frames", h.Range, h.Frames)
+		}
 	}
 	if err := r.Done(); err != nil {
 		return hello{}, err
 	}
 	return h, nil
-}
-
-func (h *hello) readRange(r *wire.Reader) {
-	h.Range, h.Frames = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
-	if h.Range.Begin >= h.Range.End || h.Frames == 0 || h.Frames > plan.MaxFrames {
-		r.Fail("range %v, %d frames", h.Range, h.Frames)
-	}
 }
 
 // frameKind says what a frame's payload is. The enumeration only grows.

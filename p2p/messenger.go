@@ -126,11 +126,7 @@ func (m *Messenger) Send(to slot.PeerID, msg []byte) {
 		return
 	}
 	m.mu.Lock()
-	closed := m.mu.closed
-	var err error
-	if !closed {
-		err = m.enqueue(to, msg)
-	}
+	err := m.enqueue(to, msg)
 	m.mu.Unlock()
 	if err != nil {
 		m.drop(to, msg, err)
@@ -139,6 +135,9 @@ func (m *Messenger) Send(to slot.PeerID, msg []byte) {
 
 // enqueue starts the peer's goroutine if it has none. m.mu is held.
 func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
+	if m.mu.closed {
+		return nil
+	}
 	o := m.mu.out[to]
 	if o == nil && len(m.mu.out) >= maxOutboxes {
 		return ErrQueueFull // most of them for names that strangers made up, and soon forgotten

@@ -84,15 +84,10 @@ func (w *demoWatcher) look() (living int, err error) {
 			}
 			continue
 		}
-		w.bury(p)
+		if p.code != 0 {
+			w.lines.Note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
+				p.n, p.PID(), p.code, lab.Tail(p.Log)))
+		}
 	}
 	return living, nil
-}
-
-// bury notes a peer's end.
-func (w *demoWatcher) bury(p *demoPeer) {
-	if p.code != 0 {
-		w.lines.Note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
-			p.n, p.PID(), p.code, lab.Tail(p.Log)))
-	}
 }

@@ -29,7 +29,8 @@ func lookInside(ctx context.Context, l *look, p *localPeer, bootstrap []string) 
 			"run doctor as the user who started the peer, with --data-dir if the peer was given one"))
 	}
 	for _, r := range probes {
-		v.Peers = append(v.Peers, doctor.Peer{ID: r.Peer.String(), Member: true, Error: r.Error, Probe: r.Probe})
+		p := doctor.Peer{ID: r.Peer.String(), Member: true, Error: r.Error, Probe: doctor.Probe(r.Probe)}
+		v.Peers = append(v.Peers, p)
 	}
 	v.Load = doctor.Load()
 	v.Mapped = mapped(ctx, bootstrap)
@@ -113,8 +114,9 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		if i == outsidePeers || ctx.Err() != nil {
 			break
 		}
-		p := doctor.Peer{ID: id.String(), Member: slices.Contains(found, id)}
-		if p.Probe, err = n.Probe(ctx, id, outsideProbe); err != nil {
+		probe, err := n.Probe(ctx, id, outsideProbe)
+		p := doctor.Peer{ID: id.String(), Member: slices.Contains(found, id), Probe: doctor.Probe(probe)}
+		if err != nil {
 			p.Error = err.Error()
 		}
 		v.Peers = append(v.Peers, p)

@@ -197,10 +197,7 @@ type Recent struct {
 
 // handleEvents serves the events after a number that the request names; all without one.
 func (c Content) handleEvents(w http.ResponseWriter, r *http.Request) {
-	after, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
-	if err != nil {
-		after = 0
-	}
+	after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
 	writeJSON(w, c.Events(after))
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 const gib = 1 << 30
@@ -115,7 +114,7 @@ func sample() *View {
 	for i := range 3 {
 		v.Peers = append(v.Peers, Peer{
 			ID: fmt.Sprintf("12D3KooWpeer%d", i), Member: true,
-			Probe: p2p.Probe{
+			Probe: Probe{
 				Addr: "/ip4/203.0.113.5/tcp/4001", Observed: "/ip4/198.51.100.7/tcp/50001",
 				RTT: 30 * time.Millisecond, Up: 2.5e6 * float64(i+1), Down: 5e6,
 			},

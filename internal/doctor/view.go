@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // View is what is known of the connections to other peers.
@@ -48,7 +47,17 @@ type Peer struct {
 	ID     string `json:"peer"`
 	Member bool   `json:"member"`
 	Error  string `json:"error,omitempty"` // why it was not probed
-	p2p.Probe
+	Probe
+}
+
+// Probe is p2p.Probe: what a probe of the connection showed.
+type Probe struct {
+	RTT      time.Duration `json:"rtt_ns"`
+	Offset   time.Duration `json:"offset_ns"` // of its clock against this machine's
+	Up       float64       `json:"up"`        // bytes a second from here to there; 0: unknown
+	Down     float64       `json:"down"`
+	Observed string        `json:"observed,omitempty"`
+	Addr     string        `json:"addr"` // the multiaddr at which it is reached
 }
 
 // Slot is what a round exchanges, and the time of its inner steps. Zero means not known.

@@ -3,11 +3,11 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 420_540, without: agreement},
+	{most: 420_380, without: agreement},
 	{most: 162_400, in: agreement},
-	{most: 65_000, in: []string{"p2p", "gossip"}},
+	{most: 64_440, in: []string{"p2p", "gossip"}},
 	{most: 59_880, in: []string{"bridge"}},
-	{most: 39_300, in: []string{"internal/node"}, without: agreement},
+	{most: 38_880, in: []string{"internal/node"}, without: agreement},
 	{most: 61_460, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
 }
 

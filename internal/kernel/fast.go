@@ -35,9 +35,6 @@ var fast atomic.Bool
 
 func init() { fast.Store(hasFast() && !raced && os.Getenv(Environment) != "go") }
 
-// Fast says whether the kernels use this processor's vector instructions.
-func Fast() bool { return fast.Load() }
-
 // SetFast turns the fast paths on, where this build and this processor have them, or off, for
 // everybody; it returns what was before. The bits of the results are the same: it is for tests and
 // for benchmarks.

@@ -100,11 +100,11 @@ func sameBits(a, b float32) bool {
 func TestSwitch(t *testing.T) {
 	had := SetFast(false)
 	defer SetFast(had)
-	if Fast() || SetFast(true) {
+	if fast.Load() || SetFast(true) {
 		t.Error("switched off, the fast paths are in use")
 	}
-	if Fast() != hasFast() {
-		t.Errorf("switched on, Fast is %v where there is a fast path: %v", Fast(), hasFast())
+	if fast.Load() != hasFast() {
+		t.Errorf("switched on, Fast is %v where there is a fast path: %v", fast.Load(), hasFast())
 	}
 }
 
@@ -112,7 +112,7 @@ func TestSwitch(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	const child = "KERNEL_TEST_CHILD"
 	if os.Getenv(child) != "" {
-		fmt.Println("fast:", Fast())
+		fmt.Println("fast:", fast.Load())
 		return
 	}
 	for value, want := range map[string]string{"go": "fast: false", "": fmt.Sprint("fast: ", hasFast() && !raced)} {

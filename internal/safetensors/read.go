@@ -87,6 +87,7 @@ func (f *File) readTensor(dst []float32, t Tensor) error {
 // convert reads len(dst) elements; exactly, since float32 holds every value of the smaller formats.
 func (d DType) convert(dst []float32, src []byte) {
 	switch d {
+	case F32: // readTensor takes those as they are
 	case BF16:
 		for i := range dst {
 			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)

@@ -109,8 +109,11 @@ func (m *Screen) order() {
 	c := m.columns[m.sort]
 	m.now.Members = slices.Clone(m.now.Members)
 	slices.SortStableFunc(m.now.Members, func(a, b Member) int {
-		if x, y := c.text(a) == "", c.text(b) == ""; x || y {
-			return btoi(x) - btoi(y)
+		if empty := c.text(a) == ""; empty != (c.text(b) == "") {
+			if empty {
+				return 1
+			}
+			return -1
 		}
 		order := c.compare(a, b)
 		if m.reverse {
@@ -118,11 +121,4 @@ func (m *Screen) order() {
 		}
 		return order
 	})
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

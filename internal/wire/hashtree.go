@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/binary"
 	"math/bits"
 
 	"lukechampine.com/blake3"
@@ -34,9 +33,7 @@ func sum(b []byte) (hash [32]byte) {
 	var k HashBlock
 	top := k.Top(b, 0)
 	top.Flags |= guts.FlagRoot
-	for i, w := range guts.ChainingValue(top) {
-		binary.LittleEndian.PutUint32(hash[4*i:], w)
-	}
+	putWords(&hash, guts.ChainingValue(top))
 	return hash
 }
 

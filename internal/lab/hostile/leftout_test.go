@@ -14,7 +14,8 @@ func (s *Story) fails(t *testing.T, by int, out func(i int) uint64, slots ...uin
 	t.Helper()
 	var deeds strings.Builder
 	for _, slot := range slots {
-		s.Honest[0].Lines = append(s.Honest[0].Lines, planned(slot, 4), eventlog.Line{Event: "slot.committed", Slot: slot})
+		committed := eventlog.Line{Event: "slot.committed", Slot: slot}
+		s.Honest[0].Lines = append(s.Honest[0].Lines, planned(slot, 4), committed)
 	}
 	for i, slot := range slots {
 		fmt.Fprintf(&deeds, "slot %d: auditors are shown nothing\n", slot)

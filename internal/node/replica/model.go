@@ -222,10 +222,10 @@ func (m *model) readable(segments []slot.Segment, data []slot.Frames, ahead *che
 	for i, s := range segments {
 		if bad[i] {
 			none.ranges = append(none.ranges, s.Range)
-			none.err = fmt.Errorf("the outcome's elements %d to %d are %w", s.Range.Begin, s.Range.End, errUnreadable)
+			none.error = fmt.Errorf("the outcome's elements %d to %d are %w", s.Range.Begin, s.Range.End, errUnreadable)
 		}
 	}
-	if none.err == nil {
+	if none.error == nil {
 		return nil
 	}
 	return none

@@ -46,12 +46,11 @@ type outcome struct {
 
 // missingError lists the segments that no peer gave, or that nobody can apply.
 type missingError struct {
+	error
 	ranges []slot.Range
-	err    error
 }
 
-func (e missingError) Error() string { return e.err.Error() }
-func (e missingError) Unwrap() error { return e.err }
+func (e missingError) Unwrap() error { return e.error }
 
 // syncBytes of an outcome are written to the disk at a time, beside the reduction.
 const syncBytes = 16 << 20
@@ -190,17 +189,17 @@ func (o *outcomes) fetchMissing(ctx context.Context, wanted outcome, missing []i
 		return nil
 	}
 	if !errors.Is(err, statesync.ErrNoDonor) || len(missing) == 1 {
-		return missingError{[]slot.Range{wanted.segments[missing[0]].Range}, err}
+		return missingError{err, []slot.Range{wanted.segments[missing[0]].Range}}
 	}
 	var lacking missingError
 	for _, i := range missing {
 		if err := o.fetch(ctx, wanted, []int{i}, data, from); err != nil {
-			lacking.ranges, lacking.err = append(lacking.ranges, wanted.segments[i].Range), err
+			lacking.ranges, lacking.error = append(lacking.ranges, wanted.segments[i].Range), err
 			continue
 		}
 		o.lend(wanted, data)
 	}
-	if lacking.err == nil {
+	if lacking.error == nil {
 		return nil
 	}
 	return lacking

@@ -20,6 +20,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
@@ -258,16 +259,12 @@ func (r *Reservations) ask(ctx context.Context, id peer.ID) (reservation, error)
 		err = in.ReadMsg(&msg)
 		in.Close()
 	}
-	switch {
-	case err != nil:
-		_ = s.Reset()
-		return reservation{}, err
-	case msg.GetType() != pb.HopMessage_STATUS || msg.GetStatus() != pb.Status_OK || msg.GetReservation() == nil:
-		_ = s.Reset()
-		return reservation{}, fmt.Errorf("it answers %s", msg.GetStatus())
+	if err == nil && (msg.GetType() != pb.HopMessage_STATUS || msg.GetStatus() != pb.Status_OK ||
+		msg.GetReservation() == nil) {
+		err = fmt.Errorf("it answers %s", msg.GetStatus())
 	}
-	_ = s.Close() // the relay may have ended it
-	return given, nil
+	wire.End(s, err)
+	return given, err
 }
 
 // relays are those through which this peer can be reached now, sorted.
