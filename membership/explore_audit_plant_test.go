@@ -40,20 +40,6 @@ func haveUnchecked(_ *explorer, m *Machine, d *wire.Draft) {
 	m.open.audits[d.Hash] = &audit{draft: *d, passed: true}
 }
 
-// wordOfOne counts an elector's word that it is shown nothing for that of all.
-func wordOfOne(_ *explorer, m *Machine, msg wire.Message) wire.Message {
-	if lost, ok := msg.Body.(wire.Lost); ok && lost.Reason == wire.LostSamples {
-		for _, o := range m.presence.offers() {
-			for _, e := range m.chain.Electorate() {
-				if o.Peer == lost.Peer && e.Peer != m.cfg.Self {
-					m.audits.hides(o, e.Peer)
-				}
-			}
-		}
-	}
-	return msg
-}
-
 // stubborn leads without hearing who is shown nothing.
 func stubborn(_ *explorer, _ *Machine, msg wire.Message) wire.Message {
 	if lost, ok := msg.Body.(wire.Lost); ok && lost.Reason == wire.LostSamples {

@@ -75,10 +75,6 @@ func TestExploreAuditsFindsFaults(t *testing.T) {
 			more: (*explorer).gullible,
 		},
 		{
-			name: "one elector's word leaves a contributor out", want: "Ib", world: auditsWorld{},
-			plant: plant{before: wordOfOne},
-		},
-		{
 			name: "a leader keeps a contributor that hides", want: "Ic", world: auditsWorld{},
 			more:  func(x *explorer, _ *world) { x.audits.stubborn = true },
 			plant: plant{before: stubborn},

@@ -79,7 +79,7 @@ func newAuditsWorld(t *testing.T, c auditsWorld) (*explorer, *world) {
 		at: slices.Index(x.ids, leads), ref: m.open.at(0), electors: m.chain.Electorate(), tries: 1,
 		follows:  !c.liarLeads,
 		attached: map[slot.Root]wire.Attachments{}, proofs: map[slot.Root][]wire.OfferProof{},
-		owned: map[slot.Root]bool{}, stated: map[slot.Root]wire.SignedSegment{}, lies: map[string][]*lie{},
+		owned: map[slot.Root]bool{}, stated: map[slot.Root][]wire.SignedSegment{}, lies: map[string][]*lie{},
 		chain: m.chain,
 	}
 	for p := range w.peers {
@@ -147,8 +147,9 @@ func (x *explorer) contributesToo(w *world) {
 	}
 }
 
-// draftsChecked gives the liar, who leads, steps to draft: what it says of their one segment, which
-// it owns, is true or false, or an honest elector is said to have signed it. In one of them it does
+// draftsChecked gives the liar, who leads, steps to draft: what it says of their first segment,
+// which it owns, is true or false, or an honest elector is said to have signed it. Another elector
+// owns the second segment, as none may own more than half (V14). In one of the steps the liar does
 // not contribute.
 func (x *explorer) draftsChecked(w *world) {
 	x.deliverAtOnce(w, func(t slot.MessageType) bool { return x.at[t] })
@@ -156,6 +157,7 @@ func (x *explorer) draftsChecked(w *world) {
 	honest := slices.DeleteFunc(slices.Clone(offers), func(o wire.Message) bool { return o.From == x.ids[x.liar.at] })
 	own := wire.SignedSegment{Peer: x.ids[x.liar.at], Incarnation: x.incs[x.liar.at]}
 	framed := wire.SignedSegment{Peer: honest[0].From, Incarnation: honest[0].Incarnation, Sig: []byte("forged")}
+	other := wire.SignedSegment{Peer: honest[1].From, Incarnation: honest[1].Incarnation}
 	for _, c := range []struct {
 		outcome string
 		offers  []wire.Message
@@ -168,24 +170,26 @@ func (x *explorer) draftsChecked(w *world) {
 		{"framed", offers, framed, true},
 	} {
 		root := slot.Hash([]byte(c.outcome))
-		r := x.addStepOf(root, slices.Clone(c.offers)...)
-		x.liar.stated[r.Hash()] = c.by
+		r := x.addStepOf([]slot.Root{root, slot.Hash([]byte("sound"))}, slices.Clone(c.offers)...)
+		x.liar.stated[r.Hash()] = []wire.SignedSegment{c.by, other}
 		if c.lie {
 			x.audits.lies[root] = true
 		}
 	}
 }
 
-// ownersAt is what the owner of the one segment of a record of the liar has signed in a ballot.
+// ownersAt is what the owners of the segments of a record of the liar have signed in a ballot.
 func (x *explorer) ownersAt(at slot.Ref, r slot.Record) (o wire.Owners) {
-	s, ok := x.liar.stated[r.Hash()]
-	if !ok {
-		return o
+	o.Stated = slices.Clone(x.liar.stated[r.Hash()])
+	if len(o.Stated) > 0 {
+		o.Group = slot.Hash([]byte("group"))
 	}
-	s.Contributors = r.Segments[0].Contributors
-	o = wire.Owners{Group: slot.Hash([]byte("group")), Stated: []wire.SignedSegment{s}}
-	if s.Sig == nil {
-		o.Stated[0].Sig = x.sign(o.Segment(0, at, r)).Sig
+	for i := range o.Stated {
+		s := &o.Stated[i]
+		s.Contributors = r.Segments[i].Contributors
+		if b := o.Segment(i, at, r); s.Sig == nil {
+			s.Sig = labSign(s.Peer, slot.SignedBytes(b.Type(), x.rules.Run, s.Peer, s.Incarnation, b.Append(nil)))
+		}
 	}
 	return o
 }

@@ -53,10 +53,9 @@ func (x *explorer) checkSent(w *world, id int) {
 		})
 		x.checkCertifiable(w)
 	case wire.Promise:
-		if x.liar != nil && b.Term() > x.terms {
+		if x.liar != nil && !x.resigned(w, id, b.Ref) {
 			x.fail(w, fmt.Sprintf("A4: %s goes to term %d, and no term is over for anybody",
-				labName(x.parcels[id].msg.From),
-				b.Term()))
+				labName(x.parcels[id].msg.From), b.Term()))
 		}
 		x.others(w, id, func(o wire.Message) {
 			if v, ok := o.Body.(wire.Vote); ok && o.From == x.parcels[id].msg.From && v.Height == b.Height &&
@@ -73,6 +72,31 @@ func (x *explorer) checkSent(w *world, id int) {
 		})
 		x.checkAudited(w)
 	}
+}
+
+// resigned says whether each term up to that of a ballot may be over, by what was said with message
+// id: by the clock, or because its leader has ended it. The liar may end those that it leads.
+func (x *explorer) resigned(w *world, id int, to slot.Ref) bool {
+	if to.Term() <= x.terms {
+		return true
+	}
+	before := to
+	before.Ballot -= slot.Tries
+	leads := func(p slot.PeerID) bool {
+		return slices.ContainsFunc(w.peers, func(o int) bool {
+			m := x.locals[o].m
+			return m != nil && m.open.ref.Height == to.Height && m.open.leader(before.Ballot).Peer == p
+		})
+	}
+	ended := leads(x.ids[x.liar.at])
+	said := func(m wire.Message) {
+		b, promises := m.Body.(wire.Promise)
+		ended = ended || promises && b.Height == to.Height && b.Prev == to.Prev &&
+			b.Term() >= to.Term() && leads(m.From)
+	}
+	said(x.parcels[id].msg)
+	x.others(w, id, said)
+	return ended && x.resigned(w, id, before)
 }
 
 func (x *explorer) others(w *world, id int, do func(wire.Message)) {

@@ -123,7 +123,7 @@ func TestExploreLiarFindsFaults(t *testing.T) {
 				w = x.locked(w)
 			}
 			begun := time.Now()
-			x.hunt(w, rand.New(rand.NewPCG(1, 2)), 12, begun.Add(time.Minute))
+			x.hunt(w, rand.New(rand.NewPCG(1, 2)), 12, begun.Add(3*time.Minute))
 			if !strings.HasPrefix(x.fault, c.want) {
 				t.Fatalf("found %q after %d worlds, not %s", x.fault, x.worlds, c.want)
 			}

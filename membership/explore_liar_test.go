@@ -28,8 +28,8 @@ type liar struct {
 	attached map[slot.Root]wire.Attachments
 	proofs   map[slot.Root][]wire.OfferProof
 	owned    map[slot.Root]bool // reduced bytes that it serves
-	// by record, for audits; without a signature the statement is the liar's
-	stated map[slot.Root]wire.SignedSegment
+	// by record, for audits: of each segment; without a signature it is what its owner would say
+	stated map[slot.Root][]wire.SignedSegment
 	terms  []uint32 // ballots of later terms that it promises from the beginning
 
 	lies  map[string][]*lie // by what was said

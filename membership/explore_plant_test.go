@@ -223,10 +223,11 @@ func (x *explorer) offers(w *world) []wire.Message {
 
 // addStep adds a step of these offers. The liar alone has what it says to be their mean.
 func (x *explorer) addStep(offers ...wire.Message) slot.Record {
-	return x.addStepOf(slot.Hash([]byte("junk")), offers...)
+	return x.addStepOf([]slot.Root{slot.Hash([]byte("junk"))}, offers...)
 }
 
-func (x *explorer) addStepOf(outcome slot.Root, offers ...wire.Message) slot.Record {
+// addStepOf adds a step of these offers, with equal segments that have these outcomes.
+func (x *explorer) addStepOf(outcomes []slot.Root, offers ...wire.Message) slot.Record {
 	l, c := x.liar, x.liar.chain
 	slices.SortFunc(offers, func(a, b wire.Message) int { return cmpPeer(a.From, b.From) })
 	r := x.record(slot.Members, c.Members())
@@ -238,12 +239,15 @@ func (x *explorer) addStepOf(outcome slot.Root, offers ...wire.Message) slot.Rec
 		r.Contributions = append(r.Contributions, o.Body.(wire.Offer).Offer)
 		proofs = append(proofs, wire.OfferProof{Incarnation: o.Incarnation, Sig: o.Sig})
 	}
-	r.Segments = []slot.Segment{{
-		Range: slot.Range{End: c.Rules().Elements(c.OpenSlot())}, Contributors: set, Root: outcome,
-	}}
+	size := c.Rules().Elements(c.OpenSlot()) / uint64(len(outcomes))
+	r.Segments = nil
+	for i, root := range outcomes {
+		at := slot.Range{Begin: uint64(i) * size, End: uint64(i+1) * size}
+		r.Segments = append(r.Segments, slot.Segment{Range: at, Contributors: set, Root: root})
+		l.owned[root] = true
+	}
 	r.Work = c.WorkAfter(slot.Step, r.Contributions)
 	r = c.Settle(r, chain.Turnover{Listed: c.Members()})
-	l.owned[r.Segments[0].Root] = true
 	l.proofs[r.Hash()] = proofs
 	l.records = append(l.records, r)
 	return r

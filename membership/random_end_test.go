@@ -10,6 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // honest lists the honest peers that are up.
@@ -134,10 +135,12 @@ func (w *chaos) slots() (s uint64) {
 }
 
 // can says whether slots can be decided: on some chain a quorum lives, or so many that they fork
-// without the others, and enough peers train.
+// without the others, enough peers train, and the newest state has not died with all that held it.
 func (w *chaos) can() bool {
 	return !w.off && !w.outvoted() && slices.ContainsFunc(w.honest(),
-		func(p *labPeer) bool { return w.starts(p) && w.works(p) && w.goesOn(p) })
+		func(p *labPeer) bool {
+			return w.starts(p) && w.works(p) && w.goesOn(p) && p.m.chain.Tip().Slot <= w.slots()
+		})
 }
 
 // goesOn says whether those that live can go on with a peer's chain. They fork only while they hear
@@ -150,7 +153,8 @@ func (w *chaos) goesOn(p *labPeer) bool {
 	}
 	if w.timing.ForkAfter > 0 && (len(w.liars) == 0 || !rules.Quorum(p.m.chain.Electorate(), heard)) {
 		if !rules.Byzantine {
-			return p.m.model.state.known && !p.m.own.leaving
+			_, member := chain.FindMember(p.m.chain.Members(), p.id, p.inc)
+			return member && p.m.model.state.known && !p.m.own.leaving
 		}
 		rules.Byzantine = false // more than half fork, or half with rank 0
 	}
