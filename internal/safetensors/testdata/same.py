@@ -13,7 +13,7 @@ n = int.from_bytes(blob[:8], "little")
 header = json.loads(blob[8 : 8 + n])
 meta = header.pop("__metadata__")
 tensors = {}
-for name, t in header.items():
+for name, t in sorted(header.items(), key=lambda e: e[1]["data_offsets"]):
     begin, end = t["data_offsets"]
     assert t["dtype"] == "F32", t
     tensors[name] = np.frombuffer(blob[8 + n + begin : 8 + n + end], "<f4").reshape(t["shape"])
