@@ -49,7 +49,7 @@ func (ac *acceptor) reach(ballot uint32) {
 		return
 	}
 	if ballot > own.Floor() {
-		own.Promise = &wire.EntryPromise{Ref: ac.open.at(ballot)}
+		own.Promise = &wire.EntryPromise{Ref: ac.open.position(ballot)}
 		ac.persist(*own.Promise)
 	}
 	ac.enter(ballot)
@@ -62,7 +62,7 @@ func (ac *acceptor) reach(ballot uint32) {
 func (ac *acceptor) showPromise() {
 	d, own := ac.open, ac.pledges.open
 	d.promisedAt = ac.now
-	p := wire.Promise{Ref: d.at(own.Floor())}
+	p := wire.Promise{Ref: d.position(own.Floor())}
 	leader := d.leader(p.Ballot).Peer
 	if v := own.Vote; v != nil {
 		lock := v.QC.Lock()
@@ -169,7 +169,7 @@ func (ac *acceptor) drafted(of slot.Vote) *wire.Drafted {
 // lock puts a vote on disk.
 func (ac *acceptor) lock(q wire.QC, dr wire.Drafted) {
 	ac.pledges.open.Vote = &wire.EntryVote{
-		Ref: ac.open.at(q.Ballot), Locked: wire.Locked{QC: q, Record: dr.Record, Proofs: dr.Proofs},
+		Ref: ac.open.position(q.Ballot), Locked: wire.Locked{QC: q, Record: dr.Record, Proofs: dr.Proofs},
 	}
 	ac.persist(*ac.pledges.open.Vote)
 }

@@ -279,8 +279,8 @@ func TestTheRemovedOutbidsNobody(t *testing.T) {
 				b += slot.Tries
 			}
 			to := peersOf(e.m.chain.Electorate())
-			e.send(wire.Envelope{To: to, Body: wire.Promise{Ref: d.at(b)}})
-			e.send(wire.Envelope{To: to, Body: wire.Beat{Ref: d.at(b), Revision: 1, Offers: 1}})
+			e.send(wire.Envelope{To: to, Body: wire.Promise{Ref: d.position(b)}})
+			e.send(wire.Envelope{To: to, Body: wire.Beat{Ref: d.position(b), Revision: 1, Offers: 1}})
 		}
 		l.at(l.now+15*time.Millisecond, outbid)
 	}

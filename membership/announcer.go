@@ -33,7 +33,7 @@ func (an *announcer) announce() {
 	}
 	switch {
 	case an.own.leaving && an.member():
-		an.gossip(wire.Leave{Since: an.since()}, an.leaveTo()...)
+		an.gossip(wire.Leave{Since: an.memberSince()}, an.leaveTo()...)
 	case an.roster.wantsIn():
 		an.gossip(wire.Join{Contributes: an.own.contributes})
 	default:
@@ -78,8 +78,8 @@ func (an *announcer) leaveTo() []slot.PeerID {
 	return union([]slot.PeerID{an.cfg.Self}, peersOf(an.chain.Electorate()))
 }
 
-// since is the height since which this peer is a member.
-func (an *announcer) since() uint64 {
+// memberSince returns the height since which this peer is a member.
+func (an *announcer) memberSince() uint64 {
 	self, _ := chain.FindMember(an.chain.Members(), an.cfg.Self, an.cfg.Incarnation)
 	return self.Since
 }

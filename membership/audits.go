@@ -129,29 +129,29 @@ func (au *audits) report(r ReportAudited) {
 
 // notShown takes in that this peer got nothing of a contribution, and tells the electors.
 func (au *audits) notShown(o slot.Offer) {
-	if au.elector() && o.Peer != au.cfg.Self && au.hides(o, au.cfg.Self) {
+	if au.elector() && o.Peer != au.cfg.Self && au.noteHiding(o, au.cfg.Self) {
 		au.send(au.lost(o), without(peersOf(au.chain.Electorate()), au.cfg.Self)...)
 	}
 }
 
 func (au *audits) lost(o slot.Offer) wire.Lost {
 	return wire.Lost{
-		Ref: au.open.at(au.open.ballot), Peer: o.Peer, Reason: wire.LostSamples, Round: slot.Hash(o.Append(nil)),
+		Ref: au.open.position(au.open.ballot), Peer: o.Peer, Reason: wire.LostSamples, Round: slot.Hash(o.Append(nil)),
 	}
 }
 
-// hides notes that an elector is shown nothing of what an offer is about, and says whether that is
-// news. A peer that was started again may train the same, and offers it with another number. No
-// more electors hide than may lie: so of an elector's word that many count. Without that one liar
-// could name them all.
-func (au *audits) hides(o slot.Offer, from slot.PeerID) bool {
-	if in(au.open.hidden[o], from) {
+// noteHiding notes that an elector is shown nothing of what an offer is about, and says whether
+// that is news. A peer that was started again may train the same, and offers it with another
+// number. No more electors hide than may lie: so of an elector's word that many count. Without that
+// one liar could name them all.
+func (au *audits) noteHiding(o slot.Offer, from slot.PeerID) bool {
+	if contains(au.open.hidden[o], from) {
 		return false
 	}
 	elects := func(p slot.PeerID) bool { return slot.Find(au.chain.Electorate(), p) >= 0 }
 	named := map[slot.PeerID]struct{}{}
 	for other, by := range au.open.hidden {
-		if in(by, from) && elects(other.Peer) && other.Peer != o.Peer {
+		if contains(by, from) && elects(other.Peer) && other.Peer != o.Peer {
 			named[other.Peer] = struct{}{}
 		}
 	}
@@ -171,7 +171,7 @@ func (au *audits) hides(o slot.Offer, from slot.PeerID) bool {
 // onLost takes an elector's word that a contributor shows it nothing. It moves nothing by itself: a
 // leader that fails resigns, and the next one goes by it.
 func (au *audits) onLost(msg wire.Message, lost wire.Lost) error {
-	if err := au.from(msg); err != nil {
+	if err := au.checkElector(msg); err != nil {
 		return err
 	}
 	if lost.Peer == msg.From {
@@ -179,7 +179,7 @@ func (au *audits) onLost(msg wire.Message, lost wire.Lost) error {
 	}
 	for _, known := range au.proofs.known[lost.Peer] {
 		if slot.Hash(known.Append(nil)) == lost.Round {
-			au.hides(known.Offer, msg.From)
+			au.noteHiding(known.Offer, msg.From)
 			return nil
 		}
 	}
@@ -189,7 +189,7 @@ func (au *audits) onLost(msg wire.Message, lost wire.Lost) error {
 // repeatTo tells the leader of a later term what this peer has told the electors at this height.
 func (au *audits) repeatTo(leader slot.PeerID) {
 	for o, from := range au.open.hidden {
-		if in(from, au.cfg.Self) && leader != au.cfg.Self {
+		if contains(from, au.cfg.Self) && leader != au.cfg.Self {
 			au.send(au.lost(o), leader)
 		}
 	}

@@ -229,7 +229,7 @@ func TestAnElectorTellsWhatItIsNotShown(t *testing.T) {
 	// one elector names all others: one of them counts, and two that contributed stay in any case
 	m.open.hidden = nil
 	for _, o := range offers {
-		m.audits.hides(o, elector.id)
+		m.audits.noteHiding(o, elector.id)
 	}
 	if len(m.open.hidden) != 1 {
 		t.Errorf("%d names of one elector count", len(m.open.hidden))

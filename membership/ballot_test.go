@@ -52,7 +52,7 @@ func TestSomeElectorsMoveNobody(t *testing.T) {
 		l.manual = true
 		d, f := a.m.open, a.m.cfg.Rules.Liars(n)
 		say := func(p *labPeer, term uint32) {
-			if err := a.m.Step(l.now, labSigned(p, wire.Promise{Ref: d.at(d.ballot + term*slot.Tries)})); err != nil {
+			if err := a.m.Step(l.now, labSigned(p, wire.Promise{Ref: d.position(d.ballot + term*slot.Tries)})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -225,7 +225,7 @@ func TestALostPromiseIsShownAgain(t *testing.T) {
 		}
 	}
 	locked.m.pledges.open.Vote = &wire.EntryVote{
-		Ref: d.at(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own},
+		Ref: d.position(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own},
 	}
 	l.filters = []*labFilter{
 		{from: at(0).name, kind: "draft,propose,promise,have,vote,plan,retry,commit", left: -1},
@@ -251,7 +251,7 @@ func TestRetriesAreAnsweredOnce(t *testing.T) {
 	a.m.Ready()
 	sent := 0
 	for i := range 100 {
-		_ = a.m.Step(l.now+labTiming.Retry*time.Duration(i)/100, labSigned(leader, wire.Retry{Ref: d.at(1)}))
+		_ = a.m.Step(l.now+labTiming.Retry*time.Duration(i)/100, labSigned(leader, wire.Retry{Ref: d.position(1)}))
 		for _, e := range a.m.Ready().Send {
 			if _, ok := e.Body.(wire.Promise); ok {
 				sent += len(e.To)
@@ -271,7 +271,7 @@ func lockedLab(t *testing.T) (l *lab, a *labPeer, own slot.Record) {
 	a = l.peers[0]
 	own = stepRecord(a.m, "AB")
 	locked := wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}
-	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: locked}
+	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.position(0), Locked: locked}
 	a.m.pacemaker.next()
 	return l, a, own
 }
@@ -297,7 +297,7 @@ func TestALockIsShownUntilTheLeaderDrafts(t *testing.T) {
 	if n := shown(); n != 20 {
 		t.Errorf("before its leader's draft: %d times", n)
 	}
-	a.m.pledges.open.Have = &wire.EntryHave{Ref: a.m.open.at(a.m.open.ballot), Drafted: wire.Drafted{Record: own}}
+	a.m.pledges.open.Have = &wire.EntryHave{Ref: a.m.open.position(a.m.open.ballot), Drafted: wire.Drafted{Record: own}}
 	if n := shown(); n != 0 {
 		t.Errorf("after it: %d times", n)
 	}

@@ -80,7 +80,7 @@ func TestTermsAreMeasured(t *testing.T) {
 		for _, after := range []time.Duration{c.want - 1, c.want} {
 			m.now = since + after
 			m.acceptor.sawLife(1) // it counts in trust crash only
-			if over := m.pacemaker.over(); over != (after >= c.want) {
+			if over := m.pacemaker.expired(); over != (after >= c.want) {
 				t.Errorf("%+v: over after %v: %v", c, after, over)
 			}
 		}

@@ -160,7 +160,7 @@ func (cu *catchup) onNeed(msg wire.Message, n wire.Need) error {
 // Older ones of the same member make room. A message for a later height would be of no use when
 // that COMMIT comes.
 func (cu *catchup) onEarly(msg wire.Message, height uint64) error {
-	if err := cu.fromMember(msg); err != nil {
+	if err := cu.checkMember(msg); err != nil {
 		return err
 	}
 	cu.askOrAwait(msg.From, height-1)
@@ -172,7 +172,7 @@ func (cu *catchup) onEarly(msg wire.Message, height uint64) error {
 }
 
 // takeEarly returns the early messages and empties their list.
-func (cu *catchup) takeEarly() []wire.Message { return cu.early.take() }
+func (cu *catchup) takeEarly() []wire.Message { return cu.early.drain() }
 
 // askOrAwait asks a peer that shows a longer chain for what follows the tip. If that is the one
 // record that is being passed on, it is on its way: otherwise all would ask the first peer that has

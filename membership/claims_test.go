@@ -15,7 +15,7 @@ func TestClaimsKeepOnlyWhatWasSigned(t *testing.T) {
 	for ballot := range uint32(2 * maxClaimsBy) {
 		r := stepRecord(a.m, "abc")
 		d := draftOf(ballot, r, l.proofs(r.Contributions))
-		d.Ref = a.m.open.at(ballot)
+		d.Ref = a.m.open.position(ballot)
 		_ = say(a, "c", c.inc, d)
 	}
 	if n := len(a.m.evidence.claims); n == 0 {
@@ -45,14 +45,14 @@ func TestAHighBallotDeposesNobody(t *testing.T) {
 		liar = a.m.open.leader(led + 2*slot.Tries)
 	}
 	for term := uint32(1); term < 9; term++ {
-		b := (a.m.open.at(led).Term() + term) * slot.Tries
+		b := (a.m.open.position(led).Term() + term) * slot.Tries
 		if a.m.open.leader(b).Peer != liar.Peer {
 			continue
 		}
 		for _, body := range []wire.Body{
-			wire.Promise{Ref: a.m.open.at(b)},
-			wire.Beat{Ref: a.m.open.at(b), Offers: 1},
-			wire.Retry{Ref: a.m.open.at(b + 1)},
+			wire.Promise{Ref: a.m.open.position(b)},
+			wire.Beat{Ref: a.m.open.position(b), Offers: 1},
+			wire.Retry{Ref: a.m.open.position(b + 1)},
 		} {
 			err := a.step(wire.Message{From: liar.Peer, Incarnation: liar.Incarnation, Body: body})
 			if a.m.open.ballot != led {

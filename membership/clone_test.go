@@ -171,13 +171,13 @@ func TestAnotherCertificateIsNoClone(t *testing.T) {
 	again := c
 	again.Certificate.Ballot += 3
 	again.Certificate.Signatures = []slot.Signature{{Peer: a.id}}
-	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.of(again.Record), a.m.own.offerSeq)
+	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.find(again.Record), a.m.own.offerSeq)
 	if a.m.clones.own != "" {
 		t.Error("a second certificate of a known record is taken for a clone's")
 	}
 	clear(a.m.pledges.kept)
 	again.Record.Work++
-	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.of(again.Record), a.m.own.offerSeq)
+	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.find(again.Record), a.m.own.offerSeq)
 	if a.m.clones.own == "" {
 		t.Error("a certificate of another record is not noticed")
 	}

@@ -94,7 +94,7 @@ func (cl *clones) signed(c wire.Commit, on *chain.Chain) bool {
 	if c.Record.Kind != slot.Fork {
 		voters = on.At(c.Record.Height - 1).Members
 	}
-	return cl.in(voters) && slices.ContainsFunc(c.Certificate.Signatures,
+	return cl.isMember(voters) && slices.ContainsFunc(c.Certificate.Signatures,
 		func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
 }
 
@@ -102,7 +102,7 @@ func (cl *clones) signed(c wire.Commit, on *chain.Chain) bool {
 // never used. An offer that an earlier incarnation made counts for nothing: this one must have been
 // a member when the slot began.
 func (cl *clones) lists(r slot.Record, on *chain.Chain, offerSeq uint64) bool {
-	return cl.in(beganWith(on, r.Height)) && slices.ContainsFunc(r.Contributions,
+	return cl.isMember(beganWith(on, r.Height)) && slices.ContainsFunc(r.Contributions,
 		func(o slot.Offer) bool { return o.Peer == cl.cfg.Self && o.Seq > offerSeq })
 }
 
@@ -116,13 +116,13 @@ func (cl *clones) spokeOn(on *chain.Chain, height, offerSeq uint64) bool {
 			return false
 		}
 		return cl.signed(c, on) || slices.ContainsFunc(c.Record.Contributions, func(o slot.Offer) bool {
-			return o.Peer == cl.cfg.Self && o.Seq <= offerSeq && cl.in(on.At(h-1).Members)
+			return o.Peer == cl.cfg.Self && o.Seq <= offerSeq && cl.isMember(on.At(h-1).Members)
 		})
 	})
 }
 
-// in says whether this incarnation is one of these members.
-func (cl *clones) in(members []slot.Member) bool {
+// isMember says whether this incarnation is one of these members.
+func (cl *clones) isMember(members []slot.Member) bool {
 	_, ok := chain.FindMember(members, cl.cfg.Self, cl.cfg.Incarnation)
 	return ok
 }

@@ -26,7 +26,7 @@ func TestACommitByHashIsNoDeadEnd(t *testing.T) {
 	l.within(t, 4*labTiming.Retry, "a peer that never saw the draft gets the record", func() bool {
 		return victim.m.chain.Height() >= height
 	})
-	if victim.m.pledges.of(victim.m.chain.Tip()).Have != nil {
+	if victim.m.pledges.find(victim.m.chain.Tip()).Have != nil {
 		t.Error("it has seen the draft")
 	}
 }

@@ -123,7 +123,7 @@ func (dr *drafter) draftRecord(r slot.Record) bool {
 		return false
 	}
 	dr.openDraft(wire.Drafted{
-		Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Owners: dr.owners(r),
+		Record: r, Proofs: dr.proofs.list(r.Contributions), Attached: dr.roster.proofOf(r), Owners: dr.owners(r),
 		Grounds: l.grounds,
 	})
 	return true
@@ -220,7 +220,7 @@ func (dr *drafter) onHave(msg wire.Message, h wire.Have) error {
 	}
 	w := memberKey{msg.From, msg.Incarnation}
 	a := dr.presence.known[w]
-	if a == nil && dr.from(msg) != nil {
+	if a == nil && dr.checkElector(msg) != nil {
 		return ErrSender
 	}
 	if had, ok := l.given[h.Hash][w]; !ok || had.Ballot < h.Ballot {

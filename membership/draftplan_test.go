@@ -43,7 +43,7 @@ func TestDraftsByPlan(t *testing.T) {
 		plan := slot.Plan{Ref: m.open.ref, Slot: r.Slot, Offers: r.Contributions}
 		m.open.last = &plan
 		m.proofs.noteAll(r.Contributions, l.proofs(r.Contributions))
-		whole := draftOf(0, r, m.proofs.of(r.Contributions))
+		whole := draftOf(0, r, m.proofs.list(r.Contributions))
 		brief, ok := byPlan(whole, &plan)
 		if !ok {
 			t.Fatal("the draft is not one of its plan")

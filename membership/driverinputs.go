@@ -71,7 +71,7 @@ func (in *inputs) signal() {
 	}
 }
 
-func (in *inputs) take() ([]Report, []received) {
+func (in *inputs) drain() ([]Report, []received) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	reports, messages := in.mu.reports, in.mu.messages

@@ -86,7 +86,7 @@ func stoodStill(last, now time.Time, most time.Duration) bool {
 }
 
 func (l *loop) step() {
-	reports, messages := l.inputs.take()
+	reports, messages := l.inputs.drain()
 	l.core.mu.Lock()
 	defer l.core.mu.Unlock()
 	now := l.now()

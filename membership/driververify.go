@@ -24,7 +24,7 @@ type verifier struct {
 // run verifies messages until the inbox closes.
 func (v *verifier) run(from *inbox) {
 	for {
-		q, b, ok := from.take()
+		q, b, ok := from.next()
 		if !ok {
 			return
 		}

@@ -93,12 +93,12 @@ func claimOf(by memberKey, b wire.Body) (key claim, value slot.Root, ok bool) {
 func (ev *evidence) watchClaims(msg wire.Message) {
 	by := memberKey{msg.From, msg.Incarnation}
 	key, value, ok := claimOf(by, msg.Body)
-	if !ok || by == ev.self || ev.fromMember(msg) != nil {
+	if !ok || by == ev.self || ev.checkMember(msg) != nil {
 		return
 	}
 	before, had := ev.claims[key]
 	if !had {
-		anybody := ev.from(msg) != nil
+		anybody := ev.checkElector(msg) != nil
 		if len(ev.claims) < maxClaims && ev.claimsBy[by] < maxClaimsBy && !(anybody && ev.seatless >= maxSeatless) {
 			ev.claims[key] = signed(msg)
 			ev.claimsBy[by]++
@@ -168,9 +168,9 @@ func contradicts(e wire.Evidence, proofs chain.ProofChecker) error {
 	return nil
 }
 
-// take checks the evidence that another peer found. The two signature checks are worth their time
-// only if it concerns a member, or a peer that asks to be one.
-func (ev *evidence) take(e wire.Evidence, concerns bool) error {
+// receive checks the evidence that another peer found. The two signature checks are worth their
+// time only if it concerns a member, or a peer that asks to be one.
+func (ev *evidence) receive(e wire.Evidence, concerns bool) error {
 	by := memberKey{e.Peer, e.Incarnation}
 	if ev.evicted(by) {
 		return ErrStale

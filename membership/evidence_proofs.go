@@ -76,8 +76,8 @@ func (ev *evidence) lies(w memberKey) bool {
 	return unsent || ev.evicted(w)
 }
 
-// of is the evidence against a peer.
-func (ev *evidence) of(w memberKey) (e wire.Evidence, ok bool) {
+// find returns the evidence against a peer.
+func (ev *evidence) find(w memberKey) (e wire.Evidence, ok bool) {
 	i := slices.IndexFunc(ev.evictions, func(v eviction) bool { return v.memberKey == w })
 	if i < 0 {
 		return e, false
@@ -100,7 +100,7 @@ func (ev *evidence) onAccuse(msg wire.Message, a wire.Accuse, concerns bool) err
 	switch {
 	case by == ev.self || ev.evicted(by):
 		return ErrStale
-	case !concerns || ev.fromMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse:
+	case !concerns || ev.checkMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse:
 		return ErrSender
 	}
 	was, asked := ev.accusing.asked[msg.From]
@@ -115,7 +115,7 @@ func (ev *evidence) onAccuse(msg wire.Message, a wire.Accuse, concerns bool) err
 
 // onAsk sends evidence to a member that lacks it.
 func (ev *evidence) onAsk(msg wire.Message, a wire.Ask) error {
-	if err := ev.fromMember(msg); err != nil {
+	if err := ev.checkMember(msg); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(ev.evictions, func(v eviction) bool {
@@ -131,10 +131,10 @@ func (ev *evidence) onAsk(msg wire.Message, a wire.Ask) error {
 // onEvidence takes evidence from another peer. What proves nothing counts against that peer, which
 // had to check it.
 func (ev *evidence) onEvidence(msg wire.Message, e wire.Evidence, concerns bool) error {
-	if e.Proven() && (ev.fromMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse) {
+	if e.Proven() && (ev.checkMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse) {
 		return ErrSender
 	}
-	err := ev.take(e, concerns)
+	err := ev.receive(e, concerns)
 	if e.Proven() && errors.Is(err, chain.ErrInvalid) {
 		ev.accusing.idle[msg.From]++
 		ev.reportPeer(EventRefused, ReasonFalseProof, msg.From,

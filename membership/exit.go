@@ -113,7 +113,7 @@ func (ex *exit) unserved() []slot.PeerID {
 	for _, c := range ex.chain.Commits() { // the newest ones
 		for _, e := range c.Record.Members {
 			member := slot.Find(ex.chain.Members(), e.Peer) >= 0
-			if e.Peer != ex.cfg.Self && (member || !ex.parted(e)) && !slices.Contains(ps, e.Peer) && !shown(e.Peer) {
+			if e.Peer != ex.cfg.Self && (member || !ex.isGone(e)) && !slices.Contains(ps, e.Peer) && !shown(e.Peer) {
 				ps = append(ps, e.Peer)
 			}
 		}
@@ -122,8 +122,8 @@ func (ex *exit) unserved() []slot.PeerID {
 	return ps
 }
 
-// parted says whether a member that is none any more has gone by its own wish, or was put out.
-func (ex *exit) parted(e slot.Member) bool {
+// isGone says whether a member that is none any more has gone by its own wish, or was put out.
+func (ex *exit) isGone(e slot.Member) bool {
 	a := ex.presence.known[ofMember(e)]
 	return a != nil && a.leaving || ex.evidence.evicted(ofMember(e)) || ex.chain.Access().Removed(e.Peer)
 }

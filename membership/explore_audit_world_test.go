@@ -76,7 +76,7 @@ func newAuditsWorld(t *testing.T, c auditsWorld) (*explorer, *world) {
 		leads = m.open.leader(2 * slot.Tries).Peer
 	}
 	x.liar = &liar{
-		at: slices.Index(x.ids, leads), ref: m.open.at(0), electors: m.chain.Electorate(), tries: 1,
+		at: slices.Index(x.ids, leads), ref: m.open.position(0), electors: m.chain.Electorate(), tries: 1,
 		follows:  !c.liarLeads,
 		attached: map[slot.Root]wire.Attachments{}, proofs: map[slot.Root][]wire.OfferProof{},
 		owned: map[slot.Root]bool{}, stated: map[slot.Root][]wire.SignedSegment{}, lies: map[string][]*lie{},

@@ -68,13 +68,13 @@ func newLiarsWorld(t *testing.T, rules chain.Rules, n int, tries uint32) (*explo
 	m := x.locals[w.peers[0]].m
 	first := m.open.leader(0).Peer
 	l := &liar{
-		at: slices.Index(x.ids, first), ref: m.open.at(0), electors: m.chain.Electorate(), tries: tries,
+		at: slices.Index(x.ids, first), ref: m.open.position(0), electors: m.chain.Electorate(), tries: tries,
 		attached: map[slot.Root]wire.Attachments{}, proofs: map[slot.Root][]wire.OfferProof{},
 		owned: map[slot.Root]bool{}, lies: map[string][]*lie{}, chain: m.chain,
 	}
 	x.liar, x.at = l, arrangements
 	for _, name := range []string{"X", "Y"} {
-		r := x.record(slot.Members, with(m.chain.Members(), slot.Member{Peer: labID(name), Incarnation: 1}))
+		r := x.record(slot.Members, insertMember(m.chain.Members(), slot.Member{Peer: labID(name), Incarnation: 1}))
 		if err := m.chain.Check(r, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -116,7 +116,7 @@ func newcomersNotAsked(_ *explorer, m *Machine, msg wire.Message) wire.Message {
 
 // movedByOne follows any promise of a later ballot (m18).
 func movedByOne(m *Machine, msg wire.Message, _ error) {
-	if p, ok := msg.Body.(wire.Promise); ok && p.Ballot > m.open.ballot && m.from(msg) == nil {
+	if p, ok := msg.Body.(wire.Promise); ok && p.Ballot > m.open.ballot && m.checkElector(msg) == nil {
 		m.acceptor.reach(p.Ballot)
 		m.settle()
 	}
@@ -177,7 +177,7 @@ func (x *explorer) drops() {
 func (x *explorer) promotes() {
 	members := x.liar.chain.Members()
 	for _, name := range []string{"X", "Y", "Z"} {
-		members = with(members, slot.Member{Peer: labID(name), Incarnation: 1})
+		members = insertMember(members, slot.Member{Peer: labID(name), Incarnation: 1})
 	}
 	r := x.record(slot.Members, members)
 	for i, m := range r.Members {

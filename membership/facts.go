@@ -44,8 +44,8 @@ func (f *facts) member() bool {
 	return ok && f.chain.Pinned()
 }
 
-// from says whether a message comes from an elector.
-func (f *facts) from(msg wire.Message) error {
+// checkElector refuses a message that comes from no elector.
+func (f *facts) checkElector(msg wire.Message) error {
 	if _, ok := chain.FindMember(f.chain.Electorate(), msg.From, msg.Incarnation); !ok {
 		return ErrSender
 	}
@@ -56,8 +56,8 @@ func (f *facts) from(msg wire.Message) error {
 // byzantine.
 func (f *facts) tolerated() int { return f.chain.Rules().Liars(len(f.chain.Electorate())) }
 
-// fromMember says whether a message comes from a member.
-func (f *facts) fromMember(msg wire.Message) error {
+// checkMember refuses a message that comes from no member.
+func (f *facts) checkMember(msg wire.Message) error {
 	if _, ok := chain.FindMember(f.chain.Members(), msg.From, msg.Incarnation); !ok {
 		return ErrSender
 	}

@@ -22,7 +22,7 @@ func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 		return ErrSender
 	case ac.answerDecided(msg.From), ballot < d.ballot || ballot < ac.pledges.open.Floor():
 		return ErrStale
-	case d.at(ballot).Term() != d.term():
+	case d.position(ballot).Term() != d.term():
 		return errAhead
 	}
 	ac.enter(ballot)
@@ -47,7 +47,7 @@ const plansAhead = 4
 // keepAhead keeps a plan of one of the next terms.
 func (ac *acceptor) keepAhead(msg wire.Message, ballot uint32) {
 	d := ac.open
-	if t := d.at(ballot).Term(); t <= d.term()+plansAhead {
+	if t := d.position(ballot).Term(); t <= d.term()+plansAhead {
 		d.ahead[t] = msg
 	}
 }
@@ -67,7 +67,7 @@ func (ac *acceptor) enter(ballot uint32) {
 	if ballot <= d.ballot {
 		return
 	}
-	if d.at(ballot).Term() != d.term() {
+	if d.position(ballot).Term() != d.term() {
 		d.led, d.beat, d.revision, d.revised, d.began, d.drafted = false, wire.Beat{}, 0, 0, never, nil
 		d.planned = 0
 	}

@@ -80,7 +80,7 @@ func TestForksThatAreNotSigned(t *testing.T) {
 		"not listed":        func(_ *lab, _, b *labPeer, p *wire.ForkDraft) { p.Record.Members = p.Record.Members[1:] },
 		"more work":         func(_ *lab, _, _ *labPeer, p *wire.ForkDraft) { p.Record.Work += 9 },
 		"with a stranger": func(l *lab, a, _ *labPeer, p *wire.ForkDraft) {
-			p.Record.Members = with(p.Record.Members, a.m.chain.Listing(labID("Z"), 1))
+			p.Record.Members = insertMember(p.Record.Members, a.m.chain.Listing(labID("Z"), 1))
 		},
 	} {
 		l, a, b, fork := forkWorld(t)

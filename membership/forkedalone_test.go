@@ -37,7 +37,7 @@ func (f *forger) stranger(name string) *labPeer {
 func (f *forger) beside(others ...*labPeer) []slot.Member {
 	listed := []slot.Member{f.chain.Listing(f.id, f.inc)}
 	for _, o := range others {
-		listed = with(listed, f.chain.Listing(o.id, o.inc))
+		listed = insertMember(listed, f.chain.Listing(o.id, o.inc))
 	}
 	return listed
 }

@@ -150,7 +150,7 @@ func (fo *founder) propose() {
 // enough.
 func (fo *founder) signers() (list []slot.Member) {
 	f, rules := &fo.founding, fo.cfg.Rules
-	list = with(nil, fo.chain.Listing(fo.cfg.Self, fo.cfg.Incarnation))
+	list = insertMember(nil, fo.chain.Listing(fo.cfg.Self, fo.cfg.Incarnation))
 	var silent []slot.Member
 	for _, a := range fo.presence.sorted(func(a *contact) bool { return fo.presence.around(a.memberKey) }) {
 		if !slices.Contains(rules.Founders, a.peer) || a.peer == fo.cfg.Self {
@@ -159,12 +159,12 @@ func (fo *founder) signers() (list []slot.Member) {
 		e := fo.chain.Listing(a.peer, a.inc)
 		if f.leads && slot.Find(f.fork.Record.Members, a.peer) >= 0 && f.sigs[a.peer] == nil {
 			silent = append(silent, e)
-		} else if more := with(list, e); more != nil {
+		} else if more := insertMember(list, e); more != nil {
 			list = more
 		}
 	}
 	for _, e := range silent {
-		if more := with(list, e); more != nil && 2*len(list) <= len(rules.Founders) {
+		if more := insertMember(list, e); more != nil && 2*len(list) <= len(rules.Founders) {
 			list = more
 		}
 	}

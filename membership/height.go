@@ -81,8 +81,8 @@ type holding struct {
 // grows, or is switched.
 type height struct{ open *openHeight }
 
-// at returns the open position in a ballot.
-func (d *openHeight) at(ballot uint32) slot.Ref {
+// position returns the open position in a ballot.
+func (d *openHeight) position(ballot uint32) slot.Ref {
 	ref := d.ref
 	ref.Ballot = ballot
 	return ref
@@ -93,11 +93,11 @@ func (d *openHeight) leader(ballot uint32) slot.Member {
 	if len(d.order) == 0 {
 		return slot.Member{}
 	}
-	return d.order[d.at(ballot).Term()%uint32(len(d.order))]
+	return d.order[d.position(ballot).Term()%uint32(len(d.order))]
 }
 
 // term returns the term of the followed ballot.
-func (d *openHeight) term() uint32 { return d.at(d.ballot).Term() }
+func (d *openHeight) term() uint32 { return d.position(d.ballot).Term() }
 
 // leads says whether a message comes from the leader of a ballot.
 func (d *openHeight) leads(msg wire.Message, ballot uint32) bool {
@@ -142,14 +142,14 @@ type planning struct {
 	// newcomers that revisions left out beside others that failed: nothing speaks against them
 	crowded map[slot.PeerID]struct{}
 	// groups have no more newcomers than they must, for the rest of the term
-	fewest   bool
-	listed   map[slot.PeerID]struct{}  // peers that some plan had
-	excluded map[slot.PeerID]exclusion // peers left out of plans
-	banned   map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
-	holdOff  time.Duration             // no plan before this time
-	failures int                       // attempts that were given up at this height
-	parted   []slot.PeerID             // left out of rings because a neighbour reported them
-	givenUp  slot.Root                 // the group of the last one
+	fewest        bool
+	listed        map[slot.PeerID]struct{}  // peers that some plan had
+	excluded      map[slot.PeerID]exclusion // peers left out of plans
+	banned        map[slot.PeerID]struct{}  // those of them that sent bad values or bytes
+	holdOff       time.Duration             // no plan before this time
+	failures      int                       // attempts that were given up at this height
+	leftOutOfRing []slot.PeerID             // left out of rings because a neighbour reported them
+	givenUp       slot.Root                 // the group of the last one
 	// when the reduction last made progress, by a statement or by bytes that came here
 	progressAt    time.Duration
 	leftOutSilent int           // how often owners that owe statements were left out

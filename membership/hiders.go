@@ -92,13 +92,13 @@ func (hs *hiders) out(ballot uint32, offers []slot.Offer) (out []slot.PeerID) {
 	room, stay := f+term, len(lately)-f-1
 	return slices.DeleteFunc(out, func(p slot.PeerID) bool {
 		if leads(p) < 0 {
-			return times[p] == 0 && !in(named[p], hs.cfg.Self) && len(named[p]) <= f
+			return times[p] == 0 && !contains(named[p], hs.cfg.Self) && len(named[p]) <= f
 		}
-		if room == 0 || in(lately, p) && f > 0 && stay <= 0 {
+		if room == 0 || contains(lately, p) && f > 0 && stay <= 0 {
 			return true
 		}
 		room--
-		stay -= btoi(in(lately, p))
+		stay -= btoi(contains(lately, p))
 		return false
 	})
 }

@@ -97,9 +97,9 @@ func (in *inbox) largest() (most *inboxQueue) {
 	return most
 }
 
-// take waits for the next message. It returns false once the inbox is closed. The caller returns
+// next waits for the next message. It returns false once the inbox is closed. The caller returns
 // the queue with done.
-func (in *inbox) take() (*inboxQueue, []byte, bool) {
+func (in *inbox) next() (*inboxQueue, []byte, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for {

@@ -12,7 +12,7 @@ import (
 // takeAll empties an inbox by hand, as one verifier would.
 func takeAll(in *inbox, n int) (got []string) {
 	for range n {
-		q, b, _ := in.take()
+		q, b, _ := in.next()
 		got = append(got, string(q.from)+string(b))
 		in.done(q)
 	}
@@ -71,7 +71,7 @@ func TestInboxBoundsMemory(t *testing.T) {
 	}
 	in.put("a", []byte("1"))
 	in.put("a", []byte("2"))
-	if in.take(); len(in.mu.turn) != 0 {
+	if in.next(); len(in.mu.turn) != 0 {
 		t.Error("a sender has two turns")
 	}
 	in = newInbox()
@@ -93,7 +93,7 @@ func TestInboxKeepsOrder(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for {
-					q, b, ok := in.take()
+					q, b, ok := in.next()
 					if !ok {
 						return
 					}

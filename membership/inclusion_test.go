@@ -242,7 +242,7 @@ func TestWhoseResignationCounts(t *testing.T) {
 				by = q
 			}
 		}
-		if err := p.step(labSigned(by, wire.Promise{Ref: p.m.open.at(c.ballot)})); err != nil {
+		if err := p.step(labSigned(by, wire.Promise{Ref: p.m.open.position(c.ballot)})); err != nil {
 			t.Fatal(name, err)
 		}
 		own := p.m.pledges.open.Promise

@@ -68,7 +68,7 @@ func (le *leader) takeLead() {
 	if d.lead == nil && floor > 0 && floor == d.ballot && ofMember(d.leader(floor)) == le.self &&
 		own.Promise != nil && own.Promise.Ballot == floor && (own.Have == nil || own.Have.Ballot < floor) &&
 		own.Decided == nil {
-		d.lead = newLeading(d.at(floor), le.boot, le.now)
+		d.lead = newLeading(d.position(floor), le.boot, le.now)
 	}
 }
 
@@ -207,7 +207,7 @@ func (le *leader) sendProposal() {
 
 // onVote counts the votes for the own proposal in its ballot. A quorum of them is the certificate.
 func (le *leader) onVote(msg wire.Message, v slot.Vote) error {
-	if err := le.from(msg); err != nil {
+	if err := le.checkElector(msg); err != nil {
 		return err
 	}
 	l := le.open.lead
@@ -314,7 +314,7 @@ func (le *leader) closePlan() {
 		le.planner.giveUpRing(*l.plan)
 		return
 	}
-	if out := le.planner.silent(); len(out) > 0 {
+	if out := le.planner.owingOwners(); len(out) > 0 {
 		l.leftOutSilent++
 		le.planner.leaveOut(out)
 	}

@@ -68,7 +68,7 @@ func (m *Machine) Step(now time.Duration, msg wire.Message) error {
 func (m *Machine) Report(now time.Duration, r Report) {
 	m.now = max(m.now, now)
 	m.presence.watchHearing()
-	m.take(r)
+	m.handle(r)
 	m.settle()
 }
 
@@ -144,7 +144,7 @@ func (m *Machine) settle() {
 	if msg, ok := m.acceptor.takeAhead(); ok {
 		_ = m.receive(msg) // refused, as it would have been on time
 	}
-	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed, m.pacemaker.length())
+	m.turnout.watch(m.open.position(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed, m.pacemaker.length())
 	m.model.advanceState(m.catchup.chainGrows)
 	m.participant.answerDraft()
 	m.acceptor.castVote()

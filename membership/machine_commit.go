@@ -70,7 +70,7 @@ func (m *Machine) recordOf(msg wire.Message, v slot.Vote) (r slot.Record, err er
 // It moves nobody: whoever has adopted it announces that. But it may convict those who signed both.
 func (m *Machine) compareSibling(msg wire.Message, c wire.Commit) {
 	h := c.Record.Height
-	if m.evidence.fromMember(msg) != nil || h == 0 || !m.chain.Holds(h) ||
+	if m.evidence.checkMember(msg) != nil || h == 0 || !m.chain.Holds(h) ||
 		m.chain.Hash(h-1) != c.Record.Prev || h > 1 && !m.chain.Holds(h-1) ||
 		c.Certificate.Hash != c.Record.Hash() || m.chain.Has(h, c.Certificate.Hash) {
 		return
@@ -109,7 +109,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	if m.chain.Pinned() {
 		m.path = nil
 	}
-	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
+	m.clones.checkOwnSignatures(c, m.chain, m.pledges.find(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
 	m.countVotes(c, before)
 	m.statements.noteIdle(before, m.history.slotTook)
@@ -132,7 +132,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 // disk, so the vote binds this peer to nothing new; but it must not contradict an earlier promise
 // or vote.
 func (m *Machine) countVotes(c wire.Commit, before []slot.Member) {
-	own, v := m.pledges.of(c.Record), c.Certificate.Vote
+	own, v := m.pledges.find(c.Record), c.Certificate.Vote
 	late := m.turnout.decided(c, before, m.open.leader(v.Ballot), own.Have != nil || own.Vote != nil)
 	agrees := v.Ballot >= own.Floor() &&
 		(own.Vote == nil || own.Vote.Ballot < v.Ballot || own.Vote.QC.Hash == v.Hash)

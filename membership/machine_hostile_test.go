@@ -119,7 +119,7 @@ func TestABallotCannotBeJumpedTo(t *testing.T) {
 		high--
 	}
 	l.at(l.now, func() {})
-	ref := a.m.open.at(high)
+	ref := a.m.open.position(high)
 	err := say(a, "c", c.inc, wire.Beat{Ref: ref})
 	t.Log(a.m.open.ballot, high, err)
 	if a.m.open.ballot == high {
@@ -260,7 +260,7 @@ func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 	}
 	expect("its first draft", 1, true)
 	lead := m.open.lead
-	members := with(tip.Members, m.chain.Listing(labID("Z"), 1))
+	members := insertMember(tip.Members, m.chain.Listing(labID("Z"), 1))
 	draft := draftOf(0, slot.Record{Members: members}, nil)
 	lead.draft, lead.draftAt, lead.haves = &draft, m.now, map[memberKey]wire.SignedHave{}
 	gave := func(e slot.Member) bool { return e.Peer != labID("Z") }

@@ -113,8 +113,8 @@ func (m *Machine) replayEarly() {
 	}
 }
 
-// take gives a report to the part that handles it.
-func (m *Machine) take(r Report) {
+// handle gives a report to the part that handles it.
+func (m *Machine) handle(r Report) {
 	switch r := r.(type) {
 	case ReportOffer:
 		m.own.reported++
@@ -210,7 +210,7 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 	// in vain, and nobody asks a peer for it that is no further.
 	inVain := m.catchup.need.times >= askedInVain
 	if m.chain.Height() > 0 && (a.Branch != m.chain.Branch() && (!ours || a.Height <= m.chain.Height()) ||
-		m.presence.parted(a) || inVain && !m.chain.Has(a.Height, a.Tip)) || !m.chain.Pinned() {
+		m.presence.differs(a) || inVain && !m.chain.Has(a.Height, a.Tip)) || !m.chain.Pinned() {
 		m.competing.makeWay(msg.From, a)
 		m.competing.meet(msg.From, a)
 	}

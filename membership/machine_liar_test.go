@@ -156,12 +156,12 @@ func (l *labLiar) ref() slot.Ref {
 	if l.r.IntN(2) == 0 {
 		for b := d.ballot; b < d.ballot+uint32(len(d.order))*slot.Tries; b += slot.Tries {
 			if d.leader(b).Peer == l.p.id {
-				return d.at(b)
+				return d.position(b)
 			}
 		}
 	}
 	near := d.ballot + uint32(l.r.IntN(3))
-	return d.at([]uint32{d.ballot, near, (d.term() + 1) * slot.Tries, uint32(l.r.IntN(64)), 1 << 30}[l.r.IntN(5)])
+	return d.position([]uint32{d.ballot, near, (d.term() + 1) * slot.Tries, uint32(l.r.IntN(64)), 1 << 30}[l.r.IntN(5)])
 }
 
 // record is one that might follow: one that was drafted, or one with another stranger, or without a
@@ -174,7 +174,7 @@ func (l *labLiar) record() slot.Record {
 	listed := slices.Clone(m.chain.Members())
 	switch i := l.r.IntN(len(listed)); l.r.IntN(3) {
 	case 0:
-		listed = with(listed, slot.Member{Peer: labID(string(rune('W' + l.r.IntN(3)))), Incarnation: 1})
+		listed = insertMember(listed, slot.Member{Peer: labID(string(rune('W' + l.r.IntN(3)))), Incarnation: 1})
 	case 1:
 		listed = slices.Delete(listed, i, i+1)
 	case 2:

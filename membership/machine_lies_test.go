@@ -51,7 +51,7 @@ var labLies = []labLie{
 		}
 		return wire.Draft{
 			Vote:    slot.Vote{Ref: ref, Hash: r.Hash()},
-			Drafted: wire.Drafted{Record: r, Proofs: m.proofs.of(r.Contributions), Grounds: g},
+			Drafted: wire.Drafted{Record: r, Proofs: m.proofs.list(r.Contributions), Grounds: g},
 		}
 	}},
 	{"second draft", convictsLiar, "", func(l *labLiar, m *Machine) wire.Body {
@@ -62,7 +62,7 @@ var labLies = []labLie{
 		r := l.record()
 		return wire.Draft{
 			Vote:    slot.Vote{Ref: lead.ref, Hash: r.Hash()},
-			Drafted: wire.Drafted{Record: r, Proofs: m.proofs.of(r.Contributions), Grounds: lead.grounds},
+			Drafted: wire.Drafted{Record: r, Proofs: m.proofs.list(r.Contributions), Grounds: lead.grounds},
 		}
 	}},
 	{"have", convictsLiar, "", func(l *labLiar, _ *Machine) wire.Body { return wire.Have{Vote: l.vote()} }},
@@ -127,7 +127,7 @@ var labLies = []labLie{
 			Offers: []slot.Offer{*m.own.mine},
 		}
 		p.Pieces = []slot.Piece{{Range: slot.Range{End: m.chain.Rules().Elements(p.Slot)}, Owner: l.p.id}}
-		return wire.Plan{Plan: p, Proofs: m.proofs.of(p.Offers)}
+		return wire.Plan{Plan: p, Proofs: m.proofs.list(p.Offers)}
 	}},
 	{"segment", convictsLiar, "", func(l *labLiar, m *Machine) wire.Body {
 		p := m.open.plan

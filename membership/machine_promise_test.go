@@ -19,7 +19,7 @@ func TestAForgedLockForcesNobody(t *testing.T) {
 	ballot := uint32(slot.Tries)
 	promise := func(q wire.QC, locked bool) wire.Message {
 		lock := q.Lock()
-		p := wire.Promise{Ref: d.at(ballot), Lock: &lock}
+		p := wire.Promise{Ref: d.position(ballot), Lock: &lock}
 		if locked {
 			p.Locked = &wire.Locked{QC: q, Record: own, Proofs: l.proofs(own.Contributions)}
 		}

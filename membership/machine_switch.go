@@ -18,7 +18,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 	}
 	m.pledges.setAside()
 	for _, c := range r.chain.Above(common) {
-		m.clones.checkOwnSignatures(c, r.chain, m.pledges.of(c.Record), m.own.offerSeq)
+		m.clones.checkOwnSignatures(c, r.chain, m.pledges.find(c.Record), m.own.offerSeq)
 		m.persist(wire.EntryCommit(c))
 		m.pledges.pass(c.Record)
 	}

@@ -162,13 +162,13 @@ func TestHaveConditions(t *testing.T) {
 		{"state behind (H12)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) { m.model.state.height-- }, false},
 		{"diverged", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) { m.model.state.diverged = true }, false},
 		{"below a promise (H2)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
-			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.at(3)}
+			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.position(3)}
 		}, false},
 		{"a later HAVE", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
-			m.pledges.open.Have = &wire.EntryHave{Ref: m.open.at(3), Drafted: wire.Drafted{Record: record}}
+			m.pledges.open.Have = &wire.EntryHave{Ref: m.open.position(3), Drafted: wire.Drafted{Record: record}}
 		}, false},
 		{"another HAVE in the ballot (m7)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
-			m.pledges.open.Have = &wire.EntryHave{Ref: m.open.at(0)}
+			m.pledges.open.Have = &wire.EntryHave{Ref: m.open.position(0)}
 		}, false},
 		{"an offer that nobody signed", func(_ *Machine, _ *slot.Record, proofs []wire.OfferProof) {
 			proofs[1].Sig = nil
@@ -231,7 +231,7 @@ func TestVoteConditions(t *testing.T) {
 	leader := l.leader()
 	voter := l.others(leader)[0]
 	record, grown := stepRecord(voter.m, "AB"), stepRecord(voter.m, "AB")
-	grown.Members = with(slices.Clone(grown.Members), voter.m.chain.Listing(labID("D"), 9))
+	grown.Members = insertMember(slices.Clone(grown.Members), voter.m.chain.Listing(labID("D"), 9))
 	for _, c := range []struct {
 		name    string
 		record  slot.Record
@@ -249,10 +249,10 @@ func TestVoteConditions(t *testing.T) {
 			return q
 		}(), nil, false},
 		{"below a promise (H2)", record, l.qc(0, record, "AB"), func(m *Machine) {
-			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.at(3)}
+			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.position(3)}
 		}, false},
 		{"a later vote", record, l.qc(0, record, "AB"), func(m *Machine) {
-			m.pledges.open.Vote = &wire.EntryVote{Ref: m.open.at(3)}
+			m.pledges.open.Vote = &wire.EntryVote{Ref: m.open.position(3)}
 		}, false},
 	} {
 		m := copyMachine(voter.m)
@@ -261,7 +261,7 @@ func TestVoteConditions(t *testing.T) {
 			c.prepare(m)
 		}
 		m.Ready()
-		v := slot.Vote{Ref: m.open.at(0), Hash: c.record.Hash()}
+		v := slot.Vote{Ref: m.open.position(0), Hash: c.record.Hash()}
 		_ = m.Step(l.now, labSigned(leader, wire.Propose{Vote: v, QC: c.qc}))
 		r := m.Ready()
 		voted := sends[wire.Vote](r)
@@ -302,7 +302,7 @@ func TestChoose(t *testing.T) {
 	l := labOf(t, "ABC")
 	m := l.peer("A").m
 	one, two := stepRecord(m, "AB"), stepRecord(m, "AC")
-	ref := m.open.at(slot.Tries)
+	ref := m.open.position(slot.Tries)
 	for m.open.leader(ref.Ballot).Peer != m.cfg.Self {
 		ref.Ballot += slot.Tries
 	}

@@ -159,7 +159,7 @@ func (mo *motions) sendOne(o slot.Motion) {
 // onMotion keeps a member's motion. The opposite of a motion that could be decided takes that one
 // back, and is kept in its place, because the earlier one may still arrive on other paths.
 func (mo *motions) onMotion(msg wire.Message, o slot.Motion) error {
-	if err := mo.from(msg); err != nil {
+	if err := mo.checkElector(msg); err != nil {
 		return err
 	}
 	by, a := memberKey{msg.From, msg.Incarnation}, mo.chain.Access()

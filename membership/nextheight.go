@@ -68,8 +68,8 @@ func (ea *early) dropOldest(from slot.PeerID) {
 	*ea = slices.Delete(*ea, i, i+1)
 }
 
-// take returns the messages, and keeps none.
-func (ea *early) take() (messages []wire.Message) {
+// drain returns the messages, and keeps none.
+func (ea *early) drain() (messages []wire.Message) {
 	for _, m := range *ea {
 		messages = append(messages, m.Message)
 	}

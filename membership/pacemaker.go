@@ -39,7 +39,7 @@ type pacemaker struct {
 // onPromise notes how far an elector has got, and follows if enough have. The leader of the ballot
 // is shown the record of the sender's lock, with what proves it.
 func (pm *pacemaker) onPromise(msg wire.Message, p wire.Promise) error {
-	if err := pm.from(msg); err != nil {
+	if err := pm.checkElector(msg); err != nil {
 		return err
 	}
 	if pm.acceptor.answerDecided(msg.From) {
@@ -121,7 +121,7 @@ func (pm *pacemaker) join() {
 		}
 	}
 	if d.term() > 0 && d.began == never && pm.cfg.Rules.Quorum(electors, func(e slot.Member) bool {
-		return d.at(pm.reached(e)).Term() >= d.term()
+		return d.position(pm.reached(e)).Term() >= d.term()
 	}) {
 		d.began = pm.now
 	}
@@ -138,7 +138,7 @@ func (pm *pacemaker) watch() {
 		d.owed = pm.now
 	}
 	pm.join() // this peer may have entered the term by its leader's draft
-	if pm.over() || pm.succeeds() {
+	if pm.expired() || pm.succeeds() {
 		pm.next()
 		return
 	}
@@ -161,8 +161,8 @@ func (pm *pacemaker) counting() (since time.Duration, runs bool) {
 	return max(d.owed, d.began), true
 }
 
-// over says whether the followed leader has had its time.
-func (pm *pacemaker) over() bool {
+// expired says whether the followed leader has had its time.
+func (pm *pacemaker) expired() bool {
 	since, runs := pm.counting()
 	switch {
 	case !runs:

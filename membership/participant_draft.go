@@ -74,7 +74,7 @@ func (pa *participant) wholeDraft(body wire.Draft) (wire.Draft, error) {
 	if !pa.proofs.has(offers) {
 		return body, fmt.Errorf("%w: signatures of offers of plan %s", ErrLacks, by.Group.Short())
 	}
-	return body.Whole(offers, pa.proofs.of(offers))
+	return body.Whole(offers, pa.proofs.list(offers))
 }
 
 // noteDraft notes a ballot's draft as progress of its leader.

@@ -49,8 +49,9 @@ func without(list []slot.PeerID, p slot.PeerID) []slot.PeerID {
 	return slices.DeleteFunc(slices.Clone(list), func(q slot.PeerID) bool { return p == q })
 }
 
-// with adds a member in order. It returns nil if its peer is still listed in another incarnation.
-func with(members []slot.Member, e slot.Member) []slot.Member {
+// insertMember adds a member in order. It returns nil if its peer is still listed in another
+// incarnation.
+func insertMember(members []slot.Member, e slot.Member) []slot.Member {
 	if slot.Find(members, e.Peer) >= 0 {
 		return nil
 	}

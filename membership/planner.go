@@ -52,8 +52,8 @@ func (pn *planner) windowEnds(offers []slot.Offer, waiting []slot.Member) time.D
 	c, n := pn.chain, len(offers)+pn.chain.Awaited(len(offers), waiting)
 	if c.FewNewcomers() {
 		lately := c.Lately()
-		late := chain.CountMembers(waiting, func(e slot.Member) bool { return in(lately, e.Peer) })
-		known := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return !in(lately, o.Peer) })
+		late := chain.CountMembers(waiting, func(e slot.Member) bool { return contains(lately, e.Peer) })
+		known := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return !contains(lately, o.Peer) })
 		switch {
 		case late > 0 && len(known) == 0:
 			return pn.history.loneEnds(offers, late)
@@ -64,7 +64,7 @@ func (pn *planner) windowEnds(offers []slot.Offer, waiting []slot.Member) time.D
 	return pn.history.graceEnds(offers, n)
 }
 
-func in(set map[slot.PeerID]struct{}, p slot.PeerID) bool { _, is := set[p]; return is }
+func contains(set map[slot.PeerID]struct{}, p slot.PeerID) bool { _, is := set[p]; return is }
 
 // offers lists the standing offers that a plan lists.
 func (pn *planner) offers() []slot.Offer {
@@ -328,7 +328,7 @@ func (l *planning) forgive() {
 func (pn *planner) sendPlan() {
 	l := pn.open.lead
 	l.sentAt = pn.now
-	pn.send(wire.Plan{Plan: *l.plan, Proofs: pn.proofs.of(l.plan.Offers)}, peersOf(pn.chain.Members())...)
+	pn.send(wire.Plan{Plan: *l.plan, Proofs: pn.proofs.list(l.plan.Offers)}, peersOf(pn.chain.Members())...)
 }
 
 // onSegment takes an owner's statement, whichever revision it knew: what counts is that the range

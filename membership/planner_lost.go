@@ -14,7 +14,7 @@ import (
 // failed connection may be either side's fault. The leader need not weigh reports at once, because
 // owners go on without a contributor by themselves.
 func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
-	if err := pn.fromMember(msg); err != nil {
+	if err := pn.checkMember(msg); err != nil {
 		return err
 	}
 	l := pn.open.lead
@@ -108,9 +108,9 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 	if len(acc.against) == 0 && len(pn.open.lead.statesTooFew) == 0 {
 		return ""
 	}
-	parted := len(alive) == 2 && acc.parted
+	pairFails := len(alive) == 2 && acc.pairFails
 	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool {
-		return !parted && !pn.convicted(p, q, acc)
+		return !pairFails && !pn.convicted(p, q, acc)
 	})
 	if len(out) == 0 {
 		return ""
@@ -126,10 +126,10 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 // accusations are what the living peers of a group report of each other. The leader counts them
 // with every message, so that takes one pass.
 type accusations struct {
-	against map[slot.PeerID][]slot.PeerID // the accusers of a peer
-	old     map[slot.PeerID][]slot.PeerID // the peers that one has accused for Timing.Lost
-	parted  bool                          // if only two are left, they cannot work together
-	share   chain.Share                   // of the group, where some are old
+	against   map[slot.PeerID][]slot.PeerID // the accusers of a peer
+	old       map[slot.PeerID][]slot.PeerID // the peers that one has accused for Timing.Lost
+	pairFails bool                          // if only two are left, they cannot work together
+	share     chain.Share                   // of the group, where some are old
 }
 
 // weigh counts the reports. Of the last two of a group one must go, even on a single report: this
@@ -148,7 +148,7 @@ func (pn *planner) weigh(p slot.Plan, alive []slot.PeerID, reports []report) acc
 		if pn.now-r.at >= pn.cfg.Timing.Lost {
 			acc.old[r.by] = append(acc.old[r.by], r.of)
 		}
-		acc.parted = acc.parted || r.by == pn.cfg.Self || pn.now-r.at >= pn.cfg.Timing.Beat
+		acc.pairFails = acc.pairFails || r.by == pn.cfg.Self || pn.now-r.at >= pn.cfg.Timing.Beat
 	}
 	for peer, by := range acc.against {
 		acc.against[peer] = union(by)
@@ -198,14 +198,14 @@ const silentTimeouts = 6
 // factor is larger than the one by which an owner waits for its slowest contributor.
 const slowOwnerFactor = 40
 
-// silent lists the owners that owe statements when nothing gets on, or when they alone have kept
-// the others waiting for too long. It lists half of the owners at most: if most owe them, the
+// owingOwners lists the owners that owe statements when nothing gets on, or when they alone have
+// kept the others waiting for too long. It lists half of the owners at most: if most owe them, the
 // reduction itself is held up. Their peers may have all their bytes and no reason to complain, and
 // the slot would wait for a hung or hostile owner for ever. It happens once a ballot, so that slow
 // links do not have pieces moved in turns; where members may lie, once for each that may. A leader
 // that owes one itself is deposed. In a ring an owner that owes statements may wait for any other:
 // see ringHangs.
-func (pn *planner) silent() []slot.PeerID {
+func (pn *planner) owingOwners() []slot.PeerID {
 	l, group := pn.open.lead, pn.open.groupReports
 	longest := pn.longestWait()
 	wait := min(silentTimeouts*pn.cfg.Timing.Patience, longest)

@@ -64,12 +64,12 @@ func (pn *planner) mendRing(words []report) bool {
 	if !slices.ContainsFunc(words, ripe) {
 		return false
 	}
-	if slices.ContainsFunc(l.parted, pn.presence.heardOf) {
+	if slices.ContainsFunc(l.leftOutOfRing, pn.presence.heardOf) {
 		pn.giveUpRing(*l.plan)
 		return true
 	}
 	out := pn.unfit(words)
-	l.parted = append(l.parted, out)
+	l.leftOutOfRing = append(l.leftOutOfRing, out)
 	pn.leaveOut([]slot.PeerID{out})
 	return true
 }

@@ -28,8 +28,8 @@ func (pl *pledges) openAt(at wire.Position) {
 	delete(pl.kept, at)
 }
 
-// of returns what this peer signed at the height of a record, after the record before it.
-func (pl *pledges) of(r slot.Record) wire.Pledge {
+// find returns what this peer signed at the height of a record, after the record before it.
+func (pl *pledges) find(r slot.Record) wire.Pledge {
 	at := wire.Position{Height: r.Height, Prev: r.Prev}
 	if at == pl.at {
 		return pl.open

@@ -10,14 +10,14 @@ import (
 // along says whether a peer is on this branch, according to its newest ALIVE: it stands at one of
 // the branch's records, or further on it.
 func (pr *presence) along(a *contact) bool {
-	return a.alive == nil || !pr.parted(*a.alive) && a.alive.Branch == pr.chain.Branch() ||
+	return a.alive == nil || !pr.differs(*a.alive) && a.alive.Branch == pr.chain.Branch() ||
 		pr.chain.Has(a.alive.Height, a.alive.Tip)
 }
 
-// parted says whether an ALIVE is about another record at a height where this chain has one. Two
+// differs says whether an ALIVE is about another record at a height where this chain has one. Two
 // branches need no fork for that: a leader that votes twice may have a record certified on either
 // side.
-func (pr *presence) parted(a wire.Alive) bool {
+func (pr *presence) differs(a wire.Alive) bool {
 	return a.Height > 0 && a.Height <= pr.chain.Height() && !pr.chain.Has(a.Height, a.Tip)
 }
 
@@ -42,7 +42,7 @@ func (pr *presence) ours(a wire.Alive) bool {
 func (pr *presence) onAnotherBranch(w memberKey) bool {
 	a := pr.known[w]
 	return a != nil && a.alive != nil && a.alive.Height > 0 &&
-		(a.alive.Branch != pr.chain.Branch() || pr.parted(*a.alive))
+		(a.alive.Branch != pr.chain.Branch() || pr.differs(*a.alive))
 }
 
 // atOurTip says whether a peer's newest ALIVE shows the state after our tip.

@@ -56,7 +56,7 @@ func (pf *proofs) note(o slot.Offer, proof wire.OfferProof) {
 			return
 		}
 		if k.Seq == o.Seq && k.proof.Incarnation == proof.Incarnation && o.Peer != pf.cfg.Self &&
-			pf.fromMember(signed.message()) == nil {
+			pf.checkMember(signed.message()) == nil {
 			pf.evidence.evict(evidenceOf(k.message(), signed.message()), true)
 		}
 	}
@@ -77,8 +77,8 @@ func (pf *proofs) noteAll(offers []slot.Offer, proofs []wire.OfferProof) {
 	}
 }
 
-// of returns the proofs of offers. Those that are not known are empty.
-func (pf *proofs) of(offers []slot.Offer) []wire.OfferProof {
+// list returns the proofs of offers. Those that are not known are empty.
+func (pf *proofs) list(offers []slot.Offer) []wire.OfferProof {
 	if len(offers) == 0 {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (pf *proofs) of(offers []slot.Offer) []wire.OfferProof {
 
 // has says whether each of the offers is known to be its contributor's.
 func (pf *proofs) has(offers []slot.Offer) bool {
-	return !slices.ContainsFunc(pf.of(offers), func(p wire.OfferProof) bool { return len(p.Sig) == 0 })
+	return !slices.ContainsFunc(pf.list(offers), func(p wire.OfferProof) bool { return len(p.Sig) == 0 })
 }
 
 // forgetOthers drops the offers of peers that are no contacts any more and may not contribute, once

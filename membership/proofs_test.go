@@ -31,7 +31,8 @@ func TestALeaderCannotSpeakForContributors(t *testing.T) {
 	missing := l.proofs(record.Contributions)
 	missing[victim] = wire.OfferProof{}
 	plan := slot.Plan{
-		Ref: d.at(d.ballot), Opened: slot.Opening{Ref: d.at(d.ballot), Revision: 1}, Revision: 1, Slot: record.Slot,
+		Ref: d.position(d.ballot), Opened: slot.Opening{Ref: d.position(d.ballot), Revision: 1},
+		Revision: 1, Slot: record.Slot,
 		Offers: record.Contributions,
 		Pieces: []slot.Piece{{Range: slot.Range{End: labElements}, Owner: leader.id}},
 	}
@@ -258,9 +259,9 @@ func TestALeaderPushesOutItsOwnOffer(t *testing.T) {
 	for i := range uint32(2 * maxProven) {
 		offer.Seq = 100 + uint64(i)
 		plan := slot.Plan{
-			Ref: d.at(
+			Ref: d.position(
 				d.ballot,
-			), Opened: slot.Opening{Ref: d.at(d.ballot), Revision: 1 + i}, Revision: 1 + i, Slot: open,
+			), Opened: slot.Opening{Ref: d.position(d.ballot), Revision: 1 + i}, Revision: 1 + i, Slot: open,
 			Offers: []slot.Offer{offer}, Pieces: []slot.Piece{{Range: slot.Range{End: labElements}, Owner: liar.id}},
 		}
 		group = plan.Group()
@@ -275,7 +276,7 @@ func TestALeaderPushesOutItsOwnOffer(t *testing.T) {
 	for range 600 {
 		says(alive)
 		for ballot := range uint32(16) {
-			says(wire.Lost{Ref: d.at(ballot), Group: group, Peer: liar.id, Reason: wire.LostConnection})
+			says(wire.Lost{Ref: d.position(ballot), Group: group, Peer: liar.id, Reason: wire.LostConnection})
 		}
 		if l.run(100*time.Millisecond, func() bool { return honest[0].m.chain.OpenSlot() > open }) {
 			return

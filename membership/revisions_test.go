@@ -25,7 +25,7 @@ func TestRevisionsMakeFewEvents(t *testing.T) {
 	before, revised := l.count(led.name, EventPlanned), *led.m.open.plan
 	for range 1000 {
 		revised.Revision++
-		m := wire.Plan{Plan: revised, Proofs: led.m.proofs.of(revised.Offers)}
+		m := wire.Plan{Plan: revised, Proofs: led.m.proofs.list(revised.Offers)}
 		if err := led.step(labSigned(leader, m)); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestRevisionsMakeFewEvents(t *testing.T) {
 	d.began = led.m.now
 	next := l.peer(labName(d.leader(d.ballot).Peer))
 	revised.Ballot, revised.Revision = d.ballot, 0
-	err := led.step(labSigned(next, wire.Plan{Plan: revised, Proofs: led.m.proofs.of(revised.Offers)}))
+	err := led.step(labSigned(next, wire.Plan{Plan: revised, Proofs: led.m.proofs.list(revised.Offers)}))
 	if err != nil || l.count(led.name, EventPlanned) != before+1 {
 		t.Errorf("%v, %d events of the next leader's plan", err, l.count(led.name, EventPlanned)-before)
 	}

@@ -85,7 +85,7 @@ func (ro *roster) concerns(w memberKey) bool {
 
 // onJoin notes that a peer wants to be a member. The leader lists it once it sends HAVE.
 func (ro *roster) onJoin(msg wire.Message, _ wire.Join) error {
-	if err := ro.fromMember(msg); err == nil {
+	if err := ro.checkMember(msg); err == nil {
 		return ErrStale
 	}
 	if ro.unwelcome(memberKey{msg.From, msg.Incarnation}) {
@@ -101,7 +101,7 @@ func (ro *roster) onJoin(msg wire.Message, _ wire.Join) error {
 
 // onLeave notes that a member wants to leave. A LEAVE of an earlier membership counts for nothing.
 func (ro *roster) onLeave(msg wire.Message, l wire.Leave) error {
-	if err := ro.fromMember(msg); err != nil {
+	if err := ro.checkMember(msg); err != nil {
 		return err
 	}
 	if e, _ := chain.FindMember(ro.chain.Members(), msg.From, msg.Incarnation); e.Since != l.Since {

@@ -21,7 +21,7 @@ func (ro *roster) nextMembers(r slot.Record, ready func(*contact) bool) []slot.M
 	var next []slot.Member
 	room := wire.MaxProof
 	for _, e := range old {
-		if ro.keeps(e, r) || !ro.statements.carries(e, &room) {
+		if ro.listsAgain(e, r) || !ro.statements.carries(e, &room) {
 			next = append(next, e)
 		}
 	}
@@ -38,9 +38,9 @@ func (ro *roster) nextMembers(r slot.Record, ready func(*contact) bool) []slot.M
 	return ro.withNewcomers(r, next, ready)
 }
 
-// keeps says whether a record lists a member again. In trust crash the leader's word drops it, in
-// trust byzantine what is held here and proves to all that it may be dropped (drops.go).
-func (ro *roster) keeps(e slot.Member, r slot.Record) bool {
+// listsAgain says whether a record lists a member again. In trust crash the leader's word drops it,
+// in trust byzantine what is held here and proves to all that it may be dropped (drops.go).
+func (ro *roster) listsAgain(e slot.Member, r slot.Record) bool {
 	switch {
 	case !ro.cfg.Rules.Byzantine:
 		return ro.stays(e) && !ro.mayGo(e, r.Contributions)
@@ -62,7 +62,7 @@ func (ro *roster) withNewcomers(r slot.Record, next []slot.Member, ready func(*c
 			r.Kind != slot.Step && ro.comesTooOften(a.peer) && !ro.needsPeers() {
 			continue
 		}
-		if more := with(next, ro.chain.Listing(a.peer, a.inc)); more != nil &&
+		if more := insertMember(next, ro.chain.Listing(a.peer, a.inc)); more != nil &&
 			ro.cfg.Rules.Grows(ro.chain.Electorate(), slot.Record{Members: more}.Electors()) {
 			next = more
 			if !proven {
@@ -151,7 +151,7 @@ func (ro *roster) fragile() bool {
 	old := ro.chain.Electorate()
 	heard := ro.stays
 	if ro.cfg.Rules.Byzantine {
-		heard = func(e slot.Member) bool { return ro.keeps(e, slot.Record{}) }
+		heard = func(e slot.Member) bool { return ro.listsAgain(e, slot.Record{}) }
 	}
 	if n := chain.CountMembers(old, heard); n-1 >= ro.cfg.Rules.Votes(len(old)) {
 		return false // a quorum is left also without any one of them

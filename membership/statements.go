@@ -135,7 +135,7 @@ func (st *statements) tell(w memberKey, why Reason, fault string) {
 // onStatement keeps an elector's statement, in the place of one that says less. It is about the
 // open position (atPlace).
 func (st *statements) onStatement(msg wire.Message, s wire.Statement) error {
-	if err := st.from(msg); err != nil {
+	if err := st.checkElector(msg); err != nil {
 		return err
 	}
 	n := len(st.members())
@@ -289,7 +289,7 @@ func (st *statements) check(r slot.Record, a wire.Attachments) error {
 // carries says whether a draft has room for the evidence against a member that it drops, and takes
 // it. The others' turn is with the next record.
 func (st *statements) carries(m slot.Member, room *int) bool {
-	e, ok := st.evidence.of(ofMember(m))
+	e, ok := st.evidence.find(ofMember(m))
 	if n := len(e.Second.Body); ok {
 		if n > *room {
 			return false
@@ -306,7 +306,7 @@ func (st *statements) attach(r slot.Record) (a wire.Attachments) {
 			continue
 		}
 		w := ofMember(m)
-		if e, ok := st.evidence.of(w); ok {
+		if e, ok := st.evidence.find(w); ok {
 			a.Evidence = append(a.Evidence, e)
 		} else if l, ok := st.leaves[w]; ok {
 			a.Leaves = append(a.Leaves, l)

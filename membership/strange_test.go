@@ -106,11 +106,11 @@ func fitting(m *Machine, b wire.Body) wire.Body {
 	switch b := b.(type) {
 	case wire.Draft:
 		b.Record = fit(b.Record)
-		b.Ref, b.Hash = m.open.at(b.Ballot), b.Record.Hash()
+		b.Ref, b.Hash = m.open.position(b.Ballot), b.Record.Hash()
 		return b
 	case wire.Commit:
 		b.Record = fit(b.Record)
-		b.Certificate.Ref, b.Certificate.Hash = m.open.at(b.Certificate.Ballot), b.Record.Hash()
+		b.Certificate.Ref, b.Certificate.Hash = m.open.position(b.Certificate.Ballot), b.Record.Hash()
 		return b
 	case wire.ForkDraft:
 		b.Record = fit(b.Record)

@@ -77,7 +77,7 @@ func TestAStrangersPlanIsCheap(t *testing.T) {
 		}
 		checks = 0
 		v.check(s.ID(), mustSeal(t, s, run, 1, plan))
-		_, taken := v.inputs.take()
+		_, taken := v.inputs.drain()
 		if good := s.ID() == member.ID(); good != (len(taken) == 1) || !good && checks > 1 {
 			t.Errorf("member %v: %d messages are taken after %d checks", good, len(taken), checks)
 		}

@@ -61,17 +61,17 @@ func (tu *turnout) note(msg wire.Message) {
 	w := memberKey{msg.From, msg.Incarnation}
 	switch b := msg.Body.(type) {
 	case wire.Have:
-		tu.took(w, b.Vote)
+		tu.noteSignature(w, b.Vote)
 	case wire.Vote:
-		tu.took(w, b.Vote)
+		tu.noteSignature(w, b.Vote)
 	case wire.Propose:
 		for _, h := range b.QC.Haves {
-			tu.took(memberKey{h.Peer, h.Incarnation}, b.Vote)
+			tu.noteSignature(memberKey{h.Peer, h.Incarnation}, b.Vote)
 		}
 	}
 }
 
-func (tu *turnout) took(w memberKey, v slot.Vote) {
+func (tu *turnout) noteSignature(w memberKey, v slot.Vote) {
 	p, next := tu.of[w], tu.chain.Next()
 	open := v.Height == next.Height && v.Prev == next.Prev
 	decided := v.Height > 0 && tu.chain.Has(v.Height, v.Hash) && tu.chain.Height()-v.Height < muteHeights

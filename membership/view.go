@@ -107,7 +107,7 @@ func (m *Machine) View() View {
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
 		Missed: m.exit.missed, Expelled: m.news.expelled, Cloned: m.clones.own,
-		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan,
+		Ref: d.position(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan,
 		Offered: offerers(m.presence.offers()), OwnOffer: m.own.mine, Reported: m.own.reported, Pace: m.paced(),
 	}
 	if v.Ending = m.exit.how(); v.Ending != EndsNot {

@@ -64,9 +64,9 @@ func newQuotas(cfg Quota, state int64) *quotas {
 	return q
 }
 
-// take charges a peer with the bytes that it asks for. If the peer, or its site, has less left, it
-// charges nothing and returns false.
-func (q *quotas) take(from slot.PeerID, bytes float64) bool {
+// charge charges a peer with the bytes that it asks for. If the peer, or its site, has less left,
+// it charges nothing and returns false.
+func (q *quotas) charge(from slot.PeerID, bytes float64) bool {
 	if bytes == 0 || q.cfg.States <= 0 || q.cfg.Exempt != nil && q.cfg.Exempt(from) {
 		return true
 	}

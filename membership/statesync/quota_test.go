@@ -28,7 +28,7 @@ func TestQuotas(t *testing.T) {
 		}, state)
 		whole := func(p slot.PeerID) bool {
 			for range 100 {
-				if !q.take(p, state/100) {
+				if !q.charge(p, state/100) {
 					return false
 				}
 			}
@@ -46,7 +46,7 @@ func TestQuotas(t *testing.T) {
 		}
 		joined := 0
 		for i := range 200 {
-			if q.take(slot.PeerID(fmt.Sprint("lab/more ", i)), 1) {
+			if q.charge(slot.PeerID(fmt.Sprint("lab/more ", i)), 1) {
 				joined++
 			}
 		}
@@ -71,18 +71,18 @@ func TestQuotas(t *testing.T) {
 func TestQuotasAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuotas(Quota{States: 1}, 1)
-		q.take("greedy", quotaFloor)
+		q.charge("greedy", quotaFloor)
 		for i := range 2 * maxQuotas {
-			q.take(slot.PeerID(fmt.Sprint(i)), 1)
+			q.charge(slot.PeerID(fmt.Sprint(i)), 1)
 		}
 		if n := len(q.mu.accounts); n > maxQuotas {
 			t.Errorf("%d are kept in mind", n)
 		}
-		if q.take("greedy", quotaFloor/2) {
+		if q.charge("greedy", quotaFloor/2) {
 			t.Error("what was used is forgotten")
 		}
 		time.Sleep(quotaTime + time.Second)
-		if !q.take("another", quotaFloor) {
+		if !q.charge("another", quotaFloor) {
 			t.Error("names of long ago take the place of new ones")
 		}
 	})
@@ -97,7 +97,7 @@ func TestQuotaSpent(t *testing.T) {
 		spent, fresh := server(t, s, ServerConfig{Quota: Quota{States: 3}}),
 			server(t, s, ServerConfig{Quota: Quota{States: 3}})
 		spend := func() {
-			for spent.quota.take("client", 1<<10) {
+			for spent.quota.charge("client", 1<<10) {
 			}
 		}
 		spend()

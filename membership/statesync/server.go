@@ -117,7 +117,7 @@ func (s *Server) serve(c *session) error {
 		switch {
 		case !c.admitted:
 			return s.refuse(c, statusBusy)
-		case !s.quota.take(c.from, s.cost(q)):
+		case !s.quota.charge(c.from, s.cost(q)):
 			s.cfg.Logger.Debug("a newcomer has had its share", "peer", c.from)
 			return s.refuse(c, statusSpent)
 		}

@@ -81,7 +81,7 @@ func (s *survey) run(ctx context.Context) (Target, error) {
 		case <-poll.C:
 			s.ask(sctx)
 		case a := <-s.answers:
-			s.take(a)
+			s.noteAnswer(a)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (s *survey) ask(ctx context.Context) {
 	}
 }
 
-func (s *survey) take(a answer) {
+func (s *survey) noteAnswer(a answer) {
 	delete(s.asked, a.peer)
 	held := map[slot.Root]bool{}
 	for _, c := range a.list {

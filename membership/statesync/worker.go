@@ -92,7 +92,7 @@ func (k *worker) run() {
 
 func (k *worker) work() error {
 	for {
-		p, err := k.take()
+		p, err := k.nextPiece()
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (k *worker) work() error {
 	}
 }
 
-func (k *worker) take() (*piece, error) {
+func (k *worker) nextPiece() (*piece, error) {
 	if p := k.first; p != nil {
 		k.first = nil
 		return p, nil

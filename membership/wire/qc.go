@@ -112,7 +112,7 @@ func readQC(r *canonical.Reader) *QC {
 			Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()), Ballot: r.U32(),
 			Sig: append([]byte{}, r.Bytes(slot.MaxSigLen)...),
 		}
-		if i > 0 && !q.Haves[i-1].before(h) {
+		if i > 0 && !q.Haves[i-1].less(h) {
 			r.Fail("the HAVEs of a QC are not in the order of their peers, each once")
 		}
 		q.Haves = append(q.Haves, h)
@@ -120,7 +120,7 @@ func readQC(r *canonical.Reader) *QC {
 	return q
 }
 
-func (h SignedHave) before(o SignedHave) bool {
+func (h SignedHave) less(o SignedHave) bool {
 	return h.Peer < o.Peer || h.Peer == o.Peer && h.Incarnation < o.Incarnation
 }
 

@@ -100,7 +100,8 @@ function show() {
     heads();
   }
   const table = byId("table");
-  const wanted = order(all).filter(matches).map(current);
+  const words = byId("filter").value.toLowerCase().split(/\s+/);
+  const wanted = order(all).filter((m) => matches(m, words)).map(current);
   const bodies = [...table.tBodies];
   if (wanted.length !== bodies.length || wanted.some((b, i) => b !== bodies[i])) place(table, wanted);
   const warned = all.filter((m) => m.warnings?.length).length;
@@ -130,14 +131,14 @@ function order(all) {
     const less = typeof x === "string" ? names.compare(x, y) : x - y;
     return sort.down ? -less : less;
   };
-  const usual = (m) => `${m.self ? 0 : m.warnings?.length ? 1 : 2}${m.name || m.short}`;
-  all.sort((a, b) => names.compare(usual(a), usual(b)));
+  const usual = new Map(all.map((m) => [m, `${m.self ? 0 : m.warnings?.length ? 1 : 2}${m.name || m.short}`]));
+  all.sort((a, b) => names.compare(usual.get(a), usual.get(b)));
   return sort.column ? all.sort(by(sort.column.key)) : all;
 }
 
-function matches(m) {
+function matches(m, words) {
   const text = [m.id, m.name, m.state, m.role, m.way, ...(m.warnings ?? [])].join(" ").toLowerCase();
-  return byId("filter").value.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  return words.every((word) => text.includes(word));
 }
 
 function heads() {
