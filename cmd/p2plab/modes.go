@@ -25,12 +25,10 @@ wall-clock time.
 
 A row is a mode, and after dots what is not as usual: a codec (int4, topk:128:4; sign+int8 has that of the
 outcome, too), muon in the inner steps, an aggregator (clip, trimmed_mean, median), flip:N (so many of
-the last peers contribute ten times the opposite), apart (each peer has one of the texts that --data
-names, in turn), slow (one peer is four times slower), dylu (each does as many inner steps as it can).
+the last peers contribute ten times the opposite), slow (one peer is four times slower), dylu (each does
+as many inner steps as it can).
 
-A row in one seed is a cell. It takes 20 minutes at most, and with --keep-dir it is kept as it comes: the
-same command goes on where an earlier one ended. Cells of other flags are left alone. What was not
-measured is named, also goals.
+A row in one seed is a cell. It takes 20 minutes at most. What was not measured is named.
 
 Peers share this machine's cores. Therefore inner steps get a length (--step-time) at which that does not
 matter; otherwise stall and wall-clock time would mean nothing.
@@ -42,7 +40,7 @@ seeds of 20 rounds of 50 steps about an hour.`,
 		Example: `  p2plab bench modes
   p2plab bench modes --seeds 3 --rounds 20 --inner-steps 50 --warm-steps 400 >modes.txt
   p2plab bench modes --rows sync,sync.int4,sync.topk,sync.sign+topk:512:4   # what is lost with fewer bits
-  p2plab bench modes --rows sync,sync.muon,sync.int4.muon --inner-steps 50 --keep-dir muon
+  p2plab bench modes --rows sync,sync.muon,sync.int4.muon --inner-steps 50
   p2plab bench modes --peers 8 --rows sync,sync.trimmed_mean.flip:1,sync.median.flip:2
   sudo p2plab bench modes --rtt 20ms --rate 20mbit   # stall shares on slow links`,
 		Args: cli.NoArgs,
@@ -68,6 +66,6 @@ seeds of 20 rounds of 50 steps about an hour.`,
 	fs.DurationVar(&c.StepTime, "step-time", 100*time.Millisecond,
 		"how long an inner step lasts: long enough for this machine's cores, or step-x-pace is above 1.1")
 	c.Flags(fs)
-	o.keep(fs, "the cells, the warm start, logs and events")
+	o.keep(fs, "the warm start, logs and events")
 	return cmd
 }

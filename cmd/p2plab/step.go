@@ -39,10 +39,10 @@ func newStep() *cobra.Command {
 		Long: `Measure what a trainer waits for between two rounds: from its last inner step until the new anchor is
 loaded. Peers are whole nodes, a process each, with the ledger of a run and a data directory that is
 synced; their trainers take no CPU time. Each slot of each peer is printed in Go's benchmark format, by
-phase, so that benchstat compares two runs; then what one slot takes of all peers: CPU time, bytes,
-fsyncs, ledger messages, signatures; and the most memory that a process had resident, in vectors of the
-model (D; its trainer has two), and how much of it is live between two rounds. At last come medians and
-spreads, and goals that are met or missed.
+phase, so that benchstat compares two runs; then what one slot takes of all peers: CPU time and bytes;
+and the most memory that a process had resident, in vectors of the model (D; its trainer has two), and
+how much of it is live between two rounds. At last come medians and spreads, and goals that are met or
+missed.
 
 The floor is what the arithmetic, the encryption and the copies of a slot must cost: CPU seconds of all
 peers, from what each byte costs in each turn on this machine; docs/why/performance.md has the formula.

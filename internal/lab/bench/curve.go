@@ -10,10 +10,10 @@ import (
 
 // point is how good the anchor was after a round.
 type point struct {
-	Round   uint64  `json:"round"`   // in mode streaming: slot
-	Loss    float64 `json:"loss"`    // held-out, nats per token
-	Seconds float64 `json:"seconds"` // since the first inner steps
-	Tokens  uint64  `json:"tokens"`  // that all peers had trained on, as far as they had said
+	round   uint64  // in mode streaming: slot
+	loss    float64 // held-out, nats per token
+	seconds float64 // since the first inner steps
+	tokens  uint64  // that all peers had trained on, as far as they had said
 }
 
 // curveOf joins what trainers reported: the first peer's losses, because all have the same model.
@@ -41,7 +41,7 @@ func curveOf(peers []*measuredPeer) (begun time.Time, curve []point) {
 		seen[m.Round] = true
 		curve = append(curve, point{m.Round, m.Loss, max(0, m.Time.Sub(begun).Seconds()), tokens})
 	}
-	slices.SortFunc(curve, func(a, b point) int { return cmp.Compare(a.Round, b.Round) })
+	slices.SortFunc(curve, func(a, b point) int { return cmp.Compare(a.round, b.round) })
 	return begun, curve
 }
 
@@ -49,8 +49,8 @@ func curveOf(peers []*measuredPeer) (begun time.Time, curve []point) {
 func lossAt(curve []point, tokens uint64) float64 {
 	loss := 0.0
 	for i, p := range curve {
-		if i == 0 || p.Tokens <= tokens {
-			loss = p.Loss
+		if i == 0 || p.tokens <= tokens {
+			loss = p.loss
 		}
 	}
 	return loss
@@ -65,10 +65,10 @@ func race(curve, other []point) (ratio float64, ok bool) {
 	}
 	// how far a model came down, and when
 	descent := func(curve []point) (s []reading, lowest float64) {
-		lowest = curve[0].Loss
+		lowest = curve[0].loss
 		for i := range curve {
-			loss := Median([]float64{curve[i].Loss, curve[max(i-1, 0)].Loss, curve[max(i-2, 0)].Loss})
-			s = append(s, reading{-loss, curve[i].Seconds})
+			loss := Median([]float64{curve[i].loss, curve[max(i-1, 0)].loss, curve[max(i-2, 0)].loss})
+			s = append(s, reading{-loss, curve[i].seconds})
 			lowest = min(lowest, loss)
 		}
 		return s, lowest

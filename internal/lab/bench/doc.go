@@ -17,10 +17,9 @@
 //
 // A peer of `bench step` is a whole node, as users have it: libp2p, ledger, all-reduce, and a data
 // directory on the real disk. Only its trainer takes no CPU time. Its answer is when it did what in
-// each slot, which is divided into phases (phases.go), and what it used (meter.go): it tells of
-// itself by its events, by the calls of its trainer, and by one hook (edge.Hooks.Offer);
-// counters stand around its disk, and around what its ledger signs with and checks with. All clocks
-// are this machine's one.
+// each slot, which is divided into phases (phases.go), and what it used (usage.go): it tells of
+// itself by its events, by the calls of its trainer, by its status, and by one hook
+// (edge.Hooks.Offer). All clocks are this machine's one.
 //
 // The floor (floor.go) is the CPU time that the encryption, the copies and the arithmetic of a slot
 // cost, of all N peers together. Of a model of D bytes it is

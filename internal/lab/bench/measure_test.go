@@ -40,7 +40,7 @@ func TestCurve(t *testing.T) {
 }
 
 func TestLossAtTokens(t *testing.T) {
-	curve := []point{{Loss: 3}, {Loss: 2.5, Tokens: 10}, {Loss: 2, Tokens: 20}, {Loss: 1.9, Tokens: 31}}
+	curve := []point{{loss: 3}, {loss: 2.5, tokens: 10}, {loss: 2, tokens: 20}, {loss: 1.9, tokens: 31}}
 	for tokens, want := range map[uint64]float64{0: 3, 19: 2.5, 20: 2, 30: 2, 31: 1.9, math.MaxUint64: 1.9} {
 		if got := lossAt(curve, tokens); got != want {
 			t.Errorf("with %d tokens %v, want %v", tokens, got, want)

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -32,8 +31,7 @@ var UsualRows = []string{"sync", "delayed", "eager", "streaming", slowSyncRow, "
 const (
 	// most is the bound of rounds, steps and seeds: with more, a machine measures for ever.
 	most = 100_000
-	// cellTime is how long one row may take in one seed: so much is lost at most if somebody stops
-	// the bench.
+	// cellTime is how long one row may take in one seed.
 	cellTime = 20 * time.Minute
 )
 
@@ -61,8 +59,6 @@ func (c ModesConfig) Validate() error {
 			f.Add(true, "rows", c.Rows, "%v", err)
 		case r.bad*3 >= c.Peers && r.bad > 0:
 			f.Add(true, "rows", c.Rows, "%s: fewer than a third of %d peers may be bad", name, c.Peers)
-		case r.is(apart) && (len(c.Data) < 2 || len(c.Data) > c.Peers):
-			f.Add(true, "rows", c.Rows, "%s: it needs --data twice or more, at most once for each peer", name)
 		case r.training(c) > cellTime*3/4:
 			f.Add(true, "rows", c.Rows, "%s would train for %v: its limit is %v", name, r.training(c), cellTime*3/4)
 		}
@@ -70,13 +66,6 @@ func (c ModesConfig) Validate() error {
 	err := c.Model.Validate()
 	f.Add(err != nil, "model", &c.Model, "%v", err)
 	return errors.Join(f...)
-}
-
-// flags are all that decides what a row's figures are, but for the row and the seed.
-func (c ModesConfig) flags() string {
-	return fmt.Sprintf("--peers %d --rtt %v --rate %v --inner-steps %d --rounds %d --warm-steps %d --model %v "+
-		"--data %s --step-time %v", c.Peers, c.RTT, &c.Rate, c.InnerSteps, c.Rounds, c.WarmSteps, &c.Model,
-		strings.Join(c.Data, ","), c.StepTime)
 }
 
 // batch is the tokens of a peer's inner step, tokens those that all peers of a row train on.

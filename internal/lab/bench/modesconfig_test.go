@@ -39,7 +39,6 @@ func TestValidateModes(t *testing.T) {
 		"none of muon, dylu":                       func(c *ModesConfig) { c.Rows = []string{"sync.muno"} },
 		`"flip:none": how many`:                    func(c *ModesConfig) { c.Rows = []string{"sync.flip:none"} },
 		"fewer than a third of 4 peers may be bad": func(c *ModesConfig) { c.Rows = []string{"sync.flip:2"} },
-		"sync.apart: it needs --data twice":        func(c *ModesConfig) { c.Rows = []string{"sync.apart"} },
 		"sync would train for 16m40s: its limit":   func(c *ModesConfig) { c.Rounds = 100 },
 		"--rtt 3s: allowed: 0 to 2s":               func(c *ModesConfig) { c.RTT = 3 * time.Second },
 		"--model width=5,context=8":                func(c *ModesConfig) { c.Model.Width = 5 },
@@ -111,9 +110,6 @@ func TestArguments(t *testing.T) {
 	}
 	if got := of("sync", 1); !strings.Contains(got, "--held-out 1 ") {
 		t.Errorf("the second peer measures as much: %q", got)
-	}
-	if got := of("sync.apart", 3); !strings.HasSuffix(got, "--data b") || strings.Contains(got, "--data a") {
-		t.Errorf("the last peer of four has %q", got)
 	}
 	if r, _ := parseRow("sync.median.flip:2.int4"); r.bad != 2 || r.clean() != "sync.median.int4" {
 		t.Errorf("%d bad peers; without them it is %s", r.bad, r.clean())

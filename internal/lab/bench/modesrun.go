@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// RunModes measures all cells that the folder does not have. If one fails, it goes on with the
-// next, and the error says so at the end.
+// RunModes measures all cells. If one fails, it goes on with the next, and the error says so at the
+// end.
 func RunModes(ctx context.Context, c ModesConfig, r *Report) error {
 	c.Model.Config = c.Model.WithDefaults()
 	r.Say("model", "%s, %d parameters", &c.Model, c.Model.Parameters())
@@ -36,49 +36,47 @@ func RunModes(ctx context.Context, c ModesConfig, r *Report) error {
 	})
 }
 
+// cell is what one row gave in one seed.
+type cell struct {
+	row  string
+	seed uint64
+	result
+}
+
+// result is what was measured of it.
+type result struct {
+	figures map[string]float64 // by their units
+	curve   []point
+}
+
+// cellUnits of a cell's figures, as they are printed.
+const cellUnits = "loss sec/op payload-B control-B sent-B peak-B stall-% step-x-pace"
+
 // measurer trains a row with a seed.
 type measurer func(ctx context.Context, row row, seed uint64) (result, error)
 
-// fill has measure make the cells that are not there yet, adds the figures of all, and says which
-// there are none of.
+// fill has measure make all cells, adds their figures, and says which there are none of.
 func (c ModesConfig) fill(ctx context.Context, r *Report, measure measurer) error {
-	known, err := readCells(c.cells(), c.flags())
-	if err != nil {
-		return err
-	}
 	var cells []cell
 	var errs []error
 	for seed := uint64(1); seed <= c.Seeds; seed++ {
 		for _, row := range c.rows() {
-			x, err := c.obtain(ctx, known, row, seed, measure)
+			made, err := result{}, ctx.Err()
+			if err == nil {
+				made, err = measure(ctx, row, seed)
+			}
 			if err != nil {
 				first, _, _ := strings.Cut(err.Error(), "\n")
 				r.Say("not-run", "%s with seed %d: %s", row.name, seed, first)
 				errs = append(errs, err)
 				continue
 			}
-			cells = append(cells, x)
-			c.add(r, x)
+			cells = append(cells, cell{row.name, seed, made})
+			c.add(r, cells[len(cells)-1])
 		}
 	}
 	c.compare(r, cells)
 	return errors.Join(errs...)
-}
-
-// obtain returns the cell of a row and a seed, which is measured if it is not known.
-func (c ModesConfig) obtain(ctx context.Context, known []cell, row row, seed uint64, measure measurer) (cell, error) {
-	if i := slices.IndexFunc(known, func(x cell) bool { return x.is(row.name, seed) }); i >= 0 {
-		return known[i], nil
-	}
-	if err := ctx.Err(); err != nil {
-		return cell{}, err
-	}
-	x := cell{Flags: c.flags(), Row: row.name, Seed: seed}
-	var err error
-	if x.result, err = measure(ctx, row, seed); err == nil {
-		err = x.keep(c.cells())
-	}
-	return x, err
 }
 
 // add adds a cell's figures.
@@ -86,11 +84,11 @@ func (c ModesConfig) add(r *Report, x cell) {
 	var names []string
 	var figures []float64
 	for unit := range strings.FieldsSeq(cellUnits) {
-		if figure, ok := x.Figures[unit]; ok {
+		if figure, ok := x.figures[unit]; ok {
 			names, figures = append(names, unit), append(figures, figure)
 		}
 	}
-	r.Add(int(x.Seed-1), c.figure(x.Row), strings.Join(names, " "), figures...)
+	r.Add(int(x.seed-1), c.figure(x.row), strings.Join(names, " "), figures...)
 }
 
 // compare adds what each row's figures are beside those of others, in the same seed.
@@ -115,12 +113,12 @@ func (c ModesConfig) compare(r *Report, cells []cell) {
 		}
 	}
 	for _, x := range cells {
-		i := slices.IndexFunc(cells, func(y cell) bool { return y.is(slowSyncRow, x.Seed) })
-		if row, _ := parseRow(x.Row); i < 0 || x.Row == slowSyncRow || !row.is(slow) {
+		i := slices.IndexFunc(cells, func(y cell) bool { return y.row == slowSyncRow && y.seed == x.seed })
+		if row, _ := parseRow(x.row); i < 0 || x.row == slowSyncRow || !row.is(slow) {
 			continue
 		}
-		if ratio, ok := race(x.Curve, cells[i].Curve); ok {
-			r.Add(int(x.Seed-1), c.figure(x.Row), "sec-to-loss-x-sync", ratio)
+		if ratio, ok := race(x.curve, cells[i].curve); ok {
+			r.Add(int(x.seed-1), c.figure(x.row), "sec-to-loss-x-sync", ratio)
 		}
 	}
 }

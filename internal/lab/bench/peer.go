@@ -12,7 +12,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -64,7 +63,6 @@ type node struct {
 	Order
 	ctx      context.Context
 	recorder *recorder
-	meter    meter
 	node     *p2pdiloco.Node
 	told     *Told
 	noise, x []float32
@@ -77,9 +75,7 @@ func (n *node) Run(o Order, told *Told) (err error) {
 	elements := o.Case.elements()
 	n.noise, n.x = noise(elements, uint64(o.Number)), make([]float32, elements)
 	hooks := edge.WithHooks(n.ctx, &edge.Hooks{
-		Disk:   disk.WithSync(disk.OS, n.meter.sync),
-		Ledger: n.meter.wrap,
-		Offer:  func(slot uint64, _ *allreduce.Contribution) { n.recorder.note(slot, "offered", time.Now()) },
+		Offer: func(slot uint64, _ *allreduce.Contribution) { n.recorder.note(slot, "offered", time.Now()) },
 	})
 	n.node, err = p2pdiloco.Join(hooks, p2pdiloco.Config{
 		Spec:    o.Case.spec(o.Run, o.Slots),
@@ -125,9 +121,9 @@ func (n *node) Train(_ context.Context, task trainer.Task) (trainer.Stats, error
 	n.recorder.note(task.Slot, "trained", time.Now())
 	switch task.Slot {
 	case warmUps + 1:
-		n.told.Before = n.meter.read(n.node.Status().Traffic)
+		n.told.Before = countsNow(n.node.Status().Traffic)
 	case warmUps + n.Slots + 1:
-		n.told.After = n.meter.read(n.node.Status().Traffic)
+		n.told.After = countsNow(n.node.Status().Traffic)
 		n.told.Live = LiveMemory()
 	}
 	return trainer.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil

@@ -70,9 +70,9 @@ func two() []Told {
 	first := whole()
 	first.At[drafted], first.At[drafted+1] = at(2), at(3)
 	return []Told{
-		{Slots: map[uint64]*Marks{warmUps + 1: first}, Before: Counts{0: 1, 4: 1}, After: Counts{0: 3, 4: 8}},
+		{Slots: map[uint64]*Marks{warmUps + 1: first}, Before: Counts{0: 1, 3: 1}, After: Counts{0: 3, 3: 8}},
 		{
-			Slots: map[uint64]*Marks{warmUps + 1: whole()}, After: Counts{0: 3, 4: 5, 1: 2000},
+			Slots: map[uint64]*Marks{warmUps + 1: whole()}, After: Counts{0: 3, 3: 5, 1: 2000},
 			Memory: 9 * 4096, Live: 5 * 4096,
 		},
 	}
@@ -105,7 +105,7 @@ func TestStepReport(t *testing.T) {
 	const crash, byzantine = "Step/peers=2/size=4KiB/crash/rtt=14ms", "Step/peers=2/size=4KiB/byzantine/rtt=14ms"
 	for key, want := range map[[2]string][]float64{
 		{crash, "sec/op"}: {.028, .028, .028, .028}, {crash, "encode-sec"}: {.001, .001, .001, .001},
-		{crash, "exchange-B"}: {2000, 2000}, {crash, "fsyncs"}: {12, 12}, {crash, "live-vectors"}: {5, 5},
+		{crash, "exchange-B"}: {2000, 2000}, {crash, "gossip-B"}: {12, 12}, {crash, "live-vectors"}: {5, 5},
 		{crash, "floor-sec"}: {2, 2}, {crash, "floor-subtract-sec"}: {.5, .5}, {byzantine, "cpu-sec-x-floor"}: {5, 5},
 		{crash, "peak-vectors"}: {9, 9}, {crash, "missed-slots"}: {0, 0},
 		{crash, "reduce-sec-x-mpi"}: {.5, .5}, {byzantine, "cpu-sec-x-first"}: {2, 2}, {crash, "cpu-sec-x-first"}: nil,

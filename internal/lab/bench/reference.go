@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -94,30 +93,7 @@ func (c ModesConfig) reference(ctx context.Context, row row, w *warm, seed uint6
 	_, loss, err := w.train(ctx, c, seed, c.Rounds, c.InnerSteps)
 	n := uint64(c.Peers)
 	sent := float64(2 * (n - 1) * 4 * c.Model.Parameters() * c.Rounds * c.InnerSteps / n)
-	return result{Figures: map[string]float64{"loss": loss, "payload-B": sent, "sent-B": sent}}, err
-}
-
-// evaluate measures the model that a peer with that data directory ended with, on the held-out text
-// of all the data.
-func (w *warm) evaluate(ctx context.Context, c ModesConfig, dataDir string) (float64, error) {
-	out := dataDir + ".safetensors"
-	if _, err := p2pdiloco.Export(ctx, p2pdiloco.ExportConfig{DataDir: dataDir, Out: out}); err != nil {
-		return 0, err
-	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		return 0, err
-	}
-	f, err1 := safetensors.Open(bytes.NewReader(b), int64(len(b)))
-	t, _, err2 := w.train(ctx, c, 0, 0, 0)
-	if err := errors.Join(err1, err2); err != nil {
-		return 0, err
-	}
-	values := make([]float32, len(w.values))
-	if err := errors.Join(f.Read(values, t.Layout()), t.Load(ctx, values)); err != nil {
-		return 0, err
-	}
-	return t.Evaluate(ctx)
+	return result{figures: map[string]float64{"loss": loss, "payload-B": sent, "sent-B": sent}}, err
 }
 
 // prepare puts the optimizer's state where a peer with that data directory finds it, if that

@@ -73,8 +73,8 @@ func (r *Report) of(turn int, name, unit string) (x []float64) {
 	return x
 }
 
-// Table prints medians and spreads of the figures of each name, beside their goals, and the goals
-// that nothing was measured for; nothing if nothing was measured. benchstat passes over its lines.
+// Table prints medians and spreads of the figures of each name, beside their goals; nothing if
+// nothing was measured. benchstat passes over its lines.
 func (r *Report) Table() {
 	if len(r.samples) == 0 {
 		return
@@ -100,9 +100,6 @@ func (r *Report) Table() {
 		}
 	}
 	_ = w.Flush() // out is the terminal, so the error could not be shown
-	for _, goal := range r.unmeasured() {
-		fmt.Fprintln(r.Out, "goal not measured:", goal)
-	}
 }
 
 // text is a figure for people.
@@ -137,39 +134,17 @@ func Quantile(x []float64, q float64) float64 {
 //go:embed goals.txt
 var goals string
 
-// Judge says whether a median meets its goal; empty: there is none.
+// Judge says whether a median meets the first goal that fits; empty: there is none.
 func Judge(name, unit string, median float64) string {
-	g := goalOf(name, unit)
-	if g == nil {
-		return ""
-	}
-	if limit, _ := strconv.ParseFloat(g[2], 64); median <= limit {
-		return "<= " + g[2] + ": met"
-	}
-	return "<= " + g[2] + ": missed"
-}
-
-// goalOf is the goal of a figure: names, unit and limit; nil if it has none.
-func goalOf(name, unit string) []string {
-	for g := range strings.Lines(goals) {
-		f := strings.Fields(g)
-		if len(f) == 3 && f[1] == unit && regexp.MustCompile("^(?:"+f[0]+")$").MatchString(name) {
-			return f
+	for goal := range strings.Lines(goals) {
+		f := strings.Fields(goal)
+		if len(f) != 3 || f[1] != unit || !regexp.MustCompile("^(?:"+f[0]+")$").MatchString(name) {
+			continue
 		}
-	}
-	return nil
-}
-
-// unmeasured are the goals of this bench that no figure was judged by.
-func (r *Report) unmeasured() (left []string) {
-	bench, _, _ := strings.Cut(r.samples[0].name, "/")
-	for g := range strings.Lines(goals) {
-		f := strings.Fields(g)
-		if len(f) == 3 && strings.HasPrefix(f[0], bench+"/") && !slices.ContainsFunc(r.samples, func(s sample) bool {
-			return slices.Equal(goalOf(s.name, s.unit), f)
-		}) {
-			left = append(left, fmt.Sprintf("%s %s <= %s", f[0], f[1], f[2]))
+		if limit, _ := strconv.ParseFloat(f[2], 64); median <= limit {
+			return "<= " + f[2] + ": met"
 		}
+		return "<= " + f[2] + ": missed"
 	}
-	return left
+	return ""
 }

@@ -47,10 +47,9 @@ type row struct {
 
 // Words of what else is not as usual.
 const (
-	muon  = "muon"  // in the inner steps
-	dylu  = "dylu"  // each peer does as many inner steps as it can
-	slow  = "slow"  // the last peer's inner steps take slowness times as long
-	apart = "apart" // each peer has one of the texts alone
+	muon = "muon" // in the inner steps
+	dylu = "dylu" // each peer does as many inner steps as it can
+	slow = "slow" // the last peer's inner steps take slowness times as long
 )
 
 func (r row) is(word string) bool { return slices.Contains(r.unusual, word) }
@@ -79,7 +78,7 @@ func (r *row) take(word string) (err error) {
 		return err
 	}
 	switch {
-	case slices.Contains([]string{muon, dylu, slow, apart}, word):
+	case slices.Contains([]string{muon, dylu, slow}, word):
 		r.unusual = append(r.unusual, word)
 	case aggregators[word] != "":
 		r.aggregator = word
@@ -88,7 +87,7 @@ func (r *row) take(word string) (err error) {
 		_, err1 := codec.New(r.up)
 		_, err2 := codec.NewOutcome(r.up, r.down)
 		if err = cmp.Or(err1, err2); err != nil {
-			err = fmt.Errorf("%w; it is none of muon, dylu, slow, apart, flip:N, mean, clip, trimmed_mean, median", err)
+			err = fmt.Errorf("%w; it is none of muon, dylu, slow, flip:N, mean, clip, trimmed_mean, median", err)
 		}
 	}
 	return err
@@ -175,10 +174,8 @@ func (r row) args(c ModesConfig, seed uint64, peer int) []string {
 	if r.is(dylu) {
 		args = append(args, "--pace", "dylu")
 	}
-	for i, d := range c.Data {
-		if !r.is(apart) || i == peer%len(c.Data) {
-			args = append(args, "--data", d)
-		}
+	for _, d := range c.Data {
+		args = append(args, "--data", d)
 	}
 	return args
 }

@@ -47,9 +47,6 @@ func (c ModesConfig) train(ctx context.Context, row row, w *warm, seed uint64) (
 			return err
 		}
 		made, err = c.result(row, peers)
-		if err == nil && row.is(apart) { // each has measured on texts of its own
-			made.Figures["loss"], err = w.evaluate(ctx, c, peers[0].Data)
-		}
 		for _, p := range peers {
 			err = errors.Join(err, os.RemoveAll(p.Data))
 		}
@@ -86,13 +83,13 @@ func (c ModesConfig) result(row row, peers []*measuredPeer) (made result, err er
 	if row.mode == "async" {
 		limit = c.tokens()
 	}
-	made = result{Curve: curve, Figures: map[string]float64{
-		"loss": lossAt(curve, limit), "sec/op": curve[len(curve)-1].Seconds,
+	made = result{curve: curve, figures: map[string]float64{
+		"loss": lossAt(curve, limit), "sec/op": curve[len(curve)-1].seconds,
 		"payload-B": payload, "control-B": sent - payload, "sent-B": sent,
 		"stall-%": 100 * stall / max(all, 1e-9), "step-x-pace": pace,
 	}}
 	if peak > 0 {
-		made.Figures["peak-B"] = peak
+		made.figures["peak-B"] = peak
 	}
 	return made, nil
 }
