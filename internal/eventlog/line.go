@@ -27,7 +27,6 @@ type Line struct {
 	Detail    string    `json:"detail"`
 	Finding   string    `json:"finding"` // of a member that stands out
 	Reason    string    `json:"reason"`  // in a word
-	Until     uint64    `json:"until"`   // plans leave a peer out of the slots after Slot, up to it
 
 	// Of plans, drafts, proposals and certified records.
 	Height        uint64   `json:"height"`

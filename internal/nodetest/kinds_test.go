@@ -1,8 +1,6 @@
 package nodetest
 
 import (
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -97,12 +95,4 @@ func (b *bout) leaves(p *Peer) {
 }
 
 // began is the slot of a bad peer's first lie; 0: it has not lied.
-func (b *bout) began(p *Peer) (first uint64) {
-	for deed := range strings.Lines(hostile.Deeds(b.folder, b.s.ID(p).String())) {
-		var slotNumber uint64
-		if _, err := fmt.Sscanf(deed, "slot %d:", &slotNumber); err == nil && (first == 0 || slotNumber < first) {
-			first = slotNumber
-		}
-	}
-	return first
-}
+func (b *bout) began(p *Peer) uint64 { return hostile.FirstDeed(b.folder, b.s.ID(p).String()) }

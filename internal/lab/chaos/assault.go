@@ -95,12 +95,8 @@ func (a *assault) startHostile(program string) error {
 		p := &node{Peer: a.swarm.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
 		p.Words = []string{program, hostile.Command, a.Kind.Name, a.Folder}
 		a.foes = append(a.foes, p)
-		trains := a.training()
-		if a.Idle {
-			trains = []string{"--trainer", "none"}
-		}
 		boots := slices.Concat(a.boot.Addrs, a.acquaintance(p))
-		args := slices.Concat(a.settings(), a.swarm.Listen(n), trains)
+		args := slices.Concat(a.settings(), a.swarm.Listen(n), a.training())
 		if err := a.swarm.Join(p.Peer, a.name, boots, args...); err != nil {
 			return err
 		}

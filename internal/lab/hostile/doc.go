@@ -10,8 +10,7 @@
 //	contributing.go
 //	             contributors of other values, other weights, or with two faces
 //	auditing.go  electors that accuse falsely, ask for everything, or look at nothing
-//	voting.go    members that hold back what they owe, or promise what never was
-//	fork.go      a branch of its own, with a weight that nobody trained for
+//	voting.go    members that hold back what they owe, or promise ballots that nobody needs
 //
 // Before the attack begins the peer does what every peer does, except that some kinds have timers
 // of their own.

@@ -18,7 +18,6 @@ const (
 	CheckPlaces  = "honest peers keep their places"
 	CheckShares  = "honest contributions count"
 	CheckStrange = "newcomers stay within their share"
-	CheckLeftOut = "who fails is left out for longer"
 	CheckHidden  = "what is not shown does not count"
 	CheckOwners  = "no peer reduces alone"
 	CheckSaid    = "what was seen is said"
@@ -71,7 +70,7 @@ func (s *Story) Judge() []Check {
 		came.fault("the hostile peer had no occasion: run it again, with more slots")
 	}
 	steps := s.steps()
-	checks := append(s.checkSteps(steps), s.checkPlaces(), s.checkLeftOut(steps), s.checkSaid())
+	checks := append(s.checkSteps(steps), s.checkPlaces(), s.checkSaid())
 	if s.Few {
 		checks = append(checks, s.checkStrangers(steps))
 	}
@@ -97,17 +96,6 @@ func (s *Story) Deeds() (n int) {
 		n += strings.Count(Deeds(s.Folder, foe), "\n")
 	}
 	return n
-}
-
-// deedSlots are the slots in which a hostile peer did something that is told with a word.
-func (s *Story) deedSlots(foe, word string) (slots []uint64) {
-	for deed := range strings.Lines(Deeds(s.Folder, foe)) {
-		var n uint64
-		if _, err := fmt.Sscanf(deed, "slot %d:", &n); err == nil && strings.Contains(deed, word) {
-			slots = append(slots, n)
-		}
-	}
-	return slots
 }
 
 // Said is all that honest peers say of hostile ones.
@@ -180,16 +168,13 @@ func (s *Story) step(commit eventlog.Line, plans []eventlog.Line) step {
 // more terms and reductions than they may.
 func (s *Story) checkSteps(steps []step) []Check {
 	shares, hidden, owners := Check{Name: CheckShares}, Check{Name: CheckHidden}, Check{Name: CheckOwners}
-	var deeds []uint64
-	if s.LeftOut {
-		deeds = s.deedSlots(s.Foes[0], "")
-	}
+	first := FirstDeed(s.Folder, s.Foes[0])
 	slots, terms, reductions := float64(len(steps)), 0.0, 0.0
 	for _, st := range steps {
 		if st.honest < len(s.Honest)-maxLeftAside {
 			shares.fault("slot %d has contributions of %d of %d honest peers", st.slot, st.honest, len(s.Honest))
 		}
-		if len(deeds) > 0 && st.slot > deeds[0] && st.foes > 0 {
+		if s.LeftOut && first > 0 && st.slot > first && st.foes > 0 {
 			hidden.fault("slot %d has it", st.slot)
 		}
 		n := len(st.plans)
@@ -251,76 +236,6 @@ func (s *Story) checkStrangers(steps []step) Check {
 	c.Fine = fmt.Sprintf("at most %d in a slot; %d earned a vote in a slot of fewer than %d founders", most, voters,
 		minFounders)
 	return c
-}
-
-// A newcomer that has failed so often that it should have been left out timesOut times is to have
-// been left out of as many slots as the time before the last one costs, and mostOut at most.
-const (
-	timesOut = 3
-	mostOut  = 16
-)
-
-// outFor is for how many slots a newcomer is to have been left out that has failed so often.
-func outFor(times int) uint64 { return uint64(min(1<<min(times-2, 10), mostOut)) }
-
-// checkLeftOut says whether newcomers that fail again and again are left out of more and more
-// slots, and whether nobody needs anything of one that all leave out.
-func (s *Story) checkLeftOut(steps []step) Check {
-	c := Check{Name: CheckLeftOut}
-	if !s.OutLonger {
-		return c
-	}
-	longest, most := uint64(0), 0
-	for _, foe := range s.Foes {
-		by, out := s.leftOut(foe)
-		times := s.timesFailed(foe, steps)
-		if times >= timesOut && out < outFor(times) {
-			c.fault("%s should have been left out %d times by now, and was left out of %d at most", foe, times, out)
-		}
-		longest, most = max(longest, out), max(most, times)
-		for _, n := range s.deedSlots(foe, "") {
-			// who is late with its slot may take it for the next one
-			if all := len(s.Honest); len(by[n]) == all && len(by[n-1]) == all {
-				c.fault("all leave %s out of slot %d, and it did something there", foe, n)
-			}
-		}
-	}
-	c.Fine = fmt.Sprintf("of up to %d slots", longest)
-	if most < timesOut {
-		c.Fine = fmt.Sprintf("%sno newcomer failed so often that it is left out %d times", NotChecked, timesOut)
-	}
-	return c
-}
-
-// timesFailed is how often a newcomer should have been left out.
-func (s *Story) timesFailed(foe string, steps []step) (times int) {
-	failed := s.deedSlots(foe, "nothing")
-	for _, st := range steps {
-		if len(st.plans) > 0 && slices.Contains(failed, st.slot) {
-			times++
-		}
-	}
-	return times
-}
-
-// leftOut says by whom a hostile peer is left out of each slot, and of how many at a time.
-func (s *Story) leftOut(foe string) (by map[uint64]map[string]bool, longest uint64) {
-	by = map[uint64]map[string]bool{}
-	for _, p := range s.Honest {
-		for _, l := range p.Lines {
-			if l.About != foe || l.Until == 0 {
-				continue
-			}
-			longest = max(longest, l.Until-l.Slot)
-			for n := l.Slot + 1; n <= l.Until; n++ {
-				if by[n] == nil {
-					by[n] = map[string]bool{}
-				}
-				by[n][p.ID] = true
-			}
-		}
-	}
-	return by, longest
 }
 
 func (s *Story) checkSaid() Check {

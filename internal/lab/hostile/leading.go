@@ -91,14 +91,9 @@ func hideCertificate(l *liar) {
 	}
 }
 
-// only are the members for which keep holds.
-func only(members []slot.Member, keep func(slot.Member) bool) []slot.Member {
-	return slices.DeleteFunc(slices.Clone(members), func(m slot.Member) bool { return !keep(m) })
-}
-
 // listing is a draft with the members of its record for which keep holds.
 func listing(d wire.Draft, keep func(slot.Member) bool) wire.Draft {
-	d.Record.Members = only(d.Record.Members, keep)
+	d.Record.Members = slices.DeleteFunc(slices.Clone(d.Record.Members), func(m slot.Member) bool { return !keep(m) })
 	d.Hash = d.Record.Hash()
 	return d
 }
@@ -129,15 +124,10 @@ func equivocate(l *liar) {
 // drafts has what its ledger drafts go out in another form.
 func (l *liar) drafts(send func(to slot.PeerID, d wire.Draft)) {
 	l.says = func(to slot.PeerID, m wire.Message) bool {
-		switch b := m.Body.(type) {
-		case wire.Join:
-			l.did("%s asks to be listed", l.self.Short())
-		case wire.Draft:
-			if b.ByPlan == nil { // the ledger repeats the whole draft soon
-				send(to, b)
-			}
-			return false
+		d, is := m.Body.(wire.Draft)
+		if is && d.ByPlan == nil { // the ledger repeats the whole draft soon
+			send(to, d)
 		}
-		return true
+		return !is
 	}
 }

@@ -179,6 +179,17 @@ func Deeds(folder, peer string) string {
 	return string(b)
 }
 
+// FirstDeed is the slot in which a hostile peer lied first; 0: it has lied in none.
+func FirstDeed(folder, peer string) (first uint64) {
+	for deed := range strings.Lines(Deeds(folder, peer)) {
+		var n uint64
+		if _, err := fmt.Sscanf(deed, "slot %d:", &n); err == nil && (first == 0 || n < first) {
+			first = n
+		}
+	}
+	return first
+}
+
 // say signs a body and sends it to others; to "": to all, as gossip.
 func (l *liar) say(body wire.Body, to ...slot.PeerID) {
 	b, err := wire.Seal(l.signer, l.run, l.driver.Incarnation(), body)

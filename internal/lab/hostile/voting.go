@@ -10,8 +10,6 @@ import (
 func mute(l *liar) {
 	l.says = func(to slot.PeerID, m wire.Message) bool {
 		switch b := m.Body.(type) {
-		case wire.Join:
-			l.did("%s asks to be listed", l.self.Short())
 		case wire.Have:
 			l.did("height %d: no HAVE", b.Height)
 			return false
@@ -37,38 +35,6 @@ func pickyFeed(l *liar) {
 		}
 		return to == others[0]
 	}
-}
-
-// forgePromise does nothing where it leads. Wherever it promises, it claims a lock that never was:
-// on a record that lists nobody else.
-func forgePromise(l *liar) {
-	l.says = func(to slot.PeerID, m wire.Message) bool {
-		p, ok := m.Body.(wire.Promise)
-		if !ok || p.Ballot == 0 {
-			return leadsNot(to, m)
-		}
-		l.did("height %d: a promise with a lock that never was", p.Height)
-		l.say(l.forged(p.Ref), to)
-		return false
-	}
-}
-
-// forged is a promise with a lock of the ballot before, whose QC has this peer's HAVE alone.
-func (l *liar) forged(at slot.Ref) wire.Promise {
-	v := l.driver.View()
-	r := slot.Record{
-		Run: l.run, Height: at.Height, Kind: slot.Members, Prev: at.Prev, Slot: v.Tip.Slot, StateRoot: v.StateRoot,
-		Work: v.Tip.Work, Evicted: v.Tip.Evicted, Members: only(v.Tip.Members, l.is),
-	}
-	vote := slot.Vote{Ref: at, Hash: r.Hash()}
-	vote.Ballot--
-	// the key is there
-	m, _, _ := wire.SealMessage(l.signer, l.run, l.driver.Incarnation(), wire.Have{Vote: vote})
-	q := wire.QC{Ballot: vote.Ballot, Hash: vote.Hash, Haves: []wire.SignedHave{{
-		Peer: l.self, Incarnation: l.driver.Incarnation(), Ballot: vote.Ballot, Sig: m.Sig,
-	}}}
-	lock := q.Lock()
-	return wire.Promise{Ref: at, Lock: &lock, Locked: &wire.Locked{QC: q, Record: r}}
 }
 
 // Ballots that highBallot names: one far above all others, and steps that members may still take.

@@ -113,9 +113,6 @@ func turn(ctx context.Context, p *nodetest.Peer, k lab.Kind, folder string, chan
 		}
 		lab.Peer{Kind: k, Folder: folder}.Turn(ctx, h)
 	}
-	if k.Idle {
-		p.Config = func(c *p2pdiloco.Config) { c.Trainer, c.Spec.Layout = nil, (&layered{}).Layout() }
-	}
 }
 
 // hear takes what a peer tells, as it would be in a file of events.
