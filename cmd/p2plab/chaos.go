@@ -25,7 +25,6 @@ import (
 type chaosFlags struct {
 	output
 	cfg     chaos.Config
-	faults  string
 	attacks string
 	program string
 }
@@ -72,7 +71,7 @@ func newChaos() *cobra.Command {
 		"`how` pseudo-gradients travel: "+strings.Join(spec.Codecs(), ", "))
 	fs.StringVar(&f.cfg.Preset, "preset", p2pdiloco.PresetLAN,
 		"`timers` of the peers: lan, wan; with wan, faults and waiting take 20 times as long, and links have 25 ms")
-	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
+	fs.Var(&f.cfg.Kinds, "faults", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	fs.StringVar(&f.attacks, "hostile", "", "`attacks` of hostile peers, like mute,grab, three (drawn by --seed) or "+
 		"all: a run for each, without faults")
 	fs.StringVar(&f.program, "program", "", "`path` of the program that peers run, like p2pdiloco; with --hostile, of "+
@@ -108,9 +107,10 @@ func (o *output) unused(parts ...string) error {
 	return nil
 }
 
-// chooseFaults reads --faults, or takes all kinds that this user may cause, and prints the others.
-func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
-	if f.faults == "" {
+// chooseFaults refuses kinds that this user may not cause. Without --faults it takes all others, and
+// prints what it leaves out.
+func (f *chaosFlags) chooseFaults(ctx context.Context) error {
+	if len(f.cfg.Kinds) == 0 {
 		links := true
 		if err := chaos.CanLinks(ctx); err != nil {
 			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", chaos.Needing(chaos.Kinds(true), chaos.Links), err)
@@ -119,15 +119,12 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 		f.cfg.Kinds = chaos.Kinds(links)
 		return nil
 	}
-	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
-		return err
-	}
 	has := failpoint.Enabled
 	if f.program != "" {
 		has = chaos.HasFailpoints(f.program)
 	}
 	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && !has {
-		return sources.Faultf("faults", f.faults, "%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos "+
+		return sources.Faultf("faults", f.cfg.Kinds, "%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos "+
 			"--faults ..., or name a program that was built with this tag (--program)",
 			cmp.Or(f.program, "this program"))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +16,12 @@ import (
 // soakFlags are the command line of soak.
 type soakFlags struct {
 	output
-	cfg    chaos.SoakConfig
-	faults string
+	cfg chaos.SoakConfig
 }
 
 func newSoak() *cobra.Command {
 	f := &soakFlags{}
+	f.cfg.Mode, f.cfg.Kinds = p2pdiloco.ModeSync, slices.Clone(chaos.SoakKinds)
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Hurt a swarm for a while, and compare it with an undisturbed one beside it",
@@ -42,17 +43,13 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 	fs.IntVar(&f.cfg.FaultsPerHour, "faults-per-hour", 120, "faults in an hour, one in each interval")
 	fs.IntVar(&f.cfg.Peers, "peers", 6, "peers of each swarm")
 	fs.StringVar(&f.cfg.Trust, "trust", p2pdiloco.TrustCrash, "`what` the runs withstand: crash or byzantine")
-	fs.StringVar(&f.faults, "faults", chaos.SoakKinds.String(), "`kinds` of faults, see p2plab chaos --help")
+	fs.Var(&f.cfg.Kinds, "faults", "`kinds` of faults, see p2plab chaos --help")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }
 
-func (f *soakFlags) run(cmd *cobra.Command, _ []string) (err error) {
-	f.cfg.Mode = p2pdiloco.ModeSync
-	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
-		return cli.UsageError(err)
-	}
+func (f *soakFlags) run(cmd *cobra.Command, _ []string) error {
 	if err := errors.Join(f.cfg.Validate(), f.unused("faulted", "control")); err != nil {
 		return cli.UsageError(err)
 	}

@@ -71,7 +71,7 @@ func (w *wheel) readPackage(dir fs.FS) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		if ext := filepath.Ext(path); ext != ".py" && ext != ".typed" && filepath.Base(path) != "py.typed" {
+		if ext := filepath.Ext(path); ext != ".py" && ext != ".typed" {
 			return nil
 		}
 		data, err := fs.ReadFile(dir, path)

@@ -6,11 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -180,14 +178,4 @@ func Await(t *testing.T, path, name string) eventlog.Line {
 // Named wants the first event of a name.
 func Named(name string) func(eventlog.Line) bool {
 	return func(e eventlog.Line) bool { return e.Event == name }
-}
-
-// Running says whether a process is there and is no zombie.
-func Running(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, _ := strings.Cut(string(b), ") ")
-	return err != nil || !strings.HasPrefix(state, "Z")
 }

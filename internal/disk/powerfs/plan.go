@@ -15,7 +15,7 @@
 //     stops the file system.
 //
 // Every call that changes something or makes it durable is an Op with a number. Plan says, by
-// number, kind or name, which of them fail, take time, or are the last before the power goes. Then
+// number, kind or name, which of them fail, or are the last before the power goes. Then
 // Reboot returns what a disk may hold; its seed picks one of the many ways. Restart returns the
 // same kernel to the next process, after a kill.
 //
@@ -30,7 +30,6 @@ package powerfs
 import (
 	"errors"
 	"io/fs"
-	"time"
 )
 
 // ErrPowerCut is what every call returns once the power is gone, or the process is killed.
@@ -61,7 +60,6 @@ type Op struct {
 
 // Fault says what happens to an Op.
 type Fault struct {
-	Delay time.Duration // slept first
 	// Err is the error that the call fails with: a write after its first half, a Sync after it has
 	// dropped its bytes.
 	Err error
@@ -127,9 +125,6 @@ func (f *FS) do(kind Kind, path string, act func() error, half func()) error {
 	plan := f.mu.plan
 	f.mu.Unlock()
 	fault := plan(op)
-	if fault.Delay > 0 {
-		time.Sleep(fault.Delay)
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.down || fault.Cut == Before {

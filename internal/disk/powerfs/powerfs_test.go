@@ -8,16 +8,11 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
-	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
-
-func init() { testutil.OneCPU() }
 
 const many = 200 // seeds
 
@@ -221,19 +216,6 @@ func TestAFullDiskTakesHalf(t *testing.T) {
 		string(holds(t, f, "/f")) != "12" {
 		t.Errorf("wrote %d, %v; the file holds %q", n, err, holds(t, f, "/f"))
 	}
-}
-
-func TestASlowDiskTakesTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := New()
-		file := create(t, f, "/f")
-		f.Plan(func(op Op) Fault { return Fault{Delay: 2 * time.Second} })
-		began := time.Now()
-		must(t, file.Sync())
-		if d := time.Since(began); d != 2*time.Second {
-			t.Errorf("it took %v", d)
-		}
-	})
 }
 
 func TestRestartKeepsTheCacheAndFreesLocks(t *testing.T) {

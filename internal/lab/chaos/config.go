@@ -50,6 +50,9 @@ func (c Config) Validate() error {
 	}
 	_, known := edge.PresetNamed(cmp.Or(c.Preset, edge.PresetLAN))
 	f.Add(!known, "preset", c.Preset, "allowed: %s, %s", edge.PresetLAN, edge.PresetWAN)
+	for _, k := range c.Kinds {
+		f.Add(k.row().do == "", "faults", c.Kinds, "%q is none of %v", k, those(func(row) bool { return true }))
+	}
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Kind names a way to disturb a swarm: a row of the table below.
@@ -182,20 +181,6 @@ func Kinds(withLinks bool) lab.Names[Kind] {
 // Needing lists those kinds that have a mark.
 func Needing(kinds lab.Names[Kind], m Mark) lab.Names[Kind] {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !k.row().is(m) })
-}
-
-// ParseKinds reads a list like "kill,leader"; repeated kinds count once.
-func ParseKinds(list string) (kinds lab.Names[Kind], err error) {
-	for name := range strings.SplitSeq(list, ",") {
-		k := Kind(strings.TrimSpace(name))
-		if k.row().do == "" {
-			return nil, sources.Faultf("faults", list, "%q is none of %v", k, those(func(row) bool { return true }))
-		}
-		if !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-	}
-	return kinds, nil
 }
 
 // KindsHelp lists all kinds for people, a line for each.

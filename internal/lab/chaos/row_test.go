@@ -12,6 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 // did is what comes of each row among five peers: its victims, how many processes each peer has
@@ -182,16 +183,19 @@ func TestWhoIsLate(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	got, err := ParseKinds("failpoint, disk-full,wipe-two,one-way,wipe-two")
-	if err != nil || got.String() != "failpoint,disk-full,wipe-two,one-way" ||
-		Needing(got, Links).String() != "one-way" || Needing(got, Failpoints).String() != "failpoint" ||
+	var got lab.Names[Kind]
+	if err := got.Set("failpoint, disk-full,wipe-two,one-way"); err != nil ||
+		got.String() != "failpoint,disk-full,wipe-two,one-way" || Needing(got, Links).String() != "one-way" || Needing(got, Failpoints).String() != "failpoint" ||
 		Needing(got, Root).String() != "disk-full" {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, list := range []string{"", "kill,", "kil"} {
-		if _, err := ParseKinds(list); err == nil {
-			t.Errorf("%q was taken", list)
-		}
+	c := Config{Peers: minPeers, Slots: minSlots, Seed: 1, Kinds: got}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	c.Kinds = append(c.Kinds, "kil")
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `"kil" is none of kill,`) {
+		t.Errorf("an unknown kind: %v", err)
 	}
 	if all := Kinds(true); len(all) != 17 || slices.Contains(all, Failpoint) || len(Needing(Kinds(false), Links)) > 0 {
 		t.Errorf("all are %v", all)
