@@ -14,8 +14,8 @@ import (
 // Enabled says whether this program has failpoints.
 const Enabled = true
 
-// Here marks a place. If there is an order for it, the process takes the order: it crashes, panics
-// or sleeps.
+// Here marks a place. If there is an order for it, the process takes the order: it crashes or
+// sleeps.
 func Here(p Place) {
 	path := os.Getenv(order.Variable)
 	if path == "" {
@@ -26,24 +26,18 @@ func Here(p Place) {
 		fmt.Fprintf(os.Stderr, "failpoint %s: %v\n", p, err)
 		os.Exit(2)
 	}
-	if ok {
-		obey(p, o)
+	if !ok {
+		return
 	}
-}
-
-func obey(p Place, o order.Order) {
 	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", p, o)
-	switch o.Act {
-	case order.Crash:
-		if self, err := os.FindProcess(os.Getpid()); err == nil {
-			_ = self.Kill() // it fails for no process of one's own
-		}
-		select {} // the signal comes at any moment, and nothing may happen until then
-	case order.Panic:
-		panic("failpoint " + string(p) + ": an order to panic")
-	case order.Sleep:
-		time.Sleep(o.For)
+	if o.Sleep > 0 {
+		time.Sleep(o.Sleep)
+		return
 	}
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Kill() // it fails for no process of one's own
+	}
+	select {} // the signal comes at any moment, and nothing may happen until then
 }
 
 // Now is the time of this machine's clock, which may be told to be wrong for this process

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 )
@@ -25,47 +24,33 @@ const Variable = "P2PDILOCO_FAILPOINTS"
 // or behind, like -90m.
 const Clock = "P2PDILOCO_FAILPOINTS_CLOCK"
 
-// Action is what a process does.
-type Action string
-
-// The actions.
-const (
-	Crash Action = "crash" // it is killed at once, as by kill -9
-	Panic Action = "panic" // it ends with the stacks of all goroutines
-	Sleep Action = "sleep" // the goroutine that comes to the place waits
-)
-
 // An Order tells a process to fail at a place.
 type Order struct {
 	Place string
-	Act   Action
-	For   time.Duration // of Sleep
+	// how long the goroutine that comes to the place waits; 0: the process is killed, as by kill -9
+	Sleep time.Duration
 }
 
 func (o Order) String() string {
-	if o.Act == Sleep {
-		return fmt.Sprintf("%s %s %s", o.Place, o.Act, o.For)
+	if o.Sleep > 0 {
+		return fmt.Sprintf("%s sleep %s", o.Place, o.Sleep)
 	}
-	return fmt.Sprintf("%s %s", o.Place, o.Act)
+	return o.Place + " crash"
 }
 
 // Parse reads an order.
 func Parse(line string) (o Order, err error) {
 	words := strings.Fields(line)
-	wrong := fmt.Errorf("%q is no order: write PLACE crash, PLACE panic, or PLACE sleep 3s", line)
-	if len(words) < 2 {
-		return Order{}, wrong
-	}
-	o.Place, o.Act = words[0], Action(words[1])
 	switch {
-	case len(words) == 2 && slices.Contains([]Action{Crash, Panic}, o.Act):
-		return o, nil
-	case len(words) == 3 && o.Act == Sleep:
-		if o.For, err = time.ParseDuration(words[2]); err == nil && o.For > 0 {
+	case len(words) == 2 && words[1] == "crash":
+		return Order{Place: words[0]}, nil
+	case len(words) == 3 && words[1] == "sleep":
+		o.Place = words[0]
+		if o.Sleep, err = time.ParseDuration(words[2]); err == nil && o.Sleep > 0 {
 			return o, nil
 		}
 	}
-	return Order{}, wrong
+	return Order{}, fmt.Errorf("%q is no order: write PLACE crash, or PLACE sleep 3s", line)
 }
 
 // Arm gives an order to the process whose file this is, in place of an order that was not taken.

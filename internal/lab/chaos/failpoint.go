@@ -24,9 +24,9 @@ func (p *node) orders() string { return p.Data + ".failpoint" }
 
 // order tells the victim to crash, or to sleep, where it next comes to a place.
 func (r *runner) order(f *fault) error {
-	p, o := f.victims[0], order.Order{Place: string(f.Place), Act: order.Crash}
+	p, o := f.victims[0], order.Order{Place: string(f.Place)}
 	if f.Nap {
-		o.Act, o.For = order.Sleep, r.length(f)
+		o.Sleep = r.length(f)
 	}
 	p.asked = !f.Nap // it ends by a signal, as a peer does that chaos kills
 	return order.Arm(p.orders(), o)

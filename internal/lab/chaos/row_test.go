@@ -53,7 +53,7 @@ func TestEachRow(t *testing.T) {
 			r.live()
 			f := newFault(Fault{Kind: w.kind, Pick: 1, Side: 2, Place: "applied"})
 			if strings.Contains(w.do, "again") {
-				f.Seconds = 1 // twice down and up
+				f.Seconds = 1.5 // twice down and up
 			}
 			f.armed, r.active = time.Now(), []*fault{f}
 			some := r.victims(f)
