@@ -131,10 +131,5 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) error {
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Root); len(some) > 0 && os.Geteuid() != 0 {
 		return sources.Faultf("faults", some, "a small disk is mounted, which needs root: be root, or leave it out")
 	}
-	if some := chaos.Needing(f.cfg.Kinds, chaos.Links); len(some) > 0 {
-		if err := chaos.CanLinks(ctx); err != nil {
-			return sources.Faultf("faults", some, "%v", err)
-		}
-	}
 	return nil
 }

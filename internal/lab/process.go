@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -30,12 +29,8 @@ func (p *Process) Exit() (code int, ok bool) {
 	}
 }
 
-// Signal sends a signal. A signal that the system does not have kills the process.
-func (p *Process) Signal(s os.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		_ = p.cmd.Process.Kill()
-	}
-}
+// Signal sends a signal, unless the process has ended.
+func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 const (
 	tailBytes = 4 << 10

@@ -22,7 +22,6 @@ type FS struct {
 	mu struct {
 		sync.Mutex
 		root  *node
-		locks map[string]bool
 		plan  func(Op) Fault
 		ops   int
 		temps int
@@ -37,7 +36,7 @@ func New() *FS { return with(newDir()) }
 
 func with(root *node) *FS {
 	f := &FS{}
-	f.mu.root, f.mu.locks, f.mu.plan = root, map[string]bool{}, func(Op) Fault { return Fault{} }
+	f.mu.root, f.mu.plan = root, func(Op) Fault { return Fault{} }
 	return f
 }
 
@@ -190,34 +189,13 @@ func (f *FS) SyncDir(path string) error {
 	}, nil)
 }
 
-// Lock implements disk.FS.
-func (f *FS) Lock(path string) (io.Closer, error) {
-	file, err := f.OpenFile(path, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.locks[path] {
-		return nil, disk.ErrLocked
-	}
-	f.mu.locks[path] = true
-	return unlock(func() error {
-		f.mu.Lock()
-		delete(f.mu.locks, path)
-		f.mu.Unlock()
-		return file.Close()
-	}), nil
-}
+// Lock implements disk.FS. One process uses an FS at a time: no other one has it locked.
+func (f *FS) Lock(path string) (io.Closer, error) { return f.OpenFile(path, os.O_RDWR|os.O_CREATE) }
 
 // Scratch is in memory: nothing of it is left when the power is back.
 func (f *FS) Scratch(_ string, size int) (b []byte, free func(), err error) {
 	return make([]byte, size), func() {}, nil
 }
-
-type unlock func() error
-
-func (u unlock) Close() error { return u() }
 
 // file is an open file.
 type file struct {

@@ -22,7 +22,7 @@ func (c ModesConfig) train(ctx context.Context, row row, w *warm, seed uint64) (
 			p := &measuredPeer{Peer: s.NewPeer(i+1, s.Dir, fmt.Sprintf("peer-%d", i+1))}
 			peers[i] = p
 			if i >= c.Peers-row.bad {
-				p.Words = []string{c.Executable, hostile.Command, flipper, s.Dir}
+				p.Words = []string{c.Executable, hostile.Command, "flip-10", s.Dir}
 			}
 			args := append(row.args(c, seed, i), "--init", w.model)
 			err := errors.Join(hostile.Begin(s.Dir), w.prepare(p.Data, row.model(c).Optimizer),
@@ -54,9 +54,6 @@ func (c ModesConfig) train(ctx context.Context, row row, w *warm, seed uint64) (
 	})
 	return made, err
 }
-
-// flipper is the attack of bad peers.
-const flipper = "flip-10"
 
 // result is of peers whose processes have ended well.
 func (c ModesConfig) result(row row, peers []*measuredPeer) (made result, err error) {

@@ -1,9 +1,0 @@
-//go:build unix && !linux
-
-package lab
-
-import "syscall"
-
-// attributes put a child in a process group of its own, so that Ctrl-C on the terminal reaches only
-// this program, which then stops its children in order.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
