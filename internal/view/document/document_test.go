@@ -130,16 +130,16 @@ func TestTable(t *testing.T) {
 // A held-out loss stands where the run was when the model that it is of was made: at its slot, and
 // at the tokens of that.
 func TestHeldOutLossesHaveTheirPlace(t *testing.T) {
-	slots := measured(4)
-	for i := range slots { // it is measured a slot later
-		slots[i].HeldOutSlot = uint64(i)
+	all, losses := slots(measured(4)), graphs[1]
+	for i := range all { // it is measured a slot later
+		all[i].HeldOutSlot = uint64(i)
 	}
 	for i, want := range []float64{0, 400, 800, 1200} {
-		if got := heldOutTokens(slots, slots[i]); got != want {
+		if got, _ := losses.point(all, all[i], losses.lines[0]); got != want {
 			t.Errorf("slot %d: %v, want %v", i, got, want)
 		}
 	}
-	if got := heldOutTokens(slots[2:], slots[2]); !math.IsNaN(got) {
+	if got, _ := losses.point(all[2:], all[2], losses.lines[0]); !math.IsNaN(got) {
 		t.Errorf("of a slot that is not there: %v", got)
 	}
 }

@@ -25,7 +25,7 @@ func open(to string) (t tracker, err error) {
 	if kind == "jsonl" {
 		t, err = openLines(place)
 	} else {
-		t, err = NewTensorBoard(place, time.Now())
+		t, err = newTensorBoard(place, time.Now())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind, err)

@@ -12,11 +12,11 @@ import (
 // mostPoints of a series are drawn: a picture has no more pixels.
 const mostPoints = 1000
 
-// line is what a picture shows of each peer.
+// line is what a picture shows of each peer: a field of its metrics. Another field has the slot that
+// the value is of.
 type line struct {
-	name string // after the peer's, where there are several lines
-	x    func(all []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64
-	y    func(m p2pdiloco.SlotMetrics) float64
+	name     string // after the peer's, where there are several lines
+	slot, of string
 }
 
 // graph is a picture of one or more lines of each peer.
@@ -25,76 +25,55 @@ type graph struct {
 	lines       []line
 }
 
-func slotOf(_ []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 { return float64(m.Slot) }
-func tokensOf(_ []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 {
-	return float64(m.RunTokens)
+// What the axes of some graphs show.
+const (
+	bySlot    = "slot"
+	byTokens  = "tokens or samples"
+	megabytes = "MB"
+)
+
+var lossBySlot = graph{"Loss by slot", bySlot, "nats", []line{
+	{"held out", "held_out_slot", "held_out_loss"}, {"in training", "slot", "loss"},
+}}
+
+var graphs = []graph{
+	lossBySlot,
+	{"Loss by what the run has trained on", byTokens, "nats", lossBySlot.lines},
+	{"Speed", bySlot, "tokens or samples a second", []line{{"", "slot", "tokens_per_second"}}},
+	{"Time of a slot", bySlot, "seconds", []line{
+		{"from slot to slot", "slot", "seconds"}, {"in inner steps", "slot", "training_seconds"},
+		{"stood still", "slot", "stalled_seconds"},
+	}},
+	{"Members", bySlot, "peers", []line{{"members", "slot", "members"}, {"contributors", "slot", "contributors"}}},
+	{"Bytes of a slot", bySlot, megabytes, []line{{"sent", "slot", "bytes_sent"}, {"received", "slot", "bytes_received"}}},
+	{"Length of the pseudo-gradient", bySlot, "L2 norm", []line{{"outcome", "slot", "norm"}, {"own", "slot", "own_norm"}}},
+	{"Own pseudo-gradient and the outcome", bySlot, "cosine", []line{{"", "slot", "cosine"}}},
 }
 
-// heldOutSlot is the slot of the anchor that the held-out loss is of.
-func heldOutSlot(_ []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 {
-	return float64(m.HeldOutSlot)
+// point is where a line has a value of one of some slots.
+func (g graph) point(all slots, m p2pdiloco.SlotMetrics, l line) (x, y float64) {
+	x, y = value(m, l.slot), value(m, l.of)
+	if g.x == byTokens {
+		x = all.tokens(uint64(x))
+	}
+	if g.y == megabytes {
+		y /= 1e6
+	}
+	return x, y
 }
 
-// heldOutTokens is what the run had trained on by that slot, where that is known.
-func heldOutTokens(all []p2pdiloco.SlotMetrics, m p2pdiloco.SlotMetrics) float64 {
-	if m.HeldOutSlot == 0 {
+// tokens is what the run had trained on by a slot, where that is known.
+func (all slots) tokens(by uint64) float64 {
+	if by == 0 {
 		return 0
 	}
-	at, known := slices.BinarySearchFunc(all, m.HeldOutSlot, func(m p2pdiloco.SlotMetrics, slot uint64) int {
+	at, known := slices.BinarySearchFunc(all, by, func(m p2pdiloco.SlotMetrics, slot uint64) int {
 		return cmp.Compare(m.Slot, slot)
 	})
 	if !known {
 		return math.NaN()
 	}
 	return float64(all[at].RunTokens)
-}
-
-// known is NaN, which makes a gap, where nothing is known.
-func known(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
-}
-
-func trained(m p2pdiloco.SlotMetrics) float64 { return known(m.Loss) }
-
-// heldOut is the held-out loss where it is new.
-func heldOut(m p2pdiloco.SlotMetrics) float64 { return known(m.HeldOut) }
-
-var lossBySlot = graph{"Loss by slot", "slot", "nats", []line{
-	{"held out", heldOutSlot, heldOut},
-	{"in training", slotOf, trained},
-}}
-
-var graphs = []graph{
-	lossBySlot,
-	{"Loss by what the run has trained on", "tokens or samples", "nats", []line{
-		{"held out", heldOutTokens, heldOut}, {"in training", tokensOf, trained},
-	}},
-	{"Speed", "slot", "tokens or samples a second", []line{
-		{"", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return known(m.TokensPerSecond) }},
-	}},
-	{"Time of a slot", "slot", "seconds", []line{
-		{"from slot to slot", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds }},
-		{"in inner steps", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.TrainingSeconds }},
-		{"stood still", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.StalledSeconds }},
-	}},
-	{"Members", "slot", "peers", []line{
-		{"members", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.Members) }},
-		{"contributors", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.Contributors) }},
-	}},
-	{"Bytes of a slot", "slot", "MB", []line{
-		{"sent", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.BytesSent) / 1e6 }},
-		{"received", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return float64(m.BytesReceived) / 1e6 }},
-	}},
-	{"Length of the pseudo-gradient", "slot", "L2 norm", []line{
-		{"outcome", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return m.Norm }},
-		{"own", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return known(m.OwnNorm) }},
-	}},
-	{"Own pseudo-gradient and the outcome", "slot", "cosine", []line{
-		{"", slotOf, func(m p2pdiloco.SlotMetrics) float64 { return known(m.Cosine) }},
-	}},
 }
 
 // draw draws the graph, with each n-th slot where there are many. ok is false where nothing is
@@ -110,7 +89,7 @@ func (g graph) draw(peers []Peer) (picture []byte, ok bool) {
 			}
 			seen := math.NaN()
 			for i := len(peer.Slots) % step; i < len(peer.Slots); i += step {
-				x, y := l.x(peer.Slots, peer.Slots[i]), l.y(peer.Slots[i])
+				x, y := g.point(peer.Slots, peer.Slots[i], l)
 				if x != seen { // a loss that was told before
 					s.X, s.Y = append(s.X, x), append(s.Y, y)
 				}

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
-	"reflect"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -13,11 +12,11 @@ import (
 // rows writes a row for each slot of each peer, under the names that metrics.jsonl has. What is not
 // known is empty.
 func rows(w io.Writer, peers []Peer) error {
-	out, names := csv.NewWriter(w), columns()
+	out := csv.NewWriter(w)
 	_ = out.Write(append([]string{"peer"}, names...)) // Flush tells
 	for _, p := range peers {
 		for _, m := range p.Slots {
-			row, err := cells(m, names)
+			row, err := cells(m)
 			if err != nil {
 				return err
 			}
@@ -28,17 +27,7 @@ func rows(w io.Writer, peers []Peer) error {
 	return out.Error()
 }
 
-// columns are the fields of a line of metrics.
-func columns() (names []string) {
-	of := reflect.TypeFor[p2pdiloco.SlotMetrics]()
-	for i := range of.NumField() {
-		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}
-
-func cells(m p2pdiloco.SlotMetrics, names []string) (row []string, err error) {
+func cells(m p2pdiloco.SlotMetrics) (row []string, err error) {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return nil, err

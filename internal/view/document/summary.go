@@ -3,6 +3,7 @@ package document
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,85 +16,66 @@ import (
 // fact is a line of the summary of a peer.
 type fact struct {
 	what string
-	of   func(slots []p2pdiloco.SlotMetrics) string // of at least one
-}
-
-func total[N uint64 | float64](slots []p2pdiloco.SlotMetrics, of func(m p2pdiloco.SlotMetrics) N) (sum N) {
-	for _, m := range slots {
-		sum += of(m)
-	}
-	return sum
-}
-
-// newestKnown is the newest value that is known.
-func newestKnown(slots []p2pdiloco.SlotMetrics, of func(m p2pdiloco.SlotMetrics) *float64) string {
-	for i := len(slots) - 1; i >= 0; i-- {
-		if v := of(slots[i]); v != nil {
-			return strconv.FormatFloat(*v, 'g', 5, 64)
-		}
-	}
-	return "not measured"
+	of   func(s slots) string // of at least one
 }
 
 // facts are of the slots that are in the file: of older ones there may be fewer.
 var facts = []fact{
-	{"slots measured", func(s []p2pdiloco.SlotMetrics) string {
-		return fmt.Sprintf("%d, from %d to %d", len(s), s[0].Slot, s[len(s)-1].Slot)
+	{"slots measured", func(s slots) string {
+		return fmt.Sprintf("%d, from %d to %d", len(s), s[0].Slot, s.last().Slot)
 	}},
-	{"time", func(s []p2pdiloco.SlotMetrics) string {
-		first, last := s[0].Time, s[len(s)-1].Time
+	{"time", func(s slots) string {
+		first, last := s[0].Time, s.last().Time
 		return fmt.Sprintf("%s, from %s to %s", last.Sub(first).Round(time.Second), first.Format(time.DateTime),
 			last.Format(time.DateTime))
 	}},
-	{"held-out loss at last", func(s []p2pdiloco.SlotMetrics) string {
-		return newestKnown(s, func(m p2pdiloco.SlotMetrics) *float64 { return m.HeldOut })
+	{"held-out loss at last", func(s slots) string { return s.newest("held_out_loss") }},
+	{"training loss at last", func(s slots) string { return s.newest("loss") }},
+	{"trained on by the run", func(s slots) string { return tokens(s.last().RunTokens) }},
+	{"trained on by this peer", func(s slots) string { return tokens(uint64(s.total("tokens"))) }},
+	{"time in inner steps", func(s slots) string { return s.share("training_seconds") }},
+	{"time stood still", func(s slots) string { return s.share("stalled_seconds") }},
+	{"slots without this peer", func(s slots) string { return strconv.Itoa(len(s) - len(s.values("own_norm"))) }},
+	{"members, at least and at most", func(s slots) string {
+		members := s.values("members")
+		return fmt.Sprintf("%.0f, %.0f", slices.Min(members), slices.Max(members))
 	}},
-	{"training loss at last", func(s []p2pdiloco.SlotMetrics) string {
-		return newestKnown(s, func(m p2pdiloco.SlotMetrics) *float64 { return m.Loss })
+	{"sent; received", func(s slots) string {
+		return humanize.Bytes(uint64(s.total("bytes_sent"))) + "; " + humanize.Bytes(uint64(s.total("bytes_received")))
 	}},
-	{"trained on by the run", func(s []p2pdiloco.SlotMetrics) string {
-		return humanize.Comma(int64(s[len(s)-1].RunTokens)) + " tokens or samples"
-	}},
-	{"trained on by this peer", func(s []p2pdiloco.SlotMetrics) string {
-		tokens := total(s, func(m p2pdiloco.SlotMetrics) uint64 { return m.Tokens })
-		return humanize.Comma(int64(tokens)) + " tokens or samples"
-	}},
-	{"time in inner steps", func(s []p2pdiloco.SlotMetrics) string {
-		all := total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds })
-		return share(total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.TrainingSeconds }), all)
-	}},
-	{"time stood still", func(s []p2pdiloco.SlotMetrics) string {
-		all := total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds })
-		return share(total(s, func(m p2pdiloco.SlotMetrics) float64 { return m.StalledSeconds }), all)
-	}},
-	{"slots without this peer", func(s []p2pdiloco.SlotMetrics) string {
-		return strconv.FormatUint(total(s, func(m p2pdiloco.SlotMetrics) uint64 {
-			if m.OwnNorm == nil {
-				return 1
-			}
-			return 0
-		}), 10)
-	}},
-	{"members, at least and at most", func(s []p2pdiloco.SlotMetrics) string {
-		least, most := s[0].Members, s[0].Members
-		for _, m := range s {
-			least, most = min(least, m.Members), max(most, m.Members)
-		}
-		return fmt.Sprintf("%d, %d", least, most)
-	}},
-	{"sent; received", func(s []p2pdiloco.SlotMetrics) string {
-		return humanize.Bytes(total(s, func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesSent })) + "; " +
-			humanize.Bytes(total(s, func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesReceived }))
-	}},
-	{"state root at last", func(s []p2pdiloco.SlotMetrics) string { return s[len(s)-1].StateRoot.String() }},
+	{"state root at last", func(s slots) string { return s.last().StateRoot.String() }},
 }
 
-func share(part, all float64) string {
-	if all <= 0 {
-		return "not measured"
+func (s slots) last() p2pdiloco.SlotMetrics { return s[len(s)-1] }
+
+func (s slots) total(name string) (sum float64) {
+	for _, v := range s.values(name) {
+		sum += v
 	}
-	return fmt.Sprintf("%.1f%%", 100*part/all)
+	return sum
 }
+
+// newest is the newest value that is known.
+func (s slots) newest(name string) string {
+	known := s.values(name)
+	if len(known) == 0 {
+		return notMeasured
+	}
+	return strconv.FormatFloat(known[len(known)-1], 'g', 5, 64)
+}
+
+// share is how much of the time something has taken.
+func (s slots) share(name string) string {
+	all := s.total("seconds")
+	if all <= 0 {
+		return notMeasured
+	}
+	return fmt.Sprintf("%.1f%%", 100*s.total(name)/all)
+}
+
+const notMeasured = "not measured"
+
+func tokens(n uint64) string { return humanize.Comma(int64(n)) + " tokens or samples" }
 
 // table writes the summary as a LaTeX tabular.
 func table(w io.Writer, peers []Peer) error {

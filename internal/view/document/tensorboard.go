@@ -16,17 +16,17 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-// TensorBoard writes slots to a file of events, as tensorboard --logdir reads it: records
+// tensorBoard writes slots to a file of events, as tensorboard --logdir reads it: records
 // (TFRecord) of Event messages (tensorflow/core/util/event.proto), each with a scalar a value.
 //
 //	record  length u64 | masked CRC-32C of it u32 | message | masked CRC-32C of it u32, little-endian
-type TensorBoard struct {
+type tensorBoard struct {
 	file   *os.File
 	newest uint64 // slot that add has written
 }
 
-// NewTensorBoard makes an event file in a folder, which it makes if needed.
-func NewTensorBoard(folder string, now time.Time) (*TensorBoard, error) {
+// newTensorBoard makes an event file in a folder, which it makes if needed.
+func newTensorBoard(folder string, now time.Time) (*tensorBoard, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func NewTensorBoard(folder string, now time.Time) (*TensorBoard, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &TensorBoard{file: f}
+	t := &tensorBoard{file: f}
 	if err := writeRecord(f, appendVersion(nil, now)); err != nil {
 		_ = f.Close()
 		return nil, err
@@ -48,28 +48,23 @@ func NewTensorBoard(folder string, now time.Time) (*TensorBoard, error) {
 }
 
 // Close closes the file.
-func (t *TensorBoard) Close() error { return t.file.Close() }
+func (t *tensorBoard) Close() error { return t.file.Close() }
 
 // add writes the slot of a line. A file that was thinned is read anew; the last slot's loss may
 // come later.
-func (t *TensorBoard) add(line []byte) error {
+func (t *tensorBoard) add(line []byte) error {
 	var m p2pdiloco.SlotMetrics
 	if json.Unmarshal(line, &m) != nil || m.Slot < t.newest {
 		return nil
 	}
 	t.newest = m.Slot
-	return t.Add(m)
-}
-
-// Add writes what is known of a slot.
-func (t *TensorBoard) Add(m p2pdiloco.SlotMetrics) error {
 	b := appendTime(nil, m.Time)
 	b = protowire.AppendVarint(protowire.AppendTag(b, fieldStep, protowire.VarintType), m.Slot)
 	var summary []byte
 	for _, s := range scalars {
-		if v := s.of(m); v != nil {
+		if v := value(m, s.of); !math.IsNaN(v) {
 			summary = protowire.AppendBytes(protowire.AppendTag(summary, fieldValue, protowire.BytesType),
-				appendScalar(nil, s.tag, *v))
+				appendScalar(nil, s.tag, v))
 		}
 	}
 	b = protowire.AppendBytes(protowire.AppendTag(b, fieldSummary, protowire.BytesType), summary)
@@ -89,34 +84,22 @@ const (
 	fieldSimpleValue protowire.Number = 2
 )
 
-// scalar is a value of a slot, under the name that TensorBoard shows.
-type scalar struct {
-	tag string
-	of  func(m p2pdiloco.SlotMetrics) *float64
-}
-
-func always[N int | uint64 | float64](of func(m p2pdiloco.SlotMetrics) N) func(m p2pdiloco.SlotMetrics) *float64 {
-	return func(m p2pdiloco.SlotMetrics) *float64 {
-		v := float64(of(m))
-		return &v
-	}
-}
-
-var scalars = []scalar{
-	{"loss/training", func(m p2pdiloco.SlotMetrics) *float64 { return m.Loss }},
-	{"loss/held_out", func(m p2pdiloco.SlotMetrics) *float64 { return m.HeldOut }},
-	{"tokens/of_the_run", always(func(m p2pdiloco.SlotMetrics) uint64 { return m.RunTokens })},
-	{"tokens/per_second", func(m p2pdiloco.SlotMetrics) *float64 { return m.TokensPerSecond }},
-	{"run/members", always(func(m p2pdiloco.SlotMetrics) int { return m.Members })},
-	{"run/contributors", always(func(m p2pdiloco.SlotMetrics) int { return m.Contributors })},
-	{"time/slot_seconds", always(func(m p2pdiloco.SlotMetrics) float64 { return m.Seconds })},
-	{"time/stalled_share", func(m p2pdiloco.SlotMetrics) *float64 { return m.StalledShare }},
-	{"time/step_seconds", func(m p2pdiloco.SlotMetrics) *float64 { return m.StepSeconds }},
-	{"bytes/sent", always(func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesSent })},
-	{"bytes/received", always(func(m p2pdiloco.SlotMetrics) uint64 { return m.BytesReceived })},
-	{"gradient/norm", always(func(m p2pdiloco.SlotMetrics) float64 { return m.Norm })},
-	{"gradient/own_norm", func(m p2pdiloco.SlotMetrics) *float64 { return m.OwnNorm }},
-	{"gradient/cosine", func(m p2pdiloco.SlotMetrics) *float64 { return m.Cosine }},
+// scalars are the fields of a slot that are written, each under the name that TensorBoard shows.
+var scalars = []struct{ tag, of string }{
+	{"loss/training", "loss"},
+	{"loss/held_out", "held_out_loss"},
+	{"tokens/of_the_run", "run_tokens"},
+	{"tokens/per_second", "tokens_per_second"},
+	{"run/members", "members"},
+	{"run/contributors", "contributors"},
+	{"time/slot_seconds", "seconds"},
+	{"time/stalled_share", "stalled_share"},
+	{"time/step_seconds", "step_seconds"},
+	{"bytes/sent", "bytes_sent"},
+	{"bytes/received", "bytes_received"},
+	{"gradient/norm", "norm"},
+	{"gradient/own_norm", "own_norm"},
+	{"gradient/cosine", "cosine"},
 }
 
 func appendVersion(b []byte, now time.Time) []byte {
