@@ -94,20 +94,20 @@ func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
 	if _, err := slot.ParsePeerID(given); err != nil && given != "" && len(given) != shortName {
 		return cli.UsageError(notNamed(given))
 	}
-	peer, s, err := askStatus(ctx, c.operator)
+	peer, err := c.ask(ctx)
 	if err != nil {
 		return err
 	}
 	var about p2pdiloco.PeerID
 	if given != "" {
-		if about, err = c.find(given, s); err != nil {
+		if about, err = c.about(given, peer.Status); err != nil {
 			return cli.UsageError(err)
 		}
 	}
 	if err := peer.Move(ctx, c.action, about.String()); err != nil {
 		return err
 	}
-	text, err := c.became(ctx, peer, about)
+	text, err := c.became(ctx, peer.Client, about)
 	if err != nil {
 		return err
 	}
@@ -115,10 +115,10 @@ func (c *motion) move(ctx context.Context, out io.Writer, given string) error {
 	return err
 }
 
-// find returns the peer that is named by its ID, or by the end of the ID of one that the status
+// about returns the peer that is named by its ID, or by the end of the ID of one that the status
 // shows. It refuses to remove a peer that is no member until told twice: of a mistyped ID the wrong
 // peer is kept out, and the right one stays.
-func (c *motion) find(given string, s p2pdiloco.Status) (p2pdiloco.PeerID, error) {
+func (c *motion) about(given string, s p2pdiloco.Status) (p2pdiloco.PeerID, error) {
 	known := slices.Clone(s.Removed)
 	for _, m := range s.Members {
 		known = append(known, m.Peer)

@@ -35,7 +35,7 @@ func TestThePeerThatAMotionIsAbout(t *testing.T) {
 		{readmit, removed.Short(), removed, ""},
 		{readmit, left.String(), left, ""},
 	} {
-		got, err := c.motion.find(c.given, s)
+		got, err := c.motion.about(c.given, s)
 		if got != c.want || (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s %s: %s, %v", c.motion.action, c.given, got, err)
 		}

@@ -49,7 +49,7 @@ To look from another machine, make a tunnel there, and open the same address:
 func showPage(ctx context.Context, out io.Writer, operator operator, addr string) error {
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
-	if _, err := operator.Peer(ctx); err != nil {
+	if _, err := operator.find(ctx); err != nil {
 		return err
 	}
 	end, err := servePage(ctx, out, operator, "addr", addr)

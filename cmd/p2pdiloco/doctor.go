@@ -26,9 +26,9 @@ import (
 
 // doctorFlags are the command line of doctor.
 type doctorFlags struct {
+	operator
 	run       string
 	bootstrap []string
-	api, dir  string
 	timeout   time.Duration
 	json      bool
 
@@ -65,9 +65,9 @@ The exit status is 1 if something fails.`,
 	fs.StringArrayVar(&f.bootstrap, "bootstrap", nil,
 		"`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local "+
 			"network with mDNS)")
-	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: that of the one peer that "+
+	fs.StringVar(&f.API, "api", "", "`address` of a running peer's API (default: that of the one peer that "+
 		"runs here, if there is one)")
-	fs.StringVar(&f.dir, "data-dir", "", "`directory` with the peer's data, existing or not")
+	fs.StringVar(&f.Dir, "data-dir", "", "`directory` with the peer's data, existing or not")
 	fs.DurationVar(&f.timeout, "timeout", f.timeout, "how long to look for the run's peers")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
 	return cmd
@@ -158,11 +158,11 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &look{dir: f.dir}
+	l := &look{dir: f.Dir}
 	for _, m := range mute {
 		l.extra = append(l.extra, muteFinding(m))
 	}
-	if err := otherVersion(f.dir); f.dir != "" && err != nil {
+	if err := otherVersion(f.Dir); f.Dir != "" && err != nil {
 		l.extra = append(l.extra, doctor.Found("version", doctor.Fail, err.Error(),
 			"finish that run with such a release, or take part in another one with another data directory"))
 	}
@@ -201,7 +201,7 @@ func muteFinding(p localPeer) doctor.Finding {
 
 // peer is the running peer to ask, nil if there is none, and those that run and give no status.
 func (f *doctorFlags) peer(ctx context.Context) (_ *localPeer, mute []localPeer, err error) {
-	if namesPeer(f.api) || f.dir != "" {
+	if namesPeer(f.API) || f.Dir != "" {
 		return f.named(ctx)
 	}
 	all, err := localPeers(ctx)
@@ -228,23 +228,18 @@ func (f *doctorFlags) peer(ctx context.Context) (_ *localPeer, mute []localPeer,
 
 // named is peer where the command line names one.
 func (f *doctorFlags) named(ctx context.Context) (_ *localPeer, mute []localPeer, err error) {
-	_, err = os.Stat(filepath.Join(f.dir, peer.APIFile))
-	if !namesPeer(f.api) && (err != nil || otherVersion(f.dir) != nil) {
+	_, err = os.Stat(filepath.Join(f.Dir, peer.APIFile))
+	if !namesPeer(f.API) && (err != nil || otherVersion(f.Dir) != nil) {
 		return nil, nil, nil // no peer of this version runs with its data there
 	}
-	client, err := operator{API: f.api, Dir: f.dir}.Peer(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	p := localPeer{Client: client, Dir: f.dir}
-	_, p.Mute = p.Get(ctx, &p.Status)
-	switch {
-	case p.Mute == nil:
+	p, err := f.ask(ctx)
+	switch p.Mute = err; {
+	case err == nil:
 		return &p, nil, nil
-	case api.Runs(p.Mute):
+	case api.Runs(err):
 		return nil, []localPeer{p}, nil
 	}
-	return nil, nil, p.Mute
+	return nil, nil, err
 }
 
 // size says what a run needs of the disk, with so many members in its records, and what a round

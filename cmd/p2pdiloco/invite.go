@@ -88,10 +88,10 @@ const (
 )
 
 // peer finds the peer to ask. With --wait it waits until there is one that is a member of a run.
-func (o *invitation) peer(ctx context.Context, stderr io.Writer) (peer api.Client, err error) {
+func (o *invitation) peer(ctx context.Context, stderr io.Writer) (peer localPeer, err error) {
 	var told time.Time
 	for {
-		peer, err = o.Peer(ctx)
+		peer, err = o.find(ctx)
 		var s p2pdiloco.Status
 		if err == nil && o.wait {
 			if _, err = peer.Get(ctx, &s); err == nil && len(s.Members) == 0 {

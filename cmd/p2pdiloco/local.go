@@ -57,18 +57,26 @@ func localPeers(ctx context.Context) (all []localPeer, err error) {
 func startedPeers() (all []localPeer, err error) {
 	dirs, err := localDirs()
 	for _, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, peer.APIFile))
-		if err != nil {
-			continue // it does not run
+		if p, err := openPeer(dir); err == nil {
+			all = append(all, p)
 		}
-		p := localPeer{Dir: dir}
-		if p.Addr, err = api.ParseAddress(strings.TrimSpace(string(text))); err != nil {
-			continue
-		}
-		p.Token, _ = readToken(p.Dir) // the peer refuses without it, and says so
-		all = append(all, p)
 	}
 	return all, err
+}
+
+// openPeer reads where the peer with its data in dir is asked, and with which token.
+func openPeer(dir string) (p localPeer, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, peer.APIFile))
+	if err != nil {
+		return p, notRunning(dir, err)
+	}
+	p.Dir = dir
+	if p.Addr, err = api.ParseAddress(strings.TrimSpace(string(text))); err != nil {
+		return p, err
+	}
+	token, _ := os.ReadFile(filepath.Join(dir, peer.TokenFile)) // the peer refuses without it, and says so
+	p.Token = strings.TrimSpace(string(token))
+	return p, nil
 }
 
 // localDirs are the data directories of this machine.
@@ -172,38 +180,39 @@ func (o *operator) Register(fs *pflag.FlagSet) {
 		"`directory` with the peer's data (default: that of the one peer that runs here)")
 }
 
-// Peer finds the peer that the flags name, or else the only one, and the token that it asks
-// for where its API is a HOST:PORT.
-func (o operator) Peer(ctx context.Context) (client api.Client, err error) {
+// find finds the peer that the flags name, or else the only one.
+func (o operator) find(ctx context.Context) (p localPeer, err error) {
 	switch {
 	case o.Dir != "":
 		if err := otherVersion(o.Dir); err != nil {
-			return client, err
+			return p, err
 		}
-		text, err := os.ReadFile(filepath.Join(o.Dir, peer.APIFile))
-		if err != nil {
-			return client, notRunning(o.Dir, err)
-		}
-		if client.Token, err = readToken(o.Dir); err != nil {
-			return client, fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
-				"give it orders; run this command as that user", err)
-		}
-		client.Addr, err = apiAddress(strings.TrimSpace(string(text)))
-		return client, err
+		return openPeer(o.Dir)
 	case !namesPeer(o.API):
-		only, err := onlyPeer(ctx)
-		return only.Client, err
+		return onlyPeer(ctx)
 	}
-	if client.Addr, err = apiAddress(o.API); err != nil {
-		return client, err
+	if p.Addr, err = api.ParseAddress(o.API); err != nil {
+		return p, cli.UsageError(sources.Faultf("api", o.API, "%v", err))
 	}
 	all, err := startedPeers()
-	for _, p := range all {
-		if p.Addr == client.Addr {
-			client = p.Client
+	for _, started := range all {
+		if started.Addr == p.Addr {
+			p = started
 		}
 	}
-	return client, err
+	return p, err
+}
+
+// ask finds the peer and takes its status.
+func (o operator) ask(ctx context.Context) (localPeer, error) {
+	p, err := o.find(ctx)
+	if err != nil {
+		return p, err
+	}
+	var now p2pdiloco.Status
+	_, err = p.Get(ctx, &now)
+	p.Status = now
+	return p, err
 }
 
 // otherVersion refuses a data directory of another protocol version, and says what can finish its
@@ -223,19 +232,4 @@ func notRunning(dir string, err error) error {
 	}
 	return fmt.Errorf("no peer runs with the data directory %s: start it as before (p2pdiloco join --data-dir %s), or "+
 		"name the directory that join printed", dir, cli.Quote(dir))
-}
-
-// apiAddress reads a value of --api.
-func apiAddress(given string) (api.Address, error) {
-	addr, err := api.ParseAddress(given)
-	if err != nil {
-		return addr, cli.UsageError(sources.Faultf("api", given, "%v", err))
-	}
-	return addr, nil
-}
-
-// readToken is the token of the peer with its data in dir.
-func readToken(dir string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, peer.TokenFile))
-	return strings.TrimSpace(string(b)), err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 )
 
 func newRecover() *cobra.Command {
@@ -49,16 +48,16 @@ Without --yes the command only says what it would do.`,
 }
 
 func orderRecovery(ctx context.Context, out io.Writer, o operator, yes bool) error {
-	peer, s, err := askStatus(ctx, o)
+	peer, err := o.ask(ctx)
 	if err != nil {
 		return err
 	}
 	if !yes { // with it, the peer itself says
-		if err := pointless(s); err != nil {
+		if err := pointless(peer.Status); err != nil {
 			return err
 		}
 	}
-	fmt.Fprint(out, consequences(s))
+	fmt.Fprint(out, consequences(peer.Status))
 	if !yes {
 		return cli.NothingDone("nothing was done: repeat the command with --yes to do it")
 	}
@@ -67,14 +66,6 @@ func orderRecovery(ctx context.Context, out io.Writer, o operator, yes bool) err
 	}
 	_, err = fmt.Fprintln(out, "the peer goes on; p2pdiloco status shows how")
 	return err
-}
-
-// askStatus returns the status of a running peer, and how to reach its API.
-func askStatus(ctx context.Context, o operator) (peer api.Client, s p2pdiloco.Status, err error) {
-	if peer, err = o.Peer(ctx); err == nil {
-		_, err = peer.Get(ctx, &s)
-	}
-	return peer, s, err
 }
 
 // pointless says why a peer in this state has nothing to recover from. One that joins may have: it

@@ -44,7 +44,7 @@ whoever started it.`,
 
 func showStatus(ctx context.Context, out io.Writer, operator operator, asJSON, all bool) error {
 	var s p2pdiloco.Status
-	peer, err := operator.Peer(ctx)
+	peer, err := operator.find(ctx)
 	var raw []byte
 	if err == nil {
 		raw, err = peer.Get(ctx, &s)

@@ -39,7 +39,7 @@ func showTop(ctx context.Context, in io.Reader, out io.Writer, operator operator
 	}
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
-	if _, err := operator.Peer(ctx); err != nil {
+	if _, err := operator.find(ctx); err != nil {
 		return err
 	}
 	p := &watched{operator: operator}

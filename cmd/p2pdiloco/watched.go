@@ -21,9 +21,8 @@ type watched struct {
 	operator operator
 	mu       struct {
 		sync.Mutex
-		peer  api.Client
+		peer  localPeer
 		known bool
-		dir   string // of its data; empty: unknown
 	}
 	metrics *eventlog.Follower // of the newest dir; of the watcher
 	at      string             // that dir
@@ -35,20 +34,10 @@ func (p *watched) place(ctx context.Context) (peer api.Client, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.mu.known {
-		if p.operator.Dir == "" && !namesPeer(p.operator.API) {
-			var only localPeer
-			only, err = onlyPeer(ctx)
-			p.mu.peer, p.mu.dir = only.Client, only.Dir
-		} else {
-			p.mu.peer, err = p.operator.Peer(ctx)
-			p.mu.dir = p.operator.Dir
-		}
-		if err != nil {
-			return peer, err
-		}
-		p.mu.known = true
+		p.mu.peer, err = p.operator.find(ctx)
+		p.mu.known = err == nil
 	}
-	return p.mu.peer, nil
+	return p.mu.peer.Client, err
 }
 
 // watch asks the peer again and again, until end is called.
@@ -91,16 +80,16 @@ func (p *watched) events(ctx context.Context, after uint64) ([]json.RawMessage, 
 func (p *watched) sentence(e p2pdiloco.Event) (text string, grave bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if dir, ok := e.Fields["data_dir"].(string); ok && p.mu.dir == "" {
-		p.mu.dir = dir
+	if dir, ok := e.Fields["data_dir"].(string); ok && p.mu.peer.Dir == "" {
+		p.mu.peer.Dir = dir
 	}
-	return cli.Sentence(e, p.mu.dir)
+	return cli.Sentence(e, p.mu.peer.Dir)
 }
 
 // slots reads what is new in the peer's metrics file.
 func (p *watched) slots(f func(line []byte)) error {
 	p.mu.Lock()
-	dir := p.mu.dir
+	dir := p.mu.peer.Dir
 	p.mu.Unlock()
 	if dir == "" {
 		return nil
@@ -121,7 +110,7 @@ func (p *watched) close() {
 
 // doctor examines the peer, as the command of that name does.
 func (p *watched) doctor(ctx context.Context) ([]doctor.Finding, error) {
-	f := doctorFlags{api: p.operator.API, dir: p.operator.Dir}
+	f := doctorFlags{operator: p.operator}
 	findings, _, err := f.findings(ctx, io.Discard)
 	return findings, err
 }
