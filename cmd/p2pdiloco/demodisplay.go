@@ -6,74 +6,61 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
-// demoLines shows progress: a line for each thing that happened.
-type demoLines struct {
-	*lab.Notes
-	cfg     demoConfig
-	started int    // peers that were said to have started
-	slot    uint64 // newest that was told
-}
-
-func newDemoLines(cfg demoConfig) *demoLines {
-	return &demoLines{Notes: lab.NewNotes(cfg.Out), cfg: cfg}
-}
-
-func (l *demoLines) update(peers []*demoPeer) {
-	for ; l.started < len(peers) && peers[l.started].ID != ""; l.started++ {
-		p := peers[l.started]
-		l.Note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.PID(), p.ID, p.API))
+// show prints a line for each thing that happened.
+func (s *demoSwarm) show() {
+	for ; s.started < len(s.peers) && s.peers[s.started].ID != ""; s.started++ {
+		p := s.peers[s.started]
+		s.Note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.PID(), p.ID, p.API))
 	}
-	for l.slot < l.cfg.Spec.Rounds && told(peers, l.slot+1) {
-		l.slot++
-		l.Note(slotLine(peers, l.slot, l.cfg))
+	for s.told < s.cfg.Spec.Rounds && s.known(s.told+1) {
+		s.told++
+		s.Note(s.roundLine(s.told))
 	}
 }
 
-// told says whether a slot can be reported: all living peers have applied it, and a loss is known.
-func told(peers []*demoPeer, slot uint64) bool {
+// known says whether a round can be reported: all living peers have applied it, and a loss is known.
+func (s *demoSwarm) known(round uint64) bool {
 	measured := false
-	for _, p := range peers {
-		if !p.exited && p.slot < slot {
+	for _, p := range s.peers {
+		if !p.exited && p.round < round {
 			return false
 		}
-		_, ok := p.losses[slot]
+		_, ok := p.losses[round]
 		measured = measured || ok
 	}
 	return measured
 }
 
-func slotLine(peers []*demoPeer, slot uint64, cfg demoConfig) string {
+func (s *demoSwarm) roundLine(round uint64) string {
 	var roots []string
 	holders, loss, sent := 0, 0.0, uint64(0)
-	for _, p := range peers {
-		if root, ok := p.roots[slot]; ok {
+	for _, p := range s.peers {
+		if root, ok := p.roots[round]; ok {
 			roots = append(roots, root)
 			holders++
 		}
-		if v, ok := p.losses[slot]; ok {
+		if v, ok := p.losses[round]; ok {
 			loss = v
 		}
-		sent += p.sent
+		sent += p.status.Sent
 	}
 	slices.Sort(roots)
 	state := "no state root known"
 	switch roots = slices.Compact(roots); len(roots) {
 	case 0:
 	case 1:
-		state = fmt.Sprintf("state root %s on %d of %d peers", shortRoot(roots[0]), holders, len(peers))
+		state = fmt.Sprintf("state root %s on %d of %d peers", shortRoot(roots[0]), holders, len(s.peers))
 	default:
 		state = "STATE ROOTS DIFFER: " + strings.Join(roots, ", ")
 	}
 	unit := "slot"
-	if cfg.fragments() > 1 { // several make a round
+	if s.cfg.fragments() > 1 { // several make a round
 		unit = "round"
 	}
-	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Spec.Rounds, loss, state,
-		humanize.Bytes(sent))
+	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, round, s.cfg.Spec.Rounds, loss,
+		state, humanize.Bytes(sent))
 }
 
 func shortRoot(hash string) string { return hash[:min(8, len(hash))] }

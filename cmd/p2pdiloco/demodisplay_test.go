@@ -37,20 +37,20 @@ func apply(p *demoPeer, slot uint64, root string, loss float64) {
 
 func TestLinesTellEachSlotOnce(t *testing.T) {
 	var out strings.Builder
-	l := newDemoLines(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
 	peers := fakePeers(t, 2)
-	l.update(peers)
+	s := demoSwarm{Notes: lab.NewNotes(&out), cfg: demoConfig{Spec: p2pdiloco.Spec{Rounds: 2}}, peers: peers}
+	s.show()
 	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
-	l.update(peers)
+	s.show()
 	if strings.Contains(out.String(), "slot 1") {
 		t.Error("slot 1 was told before all peers had it")
 	}
 	apply(peers[1], 1, "aaaaaaaaaa", 2.5)
-	l.update(peers)
-	l.update(peers)
+	s.show()
+	s.show()
 	apply(peers[0], 2, "aaaaaaaaaa", 2.25)
 	apply(peers[1], 2, "bbbbbbbbbb", 2.25)
-	l.update(peers)
+	s.show()
 	for want, n := range map[string]int{
 		"peer 1 started": 1, "peer 2 started": 1,
 		"slot 1 of 2: held-out loss 2.5000, state root aaaaaaaa on 2 of 2 peers": 1,
@@ -64,11 +64,11 @@ func TestLinesTellEachSlotOnce(t *testing.T) {
 
 func TestLinesGoOnWithoutTheDead(t *testing.T) {
 	var out strings.Builder
-	l := newDemoLines(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
 	peers := fakePeers(t, 2)
+	s := demoSwarm{Notes: lab.NewNotes(&out), cfg: demoConfig{Spec: p2pdiloco.Spec{Rounds: 2}}, peers: peers}
 	peers[1].exited = true
 	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
-	l.update(peers)
+	s.show()
 	if !strings.Contains(out.String(), "on 1 of 2 peers") {
 		t.Errorf("the living peer's slot was not told:\n%s", out.String())
 	}
@@ -77,12 +77,12 @@ func TestLinesGoOnWithoutTheDead(t *testing.T) {
 // In mode streaming a loss is of a round, which has several slots.
 func TestLinesOfModeStreaming(t *testing.T) {
 	var out strings.Builder
-	l := newDemoLines(demoConfig{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}})
 	peers := fakePeers(t, 1)
+	s := demoSwarm{Notes: lab.NewNotes(&out), cfg: demoConfig{Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}}, peers: peers}
 	peers[0].parts = 3
 	peers[0].observe(eventlog.Line{Event: "slot.applied", Slot: 3, StateRoot: "aaaaaaaaaa"})
 	peers[0].observe(eventlog.Line{Event: "trainer.stats", Round: 1, Loss: 2.5})
-	l.update(peers)
+	s.show()
 	if want := "round 1 of 2: held-out loss 2.5000"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is missing:\n%s", want, out.String())
 	}

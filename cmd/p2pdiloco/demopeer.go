@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -17,16 +16,12 @@ type demoPeer struct {
 	n     int    // from 1
 	parts uint64 // slots of a round
 
-	runID    string
-	losses   map[uint64]float64 // held-out, by round
-	roots    map[uint64]string  // state roots, by round
-	slot     uint64             // newest applied that ends a round, counted in rounds
-	phase    p2pdiloco.Phase
-	sent     uint64 // bytes
-	received uint64
-	params   uint64
-	exited   bool
-	code     int
+	losses map[uint64]float64 // held-out, by round
+	roots  map[uint64]string  // state roots, by round
+	round  uint64             // newest applied
+	status p2pdiloco.Status   // the newest that it gave
+	exited bool
+	code   int
 }
 
 func newDemoPeer(n int, p *lab.Peer, parts uint64) *demoPeer {
@@ -39,7 +34,7 @@ func (p *demoPeer) observe(e eventlog.Line) {
 	switch e.Event {
 	case "slot.applied":
 		if e.Slot%p.parts == 0 {
-			p.slot = max(p.slot, e.Slot/p.parts)
+			p.round = max(p.round, e.Slot/p.parts)
 			p.roots[e.Slot/p.parts] = e.StateRoot
 		}
 	case "trainer.stats":
@@ -47,29 +42,16 @@ func (p *demoPeer) observe(e eventlog.Line) {
 	}
 }
 
-// ask polls the status API. If the peer does not answer, its last status stays.
-func (p *demoPeer) ask(ctx context.Context) {
-	s, _, err := p.Ask(ctx)
-	if err != nil {
-		return
-	}
-	p.phase = s.Phase
-	p.sent, p.received, p.params = s.Sent, s.Received, s.Parameters
-	if !s.RunID.IsZero() {
-		p.runID = s.RunID.String()
-	}
-}
-
 // idle says whether the peer surely waits for others.
 func (p *demoPeer) idle() bool {
 	return slices.Contains([]p2pdiloco.Phase{
 		p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused,
-	}, p.phase)
+	}, p.status.Phase)
 }
 
 // loss is the newest held-out loss.
 func (p *demoPeer) loss() (loss float64, ok bool) {
-	for round := p.slot; ; round-- {
+	for round := p.round; ; round-- {
 		if loss, ok = p.losses[round]; ok || round == 0 {
 			return loss, ok
 		}

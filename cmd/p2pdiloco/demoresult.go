@@ -50,7 +50,7 @@ func ddpBytes(peers int, params, steps uint64) uint64 {
 	return 2 * (n - 1) * 4 * params * steps / n
 }
 
-func (s *demoProcesses) result() demoResult {
+func (s *demoSwarm) result() demoResult {
 	r := demoResult{Rounds: s.cfg.Spec.Rounds, Identical: true, Peers: []demoPeerResult{}}
 	for _, p := range s.peers {
 		q := p.result()
@@ -73,8 +73,11 @@ func (p *demoPeer) result() demoPeerResult {
 		return demoPeerResult{own, p.PID(), p.code}
 	}
 	seen := eventlog.Peer{
-		RunID: p.runID, PeerID: p.ID, Parameters: p.params, Slot: p.slot * p.parts, StateRoot: p.roots[p.slot],
-		RoundsApplied: uint64(len(p.roots)), BytesSent: p.sent, BytesReceived: p.received,
+		PeerID: p.ID, Parameters: p.status.Parameters, Slot: p.round * p.parts, StateRoot: p.roots[p.round],
+		RoundsApplied: uint64(len(p.roots)), BytesSent: p.status.Sent, BytesReceived: p.status.Received,
+	}
+	if !p.status.RunID.IsZero() {
+		seen.RunID = p.status.RunID.String()
 	}
 	if first, ok := p.losses[0]; ok {
 		seen.LossFirst = &first
@@ -87,7 +90,7 @@ func (p *demoPeer) result() demoPeerResult {
 
 // losses is the swarm's held-out loss by round, up to the first that no peer measured. Peers
 // measure the same model on the same text, so the value of any peer will do.
-func (s *demoProcesses) losses() []float64 {
+func (s *demoSwarm) losses() []float64 {
 	all := make(map[uint64]float64)
 	for _, p := range s.peers {
 		maps.Copy(all, p.losses)

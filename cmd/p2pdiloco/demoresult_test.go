@@ -55,8 +55,8 @@ func TestIdenticalMeansAll(t *testing.T) {
 		"exit":         func(p *demoPeer) { p.code = 1 },
 		"signal":       func(p *demoPeer) { p.code = -1 },
 		"root":         func(p *demoPeer) { p.roots[2] = "other" },
-		"behind":       func(p *demoPeer) { p.slot = 1 },
-		"never joined": func(p *demoPeer) { p.slot, p.roots = 0, nil },
+		"behind":       func(p *demoPeer) { p.round = 1 },
+		"never joined": func(p *demoPeer) { p.round, p.roots = 0, nil },
 	} {
 		peers := fakePeers(t, 3)
 		for _, p := range peers {
@@ -64,7 +64,7 @@ func TestIdenticalMeansAll(t *testing.T) {
 			apply(p, 2, "two", 2)
 		}
 		spoil(peers[1])
-		s := demoProcesses{cfg: demoConfig{Peers: 3, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 1}}, peers: peers}
+		s := demoSwarm{cfg: demoConfig{Peers: 3, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 1}}, peers: peers}
 		if got := s.result().Identical; got != (name == "none") {
 			t.Errorf("%s: identical is %v", name, got)
 		}
@@ -76,7 +76,7 @@ func TestLossesUpToTheFirstGap(t *testing.T) {
 	apply(peers[0], 0, "", 4)
 	apply(peers[1], 1, "", 3)
 	apply(peers[0], 3, "", 1)
-	s := demoProcesses{cfg: demoConfig{Peers: 2, Spec: p2pdiloco.Spec{Rounds: 3}}, peers: peers}
+	s := demoSwarm{cfg: demoConfig{Peers: 2, Spec: p2pdiloco.Spec{Rounds: 3}}, peers: peers}
 	if got := s.losses(); len(got) != 2 || got[0] != 4 || got[1] != 3 {
 		t.Errorf("got %v", got)
 	}

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/view/document"
 )
 
@@ -38,27 +38,27 @@ func runDemo(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoRe
 }
 
 func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoResult, error) {
-	began := time.Now()
-	s, err := newProcesses(cfg, hurry)
+	processes, err := lab.NewSwarm(
+		lab.Setting{Executable: cfg.Executable, Dir: cfg.Dir, Out: cfg.Out, Hurry: hurry}, lab.Loopback{})
 	if err != nil {
 		return demoResult{}, err
 	}
-	defer s.Close()
+	defer processes.Close()
+	s := &demoSwarm{Swarm: processes, Notes: lab.NewNotes(cfg.Out), cfg: cfg, run: lab.RunName("demo")}
 	if err := s.start(ctx); err != nil {
 		return demoResult{}, err
 	}
-	w := &demoWatcher{procs: s, lines: newDemoLines(cfg)}
-	w.lines.Note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Spec.Rounds,
+	s.Note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Spec.Rounds,
 		cfg.Spec.InnerSteps, cfg.Spec.Aggregator))
-	err = w.watch(ctx)
-	wall := time.Since(began).Seconds()
+	err = s.watch(ctx)
+	wall := s.Elapsed().Seconds()
 	s.Stop()
 	if err != nil && !errors.Is(err, errStuck) {
 		return demoResult{}, err
 	}
 	if err != nil {
-		w.lines.Note(err.Error())
-		_, _ = w.look() // reads how the processes ended that were stopped just now
+		s.Note(err.Error())
+		_, _ = s.look() // reads how the processes ended that were stopped just now
 	}
 	r := s.result()
 	r.WallSeconds = wall
@@ -66,7 +66,7 @@ func runSwarm(ctx context.Context, cfg demoConfig, hurry <-chan struct{}) (demoR
 		return r, err
 	}
 	r.Report = cfg.Report
-	w.lines.Note("Report of the run: " + r.Report)
+	s.Note("Report of the run: " + r.Report)
 	return r, nil
 }
 

@@ -19,31 +19,24 @@ const (
 // errStuck ends a demo that can make no progress any more.
 var errStuck = errors.New("too few peers are left for the run to go on: the others wait for nothing")
 
-// demoWatcher follows the peers of a swarm until all have ended.
-type demoWatcher struct {
-	procs  *demoProcesses
-	lines  *demoLines
-	active time.Time // when a living peer last did something
-}
-
 // watch returns nil when all peers have ended, however they did, or an error when they must be
 // stopped.
-func (w *demoWatcher) watch(ctx context.Context) error {
+func (s *demoSwarm) watch(ctx context.Context) error {
 	tick := time.Tick(refresh)
-	w.active = time.Now()
+	s.active = time.Now()
 	for n := 0; ; n++ {
 		if n%askEvery == 0 {
-			w.ask(ctx)
+			s.ask(ctx)
 		}
-		living, err := w.look()
+		living, err := s.look()
 		if err != nil {
 			return err
 		}
-		w.lines.update(w.procs.peers)
+		s.show()
 		if living == 0 {
 			return nil
 		}
-		if time.Since(w.active) > stuckAfter {
+		if time.Since(s.active) > stuckAfter {
 			return errStuck
 		}
 		select {
@@ -54,22 +47,22 @@ func (w *demoWatcher) watch(ctx context.Context) error {
 	}
 }
 
-// ask polls the living peers, all at once, so that one that hangs holds up nobody but this refresh.
-func (w *demoWatcher) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
+// ask takes the status of the living peers, all at once. Of one that does not answer, the last stays.
+func (s *demoSwarm) ask(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, p := range w.procs.peers {
-		if !p.exited {
-			wg.Go(func() { p.ask(ctx) })
-		}
+	for _, p := range s.peers {
+		wg.Go(func() {
+			if now, _, err := p.Ask(ctx); err == nil {
+				p.status = now
+			}
+		})
 	}
 	wg.Wait()
 }
 
 // look reads the peers' events, and finds the peers that have ended.
-func (w *demoWatcher) look() (living int, err error) {
-	for _, p := range w.procs.peers {
+func (s *demoSwarm) look() (living int, err error) {
+	for _, p := range s.peers {
 		if p.exited {
 			continue
 		}
@@ -80,12 +73,12 @@ func (w *demoWatcher) look() (living int, err error) {
 		if !p.exited {
 			living++
 			if !p.idle() {
-				w.active = time.Now()
+				s.active = time.Now()
 			}
 			continue
 		}
 		if p.code != 0 {
-			w.lines.Note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
+			s.Note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
 				p.n, p.PID(), p.code, lab.Tail(p.Log)))
 		}
 	}

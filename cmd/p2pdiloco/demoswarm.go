@@ -2,30 +2,27 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
-// demoProcesses is the processes of one demo.
-type demoProcesses struct {
+// demoSwarm is the processes of one demo, and what was seen and told of them.
+type demoSwarm struct {
 	*lab.Swarm
-	cfg   demoConfig
-	run   string // name
-	peers []*demoPeer
-}
-
-// newProcesses prepares a demo's processes. hurry ends the waiting for those that were asked to
-// stop. Close must end it.
-func newProcesses(cfg demoConfig, hurry <-chan struct{}) (*demoProcesses, error) {
-	s, err := lab.NewSwarm(lab.Setting{Executable: cfg.Executable, Dir: cfg.Dir, Out: cfg.Out, Hurry: hurry},
-		lab.Loopback{})
-	return &demoProcesses{Swarm: s, cfg: cfg, run: lab.RunName("demo")}, err
+	*lab.Notes
+	cfg     demoConfig
+	run     string // name
+	peers   []*demoPeer
+	active  time.Time // when a living peer last did something
+	started int       // peers that were said to have started
+	told    uint64    // newest round that was told
 }
 
 // start starts the bootstrap node, waits for its address and starts the peers.
-func (s *demoProcesses) start(ctx context.Context) error {
+func (s *demoSwarm) start(ctx context.Context) error {
 	boot, err := s.StartBoot(ctx, 0, s.cfg.Dir, s.Listen(0)...)
 	if err != nil {
 		return err
@@ -39,7 +36,7 @@ func (s *demoProcesses) start(ctx context.Context) error {
 }
 
 // startPeer starts peer n (from 1). It gets no address but those of the bootstrap node.
-func (s *demoProcesses) startPeer(n int, bootstrap []string) error {
+func (s *demoSwarm) startPeer(n int, bootstrap []string) error {
 	p := newDemoPeer(n, s.NewPeer(n, s.cfg.Dir, peerName(n)), s.cfg.fragments())
 	args := append([]string{"--log-level", "info", "--preset", "lan", "--linger", "5s"}, s.Listen(n)...)
 	run := s.cfg.spec()
