@@ -54,5 +54,5 @@ func ServeMetrics(addr Address, keys Keys, metrics http.Handler) (*Server, error
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", keys.guardMetrics(addr, metrics))
-	return start(addr, netutil.LimitListener(l, maxConns), underOwnName(addr, mux)), nil
+	return ServeOn(netutil.LimitListener(l, maxConns), underOwnName(addr, mux)), nil
 }

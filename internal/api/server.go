@@ -48,14 +48,12 @@ func Serve(addr Address, keys Keys, c Content) (*Server, error) {
 		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port",
 			err)
 	}
-	return start(addr, l, handler(addr, keys, c)), nil
+	return ServeOn(l, handler(addr, keys, c)), nil
 }
 
-// start serves on a listener, which Close closes.
-func start(addr Address, l net.Listener, h http.Handler) *Server {
-	if addr.network == "tcp" {
-		addr.place = l.Addr().String()
-	}
+// ServeOn serves on a listener, which Close closes.
+func ServeOn(l net.Listener, h http.Handler) *Server {
+	addr := Address{l.Addr().Network(), l.Addr().String()}
 	s := &Server{
 		addr:   addr,
 		served: make(chan struct{}),

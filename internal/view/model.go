@@ -7,18 +7,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// seen is what a watcher knew at one moment.
-type seen struct {
-	View
-	fault  string
-	known  bool
-	points []Point
-	events []Event
-}
-
 // Screen is what the screen shows.
 type Screen struct {
-	now           seen
+	now           Newest
 	width, height int
 	columns       []column // that some member has a value of
 	sort          int      // of columns
@@ -35,8 +26,8 @@ func RunScreen(ctx context.Context, w *Watcher, options ...tea.ProgramOption) er
 	go func() {
 		defer close(fed)
 		for ctx.Err() == nil {
-			var now seen
-			changed := w.Look(func(n *Newest) { now = see(n) })
+			var now Newest
+			changed := w.Look(func(n *Newest) { now = n.clone() })
 			p.Send(now)
 			select {
 			case <-changed:
@@ -50,21 +41,13 @@ func RunScreen(ctx context.Context, w *Watcher, options ...tea.ProgramOption) er
 	return err
 }
 
-func see(n *Newest) seen {
-	s := seen{View: n.View, fault: n.Fault, known: n.Known}
-	s.Members = slices.Clone(n.Members)
-	s.points, _ = n.Points(0)
-	s.events, _ = n.Happened(0)
-	return s
-}
-
 // Init does nothing: views come by themselves.
 func (Screen) Init() tea.Cmd { return nil }
 
 // Update takes in a view, a key or the size of the terminal.
 func (m Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case seen:
+	case Newest:
 		m.now = msg
 		m.columns = filled(msg.Members)
 		m.sort = min(m.sort, max(0, len(m.columns)-1))

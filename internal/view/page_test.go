@@ -82,7 +82,7 @@ func serve(t *testing.T, status func() p2pdiloco.Status, a PageActions) *PageSer
 // ask sends a request, with headers as name and value in turn.
 func ask(t *testing.T, s *PageServer, method, path string, headers ...string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.addr.String()+path, nil)
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr().String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

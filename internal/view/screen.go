@@ -54,10 +54,10 @@ func (m Screen) screen() string {
 
 // head says how it goes.
 func (m Screen) head() (lines []string) {
-	if m.now.fault != "" {
-		lines = append(lines, m.wrap(fails, m.now.fault)...)
+	if m.now.Fault != "" {
+		lines = append(lines, m.wrap(fails, m.now.Fault)...)
 	}
-	if !m.now.known {
+	if !m.now.Known {
 		return append(lines, "asking the peer …")
 	}
 	n, b := m.now.Now, m.now.Bytes
@@ -122,7 +122,7 @@ func (m Screen) loss() string {
 		text = fmt.Sprintf("loss   %.4f in training", *n.TrainLoss)
 	}
 	var values []float64
-	for _, p := range m.now.points {
+	for _, p := range m.now.history.points {
 		if v := p.Loss; v != nil && n.Loss != nil {
 			values = append(values, *v)
 		} else if v = p.TrainLoss; v != nil && n.Loss == nil {
@@ -161,8 +161,8 @@ func (m Screen) table() []string {
 
 // events are what happened, the newest first.
 func (m Screen) events() (lines []string) {
-	for i := len(m.now.events) - 1; i >= 0; i-- {
-		e := m.now.events[i]
+	for i := len(m.now.events.all) - 1; i >= 0; i-- {
+		e := m.now.events.all[i]
 		line := e.Time.Local().Format(time.TimeOnly) + "  " + e.Text
 		if e.Grave {
 			line = warns.Render(line)

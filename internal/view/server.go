@@ -23,10 +23,8 @@ var static embed.FS
 // Limits on what browsers take of this process.
 const (
 	maxConns      = 64
-	headerTimeout = 5 * time.Second
-	writeTimeout  = 10 * time.Second
+	writeTimeout  = 10 * time.Second // of each part of a long answer
 	doctorTimeout = 3 * time.Minute
-	maxHeader     = 8 << 10 // bytes
 )
 
 // PageActions are what the page's buttons do.
@@ -39,41 +37,22 @@ type PageActions struct {
 
 // PageServer serves the page until it is closed.
 type PageServer struct {
+	*api.Server
 	watcher *Watcher
 	actions PageActions
 	key     string
-	addr    net.Addr
-	http    *http.Server
-	served  chan struct{} // closed when the server's goroutine has ended
 	busy    chan struct{} // holds a value while doctor runs
 }
 
 // ServePage serves the page of a run on l, which Close closes.
 func ServePage(l net.Listener, w *Watcher, a PageActions) *PageServer {
-	s := &PageServer{
-		watcher: w, actions: a, key: rand.Text(), addr: l.Addr(), served: make(chan struct{}),
-		busy: make(chan struct{}, 1),
-	}
-	s.http = &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
-		MaxHeaderBytes: maxHeader,
-	}
-	go func() {
-		defer close(s.served)
-		_ = s.http.Serve(netutil.LimitListener(l, maxConns)) // ends with Close
-	}()
+	s := &PageServer{watcher: w, actions: a, key: rand.Text(), busy: make(chan struct{}, 1)}
+	s.Server = api.ServeOn(netutil.LimitListener(l, maxConns), s.handler())
 	return s
 }
 
 // URL is the page's address, with its key.
-func (s *PageServer) URL() string { return "http://" + s.addr.String() + "/#" + s.key }
-
-// Close ends the server, and all streams at once.
-func (s *PageServer) Close() error {
-	err := s.http.Close()
-	<-s.served
-	return err
-}
+func (s *PageServer) URL() string { return "http://" + s.Addr().String() + "/#" + s.key }
 
 func (s *PageServer) handler() http.Handler {
 	files, err := fs.Sub(static, "static")

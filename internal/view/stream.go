@@ -76,8 +76,8 @@ func (t *told) update(n *Newest) (u update) {
 		}
 		t.changes(n.Members, &u)
 	}
-	u.Points, t.points = n.Points(t.points)
-	u.Events, t.events = n.Happened(t.events)
+	u.Points, t.points = n.history.since(t.points), n.history.version
+	u.Events, t.events = n.events.since(t.events), n.events.number
 	if !t.begun || t.fault != n.Fault {
 		t.fault = n.Fault
 		u.Fault = new(n.Fault)

@@ -14,10 +14,10 @@ import (
 )
 
 // crowd is a run of so many members, of which one goes through a relay.
-func crowd(members int) seen {
-	s := seen{known: true, events: []Event{
+func crowd(members int) Newest {
+	s := Newest{Known: true, events: events{all: []Event{
 		{Time: time.Now(), Text: "old"}, {Time: time.Now(), Text: "paused: no quorum", Grave: true},
-	}}
+	}}}
 	s.Run.Name, s.Now.Phase, s.Now.Slot, s.Now.LastSlot = "books", "running", 7, 90
 	s.Now.Headline = "slot 8 waits for q (3 of 20 steps)"
 	s.Now.Notes = []string{"this branch may still end for another one", s.Now.Headline}
@@ -36,7 +36,7 @@ func crowd(members int) seen {
 	s.Members[0].Way, s.Members[0].Transport, s.Members[0].Rate, s.Members[0].Norm = "relayed", "", 1200, nil
 	s.Agreement.TermsLost, s.Agreement.Terms = 3, "none at this height; at the newest 64: 3 by m001"
 	s.Members[0].Warnings = []string{"Its bytes go through q: " + strings.Repeat("open a port ", 20)}
-	s.points = []Point{{Loss: new(3.)}, {Loss: new(2.75)}, {Loss: new(2.5)}}
+	s.history.points = []Point{{Loss: new(3.)}, {Loss: new(2.75)}, {Loss: new(2.5)}}
 	return s
 }
 
@@ -59,7 +59,7 @@ func TestScreenFits(t *testing.T) {
 	for _, size := range []tea.WindowSizeMsg{
 		{Width: 80, Height: 24}, {Width: 200, Height: 60}, {Width: 30, Height: 9}, {},
 	} {
-		for _, now := range []seen{{}, {fault: "it has ended: " + strings.Repeat("x ", 99)}, crowd(1), crowd(500)} {
+		for _, now := range []Newest{{}, {Fault: "it has ended: " + strings.Repeat("x ", 99)}, crowd(1), crowd(500)} {
 			screen := after(Screen{}, size, now).View().Content
 			lines := strings.Split(screen, "\n")
 			if len(lines) > max(1, size.Height) {

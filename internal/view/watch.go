@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,14 +37,11 @@ type Newest struct {
 	events  events
 }
 
-// Points are those of the history that have changed since a version, with the newest version.
-func (n *Newest) Points(version uint64) ([]Point, uint64) {
-	return n.history.since(version), n.history.version
-}
-
-// Happened are the events after a number, with the number of the newest.
-func (n *Newest) Happened(after uint64) ([]Event, uint64) {
-	return n.events.since(after), n.events.number
+// clone is for one who keeps it.
+func (n *Newest) clone() Newest {
+	c := *n
+	c.history.points = slices.Clone(n.history.points)
+	return c
 }
 
 // Watcher asks a peer again and again.
