@@ -3,10 +3,11 @@ package document
 import (
 	"bytes"
 	"encoding/xml"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"text/template"
 )
 
 // Plot is a picture of curves as SVG. Any floats and any text give well-formed XML. Its zero value
@@ -24,14 +25,21 @@ type Series struct {
 }
 
 const (
-	width, height            = 720, 440 // pixels
-	left, right, top, bottom = 80, 700, 40, 385
-	most                     = 1e300 // of a coordinate
-	mostDots                 = 100   // of a series whose points are marked
+	left, right, top, bottom = 80, 700, 40, 385 // pixels of a picture, where the axes end
+	most                     = 1e300            // of a coordinate
+	mostDots                 = 100              // of a series whose points are marked
 )
 
 // Which can be told apart with any colour vision (Okabe and Ito).
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
+
+// curve is a series in pixels.
+type curve struct {
+	Name, Colour string
+	Legend       int // where its name stands, from the top
+	Dots         bool
+	Runs         [][][2]float64 // of points
+}
 
 // Draw returns the picture.
 func (p Plot) Draw() []byte {
@@ -41,27 +49,55 @@ func (p Plot) Draw() []byte {
 			xs, ys = append(xs, at[0]), append(ys, at[1])
 		}
 	}
-	d := drawing{x: newAxis(xs, left, right), y: newAxis(ys, bottom, top)}
-	d.add(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d"`, width, height)
-	d.add(` font-family="sans-serif" font-size="13"><rect width="100%%" height="100%%" fill="#fff"/>` + "\n")
-	d.text((left+right)/2, 24, "middle", p.Title)
-	d.text((left+right)/2, height-12, "middle", p.X)
-	for _, v := range d.x.marks() {
-		d.line(d.x.place(v), top, d.x.place(v), bottom)
-		d.text(d.x.place(v), bottom+18, "middle", label(v))
-	}
-	for _, v := range d.y.marks() {
-		d.line(left, d.y.place(v), right, d.y.place(v))
-		d.text(left-6, d.y.place(v)+4, "end", label(v))
-	}
-	d.add(`<g transform="rotate(-90 18 %d)">`, (top+bottom)/2)
-	d.text(18, (top+bottom)/2, "middle", p.Y)
-	d.add(`</g><path d="M%d %dV%dH%d" fill="none" stroke="#000"/>`+"\n", left, top, bottom, right)
+	across, up := newAxis(xs, left, right), newAxis(ys, bottom, top)
+	data := struct {
+		Plot
+		Across, Up []mark
+		Curves     []curve
+	}{p, across.labels(), up.labels(), nil}
 	for i, s := range p.Series {
-		d.series(s, colours[i%len(colours)], float64(top+20*(i+1)))
+		c := curve{s.Name, colours[i%len(colours)], top + 20*(i+1), len(s.X) <= mostDots, s.runs()}
+		for _, run := range c.Runs {
+			for j, at := range run {
+				run[j] = [2]float64{across.place(at[0]), up.place(at[1])}
+			}
+		}
+		data.Curves = append(data.Curves, c)
 	}
-	d.add("</svg>\n")
-	return d.Bytes()
+	var b bytes.Buffer
+	if err := drawing.Execute(&b, data); err != nil {
+		panic(err) // it takes any data, and a buffer everything
+	}
+	return b.Bytes()
+}
+
+// drawing is the picture. Names in the legend are readable across lines.
+var drawing = template.Must(template.New("plot").Funcs(template.FuncMap{"text": escape, "pixels": pixels}).Parse(
+	`<svg xmlns="http://www.w3.org/2000/svg" width="720" height="440" viewBox="0 0 720 440"
+ font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>
+<text x="390" y="24" text-anchor="middle">{{text .Title}}</text>
+<text x="390" y="428" text-anchor="middle">{{text .X}}</text>
+{{range .Across}}<line x1="{{.At}}" y1="40" x2="{{.At}}" y2="385" stroke="#ddd"/>
+<text x="{{.At}}" y="403" text-anchor="middle">{{.Text}}</text>
+{{end}}{{range .Up}}<line x1="80" y1="{{.At}}" x2="700" y2="{{.At}}" stroke="#ddd"/>
+<text x="74" y="{{.At}}" dy="4" text-anchor="end">{{.Text}}</text>
+{{end}}<text x="18" y="212" text-anchor="middle" transform="rotate(-90 18 212)">{{text .Y}}</text>
+<path d="M80 40V385H700" fill="none" stroke="#000"/>
+{{range .Curves}}<g fill="none" stroke="{{.Colour}}" stroke-width="2">
+{{$curve := .}}{{range .Runs}}{{if $curve.Dots}}{{range .}}
+<circle cx="{{index . 0 | pixels}}" cy="{{index . 1 | pixels}}" r="2" fill="{{$curve.Colour}}"/>{{end}}
+{{end}}<polyline points="{{range .}}{{index . 0 | pixels}},{{index . 1 | pixels}} {{end}}"/>
+{{end}}<path d="M666 {{.Legend}}m0 -4h24"/></g>
+<text x="660" y="{{.Legend}}" text-anchor="end" stroke="#fff" stroke-width="4" paint-order="stroke">{{text .Name
+}}</text>
+{{end}}</svg>
+`))
+
+// escape makes XML of a text.
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a builder takes everything
+	return b.String()
 }
 
 // runs are the points between gaps.
@@ -75,42 +111,6 @@ func (s Series) runs() [][][2]float64 {
 		}
 	}
 	return runs
-}
-
-type drawing struct {
-	bytes.Buffer
-	x, y axis
-}
-
-func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format, args...) }
-
-func (d *drawing) text(x, y float64, anchor, s string) {
-	d.add(`<text x="%.1f" y="%.1f" text-anchor="%s">`, x, y, anchor)
-	_ = xml.EscapeText(d, []byte(s)) // a buffer takes everything
-	d.add("</text>\n")
-}
-
-func (d *drawing) line(x1, y1, x2, y2 float64) {
-	d.add(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#ddd"/>`+"\n", x1, y1, x2, y2)
-}
-
-// series draws a line, and at y its name in the legend, which is readable across lines.
-func (d *drawing) series(s Series, colour string, y float64) {
-	d.add(`<g fill="none" stroke="%s" stroke-width="2">`+"\n", colour)
-	for _, run := range s.runs() {
-		points := &bytes.Buffer{}
-		for _, at := range run {
-			x, y := d.x.place(at[0]), d.y.place(at[1])
-			fmt.Fprintf(points, "%.1f,%.1f ", x, y)
-			if len(s.X) <= mostDots {
-				d.add(`<circle cx="%.1f" cy="%.1f" r="2" fill="%s"/>`+"\n", x, y, colour)
-			}
-		}
-		d.add(`<polyline points="%s"/>`+"\n", points)
-	}
-	d.add(`<path d="M%d %.1fh24"/></g><g stroke="#fff" stroke-width="4" paint-order="stroke">`, right-34, y-4)
-	d.text(right-40, y, "end", s.Name)
-	d.add("</g>\n")
 }
 
 // axis maps values from low to high to pixels. Its marks are the multiples of step in between.
@@ -145,5 +145,19 @@ func (a axis) marks() (marks []float64) {
 	}
 	return marks
 }
+
+// mark is one of an axis.
+type mark struct {
+	At, Text string
+}
+
+func (a axis) labels() (labels []mark) {
+	for _, v := range a.marks() {
+		labels = append(labels, mark{pixels(a.place(v)), label(v)})
+	}
+	return labels
+}
+
+func pixels(at float64) string { return strconv.FormatFloat(at, 'f', 1, 64) }
 
 func label(v float64) string { return strconv.FormatFloat(v, 'g', 10, 64) }
