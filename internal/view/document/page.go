@@ -7,31 +7,16 @@ import (
 
 // page writes a page of its own: no script, and nothing that is loaded from elsewhere.
 func page(w io.Writer, peers []Peer) error {
-	type row struct {
-		What string
-		Of   []string
-	}
-	data := struct {
-		Peers    []string
-		Facts    []row
-		Pictures []template.HTML
-	}{}
-	for _, p := range peers {
-		data.Peers = append(data.Peers, p.Name)
-	}
-	for _, f := range facts {
-		r := row{What: f.what}
-		for _, p := range peers {
-			r.Of = append(r.Of, f.of(p.Slots))
-		}
-		data.Facts = append(data.Facts, r)
-	}
+	var pictures []template.HTML
 	for _, g := range graphs {
 		if picture, ok := g.draw(peers); ok {
-			data.Pictures = append(data.Pictures, template.HTML(picture)) //nolint:gosec // svg escapes what is text
+			pictures = append(pictures, template.HTML(picture)) //nolint:gosec // svg escapes what is text
 		}
 	}
-	return layout.Execute(w, data)
+	return layout.Execute(w, struct {
+		summary
+		Pictures []template.HTML
+	}{summaryOf(peers), pictures})
 }
 
 var layout = template.Must(template.New("report").Parse(`<!DOCTYPE html>

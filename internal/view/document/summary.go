@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -77,25 +78,43 @@ const notMeasured = "not measured"
 
 func tokens(n uint64) string { return humanize.Comma(int64(n)) + " tokens or samples" }
 
-// table writes the summary as a LaTeX tabular.
-func table(w io.Writer, peers []Peer) error {
-	b := &strings.Builder{}
-	fmt.Fprintf(b, "%% slots of a p2pdiloco run\n\\begin{tabular}{l%s}\n", strings.Repeat("r", len(peers)))
-	for _, p := range peers {
-		fmt.Fprintf(b, " & %s", latex(p.Name))
-	}
-	b.WriteString(" \\\\\n\\hline\n")
-	for _, f := range facts {
-		b.WriteString(latex(f.what))
-		for _, p := range peers {
-			fmt.Fprintf(b, " & %s", latex(f.of(p.Slots)))
-		}
-		b.WriteString(" \\\\\n")
-	}
-	b.WriteString("\\end{tabular}\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+// summary is the facts about some peers.
+type summary struct {
+	Peers []string
+	Facts []row
 }
+
+// row is a fact, and what it is of each peer.
+type row struct {
+	What string
+	Of   []string
+}
+
+func summaryOf(peers []Peer) (s summary) {
+	for _, p := range peers {
+		s.Peers = append(s.Peers, p.Name)
+	}
+	for _, f := range facts {
+		r := row{What: f.what}
+		for _, p := range peers {
+			r.Of = append(r.Of, f.of(p.Slots))
+		}
+		s.Facts = append(s.Facts, r)
+	}
+	return s
+}
+
+// table writes the summary as a LaTeX tabular.
+func table(w io.Writer, peers []Peer) error { return tabular.Execute(w, summaryOf(peers)) }
+
+var tabular = template.Must(template.New("table").Funcs(template.FuncMap{"latex": latex}).Parse(
+	`% slots of a p2pdiloco run
+\begin{tabular}{l{{range .Peers}}r{{end}}}
+{{range .Peers}} & {{latex .}}{{end}} \\
+\hline
+{{range .Facts}}{{latex .What}}{{range .Of}} & {{latex .}}{{end}} \\
+{{end}}\end{tabular}
+`))
 
 // latex escapes text.
 func latex(s string) string {
