@@ -145,9 +145,9 @@ events = %q`, events)), Options{
 			t.Error(err)
 		}
 	}
-	claim, err := takeDir(filepath.Join(home, "p2pdiloco"), runName, free)
-	if err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
-		t.Errorf("the directory is not free again: %+v, %v", claim, err)
+	dir, _, err := takeDir(filepath.Join(home, "p2pdiloco"), runName)
+	if err != nil || dir.Root != p.Dir() || dir.Close() != nil {
+		t.Errorf("the directory is not free again: %+v, %v", dir, err)
 	}
 }
 
@@ -261,16 +261,13 @@ api = "unix:%s/none/x"`, home), "--api", false},
 			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
 		}
 	}
-	if claim, err := takeDir(filepath.Join(home, "p2pdiloco"), runName, free); err != nil || !claim.First ||
-		claim.Release() != nil {
-		t.Errorf("a claim is left behind: %+v, %v", claim, err)
+	if dir, first, err := takeDir(filepath.Join(home, "p2pdiloco"), runName); err != nil || !first ||
+		dir.Close() != nil {
+		t.Errorf("a lock is left behind: %+v, %v", dir, err)
 	}
 }
 
 var errTrainer = errors.New("no such GPU")
-
-// free is how a directory is opened that no process has.
-func free(string) error { return nil }
 
 // others is another process with a peer's directory, and the files of its API.
 func others(t *testing.T, dir string) (unhurt func()) {

@@ -15,7 +15,6 @@ import (
 
 // services are what a program runs beside a node: its files, its API, its metrics.
 type services struct {
-	claim   *claim      // nil where the directory was given
 	dir     datadir.Dir // locked from the start to the end
 	events  *eventsFile // nil: there is none
 	api     *api.Server
@@ -56,19 +55,12 @@ func (p *Peer) chooseDir() (err error) {
 	if err != nil {
 		return err
 	}
-	p.claim, err = takeDir(base, p.cfg.Spec.Name, func(path string) error {
-		opened, err := datadir.Open(disk.OS, path)
-		if err != nil {
-			return errors.Join(err, opened.Close())
-		}
-		p.dir = opened
-		return nil
-	})
+	dir, first, err := takeDir(base, p.cfg.Spec.Name)
 	if err != nil {
 		return err
 	}
-	p.cfg.DataDir = p.claim.Dir
-	if !p.claim.First {
+	p.dir, p.cfg.DataDir = dir, dir.Root
+	if !first {
 		p.options.Notice("another peer of this run is on this machine: this one keeps its data in " + p.cfg.DataDir)
 	}
 	return nil
@@ -137,9 +129,6 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 func (p *Peer) cleanUp() error {
 	var errs []error
 	errs = append(errs, p.endAPI(), p.dir.Close())
-	if p.claim != nil {
-		errs = append(errs, p.claim.Release())
-	}
 	if p.events != nil {
 		errs = append(errs, p.events.close())
 	}

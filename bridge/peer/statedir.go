@@ -4,15 +4,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 )
 
 // APIFile is the name of the file in a data directory with the address of the peer's API.
@@ -51,52 +50,22 @@ func BaseDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "p2pdiloco"), nil
 }
 
-// claim is a data directory that this process owns until Release, or until it ends.
-type claim struct {
-	Dir   string
-	First bool // whether it is the run's first on this machine
-	lock  io.Closer
-}
-
-// takeDir claims the first free directory of a run under base, makes it, and has use open it. If
-// use says disk.ErrLocked, a process that was given that directory by name has it, and Take goes on
-// to the next one.
-func takeDir(base, run string, use func(dir string) error) (*claim, error) {
+// takeDir opens the first data directory of a run under base that no other process uses, and says
+// whether it is the run's first on this machine.
+func takeDir(base, run string) (dir datadir.Dir, first bool, err error) {
 	parent := dirOfRun(base, run)
-	if err := disk.MakeDir(disk.OS, parent); err != nil {
-		return nil, fmt.Errorf("data directory: %w: name one that can be written with --data-dir", err)
-	}
 	for i := 1; i <= maxPeers; i++ {
-		c := &claim{Dir: filepath.Join(parent, fmt.Sprintf("peer-%d", i)), First: i == 1}
-		switch err := c.take(use); {
-		case err == nil:
-			return c, nil
-		case !errors.Is(err, disk.ErrLocked):
-			return nil, err
+		dir, err = datadir.Open(disk.OS, filepath.Join(parent, fmt.Sprintf("peer-%d", i)))
+		if err == nil {
+			return dir, i == 1, nil
+		}
+		if err = errors.Join(err, dir.Close()); !errors.Is(err, disk.ErrLocked) {
+			return dir, false, fmt.Errorf("%w: name one with --data-dir", err)
 		}
 	}
-	return nil, fmt.Errorf("data directory: all %d of run %s under %s are in use: name one with --data-dir", maxPeers,
-		run, parent)
+	return dir, false, fmt.Errorf("data directory: all %d of run %s under %s are in use: name one with --data-dir",
+		maxPeers, run, parent)
 }
-
-// take locks the directory beside it, makes it and has use open it.
-func (c *claim) take(use func(dir string) error) (err error) {
-	if c.lock, err = disk.OS.Lock(c.Dir + ".lock"); err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
-	if err = disk.MakeDir(disk.OS, c.Dir); err != nil {
-		err = fmt.Errorf("data directory: %w", err)
-	} else {
-		err = use(c.Dir)
-	}
-	if err != nil {
-		return errors.Join(err, c.lock.Close())
-	}
-	return nil
-}
-
-// Release lets other processes take the directory. Its files stay.
-func (c *claim) Release() error { return c.lock.Close() }
 
 // dirOfRun is the directory of a run under base.
 func dirOfRun(base, run string) string { return filepath.Join(base, runDir(run)) }
@@ -177,8 +146,7 @@ func Dirs(base string) (all []string, err error) {
 		}
 		all = append(all, dir)
 	}
-	// beside each directory there is its lock
-	return slices.DeleteFunc(all, func(dir string) bool { return strings.HasSuffix(dir, ".lock") }), err
+	return all, err
 }
 
 func escapeGlob(path string) string {

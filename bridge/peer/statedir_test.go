@@ -2,7 +2,6 @@ package peer
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,39 +9,36 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 )
 
-// freeDirs is how a directory is opened that no process has.
-func freeDirs(string) error { return nil }
+// take opens a directory of a run, and closes it at the end of the test at the latest.
+func take(t *testing.T, base, run string) (dir datadir.Dir, first bool) {
+	t.Helper()
+	dir, first, err := takeDir(base, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	return dir, first
+}
 
 func TestPeersSideBySide(t *testing.T) {
 	base := t.TempDir()
-	take := func(run string) *claim {
-		t.Helper()
-		c, err := takeDir(base, run, freeDirs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+	a, firstA := take(t, base, "run")
+	b, firstB := take(t, base, "run")
+	other, firstOther := take(t, base, "run-2")
+	if a.Root == b.Root || a.Root == other.Root || b.Root == other.Root {
+		t.Errorf("two peers share a directory: %s, %s, %s", a.Root, b.Root, other.Root)
 	}
-	a, b, other := take("run"), take("run"), take("run-2")
-	if a.Dir == b.Dir || a.Dir == other.Dir || b.Dir == other.Dir {
-		t.Errorf("two peers share a directory: %s, %s, %s", a.Dir, b.Dir, other.Dir)
+	if !firstA || firstB || !firstOther {
+		t.Errorf("first: %v %v %v", firstA, firstB, firstOther)
 	}
-	if !a.First || b.First || !other.First {
-		t.Errorf("first: %v %v %v", a.First, b.First, other.First)
-	}
-	if err := a.Release(); err != nil {
+	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := take("run")
-	if again.Dir != a.Dir {
-		t.Errorf("restarted in %s, not in %s", again.Dir, a.Dir)
-	}
-	for _, c := range []*claim{again, b, other} {
-		if err := c.Release(); err != nil {
-			t.Error(err)
-		}
+	if again, _ := take(t, base, "run"); again.Root != a.Root {
+		t.Errorf("restarted in %s, not in %s", again.Root, a.Root)
 	}
 }
 
@@ -50,45 +46,36 @@ func TestPeersSideBySide(t *testing.T) {
 // when that process ends. Any other fault of a directory is reported.
 func TestADirectoryInUseIsPassedOver(t *testing.T) {
 	base := t.TempDir()
-	used := func(dir string) error {
-		if filepath.Base(dir) == "peer-1" {
-			return fmt.Errorf("%s: %w", dir, disk.ErrLocked)
-		}
-		return nil
+	path := filepath.Join(dirOfRun(base, "run"), "peer-1")
+	used, err := datadir.Open(disk.OS, path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	second, err := takeDir(base, "run", used)
-	if err != nil || filepath.Base(second.Dir) != "peer-2" || second.First {
-		t.Fatalf("got %+v, %v", second, err)
+	if second, first := take(t, base, "run"); filepath.Base(second.Root) != "peer-2" || first {
+		t.Errorf("got %+v", second)
 	}
-	first, err := takeDir(base, "run", freeDirs)
-	if err != nil || filepath.Base(first.Dir) != "peer-1" {
-		t.Fatalf("got %+v, %v", first, err)
+	if err := used.Close(); err != nil {
+		t.Fatal(err)
 	}
-	wrong := errors.New("others can write there")
-	if c, err := takeDir(base, "run", func(string) error { return wrong }); !errors.Is(err, wrong) {
-		t.Errorf("got %+v, %v", c, err)
+	first, _ := take(t, base, "run")
+	if filepath.Base(first.Root) != "peer-1" {
+		t.Errorf("got %+v", first)
 	}
-	for _, c := range []*claim{first, second} {
-		if err := c.Release(); err != nil {
-			t.Error(err)
-		}
+	if err := errors.Join(first.Close(), os.Chmod(path, 0o777)); err != nil { //nolint:gosec // this is the fault
+		t.Fatal(err)
+	}
+	if dir, _, err := takeDir(base, "run"); err == nil || !strings.Contains(err.Error(), "other users") {
+		t.Errorf("got %+v, %v", dir, err)
 	}
 }
 
 func TestRunNamesStayUnderBase(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	for _, run := range []string{"..", ".", "../../x", "a/b", ".hidden", strings.Repeat("ä", 64), "x*y"} {
-		c, err := takeDir(base, run, freeDirs)
-		if err != nil {
-			t.Errorf("%q: %v", run, err)
-			continue
-		}
-		if rel, err := filepath.Rel(base, c.Dir); err != nil || strings.HasPrefix(rel, ".") ||
+		dir, _ := take(t, base, run)
+		if rel, err := filepath.Rel(base, dir.Root); err != nil || strings.HasPrefix(rel, ".") ||
 			strings.Count(rel, string(filepath.Separator)) != 1 {
-			t.Errorf("%q lies at %s", run, c.Dir)
-		}
-		if err := c.Release(); err != nil {
-			t.Error(err)
+			t.Errorf("%q lies at %s", run, dir.Root)
 		}
 	}
 }
@@ -100,18 +87,14 @@ func TestRunNamesStayUnderBase(t *testing.T) {
 func TestDirs(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	base := filepath.Join(t.TempDir(), "odd[1]*name")
-	c, err := takeDir(base, "run", freeDirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Release() }()
+	taken, _ := take(t, base, "run")
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
 	named, gone := filepath.Join(t.TempDir(), "named"), filepath.Join(t.TempDir(), "gone")
 	want := []string{
-		c.Dir, filepath.Join(base, "old", "attach-1"), filepath.Join(base, "run", "host-"+host, "attach-2"), named,
+		taken.Root, filepath.Join(base, "old", "attach-1"), filepath.Join(base, "run", "host-"+host, "attach-2"), named,
 	}
 	for _, dir := range append(want, gone, filepath.Join(base, "run", "host-another.example", "attach-1")) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
