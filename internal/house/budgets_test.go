@@ -3,12 +3,12 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 420_380, without: agreement},
+	{most: 417_190, without: agreement},
 	{most: 162_400, in: agreement},
 	{most: 64_440, in: []string{"p2p", "gossip"}},
-	{most: 59_880, in: []string{"bridge"}},
+	{most: 59_610, in: []string{"bridge"}},
 	{most: 38_880, in: []string{"internal/node"}, without: agreement},
-	{most: 61_460, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
+	{most: 60_710, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
 }
 
 // agreement are the folders that the slot ledger is in.
