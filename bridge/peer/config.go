@@ -89,9 +89,10 @@ func (s *Settings) checkTrainer() (errs sources.Faults) {
 	for _, d := range s.definitions() {
 		// What a weaker source says is for other peers that read it, too.
 		given := sources.Rank(s.flags, d.name)
-		whose := s.notFor(d.use)
-		errs.Add(whose != "" && given > 0 && given >= sources.Rank(s.flags, "trainer"), d.name,
-			s.flags.Lookup(d.name).Value, "it is for %s, not for --trainer %s", whose, s.Trainer)
+		if d.use != nil && !d.use.fits(s.Trainer) && given > 0 && given >= sources.Rank(s.flags, "trainer") {
+			errs.Add(true, d.name, s.flags.Lookup(d.name).Value, "it is for %s, not for --trainer %s", d.use.whose,
+				s.Trainer)
+		}
 	}
 	if len(errs) > 0 || s.Trainer == TrainerNone {
 		return errs
@@ -113,23 +114,6 @@ func (s *Settings) checkTrainer() (errs sources.Faults) {
 		errs.Add(err != nil, "threads", s.Threads, "%v", err)
 	}
 	return errs
-}
-
-// notFor says whose settings of this use are, if they are not for the trainer chosen.
-func (s *Settings) notFor(u use) string {
-	switch {
-	case u == initial && s.Trainer == TrainerNone:
-		return "a peer that trains"
-	case (u == ofGPT || u == ofTests) && s.Trainer != TrainerGPT:
-		return "a peer that trains with " + string(TrainerGPT)
-	case u == ofPlugin && !s.Trainer.Library():
-		return "a trainer that is a shared library"
-	case u == ofAttach && s.Trainer != TrainerAttach:
-		return "a trainer that attaches"
-	case u == ofProcess && s.Trainer != TrainerAttach && !s.Trainer.Library():
-		return "a trainer that attaches or is a shared library"
-	}
-	return ""
 }
 
 // ErrInvalid is what errors about settings are, for errors.Is: nothing was started.

@@ -425,8 +425,7 @@ func TestTableOfSettings(t *testing.T) {
 		Aggregator: "x", TrimPermille: 1, Clip: "x", Seed: 1, StartPeers: 1, MinPeers: 1,
 	}).Fields() {
 		if !slices.ContainsFunc(definitions, func(d setting) bool {
-			return d.name == flagOf(name) &&
-				d.use == ofRun
+			return d.name == flagOf(name) && d.use == nil
 		}) {
 			t.Errorf("the spec's %s has no setting", name)
 		}

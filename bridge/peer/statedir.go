@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -117,24 +118,23 @@ func noteOf(dir string) string {
 // forgets those that are gone.
 func Dirs(base string) (all []string, err error) {
 	host, _ := os.Hostname()
-	under := func(parts ...string) string {
-		return filepath.Join(append([]string{escapeGlob(base), "*"}, parts...)...)
-	}
-	patterns := []string{
-		under("peer-*"), under("attach-*"), under("host-"+escapeGlob(url.PathEscape(host)), "attach-*"),
-	}
-	if os.Getenv("XDG_STATE_HOME") == "" {
-		patterns = append(patterns, systemDirs)
-	}
-	for _, pattern := range patterns {
-		found, err := filepath.Glob(pattern)
+	under := os.DirFS(base)
+	for _, pattern := range []string{"*/peer-*", "*/attach-*", "*/host-" + url.PathEscape(host) + "/attach-*"} {
+		found, err := fs.Glob(under, pattern)
 		if err != nil {
 			return nil, err
 		}
+		for _, dir := range found {
+			all = append(all, filepath.Join(base, dir))
+		}
+	}
+	if os.Getenv("XDG_STATE_HOME") == "" {
+		found, _ := filepath.Glob(systemDirs) // its pattern is one
 		all = append(all, found...)
 	}
-	noted, err := filepath.Glob(filepath.Join(escapeGlob(base), notes, "*"))
+	noted, err := fs.Glob(under, notes+"/*")
 	for _, note := range noted {
+		note = filepath.Join(base, note)
 		text, err := os.ReadFile(note)
 		dir := strings.TrimSuffix(string(text), "\n")
 		if err != nil || noteOf(dir) != filepath.Base(note) {
@@ -147,8 +147,4 @@ func Dirs(base string) (all []string, err error) {
 		all = append(all, dir)
 	}
 	return all, err
-}
-
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

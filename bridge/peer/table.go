@@ -38,7 +38,7 @@ func (s *Settings) Register(fs *pflag.FlagSet) {
 // setting is one setting.
 type setting struct {
 	name  string // of the flag
-	use   use
+	use   *use
 	value any    // pointer to the value, or a pflag.Value
 	usage string // in backquotes: what help calls the value
 }
@@ -49,17 +49,23 @@ type bare struct {
 	alone string
 }
 
-// use says for whom a setting is. The zero value: for every peer.
-type use int
+// use says whose a setting is; nil: every peer's.
+type use struct {
+	whose string
+	fits  func(Trainer) bool
+}
 
-const (
-	ofRun     use = iota + 1 // a field of the run spec
-	ofGPT                    // for TrainerGPT
-	ofPlugin                 // for a trainer that is a shared library
-	ofAttach                 // for TrainerAttach
-	ofProcess                // for ofPlugin and ofAttach
-	ofTests                  // as ofGPT, and not in the help
-	initial                  // for peers that have a model when they found a run
+var (
+	ofGPT   = &use{"a peer that trains with " + string(TrainerGPT), func(t Trainer) bool { return t == TrainerGPT }}
+	ofTests = &use{ofGPT.whose, ofGPT.fits} // not in the help
+
+	ofPlugin  = &use{"a trainer that is a shared library", Trainer.Library}
+	ofAttach  = &use{"a trainer that attaches", func(t Trainer) bool { return t == TrainerAttach }}
+	ofProcess = &use{
+		"a trainer that attaches or is a shared library",
+		func(t Trainer) bool { return t == TrainerAttach || t.Library() },
+	}
+	initial = &use{"a peer that trains", func(t Trainer) bool { return t != TrainerNone }}
 )
 
 // definitions are all settings: the fields of the run spec that have a flag, and those of a peer.
@@ -71,7 +77,7 @@ func (s *Settings) definitions() []setting {
 			if f.Name == founders {
 				value = &s.founders
 			}
-			all = append(all, setting{flagOf(f.Name), ofRun, value, f.Help})
+			all = append(all, setting{flagOf(f.Name), nil, value, f.Help})
 		}
 	}
 	return slices.Concat(all, s.access(), s.training(), s.keeping())
@@ -85,7 +91,7 @@ func RegisterSpec(fs *pflag.FlagSet, run *spec.Spec, names ...string) {
 			if f.Text(*run) != "" {
 				help, _, _ = strings.Cut(help, " (founder's default")
 			}
-			setting{flagOf(f.Name), ofRun, f.At(run), help}.register(fs)
+			setting{flagOf(f.Name), nil, f.At(run), help}.register(fs)
 		}
 	}
 }
@@ -93,52 +99,52 @@ func RegisterSpec(fs *pflag.FlagSet, run *spec.Spec, names ...string) {
 // access are settings of which peers may take part, and how peers reach each other.
 func (s *Settings) access() []setting {
 	return []setting{
-		{"spec", 0, &s.specFile, "TOML `file` with the run spec; settings given beside it win"},
+		{"spec", nil, &s.specFile, "TOML `file` with the run spec; settings given beside it win"},
 		{
-			"admission-secret", 0, &s.cfg.AdmissionSecret,
+			"admission-secret", nil, &s.cfg.AdmissionSecret,
 			"`file` with the secret of a private run, from the data directory of a " +
 				"peer of it; instead of a ticket (default: the founder of a private run makes one)",
 		},
-		{"allow", 0, &s.allow, "`file` with the IDs of the peers that may take part, one a line, the same for " +
+		{"allow", nil, &s.allow, "`file` with the IDs of the peers that may take part, one a line, the same for " +
 			"all peers (default: every peer that the run admits)"},
-		{"follow", 0, &s.follow, "`peer` whose motions to remove or readmit others, or to change " +
+		{"follow", nil, &s.follow, "`peer` whose motions to remove or readmit others, or to change " +
 			"the secret, this peer makes, too; may be repeated"},
 		{
 			"ticket",
-			0,
+			nil,
 			sources.Var(&s.cfg.Ticket, "string", readTicket, sources.Plain),
 			"`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
 				"- for standard input: instead of --run, --pin and --bootstrap",
 		},
-		{"bootstrap", 0, &s.cfg.Bootstrap, "`multiaddr` ending in /p2p/PEER to start from, may be " +
+		{"bootstrap", nil, &s.cfg.Bootstrap, "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
-		{"listen", 0, &s.cfg.Listen, "`multiaddr` to listen on, may be repeated (default any free " +
+		{"listen", nil, &s.cfg.Listen, "`multiaddr` to listen on, may be repeated (default any free " +
 			"TCP and UDP port at the first start, which the data directory keeps for the next ones)"},
-		{"announce", 0, &s.cfg.Announce, "`multiaddr` that others are told besides those seen, " +
+		{"announce", nil, &s.cfg.Announce, "`multiaddr` that others are told besides those seen, " +
 			"where a router or firewall lets them through to this peer; may be repeated"},
-		{"no-port-map", 0, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
+		{"no-port-map", nil, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
 			"is done with --preset wan"},
-		{"no-relaying", 0, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
+		{"no-relaying", nil, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
 			"other"},
-		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers (p2pdiloco start NAME " +
+		{"found", nil, &s.cfg.Found, "found the run even if no bootstrap address answers (p2pdiloco start NAME " +
 			"founds it at once)"},
 		{
 			"preset",
-			0,
+			nil,
 			sources.OneOf(&s.cfg.Preset, "preset", presets),
 			"timing, the same for all peers of a run: lan (one machine or building) or wan " +
 				"(the internet) (default: as the run's peers have it; wan for the founder)",
 		},
 		{
 			"on-quorum-loss",
-			0,
+			nil,
 			sources.OneOf(&s.cfg.OnQuorumLoss, "action", onLoss),
 			"when too few members are left to decide: continue without the others " +
 				"after a while, or pause until p2pdiloco recover",
 		},
 		{
 			"pin",
-			0,
+			nil,
 			sources.Var(&s.cfg.Pin, "hash", readPin, showPin),
 			"`hash` of a record that the run's chain must have, as the status of a peer that is " +
 				"trusted shows it under pin (default: the first peers met are trusted)",
@@ -151,7 +157,7 @@ func (s *Settings) training() []setting {
 	return []setting{
 		{
 			"trainer",
-			0,
+			nil,
 			sources.Var(&s.Trainer, "trainer", readTrainer, sources.Plain),
 			"what trains: builtin:gpt (a small byte-level transformer), attach " +
 				"(processes of yours, which attach to this one; -- COMMAND starts them), none (vote and serve " +
@@ -181,47 +187,47 @@ func (s *Settings) training() []setting {
 // keeping are settings of what is kept, sent and told.
 func (s *Settings) keeping() []setting {
 	return []setting{
-		{"peer-name", 0, &s.cfg.PeerName, "what all members call this peer beside its ID: a `text` of at most 24 " +
+		{"peer-name", nil, &s.cfg.PeerName, "what all members call this peer beside its ID: a `text` of at most 24 " +
 			"letters, digits, spaces and -_.:+/@()# (default the machine's name, without its domain)"},
-		{"data-dir", 0, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
+		{"data-dir", nil, &s.DataDir, "`directory` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state directory)"},
-		{"linger", 0, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
+		{"linger", nil, sources.Var(&s.linger, "duration or forever", readLinger, showLinger), "`duration` for which " +
 			"to serve the final model to members that do not show that they have it (default 30s with --preset " +
 			"lan, 10m with wan); forever: stay until the peer is stopped, and serve the model to all that come"},
-		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
-		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
-		{"state-rate", 0, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
+		{"checkpoint-every", nil, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
+		{"keep-checkpoints", nil, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
+		{"state-rate", nil, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
 			"(default 4 a core)"},
-		{"newcomer-states", 0, &s.cfg.NewcomerStates, "full states given in an hour to one peer that was no member " +
+		{"newcomer-states", nil, &s.cfg.NewcomerStates, "full states given in an hour to one peer that was no member " +
 			"of the open run yet; below 0: no limit (default 3)"},
-		{"site-newcomers", 0, &s.cfg.SiteNewcomers, "such peers served in an hour at one address, which get as " +
+		{"site-newcomers", nil, &s.cfg.SiteNewcomers, "such peers served in an hour at one address, which get as " +
 			"many states together; below 0: no limit (default 128)"},
-		{"max-upload", 0, &s.maxUpload, "`rate` of what is sent at most for the all-reduce and for peers that " +
+		{"max-upload", nil, &s.maxUpload, "`rate` of what is sent at most for the all-reduce and for peers that " +
 			"fetch the state, like 20mbit; other traffic is never delayed (default no limit)"},
-		{"max-download", 0, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
+		{"max-download", nil, &s.maxDownload, "`rate` at which contributions, outcomes and states are taken in at " +
 			"most, like 50mbit; other traffic is never delayed (default no limit)"},
-		{"track", 0, sources.Var(&s.Track, "tracker", readTrack, sources.Plain), "write each slot to an event " +
+		{"track", nil, sources.Var(&s.Track, "tracker", readTrack, sources.Plain), "write each slot to an event " +
 			"file of TensorBoard (tensorboard:FOLDER), or to a file of lines of JSON like metrics.jsonl (jsonl:FILE)"},
-		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
-		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
+		{"events", nil, &s.Events, "append events to this `file`, one JSON object a line"},
+		{"events-size", nil, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
 			"one before to FILE.2, and so on; 0: no limit"},
-		{"events-keep", 0, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
-		{"api", 0, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
+		{"events-keep", nil, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
+		{"api", nil, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
 			"the token in the data directory, or off (default a socket in the data directory)"},
 		{
 			"api-open",
-			0,
+			nil,
 			&s.APIOpen,
 			"no token is needed to read the status at --api HOST:PORT, nor the metrics of a private run",
 		},
-		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; in " +
+		{"metrics", nil, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; in " +
 			"a private run with the token in metrics.token (they are at /metrics of the status API anyway)"},
-		{"dashboard", 0, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer " +
+		{"dashboard", nil, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer " +
 			"runs, at a loopback `address`, as in --dashboard=127.0.0.1:0; without one, where that command has it"},
-		{"json", 0, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
+		{"json", nil, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
 			"end), everything else to stderr"},
-		{"quiet", 0, &s.Quiet, "print warnings and errors alone, and no line a slot"},
-		{"log-level", 0, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
+		{"quiet", nil, &s.Quiet, "print warnings and errors alone, and no line a slot"},
+		{"log-level", nil, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
 	}
 }
 

@@ -120,19 +120,18 @@ type Model struct{ builtin.Config }
 // size is one key of a model.
 type size struct {
 	key string
-	at  func(*builtin.Config) *int
+	at  *int
 }
 
-var sizes = []size{
-	{"layers", func(c *builtin.Config) *int { return &c.Layers }},
-	{"width", func(c *builtin.Config) *int { return &c.Width }},
-	{"heads", func(c *builtin.Config) *int { return &c.Heads }},
-	{"context", func(c *builtin.Config) *int { return &c.Context }},
-	{"batch", func(c *builtin.Config) *int { return &c.Batch }},
+func (m *Model) sizes() []size {
+	return []size{
+		{"layers", &m.Layers}, {"width", &m.Width}, {"heads", &m.Heads}, {"context", &m.Context}, {"batch", &m.Batch},
+	}
 }
 
 // Set reads KEY=N,KEY=N…; keys left out keep their values.
 func (m *Model) Set(s string) error {
+	sizes := m.sizes()
 	for part := range strings.SplitSeq(s, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		if key == "optimizer" && (value == builtin.AdamW || value == builtin.Muon) {
@@ -144,15 +143,15 @@ func (m *Model) Set(s string) error {
 		if i < 0 || err != nil || n < 1 {
 			return fmt.Errorf("%q: allowed: %s, with N of 1 or more", part, modelKeys())
 		}
-		*sizes[i].at(&m.Config) = n
+		*sizes[i].at = n
 	}
 	return nil
 }
 
 func modelKeys() string {
-	keys := make([]string, len(sizes))
-	for i, f := range sizes {
-		keys[i] = f.key + "=N"
+	var keys []string
+	for _, f := range new(Model).sizes() {
+		keys = append(keys, f.key+"=N")
 	}
 	return strings.Join(keys, ", ") + ", optimizer=" + builtin.AdamW + "|" + builtin.Muon
 }
@@ -160,8 +159,8 @@ func modelKeys() string {
 // String is what was set.
 func (m *Model) String() string {
 	var parts []string
-	for _, f := range sizes {
-		if n := *f.at(&m.Config); n != 0 {
+	for _, f := range m.sizes() {
+		if n := *f.at; n != 0 {
 			parts = append(parts, fmt.Sprintf("%s=%d", f.key, n))
 		}
 	}

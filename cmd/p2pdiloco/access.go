@@ -72,14 +72,7 @@ more. Members stay. They get the new secret from each other, also those that are
 // newMotion completes a command whose words after the first are its arguments.
 func newMotion(action string, cmd *cobra.Command) *cobra.Command {
 	c := &motion{action: action}
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if want := len(strings.Fields(cmd.Use)) - 1; len(args) != want {
-			return cli.UsageError(fmt.Errorf("%d arguments were given, and %d are needed: p2pdiloco %s", len(args),
-				want,
-				cmd.Use))
-		}
-		return nil
-	}
+	cmd.Args = cli.Args
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.move(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 	}

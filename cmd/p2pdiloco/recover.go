@@ -59,7 +59,7 @@ func orderRecovery(ctx context.Context, out io.Writer, o operator, yes bool) err
 	}
 	fmt.Fprint(out, consequences(peer.Status))
 	if !yes {
-		return cli.NothingDone("nothing was done: repeat the command with --yes to do it")
+		return cli.ErrNothingDone
 	}
 	if err := peer.Recover(ctx); err != nil {
 		return err

@@ -181,7 +181,7 @@ func TestTrainerCheck(t *testing.T) {
 			"1s")
 	}
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
-		{"trainer-check", "takes the path of one library"},
+		{"trainer-check", "arguments given: 0, needed: 1: p2pdiloco trainer-check LIBRARY"},
 		{"trainer-check x --steps 0", "--steps must be at least 1"},
 		{
 			"trainer-check x --trainer-config /nonexistent",

@@ -50,13 +50,7 @@ compared tensor by tensor: libraries, or builtin:gpt with the keys of --trainer-
 has (layers, width, ..., data). The exit status is 1 if anything failed.`,
 		Example: `  p2pdiloco trainer-check ./libmytrainer.so --trainer-config my.txt
   p2pdiloco trainer-check ./libp2pdiloco_cuda.so --trainer-config gpt.txt --against builtin:gpt --relative 0.05`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.UsageError(fmt.Errorf("%s takes the path of one library (%d were given)", cmd.Name(),
-					len(args)))
-			}
-			return nil
-		},
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	fs := cmd.Flags()

@@ -76,11 +76,11 @@ func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	if err = spoken(err); err == nil {
 		return code
 	}
-	err = sources.Explain(cmd.Flags(), err)
+	text := goNames.ReplaceAllString(sources.Explain(cmd.Flags(), err).Error(), "")
 	// Errors of the library begin with its name, which would stand here twice.
-	text := strings.TrimPrefix(strings.TrimSpace(goNames.ReplaceAllString(err.Error(), "")), "p2pdiloco: ")
+	text = strings.TrimPrefix(strings.TrimSpace(text), "p2pdiloco: ")
 	text = fmt.Sprintf("%s: %s\n", root.Name(), text)
-	if _, right := errors.AsType[nothingDone](err); code == ExitUsage && !right {
+	if code == ExitUsage && !errors.Is(err, ErrNothingDone) {
 		text += fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())
 	}
 	lastWords(stderr, text)

@@ -22,7 +22,9 @@ func TestErrorsBesideAStatusAreSaid(t *testing.T) {
 		{errors.Join(ErrProvisional, nil), ExitProvisional, ""},
 		{errors.Join(errors.Join(ErrProvisional, nil), trainer), ExitProvisional, "p: torchrun: exit status 1\n"},
 		{errors.Join(trainer, ErrFailed), ExitFailed, "p: torchrun: exit status 1\n"},
-		{NothingDone("nothing was done"), ExitUsage, "p: nothing was done\n"}, // no advice
+		{ // no advice on the command line
+			ErrNothingDone, ExitUsage, "p: nothing was done: repeat the command with --yes to do it\n",
+		},
 		{fmt.Errorf("at the end: %w", trainer), ExitFailed, "p: at the end: torchrun: exit status 1\n"},
 	} {
 		root := NewRoot(&cobra.Command{Use: "p", RunE: func(*cobra.Command, []string) error { return c.err }})

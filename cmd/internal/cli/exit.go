@@ -21,6 +21,10 @@ var (
 	ErrFailed error = &exitError{ExitFailed, nil}
 	// ErrProvisional is ErrFailed with ExitProvisional.
 	ErrProvisional error = &exitError{ExitProvisional, nil}
+	// ErrNothingDone ends a command that has only said what it would do. Its line was right.
+	ErrNothingDone error = &exitError{
+		ExitUsage, errors.New("nothing was done: repeat the command with --yes to do it"),
+	}
 	// ErrInterrupted ends a command that a signal stopped.
 	ErrInterrupted error = &exitError{ExitInterrupted, errors.New("interrupted")}
 )
@@ -47,13 +51,6 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
-
-// NothingDone marks a command that has only said what it would do. Its line was right.
-func NothingDone(text string) error { return &exitError{ExitUsage, nothingDone(text)} }
-
-type nothingDone string
-
-func (n nothingDone) Error() string { return string(n) }
 
 // OtherRun marks an error that says which runs of one name there are.
 func OtherRun(err error) error { return &exitError{ExitOtherRun, err} }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,6 +18,15 @@ func flagError(_ *cobra.Command, err error) error {
 		return UsageError(sources.Faultf(f.Name, invalid.GetValue(), "%s", sources.Why(f, invalid.Unwrap())))
 	}
 	return UsageError(err)
+}
+
+// Args refuses more or fewer arguments than the command's Use has words after its name.
+func Args(cmd *cobra.Command, args []string) error {
+	if needed := len(strings.Fields(cmd.Use)) - 1; len(args) != needed {
+		return UsageError(fmt.Errorf("arguments given: %d, needed: %d: %s %s", len(args), needed, cmd.Root().Name(),
+			cmd.Use))
+	}
+	return nil
 }
 
 // NoArgs refuses arguments that are no flags.
