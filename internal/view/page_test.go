@@ -210,7 +210,7 @@ func TestLargeRun(t *testing.T) {
 		t.Fatalf("%d bytes of %d members, %v", len(all), strings.Count(all, `"short"`), err)
 	}
 	s.watcher.Look(func(n *Newest) {
-		known := told{members: map[string][]byte{}}
+		known := told{parts: map[string]json.RawMessage{}}
 		known.update(n)
 		known.begun = true
 		n.Members[3].Steps++

@@ -25,8 +25,8 @@ type update struct {
 
 // told is what a browser knows.
 type told struct {
-	parts          [4][]byte // run, now, bytes, agreement
-	members        map[string][]byte
+	parts          map[string]json.RawMessage // run, now, bytes, agreement, and the members by their IDs
+	members        map[string]bool            // by their IDs
 	points, events uint64
 	fault          string
 	begun          bool
@@ -38,7 +38,7 @@ const keepAlive = 15 * time.Second
 // stream tells a browser what is new until it ends.
 func (s *PageServer) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	deadlines, known := http.NewResponseController(w), told{members: map[string][]byte{}}
+	deadlines, known := http.NewResponseController(w), told{parts: map[string]json.RawMessage{}}
 	_ = deadlines.SetReadDeadline(time.Time{}) // that of the request would end the stream
 	for {
 		var u update
@@ -66,14 +66,8 @@ func (s *PageServer) stream(w http.ResponseWriter, r *http.Request) {
 // update returns what is new, and counts it as told.
 func (t *told) update(n *Newest) (u update) {
 	if n.Known {
-		for i, part := range []struct {
-			value any
-			to    *json.RawMessage
-		}{{n.Run, &u.Run}, {n.Now, &u.Now}, {n.Bytes, &u.Bytes}, {n.Agreement, &u.Agreement}} {
-			if text, err := json.Marshal(part.value); err == nil && !bytes.Equal(text, t.parts[i]) {
-				t.parts[i], *part.to = text, text
-			}
-		}
+		u.Run, u.Now, u.Bytes = t.news("run", n.Run), t.news("now", n.Now), t.news("bytes", n.Bytes)
+		u.Agreement = t.news("agreement", n.Agreement)
 		t.changes(n.Members, &u)
 	}
 	u.Points, t.points = n.history.since(t.points), n.history.version
@@ -85,20 +79,30 @@ func (t *told) update(n *Newest) (u update) {
 	return u
 }
 
+// news is a part of a view where it is another than was told; nil: it is the same.
+func (t *told) news(part string, value any) json.RawMessage {
+	text, err := json.Marshal(value)
+	if err != nil || bytes.Equal(text, t.parts[part]) {
+		return nil
+	}
+	t.parts[part] = text
+	return text
+}
+
 // changes adds to an update which members are new, others than before, or gone.
 func (t *told) changes(members []Member, u *update) {
-	are := make(map[string]bool, len(members))
+	are := map[string]bool{}
 	for _, m := range members {
 		are[m.ID] = true
-		if text, err := json.Marshal(m); err == nil && !bytes.Equal(text, t.members[m.ID]) {
-			t.members[m.ID] = text
+		if text := t.news(m.ID, m); text != nil {
 			u.Members = append(u.Members, text)
 		}
 	}
 	for id := range t.members {
 		if !are[id] {
-			delete(t.members, id)
+			delete(t.parts, id)
 			u.Gone = append(u.Gone, id)
 		}
 	}
+	t.members = are
 }
