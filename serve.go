@@ -50,6 +50,7 @@ var statusFigures = []struct{ name, path, help string }{
 	{"slot", "Slot if RunID", "newest outer step applied here"},
 	{"last_slot", "LastSlot if RunID", "the run ends with it"},
 	{"height", "Height if RunID", "height of the newest certified record known here"},
+	{"ledger_bytes", "LedgerBytes if RunID", "all records and what this peer has voted, on disk"},
 	{"ballot", "Ballot if RunID", "ballot of the height being decided: above 0 where a leader has failed"},
 	{"parameters", "Parameters if RunID", "elements of the model"},
 	{"members", "Members if RunID", "members that the newest record lists"},
