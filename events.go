@@ -104,7 +104,7 @@ var ledgerFields = map[membership.EventKind]string{
 	membership.EventProposed:   "height kind slot ballot record prev certified_root=state electors",
 	membership.EventCertified:  "height kind slot ballot record prev certified_root=state electors",
 	membership.EventCommitted:  "slot ballot members contributors outcome_root=root height",
-	membership.EventMembers:    "slot height members",
+	membership.EventMembers:    "slot height members record",
 	membership.EventShort:      "slot members detail",
 	membership.EventSuspected:  "about reason detail slot=left_out_slot until",
 	membership.EventLeft:       "about reason detail",

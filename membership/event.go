@@ -17,7 +17,7 @@ type Event struct {
 	// where a peer differs: the root of the state that it holds; of a certified record: the state
 	// before it
 	State      slot.Root
-	Record     slot.Root // hash of the record that was proposed or certified
+	Record     slot.Root // hash of the record that was proposed or certified, or lists the members
 	Prev       slot.Root // of the record before it
 	RecordKind slot.Kind
 	Electors   int    // that decide after the record

@@ -79,7 +79,7 @@ func (m *Machine) goOnWith(r *branch, given *chain.Chain, common uint64) {
 func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 	e := Event{
 		Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Members: peersOf(r.chain.Members()),
-		Root: r.chain.Hash(common + 1), Peer: r.from,
+		Root: r.chain.Hash(common + 1), Record: r.chain.Tip().Hash(), Peer: r.from,
 	}
 	switch {
 	case common < given.Height():

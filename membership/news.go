@@ -34,7 +34,9 @@ type news struct {
 func (ne *news) reportAdopted(c wire.Commit, before []slot.Member) {
 	r := c.Record
 	ne.reportRecord(EventCertified, r, c.Certificate.Ballot)
-	e := Event{Height: r.Height, Slot: r.Slot, Ballot: c.Certificate.Ballot, Members: peersOf(r.Members)}
+	e := Event{
+		Height: r.Height, Slot: r.Slot, Ballot: c.Certificate.Ballot, Record: r.Hash(), Members: peersOf(r.Members),
+	}
 	if r.Kind == slot.Step {
 		step := e
 		step.Kind, step.Contributors, step.Root = EventCommitted, offerers(r.Contributions), r.Outcome()
@@ -42,7 +44,7 @@ func (ne *news) reportAdopted(c wire.Commit, before []slot.Member) {
 	}
 	if r.Kind == slot.Fork && r.Height > 1 {
 		forked := e
-		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), ne.forkText(r)
+		forked.Kind, forked.Root, forked.Detail = EventForked, e.Record, ne.forkText(r)
 		ne.event(forked)
 	}
 	ne.reportProvisional(e)
