@@ -40,7 +40,7 @@ func (a *announcing) run(b []byte) slot.Root { return slot.Root(b[2 : 2+len(slot
 // Every peer sees what the others say of themselves, and keeps what it measured. Of what is
 // announced while eight peers train, claims are at most a twentieth.
 func TestEveryPeerKnowsTheOthers(t *testing.T) {
-	const peers = 8
+	const peers = 5
 	Once(t, 40, peers, func(s *Swarm) {
 		s.Pace(200 * time.Millisecond) // rounds of 4 s
 		said := make([]*announcing, peers)

@@ -15,7 +15,7 @@ const mostIdle = 2000
 
 // TestIdleTraffic: members that train, or do nothing, for long send little.
 func TestIdleTraffic(t *testing.T) {
-	sizes, presets := []int{8}, []string{p2pdiloco.PresetLAN}
+	sizes, presets := []int{4}, []string{p2pdiloco.PresetLAN}
 	if testutil.Nightly() {
 		sizes, presets = []int{2, 4, 8, 12, 16}, append(presets, p2pdiloco.PresetWAN)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // byDay are the kinds of hostile peers that are tried by day; at night all are.
-const byDay = "owner-one-frame hide false-norms false-total bad-auditor flip zeros strangers-scale"
+const byDay = "owner-one-frame hide false-norms bad-auditor flip strangers-scale"
 
 const calmSlots = 4 // undisturbed, before the attack begins
 
