@@ -20,7 +20,8 @@ func (s *demoSwarm) show() {
 	}
 }
 
-// known says whether a round can be reported: all living peers have applied it, and a loss is known.
+// known says whether a round can be reported: all living peers have applied it, and a loss is
+// known.
 func (s *demoSwarm) known(round uint64) bool {
 	measured := false
 	for _, p := range s.peers {

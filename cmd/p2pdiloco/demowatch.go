@@ -47,7 +47,8 @@ func (s *demoSwarm) watch(ctx context.Context) error {
 	}
 }
 
-// ask takes the status of the living peers, all at once. Of one that does not answer, the last stays.
+// ask takes the status of the living peers, all at once. Of one that does not answer, the last
+// stays.
 func (s *demoSwarm) ask(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, p := range s.peers {

@@ -74,7 +74,8 @@ func openPeer(dir string) (p localPeer, err error) {
 	if p.Addr, err = api.ParseAddress(strings.TrimSpace(string(text))); err != nil {
 		return p, err
 	}
-	token, _ := os.ReadFile(filepath.Join(dir, peer.TokenFile)) // the peer refuses without it, and says so
+	// without it the peer refuses, and says so
+	token, _ := os.ReadFile(filepath.Join(dir, peer.TokenFile))
 	p.Token = strings.TrimSpace(string(token))
 	return p, nil
 }

@@ -107,8 +107,8 @@ func (o *output) unused(parts ...string) error {
 	return nil
 }
 
-// chooseFaults refuses kinds that this user may not cause. Without --faults it takes all others, and
-// prints what it leaves out.
+// chooseFaults refuses kinds that this user may not cause. Without --faults it takes all others,
+// and prints what it leaves out.
 func (f *chaosFlags) chooseFaults(ctx context.Context) error {
 	if len(f.cfg.Kinds) == 0 {
 		links := true

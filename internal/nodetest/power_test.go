@@ -121,7 +121,7 @@ func TestASlowDiskSlowsItsOwnPeer(t *testing.T) {
 		disks, slow := onPower(s), s.Peers[1]
 		disks[slow].Plan(func(op powerfs.Op) powerfs.Fault {
 			if op.Kind == powerfs.Sync || op.Kind == powerfs.SyncDir {
-				return powerfs.Fault{Delay: 1500 * time.Millisecond}
+				time.Sleep(1500 * time.Millisecond)
 			}
 			return powerfs.Fault{}
 		})

@@ -25,7 +25,7 @@ type update struct {
 
 // told is what a browser knows.
 type told struct {
-	parts          map[string]json.RawMessage // run, now, bytes, agreement, and the members by their IDs
+	parts          map[string]json.RawMessage // run, now, bytes, agreement, members by their IDs
 	members        map[string]bool            // by their IDs
 	points, events uint64
 	fault          string

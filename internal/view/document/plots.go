@@ -12,8 +12,8 @@ import (
 // mostPoints of a series are drawn: a picture has no more pixels.
 const mostPoints = 1000
 
-// line is what a picture shows of each peer: a field of its metrics. Another field has the slot that
-// the value is of.
+// line is what a picture shows of each peer: a field of its metrics. Another field has the slot
+// that the value is of.
 type line struct {
 	name     string // after the peer's, where there are several lines
 	slot, of string
