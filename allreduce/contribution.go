@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -141,7 +140,7 @@ func Encode(p Params, fragment uint32, self slot.PeerID, values Values, buffer [
 	}
 	c, next := newContribution(g, self, buffer[:g.TotalBytes]), 0
 	var room []float32
-	if g.Codec.Name() == codec.F32 {
+	if !g.Codec.Lossy() {
 		room, _ = kernel.Overlay(c.data)
 	}
 	var failed error
@@ -264,7 +263,7 @@ type frame struct {
 // decode fills values from the encoded bytes of frame f, which must stay as long as values are
 // used.
 func (fr *frame) decode(g plan.Grid, f int, encoded []byte) error {
-	if g.Codec.Name() == codec.F32 {
+	if !g.Codec.Lossy() {
 		fr.values = kernel.Float32s(encoded)
 	} else {
 		fr.take(g, f)

@@ -178,9 +178,9 @@ func TestRandomDeaths(t *testing.T) {
 		rng, names := rand.New(rand.NewPCG(seed, 9)), codec.Names()
 		n := 3 + rng.IntN(6)
 		c, _ := codec.New(names[seed%uint64(len(names))])
-		frame := max(256, c.Block())
+		frame := max(256, c.Block)
 		p := testParams(n*max(2, 2048/frame)*frame+77, frame)
-		p.Aggregator, p.Clip, p.Codec = plan.Aggregators()[seed/2%3], seed%4 > 0, c.Name()
+		p.Aggregator, p.Clip, p.Codec = plan.Aggregators()[seed/2%3], seed%4 > 0, c.Name
 		if p.Codec == codec.TopK {
 			p.Aggregator = Mean
 		}

@@ -44,7 +44,7 @@ func TestBadContributionsAreNamed(t *testing.T) {
 	scale := func(bits uint32) func() {
 		return func() {
 			grid := g.engines[0].grids[0]
-			for at := 0; at < len(c.data); at += grid.Codec.EncodedSize(grid.Codec.Block()) {
+			for at := 0; at < len(c.data); at += grid.Codec.EncodedSize(grid.Codec.Block) {
 				binary.LittleEndian.PutUint32(c.data[at:], bits)
 			}
 		}

@@ -94,7 +94,7 @@ func (g *gauge) measure(outcome []float32, at int) {
 	for i, c := range g.part {
 		g.along[i].Add(c, outcome)
 	}
-	if g.agg.Trims() == 0 {
+	if g.agg.Trim == 0 {
 		return
 	}
 	for j := at % trimStride; j < len(outcome); j += trimStride {

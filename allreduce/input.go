@@ -82,8 +82,8 @@ func (in *input) lost(reason Reason, err error) {
 		return
 	}
 	if reason != Connection {
-		for _, p := range in.p.of.own {
-			if other := p.inputs[in.place]; other != nil {
+		for _, p := range in.p.of.pieces {
+			if other := p.input(in.place); other != nil {
 				other.quit()
 			}
 		}

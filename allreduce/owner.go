@@ -16,11 +16,7 @@ var errTooManyRanges = errors.New("too many contributors were lost one by one: a
 // where contributors are lost: within a range the contributors do not change.
 type ownPiece struct {
 	*piece
-	// a contributor each, in peer-ID order, this peer included; nil: was lost before the piece
-	// began
-	inputs []*input
-	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
-	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
+	root   slot.Root // of the reduced piece; set before input.ready says that all is reduced
 	began  time.Time
 	packed []once // reduced frames that go compressed
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
@@ -30,10 +26,9 @@ type ownPiece struct {
 // newOwnPiece makes the piece. The reduction's mu is held.
 func newOwnPiece(p *piece) *ownPiece {
 	own := &ownPiece{
-		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
-		rooms: make([]time.Time, p.of.window),
+		piece: p, began: time.Now(), packed: make([]once, p.last-p.first), rooms: make([]time.Time, p.of.window),
 	}
-	own.packed = make([]once, p.last-p.first)
+	p.inputs = make([]*input, len(p.r.offers))
 	for i, o := range p.r.offers {
 		if !p.of.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
 			own.inputs[i] = newInput(own, i, o)

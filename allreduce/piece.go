@@ -18,6 +18,10 @@ type piece struct {
 	cancel      context.CancelFunc
 	workers
 	status pieceStatus // guarded by the reduction's mu
+	// of an own piece: a contributor each, in peer-ID order, this peer included; nil: was lost
+	// before the piece began
+	inputs []*input
+	closed []slot.Segment // ranges of an own piece that are reduced; guarded by the reduction's mu
 	// bytes that came: hashes and frames of all contributors, or what the owner sent: what alive
 	// messages tell
 	taken atomic.Uint64
@@ -31,6 +35,14 @@ func newPiece(of *rotation, p slot.Piece) *piece {
 	np.first, np.last = of.r.grid.FramesOf(p.Range)
 	np.ctx, np.cancel = context.WithCancel(of.r.ctx)
 	return np
+}
+
+// input is a contributor's, of an own piece; nil: there is none.
+func (p *piece) input(place int) *input {
+	if p.inputs == nil {
+		return nil
+	}
+	return p.inputs[place]
 }
 
 // workers are the goroutines and streams of a part of a reduction, which are counted there, too.

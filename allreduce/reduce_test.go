@@ -55,12 +55,12 @@ func TestMatchesReference(t *testing.T) {
 func drawParams(rng *rand.Rand, n int, codecName string) Params {
 	c, _ := codec.New(codecName)
 	elements := 1 + rng.IntN(1<<(8+rng.IntN(7)))
-	blocks := elements / c.Block()
+	blocks := elements / c.Block
 	blocks = max(1+rng.IntN(1+blocks/(1+rng.IntN(4*n))), blocks/200)
 	if rng.IntN(8) == 0 {
-		elements, blocks = 20_000+elements, 2*partElements/c.Block()
+		elements, blocks = 20_000+elements, 2*partElements/c.Block
 	}
-	p := testParams(elements, blocks*c.Block())
+	p := testParams(elements, blocks*c.Block)
 	p.Fragments = slot.FragmentElements(uint64(elements), 1+rng.Uint64N(uint64(min(3, elements))))
 	p.Codec, p.TrimPermille, p.WeightRatio = codecName, rng.IntN(450), rng.Uint64N(9)
 	return p

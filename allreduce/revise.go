@@ -1,6 +1,10 @@
 package allreduce
 
-import "github.com/p2pdiloco/p2pdiloco/internal/slot"
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
 
 // revise turns to another plan of the same group, in four steps:
 //
@@ -30,4 +34,21 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 		sink.SegmentDone(s)
 	}
 	return nil
+}
+
+// takeOut takes those that the next plan has no more out of a schedule's pieces. Nobody reads the
+// bytes of any meanwhile. mu is not held.
+func takeOut[P any](r *Reduction, pieces map[slot.Piece]P, next slot.Plan) (out []P) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, p := range pieces {
+		if !slices.Contains(next.Pieces, key) {
+			delete(pieces, key)
+			out = append(out, p)
+		}
+	}
+	r.mu.reassigned = r.mu.reassigned || len(out) > 0
+	return out
 }

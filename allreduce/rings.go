@@ -1,8 +1,6 @@
 package allreduce
 
 import (
-	"slices"
-
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -66,17 +64,7 @@ func (rs *rings) piece(p slot.Piece) *roundPiece {
 // pieces that are not in the plan. mu is not held.
 func (rs *rings) withdraw(next slot.Plan) {
 	rs.stop(next)
-	r := rs.r
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key := range rs.round {
-		if !slices.Contains(next.Pieces, key) {
-			delete(rs.round, key)
-			r.mu.reassigned = true
-		}
-	}
+	takeOut(rs.r, rs.round, next)
 }
 
 // stop ends the circle that runs, unless the next plan goes on with it, and closes the ranges that

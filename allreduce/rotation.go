@@ -2,7 +2,6 @@ package allreduce
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -15,8 +14,7 @@ type rotation struct {
 	window  int           // frames that a contributor may be ahead
 	revised chan struct{} // closed and replaced when the plan changes
 	pieces  map[slot.Piece]*piece
-	own     map[slot.Piece]*ownPiece // of them
-	dropped slot.Bitmap              // contributors that own pieces do without
+	dropped slot.Bitmap // contributors that own pieces do without
 	// leaves of others' contributions, by place; nil where none came
 	seen    [][]slot.FrameLeaf
 	cosines struct { // between contributions: see pairCosine
@@ -28,8 +26,8 @@ type rotation struct {
 func newRotation(r *Reduction) *rotation {
 	n := len(r.offers)
 	return &rotation{
-		r: r, window: r.grid.Window(n), revised: make(chan struct{}), own: make(map[slot.Piece]*ownPiece),
-		pieces: make(map[slot.Piece]*piece), dropped: slot.NewBitmap(n), seen: make([][]slot.FrameLeaf, n),
+		r: r, window: r.grid.Window(n), revised: make(chan struct{}), pieces: make(map[slot.Piece]*piece),
+		dropped: slot.NewBitmap(n), seen: make([][]slot.FrameLeaf, n),
 	}
 }
 
@@ -46,8 +44,7 @@ func (rot *rotation) start() {
 			np := newPiece(rot, p)
 			rot.pieces[p] = np
 			if shift == 0 {
-				rot.own[p] = newOwnPiece(np)
-				rot.own[p].start()
+				newOwnPiece(np).start()
 			} else {
 				feed := &feed{piece: np, credit: make(chan struct{}, np.last-np.first)}
 				np.spawn(feed.run)
@@ -60,27 +57,10 @@ func (rot *rotation) start() {
 // not held.
 func (rot *rotation) withdraw(next slot.Plan) {
 	rot.loseSilent(next)
-	for _, p := range rot.takeOut(next) {
+	for _, p := range takeOut(rot.r, rot.pieces, next) {
 		p.cancel()
 		p.part.Wait()
 	}
-}
-
-// takeOut takes out the pieces that the next plan has no more. mu is not held.
-func (rot *rotation) takeOut(next slot.Plan) (out []*piece) {
-	rot.r.reading.Lock()
-	defer rot.r.reading.Unlock()
-	rot.r.mu.Lock()
-	defer rot.r.mu.Unlock()
-	for key, p := range rot.pieces {
-		if !slices.Contains(next.Pieces, key) {
-			delete(rot.pieces, key)
-			delete(rot.own, key)
-			out = append(out, p)
-		}
-	}
-	rot.r.mu.reassigned = rot.r.mu.reassigned || len(out) > 0
-	return out
 }
 
 // turn goes on by a revision: the own pieces drop the contributors that are gone, the new pieces
@@ -99,8 +79,8 @@ func (rot *rotation) turn() {
 // drop leaves a contributor out of what the own pieces have not reduced yet, and of all that come.
 func (rot *rotation) drop(place int) {
 	rot.dropped.Set(place)
-	for _, p := range rot.own {
-		if in := p.inputs[place]; in != nil {
+	for _, p := range rot.pieces {
+		if in := p.input(place); in != nil {
 			in.quit()
 			in.cancel()
 		}
@@ -109,11 +89,11 @@ func (rot *rotation) drop(place int) {
 
 // attach gives a contributor's stream the input that it is for. The contributor is in the group.
 func (rot *rotation) attach(from slot.PeerID, h hello) (guest, error) {
-	p := rot.own[slot.Piece{Range: h.Range, Owner: rot.r.engine.cfg.Self}]
+	p := rot.pieces[slot.Piece{Range: h.Range, Owner: rot.r.engine.cfg.Self}]
 	if h.Ring || p == nil {
 		return nil, nil
 	}
-	in := p.inputs[rot.r.mu.plan.Place(from)]
+	in := p.input(rot.r.mu.plan.Place(from))
 	if in == nil || in.left || in.attached {
 		return nil, fmt.Errorf("%w: the peer was lost or has a stream already", errUnwanted)
 	}
@@ -130,7 +110,7 @@ func (rot *rotation) status(p slot.Piece) pieceStatus {
 }
 
 func (rot *rotation) closed() (all []slot.Segment) {
-	for _, p := range rot.own {
+	for _, p := range rot.pieces {
 		all = append(all, p.closed...)
 	}
 	return all
@@ -146,7 +126,7 @@ func (r *Reduction) Coming() (all []Coming) {
 		return nil
 	}
 	for _, piece := range r.mu.plan.Pieces {
-		if p := rot.pieces[piece]; p != nil && rot.own[piece] == nil && p.status == pieceOpen {
+		if p := rot.pieces[piece]; p != nil && p.inputs == nil && p.status == pieceOpen {
 			size := uint64(r.out.Size(p.first, p.last))
 			all = append(all, Coming{piece, min(size, p.taken.Load()), size})
 		}

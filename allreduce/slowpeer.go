@@ -157,7 +157,7 @@ var errSilent = errors.New("it gave nothing, and is gone by the plan")
 func (rot *rotation) loseSilent(next slot.Plan) {
 	var silent []slot.PeerID
 	rot.r.mu.Lock()
-	for _, p := range rot.own {
+	for _, p := range rot.pieces {
 		for i, in := range p.inputs {
 			if i != rot.r.self && in != nil && next.Gone.Has(i) && p.status == pieceOpen &&
 				in.fails(rot.r.engine.cfg.Stall/2) {

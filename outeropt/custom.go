@@ -99,8 +99,12 @@ func (c Custom) Fingerprint() (string, error) {
 	}
 	fill(params, 1<<16)
 	given := make([]float32, elements)
-	zeros := func() []float32 { return make([]float32, elements) }
-	whole, parts := newCustom(c, cfg, elements, zeros), newCustom(c, cfg, elements, zeros)
+	whole := Optimizer{rule: c, cfg: cfg, elements: elements}
+	parts := whole
+	for range c.Vectors {
+		whole.state = append(whole.state, make([]float32, elements))
+		parts.state = append(parts.state, make([]float32, elements))
+	}
 	again := slices.Clone(params)
 	for step := range uint64(6) {
 		fill(grad, 1<<20)
@@ -133,30 +137,3 @@ func (c Custom) Fingerprint() (string, error) {
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
-
-// custom is an optimizer that was registered.
-type custom struct {
-	Custom
-	cfg   Config
-	size  int
-	state [][]float32
-}
-
-func newCustom(c Custom, cfg Config, elements int, zeros func() []float32) *custom {
-	o := &custom{Custom: c, cfg: cfg, size: elements}
-	for range c.Vectors {
-		o.state = append(o.state, zeros())
-	}
-	return o
-}
-
-func (o *custom) Step(params, grad []float32, at At) {
-	at.check(len(params), o.size)
-	part := make([][]float32, len(o.state))
-	for i, v := range o.state {
-		part[i] = v[at.Offset : at.Offset+len(params)]
-	}
-	o.Custom.Step(params, grad, part, o.cfg, at)
-}
-
-func (o *custom) State() [][]float32 { return o.state }

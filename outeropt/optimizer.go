@@ -3,22 +3,18 @@ package outeropt
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
 // Optimizer steps the anchor. It is not safe for concurrent use, save that steps of ranges that do
 // not overlap may run at once.
-type Optimizer interface {
-	// Step updates params in place with grad, the reduced pseudo-gradient. Both hold equally many
-	// elements, which are those from at.Offset on of the flat vector: all D with offset 0, or a
-	// range of one fragment. It panics if they reach beyond D, or if at.Step is 0. Values must be
-	// finite.
-	Step(params, grad []float32, at At)
-	// State returns the vectors of state, D elements each; their number and order depend only on
-	// the configuration. They are the optimizer's own memory: what is written there is the state
-	// from then on. They start as zeros.
-	State() [][]float32
+type Optimizer struct {
+	rule     Custom
+	cfg      Config
+	elements int
+	state    [][]float32
 }
 
 // At says which elements a step updates, the number of that step, and of how many contributions its
@@ -35,120 +31,108 @@ type At struct {
 }
 
 // New makes an optimizer for a model of that many elements (D) with its state at zero.
-func New(cfg Config, elements uint64) (Optimizer, error) {
+func New(cfg Config, elements uint64) (*Optimizer, error) {
 	return NewIn(cfg, elements, func() ([]float32, error) { return make([]float32, elements), nil })
 }
 
 // NewIn is New with the vectors of state where the caller wants them: vector makes one, D zeros.
-func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (Optimizer, error) {
+func NewIn(cfg Config, elements uint64, vector func() ([]float32, error)) (*Optimizer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if elements > math.MaxInt/4 {
 		return nil, fmt.Errorf("outer optimizer for %d elements: more than this machine can address", elements)
 	}
-	var failed error
-	own, registered := Registered(cfg.Name)
-	zeros := func() (v []float32) {
-		if failed == nil {
-			v, failed = vector()
+	o := &Optimizer{rule: cfg.rule(), cfg: cfg, elements: int(elements)}
+	for range o.rule.Vectors {
+		v, err := vector()
+		if err != nil {
+			return nil, err
 		}
-		return v
-	}
-	var o Optimizer
-	switch {
-	case registered:
-		o = newCustom(own, cfg, int(elements), zeros)
-	case cfg.Name == Adam:
-		o = &adam{cfg: cfg, m: zeros(), v: zeros()}
-	case cfg.Name == DelayedNesterov:
-		o = &delayed{cfg: cfg, v: zeros(), b: zeros()}
-	case cfg.Momentum == 0:
-		o = &sgd{elements: int(elements), lr: cfg.LR}
-	case cfg.Name == SGD:
-		o = &momentum{v: zeros(), lr: cfg.LR, mu: cfg.Momentum, step: kernel.MomentumStep}
-	default:
-		o = &momentum{v: zeros(), lr: cfg.LR, mu: cfg.Momentum, step: kernel.NesterovStep}
-	}
-	if failed != nil {
-		return nil, failed
+		o.state = append(o.state, v)
 	}
 	return o, nil
 }
 
-// sgd is plain gradient descent.
-type sgd struct {
-	elements int
-	lr       float32
+// rule is the arithmetic of the optimizer, and how many vectors of state it has.
+func (c Config) rule() Custom {
+	switch {
+	case c.Name == Adam:
+		return Custom{Vectors: 2, Step: adam}
+	case c.Name == DelayedNesterov:
+		return Custom{Vectors: 2, Step: delayed}
+	case slices.Contains(builtin, c.Name) && c.Momentum == 0:
+		return Custom{Step: sgd}
+	case c.Name == SGD:
+		return Custom{Vectors: 1, Step: momentum}
+	case c.Name == Nesterov:
+		return Custom{Vectors: 1, Step: nesterov}
+	}
+	own, _ := Registered(c.Name)
+	return own
 }
 
-func (o *sgd) Step(params, grad []float32, at At) {
+// Step updates params in place with grad, the reduced pseudo-gradient. Both hold equally many
+// elements, which are those from at.Offset on of the flat vector: all D with offset 0, or a range
+// of one fragment. It panics if they reach beyond D, or if at.Step is 0. Values must be finite.
+func (o *Optimizer) Step(params, grad []float32, at At) {
 	at.check(len(params), o.elements)
-	kernel.SGDStep(params, grad, o.lr)
+	part := make([][]float32, len(o.state))
+	for i, v := range o.state {
+		part[i] = v[at.Offset : at.Offset+len(params)]
+	}
+	o.rule.Step(params, grad, part, o.cfg, at)
 }
 
-func (o *sgd) State() [][]float32 { return nil }
+// State returns the vectors of state, D elements each; their number and order depend only on the
+// configuration. They are the optimizer's own memory: what is written there is the state from then
+// on. They start as zeros.
+func (o *Optimizer) State() [][]float32 { return o.state }
+
+// sgd is plain gradient descent.
+func sgd(params, grad []float32, _ [][]float32, cfg Config, _ At) {
+	kernel.SGDStep(params, grad, cfg.LR)
+}
 
 // momentum is gradient descent with one vector of momentum. It starts at zero, while PyTorch's
 // starts as the first gradient. The results are equal except for the sign of a zero.
-type momentum struct {
-	v      []float32
-	lr, mu float32
-	step   func(p, v, g []float32, lr, mu float32)
+func momentum(params, grad []float32, state [][]float32, cfg Config, _ At) {
+	kernel.MomentumStep(params, state[0], grad, cfg.LR, cfg.Momentum)
 }
 
-func (o *momentum) Step(params, grad []float32, at At) {
-	at.check(len(params), len(o.v))
-	o.step(params, o.v[at.Offset:at.Offset+len(params)], grad, o.lr, o.mu)
+// nesterov is the same with Nesterov's momentum.
+func nesterov(params, grad []float32, state [][]float32, cfg Config, _ At) {
+	kernel.NesterovStep(params, state[0], grad, cfg.LR, cfg.Momentum)
 }
-
-func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
 
 // delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, Algorithm 3
 // with c = 0): each of N contributions brings an N-th of a step by its gradient, and the last one
 // brings the momentum, of their mean. A gradient that is the mean of c contributions stands for
-// each of them.
-type delayed struct {
-	cfg  Config
-	v, b []float32 // momentum; sum of the gradients since it was last used
-}
-
-func (o *delayed) Step(params, grad []float32, at At) {
-	at.check(len(params), len(o.v))
+// each of them. Its state is the momentum, and the sum of the gradients since that was last used.
+func delayed(params, grad []float32, state [][]float32, cfg Config, at At) {
 	if at.Contributions == 0 {
 		panic("outeropt: delayed Nesterov counts contributions, and a step has none")
 	}
-	v, b := o.v[at.Offset:at.Offset+len(params)], o.b[at.Offset:at.Offset+len(params)]
-	every, open := o.cfg.Every, at.Open
+	v, b := state[0], state[1]
+	every, open := cfg.Every, at.Open
 	for left := at.Contributions; left > 0; {
 		n := min(left, every-open)
-		rate := float32(o.cfg.LR * (float32(n) / float32(every)))
+		rate := float32(cfg.LR * (float32(n) / float32(every)))
 		if open += n; open < every {
 			kernel.DelayedStep(params, b, grad, float32(n), rate)
 		} else {
-			kernel.DelayedMomentumStep(params, v, b, grad, float32(n), rate, o.cfg.LR, o.cfg.Momentum, 1/float32(every))
+			kernel.DelayedMomentumStep(params, v, b, grad, float32(n), rate, cfg.LR, cfg.Momentum, 1/float32(every))
 			open = 0
 		}
 		left -= n
 	}
 }
 
-func (o *delayed) State() [][]float32 { return [][]float32{o.v, o.b} }
-
-// adam is Adam (arXiv 1412.6980).
-type adam struct {
-	cfg  Config
-	m, v []float32 // running means of the gradient and of its square
+// adam is Adam (arXiv 1412.6980). Its state is the running means of the gradient and of its square.
+func adam(params, grad []float32, state [][]float32, cfg Config, at At) {
+	kernel.AdamStep(params, state[0], state[1], grad,
+		kernel.AdamAt(cfg.LR, cfg.Momentum, cfg.Beta2, Eps, at.Step))
 }
-
-func (o *adam) Step(params, grad []float32, at At) {
-	at.check(len(params), len(o.v))
-	end := at.Offset + len(params)
-	kernel.AdamStep(params, o.m[at.Offset:end], o.v[at.Offset:end], grad,
-		kernel.AdamAt(o.cfg.LR, o.cfg.Momentum, o.cfg.Beta2, Eps, at.Step))
-}
-
-func (o *adam) State() [][]float32 { return [][]float32{o.m, o.v} }
 
 // check panics unless a step of n elements fits the model.
 func (at At) check(n, elements int) {
@@ -172,7 +156,7 @@ func (c Config) OpenAfter(at At) uint64 {
 // Step lets o step params on all cores. The first element of params is element at.Offset of the
 // whole vector. The optimizers are elementwise, so the result has the same bits as one call of
 // o.Step.
-func Step(o Optimizer, params, grad []float32, at At) {
+func Step(o *Optimizer, params, grad []float32, at At) {
 	kernel.Ranges(len(params), func(begin, end int) {
 		part := at
 		part.Offset += begin

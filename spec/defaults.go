@@ -86,19 +86,12 @@ func (s *Spec) asyncDefaults() {
 }
 
 // sparse says whether contributions are of some values alone.
-func (s Spec) sparse() bool { _, ok := s.topK(); return ok }
+func (s Spec) sparse() bool { return s.topK() > 0 }
 
-// topK returns how many values of a block contributions in topk have.
-func (s Spec) topK() (k int, ok bool) {
-	c, err := codec.New(s.Codec)
-	if err != nil {
-		return 0, false
-	}
-	top, ok := c.(codec.Sparse)
-	if !ok {
-		return 0, false
-	}
-	return top.Values(), true
+// topK returns how many values of a block contributions in topk have; 0: the codec is another one.
+func (s Spec) topK() int {
+	c, _ := codec.New(s.Codec)
+	return c.Values
 }
 
 // sparseDefaults fills in the defaults of codec topk: those of SparseLoCo (arXiv 2508.15706), error
@@ -106,10 +99,9 @@ func (s Spec) topK() (k int, ok bool) {
 func (s *Spec) sparseDefaults() {
 	s.Outer, s.OuterLR = cmp.Or(s.Outer, outeropt.SGD), cmp.Or(s.OuterLR, "1")
 	s.Aggregator, s.Clip = cmp.Or(s.Aggregator, "mean"), cmp.Or(s.Clip, "on")
-	k, _ := s.topK()
 	if s.OutcomeCodec == "" {
 		s.OutcomeCodec = codec.Int4
-		if union := uint64(k) * max(4, s.StartPeers); union <= kernel.MaxTopK {
+		if union := uint64(s.topK()) * max(4, s.StartPeers); union <= kernel.MaxTopK {
 			s.OutcomeCodec = codec.FormatTopK(int(union), 4)
 		}
 	}
@@ -122,7 +114,7 @@ func (s Spec) blockElements() (elements uint64) {
 	if err1 != nil || err2 != nil {
 		return 0
 	}
-	return uint64(max(in.Block(), out.Block()))
+	return uint64(max(in.Block, out.Block))
 }
 
 // defaultDelay is a tenth of the inner steps, or as much as there is room for. What is trained in a

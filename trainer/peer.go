@@ -1,9 +1,8 @@
 package trainer
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
+	"math/big"
 	"strings"
 )
 
@@ -43,53 +42,26 @@ func (p *PeerID) UnmarshalText(b []byte) (err error) {
 
 const base58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
+// bigDigits are those that package math/big has for them.
+const bigDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+
+// spell writes a number in other digits.
+func spell(number, from, to string) string {
+	return strings.Map(func(digit rune) rune { return rune(to[strings.IndexRune(from, digit)]) }, number)
+}
+
 // encodeBase58 prints p in base 58, and each leading zero byte as the digit 1.
 func encodeBase58(p PeerID) string {
-	digits := rebase([]byte(p), 256, 58)
-	for i := range digits {
-		digits[i] = base58[digits[i]]
-	}
-	return string(digits)
+	number := strings.TrimLeft(string(p), "\x00")
+	digits := spell(new(big.Int).SetBytes([]byte(number)).Text(58), bigDigits, base58)
+	return strings.Repeat("1", len(p)-len(number)) + strings.TrimLeft(digits, "1")
 }
 
 func decodeBase58(s string) (PeerID, error) {
-	digits := make([]byte, len(s))
-	for i := range s {
-		d := strings.IndexByte(base58, s[i])
-		if d < 0 {
-			return "", fmt.Errorf("a peer ID with %q in it, which is no base58 digit", s[i])
-		}
-		digits[i] = byte(d)
+	if rest := strings.Trim(s, base58); rest != "" {
+		return "", fmt.Errorf("a peer ID with %q in it, which is no base58 digit", rest[0])
 	}
-	return PeerID(rebase(digits, 58, 256)), nil
-}
-
-// rebase converts a big-endian number from one base to another, and keeps the number of its leading
-// zeros.
-func rebase(digits []byte, from, to uint64) []byte {
-	limb, places := to, 1 // it computes with limbs of as many places as 64 bits have room for
-	for limb < 1<<63/from/to {
-		limb, places = limb*to, places+1
-	}
-	zeros := len(digits) - len(bytes.TrimLeft(digits, "\x00"))
-	var limbs []uint64 // little-endian
-	for _, d := range digits[zeros:] {
-		carry := uint64(d)
-		for i := range limbs {
-			carry += limbs[i] * from
-			limbs[i], carry = carry%limb, carry/limb
-		}
-		if carry > 0 {
-			limbs = append(limbs, carry)
-		}
-	}
-	out := make([]byte, 0, len(limbs)*places+zeros)
-	for _, l := range limbs {
-		for range places {
-			out, l = append(out, byte(l%to)), l/to
-		}
-	}
-	out = append(bytes.TrimRight(out, "\x00"), make([]byte, zeros)...)
-	slices.Reverse(out)
-	return out
+	digits := strings.TrimLeft(s, "1")
+	number, _ := new(big.Int).SetString("0"+spell(digits, base58, bigDigits), 58)
+	return PeerID(strings.Repeat("\x00", len(s)-len(digits)) + string(number.Bytes())), nil
 }

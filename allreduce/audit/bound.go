@@ -50,7 +50,7 @@ func (s *Segment) Bound(norms []float64) float64 {
 	} else {
 		most = trimmedBound(y, s.Params.Trimmed(len(y)))
 	}
-	return most*s.out.Codec.Growth()*boundMore + boundLeast
+	return most*s.out.Codec.Growth*boundMore + boundLeast
 }
 
 // scaled are the norms of what is aggregated, of the contributions that weigh something. What

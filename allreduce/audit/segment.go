@@ -152,7 +152,7 @@ const leastUnit = 256
 // unit is the number of elements that are compared and proven as one: a multiple of the blocks of
 // both codecs, which divide each other. Units are counted from the begin of each frame; the last
 // one of a frame may be shorter.
-func (g grids) unit() int { return max(leastUnit, g.in.Codec.Block(), g.out.Codec.Block()) }
+func (g grids) unit() int { return max(leastUnit, g.in.Codec.Block, g.out.Codec.Block) }
 
 // span is a range of elements within a frame.
 type span struct{ frame, begin, end int }

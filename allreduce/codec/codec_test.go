@@ -15,13 +15,13 @@ import (
 )
 
 // sparse is topk with some parameters.
-func sparse(t testing.TB, k, bits int) Sparse {
+func sparse(t testing.TB, k, bits int) Codec {
 	t.Helper()
 	c, err := New(FormatTopK(k, bits))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(Sparse)
+	return c
 }
 
 // all are the codecs of the table, and topk.
@@ -29,7 +29,7 @@ func all(t testing.TB) (cs []Codec) {
 	t.Helper()
 	for _, name := range Names() {
 		c, err := New(name)
-		if err != nil || c.Name() != name {
+		if err != nil || c.Name != name {
 			t.Fatalf("%s: got %v, %v", name, c, err)
 		}
 		cs = append(cs, c)
@@ -40,7 +40,7 @@ func all(t testing.TB) (cs []Codec) {
 // What every codec promises, whatever it loses.
 func TestContract(t *testing.T) {
 	for _, c := range all(t) {
-		t.Run(c.Name(), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkContract(t, c) }) })
+		t.Run(c.Name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkContract(t, c) }) })
 	}
 	if _, err := New("f31"); err == nil || !strings.Contains(err.Error(), `"f31"`) ||
 		!strings.Contains(err.Error(), F32) {
@@ -52,7 +52,7 @@ func TestContract(t *testing.T) {
 }
 
 func checkContract(t *rapid.T, c Codec) {
-	src := rapid.SliceOfN(rapid.Float32(), 0, 3*c.Block()+20).Draw(t, "src")
+	src := rapid.SliceOfN(rapid.Float32(), 0, 3*c.Block+20).Draw(t, "src")
 	if !c.Lossy() { // NaN and Inf, too
 		src = append(src, math.Float32frombits(rapid.Uint32().Draw(t, "bits")))
 	}
@@ -73,7 +73,7 @@ func checkContract(t *rapid.T, c Codec) {
 			t.Fatalf("%08x came back as %08x", math.Float32bits(src[i]), math.Float32bits(v))
 		}
 	}
-	cut := rapid.IntRange(0, len(src)/c.Block()).Draw(t, "cut") * c.Block()
+	cut := rapid.IntRange(0, len(src)/c.Block).Draw(t, "cut") * c.Block
 	if parts := c.Append(c.Append(nil, src[:cut]), src[cut:]); !bytes.Equal(parts, enc) {
 		t.Fatalf("encoding in two parts, cut at %d, gives other bytes", cut)
 	}
@@ -96,8 +96,8 @@ func TestEncodedSize(t *testing.T) {
 	}
 	for _, c := range all(t)[:len(want)] {
 		for i, n := range []int{0, 1, 1023, 1024, 1 << 20} {
-			if got := c.EncodedSize(n); got != want[c.Name()][i] {
-				t.Errorf("%s of %d elements takes %d bytes, want %d", c.Name(), n, got, want[c.Name()][i])
+			if got := c.EncodedSize(n); got != want[c.Name][i] {
+				t.Errorf("%s of %d elements takes %d bytes, want %d", c.Name, n, got, want[c.Name][i])
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestLossy(t *testing.T) {
 		src[i] = float32(i%201)/100 - 1
 	}
 	for _, c := range all(t) {
-		name, dst := c.Name(), make([]float32, len(src))
+		name, dst := c.Name, make([]float32, len(src))
 		if err := c.Decode(dst, c.Append(nil, src)); err != nil {
 			t.Fatal(err)
 		}
@@ -131,16 +131,16 @@ func TestLossy(t *testing.T) {
 
 func TestDecodeRefusesWhatNoEncoderWrites(t *testing.T) {
 	for _, c := range all(t)[2:] { // bf16 and f32 take all
-		n := 2*c.Block() + 1
+		n := 2*c.Block + 1
 		enc := c.Append(nil, slices.Repeat([]float32{1}, n))
-		second := enc[c.EncodedSize(c.Block()):]
+		second := enc[c.EncodedSize(c.Block):]
 		copy(second, []byte{0, 0, 0xc0, 0x7f}) // its scale
-		if c.Name() == TopK {
-			clear(second[:c.EncodedSize(c.Block())/2]) // its positions
+		if c.Name == TopK {
+			clear(second[:c.EncodedSize(c.Block)/2]) // its positions
 		}
 		err := c.Decode(make([]float32, n), enc)
-		if !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), fmt.Sprint(c.Block())) {
-			t.Errorf("%s: got %v, want an error that names element %d", c.Name(), err, c.Block())
+		if !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), fmt.Sprint(c.Block)) {
+			t.Errorf("%s: got %v, want an error that names element %d", c.Name, err, c.Block)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestCodecsOfOutcomes(t *testing.T) {
 			if err == nil {
 				t.Errorf("%v: no error", c)
 			}
-		} else if err != nil || got.Name() != c[2] {
+		} else if err != nil || got.Name != c[2] {
 			t.Errorf("%v: %v, %v", c, got, err)
 		}
 	}
@@ -190,9 +190,9 @@ func TestCodecsOfOutcomes(t *testing.T) {
 // What was not sent fades with topk alone.
 func TestFeedback(t *testing.T) {
 	for _, c := range all(t) {
-		want := map[bool]float32{true: 0.95, false: 1}[strings.HasPrefix(c.Name(), TopK)]
-		if got := c.Feedback(); got != want {
-			t.Errorf("%s: %v", c.Name(), got)
+		want := map[bool]float32{true: 0.95, false: 1}[strings.HasPrefix(c.Name, TopK)]
+		if got := c.Feedback; got != want {
+			t.Errorf("%s: %v", c.Name, got)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestFeedback(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	cs := all(f)
 	for i, c := range cs {
-		for _, n := range []int{0, 1, c.Block() + 1} {
+		for _, n := range []int{0, 1, c.Block + 1} {
 			f.Add(uint8(i), uint16(n), c.Append(nil, slices.Repeat([]float32{-1.5}, n)))
 		}
 		f.Add(uint8(i), uint16(2), []byte("short"))
@@ -230,7 +230,7 @@ func BenchmarkCodecs(b *testing.B) {
 		src[i] = float32(i%1000) - 500
 	}
 	for _, c := range all(b) {
-		name, enc := c.Name(), c.Append(nil, src)
+		name, enc := c.Name, c.Append(nil, src)
 		b.Run(name+"/Append", func(b *testing.B) {
 			b.SetBytes(int64(4*n + len(enc)))
 			for b.Loop() {

@@ -1,12 +1,6 @@
 package codec
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-)
+import "github.com/p2pdiloco/p2pdiloco/internal/kernel"
 
 // The dense codecs. All but f32 lose something. Their bytes are those of the kernels
 // (internal/kernel/quant.go); docs/spec/reduction.md has the formats.
@@ -20,43 +14,6 @@ const (
 	Sign = "sign"
 )
 
-// coded is a codec of a pair of kernels.
-type coded struct {
-	name   string
-	block  int
-	size   func(elements int) int
-	encode func(dst []byte, src []float32)
-	// index of an element in the first block that is no encoder's, and what is wrong; -1: none is
-	decode   func(dst []float32, src []byte) (bad int, why string)
-	growth   float64
-	feedback float32
-}
-
-func (c coded) Name() string                 { return c.name }
-func (c coded) Block() int                   { return c.block }
-func (c coded) Lossy() bool                  { return c.name != F32 }
-func (c coded) Growth() float64              { return c.growth }
-func (c coded) Feedback() float32            { return c.feedback }
-func (c coded) EncodedSize(elements int) int { return c.size(elements) }
-
-func (c coded) Append(dst []byte, src []float32) []byte {
-	n, size := len(dst), c.size(len(src))
-	dst = slices.Grow(dst, size)[:n+size]
-	c.encode(dst[n:], src)
-	return dst
-}
-
-func (c coded) Decode(dst []float32, src []byte) error {
-	if want := c.size(len(dst)); len(src) != want {
-		return fmt.Errorf("%w: %s of %d elements takes %d bytes, got %d", wire.ErrMalformed, c.name, len(dst), want,
-			len(src))
-	}
-	if at, why := c.decode(dst, src); at >= 0 {
-		return fmt.Errorf("%w: %s block of element %d: %s", wire.ErrMalformed, c.name, at, why)
-	}
-	return nil
-}
-
 // total decodes any bytes: each are some value's.
 func total(decode func([]float32, []byte)) func([]float32, []byte) (int, string) {
 	return func(dst []float32, src []byte) (int, string) {
@@ -68,7 +25,7 @@ func total(decode func([]float32, []byte)) func([]float32, []byte) (int, string)
 // blockwise is a codec whose decoder refuses blocks that no encoder writes.
 func blockwise(name string, b kernel.Blocks, growth float64) Codec {
 	decode := func(dst []float32, src []byte) (int, string) { return b.Decode(dst, src), "no encoder writes it" }
-	return coded{name, b.Elements, b.Size, b.Encode, decode, growth, 1}
+	return Codec{name, b.Elements, 0, growth, 1, b.Size, b.Encode, decode}
 }
 
 func f32Size(elements int) int            { return 4 * elements }

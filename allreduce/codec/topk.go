@@ -12,13 +12,6 @@ import (
 // magnitude, at 2 or 4 bits, and their positions. kernel.TopK has the format.
 const TopK = "topk"
 
-// Sparse is a codec that sends some values alone. The others decode to 0.
-type Sparse interface {
-	Codec
-	// Values is the number of values that are sent of each block.
-	Values() int
-}
-
 // defaultK and defaultBits are those of topk without parameters.
 const (
 	defaultK    = 64
@@ -36,7 +29,7 @@ func newTopK(parameters string) (Codec, error) {
 	if err1 != nil || err2 != nil || format.K < 1 || format.K > kernel.MaxTopK ||
 		format.Bits != 2 && format.Bits != 4 ||
 		name != FormatTopK(format.K, format.Bits) {
-		return nil, fmt.Errorf("codec %.40q: %s:K:BITS has K from 1 to %d, the values sent of each %d, and 2 or 4 bits",
+		return Codec{}, fmt.Errorf("codec %.40q: %s:K:BITS has K from 1 to %d, the values sent of each %d, and 2 or 4 bits",
 			name, TopK, kernel.MaxTopK, kernel.TopKBlock)
 	}
 	return sparseCodec(name, format), nil
@@ -45,15 +38,8 @@ func newTopK(parameters string) (Codec, error) {
 // FormatTopK is the name of topk with parameters.
 func FormatTopK(k, bits int) string { return fmt.Sprintf("%s:%d:%d", TopK, k, bits) }
 
-type topK struct {
-	coded
-	k int
-}
-
-func (t topK) Values() int { return t.k }
-
 // sparseCodec is topk in a format. Its growth is that of a value at the middle between 0 and the
 // lowest level, which becomes that level.
 func sparseCodec(name string, format kernel.TopK) Codec {
-	return topK{coded{name, kernel.TopKBlock, format.Size, format.Encode, format.Decode, 4, 0.95}, format.K}
+	return Codec{name, kernel.TopKBlock, format.K, 4, 0.95, format.Size, format.Encode, format.Decode}
 }

@@ -76,8 +76,8 @@ type sums struct {
 func add(to map[slot.PeerID]*sums, s Segment, agg *plan.Aggregation) {
 	n := len(s.Offers)
 	kept := 1.0
-	if agg.Averages() {
-		kept = float64(len(agg.Counted) - 2*agg.Trims())
+	if agg.Kind != allreduce.Mean { // else scales are shares
+		kept = float64(len(agg.Counted) - 2*agg.Trim)
 	}
 	squares, used, clip := make([]float64, n), make([]float64, n), make([]float32, n)
 	for _, row := range s.Rows {

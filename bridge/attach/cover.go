@@ -98,8 +98,7 @@ func cover(t trainer.Tensor, pieces []held) (distinct []held, err error) {
 		volume += p.volume()
 	}
 	if all := t.Elements(); volume < all {
-		return nil, fmt.Errorf("%d of %d elements are held by no rank, from element %d on: give every rank's part",
-			all-volume, all, firstGap(t, distinct))
+		return nil, fmt.Errorf("%d of %d elements are held by no rank: give every rank's part", all-volume, all)
 	}
 	return distinct, nil
 }
@@ -141,39 +140,4 @@ func (p held) overlaps(o held) bool {
 		}
 	}
 	return true
-}
-
-// firstGap is the first element, in row-major order, that is in no piece. It walks along the rows.
-func firstGap(t trainer.Tensor, pieces []held) uint64 {
-	shape := t.Shape
-	if len(pieces) > 0 && pieces[0].Flat {
-		shape = []uint64{t.Elements()}
-	}
-	for at := uint64(0); at < t.Elements(); {
-		run := runAt(shape, pieces, at)
-		if run == 0 {
-			return at
-		}
-		at += run
-	}
-	return t.Elements()
-}
-
-// runAt is how many elements from one on lie in the same row of one piece; 0: it is in none.
-func runAt(shape []uint64, pieces []held, at uint64) uint64 {
-	position, rest := make([]uint64, len(shape)), at
-	for i, n := range slices.Backward(shape) {
-		position[i], rest = rest%n, rest/n
-	}
-	for _, p := range pieces {
-		inside := true
-		for i, x := range position {
-			inside = inside && x >= p.Offsets[i] && x < p.Offsets[i]+p.Extents[i]
-		}
-		if inside && len(shape) > 0 {
-			last := len(shape) - 1
-			return p.Offsets[last] + p.Extents[last] - position[last]
-		}
-	}
-	return 0
 }

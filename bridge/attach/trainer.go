@@ -163,30 +163,27 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 
 // Evaluate is the held-out loss of the lowest rank that measures it.
 func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
-	answers, err := t.ask(ctx, &wire.Evaluate{})
-	if err != nil {
-		return 0, err
-	}
-	for _, a := range answers {
-		if d := a.(*wire.Done); d.Status == wire.StatusOK {
-			return d.Loss, nil
-		}
-	}
-	return 0, errors.ErrUnsupported
+	d, err := t.evaluate(ctx, "")
+	return d.Loss, err
 }
 
 // Sample is what the lowest rank makes of a prompt that makes anything of it.
 func (t *Trainer) Sample(ctx context.Context, prompt string) (string, error) {
+	d, err := t.evaluate(ctx, prompt)
+	return d.Text, err
+}
+
+func (t *Trainer) evaluate(ctx context.Context, prompt string) (none wire.Done, err error) {
 	answers, err := t.ask(ctx, &wire.Evaluate{Prompt: prompt})
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	for _, a := range answers {
-		if d := a.(*wire.Done); d.Status == wire.StatusOK && d.Text != "" {
-			return d.Text, nil
+		if d := a.(*wire.Done); d.Status == wire.StatusOK && (prompt == "" || d.Text != "") {
+			return *d, nil
 		}
 	}
-	return "", errors.ErrUnsupported
+	return none, errors.ErrUnsupported
 }
 
 // Train has the ranks do inner steps. When ctx ends, all of them give up at one step.

@@ -61,17 +61,14 @@ func (o *adamW) head(l trainer.Layout, steps uint64) []byte {
 // Restore reads what Save wrote. It changes nothing and wraps ErrState unless the file is whole and
 // of this model.
 func (t *Trainer) Restore(_ context.Context, path string) error {
-	f, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
-	head, vector := len(t.opt.head(t.layout, 0)), 4*len(t.opt.first)
-	b := make([]byte, head+2*vector+sha256.Size+1)
-	if n, err := io.ReadFull(f, b); !errors.Is(err, io.ErrUnexpectedEOF) || n != len(b)-1 {
+	if len(b) != len(t.opt.head(t.layout, 0))+2*4*len(t.opt.first)+sha256.Size {
 		return fmt.Errorf("%w: %s has not the size of this model's", ErrState, path)
 	}
-	return t.opt.restore(t.layout, path, b[:len(b)-1])
+	return t.opt.restore(t.layout, path, b)
 }
 
 // restore reads the contents of a file of the right size.

@@ -47,9 +47,9 @@ func reachOf(r p2p.Reach) *doctor.Reach {
 	return &doctor.Reach{Public: r.Public, Tried: r.Tried, Failed: r.Failed, Relays: r.Relays}
 }
 
-// encoded is the size of an encoded model in bytes; 0 if it or the codec, then nil, is not known.
+// encoded is the size of an encoded model in bytes; 0 if it or the codec is not known.
 func encoded(c codec.Codec, parameters uint64) uint64 {
-	if c == nil || parameters > 1<<40 {
+	if c.Name == "" || parameters > 1<<40 {
 		return 0
 	}
 	return uint64(c.EncodedSize(int(parameters)))

@@ -6,22 +6,23 @@ package kernel
 
 func hasFast() bool { return false }
 
-func subAVX2(_, _, _ []float32)                                                {}
-func addAVX2(_, _, _ []float32)                                                {}
-func mixAVX2(_, _, _ []float32, _, _ float32)                                  {}
+// Of kernels of one form that take many elements at a time, one function stands for all.
+var (
+	subAVX2, addAVX2                                 = noSum, noSum
+	mixAVX2, momentumAVX2, nesterovAVX2, delayedAVX2 = noStep, noStep, noStep, noStep
+	meanAVX2, trim1AVX2, trim2AVX2, trim3AVX2        = noMean, noMean, noMean, noMean
+)
+
+func noSum(_, _, _ []float32)                                   {}
+func noStep(_, _, _ []float32, _, _ float32)                    {}
+func noMean(_ []float32, _ [][]float32, _ []float32, _ float32) {}
+
 func boundedAVX2(_ []float32) int                                              { return 0 }
 func normSqAVX2(_ *[8]float64, _ []float32)                                    {}
 func dotAVX2(_ *[8]float64, _, _ []float32)                                    {}
 func sgdAVX2(_, _ []float32, _ float32)                                        {}
-func momentumAVX2(_, _, _ []float32, _, _ float32)                             {}
-func nesterovAVX2(_, _, _ []float32, _, _ float32)                             {}
-func delayedAVX2(_, _, _ []float32, _, _ float32)                              {}
 func delayedMomentumAVX2(_, _, _, _ []float32, _, _, _, _, _ float32)          {}
 func adamAVX2(_, _, _, _ []float32, _ *Adam)                                   {}
-func meanAVX2(_ []float32, _ [][]float32, _ []float32, _ float32)              {}
-func trim1AVX2(_ []float32, _ [][]float32, _ []float32, _ float32)             {}
-func trim2AVX2(_ []float32, _ [][]float32, _ []float32, _ float32)             {}
-func trim3AVX2(_ []float32, _ [][]float32, _ []float32, _ float32)             {}
 func trimAVX2(_ []float32, _ [][]float32, _ []float32, _ float32, _ []float32) {}
 func absMaxAVX2(_ []float32) uint32                                            { return 0 }
 func toInt8AVX2(_ []byte, _ []float32, _ float32)                              {}

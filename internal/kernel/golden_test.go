@@ -72,7 +72,7 @@ func golden() string {
 		TrimmedMeanInto(dst, cols, clip, k)
 		line(fmt.Sprint("TrimmedMeanInto k=", k), dst)
 	}
-	MedianInto(dst, cols[:8], clip[:8])
+	TrimmedMeanInto(dst, cols[:8], clip[:8], 3)
 	line("MedianInto N=8", dst)
 	Mix(dst, p, g, 0.3)
 	line("Mix", dst)

@@ -146,7 +146,9 @@ func reductions(n int) []equation {
 			}
 			return sum
 		}),
-		reduce("MedianInto", MedianInto, func(v scalars) float32 {
+		reduce("Median", func(dst scalars, cols vectors, s scalars) {
+			TrimmedMeanInto(dst, cols, s, (n-1)/2)
+		}, func(v scalars) float32 {
 			slices.Sort(v)
 			return (0 + v[(n-1)/2] + v[n/2]) / 2
 		}),

@@ -67,12 +67,6 @@ func trimmedMeanGo(dst []float32, cols [][]float32, scale []float32, k, begin in
 	})
 }
 
-// MedianInto sets dst[j] to the median of the columns' values; of an even number, to the mean of
-// the two in the middle. It is the mean with all but those trimmed.
-func MedianInto(dst []float32, cols [][]float32, scale []float32) {
-	TrimmedMeanInto(dst, cols, scale, (len(cols)-1)/2)
-}
-
 func checkColumns(dst []float32, cols [][]float32, scale []float32) {
 	if len(cols) == 0 {
 		panic("kernel: nothing to reduce")

@@ -2,7 +2,6 @@ package safetensors
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -42,23 +41,13 @@ const (
 	F16  DType = "F16"
 )
 
-// bytes is the size of an element, 0 if the dtype cannot be read.
-func (d DType) bytes() uint64 {
-	switch d {
-	case F32:
-		return 4
-	case BF16, F16:
-		return 2
-	}
-	return 0
-}
-
 // Readable says whether tensors of this dtype can be read.
-func (d DType) Readable() bool { return d.bytes() > 0 }
+func (d DType) Readable() bool { return d == F32 || d == BF16 || d == F16 }
 
-// others are the sizes of further dtypes. A file may hold tensors of them that nobody reads: masks
-// and positions, which some models save beside their parameters.
-var others = map[DType]uint64{
+// sizes are those of an element, in bytes. A file may hold tensors that nobody reads: masks and
+// positions, which some models save beside their parameters.
+var sizes = map[DType]uint64{
+	F32: 4, BF16: 2, F16: 2,
 	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4,
 	"I64": 8, "U64": 8, "F64": 8,
 }
@@ -229,7 +218,7 @@ func (p *parser) check(t Tensor) {
 		}
 		n *= d
 	}
-	switch size := cmp.Or(t.DType.bytes(), others[t.DType]); {
+	switch size := sizes[t.DType]; {
 	case size == 0:
 		p.failAs(ErrDType, "%.100q of tensor %.300q", t.DType, t.Name)
 	case t.begin > t.end || t.end-t.begin != n*size:

@@ -71,32 +71,23 @@ func (f *File) readTensor(dst []float32, t Tensor) error {
 		_, err := io.ReadFull(r, kernel.Bytes(dst))
 		return err
 	}
-	size := int(t.DType.bytes())
+	const size = 2
 	buf := make([]byte, min(bufferBytes, size*len(dst)))
 	for len(dst) > 0 {
 		n := min(len(dst), len(buf)/size)
 		if _, err := io.ReadFull(r, buf[:n*size]); err != nil {
 			return err
 		}
-		t.DType.convert(dst[:n], buf)
+		if t.DType == BF16 {
+			kernel.DecodeBF16(dst[:n], buf[:n*size])
+		} else {
+			for i := range n {
+				dst[i] = fromHalf(binary.LittleEndian.Uint16(buf[size*i:]))
+			}
+		}
 		dst = dst[n:]
 	}
 	return nil
-}
-
-// convert reads len(dst) elements; exactly, since float32 holds every value of the smaller formats.
-func (d DType) convert(dst []float32, src []byte) {
-	switch d {
-	case F32: // readTensor takes those as they are
-	case BF16:
-		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
-		}
-	case F16:
-		for i := range dst {
-			dst[i] = fromHalf(binary.LittleEndian.Uint16(src[2*i:]))
-		}
-	}
 }
 
 // fromHalf is the value of an IEEE 754 binary16.

@@ -57,7 +57,7 @@ func header(metadata map[string]string, vectors []Vector) ([]byte, error) {
 			return nil, fmt.Errorf("safetensors: %d values for a layout of %d", len(v.Values), v.Layout.Elements())
 		}
 		for _, t := range v.Layout {
-			name, end := v.Prefix+t.Name, at+F32.bytes()*t.Elements()
+			name, end := v.Prefix+t.Name, at+sizes[F32]*t.Elements()
 			if entries[name] != nil {
 				return nil, fmt.Errorf("%w: %q", ErrDuplicate, name)
 			}

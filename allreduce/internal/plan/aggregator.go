@@ -34,9 +34,9 @@ func Aggregators() []Aggregator { return []Aggregator{Mean, TrimmedMean, Median}
 // before the next has arrived, memory stays bounded, and a range that is split at a frame border
 // comes out with the same bits.
 type Aggregation struct {
-	kind Aggregator
+	Kind Aggregator
 	Clip bool
-	trim int // values dropped at each end
+	Trim int // values that are left out at each end of a coordinate
 	// Counted are the places of the contributions that weigh something, in order. Nothing depends
 	// on the values of the others.
 	Counted []int
@@ -49,7 +49,7 @@ type Aggregation struct {
 // usual is what the plan says of the weights in the records before; see slot.Weighing. It fails if
 // an offer is too stale for the run's discount table, or if none of them weighs anything.
 func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*Aggregation, error) {
-	a := &Aggregation{kind: p.Aggregator, Clip: p.Clip}
+	a := &Aggregation{Kind: p.Aggregator, Clip: p.Clip}
 	var weights []uint64
 	for i, w := range p.Weighing(usual).Weights(offers) {
 		d, err := p.discount(slotNumber, offers[i])
@@ -74,7 +74,7 @@ func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*A
 		a.Scale = kernel.MeanScales(weights)
 	}
 	n := len(a.Counted)
-	a.trim, a.used, a.cols = p.Trimmed(n), make([]float32, n), make([][]float32, n)
+	a.Trim, a.used, a.cols = p.Trimmed(n), make([]float32, n), make([][]float32, n)
 	return a, nil
 }
 
@@ -111,30 +111,19 @@ func (a *Aggregation) Begin(norms []float64) {
 // Part aggregates a part of the frame that has begun.
 func (a *Aggregation) Part(dst []float32, cols [][]float32) {
 	cols = Pick(a, a.cols[:0], cols)
-	switch a.kind {
-	case Mean:
+	if a.Kind == Mean {
 		kernel.MeanInto(dst, cols, a.used)
-	case TrimmedMean:
-		kernel.TrimmedMeanInto(dst, cols, a.used, a.trim)
-	case Median:
-		kernel.MedianInto(dst, cols, a.used)
-	default:
-		panic("allreduce: aggregator was not validated")
+	} else {
+		// a median is that of the one or two in the middle
+		kernel.TrimmedMeanInto(dst, cols, a.used, a.Trim)
 	}
 }
-
-// Trims is the number of values that are left out at each end of a coordinate.
-func (a *Aggregation) Trims() int { return a.trim }
-
-// Averages says whether values are divided by the number of those that are kept. Else scales are
-// shares.
-func (a *Aggregation) Averages() bool { return a.kind != Mean }
 
 // CountTrimmed counts for each contributor that is counted whether its value at one coordinate of
 // the frame that has begun is left out. Of values that are equal to one that is kept none counts.
 // sorted is room for as many values.
 func (a *Aggregation) CountTrimmed(counts []uint32, sorted []float32, cols [][]float32, at int) {
-	k, sorted := a.Trims(), sorted[:len(a.Counted)]
+	k, sorted := a.Trim, sorted[:len(a.Counted)]
 	for i, place := range a.Counted {
 		sorted[i] = float32(a.used[i] * cols[place][at])
 	}

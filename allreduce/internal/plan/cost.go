@@ -85,7 +85,7 @@ func (p Params) laneCost() float64 {
 	if err != nil {
 		return 1 // Validate says so
 	}
-	return Float32Size * float64(c.Block()) / float64(c.EncodedSize(c.Block()))
+	return Float32Size * float64(c.Block) / float64(c.EncodedSize(c.Block))
 }
 
 // ringLoad is what each peer of a ring sends, of a vector of 1: with equal shares (n-1)/n of the

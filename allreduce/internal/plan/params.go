@@ -13,7 +13,6 @@ import (
 const (
 	MaxFrames        = 1 << 20 // frames of one vector: 32 MiB of hashes
 	MaxFrameElements = 1 << 22 // elements of one frame: 16 MiB as float32
-	MaxStaleness     = 1 << 10 // entries of the discount table
 )
 
 // fullDiscount is the discount, per mille, that leaves a contribution as it is.
@@ -42,14 +41,15 @@ type Params struct {
 	MinPeers int // contributors with which a range may close; less than 1 means 1
 }
 
-// Validate reports every fault at once.
+// Validate reports every fault at once of what divides and combines the vector. What goes with what
+// else is the run spec's to check.
 func (p Params) Validate() error {
 	var faults []error
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	in, out, err := p.Codecs()
 	if err != nil {
 		faults = append(faults, err)
-	} else if block := max(in.Block(), out.Block()); p.FrameElements < 1 || p.FrameElements > MaxFrameElements ||
+	} else if block := max(in.Block, out.Block); p.FrameElements < 1 || p.FrameElements > MaxFrameElements ||
 		p.FrameElements%block != 0 {
 		bad("frame of %d elements: choose a multiple of %d from 1 to %d", p.FrameElements, block, MaxFrameElements)
 	}
@@ -66,27 +66,6 @@ func (p Params) Validate() error {
 	}
 	if !slices.Contains(Aggregators(), p.Aggregator) {
 		bad("aggregator %q: choose one of %v", p.Aggregator, Aggregators())
-	}
-	if _, sparse := in.(codec.Sparse); sparse && p.Aggregator != Mean {
-		bad("aggregator %q: choose %q, for of sparse contributions most have no value at a coordinate", p.Aggregator,
-			Mean)
-	}
-	if p.Schedule != "" && !slices.Contains(Schedules(), p.Schedule) {
-		bad("schedule %q: choose one of %v", p.Schedule, Schedules())
-	}
-	if p.Empties && p.Rings() {
-		bad("schedule %q: choose %q, for a ring cannot leave empty contributions out", p.Schedule, Rotation)
-	}
-	if p.TrimPermille < 0 || p.TrimPermille > 499 {
-		bad("trim of %d per mille: choose 0 to 499, so that something is left", p.TrimPermille)
-	}
-	if len(p.Discount) > MaxStaleness {
-		bad("discount table of %d entries: at most %d are allowed", len(p.Discount), MaxStaleness)
-	}
-	for s, d := range p.Discount {
-		if d > fullDiscount {
-			bad("discount of %d per mille at staleness %d: choose 0 to %d", d, s, fullDiscount)
-		}
 	}
 	return errors.Join(faults...)
 }

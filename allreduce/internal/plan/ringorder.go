@@ -21,9 +21,6 @@ const (
 	Ring Schedule = "ring"
 )
 
-// Schedules lists all there are.
-func Schedules() []Schedule { return []Schedule{Auto, Rotation, Ring} }
-
 // ringGain is how much cheaper a ring must be for auto to choose it for a mean: its frames take
 // 2(n-1) steps where rotation's take 2, and measured speeds err.
 const ringGain = 0.8
@@ -48,28 +45,15 @@ func (p Params) choose(offers []slot.Offer, links slot.Links) []uint16 {
 	case n < 3:
 		return nil
 	}
-	together := allReach(n, links)
 	share, _ := shares(n, links)
-	usual := ringGain * rotationCost(share, links)
-	if together && ringLeast(p, n, links) >= usual {
+	usual := ringGain * rotationCost(share, links) // infinite where two cannot reach each other
+	if ringLeast(p, n, links) >= usual {
 		return nil // whatever its order: it need not be looked for
 	}
-	if order, closed := ringOrder(n, links); closed && (!together || ringCost(p, order, links) < usual) {
+	if order, closed := ringOrder(n, links); closed && ringCost(p, order, links) < usual {
 		return order
 	}
 	return nil
-}
-
-// allReach says whether no pair is known to have no way.
-func allReach(n int, links slot.Links) bool {
-	for i := range n {
-		for j := range n {
-			if i != j && links.Between(i, j) == slot.LinkNone {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // ringOrder is an order of n places round a ring whose slowest step is as fast as could be found:

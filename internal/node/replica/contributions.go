@@ -203,7 +203,7 @@ func newFeedback(sizes []uint64, used codec.Codec) *feedback {
 	if !used.Lossy() {
 		return nil
 	}
-	f := &feedback{sizes: sizes, factor: used.Feedback()}
+	f := &feedback{sizes: sizes, factor: used.Feedback}
 	f.mu.debt = make([][]float32, len(f.sizes))
 	return f
 }

@@ -37,7 +37,7 @@ func LiveMemory(s spec.Spec) uint64 {
 		// contributions: the next, and the one that is on its way or held up by a slow link
 		2*uint64(used.EncodedSize(part)) +
 		uint64(outcome.EncodedSize(part))
-	if s.Mode != spec.ModeSync || used.Name() != codec.F32 {
+	if s.Mode != spec.ModeSync || used.Name != codec.F32 {
 		bytes += d // the rounds' local: else the trainer exports to the contribution
 	}
 	if !MapsState(s) {

@@ -18,7 +18,7 @@ import (
 // record at some height. Only the state jobs change it, one at a time; all others read copies.
 type state struct {
 	cfg       outeropt.Config
-	outer     outeropt.Optimizer
+	outer     *outeropt.Optimizer
 	fragments []slot.Fragment
 
 	mu struct {

@@ -106,7 +106,7 @@ func newEager(cfg outeropt.Config) overlapped {
 type eagerStep struct {
 	cfg   outeropt.Config
 	peers int
-	outer outeropt.Optimizer
+	outer *outeropt.Optimizer
 }
 
 func (e *eagerStep) step(start, own []float32, f *inFlight) {

@@ -125,7 +125,7 @@ type replayed struct {
 
 // outer is an outer optimizer of some elements.
 type outer struct {
-	outeropt.Optimizer
+	*outeropt.Optimizer
 	cfg      outeropt.Config
 	elements []int
 	at       outeropt.At // of the newest step
@@ -334,7 +334,7 @@ func (r *replay) mean(slotNumber uint64) []float32 {
 func (r *replay) sent(p *replayed) []float32 {
 	d := minus(p.start, p.bowl.X)
 	x := make([]float32, len(d))
-	b := r.codec.Feedback()
+	b := r.codec.Feedback
 	for j, owed := range p.debt {
 		x[j] = float32(b*owed) + d[j]
 	}
