@@ -31,7 +31,7 @@ func BenchmarkBulk(b *testing.B) {
 		{"bulk", nil, true},
 		{"yamux-tls", nil, false},
 		{"quic", func(c *Config) {
-			c.Transports, c.Listen = []string{TransportQUIC}, []string{"/ip4/127.0.0.1/udp/0/quic-v1"}
+			c.Listen = []string{"/ip4/127.0.0.1/udp/0/quic-v1"}
 		}, false},
 	}
 	for _, pairs := range []int{1, 4} {

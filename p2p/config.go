@@ -41,14 +41,9 @@ type Config struct {
 	AdvertiseEvery time.Duration
 	// FindEvery is the longest time between two searches of the DHT. Default 30 s.
 	FindEvery time.Duration
-	// MaxStreamsPerPeer bounds the incoming streams of one peer and protocol that are handled at
-	// once. Default 64.
-	MaxStreamsPerPeer int
 	// Pulse is the time between two signs of life to each member (Protect); one that is silent for
 	// three times that is disconnected. Default 4 s.
 	Pulse time.Duration
-	// Transports are those to dial and listen on: TransportTCP, TransportQUIC. Empty: both.
-	Transports []string
 	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what
 	// else is sent is counted against it and never held up. 0: no bound.
 	MaxUpload int64
@@ -67,12 +62,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Values of Config.Transports.
-const (
-	TransportTCP  = "tcp"
-	TransportQUIC = "quic"
-)
-
 // MinUpload and MinDownload are the least Config.MaxUpload and MaxDownload, in bytes a second: with
 // less a peer looks dead to the others.
 const (
@@ -82,11 +71,10 @@ const (
 
 // Defaults of Config, and bounds on it.
 const (
-	defaultAdvertiseEvery    = 5 * time.Minute
-	defaultFindEvery         = 30 * time.Second
-	defaultMaxStreamsPerPeer = 64
-	defaultPulse             = 4 * time.Second
-	maxAnnounce              = 8
+	defaultAdvertiseEvery = 5 * time.Minute
+	defaultFindEvery      = 30 * time.Second
+	defaultPulse          = 4 * time.Second
+	maxAnnounce           = 8
 )
 
 // defaultListen is tried address by address; one that can be had is enough.
@@ -107,11 +95,7 @@ func WAN() Config { return Config{}.withDefaults() }
 func (c Config) withDefaults() Config {
 	c.AdvertiseEvery = cmp.Or(c.AdvertiseEvery, defaultAdvertiseEvery)
 	c.FindEvery = cmp.Or(c.FindEvery, defaultFindEvery)
-	c.MaxStreamsPerPeer = cmp.Or(c.MaxStreamsPerPeer, defaultMaxStreamsPerPeer)
 	c.Pulse = cmp.Or(c.Pulse, defaultPulse)
-	if len(c.Transports) == 0 {
-		c.Transports = []string{TransportTCP, TransportQUIC}
-	}
 	c.Relay = c.Relay.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -147,11 +131,6 @@ func (c Config) Validate() error {
 		"announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery, discovery.AnnouncementLife/2)
 	bad(c.FindEvery < 0, "searching every %s: more than 0 is allowed", c.FindEvery)
 	bad(c.Pulse < 0, "a pulse every %s: more than 0 is allowed", c.Pulse)
-	bad(c.MaxStreamsPerPeer < 0, "%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer)
-	for _, t := range c.Transports {
-		bad(t != TransportTCP && t != TransportQUIC, "transport %q: give %s or %s, or nothing for both", t,
-			TransportTCP, TransportQUIC)
-	}
 	bad(c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < MinUpload,
 		"at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, MinUpload)
 	bad(c.MaxDownload < 0 || c.MaxDownload > 0 && c.MaxDownload < MinDownload,
@@ -170,12 +149,6 @@ func WithHost(h host.Host) Option { return func(n *Network) { n.env.Host = h } }
 
 // RelayConfig says whether and for which peers a peer relays, and within which bounds.
 type RelayConfig = nat.RelayConfig
-
-// When a peer relays for others.
-const (
-	RelayOff    = nat.RelayOff
-	RelayAlways = nat.RelayAlways
-)
 
 // MemberRelay is the RelayConfig for members of a run.
 func MemberRelay() RelayConfig { return nat.MemberRelay() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
-	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
@@ -43,7 +41,7 @@ const (
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(n *Network, inlet *bulk.Inlet) (host.Host, error) {
+func newHost(n *Network, inlet bulk.Inlet) (host.Host, error) {
 	cfg := n.cfg
 	limits, err := limits.NewResourceManager(bulk.MaxConns)
 	if err != nil {
@@ -54,7 +52,7 @@ func newHost(n *Network, inlet *bulk.Inlet) (host.Host, error) {
 		return nil, errors.Join(err, limits.Close())
 	}
 	failed := func(err error) (host.Host, error) { return nil, errors.Join(err, conns.Close(), limits.Close()) }
-	ways, err := ways(cfg, n.ports, inlet)
+	ways, err := ways(n.ports, inlet)
 	if err != nil {
 		return failed(err)
 	}
@@ -87,21 +85,13 @@ func newHost(n *Network, inlet *bulk.Inlet) (host.Host, error) {
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(cfg Config, ports *bulk.Ports, inlet *bulk.Inlet) (opts []libp2p.Option, err error) {
-	switch {
-	case inlet != nil:
-		opts = append(opts, libp2p.Transport(bulk.NewTransport(ports, inlet)))
-	case slices.Contains(cfg.Transports, TransportTCP):
-		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()))
-	}
-	if slices.Contains(cfg.Transports, TransportQUIC) {
-		certified, err := bulk.Certified()
-		if err != nil {
-			return nil, err
-		}
-		opts = append(opts, libp2p.Transport(quic.NewTransport, quic.WithTLSIdentityOption(certified)))
-	}
-	return append(opts, libp2p.Security(libp2ptls.ID, bulk.NewLargeTLS)), nil
+func ways(ports *bulk.Ports, inlet bulk.Inlet) ([]libp2p.Option, error) {
+	certified, err := bulk.Certified()
+	return []libp2p.Option{
+		libp2p.Transport(bulk.NewTransport(ports, inlet)),
+		libp2p.Transport(quic.NewTransport, quic.WithTLSIdentityOption(certified)),
+		libp2p.Security(libp2ptls.ID, bulk.NewLargeTLS),
+	}, err
 }
 
 // reaching is what makes a peer behind a router or firewall reachable: addresses that are announced
@@ -134,17 +124,7 @@ func listen(h host.Host, cfg Config) error {
 	if len(cfg.Listen) > 0 {
 		return errors.Join(listenKept(h, cfg, cfg.Listen)...)
 	}
-	return listenAny(h, cfg, defaultsOf(cfg.Transports))
-}
-
-// defaultsOf are the default addresses of some transports.
-func defaultsOf(transports []string) (addrs []string) {
-	for _, a := range defaultListen {
-		if slices.ContainsFunc(transports, func(t string) bool { return strings.Contains(a, "/"+t) }) {
-			addrs = append(addrs, a)
-		}
-	}
-	return addrs
+	return listenAny(h, cfg, defaultListen)
 }
 
 // listenAny fails only if not one of the addresses can be had.

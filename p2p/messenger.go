@@ -17,11 +17,10 @@ import (
 
 // Bounds on what waits for one peer, and times of its stream.
 const (
-	maxQueued       = 1024      // messages
-	maxQueuedBytes  = 8 << 20   // bytes, though one message always fits
-	maxDropsWaiting = 4096      // reports of drops not yet delivered
-	messageMemory   = 256 << 20 // bytes of large messages in flight
-	maxOutboxes     = 4096      // peers for which something waits or a stream is open
+	maxQueued      = 1024      // messages
+	maxQueuedBytes = 8 << 20   // bytes, though one message always fits
+	messageMemory  = 256 << 20 // bytes of large messages in flight
+	maxOutboxes    = 4096      // peers for which something waits or a stream is open
 
 	messengerOpen  = 5 * time.Second
 	messengerWrite = 10 * time.Second
@@ -50,7 +49,6 @@ type Messenger struct {
 	limit   int
 	deliver func(from slot.PeerID, msg []byte)
 	onDrop  func(to slot.PeerID, msg []byte, err error)
-	drops   chan drop
 	memory  *limits.Budget
 	ctx     context.Context // ends with Close, and with the network
 	cancel  context.CancelFunc
@@ -63,42 +61,23 @@ type Messenger struct {
 	}
 }
 
-type drop struct {
-	to  slot.PeerID
-	msg []byte
-	err error
-}
-
 // NewMessenger serves a protocol with messages of at most limit bytes. deliver gets those that
 // arrive: one call at a time for each sender, several senders at once; while it blocks, that sender
-// waits. onDrop, which may be nil, gets from a goroutine of its own each message that could not be
-// sent, so that it can go another way. Both must end when the Messenger closes.
+// waits. onDrop, which may be nil, gets each message that could not be sent, so that it can go
+// another way: it is called by Send, or by a goroutine of the peer's, and must not block for long.
+// Both must end when the Messenger closes.
 func (n *Network) NewMessenger(proto string, limit int,
 	deliver func(from slot.PeerID, msg []byte), onDrop func(to slot.PeerID, msg []byte, err error),
 ) *Messenger {
 	m := &Messenger{
 		n: n, proto: proto, limit: limit, deliver: deliver, onDrop: onDrop,
-		drops: make(chan drop, maxDropsWaiting), memory: limits.NewBudget(messageMemory),
+		memory: limits.NewBudget(messageMemory),
 	}
 	m.ctx, m.cancel = context.WithCancel(n.env.Tasks.Context())
 	m.mu.out = make(map[slot.PeerID]*outbox)
 	m.mu.in = make(map[slot.PeerID]*inbox)
-	m.spawn(m.reportDrops)
 	n.Handle(proto, m.receive)
 	return m
-}
-
-// spawn runs f on a goroutine of the Messenger, unless the network is closed.
-func (m *Messenger) spawn(f func()) bool {
-	m.wg.Add(1)
-	ok := m.n.env.Tasks.Go(func() {
-		defer m.wg.Done()
-		f()
-	})
-	if !ok {
-		m.wg.Done()
-	}
-	return ok
 }
 
 // Close stops to send and to receive. What is queued has a moment to go out, and is dropped in
@@ -144,7 +123,9 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 	}
 	if o == nil {
 		o = &outbox{m: m, to: to, wake: peers.NewSignal()}
-		if !m.spawn(o.run) {
+		m.wg.Add(1)
+		if !m.n.env.Tasks.Go(func() { defer m.wg.Done(); o.run() }) {
+			m.wg.Done()
 			return m.n.env.Tasks.Err(nil)
 		}
 		m.mu.out[to] = o
@@ -160,22 +141,8 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 
 func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
 	m.n.env.Log.Debug("message dropped", "protocol", m.proto, "to", to, "err", err)
-	select {
-	case m.drops <- drop{to, msg, err}:
-	default: // the caller is too slow even for bad news
-	}
-}
-
-func (m *Messenger) reportDrops() {
-	for {
-		select {
-		case <-m.ctx.Done():
-			return
-		case d := <-m.drops:
-			if m.onDrop != nil {
-				m.onDrop(d.to, d.msg, d.err)
-			}
-		}
+	if m.onDrop != nil && m.ctx.Err() == nil {
+		m.onDrop(to, msg, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 func TestStrangersAtARelayTakeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 1, 1, RelayConfig{
-			Serve: RelayAlways, Runs: []string{"run"}, Total: MinUpload,
+			Serve: true, Runs: []string{"run"}, Total: MinUpload,
 		})
 		relay, stranger := s.relays[0], s.peers[0]
 		s.Connect(1, 0)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -30,14 +31,14 @@ type Network struct {
 	key       crypto.PrivKey
 	count     traffic
 	ports     *bulk.Ports // nil without, as bulk
-	bulk      *bulk.Conns // nil without TCP or a host of its own
+	bulk      *bulk.Conns // nil without a host of its own
 	discovery *discovery.Discovery
 	signs     *peers.Signs
 	pulses    *peers.Pulses
 	probes    *prober
 	ranks     *peers.Ranks
-	answers   *limits.Budget // of the peers that are greeted
-	rtts      rtts
+	answers   *limits.Budget          // of the peers that are greeted
+	rtts      *lru.Cache[string, rtt] // by connection
 	nat       *nat.NAT
 	hints     *nat.Hints              // of the host, if it is this Network's own
 	closure   atomic.Pointer[closure] // nil: anybody may come
@@ -67,6 +68,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 		ranks: peers.NewRanks(), streams: newStreams(),
 		hints: &nat.Hints{}, signs: peers.NewSigns(),
 	}
+	n.rtts, _ = lru.New[string, rtt](maxRTTs) // fails for a size of 0
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = func(relay peer.ID) { n.signs.Saw(relay, false) }
 	for _, opt := range opts {
@@ -81,10 +83,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 
 // open makes the parts, bottom up. What it made is for Close to undo, also after an error.
 func (n *Network) open() (err error) {
-	var inlet *bulk.Inlet // nil: no bulk connections
-	if n.ownHost && slices.Contains(n.cfg.Transports, TransportTCP) {
-		inlet = bulk.NewInlet()
-	}
+	inlet := make(bulk.Inlet) // of a host of its own
 	if err := n.openHost(inlet); err != nil {
 		return err
 	}
@@ -123,16 +122,14 @@ func (n *Network) open() (err error) {
 }
 
 // listen has the Network's own host take connections.
-func (n *Network) listen(inlet *bulk.Inlet) (err error) {
-	if inlet != nil {
-		if n.bulk, err = n.newBulk(inlet); err != nil {
-			return err
-		}
+func (n *Network) listen(inlet bulk.Inlet) (err error) {
+	if !n.ownHost {
+		return nil
 	}
-	if n.ownHost {
-		return listen(n.env.Host, n.cfg)
+	if n.bulk, err = n.newBulk(inlet); err != nil {
+		return err
 	}
-	return nil
+	return listen(n.env.Host, n.cfg)
 }
 
 // openReach starts what makes this peer reachable, and what it relays for others.
@@ -148,7 +145,7 @@ func (n *Network) openReach() (err error) {
 	return n.nat.Start()
 }
 
-func (n *Network) openHost(inlet *bulk.Inlet) (err error) {
+func (n *Network) openHost(inlet bulk.Inlet) (err error) {
 	if !n.ownHost {
 		if n.key = n.env.Host.Peerstore().PrivKey(n.env.Host.ID()); n.key == nil {
 			return errors.New("the given host's private key is not in its peerstore: add it with " +
@@ -159,9 +156,7 @@ func (n *Network) openHost(inlet *bulk.Inlet) (err error) {
 	if n.key, err = loadIdentity(n.cfg.IdentityFile); err != nil {
 		return err
 	}
-	if inlet != nil {
-		n.ports = bulk.NewPorts(func(a multiaddr.Multiaddr) bool { return n.ranks.PrefersQUIC(a) })
-	}
+	n.ports = bulk.NewPorts(func(a multiaddr.Multiaddr) bool { return n.ranks.PrefersQUIC(a) })
 	if n.env.Host, err = newHost(n, inlet); err != nil {
 		return err
 	}

@@ -147,14 +147,13 @@ func TestAddresses(t *testing.T) {
 func TestConfigNamesEveryFault(t *testing.T) {
 	_, err := New(t.Context(), Config{
 		Listen: []string{"localhost:4001"}, Bootstrap: []string{"/ip4/1.2.3.4/tcp/1"},
-		AdvertiseEvery: time.Hour, FindEvery: -1, MaxStreamsPerPeer: -1, Pulse: -1,
+		AdvertiseEvery: time.Hour, FindEvery: -1, Pulse: -1,
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"listen address", "bootstrap address", "announcing", "searching", "streams",
-		"pulse",
+		"listen address", "bootstrap address", "announcing", "searching", "pulse",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -55,7 +54,7 @@ func (n *Network) Paths() []Path {
 		if p.Way == WayDirect && n.nat.Punched(best) {
 			p.Way = WayPunched
 		}
-		p.RTT = n.rtts.of(n, best)
+		p.RTT = n.roundTrip(best)
 		paths = append(paths, p)
 	}
 	slices.SortFunc(paths, func(a, b Path) int { return cmp.Compare(a.Peer, b.Peer) })
@@ -90,52 +89,27 @@ func pathOf(c network.Conn) Path {
 	return p
 }
 
-// rtts are round trips to peers, measured when somebody looks.
-type rtts struct {
-	mu struct {
-		sync.Mutex
-		known map[string]rtt // by connection
-	}
-}
-
+// rtt is a round trip to a peer over a connection, measured when somebody looks.
 type rtt struct {
 	took time.Duration
 	at   time.Time // of the begin of the newest measure
 }
 
-// of is the newest measure on a connection, 0 if there is none. An old one is made again meanwhile.
-func (r *rtts) of(n *Network, c network.Conn) time.Duration {
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.known == nil {
-		r.mu.known = make(map[string]rtt)
-	}
-	was := r.mu.known[c.ID()]
-	if now.Sub(was.at) > rttFresh && !c.Stat().Limited {
-		was.at = now
-		if len(r.mu.known) >= maxRTTs {
-			clear(r.mu.known)
-		}
-		r.mu.known[c.ID()] = was
-		n.env.Tasks.Go(func() { r.measure(n, c) })
+// roundTrip is the newest measure on a connection, 0 if there is none. An old one is made again
+// meanwhile.
+func (n *Network) roundTrip(c network.Conn) time.Duration {
+	was, _ := n.rtts.Get(c.ID())
+	if now := time.Now(); now.Sub(was.at) > rttFresh && !c.Stat().Limited {
+		n.rtts.Add(c.ID(), rtt{was.took, now})
+		n.env.Tasks.Go(func() {
+			ctx, cancel := context.WithTimeout(n.env.Tasks.Context(), rttTimeout)
+			defer cancel()
+			if took, err := peers.Ping(ctx, n.env.Host, c.RemotePeer()); err == nil {
+				n.rtts.Add(c.ID(), rtt{took, now})
+			}
+		})
 	}
 	return was.took
-}
-
-func (r *rtts) measure(n *Network, c network.Conn) {
-	ctx, cancel := context.WithTimeout(n.env.Tasks.Context(), rttTimeout)
-	defer cancel()
-	took, err := peers.Ping(ctx, n.env.Host, c.RemotePeer())
-	if err != nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if was, known := r.mu.known[c.ID()]; known {
-		was.took = took
-		r.mu.known[c.ID()] = was
-	}
 }
 
 // Site is where a peer that is connected lives, as far as it cannot choose that: its IPv4 address,

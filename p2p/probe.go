@@ -277,12 +277,16 @@ const (
 	mappedPoll = 100 * time.Millisecond
 )
 
-// Mapped is how peers at some addresses see one UDP socket of this machine, as multiaddrs: behind
-// NAT they are equal where holes can be punched. It takes a network and an identity of its own,
-// which end with it, and returns what it has learned when 5 s or ctx are over.
+// Mapped is how peers at those of some addresses that are QUIC's see one UDP socket of this
+// machine, as multiaddrs: behind NAT they are equal where holes can be punched. It takes a network
+// and an identity of its own, which end with it, and returns what it has learned when 5 s or ctx
+// are over.
 func Mapped(ctx context.Context, addrs []string) (seen []string, err error) {
 	cfg := LAN()
-	cfg.Bootstrap, cfg.Transports = addrs, []string{TransportQUIC}
+	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return !strings.Contains(a, "/quic-v1") })
+	if cfg.Bootstrap = addrs; len(addrs) == 0 {
+		return nil, nil
+	}
 	n, err := New(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -31,13 +31,15 @@ type traits struct {
 	// bulky streams carry much data: they have bulk connections, and wait for the turns of the
 	// rates
 	bulky bool
-	// how many of one peer are handled at once: an honest peer has one, or for a moment two; 0: up
-	// to Config.MaxStreamsPerPeer
+	// how many of one peer are handled at once: an honest peer has one, or for a moment two; 0:
+	// streamsAtOnce
 	atOnce int
 	// mustEnd streams cannot be opened again in the middle. Others stay open for as long as a
 	// connection lasts.
 	mustEnd bool
 }
+
+const streamsAtOnce = 64
 
 // protocols are those whose streams are not treated as gossip.
 var protocols = map[protocol.ID]traits{

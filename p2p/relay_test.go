@@ -76,7 +76,7 @@ func eventually(t *testing.T, within time.Duration, what string, so func() bool)
 	}
 }
 
-func always() RelayConfig { return RelayConfig{Serve: RelayAlways, Open: true} }
+func always() RelayConfig { return RelayConfig{Serve: true, Open: true} }
 
 // pathTo is how a reaches b now.
 func pathTo(a, b *Network) Path {
@@ -151,7 +151,7 @@ func TestWritesTakeAsLongAsTheRelay(t *testing.T) {
 
 func TestRelayServesItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openRelays(t, 1, 3, RelayConfig{Serve: RelayAlways, Runs: []string{"run"}})
+		s := openRelays(t, 1, 3, RelayConfig{Serve: true, Runs: []string{"run"}})
 		member, other, stranger := s.peers[0], s.peers[1], s.peers[2]
 		says := func(run string) func(slot.PeerID, Hello) (Hello, error) {
 			return func(_ slot.PeerID, theirs Hello) (Hello, error) {

@@ -24,12 +24,12 @@ import (
 func TestStreamsOfOnePeerAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, time.Millisecond)
-		a, b := simulated(t, s, 0, LAN()), simulated(t, s, 1, Config{MaxStreamsPerPeer: 3})
+		a, b := simulated(t, s, 0, LAN()), simulated(t, s, 1, LAN())
 		s.Connect(0, 1)
 		b.Handle(protocolEcho, func(_ slot.PeerID, s wire.Stream) { _, _ = s.Read(make([]byte, 1)) })
 		var open []wire.Stream
 		refused := 0
-		for range 5 {
+		for range streamsAtOnce + 2 {
 			s, err := a.Open(t.Context(), b.ID(), protocolEcho)
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +42,7 @@ func TestStreamsOfOnePeerAreBounded(t *testing.T) {
 			}
 		}
 		if refused != 2 {
-			t.Errorf("%d streams of 5 were refused, want 2", refused)
+			t.Errorf("%d streams of %d were refused, want 2", refused, streamsAtOnce+2)
 		}
 		for _, s := range open {
 			_ = s.Reset()
@@ -139,15 +139,17 @@ func TestSimultaneousDials(t *testing.T) {
 }
 
 func TestBulkStreamsPerPeer(t *testing.T) {
-	a, b := tcpPair(t, func(c *Config) { c.MaxStreamsPerPeer = 1 })
-	b.Handle(ProtocolExchange, echo)
-	first := openBulk(t, a, b, ProtocolExchange)
-	if _, err := first.Write([]byte("x")); err != nil {
-		t.Fatal(err)
+	a, b := tcpPair(t, nil)
+	b.Handle(ProtocolAudit, echo)
+	for range protocols[ProtocolAudit].atOnce {
+		s := openBulk(t, a, b, ProtocolAudit)
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		noError(t, readSome(s))
 	}
-	noError(t, readSome(first))
-	if err := readSome(openBulk(t, a, b, ProtocolExchange)); err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("a second stream: %v", err)
+	if err := readSome(openBulk(t, a, b, ProtocolAudit)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("a stream too many: %v", err)
 	}
 	if err := readSome(openBulk(t, a, b, ProtocolState)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("a protocol without a handler: %v", err)

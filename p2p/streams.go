@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,9 +96,7 @@ func (s *stream) Close() error { s.stop(); s.inlet.End(); return s.Stream.Close(
 func (s *stream) Reset() error { s.stop(); s.gate.End(); s.inlet.End(); return s.Stream.Reset() }
 
 func (s *stream) SetDeadline(t time.Time) error {
-	s.gate.Until(t)
-	s.inlet.Until(t)
-	return s.Stream.SetDeadline(t)
+	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
 func (s *stream) SetReadDeadline(t time.Time) error {
@@ -254,9 +253,9 @@ func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) erro
 func (n *Network) InReach(to slot.PeerID) bool { return n.env.Connected(peer.ID(to)) }
 
 // Handle serves a protocol: f runs in its own goroutine for each stream that a peer opens, which it
-// owns until it returns; then the stream is closed. At most Config.MaxStreamsPerPeer streams of one
-// peer are handled at once, fewer of hello and ledger; further ones are reset. Handling a protocol
-// again replaces f for new streams.
+// owns until it returns; then the stream is closed. At most 64 streams of one peer are handled at
+// once, fewer of hello and ledger; further ones are reset. Handling a protocol again replaces f for
+// new streams.
 func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
 	id := protocol.ID(proto)
 	if n.env.Tasks.Err(nil) != nil {
@@ -285,7 +284,7 @@ func (n *Network) admit(from peer.ID, proto protocol.ID) func(wire.Stream) {
 		return nil
 	}
 	key := inboundKey{from, proto}
-	f := n.streams.enter(key, n.streamsAtOnce(proto))
+	f := n.streams.enter(key, cmp.Or(protocols[proto].atOnce, streamsAtOnce))
 	if f == nil {
 		n.env.Tasks.Leave()
 		return nil
@@ -298,16 +297,8 @@ func (n *Network) admit(from peer.ID, proto protocol.ID) func(wire.Stream) {
 	}
 }
 
-// streamsAtOnce bounds the streams of a protocol that are handled at once, of one peer.
-func (n *Network) streamsAtOnce(proto protocol.ID) int {
-	if most := protocols[proto].atOnce; most > 0 {
-		return min(n.cfg.MaxStreamsPerPeer, most)
-	}
-	return n.cfg.MaxStreamsPerPeer
-}
-
 // newBulk makes the bulk connections of the Network's own host.
-func (n *Network) newBulk(inlet *bulk.Inlet) (*bulk.Conns, error) {
+func (n *Network) newBulk(inlet bulk.Inlet) (*bulk.Conns, error) {
 	return bulk.New(bulk.Env{
 		Env: n.env, Key: n.key, Upload: n.count.upload, Download: n.count.download, Count: &n.count,
 		Saw: func(from peer.ID) { n.signs.Saw(from, true) },

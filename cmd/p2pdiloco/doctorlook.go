@@ -68,10 +68,6 @@ func ownAddresses() (own []netip.Addr) {
 
 // mapped are the addresses at which peers see one UDP socket of this machine.
 func mapped(ctx context.Context, addrs []string) []string {
-	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return !strings.Contains(a, "/quic-v1") })
-	if len(addrs) == 0 {
-		return nil
-	}
 	seen, _ := p2p.Mapped(ctx, addrs) // errors show up as those of bootstrap addresses
 	return seen
 }

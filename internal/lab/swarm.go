@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Setting is what a command tells those who have peers started for it.
@@ -106,7 +105,7 @@ func (s *Swarm) Start(cmd *exec.Cmd, dir, name string) (*Process, error) {
 
 // Listen are the flags that make a node listen where those of other sites reach it.
 func (s *Swarm) Listen(site int) (flags []string) {
-	for _, a := range Listen(s.testbed, site, p2p.TransportTCP, p2p.TransportQUIC) {
+	for _, a := range Listen(s.testbed, site, "tcp", "quic") {
 		flags = append(flags, "--listen", a)
 	}
 	return flags

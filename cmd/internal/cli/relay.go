@@ -48,7 +48,7 @@ func (f *relayFlags) config() (p2p.RelayConfig, error) {
 	}
 	errs.Add(f.most < 1, "relay-peers", f.most, "at least 1")
 	c := p2p.RelayConfig{
-		Serve: p2p.RelayAlways, Runs: f.runs, Peers: f.peers, Open: f.open, Total: int64(f.total) / 8,
+		Serve: true, Runs: f.runs, Peers: f.peers, Open: f.open, Total: int64(f.total) / 8,
 		Duration: f.time, Reservations: f.most,
 	}
 	return c, errors.Join(errs...)

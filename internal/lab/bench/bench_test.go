@@ -11,7 +11,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 func TestQuantiles(t *testing.T) {
@@ -113,7 +112,7 @@ func TestLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}
-	if got := lab.Listen(p, 2, p2p.TransportTCP, p2p.TransportQUIC); !slices.Equal(got, want) {
+	if got := lab.Listen(p, 2, "tcp", "quic"); !slices.Equal(got, want) {
 		t.Errorf("listens on %q", got)
 	}
 	if cmd := lab.Command(p, 1, "/bin/true", "-x"); !slices.Equal(cmd.Args, []string{"/bin/true", "-x"}) {

@@ -24,10 +24,10 @@ const (
 )
 
 // take accepts connections until the task group ends, and then ends all.
-func (b *Conns) take(inlet *Inlet) {
+func (b *Conns) take(inlet Inlet) {
 	for {
 		select {
-		case in := <-inlet.Conns():
+		case in := <-inlet:
 			b.accept(in)
 		case <-b.env.Tasks.Context().Done():
 			for _, c := range b.connsOf(func(*conn) bool { return true }) {

@@ -77,7 +77,7 @@ type Conns struct {
 }
 
 // New begins to take connections out of inlet. All ends with the task group.
-func New(env Env, inlet *Inlet) (*Conns, error) {
+func New(env Env, inlet Inlet) (*Conns, error) {
 	b := &Conns{env: env, shaking: limits.NewPool(maxShaking), strangers: limits.NewPool(maxStrangers)}
 	b.reach = b.dial
 	b.mu.peers = make(map[peer.ID]*peerConns)

@@ -30,7 +30,7 @@ const (
 // manager, which bounds them in all and for each address.
 type demux struct {
 	transport.GatedMaListener
-	inlet  *Inlet
+	inlet  Inlet
 	libp2p chan arrivedConn
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -44,7 +44,7 @@ type arrivedConn struct {
 	err   error
 }
 
-func demultiplex(l transport.GatedMaListener, inlet *Inlet) *demux {
+func demultiplex(l transport.GatedMaListener, inlet Inlet) *demux {
 	d := &demux{GatedMaListener: l, inlet: inlet, libp2p: make(chan arrivedConn), silent: limits.NewPool(maxSilent)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.wg.Go(d.run)
@@ -168,20 +168,14 @@ func (in Incoming) End() {
 	in.Scope.Done()
 }
 
-// Inlet is where the transport leaves connections that begin with TLS. Its owner takes each one as
-// soon as it comes.
-type Inlet struct{ conns chan Incoming }
-
-// NewInlet is for one transport.
-func NewInlet() *Inlet { return &Inlet{conns: make(chan Incoming)} }
-
-// Conns are the connections. The channel is never closed.
-func (i *Inlet) Conns() <-chan Incoming { return i.conns }
+// Inlet is where one transport leaves connections that begin with TLS. Its owner takes each one as
+// soon as it comes. It is never closed.
+type Inlet chan Incoming
 
 // deliver hands a connection on, or ends it when ctx ends before.
-func (i *Inlet) deliver(ctx context.Context, in Incoming) {
+func (i Inlet) deliver(ctx context.Context, in Incoming) {
 	select {
-	case i.conns <- in:
+	case i <- in:
 	case <-ctx.Done():
 		in.End()
 	}

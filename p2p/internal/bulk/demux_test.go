@@ -45,7 +45,7 @@ func TestDemux(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done atomic.Int32
 		l := &pipeListener{conns: make(chan manet.Conn), closed: make(chan struct{}), done: &done}
-		inlet := NewInlet()
+		inlet := make(Inlet)
 		d := demultiplex(l, inlet)
 		connect := func(first string) net.Conn {
 			x, y := net.Pipe()
@@ -70,7 +70,7 @@ func TestDemux(t *testing.T) {
 		}
 		connect("\x16\x03\x01\x00\x05hello")
 		head = head[:10]
-		if _, err := io.ReadFull(<-inlet.Conns(), head); err != nil || string(head) != "\x16\x03\x01\x00\x05hello" {
+		if _, err := io.ReadFull(<-inlet, head); err != nil || string(head) != "\x16\x03\x01\x00\x05hello" {
 			t.Errorf("the other connection begins with %q, %v", head, err)
 		}
 		if took := time.Since(began); took > 0 {
@@ -111,7 +111,7 @@ func TestDemuxManySilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done atomic.Int32
 		l := &pipeListener{conns: make(chan manet.Conn), closed: make(chan struct{}), done: &done}
-		d := demultiplex(l, NewInlet())
+		d := demultiplex(l, make(Inlet))
 		connect := func(addr string) net.Conn {
 			x, y := net.Pipe()
 			l.conns <- comingFrom{pipeConn{y}, multiaddr.StringCast(addr)}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +22,7 @@ const maxAddrs = 4
 
 // dial tries the peer's TCP addresses, one after the other.
 func (b *Conns) dial(ctx context.Context, to peer.ID) (*conn, error) {
-	addrs := dialable(b.env.Host.Network().ConnsToPeer(to), b.env.Host.Peerstore().Addrs(to))
+	addrs := dialable(b.env.Host.Network().ConnsToPeer(to), b.env.Book.Best(to))
 	if len(addrs) == 0 {
 		return nil, errNoAddr
 	}
@@ -79,37 +79,16 @@ func (b *Conns) dialScoped(ctx context.Context, to peer.ID, a multiaddr.Multiadd
 	return c, err
 }
 
-// dialable are the addresses of a peer that are likely to answer, by its connections and the known
-// addresses: first the ones to which there are connections, then
-// the peer's others, those of the same machines first. Of a peer that is reached through a relay
-// there are none: its addresses are tried for libp2p's connection now and then, and each stream
-// would wait for their silence here.
-func dialable(conns []network.Conn, known []multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	var best, good, rest []multiaddr.Multiaddr
-	hosts := make(map[netip.Addr]bool)
-	for _, c := range conns {
-		a := c.RemoteMultiaddr()
-		if peers.IsRelayed(a) {
-			continue
-		}
-		hosts[peers.IP(a)] = true
-		if peers.IsPlainTCP(a) && c.Stat().Direction == network.DirOutbound {
-			best = append(best, a)
-		}
-	}
-	if len(hosts) == 0 {
+// dialable are those of a peer's best addresses that bulk connections are tried at. Of a peer that
+// is reached through a relay there are none: its addresses are tried for libp2p's connection now
+// and then, and each stream would wait for their silence here.
+func dialable(conns []network.Conn, best []multiaddr.Multiaddr) []multiaddr.Multiaddr {
+	direct := func(c network.Conn) bool { return !peers.IsRelayed(c.RemoteMultiaddr()) }
+	if !slices.ContainsFunc(conns, direct) {
 		return nil
 	}
-	for _, a := range known {
-		switch {
-		case !peers.IsPlainTCP(a):
-		case hosts[peers.IP(a)]:
-			good = append(good, a)
-		default:
-			rest = append(rest, a)
-		}
-	}
-	return peers.First(maxAddrs, best, good, rest)
+	best = slices.DeleteFunc(slices.Clone(best), func(a multiaddr.Multiaddr) bool { return !peers.IsPlainTCP(a) })
+	return best[:min(len(best), maxAddrs)]
 }
 
 // parked is a dialled connection between two streams. A goroutine reads from it: nothing may come,

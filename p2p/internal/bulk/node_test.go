@@ -68,7 +68,7 @@ type node struct {
 	}
 }
 
-func newNode(t testing.TB, h host.Host, inlet *Inlet) *node {
+func newNode(t testing.TB, h host.Host, inlet Inlet) *node {
 	t.Helper()
 	group := peers.NewGroup(context.Background())
 	n := &node{host: h, count: &counted{}}
@@ -135,7 +135,7 @@ func (n *node) OpenBulk(ctx context.Context, to peer.ID, proto string) (wire.Str
 
 // simulated makes a node on simulated host i. Nothing comes to it by itself.
 func simulated(t *testing.T, s *sim.Net, i int) *node {
-	return newNode(t, s.Hosts[i], NewInlet())
+	return newNode(t, s.Hosts[i], make(Inlet))
 }
 
 // loopback makes a node that listens on TCP.
@@ -149,7 +149,7 @@ func loopback(t testing.TB) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inlet := NewInlet()
+	inlet := make(Inlet)
 	ports := NewPorts(func(multiaddr.Multiaddr) bool { return false })
 	h, err := libp2p.New(libp2p.Identity(key), libp2p.Transport(NewTransport(ports, inlet)), libp2p.NoListenAddrs,
 		libp2p.Security(libp2ptls.ID, NewLargeTLS), libp2p.ResourceManager(limiter), libp2p.DisableMetrics())

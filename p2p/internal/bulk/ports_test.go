@@ -26,7 +26,7 @@ type listener struct {
 func onTCP(t *testing.T, observes func(multiaddr.Multiaddr) bool) (l listener, on multiaddr.Multiaddr) {
 	t.Helper()
 	ports := NewPorts(observes)
-	h, err := libp2p.New(libp2p.Transport(NewTransport(ports, NewInlet())), libp2p.NoListenAddrs,
+	h, err := libp2p.New(libp2p.Transport(NewTransport(ports, make(Inlet))), libp2p.NoListenAddrs,
 		libp2p.DisableMetrics())
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 type Transport struct {
 	*tcp.TcpTransport
 	upgrader transport.Upgrader
-	inlet    *Inlet
+	inlet    Inlet
 	ports    *Ports
 	punching *tcp.TcpTransport // dials from ports
 	// libp2p makes a second transport, for tries of others' addresses under another name: that one
@@ -32,7 +32,7 @@ type Transport struct {
 }
 
 // NewTransport returns a constructor for libp2p.Transport.
-func NewTransport(ports *Ports, inlet *Inlet) func(transport.Upgrader, network.ResourceManager) (*Transport, error) {
+func NewTransport(ports *Ports, inlet Inlet) func(transport.Upgrader, network.ResourceManager) (*Transport, error) {
 	return func(u transport.Upgrader, limits network.ResourceManager) (*Transport, error) {
 		plain, err := tcp.NewTCPTransport(u, limits, nil, tcp.DisableReuseport())
 		if err != nil {

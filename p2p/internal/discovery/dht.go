@@ -64,21 +64,21 @@ const (
 // announcements is where the DHT keeps which peers take part in which run. Any peer that connects
 // may put records under keys that it made up, as many as it likes, and the DHT's own store has no
 // end. Here a peer's record beyond maxAnnouncementsPeer replaces one of its own, and one beyond
-// maxAnnouncements any other: peers that are still there announce themselves again.
+// maxAnnouncements any other: peers that are still there announce themselves again. kad-dht calls
+// these three methods.
 type announcements struct {
+	datastore.Batching
 	mu struct {
 		sync.Mutex
 		// records by their key, /providers/RUN/PEER, under its parent
-		byRun  map[datastore.Key]map[datastore.Key][]byte
-		byPeer map[string]map[datastore.Key]struct{}
-		count  int
+		byRun map[datastore.Key]map[datastore.Key][]byte
+		count int
 	}
 }
 
 func newAnnouncements() *announcements {
 	a := &announcements{}
 	a.mu.byRun = make(map[datastore.Key]map[datastore.Key][]byte)
-	a.mu.byPeer = make(map[string]map[datastore.Key]struct{})
 	return a
 }
 
@@ -86,16 +86,12 @@ func newAnnouncements() *announcements {
 func (a *announcements) Put(_ context.Context, key datastore.Key, value []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	run, peer := key.Parent(), key.Name()
+	run := key.Parent()
 	if _, held := a.mu.byRun[run][key]; !held {
-		a.makeRoom(peer)
+		a.makeRoom(key.Name())
 		if a.mu.byRun[run] == nil {
 			a.mu.byRun[run] = make(map[datastore.Key][]byte)
 		}
-		if a.mu.byPeer[peer] == nil {
-			a.mu.byPeer[peer] = make(map[datastore.Key]struct{})
-		}
-		a.mu.byPeer[peer][key] = struct{}{}
 		a.mu.count++
 	}
 	a.mu.byRun[run][key] = value
@@ -105,8 +101,13 @@ func (a *announcements) Put(_ context.Context, key datastore.Key, value []byte) 
 // makeRoom drops a record if the peer, or all together, have as many as they may. Which one is up
 // to the map. a.mu is held.
 func (a *announcements) makeRoom(peer string) {
-	if len(a.mu.byPeer[peer]) >= maxAnnouncementsPeer {
-		for key := range a.mu.byPeer[peer] {
+	own := 0
+	for run, records := range a.mu.byRun {
+		key := run.ChildString(peer)
+		if _, held := records[key]; held {
+			own++
+		}
+		if own == maxAnnouncementsPeer {
 			a.drop(key)
 			return
 		}
@@ -114,8 +115,8 @@ func (a *announcements) makeRoom(peer string) {
 	if a.mu.count < maxAnnouncements {
 		return
 	}
-	for _, keys := range a.mu.byPeer {
-		for key := range keys {
+	for _, records := range a.mu.byRun {
+		for key := range records {
 			a.drop(key)
 			return
 		}
@@ -123,17 +124,13 @@ func (a *announcements) makeRoom(peer string) {
 }
 
 func (a *announcements) drop(key datastore.Key) {
-	run, peer := key.Parent(), key.Name()
+	run := key.Parent()
 	if _, held := a.mu.byRun[run][key]; !held {
 		return
 	}
 	delete(a.mu.byRun[run], key)
 	if len(a.mu.byRun[run]) == 0 {
 		delete(a.mu.byRun, run)
-	}
-	delete(a.mu.byPeer[peer], key)
-	if len(a.mu.byPeer[peer]) == 0 {
-		delete(a.mu.byPeer, peer)
 	}
 	a.mu.count--
 }
@@ -144,26 +141,6 @@ func (a *announcements) Delete(_ context.Context, key datastore.Key) error {
 	defer a.mu.Unlock()
 	a.drop(key)
 	return nil
-}
-
-// Get implements datastore.Read.
-func (a *announcements) Get(_ context.Context, key datastore.Key) ([]byte, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if v, held := a.mu.byRun[key.Parent()][key]; held {
-		return v, nil
-	}
-	return nil, datastore.ErrNotFound
-}
-
-// Has implements datastore.Read.
-func (a *announcements) Has(ctx context.Context, key datastore.Key) (bool, error) {
-	return datastore.GetBackedHas(ctx, a, key)
-}
-
-// GetSize implements datastore.Read.
-func (a *announcements) GetSize(ctx context.Context, key datastore.Key) (int, error) {
-	return datastore.GetBackedSize(ctx, a, key)
 }
 
 // Query implements datastore.Read. The DHT asks for one run, which does not look at the others', or
@@ -186,17 +163,6 @@ func (a *announcements) Query(_ context.Context, q query.Query) (query.Results, 
 	}
 	return query.NaiveQueryApply(q, query.ResultsWithEntries(q, entries)), nil
 }
-
-// Batch implements datastore.Batching.
-func (a *announcements) Batch(context.Context) (datastore.Batch, error) {
-	return datastore.NewBasicBatch(a), nil
-}
-
-// Sync implements datastore.Write: nothing is on disk.
-func (a *announcements) Sync(context.Context, datastore.Key) error { return nil }
-
-// Close implements io.Closer.
-func (a *announcements) Close() error { return nil }
 
 // noCache is a cache of providers that holds nothing. kad-dht's own has no bound on the providers
 // of one key: a flood under a run's name would grow it for as long as an announcement lives, while

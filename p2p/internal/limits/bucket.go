@@ -31,8 +31,8 @@ type Bucket struct {
 // NewBucket makes a bucket for some bytes a second. 0: no bound.
 func NewBucket(rate int64) *Bucket { return &Bucket{rate: float64(rate)} }
 
-// Bounded says whether there is a bound.
-func (b *Bucket) Bounded() bool { return b.rate > 0 }
+// Bounded says whether there is a bound. A nil Bucket has none.
+func (b *Bucket) Bounded() bool { return b != nil && b.rate > 0 }
 
 // Turn takes n bytes' time and returns how long to wait before they may be sent.
 func (b *Bucket) Turn(n int, now time.Time) time.Duration {
@@ -117,19 +117,12 @@ func (b *Bucket) share() int {
 
 // turns makes one direction of a stream keep to the rate of a bucket.
 type turns struct {
-	bucket *Bucket       // nil: no bound
+	bucket *Bucket
 	ended  chan struct{} // closed when the stream ends
 	once   sync.Once     // of that
 	mu     struct {
 		sync.Mutex
 		deadline time.Time
-	}
-}
-
-func (t *turns) keepTo(b *Bucket) {
-	if b != nil && b.Bounded() {
-		t.bucket = b
-		t.ended = make(chan struct{})
 	}
 }
 
@@ -141,11 +134,7 @@ func (t *turns) Until(deadline time.Time) {
 }
 
 // End is for the end of the stream: nothing waits any more.
-func (t *turns) End() {
-	if t.bucket != nil {
-		t.once.Do(func() { close(t.ended) })
-	}
-}
+func (t *turns) End() { t.once.Do(func() { close(t.ended) }) }
 
 // await waits. Its error says that the stream ended meanwhile, or that the deadline comes before.
 func (t *turns) await(wait time.Duration, now time.Time) error {
@@ -177,14 +166,12 @@ type WriteTurns struct{ turns }
 
 // NewWriteTurns makes turns that keep to a bucket; nil: no bound.
 func NewWriteTurns(b *Bucket) *WriteTurns {
-	t := &WriteTurns{}
-	t.keepTo(b)
-	return t
+	return &WriteTurns{turns{bucket: b, ended: make(chan struct{})}}
 }
 
 // Take waits until some of n bytes may be written, and says how many.
 func (t *WriteTurns) Take(n int) (int, error) {
-	if t.bucket == nil {
+	if !t.bucket.Bounded() {
 		return n, nil
 	}
 	n = min(n, t.bucket.share())
@@ -197,11 +184,7 @@ func (t *WriteTurns) Take(n int) (int, error) {
 }
 
 // Force is Take for bytes that cannot wait.
-func (t *WriteTurns) Force(n int) {
-	if t.bucket != nil {
-		t.bucket.Passed(n)
-	}
-}
+func (t *WriteTurns) Force(n int) { t.bucket.Passed(n) }
 
 // ReadTurns are the turns of the reads of one stream. How much comes shows when it is here: so it
 // is counted then, and the next read waits for the turn of the stream. What is not read fills the
@@ -213,14 +196,12 @@ type ReadTurns struct {
 
 // NewReadTurns makes turns that keep to a bucket; nil: no bound.
 func NewReadTurns(b *Bucket) *ReadTurns {
-	t := &ReadTurns{}
-	t.keepTo(b)
-	return t
+	return &ReadTurns{turns: turns{bucket: b, ended: make(chan struct{})}}
 }
 
 // Take waits for the stream's turn, and says how many of n bytes may be read.
 func (t *ReadTurns) Take(n int) (int, error) {
-	if t.bucket == nil {
+	if !t.bucket.Bounded() {
 		return n, nil
 	}
 	now := time.Now()
@@ -229,7 +210,7 @@ func (t *ReadTurns) Take(n int) (int, error) {
 
 // Came counts bytes that were read.
 func (t *ReadTurns) Came(n int) {
-	if t.bucket != nil && n > 0 {
+	if n > 0 && t.bucket.Bounded() {
 		now := time.Now()
 		t.next = now.Add(t.bucket.Turn(n, now))
 	}

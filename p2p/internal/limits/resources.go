@@ -65,41 +65,35 @@ func newConnRates() *rate.Limiter {
 // ourLimits are the limits that differ from libp2p's. Memory and file descriptors in all stay
 // libp2p's shares of what the machine has.
 func ourLimits(connsPerPeer rcmgr.LimitVal) rcmgr.PartialLimitConfig {
+	// of streams that carry relayed connections
+	relayed := alike(0, systemStreams/4, 1<<30)
+	relayedOfPeer := alike(0, 2*streamsPerPeer, peerMemory)
 	return rcmgr.PartialLimitConfig{
-		System: rcmgr.ResourceLimits{
-			Conns: systemConns, ConnsInbound: systemConns, ConnsOutbound: systemConns,
-			Streams: systemStreams, StreamsInbound: systemStreams, StreamsOutbound: systemStreams,
-		},
-		Transient: rcmgr.ResourceLimits{
-			Conns: transientConns, ConnsInbound: transientConns, ConnsOutbound: transientConns,
-			Streams: 4 * transientConns, StreamsInbound: 4 * transientConns, StreamsOutbound: 4 * transientConns,
-		},
+		System:    alike(systemConns, systemStreams, 0),
+		Transient: alike(transientConns, 4*transientConns, 0),
 		PeerDefault: rcmgr.ResourceLimits{
 			Conns: connsPerPeer, ConnsInbound: connsPerPeer, ConnsOutbound: connsPerPeer, FD: connsPerPeer,
 			Streams: 2 * streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
 			Memory: peerMemory,
 		},
-		ProtocolDefault: rcmgr.ResourceLimits{
-			Streams: streamsPerProtocol, StreamsInbound: streamsPerProtocol, StreamsOutbound: streamsPerProtocol,
-		},
-		ProtocolPeerDefault: rcmgr.ResourceLimits{
-			Streams: streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
-		},
+		ProtocolDefault:     alike(0, streamsPerProtocol, 0),
+		ProtocolPeerDefault: alike(0, streamsPerPeer, 0),
 		// libp2p's own relay limits hold 16 MiB and 64 streams of a peer: one large run.
-		Service:     map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed(systemStreams/4, 1<<30)},
-		ServicePeer: map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed(2*streamsPerPeer, peerMemory)},
+		Service:     map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed},
+		ServicePeer: map[string]rcmgr.ResourceLimits{relay.ServiceName: relayedOfPeer},
 		Protocol: map[protocol.ID]rcmgr.ResourceLimits{
-			proto.ProtoIDv2Hop:  relayed(systemStreams/4, 1<<30),
-			proto.ProtoIDv2Stop: relayed(systemStreams/4, 1<<30),
+			proto.ProtoIDv2Hop: relayed, proto.ProtoIDv2Stop: relayed,
 		},
 		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{
-			proto.ProtoIDv2Hop:  relayed(2*streamsPerPeer, peerMemory),
-			proto.ProtoIDv2Stop: relayed(2*streamsPerPeer, peerMemory),
+			proto.ProtoIDv2Hop: relayedOfPeer, proto.ProtoIDv2Stop: relayedOfPeer,
 		},
 	}
 }
 
-// relayed are limits for streams that carry relayed connections.
-func relayed(streams rcmgr.LimitVal, memory rcmgr.LimitVal64) rcmgr.ResourceLimits {
-	return rcmgr.ResourceLimits{Streams: streams, StreamsInbound: streams, StreamsOutbound: streams, Memory: memory}
+// alike are limits that are the same each way, and for both together. 0: libp2p's.
+func alike(conns, streams rcmgr.LimitVal, memory rcmgr.LimitVal64) rcmgr.ResourceLimits {
+	return rcmgr.ResourceLimits{
+		Conns: conns, ConnsInbound: conns, ConnsOutbound: conns,
+		Streams: streams, StreamsInbound: streams, StreamsOutbound: streams, Memory: memory,
+	}
 }

@@ -81,7 +81,7 @@ func totalOf(cfg Config) int64 {
 
 // open starts to serve, if this peer does.
 func (r *Relay) open() error {
-	if r.cfg.Relay.Serve != RelayAlways {
+	if !r.cfg.Relay.Serve {
 		return nil
 	}
 	service, err := relay.New(&meteredHost{Host: r.env.Host, r: r},
@@ -195,12 +195,6 @@ func (r *Relay) close() {
 	}
 }
 
-// When a peer relays for others.
-const (
-	RelayOff    = "off"
-	RelayAlways = "always"
-)
-
 // RelayConfig says whether and for which peers a peer relays what two others that cannot connect
 // send each other, and within which bounds.
 //
@@ -208,8 +202,8 @@ const (
 // (Hello, SetHello). A node that is in no run itself is given the runs by name: it says hello to
 // peers that ask, and serves those that answer as peers of the run.
 type RelayConfig struct {
-	// Serve is RelayOff or RelayAlways. Empty: off.
-	Serve string
+	// Serve has the peer relay at all.
+	Serve bool
 	// Runs are the names of runs whose peers are served, besides those of this peer's own.
 	Runs []string
 	// Peers are IDs of peers that are served in any case.
@@ -236,12 +230,11 @@ const (
 // MemberRelay is the RelayConfig for members of a run. They relay for each other without these
 // bounds, and for newcomers with less than a node that is there for it.
 func MemberRelay() RelayConfig {
-	return RelayConfig{Serve: RelayAlways, Total: 5_000_000}
+	return RelayConfig{Serve: true, Total: 5_000_000}
 }
 
 // WithDefaults fills in what is not set.
 func (c RelayConfig) WithDefaults() RelayConfig {
-	c.Serve = cmp.Or(c.Serve, RelayOff)
 	c.Duration = cmp.Or(c.Duration, defaultRelayDuration)
 	c.Reservations = cmp.Or(c.Reservations, defaultRelayReservations)
 	return c
@@ -255,7 +248,6 @@ func (c RelayConfig) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Serve != RelayOff && c.Serve != RelayAlways, "relaying %q: give %s or %s", c.Serve, RelayOff, RelayAlways)
 	for _, run := range c.Runs {
 		bad(run == "" || len(run) > limits.MaxRunName, "relaying for run %.40q: give a name of 1 to %d bytes", run,
 			limits.MaxRunName)

@@ -292,42 +292,25 @@ func (r *Reservations) publish() {
 	}
 }
 
-// throughRelay are the addresses of this peer through a relay: first the way that this peer took to
-// it, then what the relay says of itself.
+// throughRelay are the addresses of this peer through a relay, by the relay's best own ones. Those
+// of loopback are among them where there are no others.
 func (r *Reservations) throughRelay(id peer.ID) (addrs []multiaddr.Multiaddr) {
 	circuit, err := multiaddr.NewMultiaddr("/p2p/" + id.String() + "/p2p-circuit")
 	if err != nil {
 		return nil // an ID always makes an address
 	}
-	var taken []multiaddr.Multiaddr
-	for _, c := range r.env.Host.Network().ConnsToPeer(id) {
-		if c.Stat().Direction == network.DirOutbound && !peers.IsRelayed(c.RemoteMultiaddr()) {
-			taken = append(taken, c.RemoteMultiaddr())
-		}
+	best := slices.DeleteFunc(r.env.Book.Best(id), peers.IsRelayed)
+	if elsewhere := slices.DeleteFunc(slices.Clone(best), manet.IsIPLoopback); len(elsewhere) > 0 {
+		best = elsewhere
 	}
-	known := slices.DeleteFunc(slices.Clone(r.env.Host.Peerstore().Addrs(id)), func(a multiaddr.Multiaddr) bool {
-		return peers.IsRelayed(a) || manet.IsIPLoopback(a)
-	})
-	slices.SortFunc(known, func(a, b multiaddr.Multiaddr) int {
-		return cmp.Or(preference(a)-preference(b),
-			a.Compare(b))
-	})
 	most := maxRelayAddrs
 	if r.env.Members.Has(id) {
 		most = maxMemberAddrs
 	}
-	for _, a := range peers.First(most, taken, known) {
+	for _, a := range best[:min(len(best), most)] {
 		addrs = append(addrs, a.Encapsulate(circuit))
 	}
 	return addrs
-}
-
-// preference is less for addresses that more peers can dial.
-func preference(a multiaddr.Multiaddr) int {
-	if manet.IsPublicAddr(a) {
-		return 0
-	}
-	return 1
 }
 
 // stillOn says whether a certain connection to a peer is still there.

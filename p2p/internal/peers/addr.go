@@ -121,8 +121,8 @@ func Site(a multiaddr.Multiaddr) netip.Prefix {
 	return site
 }
 
-// First are the first n different addresses of some lists.
-func First(n int, lists ...[]multiaddr.Multiaddr) (addrs []multiaddr.Multiaddr) {
+// first are the first n different addresses of some lists.
+func first(n int, lists ...[]multiaddr.Multiaddr) (addrs []multiaddr.Multiaddr) {
 	for _, a := range slices.Concat(lists...) {
 		if len(addrs) < n && !slices.ContainsFunc(addrs, a.Equal) {
 			addrs = append(addrs, a)
@@ -199,36 +199,32 @@ func (r *Ranks) PrefersQUIC(addrs ...multiaddr.Multiaddr) bool {
 
 // Rank implements network.DialRanker.
 func (r *Ranks) Rank(addrs []multiaddr.Multiaddr) []network.AddrDelay {
-	var tcp, quic, relayed []multiaddr.Multiaddr
+	quicFirst, after := r.PrefersQUIC(addrs...), quicDelay
+	if quicFirst {
+		after = tcpDelay
+	}
+	var first, then, relayed []multiaddr.Multiaddr
 	for _, a := range addrs {
 		switch {
 		case IsRelayed(a):
 			relayed = append(relayed, a)
-		case OverTCP(a):
-			tcp = append(tcp, a)
+		case OverTCP(a) != quicFirst:
+			first = append(first, a)
 		default:
-			quic = append(quic, a)
+			then = append(then, a)
 		}
-	}
-	first, then, after := tcp, quic, quicDelay
-	if r.PrefersQUIC(addrs...) {
-		first, then, after = quic, tcp, tcpDelay
-	}
-	if len(first) == 0 {
-		after = 0
-	}
-	last := relayDelay
-	if len(tcp)+len(quic) == 0 {
-		last = 0
 	}
 	ranked := make([]network.AddrDelay, 0, len(addrs))
-	for _, group := range []struct {
-		addrs []multiaddr.Multiaddr
-		delay time.Duration
-	}{{first, 0}, {then, after}, {relayed, last}} {
-		for _, a := range group.addrs {
-			ranked = append(ranked, network.AddrDelay{Addr: a, Delay: group.delay})
+	add := func(group []multiaddr.Multiaddr, delay time.Duration) {
+		if len(ranked) == 0 {
+			delay = 0
+		}
+		for _, a := range group {
+			ranked = append(ranked, network.AddrDelay{Addr: a, Delay: delay})
 		}
 	}
+	add(first, 0)
+	add(then, after)
+	add(relayed, relayDelay)
 	return ranked
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
@@ -277,7 +278,7 @@ func (b *Book) refresh() []remembered {
 // likes: they do not replace what a connection has shown.
 func (b *Book) renew(p *remembered) (changed bool) {
 	connected := b.env.Connected(p.ID)
-	addrs := b.addrsOf(p.ID)
+	addrs := b.Best(p.ID)
 	if len(addrs) == 0 || !connected && !p.Heard && len(p.Addrs) > 0 {
 		return false
 	}
@@ -288,18 +289,23 @@ func (b *Book) renew(p *remembered) (changed bool) {
 	return changed
 }
 
-// addrsOf are a peer's addresses as the host knows them, as many as the file has of one. A machine
-// may have dozens, most of them of no use elsewhere: those of its containers, say. First are those
-// with the IP address of a connection that there is, then public ones, names, ways through relays,
-// those of local networks, and loopback.
-func (b *Book) addrsOf(id peer.ID) []multiaddr.Multiaddr {
+// Best are a peer's addresses as the host knows them, as many as the file has of one. A machine may
+// have dozens, most of them of no use elsewhere: those of its containers, say. First are those that
+// this peer has dialled and is connected to, then those with the IP address of a connection that
+// there is, then public ones, names, ways through relays, those of local networks, and loopback.
+func (b *Book) Best(id peer.ID) []multiaddr.Multiaddr {
+	var dialled []multiaddr.Multiaddr
 	inUse := make(map[netip.Addr]bool)
 	for _, c := range b.env.Host.Network().ConnsToPeer(id) {
-		if ip := IP(c.RemoteMultiaddr()); ip.IsValid() && !IsRelayed(c.RemoteMultiaddr()) {
+		a := c.RemoteMultiaddr()
+		if ip := IP(a); ip.IsValid() && !IsRelayed(a) {
 			inUse[ip] = true
+			if c.Stat().Direction == network.DirOutbound {
+				dialled = append(dialled, a)
+			}
 		}
 	}
-	return bestAddrs(b.env.Host.Peerstore().Addrs(id), inUse)
+	return first(maxPeerAddrs, dialled, bestAddrs(b.env.Host.Peerstore().Addrs(id), inUse))
 }
 
 // bestAddrs are the maxPeerAddrs addresses by which a peer is most likely to be found again.
