@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -196,20 +198,20 @@ func agreementOf(rules chain.Rules, tip slot.Record) *AgreementStatus {
 	}
 	a := &AgreementStatus{Trust: spec.TrustCrash, Electors: n, Quorum: rules.Votes(n), Liars: rules.Liars(n)}
 	a.Votes, a.Leader, a.Operator = votes(rules), leader(rules, a.Liars), anOperator
-	voters := count(n, "elector")
+	voters := english.Plural(n, "elector", "")
 	if all := len(tip.Members); all > n {
 		voters += fmt.Sprintf(" of %d members", all)
 	}
 	goesOn := fmt.Sprintf("goes on while %s", living(rules, electors))
 	switch {
 	case !rules.Byzantine:
-		a.Text = fmt.Sprintf("%s: %s, withstands no liar", count(n, "member"), goesOn)
+		a.Text = fmt.Sprintf("%s: %s, withstands no liar", english.Plural(n, "member", ""), goesOn)
 	case a.Liars == 0:
 		a.Trust, a.Text = spec.TrustByzantine, fmt.Sprintf("%s: no liar is tolerated, %s", voters, goesOn)
 	default:
 		a.Trust = spec.TrustByzantine
 		a.Text = fmt.Sprintf("%s: withstands %d that %s, %s", voters, a.Liars,
-			choose(a.Liars, "lies or is gone", "lie or are gone"), goesOn)
+			english.PluralWord(a.Liars, "lies or is gone", "lie or are gone"), goesOn)
 	}
 	return a
 }
@@ -255,15 +257,6 @@ func living(rules chain.Rules, electors []slot.Member) string {
 	return fmt.Sprintf("%d live", rules.Votes(n))
 }
 
-func count(n int, what string) string { return fmt.Sprintf("%d %s%s", n, what, choose(n, "", "s")) }
-
-func choose(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
 // VoteStatus says how far this peer is on its way to a vote, where votes are earned.
 type VoteStatus struct {
 	Contributions int    `json:"contributions"` // accepted ones that count towards it
@@ -279,14 +272,14 @@ func voteOf(rules chain.Rules, tip slot.Record, p PeerID) *VoteStatus {
 		return nil
 	}
 	v := &VoteStatus{Contributions: way.Contributions, Needed: way.Needed}
-	v.Text = fmt.Sprintf("%d of %s until a vote", way.Contributions, count(way.Needed, "contribution"))
+	v.Text = fmt.Sprintf("%d of %s until a vote", way.Contributions, english.Plural(way.Needed, "contribution", ""))
 	switch {
 	case way.Contributions < way.Needed:
 	case way.Full:
 		v.Text += ": all votes are given; it replaces a member that has contributed half as often"
 	case way.Others > 0:
 		v.Text += fmt.Sprintf(": it gets one when %d more %s earned one, too", way.Others,
-			choose(way.Others, "member has", "members have"))
+			english.PluralWord(way.Others, "member has", "members have"))
 	default:
 		v.Text += ": one of the next records gives it"
 	}

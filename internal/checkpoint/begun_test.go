@@ -71,7 +71,7 @@ func TestOutcomesThatWereBegun(t *testing.T) {
 			o, err := s.Outcome(3, slot.OutcomeRoot(gs))
 			noError(t, err)
 			for i := range gs {
-				got, err := o.Read(i, nil)
+				got, err := o.Read(i)
 				if bad := i == 0 && c.corrupt; bad != errors.As(err, new(*CorruptError)) ||
 					!bad && !bytes.Equal(got, data[i].Bytes) {
 					t.Fatalf("segment %d: %v", i, err)

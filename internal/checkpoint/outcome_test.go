@@ -47,9 +47,8 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 	if slot.OutcomeRoot(o.Segments) != slot.OutcomeRoot(gs) {
 		t.Fatal("other segments")
 	}
-	var buf []byte
 	for i, g := range gs {
-		if buf, err = o.Read(i, buf); err != nil || !bytes.Equal(buf, data[i].Bytes) || o.Size(i) != int64(len(buf)) {
+		if b, err := o.Read(i); err != nil || !bytes.Equal(b, data[i].Bytes) {
 			t.Fatalf("segment %d: %v", i, err)
 		}
 		r, err := s.Segment(g.Root)
@@ -110,7 +109,7 @@ func TestCorruptOutcome(t *testing.T) {
 		var err error
 		if o, e := s.Outcome(7, root); e == nil {
 			for i := range gs {
-				if _, err = o.Read(i, nil); err != nil {
+				if _, err = o.Read(i); err != nil {
 					break
 				}
 			}
@@ -214,7 +213,7 @@ func TestPrunedFilesAreWrittenAgain(t *testing.T) {
 		noError(t, reopened.Load(c, blank()...))
 		o, err := reopened.Outcome(h+1, slot.OutcomeRoot(gs))
 		noError(t, err)
-		if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, frames.Bytes) {
+		if b, err := o.Read(0); err != nil || !bytes.Equal(b, frames.Bytes) {
 			t.Errorf("outcome %d: %v", h+1, err)
 		}
 	}

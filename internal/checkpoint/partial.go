@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 // incoming is the part of a store that knows the incoming state. Its file has a temporary name
@@ -32,7 +30,7 @@ func (in *incoming) take() *Partial {
 // removeUnused removes what is kept.
 func (in *incoming) removeUnused() error {
 	if p := in.take(); p != nil {
-		return in.folder.remove(filepath.Base(p.f.Name()))
+		return in.folder.remove(filepath.Base(p.file.Name()))
 	}
 	return nil
 }
@@ -41,18 +39,18 @@ func (in *incoming) removeUnused() error {
 func (in *incoming) begun(c Checkpoint) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.mu.kept != nil && in.mu.kept.c.Height == c.Height && in.mu.kept.c.Root == c.Root
+	return in.mu.kept != nil && in.mu.kept.Height == c.Height && in.mu.kept.Root == c.Root
 }
 
 func (in *incoming) create(c Checkpoint) (*Partial, error) {
 	if p := in.take(); p != nil {
-		if f, err := in.folder.fs.OpenFile(p.f.Name(), os.O_RDWR); err == nil && p.c == c {
-			p.f = f
+		if f, err := in.folder.fs.OpenFile(p.file.Name(), os.O_RDWR); err == nil && p.Checkpoint == c {
+			p.file = f
 			return p, nil
 		} else if err == nil {
 			_ = f.Close()
 		}
-		if err := in.folder.remove(filepath.Base(p.f.Name())); err != nil {
+		if err := in.folder.remove(filepath.Base(p.file.Name())); err != nil {
 			return nil, err
 		}
 	}
@@ -60,22 +58,21 @@ func (in *incoming) create(c Checkpoint) (*Partial, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Partial{in: in, f: f, c: c}
+	p := &Partial{Written: Written{Checkpoint: c, states: in.states, file: f}, in: in}
 	p.mu.have = map[int64]int64{}
 	if err := f.Truncate(c.Size); err != nil {
-		p.Discard()
+		p.Drop()
 		return nil, in.folder.explain(c.name(), err)
 	}
 	return p, nil
 }
 
 // Partial is an incoming state. Its pieces are written in any order. It must end with Adopt, Keep
-// or Discard.
+// or Drop.
 type Partial struct {
-	in *incoming
-	f  disk.File
-	c  Checkpoint
-	mu struct {
+	Written // without a tree
+	in      *incoming
+	mu      struct {
 		sync.Mutex
 		have map[int64]int64 // bytes of the pieces that were written, by offset
 	}
@@ -91,9 +88,9 @@ func (p *Partial) Has(offset, length int64) bool {
 // WriteAt writes a piece that the caller has verified against the root. Calls may overlap in time,
 // but not in their ranges.
 func (p *Partial) WriteAt(b []byte, off int64) (int, error) {
-	n, err := p.f.WriteAt(b, off)
+	n, err := p.file.WriteAt(b, off)
 	if err != nil {
-		return n, p.in.folder.explain(p.c.name(), err)
+		return n, p.in.folder.explain(p.name(), err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,35 +101,28 @@ func (p *Partial) WriteAt(b []byte, off int64) (int, error) {
 // Adopt makes the complete file a checkpoint, durably. Load verifies it once more, like any other.
 // On an error the file is gone.
 func (p *Partial) Adopt() (Checkpoint, error) {
-	if err := p.checkHeader(); err != nil {
-		p.Discard()
-		return Checkpoint{}, err
+	err := p.checkHeader()
+	if err == nil {
+		err = p.Publish()
+	} else {
+		p.Drop()
 	}
-	if err := p.in.folder.publish(p.f, p.c.name()); err != nil {
-		return Checkpoint{}, err
-	}
-	p.in.states.keep(p.c, nil)
-	return p.c, nil
+	return p.Checkpoint, err
 }
 
 func (p *Partial) checkHeader() error {
-	count, err := p.in.states.readHeader(p.f)
-	if err == nil && count.Slot != p.c.Slot {
-		err = fmt.Errorf("checkpoint: the state %s is the one of slot %d, not %d", p.c.Root, count.Slot, p.c.Slot)
+	count, err := p.states.readHeader(p.file)
+	if err == nil && count.Slot != p.Slot {
+		err = fmt.Errorf("checkpoint: the state %s is the one of slot %d, not %d", p.Root, count.Slot, p.Slot)
 	}
-	p.c.Open = count.Open
+	p.Open = count.Open
 	return err
 }
 
 // Keep leaves the file for a later Create of the same state, in this process.
 func (p *Partial) Keep() {
-	_ = p.f.Close()
+	_ = p.file.Close()
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
 	p.in.mu.kept = p
-}
-
-// Discard removes the file.
-func (p *Partial) Discard() {
-	p.in.folder.drop(p.f)
 }

@@ -24,7 +24,7 @@ func TestAGoodFileIsNotSetAsideForABadOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := o.Read(0, nil); !errors.As(err, new(*CorruptError)) {
+		if _, err := o.Read(0); !errors.As(err, new(*CorruptError)) {
 			t.Fatal(err)
 		}
 		put(t, s, 1, 1)

@@ -11,22 +11,15 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Size is the number of bytes of segment i.
-func (o *Outcome) Size(i int) int64 { return o.sizes[i] }
-
-// Read reads segment i, into dst if its capacity allows, and verifies it against the segment's
-// root. After a *CorruptError the outcome is no longer held: fetch it again and put it back.
-func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
+// Read reads segment i and verifies it against the segment's root. After a *CorruptError the
+// outcome is no longer held: fetch it again and put it back.
+func (o *Outcome) Read(i int) ([]byte, error) {
 	r, err := o.in.open(segmentAt{o, i})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	size := int(o.sizes[i])
-	if cap(dst) < size {
-		dst = make([]byte, size)
-	}
-	dst = dst[:size]
+	dst := make([]byte, o.sizes[i])
 	if _, err := r.f.ReadAt(dst, r.dataAt()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
 	}

@@ -166,7 +166,7 @@ func (v *victim) open() (*Store, error) {
 			v.Fatalf("the outcome of %d is lost", h)
 		case err == nil:
 			v.outcomes[h] = true
-			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, data[0].Bytes) {
+			if b, err := o.Read(0); err != nil || !bytes.Equal(b, data[0].Bytes) {
 				v.Fatalf("the outcome of %d: %v", h, err)
 			}
 		}

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -64,12 +65,7 @@ func hashGroups(src source, size int64) ([]guts.Node, error) {
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nodes, nil
+	return nodes, errors.Join(errs...)
 }
 
 // joinGroups is the top of the tree over n bytes at pos. It appends the tree's nodes in bao's

@@ -32,31 +32,33 @@ func NewHistory(fsys disk.FS, path string) *History { return &History{fs: fsys, 
 // Add appends a line. After an error the line is missing in the file, and the next one is tried
 // again.
 func (h *History) Add(v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
+	if err := h.add(v); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	if h.file == nil {
-		if err := h.open(); err != nil {
-			return err
-		}
-	}
-	if h.lines >= historyLines || h.bytes+len(line) >= historyBytes {
-		if err := h.thin(); err != nil {
-			return fmt.Errorf("metrics: %w", err)
-		}
-	}
-	if err := h.file.Line(line); err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	h.lines, h.bytes = h.lines+1, h.bytes+len(line)+1
 	return nil
+}
+
+func (h *History) add(v any) error {
+	line, err := json.Marshal(v)
+	if err == nil && h.file == nil {
+		err = h.open()
+	}
+	if err == nil && (h.lines >= historyLines || h.bytes+len(line) >= historyBytes) {
+		err = h.thin()
+	}
+	if err == nil {
+		err = h.file.Line(line)
+	}
+	if err == nil {
+		h.lines, h.bytes = h.lines+1, h.bytes+len(line)+1
+	}
+	return err
 }
 
 // open opens the file, and counts what is in it.
 func (h *History) open() (err error) {
 	if h.file, err = Create(h.path, Rotation{}); err != nil {
-		return fmt.Errorf("metrics: %w", err)
+		return err
 	}
 	h.lines, h.bytes = 0, 0
 	return eachLine(h.path, func(line []byte) { h.lines, h.bytes = h.lines+1, h.bytes+len(line)+1 })

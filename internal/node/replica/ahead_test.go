@@ -130,7 +130,7 @@ func TestOutcomeIsWrittenAhead(t *testing.T) {
 			if !held || err != nil {
 				t.Fatalf("%+v: held %v: %v", c, held, err)
 			}
-			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, want) {
+			if b, err := o.Read(0); err != nil || !bytes.Equal(b, want) {
 				t.Errorf("%+v: another outcome is held: %v", c, err)
 			}
 			if files, _ = fs.ReadDir("/state"); len(files) != 1 {

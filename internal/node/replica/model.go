@@ -172,7 +172,7 @@ func (m *model) decode(record slot.Record, here []slot.Frames) (g gradient, err 
 			if err != nil {
 				return nil, err
 			}
-			if b, err = outcome.Read(i, nil); err != nil {
+			if b, err = outcome.Read(i); err != nil {
 				return nil, err
 			}
 		}

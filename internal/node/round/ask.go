@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -51,7 +50,7 @@ func (l *Loop) Ask(ctx context.Context, prompt string) (text string, slotNumber 
 	defer stop()
 	ended := make(chan error, 1)
 	if !l.life.Go(func() {
-		_, err := l.untilEnd(waiting, func(membership.View) bool { return false })
+		_, err := l.untilEnd(waiting, never)
 		ended <- err
 	}) {
 		return "", 0, l.ended()

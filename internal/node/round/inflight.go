@@ -31,7 +31,7 @@ func past(v membership.View, slotNumber, switches uint64) bool {
 // offer, and it does not stand any more, because this peer was dropped meanwhile or its state was
 // wrong.
 func (o offered) fallen(v membership.View) bool {
-	return v.Reported > o.before && v.IsMember && current(v) && !stands(v, o.root)
+	return v.Reported > o.before && trains(v) && !stands(v, o.root)
 }
 
 // stands says whether a contribution is offered for the open slot.

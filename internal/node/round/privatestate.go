@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -198,7 +200,7 @@ func (p *PrivateState) restored(v SavedState, err error) string {
 		return "optimizer kept"
 	case v.step < p.At.Step:
 		return fmt.Sprintf("optimizer kept as it was at step %s: the %s steps since then are lost to it",
-			digits(v.step), digits(p.At.Step-v.step))
+			humanize.Comma(int64(v.step)), humanize.Comma(int64(p.At.Step-v.step)))
 	}
 	return "optimizer kept, from another branch of the run"
 }
@@ -206,19 +208,11 @@ func (p *PrivateState) restored(v SavedState, err error) string {
 // GoneOn says once how the ranks go on.
 func (p *PrivateState) GoneOn() (text string) {
 	if p.tell != "" {
-		text = fmt.Sprintf("went on at step %s of %s (slot %d); %s", digits(p.At.Step), digits(p.At.TotalSteps),
-			p.At.Slot+1, p.tell)
+		text = fmt.Sprintf("went on at step %s of %s (slot %d); %s", humanize.Comma(int64(p.At.Step)),
+			humanize.Comma(int64(p.At.TotalSteps)), p.At.Slot+1, p.tell)
 	}
 	p.tell = ""
 	return text
-}
-
-// digits writes a number for people.
-func digits(n uint64) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", digits(n/1000), n%1000)
 }
 
 // A Saver's private state lies where package private says. A failure to save it does not end the

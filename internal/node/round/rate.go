@@ -44,12 +44,6 @@ func (r *stepRate) note(steps int, took time.Duration) {
 	r.mu.recent = r.mu.recent[max(0, len(r.mu.recent)-rateKept):]
 }
 
-// trained adds the measure of a round that is whole.
-func (r *stepRate) trained(stats trainer.Stats, took time.Duration) {
-	r.note(stats.Steps, took)
-	r.whole(stats.Steps)
-}
-
 // whole says how many steps there were in a round that was measured in parts.
 func (r *stepRate) whole(steps int) {
 	r.mu.Lock()

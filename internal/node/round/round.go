@@ -27,8 +27,8 @@ import (
 // Run is p2pdiloco.Node.Run. Without a trainer it waits for the end of the run.
 func (l *Loop) Run(ctx context.Context) error {
 	if l.model == nil {
-		_, err := l.untilEnd(ctx, func(membership.View) bool { return false })
-		if errors.Is(err, ErrRunEnded) {
+		_, err := l.untilEnd(ctx, never)
+		if over(err) {
 			return nil
 		}
 		return err
@@ -46,9 +46,9 @@ func (l *Loop) rounds(ctx context.Context) error {
 	}
 	for {
 		switch err := l.round(ctx); {
-		case errors.Is(err, ErrRunEnded):
+		case over(err):
 			return nil
-		case ctx.Err() == nil && !over(err) && l.model.returns(err):
+		case ctx.Err() == nil && l.model.returns(err):
 			if err := l.anew(ctx, err); err != nil {
 				return err
 			}
@@ -200,7 +200,7 @@ func (l *Loop) anew(ctx context.Context, why error) error {
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		defer stop()
-		_, _ = l.untilEnd(waiting, func(membership.View) bool { return false })
+		_, _ = l.untilEnd(waiting, never)
 	})
 	err := l.model.Trainer.(trainer.Returner).Return(waiting, why)
 	ended := waiting.Err() != nil // the next round says how

@@ -28,12 +28,12 @@ func (l *Loop) next(ctx context.Context) (trainer.Task, error) {
 // train for. After the last slot it waits for the end, or until a switch to another branch leaves a
 // slot again.
 func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
-	v, err := l.untilEnd(ctx, func(v membership.View) bool { return v.IsMember && current(v) })
+	v, err := l.untilEnd(ctx, trains)
 	for err == nil && v.AppliedSlot >= l.spec.LastSlot() {
 		l.clock.train() // there is nothing to train any more
 		_, err = l.untilEnd(ctx, func(v membership.View) bool { return v.AppliedSlot < l.spec.LastSlot() })
 		if err == nil {
-			v, err = l.untilEnd(ctx, func(v membership.View) bool { return v.IsMember && current(v) })
+			v, err = l.untilEnd(ctx, trains)
 		}
 	}
 	if err != nil {
@@ -49,6 +49,12 @@ func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
 		Members: v.Peers(), PartSteps: int(l.spec.PartSteps()),
 	}), nil
 }
+
+// trains says whether this peer is a member, and holds the state at the tip.
+func trains(v membership.View) bool { return v.IsMember && current(v) }
+
+// never is for untilEnd, which waits for the end then.
+func never(membership.View) bool { return false }
 
 // untilEnd returns the first view that satisfies the condition, or the error for how the run ended
 // for this peer.
@@ -116,7 +122,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	}
 	stats.Steps = cmp.Or(stats.Steps, task.Steps)
 	l.model.trained(stats)
-	l.rate.trained(stats, took)
+	l.rate.note(stats.Steps, took)
 	return stats, nil
 }
 
