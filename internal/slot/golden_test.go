@@ -247,25 +247,3 @@ func goldenLeaves(data []byte) (leaves []FrameLeaf) {
 	}
 	return leaves
 }
-
-func TestGoldenNumbers(t *testing.T) {
-	types := []MessageType{
-		TypeOffer, TypePlan, TypeSegment, TypeLost, TypeDraft, TypeHave, TypePropose, TypeVote, TypeCommit,
-		TypeRetry, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence,
-		TypeMotion, TypeForkDraft,
-	}
-	for i, typ := range types {
-		if int(typ) != i+1 {
-			t.Errorf("message type %d stands for what %d did", typ, i+1)
-		}
-	}
-	if TypeStatement != 21 || TypeRetired != 22 {
-		t.Error("message types have other numbers")
-	}
-	if Fork != 1 || Step != 2 || Members != 3 || Access != 4 {
-		t.Error("kinds of records have other numbers")
-	}
-	if Remove != 1 || Readmit != 2 || Rotate != 3 {
-		t.Error("actions have other numbers")
-	}
-}

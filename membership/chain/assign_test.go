@@ -172,35 +172,6 @@ func (w *dealt) settleDown(t *rapid.T) {
 	}
 }
 
-// A newcomer in mid-slot, a contribution that comes late, one that never comes, and a member that
-// is listed again.
-func TestPartsByExample(t *testing.T) {
-	w := newDealt(1, 1)
-	want := func(what string, peer int, parts ...Part) {
-		t.Helper()
-		w.check(t)
-		if got := w.d.parts(w.listed(peer)[0].Peer); !slices.Equal(got, parts) {
-			t.Errorf("%s: peer %d has %v, want %v", what, peer, got, parts)
-		}
-	}
-	w.follow(slot.Record{Kind: slot.Fork, Members: w.listed(1)})
-	want("founded", 1, Part{1, 0, 0}, Part{2, 1, 0})
-	w.follow(slot.Record{Kind: slot.Members, Members: w.listed(1, 2)})
-	want("a newcomer", 2, Part{1, 2, 0}, Part{2, 3, 0})
-	want("a newcomer", 1, Part{1, 0, 0}, Part{2, 1, 0})
-	w.step(w.listed(1, 2), map[slot.PeerID]uint64{"p01": 0}) // p02 is late
-	want("slot 1", 1, Part{2, 1, 0}, Part{3, 4, 0})
-	want("slot 1", 2, Part{1, 2, 0}, Part{2, 3, 0}, Part{3, 5, 0})
-	w.follow(slot.Record{Kind: slot.Members, Slot: 1, Members: w.listed(1)})
-	w.follow(slot.Record{Kind: slot.Members, Slot: 1, Members: w.listed(1, 2)})
-	want("listed again", 2, Part{1, 2, 0}, Part{2, 3, 0}, Part{3, 5, 0})
-	w.step(w.listed(1, 2), map[slot.PeerID]uint64{"p01": 1, "p02": 0}) // its part of slot 1
-	want("slot 2", 2, Part{2, 3, 0}, Part{3, 5, 0}, Part{4, 7, 0})
-	// what p02 has for slot 2 comes back
-	w.step(w.listed(1, 2), map[slot.PeerID]uint64{"p01": 2, "p02": 2})
-	want("slot 3", 1, Part{4, 6, 0}, Part{5, 3, 0})
-}
-
 // Members that do few steps a round go on with the rest of their part, two parts in turn where they
 // are ahead. A part that a member leaves, or does nothing with, goes to others.
 func TestRestsOfParts(t *testing.T) {

@@ -130,4 +130,9 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%s -> %s: %v and %v", c.old, c.next, a, b)
 		}
 	}
+	again := listed("ab")
+	again[1].Incarnation++
+	if crash.Grows(listed("ab"), again[1:]) {
+		t.Error("a peer in another incarnation counts as an old member")
+	}
 }

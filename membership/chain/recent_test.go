@@ -50,13 +50,6 @@ func TestRecentHoldsTheNewest(t *testing.T) {
 	if last := 2*v.window - 1; v.usualWeight() != uint64(last-weightWindow/2) {
 		t.Errorf("the usual weight is %d", v.usualWeight())
 	}
-	sibling := v // with room for one more record behind those that both have
-	sibling.clip()
-	sibling.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("F")})
-	v.follow(slot.Record{Height: 1000, Kind: slot.Members, Members: member("G")})
-	if !sibling.lists("F") || sibling.lists("G") || v.lists("F") || !v.lists("G") {
-		t.Error("copies share what was added after they parted")
-	}
 	push(slot.Fork, member("D"), 0)
 	if v.lists("C") || !v.lists("D") || len(v.steps) != v.window {
 		t.Error("a fork does not begin the slot anew, or takes steps away")

@@ -200,19 +200,6 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
-	for _, q := range []request{
-		{Type: askList},
-		{askChunk, slot.Root{1}, 5, maxChunk},
-		{askFrames, slot.Root{2}, 1 << 60, 1},
-	} {
-		b := q.append(nil)
-		if got, err := parseRequest(b); err != nil || got != q || len(b) != requestSize {
-			t.Fatalf("%v, %v; want %v", got, err, q)
-		}
-	}
-}
-
 func FuzzParseRequest(f *testing.F) {
 	f.Add(request{Type: askList}.append(nil))
 	f.Add(request{askChunk, slot.Root{1}, 5, 6}.append(nil))

@@ -123,28 +123,6 @@ func TestLiarGivesNothingAfterItsLie(t *testing.T) {
 	})
 }
 
-func TestFetchStateFromOneWhenAllOthersAreBad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, want := keeping(t, 9)
-		n := &peers{serve: serves{
-			"a": source(t, s, slow), "gone": nil, "empty": source(t, newStore(t, testShape), slow),
-		}}
-		for name, f := range map[slot.PeerID]func(wire.Stream, []byte) (int, error){
-			"lies": lying, "dies": dying,
-			"stalls": stalling,
-		} {
-			n.serve[name] = faulty(server(t, s, slow), 5000, f)
-		}
-		_, report := fetch(t, n, Config{Timeout: 2 * time.Second}, []Target{want}, n.ids)
-		if _, ok := report.Sources["a"]; !ok || len(report.Bad) != 4 {
-			t.Fatalf("report %+v", report)
-		}
-		if _, named := badOf(report, "empty"); named {
-			t.Fatal("who does not hold a state is not bad")
-		}
-	})
-}
-
 func TestLateDonorHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, want := keeping(t, 9)

@@ -257,24 +257,6 @@ func (s *File) end() int64 {
 	return s.mu.end
 }
 
-// What compaction or creation was writing when it died is not read.
-func TestKilledBeforeRename(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	save(t, s, newLedgerScript().story()...)
-	want := load(t, s)
-	half := contents(t, s.path)
-	write(t, filepath.Join(dir, newName), half[:len(half)/2])
-	if got := load(t, reopen(t, s)); !sameButBoot(got, want) {
-		t.Errorf("got %+v", got)
-	}
-	fresh := t.TempDir()
-	write(t, filepath.Join(fresh, newName), half[:20])
-	if got := load(t, open(t, fresh)); got.Boot != 1 || got.Height != 0 {
-		t.Errorf("a creation that died left %+v", got)
-	}
-}
-
 func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	b, _, _ := written(t)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -96,16 +94,6 @@ func TestZeroedTail(t *testing.T) {
 			t.Fatalf("zeros from %d, the last frame starts at %d: %v, read to %d", n, last, err, end)
 		}
 	}
-	middle := bytes.Clone(b)
-	clear(middle[ends[1]:ends[2]])
-	if _, _, _, err := readBytes(middle); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a frame in the middle zeroed: %v", err)
-	}
-	middle = bytes.Clone(b)
-	clear(middle[ends[2]-frameTail : ends[2]])
-	if _, _, _, err := readBytes(middle); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a checksum in the middle zeroed: %v", err)
-	}
 }
 
 // On a disk: the torn end is cut off and logged, once, and what is saved next stays.
@@ -177,64 +165,6 @@ func TestSplicedLogs(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// Any sequence of saves, cut at any point of any write, comes back as one of its beginnings.
-func TestStoreProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		state, script := newState(run, 5), newLedgerScript()
-		log, sum := appendHead(nil, run, 5)
-		states, ends := []wire.Saved{state.saved()}, []int{len(log)}
-		for range rapid.IntRange(1, 12).Draw(t, "saves") {
-			var payload []byte
-			for range rapid.IntRange(1, 3).Draw(t, "entries") {
-				n, b := rapid.Byte().Draw(t, "n"), rapid.Uint32Range(0, 4).Draw(t, "ballot")
-				e := rapid.SampledFrom([]func() wire.Entry{
-					func() wire.Entry { return script.promise(b) }, func() wire.Entry { return script.vote(b, n) },
-					func() wire.Entry { return script.fork(b, n) }, script.offer,
-					func() wire.Entry { return script.commit(n) },
-					func() wire.Entry { return script.rewind(int(n) % len(script.chain)) },
-				}).Draw(t, "kind")()
-				if err := state.apply(e); err != nil {
-					t.Fatal(err)
-				}
-				payload = wire.AppendEntry(payload, e)
-			}
-			log, sum = appendFrame(log, sum, payload)
-			states, ends = append(states, state.saved()), append(ends, len(log))
-		}
-		cut := rapid.IntRange(headSize, len(log)).Draw(t, "cut")
-		read, err := readHead(logName, bytes.NewReader(log[:cut]), int64(cut), run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for {
-			err := read.next()
-			if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			n++
-		}
-		if int(read.frames.at) != ends[n] || n+1 < len(ends) && ends[n+1] <= cut {
-			t.Fatalf("cut at %d of %v: read up to %d", cut, ends, read.frames.at)
-		}
-		if !sameButBoot(read.state.saved(), states[n]) {
-			t.Fatalf("got  %+v\nwant %+v", read.state.saved(), states[n])
-		}
-		again := newState(run, 5)
-		for _, e := range read.state.compacted() {
-			if err := again.apply(e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !sameButBoot(again.saved(), states[n]) {
-			t.Fatalf("compacted\n%+v\nwant %+v", again.saved(), states[n])
-		}
-	})
 }
 
 // Any bytes behind a sound head are refused, cut off, or a log; never a panic, never much memory.

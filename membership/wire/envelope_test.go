@@ -111,27 +111,6 @@ type nonsense struct{}
 func (nonsense) Type() slot.MessageType { return slot.TypeNeed }
 func (nonsense) Append(b []byte) []byte { return append(b, "nonsense at length"...) }
 
-// huge is a body above the cap.
-type huge struct{}
-
-func (huge) Type() slot.MessageType { return slot.TypeDraft }
-func (huge) Append(b []byte) []byte { return append(b, make([]byte, slot.MaxMessage)...) }
-
-func TestSealFaults(t *testing.T) {
-	if _, err := Seal(newTestSigner(1), testRoot(1), 42, huge{}); !errors.Is(err, canonical.ErrTooLarge) {
-		t.Errorf("overlong: %v", err)
-	}
-	if _, err := Seal(brokenSigner{newTestSigner(1)}, testRoot(1), 42, Leave{}); !errors.Is(err, errNoKey) {
-		t.Errorf("no key: %v", err)
-	}
-}
-
-var errNoKey = errors.New("the key is gone")
-
-type brokenSigner struct{ testSigner }
-
-func (brokenSigner) Sign([]byte) ([]byte, error) { return nil, errNoKey }
-
 func FuzzOpen(f *testing.F) {
 	signer, run := newTestSigner(1), testRoot(1)
 	for _, body := range testBodies() {

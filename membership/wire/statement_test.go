@@ -39,28 +39,6 @@ func readWhole(b []byte) (Attachments, error) {
 	return a, r.Done()
 }
 
-func TestAttachmentsRoundTrip(t *testing.T) {
-	for _, want := range []Attachments{{}, testAttachments()} {
-		b := want.Append(nil)
-		got, err := readWhole(b)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%v\ngot  %+v\nwant %+v", err, got, want)
-		}
-		for n := range len(b) {
-			if _, err := readWhole(b[:n]); !errors.Is(err, canonical.ErrMalformed) {
-				t.Fatalf("cut to %d of %d bytes: %v", n, len(b), err)
-			}
-		}
-	}
-	a := testAttachments()
-	before := a.Append(nil)
-	eachField(reflect.ValueOf(&a).Elem(), "", func(name string) {
-		if bytes.Equal(a.Append(nil), before) {
-			t.Errorf("%s is not encoded", name)
-		}
-	})
-}
-
 // One value has one encoding, and each list is bounded.
 func TestAttachmentsAreSortedAndBounded(t *testing.T) {
 	cases := map[string]func(*Attachments){

@@ -40,17 +40,6 @@ func meet(t *testing.T, asker, answerer *Party) (admitted bool, err error) {
 	return answer.Refusal == "", asker.Judge(now, answerer.Self, asked, answer)
 }
 
-func TestATokenBringsTheSecret(t *testing.T) {
-	x := newcomer("x", 1, now+60)
-	if admitted, err := meet(t, x, member("b")); !admitted || err != nil ||
-		x.Ring.Current() != member("b").Ring.Current() {
-		t.Fatalf("admitted %v, %v", admitted, err)
-	}
-	if admitted, err := meet(t, member("c"), x); !admitted || err != nil {
-		t.Errorf("it is no member: %v, %v", admitted, err)
-	}
-}
-
 // A peer that only has the same ticket can answer, too, and has no secret to give.
 func TestAFalseSecretIsNotKept(t *testing.T) {
 	x, other := newcomer("x", 2, now+60), newcomer("o", 2, now+60)
