@@ -225,7 +225,7 @@ func TestALostPromiseIsShownAgain(t *testing.T) {
 		}
 	}
 	locked.m.pledges.open.Vote = &wire.EntryVote{
-		Ref: d.position(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own},
+		Ref: d.position(0), Locked: wire.Locked{QC: *l.qc(own, "ABC"), Record: own},
 	}
 	l.filters = []*labFilter{
 		{from: at(0).name, kind: "draft,propose,promise,have,vote,plan,retry,commit", left: -1},
@@ -270,7 +270,7 @@ func lockedLab(t *testing.T) (l *lab, a *labPeer, own slot.Record) {
 	l.manual = true
 	a = l.peers[0]
 	own = stepRecord(a.m, "AB")
-	locked := wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}
+	locked := wire.Locked{QC: *l.qc(own, "ABC"), Record: own}
 	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.position(0), Locked: locked}
 	a.m.pacemaker.next()
 	return l, a, own

@@ -25,7 +25,7 @@ type churnWorld struct {
 	rand   *rand.Rand
 	now    time.Duration
 	seq    int
-	queue  churnQueue
+	queue  labQueue
 	peers  []*churnPeer // the living, sorted
 	made   int
 	deaths []time.Duration
@@ -73,28 +73,6 @@ type churnResult struct {
 	resigned         int
 	ended            time.Duration // of the last slot
 	height           uint64
-}
-
-type churnEvent struct {
-	at  time.Duration
-	seq int
-	do  func()
-}
-
-type churnQueue []churnEvent
-
-func (q churnQueue) Len() int { return len(q) }
-func (q churnQueue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
-}
-func (q churnQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *churnQueue) Push(x any)   { *q = append(*q, x.(churnEvent)) }
-func (q *churnQueue) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last] = churnEvent{}
-	*q = (*q)[:last]
-	return e
 }
 
 func newChurnWorld(cfg churnConfig) *churnWorld {
@@ -145,7 +123,7 @@ func (w *churnWorld) credit() uint16 {
 
 func (w *churnWorld) at(after time.Duration, do func()) {
 	w.seq++
-	heap.Push(&w.queue, churnEvent{w.now + max(after, 0), w.seq, do})
+	heap.Push(&w.queue, labEvent{w.now + max(after, 0), w.seq, do})
 }
 
 // between is a random duration.
@@ -156,7 +134,7 @@ func (w *churnWorld) between(least, most time.Duration) time.Duration {
 // run lets time pass until so many slots are committed, or the limit is over.
 func (w *churnWorld) run() churnResult {
 	for w.result.slots < w.cfg.slots && w.now < w.cfg.limit && len(w.queue) > 0 {
-		e := heap.Pop(&w.queue).(churnEvent)
+		e := heap.Pop(&w.queue).(labEvent)
 		w.now = e.at
 		e.do()
 	}

@@ -54,14 +54,6 @@ func TestAnOldDataDirectoryIsNoticed(t *testing.T) {
 	}
 }
 
-func mustLoad(t *testing.T, s Store) wire.Saved {
-	saved, err := s.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return saved
-}
-
 // Another process speaks under this peer's identity. What this peer's earlier life said, repeated
 // by whomever, proves nothing; what is about a record that is younger than this life does.
 func TestACloneIsNoticed(t *testing.T) {

@@ -225,27 +225,6 @@ func TestAHangingDiskIsASlowOneForAWhile(t *testing.T) {
 	})
 }
 
-// The driver itself looks which peers are connected.
-func TestDriverWatchesConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSwarm(t, simRules(0, 3)) // never begins
-		a, b := s.start(1, newSimDisk(s, 1)), s.start(2, newSimDisk(s, 2))
-		reached := func(want bool) func(View) bool {
-			return func(View) bool {
-				a.driver.core.mu.Lock()
-				defer a.driver.core.mu.Unlock()
-				return a.driver.core.mu.machine.presence.connected[b.signer.ID()] == want
-			}
-		}
-		a.await("the other's connection", reached(true))
-		s.mu.Lock()
-		a.cut[b.signer.ID()] = true
-		s.mu.Unlock()
-		a.await("its loss", reached(false))
-		s.end()
-	})
-}
-
 // lockedBuffer is a log to read while it is written.
 type lockedBuffer struct {
 	mu struct {

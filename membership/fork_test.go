@@ -118,7 +118,7 @@ func TestWordsOutliveAFork(t *testing.T) {
 	if w := a.m.pledges.kept[at]; w.Vote == nil || w.Fork == nil {
 		t.Errorf("in memory: %+v", w)
 	}
-	if w := mustLoad(t, a.store).Elsewhere[at]; w.Vote == nil || w.Fork == nil {
+	if w := load(t, a.store).Elsewhere[at]; w.Vote == nil || w.Fork == nil {
 		t.Errorf("on disk: %+v", w)
 	}
 }

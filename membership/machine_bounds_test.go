@@ -54,6 +54,11 @@ func TestEarlyMessagesAreBounded(t *testing.T) {
 	if len(m.catchup.early) != maxEarlyFrom {
 		t.Errorf("%d early messages", len(m.catchup.early))
 	}
+	far := msg
+	far.Body = wire.Retry{Ref: slot.Ref{Height: m.chain.Height() + 1000, Ballot: 1}}
+	if _ = m.Step(l.now, far); m.catchup.early[maxEarlyFrom-1].Body == far.Body {
+		t.Error("a message for a height far off is kept")
+	}
 	msg.From = labID("stranger")
 	if err := m.Step(l.now, msg); !errors.Is(err, ErrSender) {
 		t.Errorf("a stranger's message is kept: %v", err)
@@ -94,33 +99,6 @@ func TestEarlyMessagesAreBoundedInBytes(t *testing.T) {
 	}
 	if a.catchup.early.sum(size, quiet.id) == 0 {
 		t.Error("what one member sent is pushed out by others that sent more")
-	}
-}
-
-// TestWordsStayAtTheirPlace: a promise made on a chain that was given up holds when the machine is
-// there again (H7).
-func TestWordsStayAtTheirPlace(t *testing.T) {
-	l := labOf(t, "AB")
-	p := l.peer("B")
-	saved, _ := p.store.Load()
-	next := p.m.chain.Next()
-	next.Ballot = 5
-	elsewhere := slot.Ref{Height: 9, Prev: slot.Hash([]byte("elsewhere")), Ballot: 7}
-	saved.Promise, saved.Elsewhere = &wire.EntryPromise{Ref: next},
-		map[wire.Position]wire.Pledge{{Height: 9, Prev: elsewhere.Prev}: {
-			Promise: &wire.EntryPromise{Ref: elsewhere}, Vote: &wire.EntryVote{Ref: elsewhere},
-		}}
-	m := machineOn(p.m.cfg, saved, p.store)
-	if m.pledges.open.Floor() != 5 || m.pledges.open.Vote != nil {
-		t.Errorf("the open place has %+v", m.pledges.open)
-	}
-	if w := m.pledges.kept[wire.Position{Height: 9, Prev: elsewhere.Prev}]; w.Floor() != 7 || w.Vote == nil {
-		t.Errorf("the other place has %+v", w)
-	}
-	m.pledges.setAside()
-	m.openNext()
-	if m.pledges.open.Floor() != 5 {
-		t.Error("the word did not come back with its place")
 	}
 }
 

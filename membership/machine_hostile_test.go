@@ -110,28 +110,6 @@ func TestALiarDoesNotKeepALaggardBehind(t *testing.T) {
 	}
 }
 
-// No ballot that a member names may use up the numbers above it.
-func TestABallotCannotBeJumpedTo(t *testing.T) {
-	l, say := hostileLab(t, "abc")
-	a, c := l.peers[0], l.peers[2]
-	high := uint32(math.MaxUint32)
-	for ofMember(a.m.open.leader(high)) != (memberKey{c.id, c.inc}) {
-		high--
-	}
-	l.at(l.now, func() {})
-	ref := a.m.open.position(high)
-	err := say(a, "c", c.inc, wire.Beat{Ref: ref})
-	t.Log(a.m.open.ballot, high, err)
-	if a.m.open.ballot == high {
-		t.Errorf("follows ballot %d (%v): nobody else leads at this height any more", high, err)
-	}
-	for _, body := range []wire.Body{wire.Retry{Ref: ref}, wire.Promise{Ref: ref}} {
-		if err := say(a, "c", c.inc, body); a.m.open.ballot == high || a.m.pledges.open.Floor() == high {
-			t.Errorf("follows %d, floor %d (%v)", a.m.open.ballot, a.m.pledges.open.Floor(), err)
-		}
-	}
-}
-
 // A stranger that is lower than a founder and speaks under many incarnations must not hold up the
 // founding.
 func TestAStrangerDoesNotHoldUpTheFounding(t *testing.T) {
@@ -159,26 +137,6 @@ func TestAStrangerDoesNotHoldUpTheFounding(t *testing.T) {
 	}
 }
 
-// One member that accuses all others must not reduce alone.
-func TestAnAccuserDoesNotReduceAlone(t *testing.T) {
-	l, say := hostileLab(t, "abcde")
-	leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
-		return lead.plan != nil && len(lead.plan.Offers) == 5
-	})
-	bad := l.others(leader)[0]
-	for _, p := range l.peers {
-		if pl := leader.m.open.lead.plan; p != bad && pl != nil {
-			_ = say(leader, bad.name, bad.inc,
-				wire.Lost{Ref: pl.Ref, Group: pl.Group(), Peer: p.id, Reason: wire.LostBadBytes})
-		}
-	}
-	height := leader.m.chain.Height()
-	l.run(3*time.Second, func() bool { return leader.m.chain.Height() > height })
-	if n := len(leader.m.chain.At(height + 1).Contributions); n < 4 {
-		t.Errorf("after one member's word %d of 5 contribute", n)
-	}
-}
-
 // One member's reports about another, for whatever reasons it makes up, take up no more room than
 // the reasons there are.
 func TestReportsAreBounded(t *testing.T) {
@@ -196,25 +154,6 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 	if n := len(leader.m.open.lead.reports); n != int(wire.LostOutcome) {
 		t.Errorf("%d reports are kept, for %d reasons", n, wire.LostOutcome)
-	}
-}
-
-// What a member sends for heights to come must not take the place of what others said of the next
-// one, nor much memory.
-func TestEarlyMessagesAreBoundedBySender(t *testing.T) {
-	l, say := hostileLab(t, "abc")
-	a, b, c := l.peers[0], l.peers[1], l.peers[2]
-	next := a.m.chain.Next()
-	_ = say(a, "b", b.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1}}})
-	for range 2 * maxEarly {
-		_ = say(a, "c", c.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1}}})
-	}
-	if !slices.ContainsFunc(a.m.catchup.early, func(m earlyMessage) bool { return m.From == b.id }) {
-		t.Error("one member pushed out what another said")
-	}
-	_ = say(a, "c", c.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1000}}})
-	if m := a.m.catchup.early[len(a.m.catchup.early)-1]; m.Body.(wire.Have).Height > next.Height+1 {
-		t.Error("a message for a height far off is kept")
 	}
 }
 

@@ -124,7 +124,6 @@ type lab struct {
 	exact    bool           // statements are compared
 	open     bool           // anybody may come
 	seeded   bool           // all peers make the same initial state
-	stepTime uint32         // everybody's
 	pins     map[string]slot.Root
 	slow     *slowLink      // nil: none
 	reducing time.Duration  // how long a group takes, whoever leads it; 0: labWorkTime
@@ -495,8 +494,7 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	if d, ok := e.Body.(wire.Draft); ok && p.usurps {
 		e.Body, e.To, e.BriefTo = p.usurped(d), append(e.To, e.BriefTo...), nil
 	}
-	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
-	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
+	msg := labSigned(p, e.Body)
 	if p.lies == nil {
 		p.lab.watch.sent(p, msg)
 	}

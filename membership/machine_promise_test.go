@@ -25,7 +25,7 @@ func TestAForgedLockForcesNobody(t *testing.T) {
 		}
 		return labSigned(liar, p)
 	}
-	unsigned := *l.qc(0, own, "ABC")
+	unsigned := *l.qc(own, "ABC")
 	for _, h := range unsigned.Haves {
 		h.Sig[0]++
 	}
@@ -36,7 +36,7 @@ func TestAForgedLockForcesNobody(t *testing.T) {
 	for name, msg := range map[string]wire.Message{
 		"no QC":                  promise(unsigned, false),
 		"HAVEs that none signed": promise(unsigned, true),
-		"one HAVE":               promise(*l.qc(0, own, liar.name), true),
+		"one HAVE":               promise(*l.qc(own, liar.name), true),
 	} {
 		if candidate.step(msg) == nil || len(candidate.m.open.promised) != 1 {
 			t.Errorf("%s: the promise counts", name)

@@ -211,14 +211,14 @@ func sends[B wire.Body](r Ready) bool {
 	return slices.ContainsFunc(r.Send, func(e wire.Envelope) bool { _, ok := e.Body.(B); return ok })
 }
 
-// qc is what the HAVEs of peers make of a record in a ballot.
-func (l *lab) qc(ballot uint32, r slot.Record, names string) *wire.QC {
-	q := &wire.QC{Ballot: ballot, Hash: r.Hash()}
+// qc is what the HAVEs of peers make of a record in ballot 0.
+func (l *lab) qc(r slot.Record, names string) *wire.QC {
+	q := &wire.QC{Hash: r.Hash()}
 	for _, n := range names {
 		p := l.peer(string(n))
-		v := slot.Vote{Ref: slot.Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Hash: q.Hash}
+		v := slot.Vote{Ref: slot.Ref{Height: r.Height, Prev: r.Prev}, Hash: q.Hash}
 		q.Haves = append(q.Haves, wire.SignedHave{
-			Peer: p.id, Incarnation: p.inc, Ballot: ballot, Sig: labSigned(p, wire.Have{Vote: v}).Sig,
+			Peer: p.id, Incarnation: p.inc, Sig: labSigned(p, wire.Have{Vote: v}).Sig,
 		})
 	}
 	return q
@@ -239,19 +239,19 @@ func TestVoteConditions(t *testing.T) {
 		prepare func(m *Machine)
 		votes   bool
 	}{
-		{"a quorum of HAVEs", record, l.qc(0, record, "AB"), nil, true},
-		{"too few", record, l.qc(0, record, "B"), nil, false},
-		{"for another record", record, l.qc(0, grown, "AB"), nil, false},
-		{"without the newcomer", grown, l.qc(0, grown, "ABC"), nil, false},
+		{"a quorum of HAVEs", record, l.qc(record, "AB"), nil, true},
+		{"too few", record, l.qc(record, "B"), nil, false},
+		{"for another record", record, l.qc(grown, "AB"), nil, false},
+		{"without the newcomer", grown, l.qc(grown, "ABC"), nil, false},
 		{"of another incarnation", record, func() *wire.QC {
-			q := l.qc(0, record, "AB")
+			q := l.qc(record, "AB")
 			q.Haves[1].Incarnation++
 			return q
 		}(), nil, false},
-		{"below a promise (H2)", record, l.qc(0, record, "AB"), func(m *Machine) {
+		{"below a promise (H2)", record, l.qc(record, "AB"), func(m *Machine) {
 			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.position(3)}
 		}, false},
-		{"a later vote", record, l.qc(0, record, "AB"), func(m *Machine) {
+		{"a later vote", record, l.qc(record, "AB"), func(m *Machine) {
 			m.pledges.open.Vote = &wire.EntryVote{Ref: m.open.position(3)}
 		}, false},
 	} {
@@ -293,65 +293,6 @@ func TestCopyIsDeep(t *testing.T) {
 	}
 	if fingerprint(m) != before {
 		t.Fatal("what happened to a copy happened to the machine")
-	}
-}
-
-// TestChoose: a leader is free only if a quorum has promised and none of the promises names a lock;
-// else it drafts the record of the highest again (H3).
-func TestChoose(t *testing.T) {
-	l := labOf(t, "ABC")
-	m := l.peer("A").m
-	one, two := stepRecord(m, "AB"), stepRecord(m, "AC")
-	ref := m.open.position(slot.Tries)
-	for m.open.leader(ref.Ballot).Peer != m.cfg.Self {
-		ref.Ballot += slot.Tries
-	}
-	locked := func(name string, ballot uint32, r slot.Record, by string) wire.Message {
-		q := l.qc(ballot, r, by)
-		lock := q.Lock()
-		return labSigned(l.peer(name), wire.Promise{
-			Ref: ref, Lock: &lock, Locked: &wire.Locked{QC: *q, Record: r, Proofs: l.proofs(r.Contributions)},
-		})
-	}
-	none := func(name string) wire.Message { return labSigned(l.peer(name), wire.Promise{Ref: ref}) }
-	forged := locked("C", 3, two, "AC")
-	forged.Body = wire.Promise{Ref: ref, Lock: forged.Body.(wire.Promise).Lock}
-	for _, c := range []struct {
-		name     string
-		promises []wire.Message
-		prepared bool
-		forced   *slot.Record
-	}{
-		{"no quorum", []wire.Message{none("A")}, false, nil},
-		{"free", []wire.Message{none("A"), none("B")}, true, nil},
-		{"one lock", []wire.Message{none("A"), locked("B", 2, one, "AB")}, true, &one},
-		{"the highest", []wire.Message{locked("B", 2, one, "AB"), locked("C", 3, two, "AC")}, true, &two},
-		{"a lock without a QC (m8)", []wire.Message{none("A"), forged}, false, nil},
-		{"a QC of too few (m5)", []wire.Message{none("A"), locked("C", 3, two, "C")}, false, nil},
-		{"all but the forged", []wire.Message{none("A"), none("B"), forged}, true, nil},
-	} {
-		m := copyMachine(m)
-		m.open.lead = newLeading(ref, 1, 0)
-		for _, p := range c.promises {
-			_ = m.pacemaker.onPromise(p, p.Body.(wire.Promise))
-		}
-		m.leader.choose()
-		got := m.open.lead
-		if got.prepared != c.prepared || (got.forced == nil) != (c.forced == nil) || c.forced != nil &&
-			got.forced.Record.Hash() != c.forced.Hash() {
-			t.Errorf("%s: prepared %v, forced %v", c.name, got.prepared, got.forced)
-			continue
-		}
-		if !got.prepared {
-			continue
-		}
-		r := slot.Record{}
-		if c.forced != nil {
-			r = *c.forced
-		}
-		if err := m.chain.CheckGrounds(got.grounds, 9, r); err != nil {
-			t.Errorf("%s: its grounds are refused: %v", c.name, err)
-		}
 	}
 }
 

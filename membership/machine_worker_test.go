@@ -224,7 +224,7 @@ func (p *labPeer) train() {
 func (p *labPeer) offer(s uint64) {
 	p.report(ReportOffer{
 		Slot: s, Base: s - 1, Weight: cmp.Or(p.weight, 10),
-		Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)), StepTime: p.lab.stepTime,
+		Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)),
 	})
 }
 

@@ -76,47 +76,6 @@ func (p *labPeer) flap(to *labPeer) {
 	p.m.Report(p.lab.now, ReportConnected{Peer: to.id, Connected: true})
 }
 
-// TestPromiseOnceTheLeaderIsGone: an elector that sees that the leader is gone, or on another
-// branch, promises the next term at once.
-func TestPromiseOnceTheLeaderIsGone(t *testing.T) {
-	for name, goes := range map[string]func(a, leader *labPeer){
-		"its connection broke": func(a, leader *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: leader.id}) },
-		"on another branch": func(a, leader *labPeer) {
-			_ = a.m.Step(a.lab.now, labSigned(leader,
-				wire.Alive{Branch: slot.Root{1}, Height: a.m.chain.Height(), Tip: slot.Root{2}}))
-		},
-	} {
-		t.Run(name, func(t *testing.T) { testPromiseOnce(t, goes) })
-	}
-}
-
-func testPromiseOnce(t *testing.T, goes func(a, leader *labPeer)) {
-	l := labOf(t, "ABC")
-	at := func(ballot uint32) *labPeer { return l.peer(labName(l.peers[0].m.open.leader(ballot).Peer)) }
-	followed := l.peers[0].m.open.ballot
-	leader, next, a := at(followed), at(followed+slot.Tries), at(followed+2*slot.Tries)
-	l.manual = true
-	a.m.open.plan = &slot.Plan{} // work is owed
-	a.m.open.life = l.now        // progress just now
-	a.m.Ready()
-	promised := func() bool {
-		return slices.ContainsFunc(a.m.Ready().Send,
-			func(e wire.Envelope) bool { _, ok := e.Body.(wire.Promise); return ok })
-	}
-	if a.m.Tick(l.now); promised() {
-		t.Fatal("a promise while the leader lives")
-	}
-	a.says(next, a)
-	goes(a, leader)
-	for end := l.now + 2*labTiming.Gone; l.now < end; l.now += labTiming.tick() {
-		a.m.Tick(l.now)
-		if promised() {
-			return
-		}
-	}
-	t.Error("no promise though the leader is gone")
-}
-
 // TestNewsOfConnectionsTravelAtOnce, but not as often as a link flaps.
 func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
 	l := labOf(t, "ABC")

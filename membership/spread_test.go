@@ -8,7 +8,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
-	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // Every one of an audience gets a COMMIT once, over three others at most, and nobody passes it to
@@ -101,26 +100,4 @@ func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 	began := l.now
 	l.within(t, 20*labTiming.Retry, "slots in spite of some that pass nothing on", at(3))
 	t.Logf("with %d that pass nothing on, all have the next slot after %s", len(hushed), l.now-began)
-}
-
-// What a leader sends for one step, if all contribute: in vain for small ones, since gossip carries
-// theirs too.
-func TestWhatALeaderSends(t *testing.T) {
-	for _, n := range []int{64, 200, 500} {
-		r := newLargeRun(n)
-		size := func(b wire.Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
-		c := r.commit(slot.Step, n/2+1)
-		to := len(passesTo(audience(r.ids[0], r.members, c.Record), r.ids[0]))
-		if n <= directMost {
-			to = n - 1
-		}
-		others := size(wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) +
-			size(r.proposal()) + size(r.draft().Brief(slot.Root{}, slot.NewBitmap(n)))
-		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, "+
-			"%.1f MiB, to all %.1f MiB", n,
-			float64(others*(n-1))/(1<<20), size(c)>>10, to, float64(size(c)*to)/(1<<20), float64(size(c)*(n-1))/(1<<20))
-		if n > directMost && to != commitFan {
-			t.Errorf("of %d members the leader sends to %d", n, to)
-		}
-	}
 }
