@@ -83,7 +83,8 @@ func New(name string) (Codec, error) {
 	if parameters, ok := strings.CutPrefix(name, TopK+":"); ok {
 		return newTopK(parameters)
 	}
-	return Codec{}, fmt.Errorf("codec %.40q is not known: use one of %s, or topk:K:BITS", name, strings.Join(Names(), ", "))
+	return Codec{}, fmt.Errorf("codec %.40q is not known: use one of %s, or topk:K:BITS", name,
+		strings.Join(Names(), ", "))
 }
 
 // NewOutcome returns the codec that the outcome of contributions travels in, by both names. An

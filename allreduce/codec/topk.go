@@ -29,8 +29,8 @@ func newTopK(parameters string) (Codec, error) {
 	if err1 != nil || err2 != nil || format.K < 1 || format.K > kernel.MaxTopK ||
 		format.Bits != 2 && format.Bits != 4 ||
 		name != FormatTopK(format.K, format.Bits) {
-		return Codec{}, fmt.Errorf("codec %.40q: %s:K:BITS has K from 1 to %d, the values sent of each %d, and 2 or 4 bits",
-			name, TopK, kernel.MaxTopK, kernel.TopKBlock)
+		return Codec{}, fmt.Errorf("codec %.40q: %s:K:BITS has K from 1 to %d, the values sent of each %d, and 2 or 4 "+
+			"bits", name, TopK, kernel.MaxTopK, kernel.TopKBlock)
 	}
 	return sparseCodec(name, format), nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -81,10 +80,7 @@ func rotationCost(share []float64, links slot.Links) (cost float64) {
 // laneCost is what a value of a partial result takes, always a float32, in units of an encoded one:
 // where contributions are few bits a ring is dear.
 func (p Params) laneCost() float64 {
-	c, err := codec.New(p.Codec)
-	if err != nil {
-		return 1 // Validate says so
-	}
+	c, _, _ := p.Codecs() // validated
 	return Float32Size * float64(c.Block) / float64(c.EncodedSize(c.Block))
 }
 

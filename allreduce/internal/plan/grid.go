@@ -18,25 +18,20 @@ type Grid struct {
 
 // NewGrid makes the grid of the contributions to a fragment of validated params.
 func NewGrid(p Params, fragment uint32) Grid {
-	in, _ := grids(p, fragment)
-	return in
+	in, _, err := p.Codecs()
+	return gridOf(p, fragment, in, err)
 }
 
 // OutcomeGrid is that of the outcome. Only bytes may differ: frames are of the same elements.
 func OutcomeGrid(p Params, fragment uint32) Grid {
-	_, out := grids(p, fragment)
-	return out
+	_, out, err := p.Codecs()
+	return gridOf(p, fragment, out, err)
 }
 
-func grids(p Params, fragment uint32) (in, out Grid) {
-	a, b, err := p.Codecs()
+func gridOf(p Params, fragment uint32, c codec.Codec, err error) Grid {
 	if err != nil || p.FrameElements < 1 || p.Fragments[fragment] < 1 {
 		panic("allreduce: params were not validated")
 	}
-	return gridOf(p, fragment, a), gridOf(p, fragment, b)
-}
-
-func gridOf(p Params, fragment uint32, c codec.Codec) Grid {
 	g := Grid{
 		Codec: c, Total: p.Fragments[fragment], FrameElements: p.FrameElements,
 		FrameBytes: c.EncodedSize(p.FrameElements),
