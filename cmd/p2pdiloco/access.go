@@ -134,20 +134,14 @@ func (c *motion) about(given string, s p2pdiloco.Status) (p2pdiloco.PeerID, erro
 
 // named returns the one peer whose short name is given.
 func named(given string, known []p2pdiloco.PeerID) (p2pdiloco.PeerID, error) {
-	var found []string
-	for _, p := range known {
-		if p != "" && p.Short() == given {
-			found = append(found, p.String())
-		}
-	}
+	found := slices.DeleteFunc(known, func(p p2pdiloco.PeerID) bool { return p == "" || p.Short() != given })
 	switch len(found) {
 	case 0:
 		return "", notNamed(given)
 	case 1:
-		return slot.ParsePeerID(found[0])
+		return found[0], nil
 	}
-	return "", fmt.Errorf("%q is the end of several IDs: give the ID of one: %s", given,
-		strings.Join(found, ", "))
+	return "", fmt.Errorf("%q is the end of several IDs: give the ID of one: %s", given, found)
 }
 
 // shortName is how many characters PeerID.Short has.

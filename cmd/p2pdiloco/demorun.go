@@ -117,18 +117,17 @@ func trainAlone(ctx context.Context, cfg demoConfig, corpus *builtin.Corpus) ([]
 		Self:    self,
 		Members: []p2pdiloco.PeerID{self},
 	}
-	first, err := t.Evaluate(ctx)
-	losses := []float64{first}
-	for task.Slot = 1; task.Slot <= cfg.Spec.Rounds && err == nil; task.Slot++ {
-		if _, err = t.Train(ctx, task); err != nil {
-			break
+	var losses []float64
+	for {
+		loss, err := t.Evaluate(ctx)
+		if losses = append(losses, loss); err != nil || task.Slot == cfg.Spec.Rounds {
+			return losses, err
 		}
-		var loss float64
-		if loss, err = t.Evaluate(ctx); err == nil {
-			losses = append(losses, loss)
+		task.Slot++
+		if _, err := t.Train(ctx, task); err != nil {
+			return losses, err
 		}
 	}
-	return losses, err
 }
 
 // drawCurve writes an SVG of the held-out loss by round.

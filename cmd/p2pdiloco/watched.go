@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"path/filepath"
 	"sync"
@@ -68,13 +67,12 @@ func (p *watched) status(ctx context.Context) (s p2pdiloco.Status, err error) {
 	return s, err
 }
 
-func (p *watched) events(ctx context.Context, after uint64) ([]json.RawMessage, uint64, error) {
+func (p *watched) events(ctx context.Context, after uint64) (api.Recent, error) {
 	peer, err := p.place(ctx)
 	if err != nil {
-		return nil, 0, err
+		return api.Recent{}, err
 	}
-	r, err := peer.Events(ctx, after)
-	return r.Events, r.Next, err
+	return peer.Events(ctx, after)
 }
 
 func (p *watched) sentence(e p2pdiloco.Event) (text string, grave bool) {

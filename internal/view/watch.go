@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 )
 
 // Source asks a running peer, and puts into words what it says.
 type Source struct {
 	Status func(ctx context.Context) (p2pdiloco.Status, error)
-	// Events returns those after so many, as lines of JSON, and how many there are in all. nil:
-	// the peer is not asked.
-	Events func(ctx context.Context, after uint64) (lines []json.RawMessage, next uint64, err error)
+	// Events returns those after so many. nil: the peer is not asked.
+	Events func(ctx context.Context, after uint64) (api.Recent, error)
 	// Metrics calls f with the lines of the peer's metrics file that are new. nil: it is not read.
 	Metrics func(f func(line []byte)) error
 	// Waits says what the peer waits for; empty: for nothing.
@@ -137,12 +137,12 @@ func (w *Watcher) news(ctx context.Context, names map[string]string) (news event
 	if w.source.Events == nil {
 		return news
 	}
-	lines, next, err := w.source.Events(ctx, w.next)
+	recent, err := w.source.Events(ctx, w.next)
 	if err != nil {
 		return news
 	}
-	w.next = next
-	for _, line := range lines {
+	w.next = recent.Next
+	for _, line := range recent.Events {
 		var e p2pdiloco.Event
 		if json.Unmarshal(line, &e) == nil {
 			text, grave := w.source.Sentence(e)

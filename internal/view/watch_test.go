@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
@@ -21,10 +22,10 @@ func TestWatch(t *testing.T) {
 	var gone, old error
 	w := NewWatcher(Source{
 		Status: func(context.Context) (p2pdiloco.Status, error) { return p2pdiloco.Status{Run: "books"}, gone },
-		Events: func(_ context.Context, after uint64) ([]json.RawMessage, uint64, error) {
+		Events: func(_ context.Context, after uint64) (api.Recent, error) {
 			asked = append(asked, after)
 			line := []byte(`{"time":"2026-01-02T03:04:05Z","event":"x"}`)
-			return []json.RawMessage{line, []byte(`{`)}, after + 2, old
+			return api.Recent{Events: []json.RawMessage{line, []byte(`{`)}, Next: after + 2}, old
 		},
 		Waits:    func(p2pdiloco.Status) string { return "" },
 		Sentence: func(e p2pdiloco.Event) (string, bool) { return "it is " + e.Name, true },
