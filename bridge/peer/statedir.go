@@ -68,12 +68,9 @@ func takeDir(base, run string) (dir datadir.Dir, first bool, err error) {
 		maxPeers, run, parent)
 }
 
-// dirOfRun is the directory of a run under base.
-func dirOfRun(base, run string) string { return filepath.Join(base, runDir(run)) }
-
-// runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash
-// where it is long.
-func runDir(run string) string {
+// dirOfRun is the directory of a run under base. Its name is that of the run: escaped, never hidden,
+// and cut with a hash where it is long.
+func dirOfRun(base, run string) string {
 	name := url.PathEscape(run)
 	if strings.HasPrefix(name, ".") {
 		name = "%2E" + name[1:]
@@ -81,7 +78,7 @@ func runDir(run string) string {
 	if len(name) > maxName {
 		name = fmt.Sprintf("%s-%x", name[:maxName], sha256.Sum256([]byte(run)))
 	}
-	return name
+	return filepath.Join(base, name)
 }
 
 // notes is the folder under base with the paths of directories that users named.

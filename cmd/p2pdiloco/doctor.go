@@ -201,10 +201,11 @@ func muteFinding(p localPeer) doctor.Finding {
 
 // peer is the running peer to ask, nil if there is none, and those that run and give no status.
 func (f *doctorFlags) peer(ctx context.Context) (_ *localPeer, mute []localPeer, err error) {
+	look, run := localPeers, f.run
 	if namesPeer(f.API) || f.Dir != "" {
-		return f.named(ctx)
+		look, run = f.named, ""
 	}
-	all, err := localPeers(ctx)
+	all, err := look(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,7 +214,7 @@ func (f *doctorFlags) peer(ctx context.Context) (_ *localPeer, mute []localPeer,
 		switch {
 		case p.Mute != nil: // its run is not known
 			mute = append(mute, p)
-		case f.run == "" || p.Status.Run == f.run:
+		case run == "" || p.Status.Run == run:
 			told = append(told, p)
 		}
 	}
@@ -226,20 +227,18 @@ func (f *doctorFlags) peer(ctx context.Context) (_ *localPeer, mute []localPeer,
 	return nil, nil, severalPeers(told)
 }
 
-// named is peer where the command line names one.
-func (f *doctorFlags) named(ctx context.Context) (_ *localPeer, mute []localPeer, err error) {
-	_, err = os.Stat(filepath.Join(f.Dir, peer.APIFile))
+// named is the peer that the command line names, if it runs.
+func (f *doctorFlags) named(ctx context.Context) ([]localPeer, error) {
+	_, err := os.Stat(filepath.Join(f.Dir, peer.APIFile))
 	if !namesPeer(f.API) && (err != nil || otherVersion(f.Dir) != nil) {
-		return nil, nil, nil // no peer of this version runs with its data there
+		return nil, nil // no peer of this version runs with its data there
 	}
 	p, err := f.ask(ctx)
-	switch p.Mute = err; {
-	case err == nil:
-		return &p, nil, nil
-	case api.Runs(err):
-		return nil, []localPeer{p}, nil
+	if err != nil && !api.Runs(err) {
+		return nil, err
 	}
-	return nil, nil, err
+	p.Mute = err
+	return []localPeer{p}, nil
 }
 
 // size says what a run needs of the disk, with so many members in its records, and what a round

@@ -91,14 +91,13 @@ const (
 func (o *invitation) peer(ctx context.Context, stderr io.Writer) (peer localPeer, err error) {
 	var told time.Time
 	for {
-		peer, err = o.find(ctx)
-		var s p2pdiloco.Status
-		if err == nil && o.wait {
-			if _, err = peer.Get(ctx, &s); err == nil && len(s.Members) == 0 {
-				err = errors.New("the peer is still looking for the run")
-			}
+		if !o.wait {
+			return o.find(ctx)
 		}
-		if err == nil || !o.wait || errors.Is(err, errSeveral) || errors.Is(err, fs.ErrPermission) ||
+		if peer, err = o.ask(ctx); err == nil && len(peer.Status.Members) == 0 {
+			err = errors.New("the peer is still looking for the run")
+		}
+		if err == nil || errors.Is(err, errSeveral) || errors.Is(err, fs.ErrPermission) ||
 			errors.Is(err, api.ErrToken) || cli.IsUsage(err) {
 			return peer, err
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,7 +41,8 @@ func (c Client) Events(ctx context.Context, after uint64) (r Recent, err error) 
 
 // Invite asks for a ticket.
 func (c Client) Invite(ctx context.Context, i Invitation) (string, error) {
-	text, err := c.call(ctx, clientTimeout, http.MethodPost, "/invite?"+i.query(), nil)
+	q := url.Values{"ttl": {i.TTL.String()}, "uses": {strconv.Itoa(i.Uses)}}.Encode()
+	text, err := c.call(ctx, clientTimeout, http.MethodPost, "/invite?"+q, nil)
 	return strings.TrimSpace(string(text)), err
 }
 

@@ -102,10 +102,6 @@ func carryOut(do func(context.Context, url.Values) (any, error)) http.HandlerFun
 	}
 }
 
-func (i Invitation) query() string {
-	return url.Values{"ttl": {i.TTL.String()}, "uses": {strconv.Itoa(i.Uses)}}.Encode()
-}
-
 func invitationOf(q url.Values) (i Invitation, err error) {
 	var errs [2]error
 	i.TTL, errs[0] = time.ParseDuration(q.Get("ttl"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"runtime/debug"
@@ -114,16 +115,12 @@ const configUsage = "TOML `file` for flags that are not given, with _ for -: inn
 // Known are the flags of a command and of those below it.
 func Known(cmd *cobra.Command) sources.Known {
 	known := sources.Known{}
-	add(known, cmd)
-	return known
-}
-
-func add(known sources.Known, cmd *cobra.Command) {
 	known.Add(cmd.Flags())
 	known.Add(cmd.PersistentFlags())
 	for _, below := range cmd.Commands() {
-		add(known, below)
+		maps.Copy(known, Known(below))
 	}
+	return known
 }
 
 // fill gives a command's flags that were not given the values of the environment and the config
