@@ -68,8 +68,8 @@ func takeDir(base, run string) (dir datadir.Dir, first bool, err error) {
 		maxPeers, run, parent)
 }
 
-// dirOfRun is the directory of a run under base. Its name is that of the run: escaped, never hidden,
-// and cut with a hash where it is long.
+// dirOfRun is the directory of a run under base. Its name is that of the run: escaped, never
+// hidden, and cut with a hash where it is long.
 func dirOfRun(base, run string) string {
 	name := url.PathEscape(run)
 	if strings.HasPrefix(name, ".") {

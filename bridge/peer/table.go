@@ -122,8 +122,8 @@ func (s *Settings) access() []setting {
 			"TCP and UDP port at the first start, which the data directory keeps for the next ones)"},
 		{"announce", nil, &s.cfg.Announce, "`multiaddr` that others are told besides those seen, " +
 			"where a router or firewall lets them through to this peer; may be repeated"},
-		{"no-port-map", nil, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
-			"is done with --preset wan"},
+		{"no-port-map", nil, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, " +
+			"as is done with --preset wan"},
 		{"no-relaying", nil, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
 			"other"},
 		{"found", nil, &s.cfg.Found, "found the run even if no bootstrap address answers (p2pdiloco start NAME " +
@@ -209,11 +209,11 @@ func (s *Settings) keeping() []setting {
 		{"track", nil, sources.Var(&s.Track, "tracker", readTrack, sources.Plain), "write each slot to an event " +
 			"file of TensorBoard (tensorboard:FOLDER), or to a file of lines of JSON like metrics.jsonl (jsonl:FILE)"},
 		{"events", nil, &s.Events, "append events to this `file`, one JSON object a line"},
-		{"events-size", nil, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
-			"one before to FILE.2, and so on; 0: no limit"},
+		{"events-size", nil, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, " +
+			"the one before to FILE.2, and so on; 0: no limit"},
 		{"events-keep", nil, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
-		{"api", nil, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
-			"the token in the data directory, or off (default a socket in the data directory)"},
+		{"api", nil, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must " +
+			"bear the token in the data directory, or off (default a socket in the data directory)"},
 		{
 			"api-open",
 			nil,
@@ -227,7 +227,7 @@ func (s *Settings) keeping() []setting {
 		{"json", nil, &s.JSON, "print one JSON document to stdout (join: about this peer's part, at the " +
 			"end), everything else to stderr"},
 		{"quiet", nil, &s.Quiet, "print warnings and errors alone, and no line a slot"},
-		{"log-level", nil, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
+		{"log-level", nil, s.LogLevel.Flag(), LogLevelUsage},
 	}
 }
 

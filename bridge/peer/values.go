@@ -23,8 +23,8 @@ type LogLevel string
 
 var logLevels = []string{"debug", "info", "warn", "error"}
 
-// LogLevels lists those allowed.
-func LogLevels() []string { return slices.Clone(logLevels) }
+// LogLevelUsage is what help says of one.
+var LogLevelUsage = "of the log on stderr: " + strings.Join(logLevels, ", ")
 
 // Flag makes the level a flag's value.
 func (l *LogLevel) Flag() pflag.Value { return sources.OneOf(l, "level", logLevels) }

@@ -78,7 +78,8 @@ func TestLinesGoOnWithoutTheDead(t *testing.T) {
 func TestLinesOfModeStreaming(t *testing.T) {
 	var out strings.Builder
 	peers := fakePeers(t, 1)
-	s := demoSwarm{Notes: lab.NewNotes(&out), cfg: demoConfig{Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}}, peers: peers}
+	spec := p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}
+	s := demoSwarm{Notes: lab.NewNotes(&out), cfg: demoConfig{Spec: spec}, peers: peers}
 	peers[0].parts = 3
 	peers[0].observe(eventlog.Line{Event: "slot.applied", Slot: 3, StateRoot: "aaaaaaaaaa"})
 	peers[0].observe(eventlog.Line{Event: "trainer.stats", Round: 1, Loss: 2.5})

@@ -74,7 +74,7 @@ slot, and compares each state with its certified root.`,
 	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists, and write a model "+
 		"that holds NaN or infinity, too")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr")
+	fs.Var(f.logLevel.Flag(), "log-level", peer.LogLevelUsage)
 	return cmd
 }
 

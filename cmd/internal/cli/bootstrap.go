@@ -60,7 +60,7 @@ With --relay it also relays between peers that cannot connect to each other, for
 		"`file` that keeps the key, and beside it FILE.ports, so that the addresses stay the same over restarts; "+
 			"made if missing (default a new key and free ports each time)")
 	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
-	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr: "+strings.Join(peer.LogLevels(), ", "))
+	fs.Var(f.logLevel.Flag(), "log-level", peer.LogLevelUsage)
 	return cmd
 }
 

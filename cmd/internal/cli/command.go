@@ -134,11 +134,7 @@ func signalGroup(p *os.Process, s os.Signal) {
 
 // passedOn are the signals that a command gets, besides those that end a peer.
 func passedOn() []os.Signal {
-	all := []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
-		all = append(all, syscall.SIGHUP)
-	}
-	return all
+	return andHangUp(syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT)
 }
 
 // special passes on a signal that does not only ask the command to end.

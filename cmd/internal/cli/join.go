@@ -107,20 +107,19 @@ is, and ends with status 4. Name a new one (--data-dir) to have a second run of 
 
 // nameArg takes the argument as the name of the run to found.
 func nameArg(cmd *cobra.Command, args []string) error {
-	run := cmd.Flags().Lookup("run")
+	if len(args) == 0 {
+		return nil
+	}
+	run, name := cmd.Flags().Lookup("run"), args[0]
 	switch {
-	case len(args) > 1 || len(args) == 1 && ticket.Is(args[0]):
+	case len(args) > 1 || ticket.Is(name):
 		return UsageError(fmt.Errorf("start takes the name of the run to found, not %q: whoever has a ticket "+
 			"joins "+
 			"(p2pdiloco join TICKET)", args))
-	case len(args) == 1 && run.Changed && run.Value.String() != args[0]:
-		return UsageError(fmt.Errorf("two names were given, %q and %q: give one", args[0], run.Value))
-	case len(args) == 1:
-		if err := cmd.Flags().Set("run", args[0]); err != nil {
-			return UsageError(err)
-		}
+	case run.Changed && run.Value.String() != name:
+		return UsageError(fmt.Errorf("two names were given, %q and %q: give one", name, run.Value))
 	}
-	return nil
+	return cmd.Flags().Set("run", name) // a text of any kind
 }
 
 // ticketArgs takes the arguments as one ticket, which white space may have split, or as the place

@@ -20,7 +20,7 @@ import (
 func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, endings()...)
+	signal.Notify(signals, andHangUp(os.Interrupt, syscall.SIGTERM)...) // they ask a command to end
 	outlivePipes()
 	quit, done, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -64,10 +64,9 @@ var outlivePipes = sync.OnceFunc(func() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 })
 
-// endings are the signals that ask a command to end. One that was started with nohup outlives its
+// andHangUp adds SIGHUP to some signals. A command that was started with nohup outlives its
 // terminal.
-func endings() []os.Signal {
-	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+func andHangUp(all ...os.Signal) []os.Signal {
 	if !signal.Ignored(syscall.SIGHUP) {
 		all = append(all, syscall.SIGHUP)
 	}

@@ -33,7 +33,8 @@ const (
 )
 
 var lossBySlot = graph{"Loss by slot", bySlot, "nats", []line{
-	{"held out", "held_out_slot", "held_out_loss"}, {"in training", "slot", "loss"},
+	{"held out", "held_out_slot", "held_out_loss"},
+	{"in training", "slot", "loss"},
 }}
 
 var graphs = []graph{
@@ -41,12 +42,19 @@ var graphs = []graph{
 	{"Loss by what the run has trained on", byTokens, "nats", lossBySlot.lines},
 	{"Speed", bySlot, "tokens or samples a second", []line{{"", "slot", "tokens_per_second"}}},
 	{"Time of a slot", bySlot, "seconds", []line{
-		{"from slot to slot", "slot", "seconds"}, {"in inner steps", "slot", "training_seconds"},
+		{"from slot to slot", "slot", "seconds"},
+		{"in inner steps", "slot", "training_seconds"},
 		{"stood still", "slot", "stalled_seconds"},
 	}},
 	{"Members", bySlot, "peers", []line{{"members", "slot", "members"}, {"contributors", "slot", "contributors"}}},
-	{"Bytes of a slot", bySlot, megabytes, []line{{"sent", "slot", "bytes_sent"}, {"received", "slot", "bytes_received"}}},
-	{"Length of the pseudo-gradient", bySlot, "L2 norm", []line{{"outcome", "slot", "norm"}, {"own", "slot", "own_norm"}}},
+	{"Bytes of a slot", bySlot, megabytes, []line{
+		{"sent", "slot", "bytes_sent"},
+		{"received", "slot", "bytes_received"},
+	}},
+	{"Length of the pseudo-gradient", bySlot, "L2 norm", []line{
+		{"outcome", "slot", "norm"},
+		{"own", "slot", "own_norm"},
+	}},
 	{"Own pseudo-gradient and the outcome", bySlot, "cosine", []line{{"", "slot", "cosine"}}},
 }
 
@@ -63,17 +71,17 @@ func (g graph) point(all slots, m p2pdiloco.SlotMetrics, l line) (x, y float64) 
 }
 
 // tokens is what the run had trained on by a slot, where that is known.
-func (all slots) tokens(by uint64) float64 {
+func (s slots) tokens(by uint64) float64 {
 	if by == 0 {
 		return 0
 	}
-	at, known := slices.BinarySearchFunc(all, by, func(m p2pdiloco.SlotMetrics, slot uint64) int {
+	at, known := slices.BinarySearchFunc(s, by, func(m p2pdiloco.SlotMetrics, slot uint64) int {
 		return cmp.Compare(m.Slot, slot)
 	})
 	if !known {
 		return math.NaN()
 	}
-	return float64(all[at].RunTokens)
+	return float64(s[at].RunTokens)
 }
 
 // draw draws the graph, with each n-th slot where there are many. ok is false where nothing is
