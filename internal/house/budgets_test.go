@@ -3,10 +3,10 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 415_600, without: agreement},
+	{most: 411_480, without: agreement},
 	{most: 162_400, in: agreement},
 	{most: 63_130, in: []string{"p2p", "gossip"}},
-	{most: 59_610, in: []string{"bridge"}},
+	{most: 59_210, in: []string{"bridge"}},
 	{most: 38_760, in: []string{"internal/node"}, without: agreement},
 	{most: 60_710, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
 }
