@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"cmp"
 	"errors"
+	"runtime"
 	"slices"
 	"time"
 
@@ -107,9 +109,9 @@ func (s *Settings) checkTrainer() (errs sources.Faults) {
 	s.Model.Threads = 1
 	err := s.Model.Validate()
 	errs.Add(err != nil, "model", &s.Model, "%v", err)
-	errs.Add(s.Threads < 1, "threads", s.Threads, "at least 1")
+	errs.Add(s.Threads < 0, "threads", s.Threads, "at least 1, or 0 for all cores")
 	if len(errs) == 0 {
-		s.Model.Threads = s.Threads
+		s.Model.Threads = cmp.Or(s.Threads, runtime.NumCPU())
 		err = s.Model.Validate()
 		errs.Add(err != nil, "threads", s.Threads, "%v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,9 @@ func TestDefaults(t *testing.T) {
 	}
 	if !reflect.DeepEqual(cfg, want) || s.Trainer != TrainerGPT || s.API != "" || s.Model.Threads != 1 {
 		t.Errorf("got %+v, %+v", cfg, s)
+	}
+	if _, s := config(t, nil, "--run", "x", "--threads", "0"); s.Model.Threads != runtime.NumCPU() {
+		t.Errorf("%d cores are all", s.Model.Threads)
 	}
 }
 

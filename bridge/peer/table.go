@@ -171,7 +171,7 @@ func (s *Settings) training() []setting {
 			"processes of a trainer that attached are gone"},
 		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers, and its inner optimizer: " +
 			modelKeys() + " (default layers=1,width=96,heads=4,context=32,batch=32,optimizer=adamw)"},
-		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
+		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses; 0: all"},
 		{"data", ofGPT, &s.Data, "text `file or folder` to train on, may be repeated (default the " +
 			"Go standard library's source, where Go is installed)"},
 		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`: all founders " +

@@ -60,7 +60,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --model depth=3", "allowed: layers=N, width=N"},
 		{"join --run x --model layers=0", "optimizer=adamw|muon, with N of 1 or more"},
 		{"join --run x --model width=100,heads=3", "--model width=100,heads=3: width 100 is not a multiple of 3 heads"},
-		{"join --run x --threads 0", "--threads 0: at least 1"},
+		{"join --run x --threads -1", "--threads -1: at least 1"},
 		{"join --run x --log-level loud", "allowed: debug, info, warn, error"},
 		{"join --run x --api 0.0.0.0:80", "for this machine only"},
 		{"join --run x --spec /nonexistent.toml", "no such file"},
