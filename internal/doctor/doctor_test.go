@@ -64,7 +64,7 @@ func TestLocal(t *testing.T) {
 			"100 GiB free in /data; 3 checkpoints of this model, the rounds between and all records take 36 GiB",
 		},
 		{"disk", func(m *machine) { m.free = 40 * gib }, need, Warn, ""},
-		{"disk", func(m *machine) { m.free = 30 * gib }, need, Fail, ""},
+		{"disk", func(m *machine) { m.free = 30 * gib }, need, Fail, "free 42 GiB more"},
 		{"disk", func(*machine) {}, Need{State: gib, Records: 1 << 20, Members: 500}, Fail, "all records take 164 GiB"},
 		{"disk", func(m *machine) { m.free = gib }, Need{}, Warn, "by a guess"},
 		{"disk", func(m *machine) { m.err = os.ErrPermission }, need, Fail, "permission"},
@@ -84,7 +84,7 @@ func TestLocal(t *testing.T) {
 		m := good()
 		c.spoil(&m)
 		f := find(t, Local(m, "/data", c.need), c.check)
-		if f.Level != c.level || !strings.Contains(f.What, c.part) {
+		if f.Level != c.level || !strings.Contains(f.What+f.Do, c.part) {
 			t.Errorf("%+v, want %s with %q", f, c.level, c.part)
 		}
 	}

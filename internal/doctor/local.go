@@ -70,8 +70,8 @@ func disk(m Machine, dir string, need Need) Finding {
 	// a model that is not known may be a small one
 	level := levelOf(free < want && need.State > 0, free < 2*want)
 	what := fmt.Sprintf("%s free in %s; %s take %s", humanize.IBytes(free), dir, of, humanize.IBytes(want))
-	return Found("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; "+
-		"--keep-checkpoints 1 needs a third less")
+	return Found("disk", level, what, "free "+humanize.IBytes(2*want-min(free, 2*want))+" more, or put the peer's "+
+		"data elsewhere with --data-dir; --keep-checkpoints 1 needs a third less")
 }
 
 func sync(m Machine, dir string, need Need) Finding {
