@@ -124,8 +124,8 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) error {
 		has = chaos.HasFailpoints(f.program)
 	}
 	if slices.Contains(f.cfg.Kinds, chaos.Failpoint) && !has {
-		return sources.Faultf("faults", f.cfg.Kinds, "%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos "+
-			"--faults ..., or name a program that was built with this tag (--program)",
+		return sources.Faultf("faults", f.cfg.Kinds, "%s has no failpoints: go run -tags failpoints ./cmd/p2plab "+
+			"chaos --faults ..., or name a program that was built with this tag (--program)",
 			cmp.Or(f.program, "this program"))
 	}
 	if some := chaos.Needing(f.cfg.Kinds, chaos.Root); len(some) > 0 && os.Geteuid() != 0 {

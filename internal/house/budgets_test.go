@@ -3,7 +3,7 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 411_480, without: agreement},
+	{most: 411_460, without: agreement},
 	{most: 162_400, in: agreement},
 	{most: 63_130, in: []string{"p2p", "gossip"}},
 	{most: 59_210, in: []string{"bridge"}},

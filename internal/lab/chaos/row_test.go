@@ -185,8 +185,8 @@ func TestWhoIsLate(t *testing.T) {
 func TestKinds(t *testing.T) {
 	var got lab.Names[Kind]
 	if err := got.Set("failpoint, disk-full,wipe-two,one-way"); err != nil ||
-		got.String() != "failpoint,disk-full,wipe-two,one-way" || Needing(got, Links).String() != "one-way" || Needing(got, Failpoints).String() != "failpoint" ||
-		Needing(got, Root).String() != "disk-full" {
+		got.String() != "failpoint,disk-full,wipe-two,one-way" || Needing(got, Links).String() != "one-way" ||
+		Needing(got, Failpoints).String() != "failpoint" || Needing(got, Root).String() != "disk-full" {
 		t.Errorf("%v, %v", got, err)
 	}
 	c := Config{Peers: minPeers, Slots: minSlots, Seed: 1, Kinds: got}
