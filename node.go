@@ -230,7 +230,7 @@ func (n *Node) close() error {
 		errs = append(errs, n.driver.Close())
 	}
 	if n.replica != nil {
-		errs = append(errs, n.replica.Close(n.keeps()))
+		errs = append(errs, n.replica.Close(n.savesAtEnd()))
 	}
 	if n.edge != nil {
 		n.edge.Close()
@@ -251,9 +251,9 @@ func (n *Node) close() error {
 	return errors.Join(append(errs, n.dir.Close())...)
 }
 
-// keeps says whether the state held gets a checkpoint at the end: the model of an ended run is then
-// in one file, and a restart has little to do.
-func (n *Node) keeps() bool { return !n.life.Failed() && !n.hooks.Abrupt && !n.dir.Temporary }
+// savesAtEnd says whether the state held gets a checkpoint at the end: the model of an ended run is
+// then in one file, and a restart has little to do.
+func (n *Node) savesAtEnd() bool { return !n.life.Failed() && !n.hooks.Abrupt && !n.dir.Temporary }
 
 // Err says why the node has ended by itself: its identity is used twice, or its disk fails. That
 // may be after Run has returned. It is nil while the node lives, and where it was closed.

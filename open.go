@@ -239,7 +239,7 @@ func (n *Node) turn(last, v membership.View) {
 		}
 	}
 	if v.Ending != membership.EndsNot && last.Ending == membership.EndsNot {
-		if n.keeps() {
+		if n.savesAtEnd() {
 			n.replica.Save() // what can be exported from now on
 		}
 	}

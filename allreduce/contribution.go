@@ -266,7 +266,7 @@ func (fr *frame) decode(g plan.Grid, f int, encoded []byte) error {
 	if !g.Codec.Lossy() {
 		fr.values = kernel.Float32s(encoded)
 	} else {
-		fr.take(g, f)
+		fr.resize(g, f)
 		if err := g.Codec.Decode(fr.values, encoded); err != nil {
 			return err
 		}
@@ -274,8 +274,8 @@ func (fr *frame) decode(g plan.Grid, f int, encoded []byte) error {
 	return bounded(g, f, fr.values)
 }
 
-// take has the values of frame f in room.
-func (fr *frame) take(g plan.Grid, f int) {
+// resize has the values of frame f in room.
+func (fr *frame) resize(g plan.Grid, f int) {
 	if fr.room == nil {
 		fr.room = make([]float32, g.FrameElements)
 	}
@@ -289,7 +289,7 @@ func (fr *frame) encode(g plan.Grid, f int, dst []byte, room []float32, values V
 	if room != nil {
 		fr.values = room[begin:][:g.FrameLen(f)]
 	} else {
-		fr.take(g, f)
+		fr.resize(g, f)
 	}
 	if err := values.Fill(begin, fr.values); err != nil {
 		return err

@@ -39,7 +39,7 @@ func (f *feed) run() {
 func (f *feed) carry(s wire.Stream) error {
 	l, stop := f.r.link(f.ctx, s)
 	defer stop()
-	l.meter = f.r.engine.meter.to(f.Owner)
+	l.meter = f.r.engine.meter.counter(f.Owner)
 	ctx, cancel := context.WithCancel(f.ctx)
 	var sender sync.WaitGroup
 	var failed error // sending; read after sender.Wait

@@ -133,14 +133,14 @@ func (in *input) poll(f int) bool {
 
 func (in *input) arrived(a arrival, f int) {
 	in.at = a.frame
-	in.times.took(in.p.roomAt(f), a.at)
+	in.times.count(in.p.roomAt(f), a.at)
 }
 
 // serveOwn feeds this peer's own contribution by the same path, without a stream.
 func (in *input) serveOwn() {
 	g := in.p.r.grid
 	for f := in.p.first; f < in.p.last; f++ {
-		fr, err := in.take()
+		fr, err := in.acquireFrame()
 		if err != nil {
 			return
 		}
@@ -154,8 +154,8 @@ func (in *input) serveOwn() {
 	}
 }
 
-// take waits for room. A contributor that keeps to the window never makes it wait.
-func (in *input) take() (*frame, error) {
+// acquireFrame waits for room. A contributor that keeps to the window never makes it wait.
+func (in *input) acquireFrame() (*frame, error) {
 	select {
 	case <-in.free:
 		return in.p.r.engine.frames.Get().(*frame), nil
@@ -171,7 +171,7 @@ func (in *input) serve(s wire.Stream, came time.Time) {
 	in.times.waited = min(max(0, in.p.began.Sub(came)), in.p.r.engine.cfg.Stall/4)
 	l, stop := in.p.r.link(in.ctx, s)
 	defer stop()
-	l.meter = in.p.r.engine.meter.to(in.offer.Peer)
+	l.meter = in.p.r.engine.meter.counter(in.offer.Peer)
 	ctx, cancel := context.WithCancel(in.ctx)
 	var writer sync.WaitGroup
 	var failed error // writing; nil if all is written; read after writer.Wait
@@ -272,7 +272,7 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 // readFrame reads a frame, checks it, and hands it to the reducer.
 func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) error {
 	in.moved.Store(never) // a frame comes, or waits for the reducer
-	fr, err := in.take()
+	fr, err := in.acquireFrame()
 	if err != nil {
 		return err
 	}

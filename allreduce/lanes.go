@@ -69,7 +69,7 @@ func (ls *lanes) turn(ctx context.Context, use *laneUse) (done func()) {
 		use.without--
 		return func() {}
 	}
-	if !ls.take(ctx) {
+	if !ls.acquire(ctx) {
 		return func() {}
 	}
 	giveBack, began := func() { <-ls.taken }, time.Now()
@@ -85,8 +85,8 @@ func (ls *lanes) turn(ctx context.Context, use *laneUse) (done func()) {
 	}
 }
 
-// take waits for a lane, and is false if there is none for too long.
-func (ls *lanes) take(ctx context.Context) bool {
+// acquire waits for a lane, and is false if there is none for too long.
+func (ls *lanes) acquire(ctx context.Context) bool {
 	select {
 	case ls.taken <- struct{}{}:
 		return true

@@ -156,7 +156,7 @@ func TestRates(t *testing.T) {
 	now := time.Unix(0, 0)
 	e := &Engine{meter: newMeter()}
 	e.meter.now = func() time.Time { return now }
-	a, b := e.meter.to("a"), e.meter.to("b")
+	a, b := e.meter.counter("a"), e.meter.counter("b")
 	step := func(d time.Duration) { now = now.Add(d) }
 	endA := a()
 	step(time.Second / 2)
@@ -180,7 +180,7 @@ func TestRates(t *testing.T) {
 		t.Errorf("uplink %d, to %v", up, to)
 	}
 	for i := range 2 * maxRated {
-		e.meter.to(slot.PeerID(fmt.Sprint(i)))
+		e.meter.counter(slot.PeerID(fmt.Sprint(i)))
 	}
 	if n := len(e.meter.mu.peers); n > maxRated {
 		t.Errorf("%d peers are remembered", n)
@@ -194,7 +194,7 @@ func TestRatesOfOtherWays(t *testing.T) {
 	e := &Engine{meter: newMeter()}
 	e.meter.now = func() time.Time { return now }
 	send := func(p slot.PeerID, took time.Duration) {
-		end := e.meter.to(p)()
+		end := e.meter.counter(p)()
 		now = now.Add(took)
 		end(8_000_000)
 	}

@@ -81,8 +81,8 @@ const fastest = 1 << 20 // kB/s
 // kBps is the average in units of 1000 bytes a second; 0 where nothing is known.
 func (r *rate) kBps() uint32 { return uint32(min(r.average/1000, fastest)) }
 
-// to is what a link to a peer counts its writes with.
-func (m *meter) to(peer slot.PeerID) func() func(bytes int) {
+// counter returns what a link to a peer counts its writes with.
+func (m *meter) counter(peer slot.PeerID) func() func(bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.mu.peers[peer]

@@ -219,8 +219,8 @@ func (g *ring) finish(f int, lanes *partial) {
 	g.r.hashed(f)
 }
 
-// took says that frame f of a piece is in the result, and sends it on.
-func (g *ring) took(i, f int) {
+// noteFrame says that frame f of a piece is in the result, and sends it on.
+func (g *ring) noteFrame(i, f int) {
 	p := g.pieces[i]
 	if f+1 == p.last {
 		g.closeRange(p, p.last) // first: a peer that has the bytes may count on the statement
@@ -271,7 +271,7 @@ func (g *ring) alone() {
 				return
 			}
 			g.finish(f, room)
-			g.took(i, f)
+			g.noteFrame(i, f)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (in *incoming) readAll() error {
 		}
 		if err == nil {
 			in.frameTimer.Reset(in.frameTimeout(int(h.Length)))
-			err = in.take(h)
+			err = in.readBody(h)
 			in.frameTimer.Stop()
 		}
 		switch {
@@ -150,8 +150,8 @@ func (g *ring) complete() bool {
 	return true
 }
 
-// take reads what follows a header.
-func (in *incoming) take(h header) error {
+// readBody reads what follows a header.
+func (in *incoming) readBody(h header) error {
 	switch h.Kind {
 	case kindAlive:
 		_, err := in.l.readAlive()
@@ -178,7 +178,7 @@ func (in *incoming) readPassed(h header) error {
 		return err
 	}
 	in.r.hashed(f)
-	in.took(i, f)
+	in.noteFrame(i, f)
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (in *incoming) readPartial(h header) error {
 	}
 	in.finish(f, room)
 	in.r.engine.partials.Put(room)
-	in.took(i, f)
+	in.noteFrame(i, f)
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (g *ring) run() {
 func (g *ring) carry(s wire.Stream) error {
 	l, stop := g.r.link(g.ctx, s)
 	defer stop()
-	l.meter = g.r.engine.meter.to(g.peer(g.circle.Next(g.place)))
+	l.meter = g.r.engine.meter.counter(g.peer(g.circle.Next(g.place)))
 	err := l.writeAll(g.greeting())
 	var has []int
 	if err == nil {

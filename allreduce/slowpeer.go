@@ -40,8 +40,8 @@ type frameTimes struct {
 	waited time.Duration
 }
 
-// took counts a frame that came at a time and could begin when there was room for it.
-func (t *frameTimes) took(room, came time.Time) {
+// count counts a frame that came at a time and could begin when there was room for it.
+func (t *frameTimes) count(room, came time.Time) {
 	if t.last.IsZero() {
 		room = room.Add(-t.waited)
 	}

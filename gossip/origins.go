@@ -126,7 +126,7 @@ func (o *origins) get(id slot.PeerID) *origin {
 	return og
 }
 
-func (o *origins) keep(authors []slot.PeerID) {
+func (o *origins) protect(authors []slot.PeerID) {
 	kept := make(map[slot.PeerID]struct{}, len(authors))
 	for _, id := range authors {
 		kept[id] = struct{}{}
@@ -136,7 +136,7 @@ func (o *origins) keep(authors []slot.PeerID) {
 	o.mu.kept = kept
 }
 
-func (o *origins) keeps(author slot.PeerID) bool {
+func (o *origins) isProtected(author slot.PeerID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, kept := o.mu.kept[author]

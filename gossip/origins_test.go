@@ -94,7 +94,7 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	now := time.Now()
 	members := []slot.PeerID{"m1", "m2", "m3"}
 	said := announcement{kind: 1, boot: 1, counter: 5}
-	o.keep(members)
+	o.protect(members)
 	for _, id := range append(members, "stranger") {
 		if !o.admit("via", id, said, 10, now) {
 			t.Fatalf("%s is not heard", id)
@@ -114,7 +114,7 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	if !o.admit("via", "stranger", said, 10, now) {
 		t.Error("a stranger's window was kept")
 	}
-	o.keep([]slot.PeerID{"m1", "m2", "m3", "n1", "n2", "n3", "n4", "n5", "n6"})
+	o.protect([]slot.PeerID{"m1", "m2", "m3", "n1", "n2", "n3", "n4", "n5", "n6"})
 	// more than there is room for
 	for _, id := range []slot.PeerID{"n1", "n2", "n3", "n4", "n5", "n6"} {
 		o.admit("via", id, said, 10, now)
@@ -185,7 +185,7 @@ func TestEchoes(t *testing.T) {
 func TestMadeUpAuthorsShareOneRate(t *testing.T) {
 	o := newOrigins(usualOf(64), one)
 	now := time.Now()
-	o.keep([]slot.PeerID{"member"})
+	o.protect([]slot.PeerID{"member"})
 	admitted := 0
 	for i := range 10_000 {
 		if o.admit("flooder", slot.PeerID(fmt.Sprint(i)), announcement{kind: 1}, 10, now) {

@@ -155,7 +155,7 @@ func errClosed() error { return fmt.Errorf("gossip topic: %w", net.ErrClosed) }
 // Keep sets the authors whose windows against repetition are never dropped to make room for
 // others': the members of the run. Names cost nothing, so otherwise a peer could flood the topic
 // under many names until all windows are forgotten, and then replay old announcements of members.
-func (t *Topic) Keep(authors []slot.PeerID) { t.origins.keep(authors) }
+func (t *Topic) Keep(authors []slot.PeerID) { t.origins.protect(authors) }
 
 // Peers returns the neighbours that are in the topic, sorted.
 func (t *Topic) Peers() []slot.PeerID {
@@ -181,7 +181,7 @@ func (t *Topic) validate(_ context.Context, via peer.ID, m *pubsub.Message) pubs
 	case !slices.Contains(t.cfg.Kinds, a.kind):
 		return pubsub.ValidationIgnore // a later version may know this kind
 	case !t.origins.admit(slot.PeerID(via), slot.PeerID(from), a, len(m.Data), time.Now()):
-		if via == from && !t.origins.keeps(slot.PeerID(from)) {
+		if via == from && !t.origins.isProtected(slot.PeerID(from)) {
 			// the author repeats itself or sends too much; the neighbour may only have passed that
 			// on
 			t.offended(via)

@@ -38,7 +38,7 @@ func (c *Follower) Decided(record slot.Record) {
 	if now != nil && now.Plan().Slot != record.Slot {
 		now = nil
 	}
-	changes, of := c.take(now, record)
+	changes, of := c.noteRecord(now, record)
 	if len(of) > 0 {
 		c.emit("slot.figures", event(record.Slot, of))
 	}
@@ -47,8 +47,8 @@ func (c *Follower) Decided(record slot.Record) {
 	}
 }
 
-// take returns what changes with a record, and the figures of its slot, if there are any.
-func (c *Follower) take(now *allreduce.Reduction, record slot.Record) (
+// noteRecord returns what changes with a record, and the figures of its slot, if there are any.
+func (c *Follower) noteRecord(now *allreduce.Reduction, record slot.Record) (
 	all []Change, of []Contribution,
 ) {
 	leaves := func(o slot.Offer) (leaves []slot.FrameLeaf, seen bool) {
@@ -68,7 +68,7 @@ func (c *Follower) take(now *allreduce.Reduction, record slot.Record) (
 		of = c.published(now, record)
 		all = append(all, c.mu.tracker.Add(record.Slot, of)...)
 	}
-	for _, o := range c.mu.watch.took(record, leaves) {
+	for _, o := range c.mu.watch.noteRecord(record, leaves) {
 		all = append(all, c.mu.tracker.Note(record.Slot, o)...)
 	}
 	return all, of

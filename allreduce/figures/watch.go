@@ -31,9 +31,9 @@ func newWatch(weighing func(usual uint64) slot.Weighing) *watch {
 	return &watch{weighing: weighing, sent: map[slot.PeerID][]sent{}}
 }
 
-// took takes in the record of a step, and returns what is odd about its contributions. leaves is
-// what a contribution commits to, where that was seen here.
-func (w *watch) took(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) (odd []Finding) {
+// noteRecord takes in the record of a step, and returns what is odd about its contributions. leaves
+// is what a contribution commits to, where that was seen here.
+func (w *watch) noteRecord(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) (odd []Finding) {
 	marks := make([]mark, len(r.Contributions))
 	for i, o := range r.Contributions {
 		if l, seen := leaves(o); seen {

@@ -72,7 +72,7 @@ func (b *bench) at(slotNumber uint64, fragment uint32, gifts map[string]gift) []
 		peers = append(peers, m.Peer)
 	}
 	changes := b.tracker.Begin(slotNumber, peers)
-	for _, odd := range b.w.took(r, func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool) {
+	for _, odd := range b.w.noteRecord(r, func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool) {
 		g := gifts[string(o.Peer)]
 		for i, c := range []byte(g.frames) {
 			l := slot.FrameLeaf{}

@@ -48,11 +48,11 @@ func (b *Box) Receive(now time.Time, conn Conn, id uint64, m wire.Message) []Eff
 		return refuse(conn, fault(wire.CodeProtocol, "%v before HELLO: a rank's first message is HELLO",
 			wire.TypeOf(m)))
 	}
-	return b.from(now, r, id, m)
+	return b.receive(now, r, id, m)
 }
 
-// from takes in what a rank of the set says.
-func (b *Box) from(now time.Time, r *rank, id uint64, m wire.Message) []Effect {
+// receive takes in what a rank of the set says.
+func (b *Box) receive(now time.Time, r *rank, id uint64, m wire.Message) []Effect {
 	b.set.heard(now)
 	switch m := m.(type) {
 	case *wire.Layout:
@@ -60,7 +60,7 @@ func (b *Box) from(now time.Time, r *rank, id uint64, m wire.Message) []Effect {
 	case *wire.Done, *wire.Offer:
 		return b.answer(r, id, m)
 	case *wire.At:
-		return b.at(now, r, id, m)
+		return b.decideLook(now, r, id, m)
 	case *wire.Ping:
 		return []Effect{Send{r.conn, id, &wire.Pong{}}}
 	case *wire.Leave:
@@ -199,7 +199,7 @@ func (b *Box) Tick(now time.Time, steps []uint64) []Effect {
 // waitsFor says who has not moved.
 func (b *Box) waitsFor(steps []uint64) string {
 	if !b.set.shares {
-		return b.set.missing()
+		return b.set.describeAbsent()
 	}
 	for _, r := range b.set.sorted() {
 		if b.request.answers[r.number] != nil {
@@ -220,7 +220,7 @@ func (b *Box) State() string {
 	case b.set == nil:
 		return "no trainer"
 	case b.set.layout == nil:
-		return "gathering: " + b.set.missing()
+		return "gathering: " + b.set.describeAbsent()
 	case !b.set.shares:
 		return fmt.Sprintf("%d ranks, for which the shared memory is made", b.set.world)
 	case b.request == nil:
@@ -240,7 +240,7 @@ func (b *Box) Missing() string {
 	if b.set == nil || b.set.layout != nil {
 		return ""
 	}
-	return b.set.missing()
+	return b.set.describeAbsent()
 }
 
 // TellLowest tells the rank of the lowest number of those that wait for the others. People read

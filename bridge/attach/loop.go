@@ -92,7 +92,7 @@ func (l *loop) run() {
 		case now := <-ticker:
 			l.memory.beat()
 			l.carryOut(l.box.Tick(now, l.memory.steps()))
-			l.carryOut(l.missing(now))
+			l.carryOut(l.awaitTrainer(now))
 			l.carryOut(l.gathering(now))
 		case <-l.over:
 			return
@@ -198,9 +198,9 @@ func (l *loop) quit(why error) {
 	l.wake()
 }
 
-// missing looks after a trainer that is gone: it tells people, and ends the peer's wait for the
-// next one. The node may not call its trainer for long, as when it looks for the run.
-func (l *loop) missing(now time.Time) todo {
+// awaitTrainer looks after a trainer that is gone: it tells people, and ends the peer's wait for
+// the next one. The node may not call its trainer for long, as when it looks for the run.
+func (l *loop) awaitTrainer(now time.Time) todo {
 	if l.lostAt.IsZero() || l.stop != nil || l.box.Over() {
 		return nil
 	}

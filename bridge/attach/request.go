@@ -93,8 +93,8 @@ func apart(q *request, answers []wire.Message) *Fault {
 	return nil
 }
 
-// at answers a rank that has come to a look. The first that comes decides for all.
-func (b *Box) at(now time.Time, r *rank, id uint64, m *wire.At) []Effect {
+// decideLook answers a rank that has come to a look. The first that comes decides for all.
+func (b *Box) decideLook(now time.Time, r *rank, id uint64, m *wire.At) []Effect {
 	q := b.request
 	if q == nil || q.id != m.Train || q.answers[r.number] != nil {
 		return b.Dismiss(*fault(wire.CodeProtocol, "AT of rank %d for a TRAIN %d that is not under way", r.number,

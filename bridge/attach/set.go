@@ -62,8 +62,8 @@ func (s *rankSet) moved(now time.Time, steps []uint64) bool {
 	return true
 }
 
-// missing says for whom the set waits.
-func (s *rankSet) missing() string {
+// describeAbsent says for whom the set waits.
+func (s *rankSet) describeAbsent() string {
 	var absent []string
 	for number := range s.world {
 		if r := s.ranks[number]; r == nil || r.laid == nil {

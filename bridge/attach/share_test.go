@@ -165,7 +165,7 @@ func TestANodeThatMakesMemoryAnswers(t *testing.T) {
 	for hours := range 3 {
 		l.do(func() []Effect {
 			later := began.Add(time.Duration(1+hours) * time.Hour)
-			return append(l.box.Tick(later, l.memory.steps()), l.missing(later)...)
+			return append(l.box.Tick(later, l.memory.steps()), l.awaitTrainer(later)...)
 		})
 	}
 	if m.reaches("2 ranks, for which the shared memory is made"); m.server.Err() != nil {

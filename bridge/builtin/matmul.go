@@ -53,8 +53,8 @@ func mat(data []float32, stride int) matrix { return matrix{data, stride, blas.N
 // t is the transpose of m, a view too.
 func (m matrix) t() matrix { return matrix{m.data, m.stride, blas.Trans} }
 
-// from is m without its first i rows and j columns, as the product sees them.
-func (m matrix) from(i, j int) []float32 {
+// slice returns m without its first i rows and j columns, as the product sees them.
+func (m matrix) slice(i, j int) []float32 {
 	if m.transposed == blas.Trans {
 		i, j = j, i
 	}
@@ -80,7 +80,7 @@ func matmulTile(dst, a, b matrix, i, j, m, n, k int, add bool) {
 	}
 	for l := 0; l < k; l += tileDepth {
 		gemm.Sgemm(a.transposed, b.transposed, m, n, min(tileDepth, k-l), 1,
-			a.from(i, l), a.stride, b.from(l, j), b.stride, beta, dst.from(i, j), dst.stride)
+			a.slice(i, l), a.stride, b.slice(l, j), b.stride, beta, dst.slice(i, j), dst.stride)
 		beta = 1
 	}
 }

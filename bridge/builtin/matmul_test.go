@@ -9,7 +9,7 @@ import (
 
 // naive is the product by its definition, in float64.
 func naive(dst []float32, stride int, a, b matrix, m, n, k int, add bool) []float32 {
-	at := func(x matrix, i, j int) float64 { return float64(x.from(i, j)[0]) }
+	at := func(x matrix, i, j int) float64 { return float64(x.slice(i, j)[0]) }
 	out := append([]float32(nil), dst...)
 	for i := range m {
 		for j := range n {

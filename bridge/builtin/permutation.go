@@ -15,8 +15,8 @@ func newPermutation(n uint64, keys [4]uint64) permutation {
 	return permutation{n: n, half: max(1, (bits.Len64(n-1)+1)/2), keys: keys}
 }
 
-// at is the number at position x, which is below n.
-func (p *permutation) at(x uint64) uint64 {
+// apply returns the number at position x, which is below n.
+func (p *permutation) apply(x uint64) uint64 {
 	mask := uint64(1)<<p.half - 1
 	for {
 		left, right := x>>p.half, x&mask

@@ -53,5 +53,5 @@ func (s *sampler) window(place uint64) uint64 {
 		s.known, s.epoch, s.offset = true, epoch, offset%s.length
 		s.order = newPermutation(s.windows, keys)
 	}
-	return s.offset + s.order.at(place%s.windows)*s.length
+	return s.offset + s.order.apply(place%s.windows)*s.length
 }

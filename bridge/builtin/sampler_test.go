@@ -16,7 +16,7 @@ func TestPermutationIsOne(t *testing.T) {
 		p := newPermutation(n, keys)
 		seen := make([]bool, n)
 		for x := range n {
-			y := p.at(x)
+			y := p.apply(x)
 			if y >= n || seen[y] {
 				t.Fatalf("of %d: %d gives %d, again or beyond the end", n, x, y)
 			}
@@ -122,7 +122,7 @@ func TestPermutationGolden(t *testing.T) {
 	p := newPermutation(100, keys)
 	var got []uint64
 	for x := range uint64(8) {
-		got = append(got, p.at(x))
+		got = append(got, p.apply(x))
 	}
 	if want := []uint64{37, 30, 81, 86, 52, 53, 15, 16}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

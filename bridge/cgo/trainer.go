@@ -154,7 +154,7 @@ func (l *library) Train(ctx context.Context, task trainer.Task) (stats trainer.S
 		if err := l.must(doing, l.host(C.HOST_RUN, 0, 0, nil)); err != nil {
 			return err
 		}
-		if problem := l.took(task.Steps); problem != "" {
+		if problem := l.checkStats(task.Steps); problem != "" {
 			return l.faulty(doing, "%s", problem)
 		}
 		return nil
@@ -197,8 +197,8 @@ func (l *library) passes(task trainer.Task) (free func()) {
 	}
 }
 
-// took says which of a run's statistics cannot be.
-func (l *library) took(asked int) string {
+// checkStats says which of a run's statistics cannot be.
+func (l *library) checkStats(asked int) string {
 	s := &l.h.stats
 	switch loss, seconds := float64(s.loss), float64(s.seconds); {
 	case s.steps == 0 || uint64(s.steps) > uint64(asked):

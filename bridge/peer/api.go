@@ -33,7 +33,7 @@ func (p *Peer) serve(s *Settings) error {
 	}
 	content := api.Content{
 		Status: func() (any, bool) { return p.Status() }, Starting: p.options.TrainerState, Metrics: scrapes,
-		Events: p.recent.after, Node: p.commands,
+		Events: p.recent.list, Node: p.commands,
 	}
 	if s.API == "" {
 		err = p.serveSocket(keys, content)

@@ -41,9 +41,9 @@ func (r *recent) add(e p2pdiloco.Event) {
 	}
 }
 
-// after returns the events that came after so many, as far as they are kept. A caller that counts
+// list returns the events that came after so many, as far as they are kept. A caller that counts
 // those of an earlier process gets all.
-func (r *recent) after(seen uint64) api.Recent {
+func (r *recent) list(seen uint64) api.Recent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := r.mu.next - uint64(len(r.mu.lines))

@@ -66,6 +66,6 @@ seeds of 20 rounds of 50 steps about an hour.`,
 	fs.DurationVar(&c.StepTime, "step-time", 100*time.Millisecond,
 		"how long an inner step lasts: long enough for this machine's cores, or step-x-pace is above 1.1")
 	c.Flags(fs)
-	o.keep(fs, "the warm start, logs and events")
+	o.addKeepDir(fs, "the warm start, logs and events")
 	return cmd
 }

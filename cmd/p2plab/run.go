@@ -23,10 +23,10 @@ type output struct {
 
 func (o *output) flags(fs *pflag.FlagSet, what string) {
 	fs.BoolVar(&o.json, "json", false, "print one JSON document to stdout, everything else to stderr")
-	o.keep(fs, what)
+	o.addKeepDir(fs, what)
 }
 
-func (o *output) keep(fs *pflag.FlagSet, what string) {
+func (o *output) addKeepDir(fs *pflag.FlagSet, what string) {
 	fs.StringVar(&o.keepDir, "keep-dir", "", "`folder` where "+what+" stay (default a temporary one, kept if "+
 		"something failed)")
 }

@@ -114,7 +114,7 @@ func (f *stepFlags) command(cmd *cobra.Command) *cobra.Command {
 	fs.Uint64Var(&f.cfg.Slots, "slots", f.cfg.Slots, "slots that count, of one reduction each")
 	fs.Var(sources.OneOf(&f.cfg.Against, "program", []string{"mpi"}), "against",
 		"what reduces as large a vector in turns: mpi")
-	f.keep(fs, "data directories and logs")
+	f.addKeepDir(fs, "data directories and logs")
 	return cmd
 }
 

@@ -86,7 +86,7 @@ func (c Client) call(
 		err = json.Unmarshal(b, result)
 	}
 	if err != nil {
-		return nil, at(c.Addr, err)
+		return nil, addAddress(c.Addr, err)
 	}
 	return b, nil
 }
@@ -116,8 +116,8 @@ func Runs(err error) bool {
 // maxRefusal bounds that text, in bytes.
 const maxRefusal = 1 << 10
 
-// at adds the address of the API to an error, unless the error is a refusal.
-func at(addr Address, err error) error {
+// addAddress adds the address of the API to an error, unless the error is a refusal.
+func addAddress(addr Address, err error) error {
 	switch err.(type) { //nolint:errorlint // as ask makes them
 	case refusal, notReady:
 		return err

@@ -28,7 +28,7 @@ func (s *Store) BeginOutcome(height uint64) (b *Begun, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := s.outcomes.begun.Swap(b)
-	if b.mu.file, b.mu.written = old.take(); b.mu.file == nil {
+	if b.mu.file, b.mu.written = old.detach(); b.mu.file == nil {
 		b.mu.file, err = s.folder.begin(b.name)
 	}
 	if b.mu.written == nil || old.name != b.name { // frames of another height are other frames
@@ -49,8 +49,8 @@ func (s *outcomes) begunFor(height uint64) *Begun {
 
 func begunName(height uint64) string { return fileName(outcomePrefix, height, slot.Root{}) }
 
-// take returns the file for somebody else to write; nil if there is none.
-func (b *Begun) take() (f disk.File, written map[int64]slot.Root) {
+// detach returns the file for somebody else to write; nil if there is none.
+func (b *Begun) detach() (f disk.File, written map[int64]slot.Root) {
 	if b == nil {
 		return nil, nil
 	}

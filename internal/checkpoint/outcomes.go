@@ -192,7 +192,7 @@ func (s *outcomes) put(o *Outcome, data []slot.Frames) error {
 
 // write writes an outcome to the file that was begun for its height, or else to another one.
 func (s *outcomes) write(o *Outcome, header []byte, data []slot.Frames) (err error) {
-	f, written := s.begunFor(o.Height).take()
+	f, written := s.begunFor(o.Height).detach()
 	if f == nil {
 		if f, err = s.folder.begin(o.name); err != nil {
 			return err

@@ -18,8 +18,8 @@ type incoming struct {
 	}
 }
 
-// take returns what is kept, which is the caller's then; nil: nothing.
-func (in *incoming) take() *Partial {
+// detach returns what is kept, which is the caller's then; nil: nothing.
+func (in *incoming) detach() *Partial {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	p := in.mu.kept
@@ -29,7 +29,7 @@ func (in *incoming) take() *Partial {
 
 // removeUnused removes what is kept.
 func (in *incoming) removeUnused() error {
-	if p := in.take(); p != nil {
+	if p := in.detach(); p != nil {
 		return in.folder.remove(filepath.Base(p.file.Name()))
 	}
 	return nil
@@ -43,7 +43,7 @@ func (in *incoming) begun(c Checkpoint) bool {
 }
 
 func (in *incoming) create(c Checkpoint) (*Partial, error) {
-	if p := in.take(); p != nil {
+	if p := in.detach(); p != nil {
 		if f, err := in.folder.fs.OpenFile(p.file.Name(), os.O_RDWR); err == nil && p.Checkpoint == c {
 			p.file = f
 			return p, nil

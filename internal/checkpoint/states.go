@@ -74,9 +74,9 @@ func (s *states) find(root slot.Root) (c *stateFile, ok bool) {
 	return c, ok
 }
 
-// keep takes the file of a state that has got its name into the list, with its tree if that is
+// addFile takes the file of a state that has got its name into the list, with its tree if that is
 // known.
-func (s *states) keep(c Checkpoint, tree []byte) {
+func (s *states) addFile(c Checkpoint, tree []byte) {
 	file := &stateFile{Checkpoint: c}
 	if tree != nil {
 		file.tree.Store(&tree)
@@ -95,7 +95,7 @@ func (s *states) scan(name string, height uint64, root slot.Root) error {
 	if err != nil {
 		return err
 	}
-	s.keep(Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: root, Size: s.shape.Size()}, nil)
+	s.addFile(Checkpoint{Height: height, Slot: count.Slot, Open: count.Open, Root: root, Size: s.shape.Size()}, nil)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (w *Written) Publish() error {
 	if err := w.states.folder.publish(w.file, w.name()); err != nil {
 		return err
 	}
-	w.states.keep(w.Checkpoint, w.tree.nodes)
+	w.states.addFile(w.Checkpoint, w.tree.nodes)
 	return nil
 }
 

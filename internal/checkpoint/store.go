@@ -120,7 +120,7 @@ func (s *Store) scanFile(name string) (err error) {
 // Close removes the file that was begun, and those that were kept to be written again. Nothing is
 // written after it.
 func (s *Store) Close() error {
-	if f, _ := s.outcomes.begun.Load().take(); f != nil {
+	if f, _ := s.outcomes.begun.Load().detach(); f != nil {
 		s.folder.drop(f)
 	}
 	return s.folder.removeSpare()

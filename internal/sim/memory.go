@@ -39,7 +39,7 @@ func (n *node) Dial(ctx context.Context, to multiaddr.Multiaddr, id peer.ID) (tr
 	look := func() (other *node, handshakes time.Duration, broken bool) {
 		n.net.mu.Lock()
 		defer n.net.mu.Unlock()
-		if other = n.net.at(ip); other != nil {
+		if other = n.net.find(ip); other != nil {
 			handshakes, broken = handshake*2*n.net.delay(n, other), n.net.broken(n, other)
 		}
 		return other, handshakes, broken

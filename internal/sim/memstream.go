@@ -45,7 +45,7 @@ func newStream(c *memoryConn) *memoryStream {
 
 // Read implements network.MuxedStream. It returns at most what one Write has sent.
 func (s *memoryStream) Read(b []byte) (int, error) {
-	return s.retry((*memoryStream).take, s.readable, b)
+	return s.retry((*memoryStream).readArrived, s.readable, b)
 }
 
 // Write implements network.MuxedStream.
@@ -80,8 +80,8 @@ func (s *memoryStream) retry(
 	}
 }
 
-// take reads bytes that have arrived.
-func (s *memoryStream) take(b []byte) (n int, until time.Time, err error) {
+// readArrived reads bytes that have arrived.
+func (s *memoryStream) readArrived(b []byte) (n int, until time.Time, err error) {
 	defer s.lock().Unlock()
 	if err := s.check(s.shut, s.readBy); err != nil {
 		return 0, until, err

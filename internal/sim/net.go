@@ -217,7 +217,7 @@ func (s *Net) Sent(i int) (n int) {
 func (s *Net) route(p *simnet.Packet) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from, to := s.at(p.From.(*net.UDPAddr).IP), s.at(p.To.(*net.UDPAddr).IP)
+	from, to := s.find(p.From.(*net.UDPAddr).IP), s.find(p.To.(*net.UDPAddr).IP)
 	if from == nil || to == nil {
 		return s.Latency
 	}
@@ -233,8 +233,8 @@ func (s *Net) route(p *simnet.Packet) time.Duration {
 
 // The lock is held for what follows.
 
-// at returns the host of an address; nil: it is of none.
-func (s *Net) at(ip net.IP) *node {
+// find returns the host of an address; nil: it is of none.
+func (s *Net) find(ip net.IP) *node {
 	if i := slices.IndexFunc(s.mu.nodes, func(n *node) bool { return n.ip.Equal(ip) }); i >= 0 {
 		return s.mu.nodes[i]
 	}

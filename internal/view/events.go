@@ -55,8 +55,8 @@ func (all *events) join(more events) {
 	all.all = all.all[max(0, len(all.all)-maxEvents):]
 }
 
-// since are the events after a number.
-func (all *events) since(number uint64) (some []Event) {
+// listAfter returns the events after a number.
+func (all *events) listAfter(number uint64) (some []Event) {
 	for _, e := range all.all {
 		if e.Number > number {
 			some = append(some, e)

@@ -47,10 +47,10 @@ func (h *history) takeLine(line []byte) {
 	}
 }
 
-// take adds what a status says, of a peer whose metrics file is not read. The held-out loss is
+// addStatus adds what a status says, of a peer whose metrics file is not read. The held-out loss is
 // often that of an earlier slot. The training loss is of the newest round, which is that of the
 // newest slot only just after it was applied.
-func (h *history) take(s p2pdiloco.Status) {
+func (h *history) addStatus(s p2pdiloco.Status) {
 	if h.filed || s.RunID.IsZero() || s.Stats.Slot == 0 {
 		h.takeLoss(s.Stats)
 		return
@@ -113,8 +113,8 @@ func (h *history) thin() {
 	h.points = kept
 }
 
-// since are the points that have changed after a version.
-func (h *history) since(version uint64) (some []Point) {
+// listChanged returns the points that have changed after a version.
+func (h *history) listChanged(version uint64) (some []Point) {
 	for _, p := range h.points {
 		if p.version > version {
 			some = append(some, p)

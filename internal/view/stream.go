@@ -70,8 +70,8 @@ func (t *told) update(n *Newest) (u update) {
 		u.Agreement = t.news("agreement", n.Agreement)
 		t.changes(n.Members, &u)
 	}
-	u.Points, t.points = n.history.since(t.points), n.history.version
-	u.Events, t.events = n.events.since(t.events), n.events.number
+	u.Points, t.points = n.history.listChanged(t.points), n.history.version
+	u.Events, t.events = n.events.listAfter(t.events), n.events.number
 	if !t.begun || t.fault != n.Fault {
 		t.fault = n.Fault
 		u.Fault = new(n.Fault)

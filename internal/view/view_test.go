@@ -187,19 +187,19 @@ func TestHistory(t *testing.T) {
 		if of > 0 {
 			s.Stats.Loss, s.Stats.LossSlot = &held, of
 		}
-		h.take(s)
+		h.addStatus(s)
 	}
 	at(1, 4, 0, 0)
 	at(2, 3, 0, 0)
 	at(2, 2.5, 3.9, 1) // the training loss is that of a round that goes on
 	seen := h.version
 	at(2, 2.5, 3.9, 1)
-	if len(h.since(seen)) != 0 || len(h.points) != 2 || *h.points[0].Loss != 3.9 || h.points[0].TrainLoss != nil ||
+	if len(h.listChanged(seen)) != 0 || len(h.points) != 2 || *h.points[0].Loss != 3.9 || h.points[0].TrainLoss != nil ||
 		*h.points[1].TrainLoss != 3 {
 		t.Errorf("%+v", h)
 	}
 	at(2, 2.5, 2.9, 2)
-	if changed := h.since(seen); len(changed) != 1 || changed[0].Slot != 2 {
+	if changed := h.listChanged(seen); len(changed) != 1 || changed[0].Slot != 2 {
 		t.Errorf("%+v", changed)
 	}
 	for n := range uint64(10_000) {
@@ -210,7 +210,7 @@ func TestHistory(t *testing.T) {
 		h.points[n-1].Slot != 10_002 {
 		t.Errorf("%d points from %d to %d", n, h.points[0].Slot, h.points[n-1].Slot)
 	}
-	if text, err := json.Marshal(h.since(0)); err != nil || len(text) > 400_000 {
+	if text, err := json.Marshal(h.listChanged(0)); err != nil || len(text) > 400_000 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
@@ -226,9 +226,9 @@ func TestMetrics(t *testing.T) {
 	} {
 		h.takeLine([]byte(line))
 	}
-	h.take(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.5), LossSlot: 4}})
-	h.take(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.), LossSlot: 9}})
-	text, err := json.Marshal(h.since(0))
+	h.addStatus(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.5), LossSlot: 4}})
+	h.addStatus(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.), LossSlot: 9}})
+	text, err := json.Marshal(h.listChanged(0))
 	want := `[[2,1767323045,9,4,null,null],[3,1767323045,9,3,2,7],[4,1767323105,12,2.5,null,0]]`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v", text, err)
@@ -250,9 +250,9 @@ func TestEvents(t *testing.T) {
 		text := map[bool]string{true: "12D3KooWGRUKWRYAYXPn1hTvi8N5gRvHQ5x7oWgpGnvEMBLUFxAv has left\nsee docs"}[i != 1]
 		all.add(e, text, i == 0, names)
 	}
-	kept := all.since(0)
+	kept := all.listAfter(0)
 	if len(kept) != maxEvents || kept[0].Text != "attic LUFxAv has left" || all.number != maxEvents+2 ||
-		len(all.since(all.number-1)) != 1 {
+		len(all.listAfter(all.number-1)) != 1 {
 		t.Errorf("%d events, %+v", len(kept), kept[0])
 	}
 	for _, line := range []string{``, `[]`, `{}`, `{"event":"x"}`, `{"time":"2026-01-02T03:04:05Z"}`} {

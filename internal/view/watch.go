@@ -114,7 +114,7 @@ func (w *Watcher) ask(ctx context.Context) (members int) {
 		for _, line := range lines {
 			n.history.takeLine(line)
 		}
-		n.history.take(s)
+		n.history.addStatus(s)
 	}
 	close(w.mu.changed)
 	w.mu.changed = make(chan struct{})

@@ -63,8 +63,8 @@ var phases = map[string]p2pdiloco.Phase{
 	membership.EndsProvisional.String(): p2pdiloco.PhaseEndedProvisional,
 }
 
-// since is a phase, or that at the end of the run where this has come since.
-func (c *collector) since(p p2pdiloco.Phase) p2pdiloco.Phase {
+// latestPhase returns a phase, or that at the end of the run where this has come since.
+func (c *collector) latestPhase(p p2pdiloco.Phase) p2pdiloco.Phase {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.ending == "" || ended(p) {

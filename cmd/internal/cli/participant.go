@@ -247,7 +247,7 @@ func (p *participant) finish(joined leaver, node endless) error {
 		last = now // a contribution that was offered still counted
 	}
 	if !failed { // the closing record may have come while this peer left
-		last.Phase = p.collect.since(last.Phase)
+		last.Phase = p.collect.latestPhase(last.Phase)
 	}
 	r := p.collect.sumUp(last, time.Since(p.began))
 	switch {

@@ -32,9 +32,9 @@ type FS struct {
 var _ disk.FS = (*FS)(nil)
 
 // New makes an empty file system.
-func New() *FS { return with(newDir()) }
+func New() *FS { return newFS(newDir()) }
 
-func with(root *node) *FS {
+func newFS(root *node) *FS {
 	f := &FS{}
 	f.mu.root, f.mu.plan = root, func(Op) Fault { return Fault{} }
 	return f

@@ -139,7 +139,7 @@ func (f *FS) Reboot(seed uint64) *FS {
 	defer f.mu.Unlock()
 	f.mu.down = true
 	s := survivors{rand.New(rand.NewPCG(seed, 0)), int(min(seed, moodMixed)), map[*node]*node{}}
-	return with(s.node(f.mu.root))
+	return newFS(s.node(f.mu.root))
 }
 
 // Restart kills the process and returns the same kernel for the next one, with all that is in its
@@ -150,7 +150,7 @@ func (f *FS) Restart(seed uint64) *FS {
 	defer f.mu.Unlock()
 	f.mu.down = true
 	evict(f.mu.root, rand.New(rand.NewPCG(seed, 1)), int(min(seed, moodMixed)))
-	return with(f.mu.root)
+	return newFS(f.mu.root)
 }
 
 func evict(n *node, rng *rand.Rand, mood int) {

@@ -271,4 +271,4 @@ func TestProperty(t *testing.T) {
 }
 
 // survivor is the file system with all that was in the cache.
-func (f *FS) survivor() *FS { return with(f.mu.root) }
+func (f *FS) survivor() *FS { return newFS(f.mu.root) }

@@ -53,18 +53,18 @@ func (r *Report) Add(turn int, name, units string, figures ...float64) {
 // another. Its unit is the unit and what, as in sec-x-mpi.
 func (r *Report) Ratio(name, other, unit, what string) {
 	for turn := range r.turns {
-		if a, b := r.of(turn, name, unit), r.of(turn, other, unit); len(a) > 0 && len(b) > 0 {
+		if a, b := r.list(turn, name, unit), r.list(turn, other, unit); len(a) > 0 && len(b) > 0 {
 			r.Add(turn, name, strings.TrimSuffix(unit, "/op")+"-x-"+what, Median(a)/Median(b))
 		}
 	}
 }
 
 // Samples are all figures that a name has in a unit.
-func (r *Report) Samples(name, unit string) []float64 { return r.of(all, name, unit) }
+func (r *Report) Samples(name, unit string) []float64 { return r.list(all, name, unit) }
 
 const all = -1 // turns
 
-func (r *Report) of(turn int, name, unit string) (x []float64) {
+func (r *Report) list(turn int, name, unit string) (x []float64) {
 	for _, s := range r.samples {
 		if (turn == all || s.turn == turn) && s.name == name && s.unit == unit {
 			x = append(x, s.x)

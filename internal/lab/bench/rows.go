@@ -63,14 +63,14 @@ func parseRow(name string) (row, error) {
 		return r, fmt.Errorf("%s: %q is no mode: %s", name, r.mode, strings.Join(modeNames, ", "))
 	}
 	for _, word := range words[1:] {
-		if err := r.take(word); err != nil {
+		if err := r.parseWord(word); err != nil {
 			return r, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return r, nil
 }
 
-func (r *row) take(word string) (err error) {
+func (r *row) parseWord(word string) (err error) {
 	if n, is := strings.CutPrefix(word, "flip:"); is {
 		if r.bad, err = strconv.Atoi(n); err != nil || r.bad < 1 {
 			err = fmt.Errorf("%q: how many peers flip?", word)

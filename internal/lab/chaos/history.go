@@ -85,7 +85,7 @@ func (r *reader) read(l eventlog.Line) {
 	case "peer.started":
 		r.begin(l)
 	case "record.certified":
-		r.take(l)
+		r.addRecord(l)
 	case "members.changed":
 		if now := r.chain[l.Height]; now != nil {
 			now.members = l.Members
@@ -127,9 +127,9 @@ func (h *history) record(hash string) *record {
 	return h.records[hash]
 }
 
-// take adds a record that is certified to the peer's chain. Just after a chain switch it may
+// addRecord adds a record that is certified to the peer's chain. Just after a chain switch it may
 // replace a record that was given up.
-func (r *reader) take(l eventlog.Line) {
+func (r *reader) addRecord(l eventlog.Line) {
 	now := r.record(l.Record)
 	if !now.certified() {
 		r.order = append(r.order, now)

@@ -112,7 +112,7 @@ func (r *runner) run(ctx context.Context) error {
 			}
 		}
 		r.ask(ctx)
-		if r.over() {
+		if r.isOver() {
 			return nil
 		}
 		if err := cmp.Or(r.stuck(), r.sleep(ctx)); err != nil {
@@ -121,8 +121,8 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// over says whether all peers have finished, or hold the last state of a soak.
-func (r *runner) over() bool {
+// isOver says whether all peers have finished, or hold the last state of a soak.
+func (r *runner) isOver() bool {
 	if r.soak != nil {
 		return r.soak.ends != nil
 	}

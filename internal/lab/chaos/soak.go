@@ -120,7 +120,7 @@ func (r *runner) goOn() error {
 	if s.from.IsZero() && r.ledger.slot >= quietFirst {
 		s.from = time.Now()
 	}
-	if s.over() {
+	if s.isOver() {
 		if r.pending = nil; len(r.active) == 0 && r.ledger.slot >= r.gate.slot {
 			s.ends = r.held()
 		}
@@ -128,8 +128,8 @@ func (r *runner) goOn() error {
 	return nil
 }
 
-// over says whether the time that counts is over.
-func (s *soak) over() bool { return !s.from.IsZero() && time.Since(s.from) >= s.length }
+// isOver says whether the time that counts is over.
+func (s *soak) isOver() bool { return !s.from.IsZero() && time.Since(s.from) >= s.length }
 
 // held is what the peers hold after the last slot; nil if one of them does not hold it yet.
 func (r *runner) held() (ends []ending) {
@@ -146,7 +146,7 @@ func (r *runner) held() (ends []ending) {
 // ahead is the slot up to which a soak's peers may train. Once its time and its last fault are
 // over, the gate stays where it is.
 func (r *runner) ahead() uint64 {
-	if r.soak.over() && len(r.active)+len(r.pending) == 0 {
+	if r.soak.isOver() && len(r.active)+len(r.pending) == 0 {
 		return r.gate.slot
 	}
 	return r.ledger.slot + soakAhead

@@ -95,7 +95,7 @@ func TestSoakEndsTogether(t *testing.T) {
 	for _, p := range r.nodes {
 		p.status.Slot = 9
 	}
-	if r.goOn() != nil || len(r.soak.ends) != 3 || r.cfg.Slots != 9 || !r.over() {
+	if r.goOn() != nil || len(r.soak.ends) != 3 || r.cfg.Slots != 9 || !r.isOver() {
 		t.Errorf("ends %v", r.soak.ends)
 	}
 }

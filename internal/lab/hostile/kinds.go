@@ -98,8 +98,8 @@ var kinds = []Kind{
 		"owner-one-frame", "signs an outcome of which one frame is thirty times as long",
 		alone, owns(30, false), proof,
 	},
-	{"hide", "gives owners its bytes, and shows auditors nothing", alone, hides(false), hidden},
-	{"show-other", "gives owners its bytes, and shows auditors other ones", alone, hides(true), hidden},
+	{"hide", "gives owners its bytes, and shows auditors nothing", alone, hideBytes(false), hidden},
+	{"show-other", "gives owners its bytes, and shows auditors other ones", alone, hideBytes(true), hidden},
 	{"false-norms", "commits to norms that its frames do not have", alone, falseNorms, proof},
 	{"false-total", "offers a norm that those of its frames do not add up to", alone, falseTotal, proof},
 	// after each of its ways
@@ -141,7 +141,7 @@ var kinds = []Kind{
 	},
 	{
 		"strangers-hide", "three strangers that offer, and show auditors nothing",
-		newcomers, hides(false), named(1, "unshown"),
+		newcomers, hideBytes(false), named(1, "unshown"),
 	},
 	// they are more than the f liars of D10: 41 in 40 slots
 	{

@@ -51,9 +51,9 @@ func (l *liar) streams(protocol string, other func(opened bool, s wire.Stream) (
 	}
 }
 
-// hides makes a kind that gives owners what it has offered, and shows auditors nothing, or bytes
-// that are as many and other ones.
-func hides(garbling bool) func(*liar) {
+// hideBytes makes a kind that gives owners what it has offered, and shows auditors nothing, or
+// bytes that are as many and other ones.
+func hideBytes(garbling bool) func(*liar) {
 	return func(l *liar) {
 		l.streams(p2p.ProtocolAudit, func(opened bool, s wire.Stream) (wire.Stream, string) {
 			switch {

@@ -43,7 +43,7 @@ func (g *Guard) keepOwn(key slot.Root) error {
 	if g.keys.own.IsZero() || g.keys.own.Commitment(g.runID()) != key {
 		return nil
 	}
-	if err := g.keep(g.keys.own); err != nil {
+	if err := g.store(g.keys.own); err != nil {
 		return err
 	}
 	g.keys.own = proof.Secret{}
@@ -108,8 +108,8 @@ func (g *Guard) enforce(key slot.Root) (changed bool, err error) {
 	return err == nil, err
 }
 
-// keep writes a secret that is not in force to disk. keys is held.
-func (g *Guard) keep(s proof.Secret) error {
+// store writes a secret that is not in force to disk. keys is held.
+func (g *Guard) store(s proof.Secret) error {
 	ring, err := g.ring().With(s)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (g *Guard) fetchKey(ctx context.Context, key slot.Root, from []slot.PeerID)
 		if err == nil {
 			g.keys.Lock()
 			defer g.keys.Unlock()
-			return g.keep(secret)
+			return g.store(secret)
 		}
 		if len(errs) <= maxKeyErrors {
 			errs = append(errs, fmt.Errorf("from %s: %w", p.Short(), err))

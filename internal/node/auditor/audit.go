@@ -67,7 +67,7 @@ func (j *job) collect() error {
 func (j *job) gather(ctx context.Context) {
 	asks := map[slot.PeerID][]ask{}
 	for _, s := range j.segments {
-		for p, list := range s.missing() {
+		for p, list := range s.listUnshown() {
 			asks[p] = append(asks[p], list...)
 		}
 	}
@@ -117,9 +117,9 @@ func (j *job) compareSample(s *segment, place int, r slot.Range) error {
 	return err
 }
 
-// took takes in an opening, and says whether it is of use.
-func (j *job) took(q ask, o audit.Opening) bool {
-	lie, err := j.take(q, o)
+// noteOpening takes in an opening, and says whether it is of use.
+func (j *job) noteOpening(q ask, o audit.Opening) bool {
+	lie, err := j.checkOpening(q, o)
 	if lie == nil {
 		return err == nil
 	}

@@ -65,7 +65,7 @@ func (j *job) ask(ctx context.Context, p slot.PeerID, list []ask) (missing []ask
 		j.cfg.Logger.Debug("an audit's question was not answered", "peer", p, "err", err)
 	}
 	for i, q := range list {
-		if answers[i] == nil || !j.took(q, *answers[i]) {
+		if answers[i] == nil || !j.noteOpening(q, *answers[i]) {
 			missing = append(missing, q)
 		}
 	}
@@ -75,7 +75,7 @@ func (j *job) ask(ctx context.Context, p slot.PeerID, list []ask) (missing []ask
 // askSelf opens what this peer has contributed.
 func (j *job) askSelf(list []ask) (missing []ask) {
 	for _, q := range list {
-		if o := j.openSelf(q); o == nil || !j.took(q, *o) {
+		if o := j.openSelf(q); o == nil || !j.noteOpening(q, *o) {
 			missing = append(missing, q)
 		}
 	}

@@ -76,8 +76,8 @@ func (a *Auditor) count(s *segment, of share) int {
 	return min(up(a.cfg.Samples), max(affordable, up(leastSamples)))
 }
 
-// missing lists, by contributor, what was not shown yet.
-func (s *segment) missing() map[slot.PeerID][]ask {
+// listUnshown lists, by contributor, what was not shown yet.
+func (s *segment) listUnshown() map[slot.PeerID][]ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asks := map[slot.PeerID][]ask{}
@@ -109,9 +109,9 @@ func (s *segment) openings(r slot.Range) (all []audit.Opening, ok bool) {
 	return all, true
 }
 
-// take takes in an opening. It fails if it is not of the contribution that was offered; lie is set
-// where it proves that its contributor lies.
-func (a *Auditor) take(q ask, o audit.Opening) (lie *membership.ReportFalseOffer, err error) {
+// checkOpening takes in an opening. It fails if it is not of the contribution that was offered; lie
+// is set where it proves that its contributor lies.
+func (a *Auditor) checkOpening(q ask, o audit.Opening) (lie *membership.ReportFalseOffer, err error) {
 	_, err = q.seg.CheckContribution(q.place, o)
 	if err == nil {
 		q.seg.mu.Lock()

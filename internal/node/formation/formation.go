@@ -219,8 +219,8 @@ func (f *Formation) spec() *spec.Spec {
 	return f.mu.spec
 }
 
-// over says that this peer need not search for others any more. One that is alone goes on.
-func (f *Formation) over() bool {
+// isSettled says that this peer need not search for others any more. One that is alone goes on.
+func (f *Formation) isSettled() bool {
 	f.mu.Lock()
 	known := f.mu.spec != nil && f.mu.awaited == nil && !f.alone()
 	f.mu.Unlock()

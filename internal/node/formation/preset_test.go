@@ -35,8 +35,8 @@ func TestAPresetThatIsNotRememberedIsReceived(t *testing.T) {
 			run := presetSpec()
 			f := New(testConfig(nil, run.Name))
 			f.Adopt(run)
-			if h := f.hello(); h.Timing != "" || len(h.Spec) == 0 || f.over() {
-				t.Errorf("before, it announces %q; over: %v", h.Timing, f.over())
+			if h := f.hello(); h.Timing != "" || len(h.Spec) == 0 || f.isSettled() {
+				t.Errorf("before, it announces %q; over: %v", h.Timing, f.isSettled())
 			}
 			go func() {
 				time.Sleep(time.Second)
@@ -51,9 +51,9 @@ func TestAPresetThatIsNotRememberedIsReceived(t *testing.T) {
 			if took := time.Since(began); (took == time.Second) != (announced == want) || took > f.cfg.Discovery {
 				t.Errorf("with %q it waited %s", announced, took)
 			}
-			if f.Preset() != want || f.hello().Timing != want || !f.over() {
+			if f.Preset() != want || f.hello().Timing != want || !f.isSettled() {
 				t.Errorf("with %q it takes %q and announces %q; over: %v", announced, f.Preset(), f.hello().Timing,
-					f.over())
+					f.isSettled())
 			}
 		})
 	}

@@ -49,8 +49,8 @@ func (r Sighted) founder() slot.PeerID {
 	return r.From
 }
 
-// before sorts runs with members before those whose founders are alone.
-func (r Sighted) before(other Sighted) int {
+// compare sorts runs with members before those whose founders are alone.
+func (r Sighted) compare(other Sighted) int {
 	switch {
 	case r.alone() == other.alone():
 		return cmp.Compare(r.founder(), other.founder())
@@ -109,7 +109,7 @@ func (f *Formation) sight(run Sighted, chosen bool) {
 // choose adopts the one run in sight, of several the one that has more members than its founder, or
 // where all founders are alone that of the lowest; mu is held.
 func (f *Formation) choose() error {
-	runs := slices.SortedFunc(maps.Values(f.mu.sighted), Sighted.before)
+	runs := slices.SortedFunc(maps.Values(f.mu.sighted), Sighted.compare)
 	if len(runs) == 0 {
 		return nil
 	}

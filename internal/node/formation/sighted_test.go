@@ -221,8 +221,8 @@ func TestWhichRunIsGivenUp(t *testing.T) {
 				for _, h := range slices.Concat(c.hears, c.hears) {
 					f.hear(h)
 				}
-				if up > 1 || (up == 1) != c.wantUp || f.over() == c.searches {
-					t.Errorf("it gives its run up %d times, and looks for others: %v", up, !f.over())
+				if up > 1 || (up == 1) != c.wantUp || f.isSettled() == c.searches {
+					t.Errorf("it gives its run up %d times, and looks for others: %v", up, !f.isSettled())
 				}
 			})
 		})

@@ -72,7 +72,7 @@ func (r *Replica) reduce(t *testing.T) slot.Draft {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.contributions.keep(own)
+	r.contributions.hold(own)
 	plan := slot.Plan{
 		Ref: slot.Ref{Height: 1}, Slot: 1,
 		Offers: []slot.Offer{{Peer: "self", Slot: 1, Weight: 1, Root: own.Encoded.Root()}},

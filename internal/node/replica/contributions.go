@@ -86,16 +86,16 @@ func (c *contributions) buffer() (b []byte) {
 	return b
 }
 
-// keep holds a contribution that is offered until settle lets it go.
-func (c *contributions) keep(own Contribution) {
+// hold holds a contribution that is offered until settle lets it go.
+func (c *contributions) hold(own Contribution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.open[own.Encoded.Root()] = own
 }
 
-// of finds this peer's contribution among offers, which stays as it is until done is called. It is
-// nil if there is none or it is not held any more.
-func (c *contributions) of(offers []slot.Offer) (own *allreduce.Contribution, done func()) {
+// find finds this peer's contribution among offers, which stays as it is until done is called. It
+// is nil if there is none or it is not held any more.
+func (c *contributions) find(offers []slot.Offer) (own *allreduce.Contribution, done func()) {
 	for _, o := range offers {
 		if o.Peer == c.self {
 			return c.withRoot(o.Root)
@@ -258,7 +258,7 @@ func (f *feedback) owe(record slot.Record, index int, residual []float32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.all == nil {
-		f.take(make([]float32, f.elements()))
+		f.split(make([]float32, f.elements()))
 	}
 	e := f.mu.debt[record.Fragment]
 	for _, s := range record.Segments {
@@ -306,11 +306,11 @@ func (f *feedback) owed() []float32 {
 func (f *feedback) resume(all []float32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.take(all)
+	f.split(all)
 }
 
-// take has all be the debt. mu is held.
-func (f *feedback) take(all []float32) {
+// split has all be the debt. mu is held.
+func (f *feedback) split(all []float32) {
 	f.mu.all = all
 	for i, n := range f.sizes {
 		f.mu.debt[i], all = all[:n], all[n:]

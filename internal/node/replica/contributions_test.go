@@ -43,7 +43,7 @@ func TestASettledContributionIsStillShown(t *testing.T) {
 	}
 	root := own.Encoded.Root()
 	show := (&Replica{contributions: c}).shown().Own
-	c.keep(own)
+	c.hold(own)
 	c.settle(slot.Record{Slot: 1, Contributions: []slot.Offer{{Peer: "self", Root: root}}})
 	shown, done := show(root)
 	if shown != own.Encoded {
@@ -53,7 +53,7 @@ func TestASettledContributionIsStillShown(t *testing.T) {
 		&next.Encoded.Bytes()[0] == &shown.Bytes()[0] || c.buffer() != nil {
 		t.Errorf("its buffer is used while it is shown: %v", err)
 	}
-	if again, _ := c.of([]slot.Offer{{Peer: "self", Root: root}}); again != nil {
+	if again, _ := c.find([]slot.Offer{{Peer: "self", Root: root}}); again != nil {
 		t.Error("it may be reduced once more")
 	}
 	done()
@@ -77,7 +77,7 @@ func TestBuffersOfContributions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.keep(mine)
+		c.hold(mine)
 		c.settle(slot.Record{Slot: at + 1, Contributions: []slot.Offer{{Peer: "self", Root: mine.Encoded.Root()}}})
 		first := &mine.Encoded.Bytes()[0]
 		if _, known := made[first]; !known {

@@ -37,7 +37,7 @@ func (c *contributions) offer(base uint64, fragment int, d []float32) (slot.Root
 	if err != nil {
 		return slot.Root{}, nil, err
 	}
-	c.keep(own)
+	c.hold(own)
 	dec := make([]float32, len(d))
 	return own.Encoded.Root(), dec, c.codec.Decode(dec, own.Encoded.Bytes())
 }

@@ -101,8 +101,8 @@ type faults struct {
 	err   error // the newest
 }
 
-// over notes that a work has used its files.
-func (f *faults) over() {
+// clear notes that a work has used its files.
+func (f *faults) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.times, f.err = 0, nil

@@ -89,12 +89,12 @@ func statsOf(record slot.Record, weighing slot.Weighing) SlotStats {
 // only reads.
 func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	s := statsOf(record, r.cfg.Run.Params.Weighing(record.Usual))
-	own, done := r.contributions.of(record.Contributions)
+	own, done := r.contributions.find(record.Contributions)
 	defer done()
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
 	s.PairCosine = figures.Finite(r.reductions.cosine(record.Slot))
 	sums, err := sample(int(r.Fragment(record.Slot).Elements()), measuredElements,
-		beside(r.contributions.codec, grad, own))
+		lendParts(r.contributions.codec, grad, own))
 	if err != nil { // the contribution was encoded here, and nothing depends on the measures
 		r.log.Warn("the own contribution was not measured", "slot", record.Slot, "err", err)
 		return s
@@ -106,9 +106,9 @@ func (r *Replica) measure(record slot.Record, grad gradient) SlotStats {
 	return s
 }
 
-// beside lends parts of the aggregated pseudo-gradient and of a contribution to it, which is zero
-// where there is none.
-func beside(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begin, end int) (a, b []float32,
+// lendParts lends parts of the aggregated pseudo-gradient and of a contribution to it, which is
+// zero where there is none.
+func lendParts(c codec.Codec, grad gradient, own *allreduce.Contribution) func(begin, end int) (a, b []float32,
 	err error) {
 	var all, part [sampleBlock]float32
 	return func(begin, end int) (a, b []float32, err error) {

@@ -138,8 +138,8 @@ func (m *model) recordAt(height uint64) slot.Root {
 // gradient is the aggregated pseudo-gradient of a fragment, in parts.
 type gradient [][]float32
 
-// take takes up to n elements from the front.
-func (g *gradient) take(n int) (part []float32) {
+// cut takes up to n elements from the front.
+func (g *gradient) cut(n int) (part []float32) {
 	part = (*g)[0][:min(n, len((*g)[0]))]
 	if (*g)[0] = (*g)[0][len(part):]; len((*g)[0]) == 0 {
 		*g = (*g)[1:]

@@ -144,7 +144,7 @@ func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerI
 	if len(missing) == 0 {
 		return data, done, nil
 	}
-	o.keep(wanted, data, fresh, done)
+	o.copyAndLend(wanted, data, fresh, done)
 	return data, func() {}, o.fetchMissing(ctx, wanted, missing, data, from)
 }
 
@@ -169,9 +169,9 @@ func (o *outcomes) present(wanted outcome) (data []slot.Frames, fresh, missing [
 	return data, fresh, missing, done
 }
 
-// keep copies what is fresh, before done is called, and lends all that is here: what others are
-// asked for takes its time, and they ask for what is here.
-func (o *outcomes) keep(wanted outcome, data []slot.Frames, fresh []int, done func()) {
+// copyAndLend copies what is fresh, before done is called, and lends all that is here: what others
+// are asked for takes its time, and they ask for what is here.
+func (o *outcomes) copyAndLend(wanted outcome, data []slot.Frames, fresh []int, done func()) {
 	for _, i := range fresh {
 		data[i] = slot.Frames{Bytes: bytes.Clone(data[i].Bytes), Hashes: slices.Clone(data[i].Hashes)}
 	}

@@ -190,7 +190,7 @@ func (r *Replica) Keep(c Contribution) {
 	if r.cfg.Offered != nil {
 		r.cfg.Offered(c.Base+1, c.Encoded)
 	}
-	r.contributions.keep(c)
+	r.contributions.hold(c)
 }
 
 // Params returns the run's values that the all-reduce uses.

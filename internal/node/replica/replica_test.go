@@ -65,7 +65,7 @@ func TestFaultsThatRepeatEndTheNode(t *testing.T) {
 			t.Errorf("the fault is %v", r.Fault())
 		}
 		time.Sleep(faultTime)
-		r.faults.over()
+		r.faults.clear()
 		if r.Fault() != nil || fails(rights) || fails(rights) {
 			t.Errorf("the fault was over: %v, %v", r.Fault(), fatal)
 		}

@@ -102,7 +102,7 @@ func (s *state) step(record slot.Record, decode func() (gradient, error)) (Posit
 	}
 	for _, r := range f.Ranges {
 		for at.Offset = int(r.Begin); at.Offset < int(r.End); {
-			part := grad.take(int(r.End) - at.Offset)
+			part := grad.cut(int(r.End) - at.Offset)
 			outeropt.Step(s.outer, s.mu.anchor[at.Offset:][:len(part)], part, at)
 			at.Offset += len(part)
 		}

@@ -89,7 +89,7 @@ func (o *outcomes) bypass(ctx context.Context, r *allreduce.Reduction, wanted ou
 		}
 	}()
 	data, fresh, missing, done := o.present(wanted)
-	o.keep(wanted, data, fresh, done)
+	o.copyAndLend(wanted, data, fresh, done)
 	lacking := func(piece slot.Piece) (segments []int) {
 		for _, i := range missing {
 			s := wanted.segments[i].Range

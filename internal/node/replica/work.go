@@ -34,7 +34,7 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 	case membership.WorkReduce:
 		// ctx bounds the reduction, which outlives the job
 		r.jobs.start(ctx, "reduce", "", func(context.Context) {
-			own, done := r.contributions.of(work.Plan.Offers)
+			own, done := r.contributions.find(work.Plan.Offers)
 			defer done()
 			if err := r.reductions.start(ctx, work, own, report); err != nil {
 				r.failed(ctx, work, err, report)
@@ -76,7 +76,7 @@ func (r *Replica) stateJob(run context.Context, work membership.Work, report fun
 			r.failed(context.WithoutCancel(ctx), work, err, report)
 			return
 		}
-		r.faults.over()
+		r.faults.clear()
 		at, _ := r.model.state.position()
 		report(at.Report())
 		r.saveBeside(run)
@@ -96,7 +96,7 @@ func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report fun
 		r.failed(ctx, work, err, report)
 		return
 	}
-	r.faults.over()
+	r.faults.clear()
 	failpoint.Here(failpoint.OutcomeHeld)
 	report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
 }
@@ -267,7 +267,7 @@ func (r *Replica) followAccess(ctx context.Context, work membership.WorkAccess, 
 		r.failed(ctx, work, err, report)
 		return
 	}
-	r.faults.over()
+	r.faults.clear()
 	report(membership.ReportKey{Key: next})
 }
 

@@ -143,8 +143,8 @@ func ending(v membership.View) error {
 	return nil
 }
 
-// over says whether an error stands for the end of the rounds, with a last anchor to load.
-func over(err error) bool { return errors.Is(err, ErrRunEnded) }
+// isRunEnd says whether an error stands for the end of the rounds, with a last anchor to load.
+func isRunEnd(err error) bool { return errors.Is(err, ErrRunEnded) }
 
 // current says whether the state after the newest certified record is held here.
 func current(v membership.View) bool { return v.Synced && !v.Diverged && v.Applied == v.Tip.Height }

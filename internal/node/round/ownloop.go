@@ -39,7 +39,7 @@ func (l *Loop) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 
 // receive takes the caller's parameters to where the next inner steps start.
 func (l *Loop) receive(ctx context.Context, params []float32) (slotNumber uint64, err error) {
-	if _, err = l.next(ctx); err != nil && !over(err) {
+	if _, err = l.next(ctx); err != nil && !isRunEnd(err) {
 		return 0, err
 	}
 	if err := l.mode.start(ctx, l, callersVector(params)); err != nil {
@@ -197,8 +197,8 @@ func (r *Round) finish(ctx context.Context, dst []float32, trained int) (slotNum
 			return 0, ctx.Err()
 		}
 	}
-	if r.err == nil || over(r.err) {
-		if slotNumber, err = l.receive(ctx, dst); err != nil && ctx.Err() != nil && !over(err) {
+	if r.err == nil || isRunEnd(r.err) {
+		if slotNumber, err = l.receive(ctx, dst); err != nil && ctx.Err() != nil && !isRunEnd(err) {
 			return 0, err
 		}
 		l.mode.finished(l, trained)

@@ -112,8 +112,8 @@ func (r *stepRate) median() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// on adds the newest measure to an offer.
-func (r *stepRate) on(o membership.ReportOffer) membership.ReportOffer {
+// fill adds the newest measure to an offer.
+func (r *stepRate) fill(o membership.ReportOffer) membership.ReportOffer {
 	o.StepTime = r.micros()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,7 +28,7 @@ import (
 func (l *Loop) Run(ctx context.Context) error {
 	if l.model == nil {
 		_, err := l.untilEnd(ctx, never)
-		if over(err) {
+		if isRunEnd(err) {
 			return nil
 		}
 		return err
@@ -46,7 +46,7 @@ func (l *Loop) rounds(ctx context.Context) error {
 	}
 	for {
 		switch err := l.round(ctx); {
-		case over(err):
+		case isRunEnd(err):
 			return nil
 		case ctx.Err() == nil && l.model.returns(err):
 			if err := l.anew(ctx, err); err != nil {
@@ -61,7 +61,7 @@ func (l *Loop) rounds(ctx context.Context) error {
 // round does one round of a trainer: the sentence above.
 func (l *Loop) round(ctx context.Context) error {
 	task, err := l.next(ctx)
-	if err != nil && !over(err) {
+	if err != nil && !isRunEnd(err) {
 		return err
 	}
 	if err := errors.Join(l.start(ctx), err); err != nil { // the last anchor is loaded, too
@@ -82,7 +82,7 @@ func (l *Loop) round(ctx context.Context) error {
 		return &trainer.Error{Call: "export", Err: err}
 	}
 	l.clock.stand()
-	if err := l.agree(ctx, c); over(err) {
+	if err := l.agree(ctx, c); isRunEnd(err) {
 		return errors.Join(l.start(ctx), err) // the end came: the last anchor is loaded
 	} else if err != nil || !l.drains() {
 		return err
@@ -156,7 +156,7 @@ func (l *Loop) agree(ctx context.Context, c replica.Contribution) error {
 	c.Base = min(c.Base, task.Slot-1)
 	l.replica.Keep(c)
 	root, before := c.Encoded.Root(), l.ledger.View().Reported
-	l.ledger.Report(l.rate.on(membership.ReportOffer{
+	l.ledger.Report(l.rate.fill(membership.ReportOffer{
 		Slot: task.Slot, Base: c.Base, Weight: c.Weight, Root: root, NormSq: c.Encoded.NormSq(),
 	}))
 	return l.mode.offered(ctx, l, task, offered{task.Slot, switches, root, before})

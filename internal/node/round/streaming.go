@@ -138,7 +138,7 @@ func (s *streamingMode) steps(ctx context.Context, l *Loop, task trainer.Task) (
 
 // around does the inner steps before and after the landing of the slot in flight.
 func (s *streamingMode) around(ctx context.Context, l *Loop, task trainer.Task) (trainer.Stats, error) {
-	at, stats, err := s.beside(ctx, l, task)
+	at, stats, err := s.trainBeside(ctx, l, task)
 	if err == nil {
 		err = s.land(ctx, l, task)
 	}
@@ -153,12 +153,12 @@ func (s *streamingMode) around(ctx context.Context, l *Loop, task trainer.Task) 
 	return stats, err
 }
 
-// beside does the inner steps of a task beside the slot in flight, and says how many: tau, and more
-// of them, some at a time, while the slot's reduction lasts longer. That costs what is trained in
-// the slot's fragment, and nothing in the others. Standing still would cost all of them. A peer
+// trainBeside does the inner steps of a task beside the slot in flight, and says how many: tau, and
+// more of them, some at a time, while the slot's reduction lasts longer. That costs what is trained
+// in the slot's fragment, and nothing in the others. Standing still would cost all of them. A peer
 // that is ahead of the others does wait for their offers: else it would be ahead for good. With tau
 // 0 a peer waits for the outcome, too.
-func (s *streamingMode) beside(ctx context.Context, l *Loop, task trainer.Task) (
+func (s *streamingMode) trainBeside(ctx context.Context, l *Loop, task trainer.Task) (
 	at int, stats trainer.Stats, err error,
 ) {
 	next := task.Delay

@@ -23,8 +23,8 @@ const (
 	aloneTimeout = 5 * time.Second
 )
 
-// take accepts connections until the task group ends, and then ends all.
-func (b *Conns) take(inlet Inlet) {
+// acceptAll accepts connections until the task group ends, and then ends all.
+func (b *Conns) acceptAll(inlet Inlet) {
 	for {
 		select {
 		case in := <-inlet:

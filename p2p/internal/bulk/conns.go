@@ -87,7 +87,7 @@ func New(env Env, inlet Inlet) (*Conns, error) {
 		return nil, fmt.Errorf("making a TLS certificate: %w", err)
 	}
 	env.Notify(b.watch())
-	env.Tasks.Go(func() { b.take(inlet) })
+	env.Tasks.Go(func() { b.acceptAll(inlet) })
 	return b, nil
 }
 
@@ -137,7 +137,7 @@ func (b *Conns) get(ctx context.Context, to peer.ID) (*conn, error) {
 			}
 			return b.await(ctx, to)
 		}
-		if c.parked.take() {
+		if c.parked.unpark() {
 			return c, nil
 		}
 		c.close()

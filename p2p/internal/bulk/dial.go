@@ -132,8 +132,8 @@ func (p *parked) run() {
 	close(p.done)
 }
 
-// take ends run, and says whether the connection may be used.
-func (p *parked) take() bool {
+// unpark ends run, and says whether the connection may be used.
+func (p *parked) unpark() bool {
 	p.wanted.Store(true)
 	// where this fails the connection is closed, and run ends
 	_ = p.c.raw.SetReadDeadline(time.Now().Add(-time.Second))

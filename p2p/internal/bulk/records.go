@@ -66,7 +66,7 @@ func (c *RecordConn) Read(b []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(c.room())
 		c.in.left -= n
-		c.took(n)
+		c.noteRead(n)
 		if n == 0 {
 			return 0, err
 		}
@@ -92,8 +92,8 @@ func (c *RecordConn) room() []byte {
 
 var errTalkative = errors.New("the other side says too much before the handshake is over")
 
-// took notes what was read into room, and chooses the next room's size.
-func (c *RecordConn) took(n int) {
+// noteRead notes what was read into room, and chooses the next room's size.
+func (c *RecordConn) noteRead(n int) {
 	if c.in.large == nil {
 		c.in.have = c.in.small[:n]
 		c.in.growing = n == RecordsSmall
@@ -146,7 +146,7 @@ func (c *RecordConn) Write(b []byte) (int, error) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	if c.out.held {
-		return c.keep(b)
+		return c.buffer(b)
 	}
 	if c.out.gathering && len(b) > len(c.out.buf)-c.out.end || !c.out.gathering {
 		if _, err := c.flushLocked(); err != nil {
@@ -156,11 +156,11 @@ func (c *RecordConn) Write(b []byte) (int, error) {
 	if !c.out.gathering || len(b) > len(c.out.buf) {
 		return c.Conn.Write(b)
 	}
-	return c.keep(b)
+	return c.buffer(b)
 }
 
-// keep puts b into the buffer. out is locked.
-func (c *RecordConn) keep(b []byte) (int, error) {
+// buffer puts b into the buffer. out is locked.
+func (c *RecordConn) buffer(b []byte) (int, error) {
 	if len(b) > len(c.out.buf)-c.out.end {
 		return 0, errUnasked
 	}

@@ -59,7 +59,7 @@ func (t *Transport) DialWithUpdates(ctx context.Context, a multiaddr.Multiaddr, 
 	updates chan<- transport.DialUpdate,
 ) (transport.CapableConn, error) {
 	punch, client, _ := network.GetSimultaneousConnect(ctx)
-	if _, can := t.ports.to(a); can && t.listens.Load() && (punch || t.ports.observes(a)) {
+	if _, can := t.ports.localAddress(a); can && t.listens.Load() && (punch || t.ports.observes(a)) {
 		c, err := t.punching.DialWithUpdates(ctx, a, id, updates)
 		if err == nil || ctx.Err() != nil || punch && !client { // a server's dial is not waited for
 			return c, err
@@ -117,8 +117,8 @@ func (p *Ports) listen(a multiaddr.Multiaddr) (manet.Listener, error) {
 	return manet.WrapNetListener(l)
 }
 
-// to is the local address to punch a hole to another one from.
-func (p *Ports) to(a multiaddr.Multiaddr) (from netip.AddrPort, ok bool) {
+// localAddress is the local address to punch a hole to another one from.
+func (p *Ports) localAddress(a multiaddr.Multiaddr) (from netip.AddrPort, ok bool) {
 	to := peers.IP(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *Ports) to(a multiaddr.Multiaddr) (from netip.AddrPort, ok bool) {
 // dialer is for tcp.WithDialerForAddr.
 func (p *Ports) dialer(to multiaddr.Multiaddr) (tcp.ContextDialer, error) {
 	d := &net.Dialer{Control: sharePort}
-	if from, ok := p.to(to); ok {
+	if from, ok := p.localAddress(to); ok {
 		d.LocalAddr = net.TCPAddrFromAddrPort(from)
 	}
 	return d, nil
@@ -151,7 +151,7 @@ func (p *Ports) Guesses(seen []multiaddr.Multiaddr) (addrs []multiaddr.Multiaddr
 		if !ip.IsValid() || peers.OverTCP(a) {
 			continue
 		}
-		if from, ok := p.to(a); ok {
+		if from, ok := p.localAddress(a); ok {
 			if g, err := manet.FromNetAddr(net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, from.Port()))); err == nil {
 				addrs = append(addrs, g)
 			}

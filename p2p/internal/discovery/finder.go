@@ -78,7 +78,7 @@ func (f *finder) loop(ctx context.Context) {
 	}
 	names, changed := f.places.now()
 	local := localSearch{f, f.startMDNS}
-	stop := local.at(ctx, names)
+	stop := local.begin(ctx, names)
 	defer func() { stop() }()
 	for {
 		out, first := f.nextReport()
@@ -116,7 +116,7 @@ func (f *finder) loop(ctx context.Context) {
 		case <-changed:
 			names, changed = f.places.now()
 			stop()
-			stop = local.at(ctx, names)
+			stop = local.begin(ctx, names)
 			soon(0, findFirst)
 		}
 	}

@@ -39,23 +39,23 @@ type localSearch struct {
 	start func(run string, found mdnsFound) (io.Closer, error)
 }
 
-// at searches under these names until the function returned is called.
-func (l localSearch) at(ctx context.Context, names []string) (stop func()) {
+// begin searches under these names until the function returned is called.
+func (l localSearch) begin(ctx context.Context, names []string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for _, name := range names {
 		if l.f.cfg.MDNS {
-			all.Go(func() { l.keep(ctx, name) })
+			all.Go(func() { l.announce(ctx, name) })
 		}
 	}
 	return func() { cancel(); all.Wait() }
 }
 
-// keep announces this peer on the local network and reports others of the run there, until ctx
+// announce announces this peer on the local network and reports others of the run there, until ctx
 // ends. The service tells the addresses of the moment of its start, on the interfaces that are up
 // then, and cannot start where none is. So it is started anew when there are other addresses, and
 // after a start that failed. A machine without multicast is no error: the DHT remains.
-func (l localSearch) keep(ctx context.Context, name string) {
+func (l localSearch) announce(ctx context.Context, name string) {
 	retry := localRetry
 	for first := true; ctx.Err() == nil; first = false {
 		at := l.f.localAddrs()

@@ -93,7 +93,7 @@ func TestTheLocalSearchFollowsTheMachine(t *testing.T) {
 		local := localSearch{f: f, start: func(string, mdnsFound) (io.Closer, error) {
 			return lan.start(f.localAddrs()[0].String())
 		}}
-		stop := local.at(t.Context(), []string{"run"})
+		stop := local.begin(t.Context(), []string{"run"})
 		time.Sleep(10 * time.Minute)
 		lan.have(t, 0, 0, "") // the network comes up now
 		time.Sleep(localRetryMax + time.Second)

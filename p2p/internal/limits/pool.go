@@ -37,7 +37,7 @@ func (p *Pool) Held() int {
 // Take gives a lease; nil if there is none to be had. It may evict another connection for it.
 func (p *Pool) Take(site netip.Prefix, evict func()) *Lease {
 	p.mu.Lock()
-	mine, lost := p.take(site, evict)
+	mine, lost := p.grant(site, evict)
 	p.mu.Unlock()
 	if lost != nil {
 		lost.evict()
@@ -45,8 +45,8 @@ func (p *Pool) Take(site netip.Prefix, evict func()) *Lease {
 	return mine
 }
 
-// take gives a lease, and says which one was lost for that. mu is held.
-func (p *Pool) take(site netip.Prefix, evict func()) (mine, lost *Lease) {
+// grant gives a lease, and says which one was lost for that. mu is held.
+func (p *Pool) grant(site netip.Prefix, evict func()) (mine, lost *Lease) {
 	if len(p.held) >= p.limit {
 		if lost = p.dispensable(site); lost == nil {
 			return nil, nil
@@ -88,15 +88,15 @@ func (p *Pool) dispensable(newcomer netip.Prefix) (worst *Lease) {
 	for held := range p.held {
 		has, own := bySite[held.site], bySite[newcomer]
 		goes := !held.busy && (has > own || held.site == newcomer) || has > own+1
-		if goes && (worst == nil || held.before(worst, bySite)) {
+		if goes && (worst == nil || held.goesBefore(worst, bySite)) {
 			worst = held
 		}
 	}
 	return worst
 }
 
-// before says whether a lease goes before another one.
-func (l *Lease) before(other *Lease, bySite map[netip.Prefix]int) bool {
+// goesBefore says whether a lease goes before another one.
+func (l *Lease) goesBefore(other *Lease, bySite map[netip.Prefix]int) bool {
 	switch a, b := bySite[l.site], bySite[other.site]; {
 	case a != b:
 		return a > b

@@ -22,7 +22,7 @@ func newTaker(t *testing.T, limit int) *taker {
 }
 
 func (k *taker) take(i int, busy bool) (mine, lost *Lease) {
-	mine, lost = k.p.take(site(i), nil)
+	mine, lost = k.p.grant(site(i), nil)
 	if lost != nil {
 		k.has[lost.site]--
 	}

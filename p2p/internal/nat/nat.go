@@ -173,12 +173,12 @@ func (r *Reachability) run(follow func()) {
 			if !ok {
 				return
 			}
-			r.take(ev)
+			r.note(ev)
 		}
 	}
 }
 
-func (r *Reachability) take(ev any) {
+func (r *Reachability) note(ev any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch ev := ev.(type) {

@@ -24,7 +24,7 @@ func TestPublicIsFromEverywhere(t *testing.T) {
 		"/ip4/203.0.113.1/tcp/1" + circuit: false,
 	} {
 		tried := &Reachability{env: Env{OwnHost: true}}
-		tried.take(event.EvtHostReachableAddrsChanged{Reachable: []multiaddr.Multiaddr{multiaddr.StringCast(given)}})
+		tried.note(event.EvtHostReachableAddrsChanged{Reachable: []multiaddr.Multiaddr{multiaddr.StringCast(given)}})
 		announced := &Reachability{announce: multiaddrs("/ip6/2001:db8::2/tcp/1 " + given)}
 		if tried.public() != want || announced.public() != want {
 			t.Errorf("%s: public if tried %v, if announced %v", given, tried.public(), announced.public())
@@ -37,7 +37,7 @@ func TestPublicIsFromEverywhere(t *testing.T) {
 func TestStrangersDoNotSayThatAPeerIsPublic(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		r := &Reachability{env: Env{OwnHost: own}}
-		r.take(event.EvtLocalReachabilityChanged{Reachability: network.ReachabilityPublic})
+		r.note(event.EvtLocalReachabilityChanged{Reachability: network.ReachabilityPublic})
 		if r.public() == own {
 			t.Errorf("own host %v: public %v", own, r.public())
 		}

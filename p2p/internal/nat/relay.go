@@ -106,7 +106,7 @@ func (r *Relay) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
 	if !r.mayUse(p, from) {
 		return false
 	}
-	if !r.guests.take(p, peers.Subscriber(from), r.guestRules(), time.Now()) {
+	if !r.guests.admit(p, peers.Subscriber(from), r.guestRules(), time.Now()) {
 		r.env.Log.Info("not relaying for a peer: all places are taken, or kept for members", "peer", p, "from", from)
 		return false
 	}
@@ -135,7 +135,7 @@ func (r *Relay) crowds(guest, to peer.ID) bool {
 		most = guestCircuits
 	}
 	// the stream on which it is asked is one that the guest opened
-	return r.opened.of(guest) > guestCircuits || r.reached.of(to) >= most
+	return r.opened.count(guest) > guestCircuits || r.reached.count(to) >= most
 }
 
 func (r *Relay) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
@@ -177,7 +177,7 @@ func (c *circuits) add(id peer.ID) (ended func()) {
 	})
 }
 
-func (c *circuits) of(id peer.ID) int {
+func (c *circuits) count(id peer.ID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.of[id]

@@ -155,8 +155,8 @@ type guestRules struct {
 	here    func(peer.ID) bool // it is connected: a relay forgets a peer that is not
 }
 
-// take gives a peer a place, or keeps it the one that it has, and says whether there was one.
-func (g *guests) take(p peer.ID, site string, rules guestRules, now time.Time) bool {
+// admit gives a peer a place, or keeps it the one that it has, and says whether there was one.
+func (g *guests) admit(p peer.ID, site string, rules guestRules, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all, strangers, atSite := 0, 0, 0

@@ -31,7 +31,7 @@ func TestGuests(t *testing.T) {
 		}
 		for come := range strings.FieldsSeq(c.come) {
 			id, rest, _ := strings.Cut(come, "@")
-			if got, want := g.take(peer.ID(id), rest[:1], rules, now), rest[1:] == "+"; got != want {
+			if got, want := g.admit(peer.ID(id), rest[:1], rules, now), rest[1:] == "+"; got != want {
 				t.Errorf("%s: %s gets a place: %v", c.name, come, got)
 			}
 		}
@@ -60,7 +60,7 @@ func TestGuestsLeave(t *testing.T) {
 		{"fourth", now.Add(2 * relayReservation), true, true},
 	} {
 		gone = c.gone
-		if got := g.take(c.id, fmt.Sprint(i), rules, c.at); got != c.want {
+		if got := g.admit(c.id, fmt.Sprint(i), rules, c.at); got != c.want {
 			t.Errorf("%d: %s gets a place: %v", i, c.id, got)
 		}
 	}

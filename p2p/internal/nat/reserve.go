@@ -104,7 +104,7 @@ func (r *Reservations) round() time.Duration {
 	r.drop(now)
 	r.turn(now)
 	for _, id := range r.candidates(now) {
-		if r.missing(now, id) {
+		if r.isDue(now, id) {
 			r.reserve(id)
 		}
 	}
@@ -168,9 +168,9 @@ func (r *Reservations) turn(now time.Time) {
 
 const relayTag = "p2pdiloco/relay"
 
-// missing says whether a reservation with a peer is to be asked for, as a first one or because the
+// isDue says whether a reservation with a peer is to be asked for, as a first one or because the
 // one held ends soon.
-func (r *Reservations) missing(now time.Time, id peer.ID) bool {
+func (r *Reservations) isDue(now time.Time, id peer.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rsvp, held := r.mu.held[id]; held {

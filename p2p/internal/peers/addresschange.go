@@ -107,7 +107,7 @@ func (ac *AddressChanges) leave(gone map[netip.Addr]bool) {
 	ac.env.Log.Info("addresses of this machine are gone: connections from them are closed, and begun anew", "addrs",
 		slices.Collect(maps.Keys(gone)))
 	for _, c := range ac.env.Host.Network().Conns() {
-		if gone[ac.from(c)] {
+		if gone[ac.sourceAddress(c)] {
 			ac.env.Tasks.Go(func() { _ = c.Close() }) // it is gone in any case
 		}
 	}
@@ -131,8 +131,8 @@ func (ac *AddressChanges) noteSources() {
 	ac.via = via
 }
 
-// from is the address that a connection sends from; the zero value where it is not known.
-func (ac *AddressChanges) from(c network.Conn) netip.Addr {
+// sourceAddress is the address that a connection sends from; the zero value where it is not known.
+func (ac *AddressChanges) sourceAddress(c network.Conn) netip.Addr {
 	if a := IP(c.LocalMultiaddr()); !a.IsUnspecified() {
 		return a
 	}

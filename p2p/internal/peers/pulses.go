@@ -110,7 +110,7 @@ func (p *Pulses) beat() {
 		}
 		return math.MaxInt
 	}
-	for _, id := range p.signs.silent(missed) {
+	for _, id := range p.signs.popSilent(missed) {
 		p.env.Log.Debug("a member or relay is silent: disconnecting", "peer", id)
 		p.env.Tasks.Go(func() { _ = p.env.Host.Network().ClosePeer(id) }) // it is gone in any case
 	}
@@ -205,9 +205,9 @@ func (s *Signs) forget(id peer.ID) {
 	delete(s.mu.heard, id)
 }
 
-// silent counts a pulse of this peer's, lists the peers that have sent nothing for more than they
-// may miss, and forgets them.
-func (s *Signs) silent(missed func(peer.ID) int) (ids []peer.ID) {
+// popSilent counts a pulse of this peer's, lists the peers that have sent nothing for more than
+// they may miss, and forgets them.
+func (s *Signs) popSilent(missed func(peer.ID) int) (ids []peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.pulses++

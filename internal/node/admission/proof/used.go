@@ -73,15 +73,15 @@ var (
 	errFull    = errors.New("too many tickets are in use: ask again when some have expired")
 )
 
-// over says that a time is past, by all clocks that are about right.
-func over(now, expires uint64) bool { return now > expires && now-expires > tolerance }
+// isExpired says that a time is past, by all clocks that are about right.
+func isExpired(now, expires uint64) bool { return now > expires && now-expires > tolerance }
 
 // use notes that a token with a number of uses admits a peer. It may admit the same peer
 // repeatedly.
 func (r *Register) use(now uint64, a Ask, p slot.PeerID) error {
 	r.forget(now)
 	switch {
-	case over(now, a.Expires):
+	case isExpired(now, a.Expires):
 		return errExpired
 	case a.Expires > now+maxLife:
 		return errEndless
@@ -146,7 +146,7 @@ func (r *Register) note(u Used) bool {
 }
 
 // expired says that no peer admits with a token any more, even if its clock is behind ours.
-func (r *Register) expired(now, expires uint64) bool { return over(now, expires+tolerance) }
+func (r *Register) expired(now, expires uint64) bool { return isExpired(now, expires+tolerance) }
 
 func (r *Register) forget(now uint64) {
 	for id, e := range r.tokens {
