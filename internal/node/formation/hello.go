@@ -46,7 +46,8 @@ func (f *Formation) Serve(ctx context.Context) {
 			if !over {
 				g.again(time.Now()) // the last ones say which run this peer takes part in
 			}
-			over = f.isSettled() // then peers that are found get one hello; searching peers send theirs
+			// then peers that are found get one hello; searching peers send theirs
+			over = f.isSettled()
 		}
 		g.startWaiting(ctx)
 		if f.spec() == nil {
