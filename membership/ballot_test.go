@@ -52,7 +52,8 @@ func TestSomeElectorsMoveNobody(t *testing.T) {
 		l.manual = true
 		d, f := a.m.open, a.m.cfg.Rules.Liars(n)
 		say := func(p *labPeer, term uint32) {
-			if err := a.m.Step(l.now, labSigned(p, wire.Promise{Ref: d.position(d.ballot + term*slot.Tries)})); err != nil {
+			promise := wire.Promise{Ref: d.position(d.ballot + term*slot.Tries)}
+			if err := a.m.Step(l.now, labSigned(p, promise)); err != nil {
 				t.Fatal(err)
 			}
 		}

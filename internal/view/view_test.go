@@ -194,7 +194,8 @@ func TestHistory(t *testing.T) {
 	at(2, 2.5, 3.9, 1) // the training loss is that of a round that goes on
 	seen := h.version
 	at(2, 2.5, 3.9, 1)
-	if len(h.listChanged(seen)) != 0 || len(h.points) != 2 || *h.points[0].Loss != 3.9 || h.points[0].TrainLoss != nil ||
+	if len(h.listChanged(seen)) != 0 || len(h.points) != 2 || *h.points[0].Loss != 3.9 ||
+		h.points[0].TrainLoss != nil ||
 		*h.points[1].TrainLoss != 3 {
 		t.Errorf("%+v", h)
 	}
@@ -226,8 +227,11 @@ func TestMetrics(t *testing.T) {
 	} {
 		h.takeLine([]byte(line))
 	}
-	h.addStatus(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.5), LossSlot: 4}})
-	h.addStatus(p2pdiloco.Status{RunID: slot.Root{1}, Stats: p2pdiloco.StatsStatus{Slot: 9, Loss: new(2.), LossSlot: 9}})
+	for _, s := range []p2pdiloco.StatsStatus{
+		{Slot: 9, Loss: new(2.5), LossSlot: 4}, {Slot: 9, Loss: new(2.), LossSlot: 9},
+	} {
+		h.addStatus(p2pdiloco.Status{RunID: slot.Root{1}, Stats: s})
+	}
 	text, err := json.Marshal(h.listChanged(0))
 	want := `[[2,1767323045,9,4,null,null],[3,1767323045,9,3,2,7],[4,1767323105,12,2.5,null,0]]`
 	if err != nil || string(text) != want {

@@ -38,7 +38,8 @@ func TestWatch(t *testing.T) {
 		return n
 	}
 	n := next()
-	if events := n.events.listAfter(0); len(events) != 1 || events[0].Text != "it is x" || !events[0].Grave || !n.Known {
+	events := n.events.listAfter(0)
+	if len(events) != 1 || events[0].Text != "it is x" || !events[0].Grave || !n.Known {
 		t.Errorf("%+v", n)
 	}
 	gone = errors.New("it has ended")
