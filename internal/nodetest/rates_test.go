@@ -11,13 +11,13 @@ func TestRatesOfWays(t *testing.T) {
 		s.Net.Rate = 400_000_000 // bits a second
 		for range 2 {
 			bowl := s.Add().Trainer.(*Bowl)
-			bowl.Size, bowl.Noisy = 1_500_000, true
+			bowl.Size, bowl.Noisy = 3_000_000, true // of less, buffers take most at once
 		}
 		s.Start(s.Peers...)
 		s.Reach(4, s.Peers...)
 		for i, p := range s.Peers {
-			if own, other := s.Member(p, p), s.Member(p, s.Peers[1-i]); own.Rate != 0 || other.Rate < 20_000 ||
-				other.Rate > 120_000 {
+			if own, other := s.Member(p, p), s.Member(p, s.Peers[1-i]); own.Rate != 0 || other.Rate < 30_000 ||
+				other.Rate > 100_000 {
 				s.T.Errorf("host %d: %d kB/s, and to itself %d", p.Host, other.Rate, own.Rate)
 			}
 		}

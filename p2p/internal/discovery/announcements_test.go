@@ -65,7 +65,7 @@ func TestAnnouncementsAreBounded(t *testing.T) {
 			_ = a.Delete(ctx, key)
 		}
 	}
-	if a.mu.count != 0 || len(a.mu.byRun) != 0 {
-		t.Errorf("empty, it keeps %d records, %d runs", a.mu.count, len(a.mu.byRun))
+	if a.mu.count != 0 || len(a.mu.byRun) != 0 || len(a.mu.byPeer) != 0 {
+		t.Errorf("empty, it keeps %d records, %d runs, %d peers", a.mu.count, len(a.mu.byRun), len(a.mu.byPeer))
 	}
 }

@@ -71,14 +71,16 @@ type announcements struct {
 	mu struct {
 		sync.Mutex
 		// records by their key, /providers/RUN/PEER, under its parent
-		byRun map[datastore.Key]map[datastore.Key][]byte
-		count int
+		byRun  map[datastore.Key]map[datastore.Key][]byte
+		byPeer map[string]map[datastore.Key]struct{} // a flood must not search all runs each time
+		count  int
 	}
 }
 
 func newAnnouncements() *announcements {
 	a := &announcements{}
 	a.mu.byRun = make(map[datastore.Key]map[datastore.Key][]byte)
+	a.mu.byPeer = make(map[string]map[datastore.Key]struct{})
 	return a
 }
 
@@ -86,12 +88,16 @@ func newAnnouncements() *announcements {
 func (a *announcements) Put(_ context.Context, key datastore.Key, value []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	run := key.Parent()
+	run, peer := key.Parent(), key.Name()
 	if _, held := a.mu.byRun[run][key]; !held {
-		a.makeRoom(key.Name())
+		a.makeRoom(peer)
 		if a.mu.byRun[run] == nil {
 			a.mu.byRun[run] = make(map[datastore.Key][]byte)
 		}
+		if a.mu.byPeer[peer] == nil {
+			a.mu.byPeer[peer] = make(map[datastore.Key]struct{})
+		}
+		a.mu.byPeer[peer][key] = struct{}{}
 		a.mu.count++
 	}
 	a.mu.byRun[run][key] = value
@@ -101,13 +107,8 @@ func (a *announcements) Put(_ context.Context, key datastore.Key, value []byte) 
 // makeRoom drops a record if the peer, or all together, have as many as they may. Which one is up
 // to the map. a.mu is held.
 func (a *announcements) makeRoom(peer string) {
-	own := 0
-	for run, records := range a.mu.byRun {
-		key := run.ChildString(peer)
-		if _, held := records[key]; held {
-			own++
-		}
-		if own == maxAnnouncementsPeer {
+	if len(a.mu.byPeer[peer]) >= maxAnnouncementsPeer {
+		for key := range a.mu.byPeer[peer] {
 			a.drop(key)
 			return
 		}
@@ -115,8 +116,8 @@ func (a *announcements) makeRoom(peer string) {
 	if a.mu.count < maxAnnouncements {
 		return
 	}
-	for _, records := range a.mu.byRun {
-		for key := range records {
+	for _, keys := range a.mu.byPeer {
+		for key := range keys {
 			a.drop(key)
 			return
 		}
@@ -124,13 +125,17 @@ func (a *announcements) makeRoom(peer string) {
 }
 
 func (a *announcements) drop(key datastore.Key) {
-	run := key.Parent()
+	run, peer := key.Parent(), key.Name()
 	if _, held := a.mu.byRun[run][key]; !held {
 		return
 	}
 	delete(a.mu.byRun[run], key)
 	if len(a.mu.byRun[run]) == 0 {
 		delete(a.mu.byRun, run)
+	}
+	delete(a.mu.byPeer[peer], key)
+	if len(a.mu.byPeer[peer]) == 0 {
+		delete(a.mu.byPeer, peer)
 	}
 	a.mu.count--
 }
