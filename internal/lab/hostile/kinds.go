@@ -72,8 +72,8 @@ var (
 
 // kinds are all of them.
 var kinds = []Kind{
-	// two a height, for 8 and one more
-	{"mute", "says neither HAVE nor VOTE", elector, mute, named(17, "mute")},
+	// two a height, for 8 and one more; or it leads three terms in vain before
+	{"mute", "says neither HAVE nor VOTE", elector, mute, named(17, "mute", "no_record")},
 	{"solo", "as leader plans its own offer alone, at once", elector, solo, named(1, "draft")},
 	{"grab", "as leader gives itself all segments to reduce", elector, grab, named(1, "plan")},
 	{"stall", "as leader does nothing, and its counters rise", elector, stall, named(4, "no_record")},
