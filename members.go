@@ -108,19 +108,15 @@ type paces struct {
 	dylu map[uint64]map[PeerID]uint32
 }
 
-// assigned returns how many inner steps a member has in a round from the anchor of slot base; 0 if
-// that is its own choice.
+// assigned returns how many inner steps a member has in a round from the anchor of slot base.
 func (p paces) assigned(peer PeerID, base uint64) uint32 {
-	switch p.spec.Pace {
-	case spec.PaceSteps:
+	if p.spec.Pace == spec.PaceSteps {
 		return uint32(p.spec.Interval(base + 1))
-	case spec.PaceDyLU:
-		if p.dylu[base] == nil {
-			p.dylu[base] = p.pace.All(base, p.of)
-		}
-		return p.dylu[base][peer]
 	}
-	return 0
+	if p.dylu[base] == nil {
+		p.dylu[base] = p.pace.All(base, p.of)
+	}
+	return p.dylu[base][peer]
 }
 
 // addTo adds to what a status says of a member.

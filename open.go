@@ -244,9 +244,6 @@ func (n *Node) turn(last, v membership.View) {
 		}
 	}
 	n.tellVote(last.Tip, v.Tip)
-	if v.Tip.Slot != last.Tip.Slot {
-		n.rounds.SlotOpened(v.Tip.Slot + 1)
-	}
 }
 
 // tellVote says how far this peer is on its way to a vote, when that changes. Before the first slot

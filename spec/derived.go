@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
@@ -114,12 +113,6 @@ func (s Spec) PartSteps() uint64 {
 		return (s.InnerSteps + s.Fragments - 1) / s.Fragments
 	}
 	return s.InnerSteps
-}
-
-// RoundDuration is RoundTime as a duration.
-func (s Spec) RoundDuration() time.Duration {
-	seconds, _ := strconv.ParseFloat(s.RoundTime, 64) // validated
-	return time.Duration(seconds * float64(time.Second))
 }
 
 // mostDelay is the most inner steps that a slot of mode streaming can take to land. With one

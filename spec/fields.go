@@ -97,13 +97,9 @@ var table = []Field{
 			"streaming (founder's default 0)",
 	},
 	{
-		"pace", PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
-		"`pace`: how many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; " +
-			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)",
-	},
-	{
-		"round_time", "0", decimal(0, 1e6),
-		"`seconds` of a round with --pace deadline, a decimal",
+		"pace", PaceSteps, oneOf(PaceSteps, PaceDyLU),
+		"`pace`: how many inner steps a peer does in a round: steps, the same for all; or dylu, by measured speed " +
+			"(founder's default steps; dylu in mode async)",
 	},
 	{
 		"aggregator", "trimmed_mean",

@@ -14,7 +14,7 @@ func TestPartsFollowThePace(t *testing.T) {
 	}{
 		{Spec{}, 0, 40, 0},
 		{Spec{Mode: ModeSync, Pace: PaceDyLU}, 640, 640, 0},
-		{Spec{Mode: ModeDelayed, Pace: PaceDeadline, RoundTime: "2"}, 640, 640, 1},
+		{Spec{Mode: ModeDelayed, Pace: PaceDyLU}, 640, 640, 1},
 		{Spec{Mode: ModeAsync}, 640, 640, 1},
 		{Spec{Mode: ModeAsync, Pace: PaceSteps}, 0, 40, 1},
 		{Spec{Mode: ModeStreaming, Fragments: 3}, 0, 14, 1},

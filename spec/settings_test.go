@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -55,7 +54,6 @@ func TestDefaults(t *testing.T) {
 		{"mode=async", "pace=dylu outer=sgd momentum=0 discount=1000,500,333,250"},
 		{"mode=async outer=delayed_nesterov", "momentum=0.6 dn_every=4"},
 		{"mode=async outer=nesterov pace=steps discount=1000", "outer=nesterov pace=steps discount=1000"},
-		{"pace=deadline round_time=1.5", "round_time=1.5"},
 		{"mode=streaming inner_steps=500", "fragment_delay=50 fragment_alpha=0 momentum=0.9"},
 		{"mode=streaming inner_steps=500 fragments=16", "fragment_delay=31"},
 		{"mode=streaming inner_steps=9 fragments=4 fragment_alpha=0.5", "fragment_delay=1 fragment_alpha=0.5"},
@@ -85,10 +83,9 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s: %v, %d", c[0], s.Byzantine(), s.WeightRatio())
 		}
 	}
-	s := given(t, "mode=delayed pace=deadline round_time=1.5 outer_lr=0.1").Settled()
-	if !s.Overlaps() || testSpec().Settled().Overlaps() || s.RoundDuration() != 1500*time.Millisecond ||
-		number(s.OuterLR) != float32(0.1) {
-		t.Errorf("what follows from %+v: %v, %v", s, s.Overlaps(), s.RoundDuration())
+	s := given(t, "mode=delayed outer_lr=0.1").Settled()
+	if !s.Overlaps() || testSpec().Settled().Overlaps() || number(s.OuterLR) != float32(0.1) {
+		t.Errorf("what follows from %+v: %v", s, s.Overlaps())
 	}
 }
 
@@ -111,27 +108,23 @@ func TestFaults(t *testing.T) {
 		"mode=streaming fragments=4 inner_steps=10 fragment_delay=3":  "fragment_delay = ",
 		"mode=streaming fragments=1 inner_steps=10 fragment_delay=10": "fragment_delay = ",
 		"mode=streaming pace=dylu":                                    "pace = ",
-		"mode=streaming fragments=2 pace=deadline round_time=1":       "pace = ",
-		"fragment_delay=03":             "fragment_delay = ",
-		"fragment_delay=-1":             "fragment_delay = ",
-		"fragment_delay=1.5":            "fragment_delay = ",
-		"fragment_alpha=1.1":            "fragment_alpha = ",
-		"fragment_alpha=half":           "fragment_alpha = ",
-		"codec=topk:0:2":                "codec = topk:0:2: allowed: ",
-		"outcome_codec=sign":            "outcome_codec = sign: allowed: ",
-		"codec=topk aggregator=median":  "aggregator = median: with codec topk",
-		"codec=topk schedule=auto":      "schedule = auto: with topk",
-		"codec=topk frame=2048":         "frame = 2048: ",
-		"fragment_order=random":         "fragment_order = random: allowed: strided, sequential",
-		"pace=deadline":                 "pace = ",
-		"pace=deadline round_time=0":    "round_time = 0: ",
-		"pace=dylu round_time=3":        "round_time = ",
-		"pace=fast":                     "pace = ",
-		"round_time=x":                  "round_time = ",
-		"mode=async fragments=2":        "fragments = ",
-		"pace=dylu fragments=2":         "pace = ",
-		"trust=friends":                 "trust = friends: allowed: crash, byzantine",
-		"trust=byzantine schedule=ring": "schedule = ring: with trust byzantine rotation or auto",
+		"fragment_delay=03":                                           "fragment_delay = ",
+		"fragment_delay=-1":                                           "fragment_delay = ",
+		"fragment_delay=1.5":                                          "fragment_delay = ",
+		"fragment_alpha=1.1":                                          "fragment_alpha = ",
+		"fragment_alpha=half":                                         "fragment_alpha = ",
+		"codec=topk:0:2":                                              "codec = topk:0:2: allowed: ",
+		"outcome_codec=sign":                                          "outcome_codec = sign: allowed: ",
+		"codec=topk aggregator=median":                                "aggregator = median: with codec topk",
+		"codec=topk schedule=auto":                                    "schedule = auto: with topk",
+		"codec=topk frame=2048":                                       "frame = 2048: ",
+		"fragment_order=random":                                       "fragment_order = random: allowed: strided, sequential",
+		"pace=deadline":                                               "pace = ",
+		"pace=fast":                                                   "pace = ",
+		"mode=async fragments=2":                                      "fragments = ",
+		"pace=dylu fragments=2":                                       "pace = ",
+		"trust=friends":                                               "trust = friends: allowed: crash, byzantine",
+		"trust=byzantine schedule=ring":                               "schedule = ring: with trust byzantine rotation or auto",
 		// with trust crash they would promise what nobody does
 		"trust=crash audit_samples=3":   "audit_samples = 3: it is for trust byzantine",
 		"trust=crash audit_samples=all": "audit_samples = all: it is for trust byzantine",

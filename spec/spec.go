@@ -33,8 +33,7 @@ type Spec struct {
 	FragmentDelay string // tau, an integer: inner steps after which a slot lands (mode streaming)
 	FragmentAlpha string // decimal: how much of the live parameters stays there (mode streaming)
 
-	Pace      string // steps | dylu | deadline: how many inner steps a peer does
-	RoundTime string // decimal: seconds of a round (pace deadline)
+	Pace string // steps | dylu: how many inner steps a peer does
 
 	Aggregator   string // mean | trimmed_mean | median
 	TrimPermille uint64 // of the contributors, cut from each end by trimmed_mean

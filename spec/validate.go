@@ -110,12 +110,6 @@ func (s Spec) checkTrust(f *faults, given bool) {
 
 // checkPace compares the fields of the pace with each other, as far as they are given.
 func (s Spec) checkPace(f *faults) {
-	timed := s.RoundTime != "" && s.RoundDuration() > 0
-	f.add(s.Pace == PaceDeadline && s.RoundTime == "", "pace", s.Pace,
-		"it needs the seconds that a round is to take, too: round_time")
-	f.add(s.Pace == PaceDeadline && s.RoundTime != "" && !timed, "round_time", s.RoundTime,
-		"pace deadline needs the seconds that a round is to take")
-	f.add(s.Pace != PaceDeadline && s.Pace != "" && timed, "round_time", s.RoundTime, "only pace deadline has one")
 	f.add((s.Fragments > 1 || s.Mode == ModeStreaming) && s.Pace != PaceSteps && s.Pace != "", "pace", s.Pace,
 		"with fragments, and in mode streaming, only steps: the borders of the slots are the same for all")
 }

@@ -33,9 +33,6 @@ const (
 	// PaceDyLU is H for the fastest peer, and for the others as many as they do in that time, by
 	// the speeds in the records.
 	PaceDyLU = "dylu"
-	// PaceDeadline is as many as a peer can do until all finish together, RoundTime after they
-	// began.
-	PaceDeadline = "deadline"
 )
 
 // Orders of a run's fragments (Spec.FragmentOrder).

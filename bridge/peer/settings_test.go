@@ -88,9 +88,7 @@ func TestFaultsAreOfWhatWasGiven(t *testing.T) {
 	late := write(t, "spec.toml", "discount = [1000, 500]\n")
 	for _, args := range [][]string{
 		{"--pace", "deadline"},
-		{"--mode", "async", "--pace", "deadline"},
 		{"--mode", "streaming", "--pace", "dylu"},
-		{"--mode", "streaming", "--pace", "deadline", "--round-time", "5"},
 		{"--mode", "async", "--fragments", "4"},
 		{"--pace", "dylu", "--fragments", "4"},
 		{"--mode", "streaming", "--fragments", "300"},

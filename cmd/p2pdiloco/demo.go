@@ -54,7 +54,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.SortFlags = false
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
 	peer.RegisterSpec(fs, &f.cfg.Spec, "mode", "rounds", "inner_steps", "fragments", "fragment_delay",
-		"fragment_alpha", "pace", "round_time", "aggregator", "codec", "seed", "trust")
+		"fragment_alpha", "pace", "aggregator", "codec", "seed", "trust")
 	fs.Lookup("fragments").Usage = "fragments of the model that take turns, in mode streaming (default 4)"
 	fs.StringArrayVar(&f.cfg.Data, "data", nil,
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source, where Go is "+

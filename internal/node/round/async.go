@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/p2pdiloco/p2pdiloco/membership"
-	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -17,27 +16,23 @@ import (
 //     Spec.Discount takes what is up to three slots old, if no other is given.
 //   - The next start waits a moment for the slot in flight where that is likely to be enough. A
 //     start that has the others' steps in it is worth more than that moment.
-type asyncMode struct {
-	overlapped
-	pace string
-}
+type asyncMode struct{ overlapped }
 
 // asyncWaitShare is the part of the time of a round's inner steps that mode async may wait for a
 // slot, one in so many.
 const asyncWaitShare = 20
 
-func (a asyncMode) offered(ctx context.Context, l *Loop, task trainer.Task, o offered) error {
-	return errors.Join(l.takeOff(task, o), a.wait(ctx, l))
+func (asyncMode) offered(ctx context.Context, l *Loop, task trainer.Task, o offered) error {
+	return errors.Join(l.takeOff(task, o), l.waitForSlot(ctx))
 }
 
-// wait waits for the slot in flight, for a twentieth of the inner steps at most, and only where the
+// waitForSlot waits for the slot in flight, for a twentieth of the inner steps at most, and only where the
 // newest reduction took no longer than that: not for a slow peer, or only so long. Where all finish
 // together and links are fast, the slot is there at once. A peer that is ahead of the others loses
-// a little of its lead in each round, until it finds them at the border. With a deadline all finish
-// together anyway, and time is steps.
-func (a asyncMode) wait(ctx context.Context, l *Loop) error {
+// a little of its lead in each round, until it finds them at the border.
+func (l *Loop) waitForSlot(ctx context.Context) error {
 	limit := l.rate.phase / asyncWaitShare
-	if a.pace == spec.PaceDeadline || l.inFlight == nil || limit <= l.rate.reduction() {
+	if l.inFlight == nil || limit <= l.rate.reduction() {
 		return nil
 	}
 	soon, stop := context.WithTimeout(ctx, limit)

@@ -115,9 +115,6 @@ func New(cfg Config) (*Loop, error) {
 	return l, nil
 }
 
-// SlotOpened notes that a slot has opened: its time runs from now on.
-func (l *Loop) SlotOpened(slotNumber uint64) { l.rate.opened(slotNumber) }
-
 // Stats say how the training goes.
 func (l *Loop) Stats() Stats { return l.gauges.stats() }
 

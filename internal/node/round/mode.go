@@ -63,7 +63,7 @@ func ModeOf(s spec.Spec) Mode {
 	case spec.ModeEager:
 		return newEager(s.OuterConfig())
 	case spec.ModeAsync:
-		return asyncMode{newEager(s.OuterConfig()), s.Pace}
+		return asyncMode{newEager(s.OuterConfig())}
 	case spec.ModeStreaming:
 		return &streamingMode{spec: s}
 	}

@@ -3,7 +3,6 @@ package round
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,20 +16,14 @@ import (
 type stepRate struct {
 	mu struct {
 		sync.Mutex
-		recent []time.Duration // of one inner step in the newest rounds, the newest last
-		steps  int             // of the newest round
-		done   int             // of the round that runs
-		given  bool            // the newest measure is the caller's
-		open   uint64          // the newest slot that opened while this node watched
-		since  time.Time
+		step  time.Duration // of one inner step in the newest round; 0: unknown
+		steps int           // of the newest round
+		done  int           // of the round that runs
+		given bool          // the newest measure is the caller's
 	}
 	phase  time.Duration // of the newest inner steps; of the goroutine that runs the rounds
 	newest atomic.Int64  // nanoseconds that the newest reduction took
 }
-
-// rateKept is the number of rounds that the median is taken of. One odd round in three does not
-// move it.
-const rateKept = 3
 
 // note adds a round's measure.
 func (r *stepRate) note(steps int, took time.Duration) {
@@ -40,8 +33,7 @@ func (r *stepRate) note(steps int, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.steps = steps
-	r.mu.recent = append(r.mu.recent, took/time.Duration(steps))
-	r.mu.recent = r.mu.recent[max(0, len(r.mu.recent)-rateKept):]
+	r.mu.step = max(took/time.Duration(steps), time.Microsecond)
 }
 
 // whole says how many steps there were in a round that was measured in parts.
@@ -91,25 +83,11 @@ func (r *stepRate) cut(steps int, took time.Duration) {
 	r.note(steps, took)
 }
 
-// micros returns how long an inner step of the last rounds took, in microseconds; 0 for unknown.
+// micros returns how long an inner step of the last round took, in microseconds; 0 for unknown.
 func (r *stepRate) micros() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.mu.recent) == 0 {
-		return 0
-	}
-	us := r.mu.recent[len(r.mu.recent)-1].Microseconds()
-	return uint32(min(max(1, us), math.MaxUint32))
-}
-
-func (r *stepRate) median() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.mu.recent) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(r.mu.recent))
-	return sorted[len(sorted)/2]
+	return uint32(min(r.mu.step.Microseconds(), math.MaxUint32))
 }
 
 // fill adds the newest measure to an offer.
@@ -119,37 +97,6 @@ func (r *stepRate) fill(o membership.ReportOffer) membership.ReportOffer {
 	defer r.mu.Unlock()
 	o.Steps = uint32(min(r.mu.steps, math.MaxUint32))
 	return o
-}
-
-// opened notes that a slot has opened.
-func (r *stepRate) opened(slotNumber uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if slotNumber != r.mu.open {
-		r.mu.open, r.mu.since = slotNumber, time.Now()
-	}
-}
-
-// seen notes that a slot is open, unless that is known. The first slot that this node did not see
-// opening is left out: nothing tells when it began.
-func (r *stepRate) seen(slotNumber uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.open != 0 && slotNumber > r.mu.open {
-		r.mu.open, r.mu.since = slotNumber, time.Now()
-	}
-}
-
-// left returns the time until a round for a slot is to end. The peers have the borders of slots in
-// common: the open one began at the same moment for all, and so a peer that began late does less.
-// In an overlapped mode the round's slot is the one after that.
-func (r *stepRate) left(slotNumber uint64, round time.Duration) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.open == 0 || r.mu.open > slotNumber || slotNumber > r.mu.open+1 {
-		return round
-	}
-	return time.Duration(slotNumber-r.mu.open+1)*round - time.Since(r.mu.since)
 }
 
 // watch notes how long a slot's reduction takes, from when its plan was seen first. Two slots may

@@ -187,28 +187,6 @@ func TestALateContributionIsNotReplaced(t *testing.T) {
 	})
 }
 
-// With a deadline in the place of a number of steps, all finish together: each does as many as it
-// can, by its own measure.
-func TestDeadlinePace(t *testing.T) {
-	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeAsync} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			second := func(s *p2pdiloco.Spec) { s.Pace, s.RoundTime = "deadline", "1" }
-			sloped(t, mode, 12, [4]int64{10, 20, 30, 40}, second, func(s *swarm, _ []*slope) {
-				for i, share := range stalls(s, 4, 10) {
-					want := 100 / (i + 1)
-					if c := s.Member(s.Peers[0], s.Peers[i]).Contribution; share > 0.15 || c == nil ||
-						int(c.Steps) < want*7/10 || int(c.Steps) > want*11/10 {
-						s.T.Errorf("peer %d stalled for %.1f%% of its time and contributed %+v, want about %d steps",
-							i, 100*share, c, want)
-					}
-				}
-				s.Finish(5*time.Minute, s.Peers...)
-			})
-		})
-	}
-}
-
 // In mode async inner steps begin with the others' part in them where a slot takes little of their
 // time, and at once where it takes more; and nobody stands still for more than a twentieth of the
 // time in either. The founder is ahead of the others for some slots.
