@@ -283,7 +283,7 @@ func readInitial(path string, layout Layout, dst []float32, logger *slog.Logger)
 	if err != nil {
 		return fmt.Errorf("initial parameters (--init %s): %w", path, err)
 	}
-	if err := m.Match(layout, outerPrefix); err != nil { // without what Export added with Momentum
+	if err := m.Match(layout); err != nil {
 		return fmt.Errorf("initial parameters: %s does not hold this model (give the trainer the file's sizes, or "+
 			"another file):\n%w", path, err)
 	}

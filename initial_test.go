@@ -18,7 +18,7 @@ func TestAFileOfTheBodyAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	var b, log bytes.Buffer
 	there := slot.Layout{{Name: "wte.weight", Shape: []uint64{2}}}
-	if err := safetensors.Write(&b, nil, safetensors.Vector{Layout: there, Values: []float32{1, 2}}); err != nil {
+	if err := safetensors.Write(&b, nil, there, []float32{1, 2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {

@@ -135,14 +135,11 @@ type TrainerError = trainer.Error
 
 // ExportConfig says which state Export writes, and where.
 type ExportConfig struct {
-	DataDir string  // of a peer, which may be running
-	Out     string  // the .safetensors file to make, in float32
-	Slot    *uint64 // nil: the newest that is on disk
-	// add the outer optimizer's vectors, under the names of the parameters with
-	// "p2pdiloco.outer.N." in front
-	Momentum bool
-	Force    bool         // replace Out, and write a model that has NaN or infinity, too
-	Logger   *slog.Logger // silent when nil
+	DataDir string       // of a peer, which may be running
+	Out     string       // the .safetensors file to make, in float32
+	Slot    *uint64      // nil: the newest that is on disk
+	Force   bool         // replace Out, and write a model that has NaN or infinity, too
+	Logger  *slog.Logger // silent when nil
 }
 
 // Exported says what was written.
@@ -160,9 +157,6 @@ type Exported struct {
 	Elements uint64 `json:"parameters"`
 	Tensors  int    `json:"tensors"`
 }
-
-// outerPrefix begins the names of the outer optimizer's tensors in a model file.
-const outerPrefix = "p2pdiloco.outer."
 
 // Export writes a peer's model to a .safetensors file: the newest checkpoint that a record
 // certifies, brought up to the wanted slot by the outcomes that follow it on disk,
@@ -247,17 +241,8 @@ func (cfg ExportConfig) write(ctx context.Context, of Spec, a *replica.Archive) 
 			}
 			cfg.Logger.Warn("the model that is written is bad", "slot", at.Slot, "err", err)
 		}
-		out := []safetensors.Vector{{Layout: of.Layout, Values: vectors[0]}}
-		for i, v := range vectors[1:] {
-			if cfg.Momentum {
-				out = append(out, safetensors.Vector{
-					Prefix: fmt.Sprintf("%s%d.", outerPrefix, i),
-					Layout: of.Layout, Values: v,
-				})
-			}
-		}
 		return disk.WriteWhole(ctx, cfg.Out, cfg.Force,
-			func(w io.Writer) error { return safetensors.Write(w, done.metadata(), out...) })
+			func(w io.Writer) error { return safetensors.Write(w, done.metadata(), of.Layout, vectors[0]) })
 	})
 	if err != nil {
 		return Exported{}, fmt.Errorf("export: %w", err)

@@ -69,8 +69,6 @@ slot, and compares each state with its certified root.`,
 		"which slot's model: a number, or latest (what is on disk: one checkpoint or more, and "+
 			"the slots since)",
 	)
-	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false,
-		"add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
 	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists, and write a model "+
 		"that holds NaN or infinity, too")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")

@@ -12,12 +12,11 @@ import (
 )
 
 // Match lists all differences between the file and a layout: tensors that are missing, have
-// another shape, or are not in the layout (but for those whose names begin with ignore, if that is
-// not empty). The names in the file may lack the first part ("transformer.", "model."), as those of
+// another shape, or are not in the layout. The names in the file may lack the first part ("transformer.", "model."), as those of
 // a model without its head do, or have one prefix more than the layout's. What is no parameter is
 // in LeftOut then: tensors of whole numbers, what old versions of transformers saved beside the
 // parameters, and matrices that equal one of the layout's, because the model has it once.
-func (f *File) Match(layout slot.Layout, ignore string) error {
+func (f *File) Match(layout slot.Layout) error {
 	f.prefix, f.LeftOut = "", nil
 	_, plain := f.lacks(layout)
 	found := f.prefixes(layout)
@@ -36,7 +35,7 @@ func (f *File) Match(layout slot.Layout, ignore string) error {
 	}
 	for _, t := range f.Tensors {
 		switch {
-		case wanted[t.Name] || ignore != "" && strings.HasPrefix(t.Name, ignore):
+		case wanted[t.Name]:
 		case !t.DType.Readable() || isBuffer(t) || f.tied(t, layout):
 			f.LeftOut = append(f.LeftOut, t.Name)
 		default:

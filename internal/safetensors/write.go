@@ -11,35 +11,29 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Vector is a flat vector, and the tensors that it is made of.
-type Vector struct {
-	Prefix string      // of the tensors' names in the file
-	Layout slot.Layout // in flat order
-	Values []float32   // Layout.Elements() of them
-}
-
 const (
 	metadataKey = "__metadata__"
 	alignment   = 8 // of the data in the file, as the reference implementation has it
 )
 
-// Write writes vectors, one after the other, in float32. It copies none of them: they go out as
-// they lie in memory, on hosts whose floats lie as the file has them. It refuses names that occur
-// twice, and vectors that are not as long as their layouts.
-func Write(w io.Writer, metadata map[string]string, vectors ...Vector) error {
-	head, err := header(metadata, vectors)
-	if err != nil {
-		return err
+// Write writes a flat vector, and the tensors that it is made of, in float32. It copies no values:
+// they go out as they lie in memory, on hosts whose floats lie as the file has them. It refuses
+// names that occur twice, and a vector that is not as long as its layout.
+func Write(w io.Writer, metadata map[string]string, layout slot.Layout, values []float32) error {
+	if layout.Elements() != uint64(len(values)) {
+		return fmt.Errorf("safetensors: %d values for a layout of %d", len(values), layout.Elements())
 	}
-	if _, err := w.Write(head); err != nil {
-		return err
+	head, err := header(metadata, layout)
+	if err == nil {
+		_, err = w.Write(head)
 	}
-	for _, v := range vectors {
-		if err := writeVector(w, v); err != nil {
-			return err
+	const most = 1 << 18 // elements of a piece; also the copy where the host's floats lie otherwise
+	for piece := range slices.Chunk(values, most) {
+		if err == nil {
+			_, err = w.Write(kernel.Bytes(piece))
 		}
 	}
-	return nil
+	return err
 }
 
 // entry is what a header says of a tensor.
@@ -50,20 +44,15 @@ type entry struct {
 }
 
 // header is everything in front of the data.
-func header(metadata map[string]string, vectors []Vector) ([]byte, error) {
+func header(metadata map[string]string, layout slot.Layout) ([]byte, error) {
 	entries, at := map[string]any{metadataKey: metadata}, uint64(0)
-	for _, v := range vectors {
-		if v.Layout.Elements() != uint64(len(v.Values)) {
-			return nil, fmt.Errorf("safetensors: %d values for a layout of %d", len(v.Values), v.Layout.Elements())
+	for _, t := range layout {
+		if entries[t.Name] != nil {
+			return nil, fmt.Errorf("%w: %q", ErrDuplicate, t.Name)
 		}
-		for _, t := range v.Layout {
-			name, end := v.Prefix+t.Name, at+sizes[F32]*t.Elements()
-			if entries[name] != nil {
-				return nil, fmt.Errorf("%w: %q", ErrDuplicate, name)
-			}
-			entries[name] = entry{F32, append([]uint64{}, t.Shape...), [2]uint64{at, end}}
-			at = end
-		}
+		end := at + sizes[F32]*t.Elements()
+		entries[t.Name] = entry{F32, append([]uint64{}, t.Shape...), [2]uint64{at, end}}
+		at = end
 	}
 	if len(metadata) == 0 {
 		delete(entries, metadataKey)
@@ -79,15 +68,4 @@ func header(metadata map[string]string, vectors []Vector) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrHeader, len(b), MaxHeader)
 	}
 	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(b))), b), nil
-}
-
-// writeVector writes a vector's values, in pieces.
-func writeVector(w io.Writer, v Vector) error {
-	const most = 1 << 18 // elements of a piece; also the copy where the host's floats lie otherwise
-	for at := 0; at < len(v.Values); at += most {
-		if _, err := w.Write(kernel.Bytes(v.Values[at:min(at+most, len(v.Values))])); err != nil {
-			return err
-		}
-	}
-	return nil
 }

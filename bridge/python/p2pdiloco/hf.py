@@ -242,7 +242,7 @@ def match(found: Mapping[str, Stored], layout: Mapping[str, tuple[int, ...]], na
                      f"the prefix {prefix} in front" if prefix else "not the first part", renamed)
     others = {stored(name, prefix) for name in names.others}
     for name, t in found.items():
-        if name in there or name.startswith("p2pdiloco.outer."):
+        if name in there:
             continue
         twins = [n for s, n in there.items() if len(t.shape) == 2 and _equal(t, found[s])]
         if name in others or t.kind not in _FLOATS or name.endswith(_COMPUTED):

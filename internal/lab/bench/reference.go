@@ -49,7 +49,7 @@ func warmStart(ctx context.Context, c ModesConfig) (w *warm, err error) {
 	}
 	w.loss, w.values = loss, make([]float32, t.Layout().Elements())
 	return w, errors.Join(t.Export(ctx, w.values),
-		safetensors.Write(f, nil, safetensors.Vector{Layout: t.Layout(), Values: w.values}), f.Close(),
+		safetensors.Write(f, nil, t.Layout(), w.values), f.Close(),
 		t.Save(ctx, w.state))
 }
 
