@@ -92,10 +92,7 @@ const maxToken = 256
 // keys are the tokens of requests to a HOST:PORT. That of the metrics stays the same over restarts,
 // because it is written into the configuration of other programs.
 func (p *Peer) keys(s *Settings) (keys api.Keys, err error) {
-	keys = api.Keys{
-		Token: api.NewToken(), OpenStatus: s.APIOpen,
-		OpenMetrics: func() bool { return s.APIOpen || p.inOpenRun() },
-	}
+	keys = api.Keys{Token: api.NewToken(), OpenMetrics: p.inOpenRun}
 	path := filepath.Join(p.cfg.DataDir, MetricsTokenFile)
 	if s.Metrics != "" || s.API != "" && s.API != NoAPI {
 		err = disk.Create(disk.OS, path, []byte(api.NewToken()+"\n"))

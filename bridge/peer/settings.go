@@ -25,7 +25,6 @@ type Settings struct {
 	EventsSize int
 	EventsKeep int      // full events files that are kept
 	API        string   // address of the status API; empty: a socket in DataDir; or NoAPI
-	APIOpen    bool     // the status and metrics need no token
 	Metrics    string   // address of the metrics alone; empty: none
 	Dashboard  string   // address of the run's page; empty: it is not served; or UsualPage
 	JSON       bool     // print a report as JSON

@@ -214,12 +214,6 @@ func (s *Settings) keeping() []setting {
 		{"events-keep", nil, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
 		{"api", nil, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must " +
 			"bear the token in the data directory, or off (default a socket in the data directory)"},
-		{
-			"api-open",
-			nil,
-			&s.APIOpen,
-			"no token is needed to read the status at --api HOST:PORT, nor the metrics of a private run",
-		},
 		{"metrics", nil, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; in " +
 			"a private run with the token in metrics.token (they are at /metrics of the status API anyway)"},
 		{"dashboard", nil, bare{&s.Dashboard, UsualPage}, "serve the page of p2pdiloco dashboard while the peer " +

@@ -13,8 +13,6 @@ import (
 type Keys struct {
 	Token   string // of the status, the commands and the metrics; empty: they are refused
 	Metrics string // of the metrics alone; empty: there is none
-	// OpenStatus lets everybody read the status.
-	OpenStatus bool
 	// OpenMetrics says whether everybody may read the metrics; nil: nobody may.
 	OpenMetrics func() bool
 }
@@ -40,14 +38,6 @@ func (k Keys) guard(addr Address, h http.HandlerFunc) http.HandlerFunc {
 		}
 		h(w, r)
 	}
-}
-
-// guardStatus serves requests that may read the status.
-func (k Keys) guardStatus(addr Address, h http.HandlerFunc) http.HandlerFunc {
-	if k.OpenStatus {
-		return h
-	}
-	return k.guard(addr, h)
 }
 
 // guardMetrics serves requests that may read the metrics.

@@ -115,7 +115,7 @@ func Handler(c Content) http.Handler { return handler(Address{network: "unix"}, 
 
 func handler(addr Address, keys Keys, c Content) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", keys.guardStatus(addr, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /status", keys.guard(addr, func(w http.ResponseWriter, _ *http.Request) {
 		s, ok := c.Status()
 		if !ok {
 			http.Error(w, c.starting(), http.StatusServiceUnavailable)
@@ -124,7 +124,7 @@ func handler(addr Address, keys Keys, c Content) http.Handler {
 		writeJSON(w, s)
 	}))
 	if c.Events != nil {
-		mux.HandleFunc("GET /events", keys.guardStatus(addr, c.handleEvents))
+		mux.HandleFunc("GET /events", keys.guard(addr, c.handleEvents))
 	}
 	c.Commands.handle(addr, keys, mux)
 	if c.Node != nil {
