@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -15,20 +14,17 @@ type relayFlags struct {
 	on, open    bool
 	runs, peers []string
 	total       sources.Rate
-	time        time.Duration
 	most        int
 }
 
 func (f *relayFlags) register(fs *pflag.FlagSet) {
-	f.time, f.most = 12*time.Hour, 256
 	fs.BoolVar(&f.on, "relay", false, "relay between peers that cannot connect to each other; others must be able to "+
 		"reach this node")
 	fs.StringArrayVar(&f.runs, "relay-run", nil, "`name` of a run whose peers are served, may be repeated")
 	fs.StringArrayVar(&f.peers, "relay-peer", nil, "`ID` of a peer that is served in any case, may be repeated")
 	fs.BoolVar(&f.open, "relay-open", false, "relay for everybody who asks, of whatever run")
 	fs.Var(&f.total, "relay-total", "`rate` at which all peers together may send through the relay (default no limit)")
-	fs.DurationVar(&f.time, "relay-time", f.time, "how long one relayed connection may last; then peers make another")
-	fs.IntVar(&f.most, "relay-peers", f.most, "peers that can be reached through the relay at a time")
+	fs.IntVar(&f.most, "relay-peers", 256, "peers that can be reached through the relay at a time")
 }
 
 // config is the configuration that the flags ask for, or an error with all their faults.
@@ -49,7 +45,7 @@ func (f *relayFlags) config() (p2p.RelayConfig, error) {
 	errs.Add(f.most < 1, "relay-peers", f.most, "at least 1")
 	c := p2p.RelayConfig{
 		Serve: true, Runs: f.runs, Peers: f.peers, Open: f.open, Total: int64(f.total) / 8,
-		Duration: f.time, Reservations: f.most,
+		Reservations: f.most,
 	}
 	return c, errors.Join(errs...)
 }

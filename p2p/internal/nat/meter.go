@@ -46,7 +46,7 @@ func (h *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.
 }
 
 // meteredStream is one side of a relayed connection. What its peer sends waits for its turn; after
-// RelayConfig.Duration the stream ends.
+// relayDuration the stream ends.
 type meteredStream struct {
 	network.Stream
 	r     *Relay
@@ -61,7 +61,7 @@ type meteredStream struct {
 // meter takes a stream of the relay's, which ends with the task group. One that carries from the
 // beginning is a stop stream.
 func (r *Relay) meter(s network.Stream, carries bool) *meteredStream {
-	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Relay.Duration)}
+	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(relayDuration)}
 	m.carries.Store(carries)
 	ctx, cancel := context.WithCancel(r.env.Tasks.Context())
 	stop := context.AfterFunc(r.env.Tasks.Context(), func() { _ = s.Reset() })

@@ -22,6 +22,7 @@ const (
 	relayCircuits    = 1024     // relayed connections of one peer
 	guestCircuits    = 16       // that one which is neither a member nor served by name may open
 	relayReservation = time.Hour
+	relayDuration    = 12 * time.Hour // of one relayed connection; peers make another one then
 )
 
 // Relay is what this peer does as a relay: libp2p's relay service, under our own rules of which
@@ -212,19 +213,14 @@ type RelayConfig struct {
 	Open bool
 	// Total is the bytes a second of all together. 0: no bound.
 	Total int64
-	// Duration is how long one relayed connection may last. Default 12 hours; peers make another
-	// one then.
-	Duration time.Duration
 	// Reservations is how many peers at a time may be reached through here. Default 256.
 	Reservations int
 }
 
 // Defaults of RelayConfig, for nodes that are there for it.
 const (
-	defaultRelayDuration     = 12 * time.Hour
 	defaultRelayReservations = 256
 	maxRelayNames            = 256
-	minRelayDuration         = time.Minute
 )
 
 // MemberRelay is the RelayConfig for members of a run. They relay for each other without these
@@ -235,7 +231,6 @@ func MemberRelay() RelayConfig {
 
 // WithDefaults fills in what is not set.
 func (c RelayConfig) WithDefaults() RelayConfig {
-	c.Duration = cmp.Or(c.Duration, defaultRelayDuration)
 	c.Reservations = cmp.Or(c.Reservations, defaultRelayReservations)
 	return c
 }
@@ -260,7 +255,6 @@ func (c RelayConfig) Validate() error {
 		"relaying for %d runs and %d peers: at most %d of each can be named", len(c.Runs), len(c.Peers), maxRelayNames)
 	bad(c.Total < 0 || c.Total > 0 && c.Total < limits.MinRate,
 		"relaying %d bytes a second in all: at least %d, or 0 for no bound", c.Total, limits.MinRate)
-	bad(c.Duration < minRelayDuration, "relaying a connection for %s: at least %s", c.Duration, minRelayDuration)
 	bad(c.Reservations < 1, "relaying to %d peers: at least 1", c.Reservations)
 	return errors.Join(errs...)
 }
