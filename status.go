@@ -313,7 +313,7 @@ type MemberStatus struct {
 	// kB/s at which this peer could send to it in its newest reductions; 0 for unknown
 	Rate uint32 `json:"rate,omitempty"`
 
-	// inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice
+	// inner steps of a round that it begins now, by the run's pace
 	Assigned     uint32              `json:"assigned_steps,omitempty"`
 	Contribution *ContributionStatus `json:"contribution,omitempty"` // its newest in a record
 

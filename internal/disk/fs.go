@@ -60,36 +60,6 @@ type File interface {
 	Sync() error
 }
 
-// WithSync is a file system whose syncs, of files and of directories, are what sync does. It is
-// given the true one.
-func WithSync(fsys FS, sync func(really func() error) error) FS { return syncFS{fsys, sync} }
-
-type syncFS struct {
-	FS
-	sync func(func() error) error
-}
-
-func (s syncFS) SyncDir(dir string) error {
-	return s.sync(func() error { return s.FS.SyncDir(dir) })
-}
-
-func (s syncFS) OpenFile(name string, flag int) (File, error) {
-	f, err := s.FS.OpenFile(name, flag)
-	return syncFile{f, s.sync}, err
-}
-
-func (s syncFS) CreateTemp(dir, pattern string) (File, error) {
-	f, err := s.FS.CreateTemp(dir, pattern)
-	return syncFile{f, s.sync}, err
-}
-
-type syncFile struct {
-	File
-	sync func(func() error) error
-}
-
-func (f syncFile) Sync() error { return f.sync(f.File.Sync) }
-
 // ErrLocked is what FS.Lock returns while another process has the lock.
 var ErrLocked = errors.New("in use by another process")
 

@@ -65,7 +65,7 @@ func (p *Peer) Process(ctx context.Context, spec p2pdiloco.Spec) error {
 	}
 	p.opened.Store(nil)
 	hooks := &edge.Hooks{
-		Disk:   disk.WithSync(disk.OS, unsynced),
+		Disk:   unsynced{disk.OS},
 		Abrupt: !p.Graceful,
 		Opened: func(i edge.Inside) { p.opened.Store(&i) },
 	}
@@ -175,5 +175,20 @@ func (s *Swarm) ContributedAfter(p *Peer, slotNumber uint64) bool {
 	return slices.ContainsFunc(s.Contributions(p), func(at uint64) bool { return at > slotNumber })
 }
 
-// unsynced does no sync: no power fails here, and disks are quick.
-func unsynced(func() error) error { return nil }
+// unsynced is a file system that syncs nothing: no power fails here, and disks are quick.
+type unsynced struct{ disk.FS }
+
+type unsyncedFile struct{ disk.File }
+
+func (unsynced) SyncDir(string) error { return nil }
+func (unsyncedFile) Sync() error      { return nil }
+
+func (u unsynced) OpenFile(name string, flag int) (disk.File, error) {
+	f, err := u.FS.OpenFile(name, flag)
+	return unsyncedFile{f}, err
+}
+
+func (u unsynced) CreateTemp(dir, pattern string) (disk.File, error) {
+	f, err := u.FS.CreateTemp(dir, pattern)
+	return unsyncedFile{f}, err
+}
