@@ -48,28 +48,21 @@ func (o *origin) findCredentials() (err error) {
 
 // closeGate keeps out, from now on, peers that are not admitted.
 func (n *Node) closeGate() (err error) {
-	listed, credentials := n.cfg.listed(), n.credentials
-	if credentials == nil && listed == nil {
+	if n.credentials == nil {
 		return nil
 	}
-	var keeper p2p.Gatekeeper
-	if credentials != nil {
-		n.guard, err = admission.NewGuard(admission.Config{
-			Self: n.Self(), Run: n.cfg.Spec.Name, Network: n.net, Files: n.files(), Credentials: credentials,
-			Listed: listed, Asking: refusalsWait * n.first.Discovery, Refused: n.tellRefusal, Now: n.hooks.Now,
-			Logger: n.cfg.Logger,
-		})
-		if err != nil {
-			return err
-		}
-		keeper = n.guard
-		if credentials.Made {
-			n.emit("admission.made", map[string]any{"file": n.dir.Path(admission.SecretFile)})
-		}
+	n.guard, err = admission.NewGuard(admission.Config{
+		Self: n.Self(), Run: n.cfg.Spec.Name, Network: n.net, Files: n.files(), Credentials: n.credentials,
+		Asking: refusalsWait * n.first.Discovery, Refused: n.tellRefusal, Now: n.hooks.Now, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return err
 	}
-	err = n.net.SetGate(keeper, listed)
-	n.gated = err == nil
-	if n.gated && n.guard != nil {
+	if n.credentials.Made {
+		n.emit("admission.made", map[string]any{"file": n.dir.Path(admission.SecretFile)})
+	}
+	if err = n.net.SetGate(n.guard); err == nil {
+		n.gated = true
 		n.net.Handle(p2p.ProtocolKey, n.guard.ServeKey)
 	}
 	return err

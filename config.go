@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,9 +103,6 @@ type Config struct {
 	// directory keeps a copy. A run that is founded with Spec.Access private makes a secret if none
 	// is given.
 	AdmissionSecret string
-	// Allow lists the peers that this one talks to about the run; empty: all that the run admits.
-	// All peers of a run should have the same list.
-	Allow []PeerID
 	// Follow lists peers whose motions about the members of the run (Remove, Readmit, RotateSecret)
 	// this one makes, too: so the operator of one peer can act for many. Motions against this peer
 	// itself are not followed.
@@ -301,12 +297,4 @@ func (c Config) start() (peers []PeerID) {
 		}
 	}
 	return peers
-}
-
-// listed says which peers are on Config.Allow; nil if there is no such list.
-func (c Config) listed() func(PeerID) bool {
-	if len(c.Allow) == 0 {
-		return nil
-	}
-	return func(p PeerID) bool { return slices.Contains(c.Allow, p) }
 }

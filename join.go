@@ -208,7 +208,7 @@ func (n *Node) formationConfig() formation.Config {
 	cfg := formation.Config{
 		Network: n.net, Given: n.cfg.Spec, ID: n.cfg.RunID, Found: n.cfg.Found, MayFound: n.mayFound,
 		GiveUp: n.giveUp,
-		Start:  n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted, Listed: n.cfg.listed(),
+		Start:  n.cfg.start(), MaxAdopted: n.cfg.MaxAdopted,
 		Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
 		Default: n.cfg.preset(), Discovery: n.first.Discovery, Hello: n.first.Hello, Logger: n.cfg.Logger,
 	}

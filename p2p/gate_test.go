@@ -53,7 +53,7 @@ func inGates(t *testing.T, f func(t *testing.T, nets []*Network, porters []*port
 		var porters []*porter
 		for i := range 3 {
 			n, p := simulated(t, s, i, LAN()), &porter{}
-			noError(t, n.SetGate(p, nil))
+			noError(t, n.SetGate(p))
 			n.Handle(protocolEcho, echo)
 			nets, porters = append(nets, n), append(porters, p)
 			for j := range i {
@@ -185,7 +185,7 @@ func TestExpelledHasNoBulk(t *testing.T) {
 	a, b := tcpPair(t, nil)
 	var id slot.PeerID
 	for _, n := range []*Network{a, b} {
-		noError(t, n.SetGate(&porter{}, nil))
+		noError(t, n.SetGate(&porter{}))
 		n.Handle(ProtocolExchange, echo)
 		id = n.ID()
 	}

@@ -20,19 +20,16 @@ func (n *Network) gate() *peers.Gate {
 }
 
 // SetGate closes the Network: from now on no protocol serves a peer, and no stream is opened to
-// one, that listed refuses (nil refuses nobody) or that keeper, if it is not nil, has not admitted.
-// Peers that a stream is opened to are asked for admission first. What libp2p itself serves
-// (identify, the DHT) stays open, and so does hello where there is no keeper: a peer that is not
-// listed learns there that it is refused. SetGate must be called before protocols are handled.
-func (n *Network) SetGate(keeper Gatekeeper, listed func(slot.PeerID) bool) error {
-	g := peers.NewGate(peers.GateConfig{Env: n.env, Open: n.Open, Greeting: ProtocolHello}, keeper, listed)
+// one, that keeper has not admitted. Peers that a stream is opened to are asked for admission
+// first. What libp2p itself serves (identify, the DHT) stays open. SetGate must be called before
+// protocols are handled.
+func (n *Network) SetGate(keeper Gatekeeper) error {
+	g := peers.NewGate(peers.GateConfig{Env: n.env, Open: n.Open}, keeper)
 	if !n.closure.CompareAndSwap(nil, &closure{g, n.streams.handled()}) {
 		g.Lift()
 		return errors.New("the network is closed for another run already: a private run needs one of its own")
 	}
-	if keeper != nil {
-		n.Handle(ProtocolAdmit, g.Answer)
-	}
+	n.Handle(ProtocolAdmit, g.Answer)
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return peers.ErrNotA
 // and what it hears is a refusal.
 func TestStrangersAtEveryProtocol(t *testing.T) {
 	n, x := loopback(t, Config{}), loopback(t, Config{})
-	noError(t, n.SetGate(refuser{}, nil))
+	noError(t, n.SetGate(refuser{}))
 	for _, proto := range []string{ProtocolHello, ProtocolKey, ProtocolLedger, ProtocolExchange, ProtocolState} {
 		n.Handle(proto, func(slot.PeerID, wire.Stream) { t.Errorf("%s is handled", proto) })
 	}

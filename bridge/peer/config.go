@@ -22,7 +22,7 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	cfg := s.cfg
 	cfg.Spec, errs[0] = run, wrong
 	errs[1], errs[2] = s.check(), s.checkTrainer()
-	cfg.Allow, cfg.Follow, errs[3] = s.readPeers()
+	cfg.Follow, errs[3] = s.readFollowed()
 	if err := sources.Explain(s.flags, errors.Join(slices.Concat(errs[:]...)...)); err != nil {
 		return p2pdiloco.Config{}, Invalid(err)
 	}

@@ -45,7 +45,6 @@ type Settings struct {
 
 	cfg      p2pdiloco.Config // what flags set directly; its Spec is without the spec file
 	specFile string
-	allow    string // path; empty: none
 	follow   []string
 	founders []string
 

@@ -358,22 +358,6 @@ func TestTicket(t *testing.T) {
 	}
 }
 
-func TestAllow(t *testing.T) {
-	const id = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"
-	cfg, _ := config(t, nil, "--run", "x", "--allow", write(t, "allow", "# friends\n\n "+id+" # one\r\n"+id+"\n"))
-	if len(cfg.Allow) != 2 || cfg.Allow[1].String() != id {
-		t.Errorf("got %v", cfg.Allow)
-	}
-	for text, want := range map[string]string{
-		id + "\nbooks\n": "line 2 is no peer ID",
-		"# nobody\n":     "it lists no peer",
-	} {
-		if err := fault(t, want, nil, "--run", "x", "--allow", write(t, "allow", text)); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
 func TestFollow(t *testing.T) {
 	const id = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"
 	cfg, _ := config(t, []string{"P2PDILOCO_FOLLOW=" + id}, "--run", "x")

@@ -105,8 +105,6 @@ func (s *Settings) access() []setting {
 			"`file` with the secret of a private run, from the data directory of a " +
 				"peer of it; instead of a ticket (default: the founder of a private run makes one)",
 		},
-		{"allow", nil, &s.allow, "`file` with the IDs of the peers that may take part, one a line, the same for " +
-			"all peers (default: every peer that the run admits)"},
 		{"follow", nil, &s.follow, "`peer` whose motions to remove or readmit others, or to change " +
 			"the secret, this peer makes, too; may be repeated"},
 		{

@@ -21,7 +21,7 @@ func newID() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "id",
 		Short: "Print the ID of a peer on this machine",
-		Long: `Print the ID of a peer on this machine, which others need for join --allow, join --follow, remove and
+		Long: `Print the ID of a peer on this machine, which others need for join --follow, remove and
 readmit. The peer need not run: --data-dir names its data directory. If there is no identity in that folder,
 this command makes one, as join would, and says so.`,
 		Example: `  p2pdiloco id

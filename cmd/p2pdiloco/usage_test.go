@@ -28,7 +28,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"doctor @/dev/null", "/dev/null: this is no ticket"},
 		{"join p2pdiloco1zmajgbdemvww6", "--ticket p2pdiloco1zmajgbdemv…: the ticket is cut off"},
 		{"join --run x --access closed", "--access closed: allowed: open, private"},
-		{"join --run x --allow /nonexistent", "--allow /nonexistent: "},
 		{"invite --ttl 0s", "--ttl 0s: allowed: 1s to 366d"},
 		{"invite --ttl soon", "allowed: days or hours, like 7d or 12h"},
 		{"invite --uses 2000", "--uses 2000: allowed: 1 to 1024"},

@@ -305,13 +305,23 @@ func TestAskingOnAfterARefusal(t *testing.T) {
 		member := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
 		s.Start(member)
 		s.Reach(1, founder, member)
-		guest := s.Guest(s.Invite(founder, p2pdiloco.InviteOptions{}))
-		others := func(p p2pdiloco.PeerID) bool { return p != s.ID(guest) }
-		founder.Inside().Guard.List(others)
-		member.Inside().Guard.List(others)
+		text := s.Invite(founder, p2pdiloco.InviteOptions{})
+		guest := s.Guest(text)
+		k, err := ticket.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Net.Cut(founder.Host, member.Host) // what the one learns here the other does not know
+		s.Net.Cut(guest.Host, member.Host)
+		founder.Inside().Guard.Learn(proof.Told{Used: []proof.Used{{
+			ID: k.Token.ID, Expires: uint64(k.Expires.Unix()), Peers: []p2pdiloco.PeerID{"somebody"},
+		}}}.Append(nil))
 		s.Start(guest)
-		time.Sleep(4 * time.Second) // both have refused; three discovery windows are not over
-		member.Inside().Guard.List(nil)
+		time.Sleep(4 * time.Second) // the founder has refused; three discovery windows are not over
+		if guest.Node.Load() != nil {
+			t.Fatal("a ticket that is used up admits a peer")
+		}
+		s.Net.Heal(guest.Host, member.Host)
 		s.Until(time.Minute, "let in by the other one", func() bool { return guest.Node.Load() != nil })
 	})
 }

@@ -1,7 +1,6 @@
 package nodetest
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,40 +121,6 @@ func TestTokensOfNoUse(t *testing.T) {
 		p := s.Guest(short)
 		s.Start(p)
 		ends(s, p, p2pdiloco.ErrTicket, "expired")
-	})
-}
-
-// Where there is a list of peers, others are told so in hello, and have no stream of anything else.
-func TestOnlyThoseListed(t *testing.T) {
-	Run(t, Spec(8, 2), 3, func(s *Swarm) {
-		var list []p2pdiloco.PeerID
-		for _, p := range s.Peers[:2] {
-			list = append(list, s.ID(p))
-		}
-		for _, p := range s.Peers[:2] {
-			p.Config = func(c *p2pdiloco.Config) { c.Allow = list }
-		}
-		out := s.Peers[2]
-		out.Config = func(c *p2pdiloco.Config) { c.Spec = p2pdiloco.Spec{Name: "sim"}; c.Trainer = nil }
-		s.Start(s.Peers...)
-		s.Reach(2, s.Peers[:2]...)
-		_, err := out.Network.Hello(s.T.Context(), list[0], p2p.Hello{Run: "sim"})
-		var refused *p2p.HelloRefused
-		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not on the list") {
-			t.Errorf("hello of one that is not listed: %v", err)
-		}
-		began := time.Now()
-		if st, err := out.Network.Open(s.T.Context(), list[0], p2p.ProtocolState); err == nil {
-			_, _ = st.Read(make([]byte, 1))
-			_ = st.Reset()
-		}
-		if time.Since(began) > 5*time.Second { // what is served waits longer for a request
-			t.Error("one that is not listed may ask for states")
-		}
-		s.Finish(time.Minute, s.Peers[:2]...)
-		if out.Applied() > 0 {
-			t.Error("one that is not listed takes part")
-		}
 	})
 }
 

@@ -22,8 +22,7 @@ type Config struct {
 	Network     *p2p.Network
 	Files       Files
 	Credentials *Credentials
-	Listed      func(slot.PeerID) bool // nil: anybody may be admitted
-	Asking      time.Duration          // for how long other members are asked after a first refusal
+	Asking      time.Duration // for how long other members are asked after a first refusal
 	// Refused, if it is not nil, is told once of each reason for which a member does not let this
 	// peer back in. It must not block, nor call the guard.
 	Refused func(by slot.PeerID, reason string)
@@ -72,7 +71,7 @@ func NewGuard(cfg Config) (*Guard, error) {
 		return nil, err
 	}
 	c := cfg.Credentials
-	g.mu.Party = proof.Party{Run: cfg.Run, Self: cfg.Self, Ring: c.ring, Used: used, Listed: cfg.Listed}
+	g.mu.Party = proof.Party{Run: cfg.Run, Self: cfg.Self, Ring: c.ring, Used: used}
 	if c.ticket != nil {
 		g.mu.Token, g.mu.Until = c.ticket.Token, uint64(c.ticket.Expires.Unix())
 	}
@@ -95,13 +94,6 @@ func (g *Guard) SetRun(run slot.Root) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.run = run
-}
-
-// List changes which peers may be admitted; nil: all.
-func (g *Guard) List(listed func(slot.PeerID) bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.Listed = listed
 }
 
 // Ask implements p2p.Gatekeeper.

@@ -21,14 +21,13 @@ import (
 // Config says what a Formation works with. All fields are required unless a comment says otherwise.
 type Config struct {
 	Network    *p2p.Network
-	Given      spec.Spec              // the fields of the spec that are given on this peer
-	ID         string                 // what the run's ID begins with, in hex; empty: not known
-	Start      []slot.PeerID          // those of the bootstrap addresses: the run of one is meant
-	Found      bool                   // where none is in sight, it founds one and asks nobody more
-	MayFound   func(slot.Root) error  // its error keeps this peer from founding it; may be nil
-	MaxAdopted uint64                 // elements of a layout that is adopted from others
-	Listed     func(slot.PeerID) bool // peers that this one talks to; nil: all
-	Places     *p2p.Places            // the names under which the run's peers announce themselves
+	Given      spec.Spec             // the fields of the spec that are given on this peer
+	ID         string                // what the run's ID begins with, in hex; empty: not known
+	Start      []slot.PeerID         // those of the bootstrap addresses: the run of one is meant
+	Found      bool                  // where none is in sight, it founds one and asks nobody more
+	MayFound   func(slot.Root) error // its error keeps this peer from founding it; may be nil
+	MaxAdopted uint64                // elements of a layout that is adopted from others
+	Places     *p2p.Places           // the names under which the run's peers announce themselves
 
 	Presets   []string      // names of the presets that a run may have
 	Preset    string        // the given or remembered preset; may be empty

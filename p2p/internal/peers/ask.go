@@ -117,7 +117,7 @@ func (g *Gate) Answer(from slot.PeerID, s wire.Stream) {
 	purges := g.purges()
 	answer, admitted := g.keeper.Answer(from, ask)
 	// before it can learn of it
-	if admitted && g.lists(peer.ID(from)) && !g.admit(peer.ID(from), purges) {
+	if admitted && !g.admit(peer.ID(from), purges) {
 		_ = s.Reset()
 		return
 	}

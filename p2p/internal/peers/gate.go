@@ -49,16 +49,12 @@ const (
 type GateConfig struct {
 	Env
 	Open func(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error)
-	// Greeting is the protocol that stays open where there is no keeper: a peer that is not listed
-	// learns there that it is refused.
-	Greeting protocol.ID
 }
 
 // Gate knows which peers are admitted.
 type Gate struct {
 	env         GateConfig
-	keeper      Gatekeeper             // nil: only the list counts
-	listed      func(slot.PeerID) bool // nil: everybody
+	keeper      Gatekeeper
 	unsubscribe func()
 	calls       *Group // goroutines that may call keeper; stopped when the gate is lifted
 	mu          struct {
@@ -71,11 +67,10 @@ type Gate struct {
 	}
 }
 
-// NewGate makes a Gate that refuses the peers that listed refuses (nil refuses nobody), and those
-// that keeper, if it is not nil, has not admitted. The caller serves Protocol with Answer where
-// there is a keeper, and lifts the gate.
-func NewGate(env GateConfig, keeper Gatekeeper, listed func(slot.PeerID) bool) *Gate {
-	g := &Gate{env: env, keeper: keeper, listed: listed, calls: NewGroup(env.Tasks.Context())}
+// NewGate makes a Gate that refuses the peers that keeper has not admitted. The caller serves
+// ProtocolAdmit with Answer, and lifts the gate.
+func NewGate(env GateConfig, keeper Gatekeeper) *Gate {
+	g := &Gate{env: env, keeper: keeper, calls: NewGroup(env.Tasks.Context())}
 	g.mu.admitted, g.mu.asking = make(map[peer.ID]struct{}), make(map[peer.ID]*asking)
 	g.unsubscribe = env.OnConnection(func(id peer.ID, connected bool) {
 		if !connected && !env.Connected(id) {
@@ -95,22 +90,13 @@ func (g *Gate) Lift() {
 // Admits says whether a peer may have a stream of a protocol. It is the one place where that is
 // decided for streams that come in.
 func (g *Gate) Admits(from peer.ID, proto protocol.ID) bool {
-	switch {
-	case g == nil:
-		return true
-	case g.keeper != nil && proto == ProtocolAdmit, g.keeper == nil && proto == g.env.Greeting:
-		return true // there a refusal is put in words
-	}
-	return g.Knows(from)
+	return g == nil || proto == ProtocolAdmit || g.Knows(from)
 }
 
 // Pass lets a stream out, once the peer has admitted us and we it.
 func (g *Gate) Pass(ctx context.Context, to peer.ID, proto protocol.ID) error {
-	switch {
-	case g == nil || g.keeper != nil && proto == ProtocolAdmit || g.Knows(to):
+	if g.Admits(to, proto) {
 		return nil
-	case g.keeper == nil || !g.lists(to):
-		return fmt.Errorf("%w: it is not on the list", ErrNotAdmitted)
 	}
 	return g.ask(ctx, to)
 }
@@ -125,17 +111,8 @@ func (g *Gate) StillPasses(s interface{ Reset() error }, to peer.ID, proto proto
 	return fmt.Errorf("%w any more", ErrNotAdmitted)
 }
 
-// lists says whether the list has a peer, admitted or not.
-func (g *Gate) lists(id peer.ID) bool { return g.listed == nil || g.listed(slot.PeerID(id)) }
-
 // Knows says whether a peer is admitted.
 func (g *Gate) Knows(id peer.ID) bool {
-	if !g.lists(id) {
-		return false
-	}
-	if g.keeper == nil {
-		return true
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, ok := g.mu.admitted[id]

@@ -2,7 +2,6 @@ package proof
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -18,8 +17,7 @@ type Party struct {
 	Token    *ticket.Token
 	Until    uint64 // when the token expires, s since 1970
 	Used     *Register
-	Listed   func(slot.PeerID) bool // nil: anybody may be admitted
-	AccessOf AccessOf               // nil: not known yet
+	AccessOf AccessOf // nil: not known yet
 }
 
 // AccessOf is what the run's records say of a peer.
@@ -115,9 +113,6 @@ func (d *Party) Answer(now uint64, from slot.PeerID, a Ask) Answer {
 
 // judge decides about a peer that has given a valid proof.
 func (d *Party) judge(now uint64, from slot.PeerID, a Ask, under Secret) error {
-	if d.Listed != nil && !d.Listed(from) {
-		return fmt.Errorf("peer %s is not on the list of those that are admitted: have its ID put there", from)
-	}
 	if err := d.checkAccess(from, under, a.Token); err != nil {
 		return err
 	}
@@ -169,8 +164,6 @@ func (d *Party) Judge(now uint64, from slot.PeerID, asked Ask, a Answer) error {
 	case asked.Token && d.key(secret, asked) != d.Token.Tag:
 		// a peer that only has the same ticket can prove that much
 		return &RefusedError{"what it gives as the secret is another one than the ticket's", false}
-	case d.Listed != nil && !d.Listed(from):
-		return &RefusedError{"it is not on the list here", false}
 	}
 	before := d.Ring
 	if asked.Token {

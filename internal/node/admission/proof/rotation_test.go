@@ -66,11 +66,6 @@ func TestWhoIsAdmitted(t *testing.T) {
 
 		"another secret": {holds("x", 2), member("b"), 0, unproven, ""},
 		"another run":    {with(member("x"), func(d *Party) { d.Run = "films" }), member("b"), 0, unproven, ""},
-		"not listed": {
-			member("x"), with(member("b"), func(d *Party) {
-				d.Listed = func(p slot.PeerID) bool { return p == "friend" }
-			}), 0, "not on the list", "",
-		},
 		"more uses than were given": {
 			with(ticket("x"), func(d *Party) { d.Token.Uses = 100 }), member("b"), 0, unproven, "",
 		},
