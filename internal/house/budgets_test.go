@@ -3,12 +3,12 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 411_460, without: agreement},
-	{most: 162_400, in: agreement},
-	{most: 63_260, in: []string{"p2p", "gossip"}},
-	{most: 59_210, in: []string{"bridge"}},
-	{most: 38_760, in: []string{"internal/node"}, without: agreement},
-	{most: 60_150, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
+	{most: 409_800, without: agreement},
+	{most: 162_240, in: agreement},
+	{most: 63_030, in: []string{"p2p", "gossip"}},
+	{most: 58_970, in: []string{"bridge"}},
+	{most: 38_260, in: []string{"internal/node"}, without: agreement},
+	{most: 59_830, in: []string{"cmd", "bridge/peer", "internal/sources", "internal/api", "internal/doctor"}},
 }
 
 // agreement are the folders that the slot ledger is in.
