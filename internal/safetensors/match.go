@@ -11,11 +11,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Match lists all differences between the file and a layout: tensors that are missing, have
-// another shape, or are not in the layout. The names in the file may lack the first part ("transformer.", "model."), as those of
-// a model without its head do, or have one prefix more than the layout's. What is no parameter is
-// in LeftOut then: tensors of whole numbers, what old versions of transformers saved beside the
-// parameters, and matrices that equal one of the layout's, because the model has it once.
+// Match lists all differences between the file and a layout: tensors that are missing, have another
+// shape, or are not in the layout. The names in the file may lack the first part ("transformer.",
+// "model."), as those of a model without its head do, or have one prefix more than the layout's.
+// What is no parameter is in LeftOut then: tensors of whole numbers, what old versions of
+// transformers saved beside the parameters, and matrices that equal one of the layout's, because
+// the model has it once.
 func (f *File) Match(layout slot.Layout) error {
 	f.prefix, f.LeftOut = "", nil
 	_, plain := f.lacks(layout)

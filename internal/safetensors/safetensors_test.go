@@ -213,7 +213,8 @@ func TestMatchNamesEveryDifference(t *testing.T) {
 
 func TestWriteRefuses(t *testing.T) {
 	layout, values := vector()
-	if err := Write(io.Discard, nil, slices.Concat(layout, layout), slices.Concat(values, values)); !errors.Is(err, ErrDuplicate) {
+	err := Write(io.Discard, nil, slices.Concat(layout, layout), slices.Concat(values, values))
+	if !errors.Is(err, ErrDuplicate) {
 		t.Errorf("names that occur twice: %v", err)
 	}
 	if err := Write(io.Discard, nil, layout, values[1:]); err == nil {

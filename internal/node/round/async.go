@@ -26,10 +26,10 @@ func (asyncMode) offered(ctx context.Context, l *Loop, task trainer.Task, o offe
 	return errors.Join(l.takeOff(task, o), l.waitForSlot(ctx))
 }
 
-// waitForSlot waits for the slot in flight, for a twentieth of the inner steps at most, and only where the
-// newest reduction took no longer than that: not for a slow peer, or only so long. Where all finish
-// together and links are fast, the slot is there at once. A peer that is ahead of the others loses
-// a little of its lead in each round, until it finds them at the border.
+// waitForSlot waits for the slot in flight, for a twentieth of the inner steps at most, and only
+// where the newest reduction took no longer than that: not for a slow peer, or only so long. Where
+// all finish together and links are fast, the slot is there at once. A peer that is ahead of the
+// others loses a little of its lead in each round, until it finds them at the border.
 func (l *Loop) waitForSlot(ctx context.Context) error {
 	limit := l.rate.phase / asyncWaitShare
 	if l.inFlight == nil || limit <= l.rate.reduction() {
