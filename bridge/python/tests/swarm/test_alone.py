@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import unittest
 from unittest import mock
@@ -13,7 +12,7 @@ from unittest import mock
 from p2pdiloco import Error
 from p2pdiloco.attach.session import Session
 from p2pdiloco.attach.wire import Box, TensorSpec
-from peers import EXAMPLE, HERE, LISTEN, PATIENCE, Process, SwarmCase, node_pid
+from peers import EXAMPLE, LISTEN, NIGHT, PATIENCE, Process, SwarmCase, TorchProcess, node_pid
 
 os.environ["P2PDILOCO_TEST_EXAMPLE"] = str(EXAMPLE.parent)
 
@@ -33,9 +32,10 @@ class Alone(SwarmCase):
 
     def test_data_loader_workers(self):
         settings = dict(inner_steps=4, rounds=3)
+        kinds = {"fork": 2, "spawn": 2 if NIGHT else 1}  # each that is spawned imports PyTorch
         peers = [
-            self.peer(kind, run=f"{self.run_name}-{kind}", workers=kind, **settings)
-            for kind in ("fork", "spawn")
+            self.peer(kind, run=f"{self.run_name}-{kind}", workers=(kind, n), **settings)
+            for kind, n in kinds.items()
         ]
         for peer in peers:
             self.assertEqual(peer.report("done")["slot"], 3)
@@ -72,7 +72,7 @@ class Alone(SwarmCase):
         """Its workers live on for some seconds. They kept its directory and its connection, so that
         it came back as another peer, beside the one that it was."""
         with mock.patch.dict(os.environ, XDG_STATE_HOME=str(self.folder)):
-            settings = dict(data_dir=None, inner_steps=4, rounds=4, workers="fork", hold=1)
+            settings = dict(data_dir=None, inner_steps=4, rounds=4, workers=("fork", 2), hold=1)
             killed = self.peer("killed", **settings)
             joined = killed.report("joined")
             killed.report("round")
@@ -128,8 +128,8 @@ class Alone(SwarmCase):
             run=self.run_name, found=True, bootstrap=[self.bootstrap], listen=[LISTEN],
             data_dir=str(data), kind="flat", **settings,
         )
-        rank = Process(
-            self, "rank 0", [sys.executable, str(HERE / "box_peer.py"), json.dumps(settings)],
+        rank = TorchProcess(
+            self, "rank 0", "box_peer.py", json.dumps(settings),
             P2PDILOCO_BINARY=self.program, RANK="0", WORLD_SIZE="2", LOCAL_WORLD_SIZE="2",
             MASTER_ADDR="127.0.0.1", MASTER_PORT="1",
         )

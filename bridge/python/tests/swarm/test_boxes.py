@@ -20,7 +20,7 @@ import unittest
 import numpy
 import peers
 from p2pdiloco import settings as options
-from peers import HERE, LISTEN, Process, SwarmCase
+from peers import HERE, LISTEN, Process, SwarmCase, TorchProcess
 
 peers.PATIENCE = 240  # up to eight processes import PyTorch, on a machine that may be busy
 SIZES = {"w": (5, 4), "b": (7,), "s": ()}  # as box_peer.py's
@@ -51,12 +51,10 @@ class Box:
         }
         port = str(free_port())
         self.ranks = [
-            Process(
-                test, f"{name} rank {rank}",
-                [sys.executable, str(HERE / "box_peer.py"), json.dumps(settings)],
+            TorchProcess(
+                test, f"{name} rank {rank}", "box_peer.py", json.dumps(settings),
                 P2PDILOCO_BINARY=test.program, RANK=str(rank), WORLD_SIZE=str(world),
                 LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
-                ATEN_CPU_CAPABILITY="default",  # else PyTorch fuses multiply-add; numpy does not
             )
             for rank in range(world)
         ]

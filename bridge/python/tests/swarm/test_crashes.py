@@ -1,15 +1,12 @@
 """What crashes of script and node cost, over a real node; run as test_swarm.py says."""
 
 import json
-import os
-import sys
 import time
 import unittest
 
-from peers import HERE, LISTEN, PATIENCE, Process, SwarmCase
+from peers import LISTEN, NIGHT, PATIENCE, SwarmCase, TorchProcess
 
 ROUNDS, H = 5, 4
-NIGHT = os.environ.get("P2PDILOCO_TEST") == "nightly"
 KILLS = {1: (2, 8, 10), 2: (4, 6)} if NIGHT else {1: (10,), 2: (4,)}  # at which steps, by ranks
 KINDS = ("AdamW", "SGDm", "SGD") if NIGHT else ("AdamW",)
 
@@ -22,11 +19,10 @@ class Crashes(SwarmCase):
             "found": True, "preset": "lan", "data_dir": str(self.folder / name), "rounds": ROUNDS,
             "inner_steps": H, "seed": 7, **settings,
         }
-        script = [sys.executable, str(HERE / "kept_peer.py"), json.dumps(settings)]
         self.set = getattr(self, "set", 0) + 1
         return [
-            Process(
-                self, f"{name} {rank}", script, ATEN_CPU_CAPABILITY="default", RANK=str(rank),
+            TorchProcess(
+                self, f"{name} {rank}", "kept_peer.py", json.dumps(settings), RANK=str(rank),
                 WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
                 MASTER_PORT=str(self.set), P2PDILOCO_BINARY=self.program,
             )

@@ -6,11 +6,10 @@
 
 import json
 import socket
-import sys
 import unittest
 
 import peers
-from peers import HERE, LISTEN, Process, SwarmCase
+from peers import LISTEN, SwarmCase, TorchProcess
 
 peers.PATIENCE = 240  # seven processes import PyTorch, on a machine that may be busy
 BOXES = {"plain": 1, "trainer": 2, "accelerate": 2, "lightning": 1, "titan": 1}
@@ -31,10 +30,10 @@ class Libraries(SwarmCase):
             "inner_steps": STEPS, "rounds": ROUNDS, "start_peers": len(BOXES),
             "min_peers": len(BOXES),
         }
-        script, port = [sys.executable, str(HERE / "library_peer.py")], free_port()
+        port = free_port()
         return [
-            Process(
-                self, f"{kind} rank {rank}", [*script, json.dumps(settings)],
+            TorchProcess(
+                self, f"{kind} rank {rank}", "library_peer.py", json.dumps(settings),
                 P2PDILOCO_BINARY=self.program, RANK=str(rank), LOCAL_RANK=str(rank),
                 WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
                 MASTER_PORT=port,

@@ -12,25 +12,7 @@ import signal
 import sys
 import unittest
 
-from peers import EXAMPLE, LISTEN, Process, SwarmCase, ask
-
-
-def held_out_loss(model, data, sizes):
-    """The loss of a saved model, in nats per byte, as builtin:gpt measures it on a single file:
-    over 128 windows at even distances in its last sixteenth."""
-    import torch
-
-    sys.path.insert(0, str(EXAMPLE.parent))
-    import gpt
-
-    text = EXAMPLE.parents[2].joinpath(data).read_bytes()
-    tail, length = text[len(text) - len(text) // 16 :], sizes["context"]
-    starts = [i * (len(tail) - length - 1) // 127 for i in range(128)]
-    windows = torch.tensor([list(tail[s : s + length + 1]) for s in starts])
-    net = gpt.GPT(gpt.Config(*(sizes[k] for k in ("layers", "width", "heads", "context"))))
-    net.load_state_dict(torch.load(model))
-    with torch.no_grad():
-        return net.double()(windows[:, :-1], windows[:, 1:]).item()
+from peers import EXAMPLE, LISTEN, Process, SwarmCase, TorchProcess, ask
 
 
 class Swarm(SwarmCase):
@@ -141,7 +123,7 @@ class Swarm(SwarmCase):
             "--model", ",".join(f"{k}={v}" for k, v in sizes.items()),
         ])
         script = [
-            sys.executable, str(EXAMPLE), "--run", self.run_name, "--bootstrap", self.bootstrap,
+            str(EXAMPLE), "--run", self.run_name, "--bootstrap", self.bootstrap,
             "--preset", "lan", "--rounds", "5", "--sync-every", "10", "--start-peers", "2",
             "--data-dir", str(self.folder / "torch"), "--data", data, "--save", model,
             *(f"--{k}={v}" for k, v in sizes.items()),
@@ -149,17 +131,20 @@ class Swarm(SwarmCase):
         settings = dict(
             P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true", P2PDILOCO_BINARY=self.program
         )
-        torch = Process(self, "torch", script, **settings)
+        # with the kernels that PyTorch chooses here
+        torch = Process(self, "torch", [sys.executable, *script], **settings)
         here = re.search("state root ([0-9a-f]{64})", torch.line(lambda line: "state root" in line))
         report = json.loads(go.line(lambda line: line.startswith("{")))
         torch.end()
         go.end()
         self.assertEqual(report["slot"], 5)
         self.assertEqual(report["state_root"], here[1])
-        again = Process(self, "again", script, **settings)
+        again = TorchProcess(self, "again", *script, **settings)
         self.assertIn(here[1], again.line(lambda line: "state root" in line))
         again.end()
-        self.assertAlmostEqual(held_out_loss(model, data, sizes), report["loss_last"], delta=2e-6)
+        held_out = TorchProcess(self, "loss", "loss.py", model, data, json.dumps(sizes))
+        self.assertAlmostEqual(held_out.report("loss")["loss"], report["loss_last"], delta=2e-6)
+        held_out.end()
 
 
 if __name__ == "__main__":

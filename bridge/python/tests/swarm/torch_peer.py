@@ -2,9 +2,9 @@
 
 Its argument is a JSON object of settings of DiLoCo, and of its own: hold and go (from that slot on
 it waits in its inner steps until the file go is there), events (names of those to be reported),
-workers (of a DataLoader: fork or spawn), force (after that many steps it wants the weights that all
-agree on), save (a file for a checkpoint after the seventh step, with
-which the process dies), resume (such a file), answers (whether it tells the digest of its weights
+workers (of a DataLoader: fork or spawn, and how many), force (after that many steps it wants the
+weights that all agree on), save (a file for a checkpoint after the seventh step, with which the
+process dies), resume (such a file), answers (whether it tells the digest of its weights
 to who asks).
 """
 
@@ -42,9 +42,10 @@ def batches(workers):
         x, y = zip(*(Data()[i] for i in range(64)))
         while True:
             yield torch.stack(x), torch.stack(y)
+    kind, n = workers
     while True:
         yield from torch.utils.data.DataLoader(
-            Data(), batch_size=4, num_workers=2, multiprocessing_context=workers
+            Data(), batch_size=4, num_workers=n, multiprocessing_context=kind
         )
 
 
