@@ -9,6 +9,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE.parent
 
+NIGHT = os.environ.get("P2PDILOCO_TEST") == "nightly"
+SEED = os.environ.get("P2PDILOCO_TEST_SEED", "")  # of what a test draws
+
 sys.path.insert(0, str(PACKAGE))
 for name in [name for name in os.environ if name.startswith("P2PDILOCO_")]:
     del os.environ[name]

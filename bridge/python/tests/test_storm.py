@@ -19,6 +19,7 @@ import tempfile
 import threading
 import unittest
 
+import support
 from p2pdiloco import Error
 from p2pdiloco.attach import wire
 from p2pdiloco.attach.session import Offer, Session
@@ -27,12 +28,12 @@ from p2pdiloco.flat import FlatHeld
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "attach" / "testdata" / "wire"
 OFFSET, SIZE = 1 << 16, (1 << 16) + 64
-MORE = 10 if os.environ.get("P2PDILOCO_TEST") == "nightly" else 1
+MORE = 10 if support.NIGHT else 1
 EXTREME = (0, 1, 10, 11, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 
 def drawn():
-    return random.Random(os.environ.get("P2PDILOCO_TEST_SEED", ""))
+    return random.Random(support.SEED)
 
 
 def sane():
