@@ -141,10 +141,10 @@ class AgainInOneProcess(RunCase):
 
 class Workers(unittest.TestCase):
     SCRIPT = """
-import multiprocessing, torch, p2pdiloco
+import array, multiprocessing, p2pdiloco
 me = "parent" if multiprocessing.current_process().name == "MainProcess" else "worker"
 try:
-    p2pdiloco.DiLoCo(torch.nn.Linear(1, 1), None, run="r")
+    MAKE
     print(me, "takes part", flush=True)
 except p2pdiloco.Error as err:
     print(me, err, flush=True)
@@ -154,14 +154,20 @@ if me == "parent":
     worker.join()
 """
 
+    MAKES = ["p2pdiloco.Flat([('w', (1,))], array.array('f', [0]), run='r')"]
+    if support.NIGHT:  # in both processes PyTorch is imported
+        MAKES.append("import torch; p2pdiloco.DiLoCo(torch.nn.Linear(1, 1), None, run='r')")
+
     def test_a_spawned_worker_that_runs_the_script_again(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-            script.write(self.SCRIPT)
-            script.flush()
-            out = support.run_script(script.name)
-        self.assertIn("parent takes part\n", out)
-        self.assertIn("works\n", out)
-        self.assertRegex(out, "worker multiprocessing has started this process.*if __name__ == ")
+        for make in self.MAKES:
+            with self.subTest(make), tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+                script.write(self.SCRIPT.replace("MAKE", make))
+                script.flush()
+                out = support.run_script(script.name)
+                self.assertIn("parent takes part\n", out)
+                self.assertIn("works\n", out)
+                said = "worker multiprocessing has started this process.*if __name__ == "
+                self.assertRegex(out, said)
 
 
 class Threads(RunCase):

@@ -5,6 +5,7 @@ import nodestub  # first: it puts the package on the path
 import os
 import re
 import signal
+import threading
 import time
 import unittest
 from unittest import mock
@@ -24,11 +25,11 @@ class Children(unittest.TestCase):
         with mock.patch.dict(os.environ, {rendezvous.SOCKET_VARIABLE: self.stub.path}):
             return p2pdiloco.DiLoCo(self.model, self.optimizer, **options)
 
-    def run_with_workers(self, context):
+    def run_with_workers(self, context, workers):
         data = TensorDataset(torch.ones(16, 2))
         with self.join(nodestub.Run(rounds=100)) as d:
             loader = DataLoader(
-                data, batch_size=2, num_workers=2, multiprocessing_context=context,
+                data, batch_size=2, num_workers=workers, multiprocessing_context=context,
                 sampler=d.sampler(data, batch_size=2),
             )
             for _ in range(2):
@@ -39,10 +40,11 @@ class Children(unittest.TestCase):
             self.assertEqual(d.rounds, 8)
 
     def test_data_loader_with_forked_workers(self):
-        self.run_with_workers("fork")
+        self.run_with_workers("fork", 2)
 
     def test_data_loader_with_spawned_workers(self):
-        self.run_with_workers("spawn")
+        # each one, in each of two epochs, takes 2 s of a core to import PyTorch
+        self.run_with_workers("spawn", 2 if support.NIGHT else 1)
 
     def test_attaching_anew_beside_live_workers(self):
         """Workers have copies of the socket. A node that saw it open would wait for the old set."""
@@ -125,6 +127,15 @@ for name in ("DiLoCo", "Part"):
         self.assertIn("p2pdiloco.Part needs PyTorch", done)
 
     def test_nothing_is_started_without_a_run(self):
+        threads = threading.enumerate()
+        with mock.patch("subprocess.Popen") as started:
+            with p2pdiloco.DiLoCo(torch.nn.Linear(2, 1)) as d:
+                self.assertEqual(str(d.metrics), "no run")
+                self.assertEqual(threading.enumerate(), threads)
+        started.assert_not_called()
+
+    @unittest.skipUnless(support.NIGHT, "it imports PyTorch once more")
+    def test_a_process_without_a_run_and_a_program(self):
         done = support.run_python("""
 import torch, p2pdiloco
 with p2pdiloco.DiLoCo(torch.nn.Linear(2, 1)) as d:
