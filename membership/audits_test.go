@@ -31,7 +31,7 @@ func (l *lab) slots() uint64 {
 	least := ^uint64(0)
 	for _, p := range l.peers {
 		if p.up() && !p.auditor.lies() {
-			least = min(least, p.m.View().AppliedSlot)
+			least = min(least, p.m.model.state.slot)
 		}
 	}
 	return least

@@ -68,6 +68,9 @@ func (hs *hiders) note(p slot.PeerID) {
 // order in which they lead; but so many that contributed lately stay that one is honest. A leader
 // never leaves itself out.
 func (hs *hiders) out(ballot uint32, offers []slot.Offer) (out []slot.PeerID) {
+	if len(hs.of)+len(hs.open.hidden) == 0 {
+		return nil // as mostly: each tick asks
+	}
 	term, slotNow := int(slot.Ref{Ballot: ballot}.Term()), hs.chain.OpenSlot()
 	times, named := map[slot.PeerID]int{}, map[slot.PeerID]map[slot.PeerID]struct{}{}
 	for by, h := range hs.of {

@@ -209,12 +209,14 @@ func (p *labPeer) sync(w WorkSync) {
 
 // train is the node: one contribution a slot, while this peer is a member whose state is current.
 func (p *labPeer) train() {
-	v, s := p.m.View(), p.m.chain.OpenSlot()
-	if !p.trains || !v.IsMember || !v.Synced || v.AppliedSlot+1 != s || p.training == s && p.moves == v.ChainSwitches ||
-		v.Left || v.Leaving {
+	// what View says of them; all of it is made too slowly to be asked at each event
+	m, s := p.m, p.m.chain.OpenSlot()
+	synced := m.model.state.known && !m.model.state.diverged
+	if !p.trains || !m.member() || !synced || m.model.state.slot+1 != s || p.training == s && p.moves == m.switches ||
+		m.own.left || m.own.leaving {
 		return
 	}
-	p.training, p.moves = s, v.ChainSwitches
+	p.training, p.moves = s, m.switches
 	p.later(labTraining+p.slowness, func() {
 		p.offer(s)
 	})

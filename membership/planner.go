@@ -34,7 +34,7 @@ func (pn *planner) planDue() bool {
 		return false
 	}
 	offers := pn.offers()
-	if len(offers) < max(1, c.Rules().MinPeers) {
+	if pn.tooFew(offers) {
 		return false
 	}
 	var waiting []slot.Member

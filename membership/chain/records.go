@@ -132,8 +132,8 @@ func (r *records) TermsLost() map[slot.PeerID]int {
 	for h := max(r.floor, r.Height()-min(r.Height(), 64)) + 1; h <= r.Height(); h++ {
 		c := r.Commit(h)
 		terms := c.Certificate.Vote.Term()
-		if before := r.At(h - 1).Electors(); terms > 0 && c.Record.Kind != slot.Fork && len(before) > 0 {
-			order := slot.LeaderOrder(c.Record.Run, h, before)
+		if before := r.At(h - 1); terms > 0 && c.Record.Kind != slot.Fork && len(before.Electors()) > 0 {
+			order := slot.LeaderOrder(c.Record.Run, h, before.Electors())
 			for t := range min(terms, 1000) {
 				lost[order[t%uint32(len(order))].Peer]++
 			}

@@ -131,8 +131,7 @@ func (f *Formation) alone() bool {
 		return false
 	}
 	_, _, alone, in := f.mu.progress()
-	own, seen := f.mu.sighted[f.mu.spec.RunID()]
-	return alone && (in || seen && own.alone())
+	return alone && (in || f.mu.sighted[f.mu.spec.RunID()].alone())
 }
 
 // weigh has this peer give its run up for another one in sight, if nobody has joined its own: for
