@@ -89,6 +89,10 @@ func RunOver(
 // Add makes a peer that knows the bootstrap node's address alone.
 func (s *Swarm) Add() *Peer {
 	host := s.Net.Add()
+	id, keys := s.Net.Hosts[host].ID(), s.Net.Hosts[host].Peerstore()
+	if err := keys.AddPrivKey(id, rememberingSigner{keys.PrivKey(id)}); err != nil {
+		s.T.Fatal(err)
+	}
 	bowl := &Bowl{Target: float32(host), Pace: 10 * time.Millisecond, Parts: host%2 > 0}
 	p := &Peer{
 		Host: host, Dir: s.T.TempDir(), Trainer: bowl, Preset: p2pdiloco.PresetLAN, Relay: p2p.MemberRelay(),
