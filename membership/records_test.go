@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -154,28 +153,25 @@ func TestAnAnswerHasItsBounds(t *testing.T) {
 // A ticket pins a record of any age. Who has one that the run has not says so, and does not join.
 func TestPinsOfOldTickets(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		pin  func(*chain.Chain) slot.Root
-		good bool
-	}{
-		"what changed who decides": {(*chain.Chain).Lasting, true},
-		"any other record":         {func(c *chain.Chain) slot.Root { return c.TipHash() }, true},
-		"an old one":               {func(c *chain.Chain) slot.Root { return c.Hash(20) }, true},
-		"no record ever":           {func(*chain.Chain) slot.Root { return slot.Hash([]byte("none")) }, false},
-	} {
-		for _, byzantine := range []bool{false, true} {
-			l := longLab(t, byzantine)
-			pin := c.pin(l.peers[0].m.chain)
-			l.until(t, l.peers[0].view().AppliedSlot+120, l.peers...)
-			l.pins = map[string]slot.Root{"E": pin}
-			e := l.add("E")
+	for _, byzantine := range []bool{false, true} {
+		l := longLab(t, byzantine)
+		c := l.peers[0].m.chain
+		l.pins = map[string]slot.Root{
+			"E": c.Lasting(), // what changed who decides
+			"F": c.TipHash(), // any other record
+			"G": c.Hash(20),  // an old one
+			"H": slot.Hash([]byte("no record ever")),
+		}
+		l.until(t, l.peers[0].view().AppliedSlot+120, l.peers...)
+		for _, name := range []string{"E", "F", "G", "H"} {
+			p, good := l.add(name), name != "H"
 			l.connect()
-			joined := l.run(40*time.Second, func() bool { return e.m.member() })
-			if joined != c.good || joined && !e.m.chain.Pinned() {
-				t.Errorf("%s: it joined: %v\n%s", name, joined, l.show())
+			joined := l.run(40*time.Second, func() bool { return p.m.member() })
+			if joined != good || joined && !p.m.chain.Pinned() {
+				t.Errorf("%s joined: %v\n%s", name, joined, l.show())
 			}
-			if told := l.tells("does not have the pinned record"); told == c.good {
-				t.Errorf("%s: it was told that the pin is not there: %v", name, told)
+			if told := l.tells("does not have the pinned record"); told == good {
+				t.Errorf("%s was told that the pin is not there: %v", name, told)
 			}
 		}
 	}

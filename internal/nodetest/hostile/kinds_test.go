@@ -18,8 +18,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
-// byDay are the kinds of hostile peers that are tried by day; at night all are.
-const byDay = "owner-one-frame hide false-norms bad-auditor flip strangers-scale"
+// byDay are the kinds of hostile peers that are tried by day; at night all are. Owners that lie and
+// members that hide have tests of their own.
+const byDay = "false-norms bad-auditor flip strangers-scale"
 
 const calmSlots = 4 // undisturbed, before the attack begins
 
