@@ -10,16 +10,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/testutil"
 )
 
 // A peer whose folder of checkpoints was removed makes it again and goes on. One that cannot write
 // there, or whose whole directory was removed, ends with a sentence, and the others go on: they
 // waited for it in every slot, for ever. Before that a fourth one is killed and comes back.
 func TestPeersThatLoseTheirFolder(t *testing.T) {
-	if !testutil.Nightly() {
-		t.Skip("a test for the night: each fault has a test within one process")
-	}
 	t.Parallel()
 	c := startCrowd(t, 3, []string{"--listen", "/ip4/127.0.0.1/udp/0/quic-v1"}, "--start-peers", "3")
 	c.restart()
