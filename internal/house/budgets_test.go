@@ -3,7 +3,7 @@ package house
 // budgets are what parts of the project may have at most: tokens of Go without comments and tests,
 // generated code and all build tags included. Whoever lowers or raises one edits it here alone.
 var budgets = []budget{
-	{most: 409_800, without: agreement},
+	{most: 409_900, without: agreement},
 	{most: 162_240, in: agreement},
 	{most: 63_030, in: []string{"p2p", "gossip"}},
 	{most: 58_970, in: []string{"bridge"}},
