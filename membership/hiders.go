@@ -69,7 +69,7 @@ func (hs *hiders) note(p slot.PeerID) {
 // never leaves itself out.
 func (hs *hiders) out(ballot uint32, offers []slot.Offer) (out []slot.PeerID) {
 	if len(hs.of)+len(hs.open.hidden) == 0 {
-		return nil // as mostly: each tick asks
+		return nil // mostly nobody hides, and each tick asks
 	}
 	term, slotNow := int(slot.Ref{Ballot: ballot}.Term()), hs.chain.OpenSlot()
 	times, named := map[slot.PeerID]int{}, map[slot.PeerID]map[slot.PeerID]struct{}{}
